@@ -4,17 +4,15 @@ use crate::floor;
 use crate::load::Load;
 use crate::measure::{Output, measure};
 use crate::run::{Absence, Figures, Installed};
-use crate::suite::{ENTRY, Entry, Phase, Program, Target};
+use crate::suite::{Entry, Phase, Target, peer, sockeye};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 
 /// Commands that close every connection of the load, at both ends.
 pub const CLOSING: &[Entry] = &[
-    Entry {
-        name: "kill",
-        phase: Phase::NetnsOperations,
-        arguments: &["kill", "--yes", "state", "established"],
-        targets: &[
+    sockeye("kill", &["kill", "--yes", "state", "established"])
+        .during(Phase::NetnsOperations)
+        .targets(&[
             Target::Within {
                 at_most_ns: 500_000_000,
             },
@@ -22,16 +20,8 @@ pub const CLOSING: &[Entry] = &[
                 of: SS_KILL,
                 wording: "ss -K, which knows no owners",
             },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: SS_KILL,
-        phase: Phase::NetnsOperations,
-        program: Program::Peer("ss"),
-        arguments: &["-KtnH", "state", "established"],
-        ..ENTRY
-    },
+        ]),
+    peer(SS_KILL, "ss", &["-KtnH", "state", "established"]).during(Phase::NetnsOperations),
 ];
 
 /// Runs them in alternating order, each on `sockets` new sockets.

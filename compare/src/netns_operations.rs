@@ -10,7 +10,7 @@ use crate::namespaces::{FOLDER, make_named};
 use crate::programs::on_path;
 use crate::run::{Absence, Figures, Installed};
 use crate::statistics::median;
-use crate::suite::{ENTRY, Entry, FLOOR, Phase, Program, Target};
+use crate::suite::{Entry, FLOOR, Phase, Program, Target};
 use anyhow::{Context, Result, anyhow};
 use nix::mount::{MntFlags, umount2};
 use std::fs;
@@ -332,14 +332,9 @@ fn entry(
     arguments: &'static [&'static str],
     targets: &'static [Target],
 ) -> Entry {
-    Entry {
-        name,
-        phase: Phase::NetnsOperations,
-        program,
-        arguments,
-        targets,
-        ..ENTRY
-    }
+    Entry::new(program, name, arguments)
+        .during(Phase::NetnsOperations)
+        .targets(targets)
 }
 
 /// `ip` reads its batch through a pipe, so that no file is left behind; `seq` writes it in 2 ms.

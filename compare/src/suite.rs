@@ -173,6 +173,53 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Runs a program on the host of [`Phase::Speed`], and discards what it prints.
+    pub(crate) const fn new(
+        program: Program,
+        name: &'static str,
+        arguments: &'static [&'static str],
+    ) -> Self {
+        Self {
+            name,
+            phase: Phase::Speed,
+            program,
+            arguments,
+            until: Until::Exit,
+            sockets_per_line: None,
+            writes: None,
+            targets: &[],
+        }
+    }
+
+    pub(crate) const fn during(self, phase: Phase) -> Self {
+        Self { phase, ..self }
+    }
+
+    const fn first_line(self) -> Self {
+        Self {
+            until: Until::FirstLine,
+            ..self
+        }
+    }
+
+    const fn per_line(self, sockets: usize) -> Self {
+        Self {
+            sockets_per_line: Some(sockets),
+            ..self
+        }
+    }
+
+    const fn writes(self, file: &'static str) -> Self {
+        Self {
+            writes: Some(file),
+            ..self
+        }
+    }
+
+    pub(crate) const fn targets(self, targets: &'static [Target]) -> Self {
+        Self { targets, ..self }
+    }
+
     /// The command line, for people.
     pub fn command(&self) -> String {
         std::iter::once(self.program.name())
@@ -227,19 +274,33 @@ const GRAPH: &str = "graph.svg";
 /// Least number of sockets for targets of memory.
 const MEMORY_SOCKETS_MIN: usize = 100_000;
 
-/// Additional memory that a drop-in may use compared with the original.
-const DROPIN_MORE_BYTES: u64 = 4_000_000;
+const fn floor(name: &'static str, arguments: &'static [&'static str]) -> Entry {
+    Entry::new(Program::Floor, name, arguments)
+}
 
-pub(crate) const ENTRY: Entry = Entry {
-    name: "",
-    phase: Phase::Speed,
-    program: Program::Sockeye,
-    arguments: &[],
-    until: Until::Exit,
-    sockets_per_line: None,
-    writes: None,
-    targets: &[],
-};
+pub(crate) const fn sockeye(name: &'static str, arguments: &'static [&'static str]) -> Entry {
+    Entry::new(Program::Sockeye, name, arguments)
+}
+
+pub(crate) const fn peer(
+    name: &'static str,
+    program: &'static str,
+    arguments: &'static [&'static str],
+) -> Entry {
+    Entry::new(Program::Peer(program), name, arguments)
+}
+
+const fn wall(of: &'static str, at_most: f64, wording: &'static str) -> Target {
+    Target::Wall { of, at_most, wording }
+}
+
+/// What a drop-in may use in addition to the memory of the original.
+const fn dropin_peak(of: &'static str) -> Target {
+    Target::PeakOver {
+        of,
+        more_bytes: 4_000_000,
+    }
+}
 
 const MEMORY_TARGETS: &[Target] = &[Target::Peak {
     at_most: 12_000_000,
@@ -249,29 +310,17 @@ const MEMORY_OWNERS_TARGETS: &[Target] = &[Target::Peak {
     at_most: 40_000_000,
     sockets_min: MEMORY_SOCKETS_MIN,
 }];
-const START_TARGETS: &[Target] = &[Target::Wall {
-    of: SS,
-    at_most: 1.0,
-    wording: "1.0 x ss",
-}];
+const START_TARGETS: &[Target] = &[wall(SS, 1.0, "1.0 x ss")];
 /// Compared with a peer that also searches the host's processes for owners. If a process may not be read in
 /// `/proc`, such as the first process of a sandbox, sockeye uses BPF, which takes 4 ms to load.
-const START_OWNERS_TARGETS: &[Target] = &[Target::Wall {
-    of: SS_OWNERS,
-    at_most: 2.0,
-    wording: "2.0 x ss with owners",
-}];
+const START_OWNERS_TARGETS: &[Target] = &[wall(SS_OWNERS, 2.0, "2.0 x ss with owners")];
 const FIRST_TARGETS: &[Target] = &[Target::First { below_ns: 10_000_000 }];
 /// For 10,000 sockets.
 const WITHIN_HALF_A_SECOND: &[Target] = &[Target::Within {
     at_most_ns: 500_000_000,
 }];
 const NAMESPACES_TARGETS: &[Target] = &[
-    Target::Wall {
-        of: SS_LOOP,
-        at_most: 1.0 / 200.0,
-        wording: "1/200 of ss, namespace by namespace",
-    },
+    wall(SS_LOOP, 1.0 / 200.0, "1/200 of ss, namespace by namespace"),
     Target::Growth {
         from: Phase::FewNamespaces,
         at_most: 1.40,
@@ -289,601 +338,234 @@ const FLOWS_EVERYWHERE: &[&str] = &["flows", "--netns", "all", "-n", "-p"];
 /// All comparisons, in the order of the report.
 pub const SUITE: &[Entry] = &[
     // Start: the cost of a run with almost nothing to show.
-    Entry {
-        name: SS,
-        phase: Phase::Empty,
-        program: Program::Peer("ss"),
-        arguments: &["-tanH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "flows",
-        phase: Phase::Empty,
-        arguments: &["flows", "-n"],
-        targets: START_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets",
-        phase: Phase::Empty,
-        arguments: SOCKETS,
-        sockets_per_line: Some(1),
-        targets: START_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: SS_OWNERS,
-        phase: Phase::Empty,
-        program: Program::Peer("ss"),
-        arguments: &["-tanpH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "flows with owners",
-        phase: Phase::Empty,
-        arguments: &["flows", "-n", "-p"],
-        targets: START_OWNERS_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets with owners",
-        phase: Phase::Empty,
-        arguments: SOCKETS_OWNERS,
-        sockets_per_line: Some(1),
-        targets: START_OWNERS_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "first record",
-        phase: Phase::Empty,
-        arguments: SOCKETS_JSONL,
-        until: Until::FirstLine,
-        sockets_per_line: Some(1),
-        targets: FIRST_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "first record with owners",
-        phase: Phase::Empty,
-        arguments: SOCKETS_OWNERS_JSONL,
-        until: Until::FirstLine,
-        sockets_per_line: Some(1),
-        targets: FIRST_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: FLOOR,
-        phase: Phase::Empty,
-        program: Program::Floor,
-        ..ENTRY
-    },
+    peer(SS, "ss", &["-tanH"]).during(Phase::Empty).per_line(1),
+    sockeye("flows", &["flows", "-n"])
+        .during(Phase::Empty)
+        .targets(START_TARGETS),
+    sockeye("sockets", SOCKETS)
+        .during(Phase::Empty)
+        .per_line(1)
+        .targets(START_TARGETS),
+    peer(SS_OWNERS, "ss", &["-tanpH"])
+        .during(Phase::Empty)
+        .per_line(1),
+    sockeye("flows with owners", &["flows", "-n", "-p"])
+        .during(Phase::Empty)
+        .targets(START_OWNERS_TARGETS),
+    sockeye("sockets with owners", SOCKETS_OWNERS)
+        .during(Phase::Empty)
+        .per_line(1)
+        .targets(START_OWNERS_TARGETS),
+    sockeye("first record", SOCKETS_JSONL)
+        .during(Phase::Empty)
+        .first_line()
+        .per_line(1)
+        .targets(FIRST_TARGETS),
+    sockeye("first record with owners", SOCKETS_OWNERS_JSONL)
+        .during(Phase::Empty)
+        .first_line()
+        .per_line(1)
+        .targets(FIRST_TARGETS),
+    floor(FLOOR, &[]).during(Phase::Empty),
     // Main task.
-    Entry {
-        name: FLOOR,
-        program: Program::Floor,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets, table",
-        arguments: SOCKETS,
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: FLOOR,
-                at_most: 0.60,
-                wording: "0.60 x floor",
-            },
-            Target::Wall {
-                of: SS,
-                at_most: 1.0 / 3.0,
-                wording: "1/3 of ss",
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: SS,
-        program: Program::Peer("ss"),
-        arguments: &["-tanH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets, tcp_info as JSON lines",
-        arguments: &["sockets", "-t", "-a", "-n", "-i", "--format", "jsonl"],
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: FLOOR,
-                at_most: 1.50,
-                wording: "1.50 x floor",
-            },
-            Target::Wall {
-                of: SS_INFO,
-                at_most: 1.0 / 3.0,
-                wording: "1/3 of ss with tcp_info",
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: SS_INFO,
-        program: Program::Peer("ss"),
-        arguments: &["-tinaH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "flows",
-        arguments: &["flows", "-n"],
-        targets: &[
-            Target::Wall {
-                of: FLOOR,
-                at_most: 0.45,
-                wording: "0.45 x floor",
-            },
-            Target::Wall {
-                of: SS,
-                at_most: 1.0 / 4.0,
-                wording: "1/4 of ss",
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "ss -tanH, the drop-in",
-        arguments: &["ss", "-tanH"],
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: SS,
-                at_most: 1.0 / 5.0,
-                wording: "1/5 of ss",
-            },
-            Target::PeakOver {
-                of: SS,
-                more_bytes: DROPIN_MORE_BYTES,
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "ss -tanH, the drop-in, by netlink",
-        arguments: &["ss", "--source=diag", "-tanH"],
-        sockets_per_line: Some(1),
-        targets: &[Target::Wall {
-            of: SS,
-            at_most: 1.0 / 3.0,
-            wording: "1/3 of ss",
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: "ss -tinaH, the drop-in",
-        arguments: &["ss", "-tinaH"],
-        targets: &[
-            Target::Wall {
-                of: SS_INFO,
-                at_most: 1.0 / 4.0,
-                wording: "1/4 of ss with tcp_info",
-            },
-            Target::PeakOver {
-                of: SS_INFO,
-                more_bytes: DROPIN_MORE_BYTES,
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "ss -tanpH, the drop-in",
-        arguments: &["ss", "-tanpH"],
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: SS_OWNERS,
-                at_most: 1.0 / 25.0,
-                wording: "1/25 of ss with owners",
-            },
-            Target::PeakOver {
-                of: SS_OWNERS,
-                more_bytes: DROPIN_MORE_BYTES,
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "ss of one port, the drop-in",
-        arguments: &["ss", "-tanH", "sport", "=", ":6000"],
-        targets: &[Target::Wall {
-            of: SS_PORT,
-            at_most: 1.0 / 2.0,
-            wording: "1/2 of ss of one port",
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: SS_PORT,
-        program: Program::Peer("ss"),
-        arguments: &["-tanH", "sport", "=", ":6000"],
-        ..ENTRY
-    },
-    Entry {
-        name: "stand-in for lstf",
-        arguments: &["lstf", "-n"],
-        targets: &[Target::Wall {
-            of: LSTF,
-            at_most: 1.0 / 4.0,
-            wording: "1/4 of lstf",
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: LSTF,
-        program: Program::Peer("lstf"),
-        arguments: &["-n"],
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets with owners",
-        arguments: SOCKETS_OWNERS,
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: FLOOR,
-                at_most: 1.0,
-                wording: "1.0 x floor",
-            },
-            Target::Wall {
-                of: LSOF,
-                at_most: 1.0 / 20.0,
-                wording: "1/20 of lsof",
-            },
+    floor(FLOOR, &[]),
+    sockeye("sockets, table", SOCKETS).per_line(1).targets(&[
+        wall(FLOOR, 0.60, "0.60 x floor"),
+        wall(SS, 1.0 / 3.0, "1/3 of ss"),
+    ]),
+    peer(SS, "ss", &["-tanH"]).per_line(1),
+    sockeye(
+        "sockets, tcp_info as JSON lines",
+        &["sockets", "-t", "-a", "-n", "-i", "--format", "jsonl"],
+    )
+    .per_line(1)
+    .targets(&[
+        wall(FLOOR, 1.50, "1.50 x floor"),
+        wall(SS_INFO, 1.0 / 3.0, "1/3 of ss with tcp_info"),
+    ]),
+    peer(SS_INFO, "ss", &["-tinaH"]).per_line(1),
+    sockeye("flows", &["flows", "-n"]).targets(&[
+        wall(FLOOR, 0.45, "0.45 x floor"),
+        wall(SS, 1.0 / 4.0, "1/4 of ss"),
+    ]),
+    sockeye("ss -tanH, the drop-in", &["ss", "-tanH"])
+        .per_line(1)
+        .targets(&[wall(SS, 1.0 / 5.0, "1/5 of ss"), dropin_peak(SS)]),
+    sockeye(
+        "ss -tanH, the drop-in, by netlink",
+        &["ss", "--source=diag", "-tanH"],
+    )
+    .per_line(1)
+    .targets(&[wall(SS, 1.0 / 3.0, "1/3 of ss")]),
+    sockeye("ss -tinaH, the drop-in", &["ss", "-tinaH"]).targets(&[
+        wall(SS_INFO, 1.0 / 4.0, "1/4 of ss with tcp_info"),
+        dropin_peak(SS_INFO),
+    ]),
+    sockeye("ss -tanpH, the drop-in", &["ss", "-tanpH"])
+        .per_line(1)
+        .targets(&[
+            wall(SS_OWNERS, 1.0 / 25.0, "1/25 of ss with owners"),
+            dropin_peak(SS_OWNERS),
+        ]),
+    sockeye(
+        "ss of one port, the drop-in",
+        &["ss", "-tanH", "sport", "=", ":6000"],
+    )
+    .targets(&[wall(SS_PORT, 1.0 / 2.0, "1/2 of ss of one port")]),
+    peer(SS_PORT, "ss", &["-tanH", "sport", "=", ":6000"]),
+    sockeye("stand-in for lstf", &["lstf", "-n"]).targets(&[wall(LSTF, 1.0 / 4.0, "1/4 of lstf")]),
+    peer(LSTF, "lstf", &["-n"]),
+    sockeye("sockets with owners", SOCKETS_OWNERS)
+        .per_line(1)
+        .targets(&[
+            wall(FLOOR, 1.0, "1.0 x floor"),
+            wall(LSOF, 1.0 / 20.0, "1/20 of lsof"),
             Target::About {
                 of: SS_OWNERS,
                 wording: "about 1/30 of ss with owners",
             },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets with owners by /proc",
-        arguments: &["sockets", "-t", "-a", "-n", "-p", "--source", "diag"],
-        sockets_per_line: Some(1),
-        targets: &[Target::Wall {
-            of: SS_OWNERS,
-            at_most: 1.0 / 6.0,
-            wording: "1/6 of ss with owners",
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: SS_OWNERS,
-        program: Program::Peer("ss"),
-        arguments: &["-tanpH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: LSOF,
-        program: Program::Peer("lsof"),
-        arguments: &["-nP", "-iTCP"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "first record",
-        arguments: SOCKETS_JSONL,
-        until: Until::FirstLine,
-        sockets_per_line: Some(1),
-        targets: FIRST_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "check",
-        arguments: &["check"],
-        targets: &[Target::FloorAnd {
-            floors: 2.5,
-            more_ns: 100_000_000,
-            times: 1.0,
-            wording: "2.5 x floor + 100 ms",
-        }],
-        ..ENTRY
-    },
+        ]),
+    sockeye(
+        "sockets with owners by /proc",
+        &["sockets", "-t", "-a", "-n", "-p", "--source", "diag"],
+    )
+    .per_line(1)
+    .targets(&[wall(SS_OWNERS, 1.0 / 6.0, "1/6 of ss with owners")]),
+    peer(SS_OWNERS, "ss", &["-tanpH"]).per_line(1),
+    peer(LSOF, "lsof", &["-nP", "-iTCP"]).per_line(1),
+    sockeye("first record", SOCKETS_JSONL)
+        .first_line()
+        .per_line(1)
+        .targets(FIRST_TARGETS),
+    sockeye("check", &["check"]).targets(&[Target::FloorAnd {
+        floors: 2.5,
+        more_ns: 100_000_000,
+        times: 1.0,
+        wording: "2.5 x floor + 100 ms",
+    }]),
     // For information.
-    Entry {
-        name: "first record with owners",
-        arguments: SOCKETS_OWNERS_JSONL,
-        until: Until::FirstLine,
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "flows with owners",
-        arguments: &["flows", "-n", "-p"],
-        ..ENTRY
-    },
-    Entry {
-        name: "floor, with tcp_info",
-        program: Program::Floor,
-        arguments: &["--info"],
-        ..ENTRY
-    },
-    Entry {
-        name: "floor, sock_diag v2",
-        program: Program::Floor,
-        arguments: &["--v2"],
-        ..ENTRY
-    },
-    Entry {
-        name: "floor, sock_diag v2, with tcp_info",
-        program: Program::Floor,
-        arguments: &["--v2", "--info"],
-        ..ENTRY
-    },
+    sockeye("first record with owners", SOCKETS_OWNERS_JSONL)
+        .first_line()
+        .per_line(1),
+    sockeye("flows with owners", &["flows", "-n", "-p"]),
+    floor("floor, with tcp_info", &["--info"]),
+    floor("floor, sock_diag v2", &["--v2"]),
+    floor("floor, sock_diag v2, with tcp_info", &["--v2", "--info"]),
     // The drop-in compared with the original.
-    Entry {
-        name: "netstat, the drop-in",
-        arguments: &["netstat", "-atn"],
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: NETSTAT,
-                at_most: 1.0 / 8.0,
-                wording: "1/8 of netstat",
-            },
-            Target::PeakOver {
-                of: NETSTAT,
-                more_bytes: DROPIN_MORE_BYTES,
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: NETSTAT,
-        program: Program::Peer("netstat"),
-        arguments: &["-atn"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "netstat with owners, the drop-in",
-        arguments: &["netstat", "-atnp"],
-        sockets_per_line: Some(1),
-        targets: &[
-            Target::Wall {
-                of: NETSTAT_OWNERS,
-                at_most: 1.0 / 100.0,
-                wording: "1/100 of netstat with owners",
-            },
-            Target::PeakOver {
-                of: NETSTAT_OWNERS,
-                more_bytes: DROPIN_MORE_BYTES,
-            },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: NETSTAT_OWNERS,
-        program: Program::Peer("netstat"),
-        arguments: &["-atnp"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "/proc, IPv4 only",
-        program: Program::Peer("cat"),
-        arguments: &["/proc/net/tcp"],
-        ..ENTRY
-    },
+    sockeye("netstat, the drop-in", &["netstat", "-atn"])
+        .per_line(1)
+        .targets(&[wall(NETSTAT, 1.0 / 8.0, "1/8 of netstat"), dropin_peak(NETSTAT)]),
+    peer(NETSTAT, "netstat", &["-atn"]).per_line(1),
+    sockeye("netstat with owners, the drop-in", &["netstat", "-atnp"])
+        .per_line(1)
+        .targets(&[
+            wall(NETSTAT_OWNERS, 1.0 / 100.0, "1/100 of netstat with owners"),
+            dropin_peak(NETSTAT_OWNERS),
+        ]),
+    peer(NETSTAT_OWNERS, "netstat", &["-atnp"]).per_line(1),
+    peer("/proc, IPv4 only", "cat", &["/proc/net/tcp"]),
     // Memory.
-    Entry {
-        name: "flows",
-        phase: Phase::Memory,
-        arguments: &["flows", "-n"],
-        targets: MEMORY_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets, table",
-        phase: Phase::Memory,
-        arguments: SOCKETS,
-        sockets_per_line: Some(1),
-        targets: MEMORY_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets with owners",
-        phase: Phase::Memory,
-        arguments: SOCKETS_OWNERS,
-        sockets_per_line: Some(1),
-        targets: MEMORY_OWNERS_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: FLOOR,
-        phase: Phase::Memory,
-        program: Program::Floor,
-        ..ENTRY
-    },
-    Entry {
-        name: SS,
-        phase: Phase::Memory,
-        program: Program::Peer("ss"),
-        arguments: &["-tanH"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
+    sockeye("flows", &["flows", "-n"])
+        .during(Phase::Memory)
+        .targets(MEMORY_TARGETS),
+    sockeye("sockets, table", SOCKETS)
+        .during(Phase::Memory)
+        .per_line(1)
+        .targets(MEMORY_TARGETS),
+    sockeye("sockets with owners", SOCKETS_OWNERS)
+        .during(Phase::Memory)
+        .per_line(1)
+        .targets(MEMORY_OWNERS_TARGETS),
+    floor(FLOOR, &[]).during(Phase::Memory),
+    peer(SS, "ss", &["-tanH"]).during(Phase::Memory).per_line(1),
     // Namespaces: the same sockets in few of them, to see the growth, then in many.
-    Entry {
-        name: "sockets of every namespace",
-        phase: Phase::FewNamespaces,
-        arguments: SOCKETS_EVERYWHERE,
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "flows of every namespace",
-        phase: Phase::FewNamespaces,
-        arguments: FLOWS_EVERYWHERE,
-        sockets_per_line: Some(SOCKETS_IN_SET),
-        ..ENTRY
-    },
-    Entry {
-        name: FLOOR,
-        phase: Phase::FewNamespaces,
-        program: Program::Floor,
-        ..ENTRY
-    },
-    Entry {
-        name: "sockets of every namespace",
-        phase: Phase::Namespaces,
-        arguments: SOCKETS_EVERYWHERE,
-        sockets_per_line: Some(1),
-        targets: NAMESPACES_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "flows of every namespace",
-        phase: Phase::Namespaces,
-        arguments: FLOWS_EVERYWHERE,
-        sockets_per_line: Some(SOCKETS_IN_SET),
-        targets: NAMESPACES_TARGETS,
-        ..ENTRY
-    },
-    Entry {
-        name: "check of every namespace",
-        phase: Phase::Namespaces,
-        arguments: &["check", "--netns", "all"],
-        targets: &[Target::FloorAnd {
+    sockeye("sockets of every namespace", SOCKETS_EVERYWHERE)
+        .during(Phase::FewNamespaces)
+        .per_line(1),
+    sockeye("flows of every namespace", FLOWS_EVERYWHERE)
+        .during(Phase::FewNamespaces)
+        .per_line(SOCKETS_IN_SET),
+    floor(FLOOR, &[]).during(Phase::FewNamespaces),
+    sockeye("sockets of every namespace", SOCKETS_EVERYWHERE)
+        .during(Phase::Namespaces)
+        .per_line(1)
+        .targets(NAMESPACES_TARGETS),
+    sockeye("flows of every namespace", FLOWS_EVERYWHERE)
+        .during(Phase::Namespaces)
+        .per_line(SOCKETS_IN_SET)
+        .targets(NAMESPACES_TARGETS),
+    sockeye("check of every namespace", &["check", "--netns", "all"])
+        .during(Phase::Namespaces)
+        .targets(&[Target::FloorAnd {
             floors: 2.5,
             more_ns: 100_000_000,
             times: 3.0,
             wording: "3 x (2.5 x floor + 100 ms)",
-        }],
-        ..ENTRY
-    },
+        }]),
     // Without owners and only TCP and UDP: the simplest useful query.
-    Entry {
-        name: SS_LOOP,
-        phase: Phase::Namespaces,
-        program: Program::Peer("sh"),
-        arguments: &[
+    peer(
+        SS_LOOP,
+        "sh",
+        &[
             "-c",
             "cd /run/netns && for name in *; do ss -N $name -tuanH || exit 1; done",
         ],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: FLOOR,
-        phase: Phase::Namespaces,
-        program: Program::Floor,
-        ..ENTRY
-    },
+    )
+    .during(Phase::Namespaces)
+    .per_line(1),
+    floor(FLOOR, &[]).during(Phase::Namespaces),
     // A list of namespaces, by name and with their content.
-    Entry {
-        name: "names of namespaces",
-        phase: Phase::ListedNamespaces,
-        arguments: &["ns", "list", "-1"],
-        sockets_per_line: Some(1),
-        targets: &[Target::Wall {
-            of: IP_LIST,
-            at_most: 1.0 / 3.0,
-            wording: "1/3 of ip netns list",
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: IP_LIST,
-        phase: Phase::ListedNamespaces,
-        program: Program::Peer("ip"),
-        arguments: &["netns", "list"],
-        sockets_per_line: Some(1),
-        ..ENTRY
-    },
-    Entry {
-        name: "namespaces with counts",
-        phase: Phase::ListedNamespaces,
-        arguments: &["ns", "list"],
-        sockets_per_line: Some(1),
-        targets: &[Target::Within {
+    sockeye("names of namespaces", &["ns", "list", "-1"])
+        .during(Phase::ListedNamespaces)
+        .per_line(1)
+        .targets(&[wall(IP_LIST, 1.0 / 3.0, "1/3 of ip netns list")]),
+    peer(IP_LIST, "ip", &["netns", "list"])
+        .during(Phase::ListedNamespaces)
+        .per_line(1),
+    sockeye("namespaces with counts", &["ns", "list"])
+        .during(Phase::ListedNamespaces)
+        .per_line(1)
+        .targets(&[Target::Within {
             at_most_ns: 1_000_000_000,
-        }],
-        ..ENTRY
-    },
+        }]),
     // Options of other programs' sockets, read and set.
-    Entry {
-        name: "keepalive list",
-        phase: Phase::SocketOptions,
-        arguments: &["keepalive", "list", "-n"],
-        sockets_per_line: Some(1),
-        targets: WITHIN_HALF_A_SECOND,
-        ..ENTRY
-    },
-    Entry {
-        name: "keepalive set",
-        phase: Phase::SocketOptions,
-        arguments: &["keepalive", "set", "--yes", "state", "established"],
-        targets: WITHIN_HALF_A_SECOND,
-        ..ENTRY
-    },
-    Entry {
-        name: "keepalive unset",
-        phase: Phase::SocketOptions,
-        arguments: &["keepalive", "unset", "--yes", "state", "established"],
-        ..ENTRY
-    },
+    sockeye("keepalive list", &["keepalive", "list", "-n"])
+        .during(Phase::SocketOptions)
+        .per_line(1)
+        .targets(WITHIN_HALF_A_SECOND),
+    sockeye(
+        "keepalive set",
+        &["keepalive", "set", "--yes", "state", "established"],
+    )
+    .during(Phase::SocketOptions)
+    .targets(WITHIN_HALF_A_SECOND),
+    sockeye(
+        "keepalive unset",
+        &["keepalive", "unset", "--yes", "state", "established"],
+    )
+    .during(Phase::SocketOptions),
     // Analysis of captured transfers; every segment is analysed, whatever is printed.
-    Entry {
-        name: "analyze",
-        phase: Phase::CapturedTransfers,
-        arguments: &["analyze", CAPTURE, "--format", "json"],
-        targets: &[
-            Target::Wall {
-                of: TCPTRACE,
-                at_most: 1.0,
-                wording: "1.0 x tcptrace -l",
-            },
-            Target::Wall {
-                of: TSHARK,
-                at_most: 1.0 / 30.0,
-                wording: "1/30 of tshark -z expert",
-            },
+    sockeye("analyze", &["analyze", CAPTURE, "--format", "json"])
+        .during(Phase::CapturedTransfers)
+        .targets(&[
+            wall(TCPTRACE, 1.0, "1.0 x tcptrace -l"),
+            wall(TSHARK, 1.0 / 30.0, "1/30 of tshark -z expert"),
             Target::Peak {
                 at_most: 50_000_000,
                 sockets_min: CAPTURE_PACKETS_MIN,
             },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "analyze, each flag listed",
-        phase: Phase::CapturedTransfers,
-        arguments: &["analyze", CAPTURE, "--flags", "--format", "csv"],
-        ..ENTRY
-    },
-    Entry {
-        name: TCPTRACE,
-        phase: Phase::CapturedTransfers,
-        program: Program::Peer("tcptrace"),
-        arguments: &["-l", "-n", CAPTURE],
-        ..ENTRY
-    },
-    Entry {
-        name: TSHARK,
-        phase: Phase::CapturedTransfers,
-        program: Program::Peer("tshark"),
-        arguments: &["-n", "-q", "-z", "expert", "-r", CAPTURE],
-        ..ENTRY
-    },
-    Entry {
-        name: "graph",
-        phase: Phase::SingleTransfer,
-        arguments: &["graph", CAPTURE, "-o", GRAPH],
-        writes: Some(GRAPH),
-        targets: &[
+        ]),
+    sockeye(
+        "analyze, each flag listed",
+        &["analyze", CAPTURE, "--flags", "--format", "csv"],
+    )
+    .during(Phase::CapturedTransfers),
+    peer(TCPTRACE, "tcptrace", &["-l", "-n", CAPTURE]).during(Phase::CapturedTransfers),
+    peer(TSHARK, "tshark", &["-n", "-q", "-z", "expert", "-r", CAPTURE]).during(Phase::CapturedTransfers),
+    sockeye("graph", &["graph", CAPTURE, "-o", GRAPH])
+        .during(Phase::SingleTransfer)
+        .writes(GRAPH)
+        .targets(&[
             Target::Within {
                 at_most_ns: 1_500_000_000,
             },
@@ -892,58 +574,29 @@ pub const SUITE: &[Entry] = &[
                 of: TCPTRACE_GRAPH,
                 wording: "tcptrace, the first panel only",
             },
-        ],
-        ..ENTRY
-    },
-    Entry {
-        name: "graph, a page",
-        phase: Phase::SingleTransfer,
-        arguments: &["graph", CAPTURE, "-o", "graph.html"],
-        writes: Some("graph.html"),
-        ..ENTRY
-    },
-    Entry {
-        name: TCPTRACE_GRAPH,
-        phase: Phase::SingleTransfer,
-        program: Program::Peer("tcptrace"),
-        arguments: &["-S", "-n", CAPTURE],
-        ..ENTRY
-    },
-    Entry {
-        name: "analyze",
-        phase: Phase::ManyTransfers,
-        arguments: &["analyze", CAPTURE, "--format", "json"],
-        targets: &[Target::Peak {
+        ]),
+    sockeye("graph, a page", &["graph", CAPTURE, "-o", "graph.html"])
+        .during(Phase::SingleTransfer)
+        .writes("graph.html"),
+    peer(TCPTRACE_GRAPH, "tcptrace", &["-S", "-n", CAPTURE]).during(Phase::SingleTransfer),
+    sockeye("analyze", &["analyze", CAPTURE, "--format", "json"])
+        .during(Phase::ManyTransfers)
+        .targets(&[Target::Peak {
             at_most: 300_000_000,
             sockets_min: CAPTURE_PACKETS_MIN,
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: "analyze, the biggest",
-        phase: Phase::ManyTransfers,
-        arguments: &["analyze", CAPTURE],
-        targets: &[Target::Peak {
+        }]),
+    sockeye("analyze, the biggest", &["analyze", CAPTURE])
+        .during(Phase::ManyTransfers)
+        .targets(&[Target::Peak {
             at_most: 300_000_000,
             sockets_min: CAPTURE_PACKETS_MIN,
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: "explain a log",
-        phase: Phase::KernelLog,
-        arguments: &["explain", "-f", LOG],
-        targets: &[Target::Within {
+        }]),
+    sockeye("explain a log", &["explain", "-f", LOG])
+        .during(Phase::KernelLog)
+        .targets(&[Target::Within {
             at_most_ns: 1_000_000_000,
-        }],
-        ..ENTRY
-    },
-    Entry {
-        name: "explain a name",
-        phase: Phase::KernelLog,
-        arguments: &["explain", "CLOSE_WAIT"],
-        ..ENTRY
-    },
+        }]),
+    sockeye("explain a name", &["explain", "CLOSE_WAIT"]).during(Phase::KernelLog),
 ];
 
 /// The entries of one phase.

@@ -109,16 +109,9 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     });
     let mut machine = Machine::this();
     machine.ask_version("sockeye", installed.sockeye.as_deref(), "--version");
-    machine.ask_version("ss", on_path("ss").as_deref(), "-V");
-    machine.ask_version("netstat", on_path("netstat").as_deref(), "-V");
-    machine.ask_version("lsof", on_path("lsof").as_deref(), "-v");
-    machine.ask_version("ip", on_path("ip").as_deref(), "-V");
-    machine.ask_version("tshark", on_path("tshark").as_deref(), "--version");
-    machine.ask_version("tcptrace", on_path("tcptrace").as_deref(), "-version");
-    machine.ask_version("iperf3", on_path("iperf3").as_deref(), "--version");
-    machine.ask_version("sockperf", on_path("sockperf").as_deref(), "--version");
-    machine.ask_version("strace", on_path("strace").as_deref(), "--version");
-    machine.ask_version("lstf", on_path("lstf").as_deref(), "--version");
+    for (peer, argument) in PEERS {
+        machine.ask_version(peer, on_path(peer).as_deref(), argument);
+    }
 
     let mut comparison = Comparison {
         installed,
@@ -679,6 +672,19 @@ fn read_document(path: &Path) -> Result<String> {
     Ok(text)
 }
 
+/// Peers whose versions the report names, with the argument that prints them.
+const PEERS: [(&str, &str); 10] = [
+    ("ss", "-V"),
+    ("netstat", "-V"),
+    ("lsof", "-v"),
+    ("ip", "-V"),
+    ("tshark", "--version"),
+    ("tcptrace", "-version"),
+    ("iperf3", "--version"),
+    ("sockperf", "--version"),
+    ("strace", "--version"),
+    ("lstf", "--version"),
+];
 const NETWORK: &str = "Transfers, answers and tunnels";
 const STREAMED: &str = "Transfers, compared with iperf3";
 const ANSWERED: &str = "Answers, compared with sockperf";
