@@ -59,7 +59,7 @@ impl ProcessPlan<'_> {
         self
     }
 
-    /// Runs it as this user and group: 65534 is nobody.
+    /// Runs it as this user and group: 65534 is the overflow user.
     #[must_use]
     pub fn user(mut self, uid: u32, gid: u32) -> Self {
         self.user = Some((uid, gid));

@@ -77,7 +77,7 @@ impl Check<'_> {
             if sample > 1 || samples == 1 {
                 worst = worst.max(result.worst);
                 match self.print(&result, &report, (samples > 2).then_some(sample - 1)) {
-                    // The reader ended; the exit status still tells the result.
+                    // The reader ended; the exit status still has the result.
                     Err(error) if stdout::is_closed_pipe(&error) => break,
                     printed => printed?,
                 }

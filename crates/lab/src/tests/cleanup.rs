@@ -1,4 +1,4 @@
-//! Nothing is left: after a drop, after a panic, after a killed run. And without rights, a skip is told and
+//! Nothing is left: after a drop, after a panic, after a killed run. Without rights, a skip is reported and
 //! counted.
 
 use sockeye_lab::{Lab, Namespace, SocketOptions, need, output_of, wait_for, wait_until};
@@ -153,7 +153,7 @@ fn a_panic_inside_a_namespace_is_passed_on() {
 #[test]
 fn without_rights_a_test_skips_aloud_and_is_counted() {
     let lab = need!(Lab::new("skips"));
-    // Where nobody can reach it.
+    // In a directory that the other user can enter.
     let copy = lab.directory().join("tests");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     let log = lab.directory().join("skips");
@@ -169,7 +169,7 @@ fn without_rights_a_test_skips_aloud_and_is_counted() {
         .stderr(Stdio::piped());
     let output = wait_for("a start that is not ETXTBSY", || command.output().ok());
     assert!(output.status.success(), "{output:?}");
-    let told = "SKIP: tests::cleanup::labs_do_not_meet: making namespaces and links needs root\n";
-    assert_eq!(String::from_utf8(output.stderr).unwrap(), told);
-    assert_eq!(std::fs::read_to_string(log).unwrap(), told);
+    let skip = "SKIP: tests::cleanup::labs_do_not_meet: making namespaces and links needs root\n";
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), skip);
+    assert_eq!(std::fs::read_to_string(log).unwrap(), skip);
 }

@@ -5,19 +5,19 @@ use std::io::{Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
-struct Road {
+struct TestPath {
     // In this order: the middlebox goes before its namespaces.
-    road: Middlebox,
+    middlebox: Middlebox,
     client: Namespace,
     server: Namespace,
     _lab: Lab,
 }
 
-fn road(purpose: &str, seed: u64) -> Result<Road, sockeye_lab::Skip> {
+fn test_path(purpose: &str, seed: u64) -> Result<TestPath, sockeye_lab::Skip> {
     let lab = Lab::new(purpose)?;
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    Ok(Road {
-        road: lab.middlebox(&client, &server, seed),
+    Ok(TestPath {
+        middlebox: lab.middlebox(&client, &server, seed),
         client,
         server,
         _lab: lab,
@@ -51,24 +51,27 @@ fn numbered(pair: &Pair, count: u16) -> Vec<u16> {
 
 #[test]
 fn packets_pass_as_they_come() {
-    let Road { road, .. } = &need!(road("middlebox", 1));
+    let TestPath { middlebox, .. } = &need!(test_path("middlebox", 1));
     let all: Vec<u16> = (0..200).collect();
-    assert_eq!(numbered(&road.net_path().udp_connected(), 200), all);
-    assert_eq!(numbered(&road.net_path6().udp_connected(), 200), all);
+    assert_eq!(numbered(&middlebox.net_path().udp_connected(), 200), all);
+    assert_eq!(numbered(&middlebox.net_path6().udp_connected(), 200), all);
 }
 
 #[test]
 fn some_get_lost_and_the_same_for_the_same_seed() {
     let lossy = |seed| {
-        let Road {
-            road, client, server, ..
-        } = &road("middlebox_loss", seed)?;
+        let TestPath {
+            middlebox,
+            client,
+            server,
+            ..
+        } = &test_path("middlebox_loss", seed)?;
         for namespace in [client, server] {
             // Nothing but ours is to be under way.
             namespace.sysctl("ipv6/conf/all/disable_ipv6", "1");
         }
-        let pair = road.net_path().udp_connected();
-        road.set(
+        let pair = middlebox.net_path().udp_connected();
+        middlebox.set(
             Toward::Server,
             Impairment {
                 loss_permille: 300,
@@ -85,15 +88,15 @@ fn some_get_lost_and_the_same_for_the_same_seed() {
 
 #[test]
 fn some_are_late_and_some_come_twice() {
-    let Road { road, .. } = &need!(road("middlebox_order", 3));
-    let pair = road.net_path().udp_connected();
+    let TestPath { middlebox, .. } = &need!(test_path("middlebox_order", 3));
+    let pair = middlebox.net_path().udp_connected();
     let late = Impairment {
         late: Duration::from_millis(20),
         late_permille: 200,
         duplicate_permille: 100,
         ..Impairment::default()
     };
-    road.set_both(late);
+    middlebox.set_both(late);
     let arrived = numbered(&pair, 300);
     assert!((305..400).contains(&arrived.len()), "{arrived:?}");
     assert!(
@@ -108,15 +111,15 @@ fn some_are_late_and_some_come_twice() {
 
 #[test]
 fn all_take_as_long_as_the_path_is_and_the_rate_allows() {
-    let Road { road, .. } = &need!(road("middlebox_delay", 4));
-    road.set_both(Impairment {
+    let TestPath { middlebox, .. } = &need!(test_path("middlebox_delay", 4));
+    middlebox.set_both(Impairment {
         delay: Duration::from_millis(30),
         ..Impairment::default()
     });
     let begun = Instant::now();
-    let pair = road.net_path6().established();
+    let pair = middlebox.net_path6().established();
     assert!(begun.elapsed() >= Duration::from_millis(60));
-    road.set(
+    middlebox.set(
         Toward::Server,
         Impairment {
             bytes_per_s: 1_000_000,

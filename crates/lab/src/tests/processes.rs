@@ -42,14 +42,14 @@ fn a_name_with_an_escape_sequence_and_a_newline() {
 
 #[test]
 fn another_user_in_a_group_of_its_own_opens_everything() {
-    let lab = need!(Lab::new("nobody"));
+    let lab = need!(Lab::new("other_user"));
     let namespace = lab.namespace("one");
-    let path = lab.unix_path("from\nnobody");
-    let hidden = lab.unix_abstract("nobody");
+    let path = lab.unix_path("other\nuser");
+    let hidden = lab.unix_abstract("other_user");
     let listener = namespace.tcp_listener("[::]:0", &SocketOptions::new());
     let to = format!("[::1]:{}", listener.port()).parse().unwrap();
     let process = lab
-        .process("nobody")
+        .process("other_user")
         .in_namespace(&namespace)
         .user(65534, 65534)
         .own_group()

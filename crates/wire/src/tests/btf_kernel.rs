@@ -1,6 +1,6 @@
 //! The BTF of the running kernel: our answers, and what bpftool prints of the same file.
 
-use super::btf_questions;
+use super::btf_queries;
 use sockeye_wire::btf::{Answer, Bits, Btf, FieldAt, Query, TypeId, TypeKind};
 use std::collections::HashMap;
 use std::path::Path;
@@ -8,66 +8,66 @@ use std::process::Command;
 
 const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
-/// Every question of the list, answered a second time from bpftool's text.
+/// Every query of the list, answered a second time from bpftool's text.
 #[test]
-fn questions_are_answered_as_bpftool_says() {
+fn queries_are_answered_as_bpftool_says() {
     let Some((bytes, dump)) = kernel() else { return };
     let dump = Dump::parse(&dump);
-    let questions = btf_questions::all();
-    let answers = Btf::parse(&bytes).unwrap().answer(&questions).unwrap();
+    let queries = btf_queries::all();
+    let answers = Btf::parse(&bytes).unwrap().answer(&queries).unwrap();
     let mut answered = 0;
-    for (question, answer) in questions.iter().zip(answers.iter()) {
-        assert_eq!(answer, dump.answer(question), "{question:?}");
+    for (query, answer) in queries.iter().zip(answers.iter()) {
+        assert_eq!(answer, dump.answer(query), "{query:?}");
         answered += usize::from(answer.is_some());
     }
-    println!("{answered} of {} questions have an answer", questions.len());
-    assert!(answered > questions.len() / 2);
+    println!("{answered} of {} queries have an answer", queries.len());
+    assert!(answered > queries.len() / 2);
 }
 
-/// Every member of every struct, every function, every enumerator, in one list of some 100,000 questions.
+/// Every member of every struct, every function, every enumerator, in one list of some 100,000 queries.
 #[test]
 fn everything_is_answered_as_bpftool_says() {
     let Some((bytes, dump)) = kernel() else { return };
     let dump = Dump::parse(&dump);
-    let mut questions = Vec::new();
+    let mut queries = Vec::new();
     for (&(tag, name), ids) in &dump.by_name {
         let [id] = ids[..] else { continue }; // which of several it is depends on what else is asked
         let this = &dump.types[&id];
         match tag {
             Tag::Aggregate => {
-                questions.push(Query::Size { structure: name });
+                queries.push(Query::Size { structure: name });
                 let named = this.entries.iter().filter(|entry| entry.name != "(anon)");
-                questions.extend(named.map(|entry| Query::Field {
+                queries.extend(named.map(|entry| Query::Field {
                     structure: name,
                     path: entry.name,
                 }));
             }
-            Tag::Enum => questions.extend(this.entries.iter().map(|entry| Query::Enumerator {
+            Tag::Enum => queries.extend(this.entries.iter().map(|entry| Query::Enumerator {
                 enumeration: Some(name),
                 name: entry.name,
             })),
-            Tag::Func => questions.push(Query::Type {
+            Tag::Func => queries.push(Query::Type {
                 kind: TypeKind::Func,
                 name,
             }),
-            Tag::Typedef => questions.push(Query::Type {
+            Tag::Typedef => queries.push(Query::Type {
                 kind: TypeKind::Typedef,
                 name,
             }),
         }
     }
-    let answers = Btf::parse(&bytes).unwrap().answer(&questions).unwrap();
+    let answers = Btf::parse(&bytes).unwrap().answer(&queries).unwrap();
     let mut bits = 0;
-    for (question, answer) in questions.iter().zip(answers.iter()) {
-        assert_eq!(answer, dump.answer(question), "{question:?}");
-        assert!(answer.is_some(), "{question:?}");
+    for (query, answer) in queries.iter().zip(answers.iter()) {
+        assert_eq!(answer, dump.answer(query), "{query:?}");
+        assert!(answer.is_some(), "{query:?}");
         bits += usize::from(matches!(
             answer,
             Some(Answer::Field(FieldAt { bits: Some(_), .. }))
         ));
     }
-    println!("{} questions, {bits} of them bit fields", questions.len());
-    assert!(questions.len() > 10_000 && bits > 100);
+    println!("{} queries, {bits} of them bit fields", queries.len());
+    assert!(queries.len() > 10_000 && bits > 100);
 }
 
 /// The file, and bpftool's text of it.
@@ -181,9 +181,9 @@ impl<'a> Dump<'a> {
         dump
     }
 
-    fn answer(&self, question: &Query<'_>) -> Option<Answer> {
+    fn answer(&self, query: &Query<'_>) -> Option<Answer> {
         let first = |tag, name| self.by_name.get(&(tag, name)).map(|ids| ids[0]);
-        match *question {
+        match *query {
             Query::Size { structure } => {
                 let size = self.types[&first(Tag::Aggregate, structure)?].number("size");
                 Some(Answer::Size(size as u32))

@@ -9,4 +9,4 @@
 #[cfg(not(miri))] // reads a file of this machine and starts bpftool
 mod btf_kernel;
 #[cfg(not(miri))]
-mod btf_questions;
+mod btf_queries;

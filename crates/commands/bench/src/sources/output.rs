@@ -34,7 +34,7 @@ fn table(measured: &[Vec<SourceTimes>], is_own: bool) -> Table {
         vec![
             Column::new("sockets", "protocol", Unit::Text),
             Column::new("source", "source", Unit::Text),
-            Column::new("told", "sockets", Unit::Number),
+            Column::new("read", "sockets", Unit::Number),
             Column::new("time", "ns", Unit::Nanoseconds),
             Column::new("spread", "spread_permille", Unit::Permille),
             Column::new("a socket", "ns_per_socket", Unit::Nanoseconds),

@@ -255,7 +255,7 @@ fn open(path: &Path) -> io::Result<File> {
         use std::os::unix::fs::MetadataExt;
         if is_shared && metadata.uid() != rustix::process::geteuid().as_raw() {
             return Err(io::Error::other(
-                "it is somebody else's, in a folder that all users may write to",
+                "it is another user's, in a folder that all users may write to",
             ));
         }
         file.set_len(0)?;

@@ -63,7 +63,7 @@ impl Selection {
             })?;
         if let Some(condition) = filter.beyond_endpoints() {
             let text = format!(
-                "sockeye: filter: no capture tells whether '{condition}'; there are src, dst, sport, dport, family, proto and \
+                "sockeye: filter: no capture shows whether '{condition}'; there are src, dst, sport, dport, family, proto and \
                  peers\n"
             );
             return Err(UsageError(text).into());

@@ -18,7 +18,7 @@ struct Object {
 }
 
 /// A record of `.BTF.ext`: section, offset, type, access, kind.
-type Wanted<'a> = (&'a str, u32, u32, &'a str, u32);
+type ExtRecord<'a> = (&'a str, u32, u32, &'a str, u32);
 
 const FLAG: u32 = 1 << 31;
 
@@ -76,10 +76,10 @@ impl Object {
         at
     }
 
-    /// A `.BTF.ext` with each of these records in a section of its own, each record this long.
-    fn ext(&mut self, wanted: &[Wanted<'_>], record_bytes: u32) -> Vec<u8> {
+    /// A `.BTF.ext` with each of these records in a section of its own, each with this length.
+    fn ext(&mut self, records: &[ExtRecord<'_>], record_bytes: u32) -> Vec<u8> {
         let mut words = vec![record_bytes];
-        for &(section, offset, id, access, kind) in wanted {
+        for &(section, offset, id, access, kind) in records {
             words.extend([self.string(section), 1, offset, id, self.string(access), kind]);
             words.extend((16..record_bytes).step_by(4));
         }
@@ -110,20 +110,20 @@ impl Object {
 
 /// What reading these records gives, as text of the queries.
 #[track_caller]
-fn check(wanted: impl Fn(&Object) -> Wanted<'static>, expected: Option<(&str, &str, Option<u32>)>) {
+fn check(record: impl Fn(&Object) -> ExtRecord<'static>, expected: Option<(&str, &str, Option<u32>)>) {
     for little_endian in [true, false] {
         let mut object = Object::new(little_endian);
-        let wanted = wanted(&object);
-        let ext = object.ext(&[wanted], 16);
+        let record = record(&object);
+        let ext = object.ext(&[record], 16);
         let bytes = object.blob.finish();
         let read = read(&Btf::parse(&bytes).unwrap(), &ext);
         let Some((structure, path, size_bytes)) = expected else {
-            assert_eq!(read, Err(Error::Unknown { at: 52 }), "{wanted:?}");
+            assert_eq!(read, Err(Error::Unknown { at: 52 }), "{record:?}");
             continue;
         };
         let read = read.unwrap();
         assert_eq!(read.len(), 1);
-        assert_eq!((read[0].section, read[0].offset_bytes), (wanted.0, wanted.1));
+        assert_eq!((read[0].section, read[0].offset_bytes), (record.0, record.1));
         assert_eq!(
             read[0].target,
             RelocationTarget::Field {
@@ -226,12 +226,12 @@ fn longer_records_of_many_sections_are_read() {
     for (little_endian, record_bytes) in [(true, 16), (false, 16), (true, 24), (false, 48)] {
         let mut object = Object::new(little_endian);
         let sock = object.sock;
-        let wanted = [
+        let records = [
             ("raw_tp", 8, sock, "0:1", 0),
             (".text", 16, sock, "0", 7),
             ("iter/tcp", 24, sock, "0", 9),
         ];
-        let ext = object.ext(&wanted, record_bytes);
+        let ext = object.ext(&records, record_bytes);
         let bytes = object.blob.finish();
         let found = read(&Btf::parse(&bytes).unwrap(), &ext).unwrap();
         let places: Vec<_> = found

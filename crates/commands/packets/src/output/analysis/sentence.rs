@@ -253,7 +253,7 @@ fn application(share: u8, side: &Side, connection: &Connection, (sender, receive
     }
     if side.vantage == Vantage::Receiver {
         return format!(
-            "{share}% {sender} had nothing to send, as far as can be told near {receiver}: its program is what takes the time, or \
+            "{share}% {sender} had nothing to send, as far as a capture near {receiver} shows: its program is what takes the time, or \
              it waited for ACKs on their way to it (capture near {sender} to be sure)."
         );
     }
@@ -321,7 +321,7 @@ fn held_down(side: &Side) -> String {
         ),
         // Between the queue and the receiver bursts are spread out, and lost segments are missing.
         None if side.vantage == Vantage::Receiver => text.push_str(
-            "; captured near the receiver, where it cannot be told whether a queue overflows (capture near the sender)",
+            "; captured near the receiver, which does not show whether a queue overflows (capture near the sender)",
         ),
         None if lost < LOSSES_MIN => text.push_str(
             ": too few to tell whether the path loses packets, or a queue on it overflows",
@@ -379,8 +379,8 @@ fn other_events(side: &Side, peer: &Side) -> Option<String> {
     );
     part(
         own.unclear + other.unclear,
-        "was sent again, and whether it was lost or late, or its ACK lost, cannot be told",
-        "were sent again, and whether they were lost or late, or their ACKs lost, cannot be told",
+        "was sent again, and whether it was lost or late, or its ACK lost, is unknown",
+        "were sent again, and whether they were lost or late, or their ACKs lost, is unknown",
     );
     part(
         own.duplicated_by_network + other.duplicated_by_network,

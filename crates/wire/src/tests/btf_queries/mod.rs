@@ -1,29 +1,29 @@
-//! Questions like those the BPF engine asks; some of them no kernel can answer.
+//! Queries like those the BPF engine asks; some of them no kernel can answer.
 
 use sockeye_wire::btf::{Query, TypeKind};
 
 /// All of them.
 pub(crate) fn all() -> Vec<Query<'static>> {
-    let mut questions = Vec::new();
+    let mut queries = Vec::new();
     for &(structure, paths) in FIELDS {
         for path in paths.split_ascii_whitespace() {
-            questions.push(Query::Field { structure, path });
+            queries.push(Query::Field { structure, path });
         }
     }
     for structure in SIZES.split_ascii_whitespace() {
-        questions.push(Query::Size { structure });
+        queries.push(Query::Size { structure });
     }
     for &(kind, names) in TYPES {
         for name in names.split_ascii_whitespace() {
-            questions.push(Query::Type { kind, name });
+            queries.push(Query::Type { kind, name });
         }
     }
     for &(enumeration, names) in ENUMERATORS {
         for name in names.split_ascii_whitespace() {
-            questions.push(Query::Enumerator { enumeration, name });
+            queries.push(Query::Enumerator { enumeration, name });
         }
     }
-    questions
+    queries
 }
 
 const FIELDS: &[(&str, &str)] = &[
