@@ -57,40 +57,28 @@ impl LabSocket {
         let peer = socket.peer_addr().ok();
         let name = (family == Family::Unix).then(|| local.as_ref().map_or(UnixName::Unnamed, UnixName::of));
         Self {
-            namespace: namespace.clone(),
-            family,
             protocol,
-            state,
             local: local.and_then(|address| address.as_socket()),
             peer: peer.and_then(|address| address.as_socket()),
             name,
-            peer_inode: None,
             inode: inode_of(socket.as_fd()),
             cookie: socket.cookie().ok(),
             uid: rustix::process::geteuid().as_raw(),
             pid: Some(std::process::id()),
-            recv_queue: 0,
-            send_queue: 0,
-            timer: Timer::Off,
             socket: Some(socket),
+            ..Self::without_file(namespace, family, state)
         }
     }
 
-    /// Describes a TCP socket without a file.
-    pub(crate) fn fileless(
-        namespace: &Namespace,
-        family: Family,
-        state: State,
-        local: SocketAddr,
-        peer: SocketAddr,
-    ) -> Self {
+    /// Describes a TCP socket without a file and without addresses.
+    pub(crate) fn without_file(namespace: &Namespace, family: Family, state: State) -> Self {
         Self {
             namespace: namespace.clone(),
             family,
             protocol: Protocol::Tcp,
             state,
-            local: Some(local),
-            peer: Some(peer),
+            local: None,
+            peer: None,
             name: None,
             peer_inode: None,
             inode: 0,
@@ -215,13 +203,6 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Closes the listener, but not the connection.
-    #[must_use]
-    pub fn without_listener(mut self) -> Self {
-        self.listener = None;
-        self
-    }
-
     /// All its sockets, the listener last.
     pub fn lab_sockets(&self) -> impl Iterator<Item = &LabSocket> {
         [&self.client, &self.server]

@@ -1,7 +1,7 @@
 use crate::child_handle::ChildHandle;
 use crate::lab_socket::Family;
 use crate::or_panic::OrPanic;
-use crate::{Lab, LabSocket, Namespace, Protocol, State, Timer, UnixName, wait_for};
+use crate::{Lab, LabSocket, Namespace, Protocol, State, UnixName, wait_for};
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io::{self, BufRead, BufReader};
@@ -206,7 +206,7 @@ impl ProcessPlan<'_> {
                     let name = (what == "unix-listen").then(|| names.next()).flatten();
                     process
                         .sockets
-                        .push(held(namespace, &process, what, [inode, local, peer], name));
+                        .push(describe(namespace, &process, what, [inode, local, peer], name));
                 }
                 ["ready"] => {
                     ready = true;
@@ -277,7 +277,7 @@ fn spawn(command: &mut Command) -> Child {
 
 /// Describes a socket from the holder's line.
 #[track_caller]
-fn held(
+fn describe(
     namespace: &Namespace,
     process: &Process,
     what: &str,
@@ -294,31 +294,25 @@ fn held(
         "unix-listen" => (Protocol::UnixStream, State::Listen),
         other => panic!("lab: the holder made {other}"),
     };
+    let family = match local {
+        None => Family::Unix,
+        Some(SocketAddr::V4(_)) => Family::Inet,
+        Some(SocketAddr::V6(_)) => Family::Inet6,
+    };
     LabSocket {
-        namespace: namespace.clone(),
-        family: match local {
-            None => Family::Unix,
-            Some(SocketAddr::V4(_)) => Family::Inet,
-            Some(SocketAddr::V6(_)) => Family::Inet6,
-        },
         protocol,
-        state,
         local,
         peer,
         name,
-        peer_inode: None,
         inode: inode.parse().or_panic("the holder's inode"),
-        cookie: None,
         uid: process.user,
         pid: Some(process.pid),
-        recv_queue: 0,
         send_queue: match what {
             "tcp-listen" => 128,
             "unix-listen" => somaxconn(namespace),
             _ => 0,
         },
-        timer: Timer::Off,
-        socket: None,
+        ..LabSocket::without_file(namespace, family, state)
     }
 }
 

@@ -368,7 +368,11 @@ impl NetPath {
     fn server_end(&self, client: &LabSocket, listener: &LabSocket) -> LabSocket {
         let local = self.at_server(self.server_ip, listener.port());
         let peer = self.at_server(self.client_ip, client.port());
-        LabSocket::fileless(&self.server, listener.family, State::SynRecv, local, peer)
+        LabSocket {
+            local: Some(local),
+            peer: Some(peer),
+            ..LabSocket::without_file(&self.server, listener.family, State::SynRecv)
+        }
     }
 
     fn listen_address(&self) -> SocketAddr {

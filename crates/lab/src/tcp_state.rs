@@ -50,36 +50,12 @@ impl State {
 
     /// The word in `ss`'s first column.
     pub fn ss_word(self) -> &'static str {
-        match self {
-            Self::Established => "ESTAB",
-            Self::SynSent => "SYN-SENT",
-            Self::SynRecv => "SYN-RECV",
-            Self::FinWait1 => "FIN-WAIT-1",
-            Self::FinWait2 => "FIN-WAIT-2",
-            Self::TimeWait => "TIME-WAIT",
-            Self::Close => "UNCONN",
-            Self::CloseWait => "CLOSE-WAIT",
-            Self::LastAck => "LAST-ACK",
-            Self::Listen => "LISTEN",
-            Self::Closing => "CLOSING",
-        }
+        NAMES[self as usize - 1].0
     }
 
     /// The kernel's name without `TCP_`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Established => "ESTABLISHED",
-            Self::SynSent => "SYN_SENT",
-            Self::SynRecv => "SYN_RECV",
-            Self::FinWait1 => "FIN_WAIT1",
-            Self::FinWait2 => "FIN_WAIT2",
-            Self::TimeWait => "TIME_WAIT",
-            Self::Close => "CLOSE",
-            Self::CloseWait => "CLOSE_WAIT",
-            Self::LastAck => "LAST_ACK",
-            Self::Listen => "LISTEN",
-            Self::Closing => "CLOSING",
-        }
+        NAMES[self as usize - 1].1
     }
 
     pub(crate) fn from_kernel(number: u32) -> Option<Self> {
@@ -88,6 +64,21 @@ impl State {
             .find(|state| u32::from(state.number()) == number)
     }
 }
+
+/// The names of the states in `ss` and in the kernel, in the kernel's order.
+const NAMES: [(&str, &str); 11] = [
+    ("ESTAB", "ESTABLISHED"),
+    ("SYN-SENT", "SYN_SENT"),
+    ("SYN-RECV", "SYN_RECV"),
+    ("FIN-WAIT-1", "FIN_WAIT1"),
+    ("FIN-WAIT-2", "FIN_WAIT2"),
+    ("TIME-WAIT", "TIME_WAIT"),
+    ("UNCONN", "CLOSE"),
+    ("CLOSE-WAIT", "CLOSE_WAIT"),
+    ("LAST-ACK", "LAST_ACK"),
+    ("LISTEN", "LISTEN"),
+    ("CLOSING", "CLOSING"),
+];
 
 /// The timer of a TCP socket, by the numbers that `/proc/net/tcp` and inet_diag share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

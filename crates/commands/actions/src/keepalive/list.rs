@@ -154,60 +154,22 @@ static COLUMNS: &[Column<Sockets>] = &[
         "Whether keepalive is on",
         further_value,
     ),
-    Column::<Sockets>::value(
-        "time_s",
-        "Time",
-        Right,
-        "Idle time before the first probe",
-        further_value,
-    )
-    .index(1)
-    .unit(Unit::Seconds),
-    Column::<Sockets>::value(
-        "interval_s",
-        "Interval",
-        Right,
-        "Time between two probes",
-        further_value,
-    )
-    .index(2)
-    .unit(Unit::Seconds),
-    Column::<Sockets>::value(
-        "probes",
-        "Probes",
-        Right,
-        "Probes before the connection is given up",
-        further_value,
-    )
-    .index(3),
-    Column::<Sockets>::value(
-        "user_timeout_ms",
-        "UserTimeout",
-        Right,
-        "TCP_USER_TIMEOUT",
-        further_value,
-    )
-    .index(4)
-    .unit(Unit::Ms),
-    Column::<Sockets>::value(
-        "idle_ms",
-        "Idle",
-        Right,
-        "Time since data was last sent or received",
-        further_value,
-    )
-    .index(5)
-    .unit(Unit::Ms),
-    Column::<Sockets>::value(
-        "next_probe_ms",
-        "NextProbe",
-        Right,
-        "Time until the next probe",
-        further_value,
-    )
-    .index(6)
-    .unit(Unit::Ms),
+    column(1, "time_s", "Time", "Idle time before the first probe").unit(Unit::Seconds),
+    column(2, "interval_s", "Interval", "Time between two probes").unit(Unit::Seconds),
+    column(3, "probes", "Probes", "Probes before the connection is given up"),
+    column(4, "user_timeout_ms", "UserTimeout", "TCP_USER_TIMEOUT").unit(Unit::Ms),
+    column(5, "idle_ms", "Idle", "Time since data was last sent or received").unit(Unit::Ms),
+    column(6, "next_probe_ms", "NextProbe", "Time until the next probe").unit(Unit::Ms),
 ];
+
+const fn column(
+    index: u8,
+    name: &'static str,
+    heading: &'static str,
+    about: &'static str,
+) -> Column<Sockets> {
+    Column::<Sockets>::value(name, heading, Right, about, further_value).index(index)
+}
 
 const EXAMPLES: &str = "\
 Examples:

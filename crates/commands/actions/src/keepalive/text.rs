@@ -5,50 +5,38 @@ use sockeye_source::KeepaliveSettings;
 
 /// Formats the times: `time 60 s, interval 10 s, 6 probes`.
 pub(super) fn times(keepalive: &Keepalive) -> String {
-    let Keepalive {
-        time_s,
-        interval_s,
-        probes,
-        user_timeout_ms,
-    } = keepalive;
-    let s = if *probes == 1 { "" } else { "s" };
-    let mut text = format!("time {time_s} s, interval {interval_s} s, {probes} probe{s}");
-    if let Some(ms) = user_timeout_ms {
-        text.push_str(&format!(", user timeout {ms} ms"));
-    }
-    text
+    let (time_s, interval_s, probes) = (keepalive.time_s, keepalive.interval_s, keepalive.probes);
+    let s = if probes == 1 { "" } else { "s" };
+    let timeout = keepalive
+        .user_timeout_ms
+        .map(|ms| format!(", user timeout {ms} ms"));
+    format!(
+        "time {time_s} s, interval {interval_s} s, {probes} probe{s}{}",
+        timeout.unwrap_or_default()
+    )
 }
 
 /// Formats the times as options: `--time 60s --interval 10s --probes 6`.
 pub(super) fn options(keepalive: &Keepalive) -> String {
-    let Keepalive {
-        time_s,
-        interval_s,
-        probes,
-        user_timeout_ms,
-    } = keepalive;
-    let mut text = format!("--time {time_s}s --interval {interval_s}s --probes {probes}");
-    if let Some(ms) = user_timeout_ms {
-        text.push_str(&format!(" --user-timeout {ms}ms"));
-    }
-    text
+    let (time_s, interval_s, probes) = (keepalive.time_s, keepalive.interval_s, keepalive.probes);
+    let timeout = keepalive
+        .user_timeout_ms
+        .map(|ms| format!(" --user-timeout {ms}ms"));
+    format!(
+        "--time {time_s}s --interval {interval_s}s --probes {probes}{}",
+        timeout.unwrap_or_default()
+    )
 }
 
 /// Formats the time after which a connection to a lost peer ends.
 pub(super) fn detection_time(keepalive: &Keepalive) -> String {
-    let Keepalive {
-        time_s,
-        interval_s,
-        probes,
-        user_timeout_ms,
-    } = *keepalive;
-    let time = u64::from(time_s);
-    let seconds = match user_timeout_ms.unwrap_or(0) {
-        0 => time + u64::from(interval_s) * u64::from(probes),
+    let (time, interval) = (u64::from(keepalive.time_s), u64::from(keepalive.interval_s));
+    let seconds = match keepalive.user_timeout_ms.unwrap_or(0) {
+        0 => time + interval * u64::from(keepalive.probes),
         // The first probe after the user timeout ends the connection (`tcp_keepalive_timer()`).
         ms => {
             let rest = u64::from(ms.div_ceil(1000)).saturating_sub(time);
-            time + u64::from(interval_s) * rest.div_ceil(u64::from(interval_s)).max(1)
+            time + interval * rest.div_ceil(interval).max(1)
         }
     };
     span(seconds)

@@ -55,26 +55,18 @@ struct Table {
     what: &'static str,
 }
 
-const TCP: Table = Table {
-    protocol: Protocol::Tcp,
-    names: ["tcp", "tcp6"],
-    what: "AF INET (tcp)",
-};
-const UDP: Table = Table {
-    protocol: Protocol::Udp,
-    names: ["udp", "udp6"],
-    what: "AF INET (udp)",
-};
-const UDPLITE: Table = Table {
-    protocol: Protocol::UdpLite,
-    names: ["udpl", "udpl6"],
-    what: "AF INET (udplite)",
-};
-const RAW: Table = Table {
-    protocol: Protocol::Raw,
-    names: ["raw", "raw6"],
-    what: "AF INET (raw)",
-};
+const TCP: Table = table(Protocol::Tcp, ["tcp", "tcp6"], "AF INET (tcp)");
+const UDP: Table = table(Protocol::Udp, ["udp", "udp6"], "AF INET (udp)");
+const UDPLITE: Table = table(Protocol::UdpLite, ["udpl", "udpl6"], "AF INET (udplite)");
+const RAW: Table = table(Protocol::Raw, ["raw", "raw6"], "AF INET (raw)");
+
+const fn table(protocol: Protocol, names: [&'static str; 2], what: &'static str) -> Table {
+    Table {
+        protocol,
+        names,
+        what,
+    }
+}
 
 impl<'a> Listing<'a> {
     fn new(flags: &'a Flags) -> Self {

@@ -59,43 +59,35 @@ struct Group {
 /// Groups in the order in which ss lists them. For the tables that are missing here see
 /// [`Listing::report_unlisted_tables`].
 const GROUPS: &[Group] = &[
-    Group {
-        tables: &[Table::Netlink],
-        families: &[Family::Netlink],
-        protocols: ProtocolSet::of(&[Protocol::Netlink]),
-    },
-    Group {
-        tables: &[Table::PacketDgram, Table::PacketRaw],
-        families: &[Family::Packet],
-        protocols: ProtocolSet::PACKET,
-    },
-    Group {
-        tables: &[Table::UnixDgram, Table::UnixStream, Table::UnixSeqpacket],
-        families: &[Family::Unix],
-        protocols: ProtocolSet::UNIX,
-    },
-    Group {
-        tables: &[Table::Raw],
-        families: INET,
-        protocols: ProtocolSet::of(&[Protocol::Raw]),
-    },
-    Group {
-        tables: &[Table::Udp],
-        families: INET,
-        protocols: ProtocolSet::of(&[Protocol::Udp]),
-    },
-    Group {
-        tables: &[Table::Tcp],
-        families: INET,
-        protocols: ProtocolSet::of(&[Protocol::Tcp]),
-    },
-    Group {
-        tables: &[Table::Mptcp],
-        families: INET,
-        protocols: ProtocolSet::of(&[Protocol::Mptcp]),
-    },
+    group(
+        &[Table::Netlink],
+        &[Family::Netlink],
+        ProtocolSet::of(&[Protocol::Netlink]),
+    ),
+    group(
+        &[Table::PacketDgram, Table::PacketRaw],
+        &[Family::Packet],
+        ProtocolSet::PACKET,
+    ),
+    group(
+        &[Table::UnixDgram, Table::UnixStream, Table::UnixSeqpacket],
+        &[Family::Unix],
+        ProtocolSet::UNIX,
+    ),
+    group(&[Table::Raw], INET, ProtocolSet::of(&[Protocol::Raw])),
+    group(&[Table::Udp], INET, ProtocolSet::of(&[Protocol::Udp])),
+    group(&[Table::Tcp], INET, ProtocolSet::of(&[Protocol::Tcp])),
+    group(&[Table::Mptcp], INET, ProtocolSet::of(&[Protocol::Mptcp])),
 ];
 const INET: &[Family] = &[Family::Inet, Family::Inet6];
+
+const fn group(tables: &'static [Table], families: &'static [Family], protocols: ProtocolSet) -> Group {
+    Group {
+        tables,
+        families,
+        protocols,
+    }
+}
 
 impl<'a> Listing<'a> {
     pub(super) fn new(

@@ -211,6 +211,7 @@ const TIPC: Family = Family::Unknown(30);
 const VSOCK: Family = Family::Unknown(40);
 const XDP: Family = Family::Unknown(44);
 
+/// All tables; TIPC is last.
 const TABLES: [Table; 16] = [
     Tcp,
     Mptcp,
@@ -226,8 +227,8 @@ const TABLES: [Table; 16] = [
     Sctp,
     VsockStream,
     VsockDgram,
-    Tipc,
     Xdp,
+    Tipc,
 ];
 
 /// Families in the order of their numbers, with their tables.
@@ -248,26 +249,7 @@ const PACKET: &[Table] = &[PacketRaw, PacketDgram];
 
 /// Names for `-A`. As in ss, `all` lacks TIPC.
 const NAMES: &[(&str, &[Table])] = &[
-    (
-        "all",
-        &[
-            Udp,
-            Dccp,
-            Tcp,
-            Mptcp,
-            Raw,
-            UnixStream,
-            UnixDgram,
-            UnixSeqpacket,
-            PacketRaw,
-            PacketDgram,
-            Netlink,
-            Sctp,
-            VsockStream,
-            VsockDgram,
-            Xdp,
-        ],
-    ),
+    ("all", TABLES.split_at(TABLES.len() - 1).0),
     ("inet", INET),
     ("udp", &[Udp]),
     ("dccp", &[Dccp]),

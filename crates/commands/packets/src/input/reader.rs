@@ -92,28 +92,17 @@ impl CaptureReader {
             let since_ns = packet.time_ns.saturating_sub(first_ns);
             tally.duration_ns = tally.duration_ns.max(since_ns);
             let segment = match packet.decode() {
-                Ok(Decoded::Segment(segment)) => segment,
-                Ok(Decoded::Fragment(fragment)) => match self.fragments.add(&fragment) {
-                    Some(segment) => segment,
-                    None => {
-                        tally.fragments += 1;
-                        continue;
-                    }
-                },
-                Ok(Decoded::Datagram { .. }) => {
-                    tally.datagrams += 1;
-                    continue;
-                }
-                Ok(Decoded::Ip { .. }) => {
-                    tally.other_ip += 1;
-                    continue;
-                }
-                Ok(Decoded::Other { .. }) => {
-                    tally.not_ip += 1;
-                    continue;
-                }
-                Err(_) => {
-                    tally.undecodable += 1;
+                Ok(Decoded::Segment(segment)) => Ok(segment),
+                Ok(Decoded::Fragment(fragment)) => self.fragments.add(&fragment).ok_or(&mut tally.fragments),
+                Ok(Decoded::Datagram { .. }) => Err(&mut tally.datagrams),
+                Ok(Decoded::Ip { .. }) => Err(&mut tally.other_ip),
+                Ok(Decoded::Other { .. }) => Err(&mut tally.not_ip),
+                Err(_) => Err(&mut tally.undecodable),
+            };
+            let segment = match segment {
+                Ok(segment) => segment,
+                Err(count) => {
+                    *count += 1;
                     continue;
                 }
             };

@@ -151,9 +151,9 @@ impl Reader {
             offset,
         };
         match kind {
-            block::ENHANCED_PACKET => self.enhanced(&block),
+            block::ENHANCED_PACKET => self.timed(&block, block.u32(8, Layer::PcapngPacket)?),
             block::SIMPLE_PACKET => self.simple(&block),
-            block::OBSOLETE_PACKET => self.obsolete(&block),
+            block::OBSOLETE_PACKET => self.timed(&block, block.u16(8, Layer::PcapngPacket)?.into()),
             block::INTERFACE => self.interface(&block),
             block::STATISTICS => Ok(self.statistics(&block)),
             _ => self.section(&block),
@@ -222,18 +222,9 @@ impl Reader {
         block.passed()
     }
 
+    /// Parses an enhanced or an obsolete packet, which differ in the width of the interface's number.
     #[inline]
-    fn enhanced(&mut self, block: &Block<'_>) -> Result<Step, FileError> {
-        let number = block.u32(8, Layer::PcapngPacket)?;
-        let high = block.u32(12, Layer::PcapngPacket)?;
-        let low = block.u32(16, Layer::PcapngPacket)?;
-        let captured_len = block.u32(20, Layer::PcapngPacket)? as usize;
-        let original_len = block.u32(24, Layer::PcapngPacket)?;
-        self.packet(block, number, Some((high, low)), 28, captured_len, original_len)
-    }
-
-    fn obsolete(&mut self, block: &Block<'_>) -> Result<Step, FileError> {
-        let number = u32::from(block.u16(8, Layer::PcapngPacket)?);
+    fn timed(&mut self, block: &Block<'_>, number: u32) -> Result<Step, FileError> {
         let high = block.u32(12, Layer::PcapngPacket)?;
         let low = block.u32(16, Layer::PcapngPacket)?;
         let captured_len = block.u32(20, Layer::PcapngPacket)? as usize;

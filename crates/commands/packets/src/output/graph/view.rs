@@ -100,32 +100,16 @@ impl<'a> DirectionView<'a> {
     /// Returns the first and the last time of each series and event.
     fn bounds(&self) -> impl Iterator<Item = u64> {
         let side = &*self.side;
-        let pair = |first: Option<u64>, last: Option<u64>| [first, last];
         let mut moments = Vec::with_capacity(2 * self.events.len() + 12);
-        moments.extend(pair(
-            side.segments.first().map(|point| point.time_ns),
-            side.segments.last().map(|point| point.time_ns),
-        ));
-        moments.extend(pair(
-            side.acks.first().map(|point| point.time_ns),
-            side.acks.last().map(|point| point.time_ns),
-        ));
-        moments.extend(pair(
-            side.windows.first().map(|point| point.time_ns),
-            side.windows.last().map(|point| point.time_ns),
-        ));
-        moments.extend(pair(
-            side.marks.first().map(|point| point.time_ns),
-            side.marks.last().map(|point| point.time_ns),
-        ));
-        moments.extend(pair(
-            side.in_flight.first().map(|point| point.0),
-            side.in_flight.last().map(|point| point.0),
-        ));
-        moments.extend(pair(
-            side.rtt.first().map(|point| point.0),
-            side.rtt.last().map(|point| point.0),
-        ));
+        let mut add = |times: &mut dyn DoubleEndedIterator<Item = u64>| {
+            moments.extend([times.next(), times.next_back()]);
+        };
+        add(&mut side.segments.iter().map(|point| point.time_ns));
+        add(&mut side.acks.iter().map(|point| point.time_ns));
+        add(&mut side.windows.iter().map(|point| point.time_ns));
+        add(&mut side.marks.iter().map(|point| point.time_ns));
+        add(&mut side.in_flight.iter().map(|point| point.0));
+        add(&mut side.rtt.iter().map(|point| point.0));
         for event in &self.events {
             let (from, to) = span(event);
             moments.extend([Some(from), Some(to)]);
