@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_documentation_can_take_a_report() {
+    fn report_fits_into_the_documentation() {
         let document = include_str!("../../docs/BENCHMARKS.md");
         assert!(replace(document, "x").is_ok());
     }

@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_line_there_is_no_first() {
+    fn output_without_a_line_has_no_first_line() {
         let mut lines = Lines::new(&b"no newline"[..]);
         while lines.read(|| 1).expect("memory") {}
         assert_eq!((lines.count, lines.first_ns), (0, None));

@@ -121,23 +121,23 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     };
     let is_whole = !arguments.only_network && !arguments.only_profiles;
     if is_whole {
-        comparison.empty(4 * arguments.rounds)?;
-        comparison.full(arguments)?;
-        comparison.changed(arguments)?;
-        comparison.namespaces(arguments)?;
-        comparison.listed(arguments)?;
-        comparison.captured(arguments)?;
-        comparison.capturing(arguments)?;
-        comparison.logged(arguments)?;
+        comparison.measure_empty_host(4 * arguments.rounds)?;
+        comparison.measure_full_host(arguments)?;
+        comparison.measure_socket_changes(arguments)?;
+        comparison.measure_namespaces(arguments)?;
+        comparison.measure_namespace_lists(arguments)?;
+        comparison.measure_capture_analysis(arguments)?;
+        comparison.measure_capturing(arguments)?;
+        comparison.measure_log_explanation(arguments)?;
     }
     if !arguments.only_profiles {
-        comparison.network(arguments)?;
+        comparison.measure_network(arguments)?;
     }
     if !arguments.only_network {
-        comparison.profiled(arguments)?;
+        comparison.measure_profilers(arguments)?;
     }
     if is_whole {
-        comparison.operations(arguments)?;
+        comparison.measure_operations(arguments)?;
     }
     let report = Report {
         machine,
@@ -178,7 +178,7 @@ struct Host {
 
 impl Comparison {
     /// Runs of a millisecond vary more and cost little: more rounds.
-    fn empty(&mut self, rounds: usize) -> Result<()> {
+    fn measure_empty_host(&mut self, rounds: usize) -> Result<()> {
         // A listener, because the first record of an empty list never comes.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listening")?;
         let host = Host {
@@ -195,7 +195,7 @@ impl Comparison {
         Ok(())
     }
 
-    fn full(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_full_host(&mut self, arguments: &CompareArguments) -> Result<()> {
         let load = self.start(arguments.sockets)?;
         self.measure(Phase::Speed, Host::full("Speed", &load), arguments.rounds)?;
         let load = if arguments.memory_sockets == arguments.sockets {
@@ -214,7 +214,7 @@ impl Comparison {
     }
 
     /// Changes options of sockets of running processes, and then closes the sockets.
-    fn changed(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_socket_changes(&mut self, arguments: &CompareArguments) -> Result<()> {
         let sockets = arguments.changed;
         if sockets == 0 {
             return Ok(());
@@ -242,7 +242,7 @@ impl Comparison {
     }
 
     /// Late, because the kernel removes namespaces some time after their end.
-    fn namespaces(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_namespaces(&mut self, arguments: &CompareArguments) -> Result<()> {
         const FEW: usize = CompareArguments::NAMESPACES_FEW;
         let many = arguments.namespaces;
         if many == 0 {
@@ -285,7 +285,7 @@ impl Comparison {
         Ok(())
     }
 
-    fn listed(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_namespace_lists(&mut self, arguments: &CompareArguments) -> Result<()> {
         let namespaces = 2 * arguments.operations;
         if namespaces == 0 {
             return Ok(());
@@ -320,7 +320,7 @@ impl Comparison {
     }
 
     /// Captures of a few connections, of one, and of very many.
-    fn captured(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_capture_analysis(&mut self, arguments: &CompareArguments) -> Result<()> {
         let packets = arguments.packets;
         if packets == 0 {
             return Ok(());
@@ -349,7 +349,7 @@ impl Comparison {
     }
 
     /// Captures packets while they are sent at the highest possible rate.
-    fn capturing(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_capturing(&mut self, arguments: &CompareArguments) -> Result<()> {
         if arguments.packets == 0 {
             return Ok(());
         }
@@ -384,7 +384,7 @@ impl Comparison {
         Ok(())
     }
 
-    fn logged(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_log_explanation(&mut self, arguments: &CompareArguments) -> Result<()> {
         let lines = arguments.log_lines;
         if lines == 0 {
             return Ok(());
@@ -430,7 +430,7 @@ impl Comparison {
     }
 
     /// Network measurements: transfers, response times, and tunnels.
-    fn network(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_network(&mut self, arguments: &CompareArguments) -> Result<()> {
         let seconds = arguments.seconds;
         if seconds == 0 {
             return Ok(());
@@ -457,25 +457,25 @@ impl Comparison {
         } else {
             (Extent::Seconds(seconds), 1.0)
         };
-        announce(STREAMED);
-        let mut report_progress = |text: &str| progress(&format!("{STREAMED}: {text}"));
+        announce(TRANSFERS);
+        let mut report_progress = |text: &str| progress(&format!("{TRANSFERS}: {text}"));
         let streamed = transfers::interleaved(&self.installed, &site, extent, rounds, &mut report_progress);
-        self.add_table(STREAMED.to_owned(), streamed);
-        announce(ANSWERED);
-        let mut report_progress = |text: &str| progress(&format!("{ANSWERED}: {text}"));
+        self.add_table(TRANSFERS.to_owned(), streamed);
+        announce(RESPONSE_TIMES);
+        let mut report_progress = |text: &str| progress(&format!("{RESPONSE_TIMES}: {text}"));
         let answered =
             response_times::interleaved(&self.installed, &site, seconds, rounds, &mut report_progress);
-        self.add_table(ANSWERED.to_owned(), answered);
-        announce(TUNNELLED);
-        progress(TUNNELLED);
+        self.add_table(RESPONSE_TIMES.to_owned(), answered);
+        announce(TUNNELS);
+        progress(TUNNELS);
         let repeats = rounds.min(3);
         let tunnelled = tunnels::measured(&self.installed, &site, tun_seconds, repeats);
-        self.add_table(TUNNELLED.to_owned(), tunnelled);
+        self.add_table(TUNNELS.to_owned(), tunnelled);
         Ok(())
     }
 
     /// Profiled programs.
-    fn profiled(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_profilers(&mut self, arguments: &CompareArguments) -> Result<()> {
         let thousands = arguments.profiled;
         if thousands == 0 {
             return Ok(());
@@ -486,8 +486,8 @@ impl Comparison {
             steps: 1_000_000 * thousands,
             calls: 100 * thousands,
         };
-        announce(PROFILED);
-        let mut report_progress = |text: &str| progress(&format!("{PROFILED}: {text}"));
+        announce(PROFILES);
+        let mut report_progress = |text: &str| progress(&format!("{PROFILES}: {text}"));
         let rows = profiling::interleaved(
             &self.installed,
             &this,
@@ -499,7 +499,7 @@ impl Comparison {
             notes: vec![format!("not measured: {error:#}")],
             ..Rows::default()
         });
-        self.add_table(PROFILED.to_owned(), rows);
+        self.add_table(PROFILES.to_owned(), rows);
         Ok(())
     }
 
@@ -513,7 +513,7 @@ impl Comparison {
     }
 
     /// Last, because they wait until the kernel has removed all namespaces.
-    fn operations(&mut self, arguments: &CompareArguments) -> Result<()> {
+    fn measure_operations(&mut self, arguments: &CompareArguments) -> Result<()> {
         let count = arguments.operations;
         if count == 0 {
             return Ok(());
@@ -525,7 +525,7 @@ impl Comparison {
                 netns_operations::making(count),
             ),
             (
-                format!("Flat: the last {first} of {last} named namespaces beside the first"),
+                format!("Flat: the last {first} of {last} named namespaces, after the first"),
                 netns_operations::flat(count),
             ),
             (
@@ -533,12 +533,17 @@ impl Comparison {
                 netns_operations::removing(count),
             ),
         ] {
-            self.operation(title, &operations, arguments.rounds.div_ceil(3))?;
+            self.measure_operation(title, &operations, arguments.rounds.div_ceil(3))?;
         }
         Ok(())
     }
 
-    fn operation(&mut self, title: String, operations: &[NetnsOperation], rounds: usize) -> Result<()> {
+    fn measure_operation(
+        &mut self,
+        title: String,
+        operations: &[NetnsOperation],
+        rounds: usize,
+    ) -> Result<()> {
         announce(&title);
         let most = operations
             .iter()
@@ -686,10 +691,10 @@ const PEERS: [(&str, &str); 10] = [
     ("lstf", "--version"),
 ];
 const NETWORK: &str = "Transfers, answers and tunnels";
-const STREAMED: &str = "Transfers, compared with iperf3";
-const ANSWERED: &str = "Answers, compared with sockperf";
-const TUNNELLED: &str = "Tunnels, compared with the bare veth pair";
-const PROFILED: &str = "Profiles, compared with strace";
+const TRANSFERS: &str = "Transfers, compared with iperf3";
+const RESPONSE_TIMES: &str = "Answers, compared with sockperf";
+const TUNNELS: &str = "Tunnels, compared with the bare veth pair";
+const PROFILES: &str = "Profiles, compared with strace";
 const WARM_UPS: usize = 1;
 /// So few rounds show that everything works, not its speed.
 const QUICK_ROUNDS: usize = 3;

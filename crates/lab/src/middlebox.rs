@@ -20,9 +20,9 @@ pub struct Middlebox {
     server: Namespace,
     number: u8,
     impairment: [Arc<Mutex<Impairment>>; 2],
-    fates: [Arc<Mutex<PathCounters>>; 2],
+    path_counters: [Arc<Mutex<PathCounters>>; 2],
     stop: Arc<AtomicBool>,
-    carriers: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 /// Impairment of one direction; the default (all zero) forwards packets unchanged.
@@ -75,9 +75,9 @@ impl Middlebox {
             server: server.clone(),
             number,
             impairment: Default::default(),
-            fates: Default::default(),
+            path_counters: Default::default(),
             stop: Arc::default(),
-            carriers: Vec::new(),
+            threads: Vec::new(),
         };
         let ends = [(client, 1), (server, 2)].map(|(namespace, host)| {
             let name = format!("tun{number}{}", if host == 1 { "c" } else { "s" });
@@ -99,7 +99,7 @@ impl Middlebox {
                 from: Arc::clone(&ends[from]),
                 to: Arc::clone(&ends[to]),
                 impairment: Arc::clone(&middlebox.impairment[from]),
-                path_counters: Arc::clone(&middlebox.fates[from]),
+                path_counters: Arc::clone(&middlebox.path_counters[from]),
                 losses_left: 0,
                 stop: Arc::clone(&middlebox.stop),
                 random_state: seed ^ from as u64,
@@ -109,7 +109,7 @@ impl Middlebox {
                 last_due: Instant::now(),
             };
             middlebox
-                .carriers
+                .threads
                 .push(std::thread::spawn(move || forwarder.forward()));
         }
         middlebox
@@ -126,7 +126,9 @@ impl Middlebox {
     /// Counters of a direction.
     pub fn path_counters(&self, toward: Toward) -> PathCounters {
         let place = usize::from(toward == Toward::Client);
-        *self.fates[place].lock().unwrap_or_else(PoisonError::into_inner)
+        *self.path_counters[place]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sets the impairment of both directions.
@@ -165,7 +167,7 @@ impl Middlebox {
 impl Drop for Middlebox {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        for forwarder in self.carriers.drain(..) {
+        for forwarder in self.threads.drain(..) {
             // Its panic has been printed; another panic during unwinding would hide the first.
             let _ = forwarder.join();
         }

@@ -89,19 +89,19 @@ fn assert_gone(traces: &Traces) {
 }
 
 #[test]
-fn after_a_drop() {
+fn nothing_is_left_after_drop() {
     let lab = need!(Lab::new("drop"));
     assert_gone(&live(lab, || ()));
 }
 
 #[test]
-fn after_a_panic() {
+fn nothing_is_left_after_a_panic() {
     let lab = need!(Lab::new("panic"));
     assert_gone(&live(lab, || panic!("a panic on purpose")));
 }
 
 #[test]
-fn after_a_killed_run() {
+fn nothing_is_left_after_a_killed_run() {
     let _first = need!(Lab::new("killed"));
     let mut reaped = Command::new("true").spawn().unwrap();
     let mut zombie = Command::new("true").spawn().unwrap();
@@ -131,7 +131,7 @@ fn after_a_killed_run() {
 }
 
 #[test]
-fn labs_do_not_meet() {
+fn labs_of_one_process_are_separate() {
     let (one, other) = (need!(Lab::new("same")), need!(Lab::new("same")));
     let (a, b) = (one.namespace("web"), other.namespace("web"));
     assert_ne!(a.name(), b.name());
@@ -151,7 +151,7 @@ fn a_panic_inside_a_namespace_is_passed_on() {
 }
 
 #[test]
-fn without_rights_a_test_skips_aloud_and_is_counted() {
+fn missing_rights_are_a_counted_skip() {
     let lab = need!(Lab::new("skips"));
     // In a directory that the other user can enter.
     let copy = lab.directory().join("tests");
@@ -159,7 +159,7 @@ fn without_rights_a_test_skips_aloud_and_is_counted() {
     let log = lab.directory().join("skips");
     let mut command = Command::new(&copy);
     command
-        .args(["--exact", "tests::cleanup::labs_do_not_meet"])
+        .args(["--exact", "tests::cleanup::labs_of_one_process_are_separate"])
         .env("SOCKEYE_SKIPS", &log)
         .current_dir(lab.directory());
     command
@@ -169,7 +169,8 @@ fn without_rights_a_test_skips_aloud_and_is_counted() {
         .stderr(Stdio::piped());
     let output = wait_for("a start that is not ETXTBSY", || command.output().ok());
     assert!(output.status.success(), "{output:?}");
-    let skip = "SKIP: tests::cleanup::labs_do_not_meet: making namespaces and links needs root\n";
+    let skip =
+        "SKIP: tests::cleanup::labs_of_one_process_are_separate: making namespaces and links needs root\n";
     assert_eq!(String::from_utf8(output.stderr).unwrap(), skip);
     assert_eq!(std::fs::read_to_string(log).unwrap(), skip);
 }

@@ -50,7 +50,7 @@ fn numbered(pair: &Pair, count: u16) -> Vec<u16> {
 }
 
 #[test]
-fn packets_pass_as_they_come() {
+fn packets_pass_unchanged_without_impairment() {
     let TestPath { middlebox, .. } = &need!(test_path("middlebox", 1));
     let all: Vec<u16> = (0..200).collect();
     assert_eq!(numbered(&middlebox.net_path().udp_connected(), 200), all);
@@ -58,7 +58,7 @@ fn packets_pass_as_they_come() {
 }
 
 #[test]
-fn some_get_lost_and_the_same_for_the_same_seed() {
+fn loss_is_repeated_with_the_same_seed() {
     let lossy = |seed| {
         let TestPath {
             middlebox,
@@ -87,7 +87,7 @@ fn some_get_lost_and_the_same_for_the_same_seed() {
 }
 
 #[test]
-fn some_are_late_and_some_come_twice() {
+fn packets_are_reordered_and_duplicated() {
     let TestPath { middlebox, .. } = &need!(test_path("middlebox_order", 3));
     let pair = middlebox.net_path().udp_connected();
     let late = Impairment {
@@ -110,7 +110,7 @@ fn some_are_late_and_some_come_twice() {
 }
 
 #[test]
-fn all_take_as_long_as_the_path_is_and_the_rate_allows() {
+fn delay_and_rate_are_kept() {
     let TestPath { middlebox, .. } = &need!(test_path("middlebox_delay", 4));
     middlebox.set_both(Impairment {
         delay: Duration::from_millis(30),

@@ -22,7 +22,7 @@ fn in_proc(lab_socket: &LabSocket, file: &str) -> bool {
 }
 
 #[test]
-fn udp() {
+fn udp_sockets_match_ss() {
     let (lab, namespace) = need!(one("udp"));
     let plain = SocketOptions::new();
     assert_eq!(
@@ -59,7 +59,7 @@ fn udp() {
 }
 
 #[test]
-fn udp_lite() {
+fn udp_lite_sockets_have_their_values() {
     let (_lab, namespace) = need!(one("udp_lite"));
     let lite = need!(namespace.udp_lite_bound("127.0.0.1:5100", &SocketOptions::new()));
     assert!(in_proc(&lite, "udplite"), "{}", namespace.proc_net("udplite"));
@@ -68,7 +68,7 @@ fn udp_lite() {
 }
 
 #[test]
-fn raw_packet_and_netlink() {
+fn raw_packet_and_netlink_sockets_have_their_values() {
     let (_lab, namespace) = need!(one("raw"));
     let icmp = namespace.raw(1, false);
     assert!(in_proc(&icmp, "raw") && !in_proc(&icmp, "raw6"));
@@ -94,7 +94,7 @@ fn raw_packet_and_netlink() {
 }
 
 #[test]
-fn unix() {
+fn unix_sockets_have_their_values() {
     let (lab, namespace) = need!(one("unix"));
     for kind in [UnixKind::Stream, UnixKind::Datagram, UnixKind::Seqpacket] {
         let path = lab.unix_path(format!("{kind:?}"));

@@ -20,7 +20,7 @@ fn inodes(process: &Process) -> Vec<u64> {
 }
 
 #[test]
-fn a_name_with_an_escape_sequence_and_a_newline() {
+fn comm_may_have_escapes_and_newlines() {
     let lab = need!(Lab::new("evil"));
     let namespace = lab.namespace("one");
     let evil = "evil\x1b[31m\nname";
@@ -41,7 +41,7 @@ fn a_name_with_an_escape_sequence_and_a_newline() {
 }
 
 #[test]
-fn another_user_in_a_group_of_its_own_opens_everything() {
+fn process_of_another_user_and_group_opens_all_sockets() {
     let lab = need!(Lab::new("other_user"));
     let namespace = lab.namespace("one");
     let path = lab.unix_path("other\nuser");
@@ -86,7 +86,7 @@ fn another_user_in_a_group_of_its_own_opens_everything() {
 }
 
 #[test]
-fn a_socket_of_two_processes() {
+fn socket_is_shared_by_two_processes() {
     need!(program("ss"));
     let lab = need!(Lab::new("shared"));
     let namespace = lab.namespace("one");

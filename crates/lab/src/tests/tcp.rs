@@ -14,14 +14,14 @@ fn linked(purpose: &str) -> Result<(Lab, Namespace, Namespace, Link), sockeye_la
     Ok((lab, client, server, link))
 }
 
-fn link_lanes(link: &Link) -> [NetPath; 3] {
+fn link_paths(link: &Link) -> [NetPath; 3] {
     [link.net_path(), link.net_path6(), link.net_path_mapped()]
 }
 
-fn every_lane(client: &Namespace, link: &Link) -> Vec<NetPath> {
-    let mut lanes = vec![client.loopback(), client.loopback6(), client.loopback_mapped()];
-    lanes.extend(link_lanes(link));
-    lanes
+fn every_path(client: &Namespace, link: &Link) -> Vec<NetPath> {
+    let mut paths = vec![client.loopback(), client.loopback6(), client.loopback_mapped()];
+    paths.extend(link_paths(link));
+    paths
 }
 
 #[track_caller]
@@ -32,9 +32,9 @@ fn check_pair(pair: &Pair, client: State, server: State) {
 }
 
 #[test]
-fn established() {
+fn established_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("established"));
-    for net_path in every_lane(&client, &link) {
+    for net_path in every_path(&client, &link) {
         let pair = net_path.established();
         check_pair(&pair, State::Established, State::Established);
         ss::check(pair.listener.as_ref().unwrap());
@@ -77,7 +77,7 @@ fn proc_and_inet_diag_agree() {
 }
 
 #[test]
-fn link_local() {
+fn link_local_sockets_have_their_values() {
     let (_lab, client, server, link) = need!(linked("link_local"));
     let pair = link.net_path_link_local().established();
     let filter = format!("sport = :{}", pair.server.port());
@@ -108,7 +108,7 @@ fn link_local() {
 }
 
 #[test]
-fn listeners() {
+fn listeners_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("listeners"));
     let plain = SocketOptions::new();
     let v6_only = SocketOptions::new().v6_only(true);
@@ -124,9 +124,9 @@ fn listeners() {
 }
 
 #[test]
-fn time_wait_and_half_closed() {
+fn time_wait_and_half_closed_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("time_wait"));
-    for net_path in every_lane(&client, &link) {
+    for net_path in every_path(&client, &link) {
         let gone = net_path.time_wait();
         assert_eq!((gone.state, gone.inode), (State::TimeWait, 0));
         ss::check(&gone);
@@ -136,37 +136,37 @@ fn time_wait_and_half_closed() {
 }
 
 #[test]
-fn syn_sent() {
+fn syn_sent_sockets_match_ss() {
     let (_lab, _client, _server, link) = need!(linked("syn_sent"));
-    for net_path in link_lanes(&link) {
+    for net_path in link_paths(&link) {
         ss::check(&net_path.syn_sent());
     }
 }
 
 #[test]
-fn syn_recv() {
+fn syn_recv_sockets_match_ss() {
     let (_lab, _client, _server, link) = need!(linked("syn_recv"));
-    for net_path in link_lanes(&link) {
+    for net_path in link_paths(&link) {
         check_pair(&net_path.syn_recv(), State::SynSent, State::SynRecv);
     }
 }
 
 #[test]
-fn fins_lost_on_the_way() {
+fn fins_lost_on_the_way_sockets_match_ss() {
     let (_lab, _client, _server, link) = need!(linked("fins"));
-    for net_path in link_lanes(&link) {
+    for net_path in link_paths(&link) {
         check_pair(&net_path.fin_wait1(), State::FinWait1, State::Established);
     }
-    for net_path in link_lanes(&link) {
+    for net_path in link_paths(&link) {
         check_pair(&net_path.closing(), State::Closing, State::FinWait1);
     }
-    for net_path in link_lanes(&link) {
+    for net_path in link_paths(&link) {
         check_pair(&net_path.last_ack(), State::FinWait2, State::LastAck);
     }
 }
 
 #[test]
-fn a_cut_lane_can_be_mended() {
+fn cut_path_can_be_mended() {
     let (_lab, _client, _server, link) = need!(linked("mend"));
     for net_path in [link.net_path(), link.net_path6()] {
         let pair = net_path.fin_wait1();
@@ -178,9 +178,9 @@ fn a_cut_lane_can_be_mended() {
 }
 
 #[test]
-fn queues_of_known_length() {
+fn queues_of_known_length_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("queues"));
-    for net_path in every_lane(&client, &link) {
+    for net_path in every_path(&client, &link) {
         let pair = net_path.unread(1234);
         assert_eq!(pair.server.recv_queue, 1234);
         check_pair(&pair, State::Established, State::Established);
@@ -188,7 +188,7 @@ fn queues_of_known_length() {
 }
 
 #[test]
-fn retransmitting() {
+fn retransmitting_sockets_match_ss() {
     let (_lab, _client, _server, link) = need!(linked("retransmitting"));
     for net_path in [link.net_path(), link.net_path6()] {
         let pair = net_path.retransmitting(777);
@@ -207,7 +207,7 @@ fn retransmitting() {
 }
 
 #[test]
-fn zero_window() {
+fn zero_window_sockets_have_their_values() {
     let (_lab, client, _server, link) = need!(linked("zero_window"));
     for net_path in [client.loopback(), link.net_path(), link.net_path6()] {
         let pair = net_path.zero_window();
@@ -220,7 +220,7 @@ fn zero_window() {
 }
 
 #[test]
-fn keepalive() {
+fn keepalive_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("keepalive"));
     for net_path in [client.loopback(), link.net_path6()] {
         let pair = net_path.keepalive(Duration::from_secs(3600));
@@ -236,7 +236,7 @@ fn keepalive() {
 }
 
 #[test]
-fn full_accept_queue() {
+fn full_accept_queue_sockets_match_ss() {
     let (_lab, client, _server, link) = need!(linked("full_queue"));
     for net_path in [client.loopback(), link.net_path_mapped()] {
         let full = net_path.full_accept_queue(1);
@@ -289,7 +289,7 @@ fn options_are_set() {
 }
 
 #[test]
-fn bound_and_idle() {
+fn bound_and_idle_sockets_have_their_values() {
     let (_lab, client, _server, _link) = need!(linked("bound"));
     let idle = client.tcp_bound("127.0.0.1:8200", &SocketOptions::new());
     assert_eq!((idle.state, idle.port()), (State::Close, 8200));
@@ -299,7 +299,7 @@ fn bound_and_idle() {
 }
 
 #[test]
-fn mptcp() {
+fn mptcp_sockets_have_their_values() {
     let (_lab, client, _server, link) = need!(linked("mptcp"));
     for net_path in [client.loopback(), link.net_path()] {
         let pair = need!(net_path.mptcp());

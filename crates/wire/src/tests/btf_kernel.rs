@@ -10,7 +10,7 @@ const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 
 /// Every query of the list, answered a second time from bpftool's text.
 #[test]
-fn queries_are_answered_as_bpftool_says() {
+fn listed_queries_are_answered_as_by_bpftool() {
     let Some((bytes, dump)) = kernel() else { return };
     let dump = Dump::parse(&dump);
     let queries = btf_queries::all();
@@ -26,7 +26,7 @@ fn queries_are_answered_as_bpftool_says() {
 
 /// Every member of every struct, every function, every enumerator, in one list of some 100,000 queries.
 #[test]
-fn everything_is_answered_as_bpftool_says() {
+fn all_queries_are_answered_as_by_bpftool() {
     let Some((bytes, dump)) = kernel() else { return };
     let dump = Dump::parse(&dump);
     let mut queries = Vec::new();
