@@ -472,7 +472,9 @@ impl FileReport<'_> {
 
     fn find(&self, device: &str, version: u8, way: &str, size: u64) -> Option<&FileTransfers> {
         let mut all = self.outcome.transfers.iter();
-        all.find(|one| (one.device, one.ip_version, one.method, one.size_bytes) == (device, version, way, size))
+        all.find(|one| {
+            (one.device, one.ip_version, one.method, one.size_bytes) == (device, version, way, size)
+        })
     }
 
     fn partial(&self) -> Option<Partial> {
