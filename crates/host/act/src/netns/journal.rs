@@ -6,7 +6,8 @@
 //! u8 state; u8 name_len; u8 pad[6]; u64 inode; u8 name[255];     512 bytes per slot
 //! ```
 
-use super::{leftover, remove};
+use super::leftover;
+use super::unmount::unmount_name;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::{Errno, pread, pwrite};
 use sockeye_model::NetnsName;
@@ -76,7 +77,7 @@ impl Journal {
                 // The file may belong to another process that is creating it now.
                 MAKING => leftover::clear(&path).map(drop),
                 MADE_FILE => leftover::clear_inode(&path, inode),
-                REMOVING => remove::finish(&path),
+                REMOVING => unmount_name(&path),
                 _ => Ok(()),
             };
             outcome = outcome.and(done);

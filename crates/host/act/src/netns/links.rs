@@ -1,6 +1,5 @@
 use super::error::{NetnsError, NetnsStep};
-use super::make::OWN_NETNS;
-use super::open_file;
+use super::{OWN_NETNS, open_file};
 use crate::route::{Route, RouteError};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

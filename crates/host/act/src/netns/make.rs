@@ -1,3 +1,4 @@
+use super::OWN_NETNS;
 use super::error::{NetnsError, NetnsStep};
 use super::folder::Folder;
 use super::journal::Slot;
@@ -130,5 +131,3 @@ fn bring_loopback_up(path: &Path) -> Result<(), NetnsError> {
 
 /// The first interface of every namespace (`LOOPBACK_IFINDEX`, `include/net/flow.h`).
 const LOOPBACK: i32 = 1;
-/// The namespace of the calling thread; `/proc/self` would be that of the main thread.
-pub(super) const OWN_NETNS: &str = "/proc/thread-self/ns/net";

@@ -10,6 +10,7 @@ mod make;
 mod nsid;
 mod remove;
 mod subnet;
+mod unmount;
 mod vrf;
 
 pub use enter::{EnterError, EnterStep, Entered, FailedBind, enter, open};
@@ -32,3 +33,6 @@ fn open_file(path: impl AsRef<Path>) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::open(path.as_ref(), flags, Mode::empty())
 }
+
+/// The namespace of the calling thread; `/proc/self` would be that of the main thread.
+const OWN_NETNS: &str = "/proc/thread-self/ns/net";

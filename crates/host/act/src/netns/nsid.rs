@@ -1,5 +1,5 @@
 use super::error::{NetnsError, NetnsStep};
-use super::make::OWN_NETNS;
+use super::OWN_NETNS;
 use super::open_file;
 use crate::route::{Route, RouteError};
 use rustix::fs::fstat;

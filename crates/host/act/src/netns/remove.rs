@@ -1,11 +1,7 @@
 use super::error::{NetnsError, NetnsStep};
 use super::journal::Slot;
-use super::leftover::{self, Found};
-use rustix::fs::{Access, access, stat, unlink};
-use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use super::unmount::unmount_name;
 use sockeye_model::NetnsName;
-use std::path::Path;
 
 /// Removes the name of a network namespace, as `ip netns del` does. The kernel frees the namespace later, when it has
 /// no process and no other reference. A leftover file of a name is removed as well.
@@ -15,43 +11,7 @@ use std::path::Path;
 pub fn remove(name: &NetnsName, slot: &Slot<'_>) -> Result<(), NetnsError> {
     let path = name.path();
     slot.removing(name);
-    let done = finish(&path);
+    let done = unmount_name(&path);
     slot.done();
     done.map_err(|errno| NetnsStep::Unlink.on(path, errno))
 }
-
-/// Removes a name whose removal may be half done.
-pub(super) fn finish(path: &Path) -> Result<(), Errno> {
-    // Do not unmount a name that cannot be unlinked.
-    if let Err(errno @ (Errno::ROFS | Errno::ACCESS)) = access(NetnsName::FOLDER, Access::WRITE_OK) {
-        return Err(errno);
-    }
-    for _ in 0..LAYERS_MAX {
-        match unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW) {
-            Ok(()) => match unlink(path) {
-                // Another mount is below: a name is mounted twice if the directory was shared after the name was
-                // created.
-                Err(Errno::BUSY) => {}
-                done => return done,
-            },
-            // Not a mount: a leftover, or a name that is being created now, for which we wait.
-            Err(Errno::INVAL) => match leftover::clear(path)? {
-                Found::Cleared => return Ok(()),
-                Found::Nothing => return Err(Errno::NOENT),
-                Found::Taken if is_mount(path) => {}
-                Found::Taken => return Err(Errno::NOTEMPTY),
-            },
-            Err(errno) => return Err(errno),
-        }
-    }
-    Err(Errno::BUSY)
-}
-
-/// Whether something is mounted on it now.
-fn is_mount(path: &Path) -> bool {
-    let device = |path: &Path| stat(path).map(|file| file.st_dev);
-    device(path).is_ok_and(|its| device(Path::new(NetnsName::FOLDER)).is_ok_and(|folder| folder != its))
-}
-
-/// Most stacked mounts that are removed.
-const LAYERS_MAX: usize = 64;
