@@ -17,6 +17,7 @@ mod since;
 mod sleepers;
 mod snapshot;
 mod throttle;
+mod tracepoints;
 
 pub use names::errno_name;
 pub use options::CallOptions;

@@ -3,6 +3,7 @@
 use super::names;
 use super::options::CallOptions;
 use super::throttle::TimingThrottle;
+use super::tracepoints::{ENTERED, LEFT, LIFECYCLE, attach};
 use crate::processes::proc_files::cgroup_pids;
 use crate::{Scope, Unavailable};
 use rustix::io::Errno;
@@ -166,13 +167,6 @@ fn load(
     engine.programs(elf, &parts)
 }
 
-pub(super) fn attach(program: &Program, event: &str) -> Result<Link, String> {
-    program.attach_raw_tracepoint(event).map_err(|errno| match errno {
-        Errno::NOENT => format!("attach a BPF program to {event}: this kernel has no such tracepoint"),
-        errno => format!("attach a BPF program to {event}: {errno}"),
-    })
-}
-
 /// Returns the report for programs that could not be loaded.
 fn refused(part: &'static str, unavailable: &sockeye_source::Unavailable) -> Unavailable {
     let subject = if part == "syscalls" {
@@ -215,15 +209,6 @@ fn is_since(major: u32, minor: u32) -> bool {
     version >= (major, minor)
 }
 
-/// Programs and their tracepoints.
-const LIFECYCLE: [(&str, &str); 4] = [
-    ("switched", "sched_switch"),
-    ("forked", "sched_process_fork"),
-    ("executed", "sched_process_exec"),
-    ("exited", "sched_process_exit"),
-];
-const LEFT: (&str, &str) = ("left", "sys_exit");
-pub(super) const ENTERED: (&str, &str) = ("entered", "sys_enter");
 const SLEEPERS: &str = "sleepers";
 
 /// The most threads at a time.

@@ -2,7 +2,7 @@
 //! call itself. So where a processor makes too many calls, they are only counted most of the time, and timed for a moment
 //! twice a second.
 
-use super::programs::{ENTERED, attach};
+use super::tracepoints::{ENTERED, attach};
 use sockeye_sys::bpf::{Link, Program, Table};
 use sockeye_wire::calls::Running;
 use std::sync::Arc;
