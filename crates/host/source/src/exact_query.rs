@@ -1,7 +1,7 @@
 //! Queries single sockets by `sock_diag`, for what a BPF walk cannot read.
 
-use crate::ladder::extensions;
 use crate::query::{NetnsScope, Query};
+use crate::request_bits::extensions;
 use sockeye_model::{Protocol, Socket, State};
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, SocketId};

@@ -1,27 +1,25 @@
 //! The ladder of sources: finds the best source that works, and records why a better one does not.
 
 use crate::Detail;
-use crate::bpf::{self, BpfEngine, Selection, WalkStats};
+use crate::bpf::{BpfEngine, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
-use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
+use crate::outcome::{DumpContext, Error, KernelVerdict, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
-use crate::query::{Choice, End, Families, NetnsScope, Query};
+use crate::protocol_group::{GROUPS, Kind, ProtocolGroup};
+use crate::query::{Choice, Families, NetnsScope, Query};
 use crate::repeat::{self, Ending, Seen};
+use crate::sock_diag::{decode, request};
 use crate::split_dump;
+use crate::unavailable::Unavailable;
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
-use sockeye_model::{Family, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
+use sockeye_model::{Pid, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::NetlinkSocket;
-use sockeye_wire::inet_diag::{self, InetDiag, SOCK_DIAG_BY_FAMILY, TCPDIAG_GETSOCK, attribute};
-use sockeye_wire::netlink::Message;
-use sockeye_wire::netlink_diag::{self, NetlinkDiag};
-use sockeye_wire::packet_diag::{self, PacketDiag};
-use sockeye_wire::unix_diag::{self, UnixDiag};
 use std::ops::ControlFlow;
 
 /// Passes every socket that `query` selects to `take`, each once, until `take` breaks.
 ///
-/// A protocol that no source can list does not end the listing: its entry in [`QueryOutcome::used`] has the reason,
+/// A protocol that no source can list does not end the group: its entry in [`QueryOutcome::used`] has the reason,
 /// and it counts as a loss unless a kernel may lack it (MPTCP, UDP-Lite).
 ///
 /// # Errors
@@ -57,13 +55,13 @@ pub fn list_with_message(
     if everywhere {
         fallback.owned_sockets();
     }
-    for listing in LISTINGS {
+    for group in GROUPS {
         // The pass over descriptors covers them.
-        if everywhere && listing.kind.walk().is_none() {
+        if everywhere && group.walk().is_none() {
             continue;
         }
-        if query.protocols.intersects(listing.protocols) && !fallback.outcome.stopped {
-            fallback.list_protocols(listing)?;
+        if query.protocols.intersects(group.protocols) && !fallback.outcome.stopped {
+            fallback.list_protocols(group)?;
         }
     }
     let QueryOutcome { used, losses, .. } = &fallback.outcome;
@@ -88,23 +86,20 @@ fn without_unhashed<'a>(query: &Query<'a>) -> Query<'a> {
     }
 }
 
-/// Tests whether `source` works, without listing.
+/// Tests whether `source` works, without group.
 pub(crate) fn try_source(
     engine: &BpfEngine,
-    listing: &Listing,
+    group: &ProtocolGroup,
     source: SourceKind,
     query: &Query<'_>,
 ) -> Result<(), Reason> {
     if source == SourceKind::Procfs {
         // Reading it to its end costs as much with many sockets as listing them.
-        return tables(listing.kind, query)?
-            .iter()
-            .take(1)
-            .try_for_each(|&table| {
-                procfs::open(table)
-                    .map(drop)
-                    .map_err(|errno| Reason::File("open", table.path(), errno))
-            });
+        return group.proc_tables(query)?.iter().take(1).try_for_each(|&table| {
+            procfs::open(table)
+                .map(drop)
+                .map_err(|errno| Reason::File("open", table.path(), errno))
+        });
     }
     let mut fallback = Fallback {
         engine,
@@ -114,8 +109,8 @@ pub(crate) fn try_source(
         sequence: 0,
     };
     let outcome = match source {
-        SourceKind::Walk => fallback.walk(listing),
-        _ => fallback.by_netlink(listing, source),
+        SourceKind::Walk => fallback.walk(group),
+        _ => fallback.by_netlink(group, source),
     };
     match outcome {
         Ok(_) => Ok(()),
@@ -126,99 +121,6 @@ pub(crate) fn try_source(
         Err(Failure::Namespace(Error::NoSource(_))) => Err(Reason::NoTable),
     }
 }
-
-/// A group of protocols that the kernel lists together.
-pub(crate) struct Listing {
-    pub(crate) what: &'static str,
-    protocols: ProtocolSet,
-    kind: Kind,
-    /// Whether a kernel may lack it.
-    optional: bool,
-}
-
-impl Listing {
-    /// The report of a protocol before any source was tried.
-    const fn unanswered(&self) -> ProtocolSource {
-        ProtocolSource {
-            what: self.what,
-            optional: self.optional,
-            source: None,
-            not_used: Vec::new(),
-            ended_early: None,
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    /// Protocol number for `sock_diag`
-    Inet(Protocol, u16),
-    Unix,
-    Packet,
-    Netlink,
-}
-
-impl Kind {
-    /// The BPF walk over its tables; `None` if there is none.
-    const fn walk(self) -> Option<Walk> {
-        match self {
-            Self::Inet(Protocol::Tcp, _) => Some(Walk::Tcp),
-            Self::Inet(Protocol::Udp, _) => Some(Walk::Udp),
-            _ => None,
-        }
-    }
-}
-
-pub(crate) const LISTINGS: &[Listing] = &[
-    Listing {
-        what: "netlink",
-        protocols: ProtocolSet::of(&[Protocol::Netlink]),
-        kind: Kind::Netlink,
-        optional: false,
-    },
-    Listing {
-        what: "packet",
-        protocols: ProtocolSet::PACKET,
-        kind: Kind::Packet,
-        optional: false,
-    },
-    Listing {
-        what: "unix",
-        protocols: ProtocolSet::UNIX,
-        kind: Kind::Unix,
-        optional: false,
-    },
-    Listing {
-        what: "raw",
-        protocols: ProtocolSet::of(&[Protocol::Raw]),
-        kind: Kind::Inet(Protocol::Raw, 255),
-        optional: false,
-    },
-    Listing {
-        what: "udp",
-        protocols: ProtocolSet::of(&[Protocol::Udp]),
-        kind: Kind::Inet(Protocol::Udp, 17),
-        optional: false,
-    },
-    Listing {
-        what: "udplite",
-        protocols: ProtocolSet::of(&[Protocol::UdpLite]),
-        kind: Kind::Inet(Protocol::UdpLite, 136),
-        optional: true,
-    },
-    Listing {
-        what: "mptcp",
-        protocols: ProtocolSet::of(&[Protocol::Mptcp]),
-        kind: Kind::Inet(Protocol::Mptcp, 262),
-        optional: true,
-    },
-    Listing {
-        what: "tcp",
-        protocols: ProtocolSet::of(&[Protocol::Tcp]),
-        kind: Kind::Inet(Protocol::Tcp, 6),
-        optional: false,
-    },
-];
 
 struct Fallback<'a> {
     engine: &'a BpfEngine,
@@ -252,14 +154,14 @@ impl From<Error> for Failure {
 type EndedEarly = Option<Reason>;
 
 impl Fallback<'_> {
-    fn list_protocols(&mut self, listing: &Listing) -> Result<(), Error> {
-        let mut used = listing.unanswered();
-        for source in sources(listing, self.query) {
+    fn list_protocols(&mut self, group: &ProtocolGroup) -> Result<(), Error> {
+        let mut used = group.unanswered();
+        for source in sources(group, self.query) {
             let outcome = match source {
-                SourceKind::Walk => self.walk(listing),
+                SourceKind::Walk => self.walk(group),
                 SourceKind::Descriptors => Err(Reason::NoTable.into()), // it covers several protocols: see `owned_sockets`
-                SourceKind::OnePass | SourceKind::DiagV2 => self.by_netlink(listing, source),
-                SourceKind::Procfs => self.procfs(listing),
+                SourceKind::OnePass | SourceKind::DiagV2 => self.by_netlink(group, source),
+                SourceKind::Procfs => self.procfs(group),
             };
             match outcome {
                 Ok(ended_early) => {
@@ -279,7 +181,7 @@ impl Fallback<'_> {
         }
         // With all namespaces at once it is no loss: the caller lists one namespace after the other then.
         let is_lost =
-            used.source.is_none() && !listing.optional && !matches!(self.query.scope, NetnsScope::All);
+            used.source.is_none() && !group.optional && !matches!(self.query.scope, NetnsScope::All);
         self.outcome.losses.unlisted_protocols += u64::from(is_lost);
         self.outcome.used.push(used);
         Ok(())
@@ -288,31 +190,29 @@ impl Fallback<'_> {
     /// Lists the sockets that processes have descriptors of: every protocol without a walk, in one pass.
     fn owned_sockets(&mut self) {
         let query = self.query;
-        let listings: Vec<_> = LISTINGS
+        let groups: Vec<_> = GROUPS
             .iter()
-            .filter(|listing| query.protocols.intersects(listing.protocols) && listing.kind.walk().is_none())
+            .filter(|group| query.protocols.intersects(group.protocols) && group.walk().is_none())
             .collect();
-        if listings.is_empty() {
+        if groups.is_empty() {
             return;
         }
         let mut walked = WalkStats::default();
         let take = &mut *self.take;
-        let selection = Selection {
+        let owned = Query {
             protocols: query
                 .protocols
-                .retain(|one| listings.iter().any(|listing| listing.protocols.contains(one))),
-            families: query.families,
-            states: query.states,
-            detail: query.detail,
-            netns: None,
+                .retain(|one| groups.iter().any(|group| group.protocols.contains(one))),
+            scope: NetnsScope::All,
+            ..query.clone()
         };
-        let outcome = self.engine.owned_sockets(&selection, &mut walked, &mut |socket| {
+        let outcome = self.engine.owned_sockets(&owned, &mut walked, &mut |socket| {
             take(socket, DumpContext::only(SourceKind::Descriptors))
         });
         // An incomplete pass counts once, for all its protocols.
         let outcome = self.add_walk(&walked, outcome);
-        for listing in listings {
-            let mut used = listing.unanswered();
+        for group in groups {
+            let mut used = group.unanswered();
             match &outcome {
                 Ok(ended_early) => {
                     (used.source, used.ended_early) = (Some(SourceKind::Descriptors), ended_early.clone());
@@ -332,9 +232,9 @@ impl Fallback<'_> {
     }
 
     /// Walks over the tables of TCP or UDP, if a walk reports what the query asks for.
-    fn walk(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
+    fn walk(&mut self, group: &ProtocolGroup) -> Result<EndedEarly, Failure> {
         let query = self.query;
-        let walk = listing.kind.walk().ok_or(Reason::NoTable)?;
+        let walk = group.walk().ok_or(Reason::NoTable)?;
         let in_use = match walk {
             Walk::Tcp => split_dump::tcp_sockets_in_use,
             Walk::Udp => split_dump::udp_sockets_in_use,
@@ -365,7 +265,7 @@ impl Fallback<'_> {
     fn add_walk(
         &mut self,
         walked: &WalkStats,
-        outcome: Result<(), bpf::Unavailable>,
+        outcome: Result<(), Unavailable>,
     ) -> Result<EndedEarly, Reason> {
         self.outcome.losses += walked.losses;
         self.outcome.rewalked_chains += walked.rewalked;
@@ -381,16 +281,16 @@ impl Fallback<'_> {
         Ok(Some(reason))
     }
 
-    fn by_netlink(&mut self, listing: &Listing, source: SourceKind) -> Result<EndedEarly, Failure> {
+    fn by_netlink(&mut self, group: &ProtocolGroup, source: SourceKind) -> Result<EndedEarly, Failure> {
         match source {
-            SourceKind::OnePass => self.netlink(listing, source, AF_UNSPEC),
-            _ => self.each_family(listing),
+            SourceKind::OnePass => self.netlink(group, source, AF_UNSPEC),
+            _ => self.each_family(group),
         }
     }
 
     /// Lists by `sock_diag` v2, one address family at a time.
-    fn each_family(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
-        let families = match listing.kind {
+    fn each_family(&mut self, group: &ProtocolGroup) -> Result<EndedEarly, Failure> {
+        let families = match group.kind {
             Kind::Inet(..) => {
                 let Families { v4, v6 } = self.query.families;
                 [v4.then_some(AF_INET), v6.then_some(AF_INET6)]
@@ -399,7 +299,7 @@ impl Fallback<'_> {
         };
         let (mut listed, mut ended_early) = (false, None);
         for family in families.into_iter().flatten() {
-            match self.netlink(listing, SourceKind::DiagV2, family) {
+            match self.netlink(group, SourceKind::DiagV2, family) {
                 Ok(outcome) => ended_early = ended_early.or(outcome),
                 // The first family is out and must not be listed twice. That a kernel has no IPv6 is no loss; any
                 // other failure is.
@@ -422,8 +322,13 @@ impl Fallback<'_> {
     /// Lists by netlink. If the kernel refuses a request, a simpler one follows: first without halves, then without the
     /// program; the caller filters then. The kernel refuses marks in a program without CAP_NET_ADMIN, instructions that
     /// it does not know, and programs that are longer than a message.
-    fn netlink(&mut self, listing: &Listing, source: SourceKind, family: u8) -> Result<EndedEarly, Failure> {
-        let program = match listing.kind {
+    fn netlink(
+        &mut self,
+        group: &ProtocolGroup,
+        source: SourceKind,
+        family: u8,
+    ) -> Result<EndedEarly, Failure> {
+        let program = match group.kind {
             Kind::Inet(..) => self.query.program,
             _ => &[],
         };
@@ -443,7 +348,7 @@ impl Fallback<'_> {
             self.sequence += 1;
             let requests: Option<Vec<_>> = programs
                 .iter()
-                .map(|program| request(listing.kind, source, family, self.query, program, self.sequence))
+                .map(|program| request(group.kind, source, family, self.query, program, self.sequence))
                 .collect();
             let Some(requests) = requests else { continue };
             // The programs of the halves filter nothing.
@@ -452,7 +357,7 @@ impl Fallback<'_> {
             } else {
                 KernelVerdict::Passed
             };
-            match self.dump(listing, source, &requests, kernel_verdict) {
+            match self.dump(group, source, &requests, kernel_verdict) {
                 Err(Failure::Source(reason @ Reason::Refused(..))) => refusal = Some(reason),
                 outcome => return outcome,
             }
@@ -463,7 +368,7 @@ impl Fallback<'_> {
     /// Sends all requests at once, and again while the kernel reports the dump as interrupted.
     fn dump(
         &mut self,
-        listing: &Listing,
+        group: &ProtocolGroup,
         source: SourceKind,
         requests: &[Vec<u8>],
         kernel_verdict: KernelVerdict,
@@ -471,7 +376,7 @@ impl Fallback<'_> {
         let query = self.query;
         let netns = query.scope.inode();
         // The kernel reports a NETLINK socket twice if it is a member of a group (seen on Linux 6.18).
-        let mut seen = match listing.kind {
+        let mut seen = match group.kind {
             Kind::Netlink if !query.detail.contains(Detail::REPEATS) => Seen::with_repeats(),
             _ => Seen::default(),
         };
@@ -495,7 +400,7 @@ impl Fallback<'_> {
                 .map(|(socket, request)| Dump { socket, request })
                 .collect();
             dump::run(&dumps, self.sequence, &mut |message| {
-                match decode(message, listing.kind, heads_only, &mut place) {
+                match decode(message, group.kind, heads_only, &mut place) {
                     None => return ControlFlow::Continue(()),
                     Some(Ok(())) => {}
                     Some(Err(_)) => {
@@ -503,7 +408,7 @@ impl Fallback<'_> {
                         return ControlFlow::Continue(());
                     }
                 }
-                if !matches(&place, query) || !seen.insert(&place) {
+                if !query.matches(&place) || !seen.insert(&place) {
                     return ControlFlow::Continue(());
                 }
                 place.netns = netns;
@@ -532,12 +437,12 @@ impl Fallback<'_> {
         }
     }
 
-    fn procfs(&mut self, listing: &Listing) -> Result<EndedEarly, Failure> {
+    fn procfs(&mut self, group: &ProtocolGroup) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let netns = query.scope.inode();
         let only_listeners = query.states == StateSet::EMPTY.with(State::Listen);
         let (mut listed, mut ended_early) = (false, None);
-        for &table in tables(listing.kind, query)? {
+        for &table in group.proc_tables(query)? {
             let opened = match (query.inside(|| procfs::open(table)), self.process()) {
                 (Err(Error::Namespace(..)), Some(process)) => Ok(procfs::open_of(table, process)),
                 (opened, _) => opened,
@@ -550,7 +455,7 @@ impl Fallback<'_> {
             };
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
-                if !matches(&socket, query) {
+                if !query.matches(&socket) {
                     return ControlFlow::Continue(());
                 }
                 listed = true;
@@ -580,26 +485,11 @@ impl Fallback<'_> {
     }
 }
 
-/// The files of `/proc/net` that list these sockets.
-fn tables(kind: Kind, query: &Query<'_>) -> Result<&'static [procfs::Table], Reason> {
-    let tables = match kind {
-        Kind::Inet(protocol, _) => procfs::Table::inet(protocol, query.families),
-        Kind::Unix => &[procfs::Table::Unix],
-        Kind::Packet => &[procfs::Table::Packet],
-        Kind::Netlink => &[procfs::Table::Netlink],
-    };
-    if tables.is_empty() {
-        Err(Reason::NoTable)
-    } else {
-        Ok(tables)
-    }
-}
-
-/// Returns the sources to try for `listing`, best first.
-pub(crate) fn sources(listing: &Listing, query: &Query<'_>) -> impl Iterator<Item = SourceKind> + use<> {
-    let is_tcp = matches!(listing.kind, Kind::Inet(Protocol::Tcp, _));
+/// Returns the sources to try for `group`, best first.
+pub(crate) fn sources(group: &ProtocolGroup, query: &Query<'_>) -> impl Iterator<Item = SourceKind> + use<> {
+    let is_tcp = matches!(group.kind, Kind::Inet(Protocol::Tcp, _));
     let tcp_of_both = is_tcp && query.families == Families::BOTH;
-    let is_walked = listing.kind.walk().is_some();
+    let is_walked = group.walk().is_some();
     let everywhere = matches!(query.scope, NetnsScope::All);
     let (walk, one_pass, v2, procfs) = match query.choice {
         _ if everywhere => (is_walked, false, false, false),
@@ -619,136 +509,12 @@ pub(crate) fn sources(listing: &Listing, query: &Query<'_>) -> impl Iterator<Ite
     .filter_map(|(allowed, source)| allowed.then_some(source))
 }
 
-fn request(
-    kind: Kind,
-    source: SourceKind,
-    family: u8,
-    query: &Query<'_>,
-    bytecode: &[u8],
-    sequence: u32,
-) -> Option<Vec<u8>> {
-    let detail = query.detail;
-    match kind {
-        Kind::Inet(_, protocol) => {
-            let request = inet_diag::Query {
-                states: query.states.bits(),
-                extensions: extensions(detail),
-                ports: (only_port(query.ends.local), only_port(query.ends.peer)),
-                bytecode,
-            };
-            match source {
-                SourceKind::OnePass => request.one_pass(sequence),
-                _ => request.v2(family, protocol, sequence),
-            }
-        }
-        Kind::Unix => {
-            use unix_diag::show::{ICONS, MEMINFO, NAME, PEER, RQLEN, UID, VFS};
-            let memory = bits_if(detail.contains(Detail::MEMORY), MEMINFO);
-            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), VFS | ICONS);
-            let request = unix_diag::Query {
-                states: query.states.bits(),
-                show: NAME | PEER | RQLEN | UID | memory | diag_details,
-            };
-            Some(request.dump(sequence))
-        }
-        // The queues of PACKET and NETLINK sockets are part of their memory.
-        Kind::Packet => {
-            use packet_diag::show::{FANOUT, FILTER, INFO, MEMINFO, RING_CFG};
-            let diag_details = bits_if(detail.contains(Detail::DIAG_DETAILS), RING_CFG | FANOUT | FILTER);
-            Some(packet_diag::dump(INFO | MEMINFO | diag_details, sequence))
-        }
-        Kind::Netlink => {
-            use netlink_diag::show::{GROUPS, MEMINFO};
-            let show = MEMINFO | bits_if(detail.contains(Detail::DIAG_DETAILS), GROUPS);
-            Some(netlink_diag::dump(netlink_diag::PROTOCOL_ALL, show, sequence))
-        }
-    }
-}
-
-fn bits_if(condition: bool, bits: u32) -> u32 {
-    if condition { bits } else { 0 }
-}
-
-pub(crate) fn extensions(detail: Detail) -> u8 {
-    let mut bits = 0;
-    if detail.contains(Detail::TCP_INFO) {
-        bits |= attribute::extension(attribute::INFO);
-    }
-    if detail.intersects(Detail::TCP_INFO | Detail::CONGESTION) {
-        bits |= attribute::extension(attribute::CONG) | attribute::extension(attribute::VEGASINFO);
-    }
-    if detail.contains(Detail::MEMORY) {
-        bits |= attribute::extension(attribute::MEMINFO) | attribute::extension(attribute::SKMEMINFO);
-    }
-    if detail.contains(Detail::SERVICE_CLASS) {
-        bits |= attribute::extension(attribute::TOS) | attribute::extension(attribute::TCLASS);
-    }
-    bits
-}
-
-/// Reads the socket in `message` into `socket`; `None` if the message is not about a socket.
-#[inline]
-fn decode(
-    message: &Message<'_>,
-    kind: Kind,
-    heads_only: bool,
-    socket: &mut Socket,
-) -> Option<Result<(), sockeye_wire::Error>> {
-    if message.kind != TCPDIAG_GETSOCK && message.kind != SOCK_DIAG_BY_FAMILY {
-        return None;
-    }
-    let payload = message.payload;
-    let read = match kind {
-        // In place: there may be very many of these.
-        Kind::Inet(protocol, _) => {
-            return Some(InetDiag::parse(payload).and_then(|wire| {
-                socket.read_inet_diag_head(&wire, protocol);
-                // Whether it accepts IPv4 too is in the attributes.
-                let is_v6_wildcard = socket.family == Family::Inet6
-                    && matches!(socket.state, State::Listen | State::Close | State::BoundInactive);
-                if heads_only && !is_v6_wildcard {
-                    Ok(())
-                } else {
-                    socket.read_inet_diag_attributes(&wire)
-                }
-            }));
-        }
-        Kind::Unix => UnixDiag::parse(payload).and_then(|wire| Socket::from_unix_diag(&wire)),
-        Kind::Packet => PacketDiag::parse(payload).and_then(|wire| Socket::from_packet_diag(&wire)),
-        Kind::Netlink => NetlinkDiag::parse(payload).and_then(|wire| Socket::from_netlink_diag(&wire)),
-    };
-    Some(read.map(|read| *socket = read))
-}
-
-/// Whether the query selects the socket: some sources return more than was asked for.
-#[inline]
-fn matches(socket: &Socket, query: &Query<'_>) -> bool {
-    query.states.contains(socket.state)
-        // A type without a name can only belong to a family of the query.
-        && (query.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
-        && match socket.family {
-            Family::Inet => query.families.v4,
-            Family::Inet6 => query.families.v6,
-            _ => true,
-        }
-}
-
 /// Whether the query probably selects few of many sockets: the kernel skips the others by a program, a port or their
 /// states in less time than our BPF programs take to load.
 fn is_narrow(query: &Query<'_>) -> bool {
     !query.program.is_empty()
-        || only_port(query.ends.local) != 0
-        || only_port(query.ends.peer) != 0
+        || query.ends.only_ports() != (0, 0)
         || !query.states.contains(State::Established)
-}
-
-/// The port of an endpoint that allows one port only; 0 if it allows several.
-fn only_port(end: End) -> u16 {
-    if end.port_min == end.port_max {
-        end.port_min
-    } else {
-        0
-    }
 }
 
 /// With fewer sockets a dump ends before the program is loaded.

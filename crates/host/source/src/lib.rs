@@ -47,27 +47,37 @@ pub mod netns;
 mod outcome;
 pub mod owners;
 mod probe;
+mod proc_folder;
+mod process_descriptors;
+mod process_netns;
 mod procfs;
+mod protocol_group;
 mod query;
 mod repeat;
+mod request_bits;
 pub mod saved;
+mod sock_diag;
 mod split_dump;
 #[cfg(test)]
 mod tests;
+mod threads;
+mod unavailable;
 mod unsupported;
 mod visits;
 pub mod vitals;
 mod walk;
 
-pub use bpf::{BpfEngine, Unavailable};
+pub use bpf::BpfEngine;
 pub use devices::{Address, Devices, Link, Map, net_file};
 pub use keepalive::KeepaliveSettings;
 pub use ladder::{list, list_with_message};
 pub use outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 pub use probe::{Probe, ProbeResult, probe};
+pub use process_netns::own_namespace;
 pub use query::{Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
 pub use sockeye_model::Detail;
 pub use split_dump::ephemeral_ports;
+pub use unavailable::Unavailable;
 pub use unsupported::refusal;
 
 /// Runs `act` inside another network namespace, on a separate thread.

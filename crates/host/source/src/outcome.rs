@@ -1,5 +1,6 @@
 //! The result of a listing apart from the sockets: the sources used, the losses, the errors.
 
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{Losses, NetnsInode};
 use std::fmt;
@@ -128,7 +129,7 @@ pub enum Reason {
     /// No file of `/proc/net` lists these sockets.
     NoTable,
     /// Our BPF program does not run here.
-    Bpf(Box<crate::bpf::Unavailable>),
+    Bpf(Box<Unavailable>),
     /// There are only so many sockets: a dump ends before a program is loaded.
     FewSockets(u64),
     /// The query selects few of many sockets; netlink skips the others faster.

@@ -1,10 +1,12 @@
 //! Tests which sources work here, without listing anything.
 
 use crate::Detail;
-use crate::bpf::{BpfEngine, TableKind, Unavailable};
+use crate::bpf::{BpfEngine, TableKind};
 use crate::ladder;
 use crate::outcome::{Reason, SourceKind};
+use crate::protocol_group::GROUPS;
 use crate::query::{Choice, Ends, Families, NetnsScope, Query};
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{ProtocolSet, StateSet};
 use std::os::fd::AsFd;
@@ -43,9 +45,9 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
         choice: Choice::Auto,
         scope: NetnsScope::Own,
     };
-    let probes = ladder::LISTINGS.iter().flat_map(|listing| {
-        ladder::sources(listing, &query).map(|source| Probe {
-            what: listing.what,
+    let probes = GROUPS.iter().flat_map(|group| {
+        ladder::sources(group, &query).map(|source| Probe {
+            what: group.name,
             source,
             result: {
                 // The test is whether it works, not whether it pays off now.
@@ -58,7 +60,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
                     choice,
                     ..query.clone()
                 };
-                ladder::try_source(engine, listing, source, &query).into()
+                ladder::try_source(engine, group, source, &query).into()
             },
         })
     });

@@ -1,8 +1,8 @@
 //! The input of a listing: which sockets, how much about each, from where.
 
-use crate::names;
 use crate::outcome::Error;
-use sockeye_model::{Detail, NetnsInode, Pid, ProtocolSet, StateSet};
+use crate::process_netns::own_namespace;
+use sockeye_model::{Detail, Family, NetnsInode, Pid, Protocol, ProtocolSet, Socket, StateSet};
 pub use sockeye_wire::walk::End;
 use std::os::fd::BorrowedFd;
 
@@ -29,12 +29,25 @@ pub struct Query<'a> {
 }
 
 impl Query<'_> {
+    /// Whether the query selects the socket: some sources return more than was asked for.
+    #[inline]
+    pub(crate) fn matches(&self, socket: &Socket) -> bool {
+        self.states.contains(socket.state)
+            // A type without a name can only belong to a family of the query.
+            && (self.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
+            && match socket.family {
+                Family::Inet => self.families.v4,
+                Family::Inet6 => self.families.v6,
+                _ => true,
+            }
+    }
+
     /// Runs `act` in the network namespace of the query.
     pub(crate) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> Result<T, Error> {
         match self.scope {
             NetnsScope::Own | NetnsScope::All => Ok(act()),
             // No right to enter a namespace is needed to act in our own.
-            NetnsScope::One(netns) if names::own_namespace() == Some(netns.inode) => Ok(act()),
+            NetnsScope::One(netns) if own_namespace() == Some(netns.inode) => Ok(act()),
             NetnsScope::One(netns) => sockeye_sys::netns::within(netns.fd, act)
                 .map_err(|errno| Error::Namespace(netns.inode, errno)),
         }
@@ -56,6 +69,18 @@ impl Ends {
         local: End::ANYWHERE,
         peer: End::ANYWHERE,
     };
+
+    /// Returns the local and the peer port if only one is allowed; 0 if several are.
+    pub(crate) fn only_ports(&self) -> (u16, u16) {
+        let only = |end: End| {
+            if end.port_min == end.port_max {
+                end.port_min
+            } else {
+                0
+            }
+        };
+        (only(self.local), only(self.peer))
+    }
 }
 
 /// Address families of IP sockets. A v4-mapped connection belongs to an IPv6 socket.

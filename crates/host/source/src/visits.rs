@@ -1,8 +1,8 @@
 //! Visits many network namespaces, on as many threads as are useful.
 
+use crate::threads::{in_parallel, thread_count};
 use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// Distributes the numbers below `count`, each once, to threads that may visit namespaces. Each thread calls `work` once
 /// with an iterator over its numbers. Returns the results in the order of the numbers; `None` if no thread could visit.
@@ -20,34 +20,16 @@ pub(crate) fn spread<T: Send>(
         work(visitor, &mut numbers, &mut found);
         found
     };
-    let cores = thread::available_parallelism().map_or(1, usize::from);
-    let useful = (count / VISITS_PER_THREAD).clamp(1, cores.min(THREADS_MAX));
     let mut results: Vec<Option<T>> = (0..count).map(|_| None).collect();
-    thread::scope(|scope| {
-        // If a thread cannot be started, the others take its share.
-        let others: Vec<_> = (1..useful)
-            .map_while(|_| {
-                thread::Builder::new()
-                    .spawn_scoped(scope, || on_netns_thread(work))
-                    .ok()
-            })
-            .collect();
-        let mut parts = vec![on_netns_thread(work)];
-        for other in others {
-            parts.push(
-                other
-                    .join()
-                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-            );
-        }
-        for (number, found) in parts.into_iter().flatten().flatten() {
-            results[number] = Some(found);
-        }
+    let parts = in_parallel(0..thread_count(0, count / VISITS_PER_THREAD), |_| {
+        on_netns_thread(work)
     });
+    for (number, found) in parts.into_iter().flatten().flatten() {
+        results[number] = Some(found);
+    }
     results
 }
 
-const THREADS_MAX: usize = 8;
 /// Fewer visits do not justify another thread.
 const VISITS_PER_THREAD: usize = 32;
 

@@ -1,11 +1,13 @@
 //! The source that walks over the kernel's hash tables of TCP and UDP.
 
 use crate::Detail;
-use crate::bpf::{BpfEngine, TableKind, Unavailable, WalkStats};
+use crate::bpf::{BpfEngine, TableKind, WalkStats};
 use crate::exact_query::ExactQuery;
-use crate::names;
 use crate::outcome::Error;
+use crate::process_netns::own_namespace;
 use crate::query::{Families, NetnsScope, Query};
+use crate::request_bits;
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State, StateSet, WalkLayout};
 use sockeye_wire::walk::{Request, Table, detail};
@@ -40,7 +42,7 @@ pub(crate) fn walk(
     take: Take<'_>,
 ) -> Result<Result<(), Unavailable>, Error> {
     let of = match walk {
-        Walk::Tcp if query.detail.intersects(TCP_DETAILS) => TableKind::TcpWithInfo,
+        Walk::Tcp if query.detail.intersects(request_bits::TCP_DETAILS) => TableKind::TcpWithInfo,
         Walk::Tcp => TableKind::Tcp,
         Walk::Udp => TableKind::Udp,
     };
@@ -57,7 +59,7 @@ pub(crate) fn walk(
         Err(unavailable) => return Ok(Err(unavailable)),
     };
     let netns = match query.scope {
-        NetnsScope::Own => names::own_namespace().map(|inode| inode.0),
+        NetnsScope::Own => own_namespace().map(|inode| inode.0),
         NetnsScope::One(netns) => Some(netns.inode.0),
         NetnsScope::All => Some(0),
     };
@@ -73,7 +75,7 @@ pub(crate) fn walk(
     };
     let Families { v4, v6 } = query.families;
     let request = Request {
-        detail: sections(query.detail),
+        detail: request_bits::sections(query.detail),
         v4,
         v6,
         netns,
@@ -140,24 +142,3 @@ pub(crate) fn walk(
     walked.losses.broken_records += exact.unanswered;
     Ok(Ok(()))
 }
-
-/// The bits of a walk's request for these flags.
-pub(crate) fn sections(detail: Detail) -> u32 {
-    [
-        (Detail::QUEUES, detail::QUEUES),
-        (Detail::TIMER, detail::TIMER),
-        // A socket that `sock_diag` is asked for is recognized by its inode.
-        (Detail::INODE | Detail::USER | TCP_DETAILS, detail::INODE),
-        (Detail::USER, detail::USER),
-        (Detail::OPTIONS | Detail::SERVICE_CLASS, detail::OPTIONS),
-        (Detail::MEMORY, detail::MEMORY),
-        (Detail::TCP_INFO, detail::TCP_INFO),
-        (TCP_DETAILS, detail::CONGESTION),
-    ]
-    .into_iter()
-    .filter(|(flags, _)| detail.intersects(*flags))
-    .fold(0, |all, (_, bit)| all | bit)
-}
-
-/// What only a program that reads `tcp_sock` knows.
-const TCP_DETAILS: Detail = Detail::TCP_INFO.union(Detail::CONGESTION);

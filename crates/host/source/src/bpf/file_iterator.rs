@@ -1,7 +1,8 @@
 //! The kernel's iterator over the descriptors of all processes (`task_file`, Linux 5.8), with a BPF program of ours that
 //! selects descriptors and writes a record for each.
 
-use super::kernel::{Kernel, Prepared, Unavailable};
+use super::kernel::{Kernel, Prepared};
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_sys::bpf::Program;
 use std::io::{ErrorKind, Read};

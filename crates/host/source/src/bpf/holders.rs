@@ -1,9 +1,10 @@
 //! Owners of sockets from two programs: one walks the list of processes, the other reads their descriptor tables.
 
-use super::kernel::{Kernel, Prepared, Unavailable};
-use crate::owners::SocketDescriptor;
+use super::kernel::{Kernel, Prepared};
+use crate::process_descriptors::{FoundProcess, ProcessDescriptors, SocketDescriptor};
+use crate::threads::in_parallel;
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
-use sockeye_model::{Comm, Losses, NetnsInode, Pgid, Pid, Process};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::holders::{self, Cursor, FdRange, ItemStatus, ListTasks, Reply, Task, TaskId};
 use sockeye_wire::walk::Outcome;
@@ -18,24 +19,6 @@ pub(crate) struct Holders {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
-}
-
-/// One pass over all processes.
-#[derive(Debug, Default)]
-pub(crate) struct ProcessDescriptors {
-    /// Every process of our pid namespace.
-    pub(crate) processes: Vec<FoundProcess>,
-    pub(crate) descriptors: Vec<SocketDescriptor>,
-    pub(crate) losses: Losses,
-}
-
-/// A process of the list.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundProcess {
-    pub(crate) process: Process,
-    pub(crate) netns: Option<NetnsInode>,
-    /// Id of its cgroup (v2); 0 if it has none.
-    pub(crate) cgroup: u64,
 }
 
 impl Holders {
@@ -96,25 +79,8 @@ impl Holders {
         work: &Work<'_>,
         pass: &mut ProcessDescriptors,
     ) -> Result<(), Unavailable> {
-        let useful = work.threads_useful();
-        let read = |slot: &mut Slot| self.read(slot, work);
-        let results = thread::scope(|scope| {
-            let mut slots = slots.iter_mut();
-            let own = slots.next();
-            let others: Vec<_> = slots
-                .take(useful - 1)
-                .map_while(|slot| thread::Builder::new().spawn_scoped(scope, || read(slot)).ok())
-                .collect();
-            let mut results: Vec<_> = own.into_iter().map(read).collect();
-            for other in others {
-                match other.join() {
-                    Ok(result) => results.push(result),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            results
-        });
-        for result in results {
+        let slots = slots.iter_mut().take(work.threads_useful());
+        for result in in_parallel(slots, |slot| self.read(slot, work)) {
             let (held, vanished) = result?;
             pass.descriptors.extend(held);
             pass.losses.vanished_processes += vanished;
@@ -285,25 +251,6 @@ impl Batch {
         }
         self.ranges = again;
         Ok(())
-    }
-}
-
-impl From<&Task> for FoundProcess {
-    fn from(task: &Task) -> Self {
-        let end = task
-            .comm
-            .iter()
-            .position(|byte| *byte == 0)
-            .unwrap_or(task.comm.len());
-        Self {
-            process: Process {
-                pid: Pid(task.pid),
-                pgid: (task.pgid != 0).then_some(Pgid(task.pgid)),
-                comm: Comm::new(&task.comm[..end]),
-            },
-            netns: (task.netns != 0).then_some(NetnsInode(task.netns)),
-            cgroup: task.cgroup,
-        }
     }
 }
 

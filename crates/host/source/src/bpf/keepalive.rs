@@ -1,6 +1,7 @@
 //! The keepalive program for the connections of a cgroup, adapted to this kernel.
 
-use super::kernel::{Kernel, Prepared, Unavailable};
+use super::kernel::{Kernel, Prepared};
+use crate::unavailable::Unavailable;
 use sockeye_sys::bpf::{Map, Program};
 use sockeye_wire::keepalive_program;
 

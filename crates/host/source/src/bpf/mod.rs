@@ -14,13 +14,13 @@ mod tables;
 mod task_file;
 mod workers;
 
-pub(crate) use holders::ProcessDescriptors;
-use holders::{FoundProcess, Holders};
+use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
+use crate::query::Query;
+use crate::unavailable::Unavailable;
+use holders::Holders;
 pub(crate) use kernel::Kernel;
-pub use kernel::Unavailable;
 use netns_file::NetnsFile;
 use owned_sockets::OwnedSockets;
-pub(crate) use owned_sockets::Selection;
 pub(crate) use tables::{TableKind, Tables, WalkStats};
 use task_file::TaskFile;
 
@@ -144,16 +144,16 @@ impl BpfEngine {
         matches!(self.holders.get(), Some(Ok(_)))
     }
 
-    /// Passes the selected sockets that processes have descriptors of to `take`. TCP is not included.
+    /// Passes the sockets of the query that processes have descriptors of to `take`. TCP is not included.
     pub(crate) fn owned_sockets(
         &self,
-        selection: &Selection,
+        query: &Query<'_>,
         walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
     ) -> Result<(), Unavailable> {
         let socket = sample_socket()?;
         self.owned_socket_programs()?
-            .sockets(socket.as_fd(), selection, walked, take)
+            .sockets(socket.as_fd(), query, walked, take)
     }
 
     /// Tests whether sockets can be found by the descriptors of processes.

@@ -1,7 +1,8 @@
 //! Descriptors that hold network namespaces open, from the kernel's iterator over descriptors: one pass, no `/proc`.
 
 use super::file_iterator::FileIterator;
-use super::kernel::{Kernel, Unavailable};
+use super::kernel::Kernel;
+use crate::unavailable::Unavailable;
 use sockeye_wire::netns_file::{self, RECORD_BYTES, Record};
 
 /// The program, loaded.

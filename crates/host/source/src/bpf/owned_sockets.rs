@@ -5,12 +5,14 @@
 //! only, or owned by the kernel.
 
 use super::holders::{Batch, Lister, Work, run, work_of};
-use super::kernel::{Kernel, Unavailable};
+use super::kernel::Kernel;
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
 use crate::Detail;
-use crate::query::Families;
-use sockeye_model::{Family, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet, WalkLayout};
+use crate::query::Query;
+use crate::request_bits;
+use crate::unavailable::Unavailable;
+use sockeye_model::{Protocol, ProtocolSet, Socket, State, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::fd_sockets::{self, FdSocket, Request, kind};
 use sockeye_wire::holders::Reply;
@@ -31,22 +33,6 @@ pub(crate) struct OwnedSockets {
     kernel: WalkLayout,
 }
 
-/// The sockets to report, and how much about each.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Selection {
-    /// Protocols to report; TCP is ignored.
-    pub(crate) protocols: ProtocolSet,
-    /// Address families of IP sockets to report.
-    pub(crate) families: Families,
-    /// States to report.
-    pub(crate) states: StateSet,
-    /// What to report beyond endpoints, state and inode. Cookies, tcp_info (of MPTCP) and congestion control are not
-    /// available.
-    pub(crate) detail: Detail,
-    /// The network namespace; `None`: all.
-    pub(crate) netns: Option<NetnsInode>,
-}
-
 impl OwnedSockets {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
         let prepared = kernel.prepare(HELD, &OPTION_ENUMERATORS)?;
@@ -60,7 +46,8 @@ impl OwnedSockets {
         })
     }
 
-    /// Passes every selected socket that a process has a descriptor of to `take`, once, on this thread.
+    /// Passes every socket of the query that a process has a descriptor of to `take`, once, on this thread; TCP is ignored.
+    /// Cookies, tcp_info (of MPTCP) and congestion control are not available.
     ///
     /// `socket` is a socket of ours, with which the program recognizes the files of sockets. It is not reported. Each
     /// socket has its namespace set. Memory is bounded by the slots and 16 bytes per socket.
@@ -70,21 +57,21 @@ impl OwnedSockets {
     pub(crate) fn sockets(
         &self,
         socket: BorrowedFd<'_>,
-        selection: &Selection,
+        query: &Query<'_>,
         walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
     ) -> Result<(), Unavailable> {
         let request = Request {
-            kinds: kinds(selection.protocols),
-            detail: sections(selection.detail),
-            netns: selection.netns.map_or(0, |inode| inode.0),
+            kinds: kinds(query.protocols),
+            detail: sections(query.detail),
+            netns: query.scope.inode().map_or(0, |inode| inode.0),
         };
         if request.kinds == 0 {
             return Ok(());
         }
         // Other threads wait for the slots.
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        self.run(&mut slots, socket, &request, selection, walked, take)
+        self.run(&mut slots, socket, &request, query, walked, take)
     }
 
     fn run(
@@ -92,7 +79,7 @@ impl OwnedSockets {
         slots: &mut Vec<Slot>,
         socket: BorrowedFd<'_>,
         request: &Request,
-        selection: &Selection,
+        query: &Query<'_>,
         walked: &mut WalkStats,
         take: &mut dyn FnMut(&Socket) -> ControlFlow<()>,
     ) -> Result<(), Unavailable> {
@@ -112,9 +99,9 @@ impl OwnedSockets {
                     stopped: AtomicBool::new(false),
                 };
                 let mut reader = Reader {
-                    selection,
+                    query,
                     kernel: WalkLayout {
-                        service_class: selection.detail.contains(Detail::SERVICE_CLASS),
+                        service_class: query.detail.contains(Detail::SERVICE_CLASS),
                         netns: true,
                         ..self.kernel
                     },
@@ -178,7 +165,7 @@ impl Job for Pass<'_> {
 
 /// Passes on the sockets of each run.
 struct Reader<'a> {
-    selection: &'a Selection,
+    query: &'a Query<'a>,
     kernel: WalkLayout,
     /// Inode of the socket that was opened for this pass.
     sample: u32,
@@ -209,7 +196,7 @@ impl Reader<'_> {
                 continue;
             }
             self.place.read_by_descriptor(&socket, now, &self.kernel);
-            if !self.matches_selection() {
+            if !self.query.matches(&self.place) {
                 continue;
             }
             self.walked.delivered += 1;
@@ -220,18 +207,6 @@ impl Reader<'_> {
         }
         self.walked.losses.broken_records += u64::from(all.is_broken());
         ControlFlow::Continue(())
-    }
-
-    fn matches_selection(&self) -> bool {
-        let (socket, selection) = (&self.place, self.selection);
-        selection.states.contains(socket.state)
-            // A type without a name can only belong to a selected family.
-            && (selection.protocols.contains(socket.protocol) || matches!(socket.protocol, Protocol::Unknown(_)))
-            && match socket.family {
-                Family::Inet => selection.families.v4,
-                Family::Inet6 => selection.families.v6,
-                _ => true,
-            }
     }
 }
 
@@ -274,7 +249,7 @@ fn kinds(protocols: ProtocolSet) -> u32 {
 
 /// The bits of a request for these flags. The program reads the inode anyway.
 fn sections(detail: Detail) -> u32 {
-    crate::walk::sections(detail) & !(detail::TCP_INFO | detail::CONGESTION) | detail::INODE
+    request_bits::sections(detail) & !(detail::TCP_INFO | detail::CONGESTION) | detail::INODE
 }
 
 /// The compiled `bpf/held.bpf.c`.

@@ -1,8 +1,9 @@
 //! A walk over the hash tables of TCP or UDP, in slices, on as many threads as are useful.
 
 use super::dedup::ChainDedup;
-use super::kernel::{Kernel, Prepared, Unavailable};
+use super::kernel::{Kernel, Prepared};
 use super::workers::{self, Job};
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};

@@ -1,10 +1,9 @@
 //! Owners of sockets from the kernel's iterator over descriptors: slower than our walk, but it works since Linux 5.8.
 
 use super::file_iterator::FileIterator;
-use super::holders::{FoundProcess, ProcessDescriptors};
-use super::kernel::{Kernel, Unavailable};
-use crate::owners::SocketDescriptor;
-use sockeye_model::{Comm, NetnsInode, Pgid, Pid, Process};
+use super::kernel::Kernel;
+use crate::process_descriptors::{FoundProcess, ProcessDescriptors, SocketDescriptor};
+use crate::unavailable::Unavailable;
 use sockeye_wire::task_file::{self, RECORD_BYTES, Record};
 use std::collections::HashMap;
 
@@ -57,21 +56,6 @@ impl Collector {
             process: place,
             fd: record.descriptor,
         });
-    }
-}
-
-impl From<&Record> for FoundProcess {
-    fn from(record: &Record) -> Self {
-        let end = record.comm.iter().position(|byte| *byte == 0);
-        Self {
-            process: Process {
-                pid: Pid(record.pid),
-                pgid: (record.pgid != 0).then_some(Pgid(record.pgid)),
-                comm: Comm::new(&record.comm[..end.unwrap_or(record.comm.len())]),
-            },
-            netns: (record.netns != 0).then_some(NetnsInode(record.netns)),
-            cgroup: record.cgroup,
-        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! ahead into slots and send them to the calling thread. It reads them, returns them, and runs the program itself when
 //! no slot is waiting.
 
-use super::kernel::Unavailable;
+use crate::unavailable::Unavailable;
 use sockeye_sys::bpf::Slot;
 use std::sync::mpsc::{self, SendError, TryRecvError};
 use std::thread;

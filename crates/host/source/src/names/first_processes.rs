@@ -1,12 +1,12 @@
-use crate::bpf::{BpfEngine, Unavailable};
-use crate::owners::{Decimal, for_each, processes};
-use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Mode, OFlags, open, readlinkat_raw};
+use crate::bpf::BpfEngine;
+use crate::proc_folder::{open_proc, processes};
+use crate::process_netns::netns_now;
+use crate::threads::for_each;
+use crate::unavailable::Unavailable;
+use rustix::fd::AsFd;
 use rustix::io::Errno;
 use sockeye_model::{CgroupId, Comm, Losses, NetnsInode, Pid};
-use sockeye_wire::proc_pid;
 use std::collections::HashMap;
-use std::mem::MaybeUninit;
 
 /// The first process (with the lowest pid) of each network namespace. A namespace without a name is labelled with it.
 ///
@@ -163,36 +163,10 @@ impl FirstProcesses {
     }
 }
 
-/// Opens `/proc`.
-pub(crate) fn open_proc() -> Result<rustix::fd::OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    open("/proc", flags, Mode::empty())
-}
-
-/// Returns the network namespace of this process; `NOENT` or `SRCH` if it ended.
-pub(crate) fn netns_now(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
-    match netns_of(proc, pid) {
-        // The kernel also returns EACCES for a process that is just exiting (`proc_ns_readlink()`), and another error the
-        // next time.
-        Err(Errno::ACCESS) => netns_of(proc, pid),
-        found => found,
-    }
-}
-
-/// Returns the network namespace of this process. `stat` would return it too, but creates an inode for each
-/// namespace.
-pub(crate) fn netns_of(proc: BorrowedFd<'_>, pid: Pid) -> Result<NetnsInode, Errno> {
-    let mut target = [MaybeUninit::uninit(); 32];
-    let path = Decimal::with_suffix(pid.0, "/ns/net");
-    let (target, _) = readlinkat_raw(proc, path.as_c_str(), &mut target)?;
-    let inode = proc_pid::netns_inode(target).and_then(|inode| u32::try_from(inode).ok());
-    // A kernel without network namespaces has no such link; otherwise the target has this form.
-    inode.map(NetnsInode).ok_or(Errno::NOENT)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process_netns::{netns_of, own_namespace};
 
     #[test]
     fn lowest_pid_is_first_in_any_order() {
@@ -221,7 +195,7 @@ mod tests {
 
     #[test]
     fn scan_finds_our_own_namespace() {
-        let own = super::super::namespaces::own().expect("proc is mounted");
+        let own = own_namespace().expect("proc is mounted");
         let first = FirstProcesses::scan().unwrap();
         let pid = first.of(own).expect("we are in it");
         assert!(pid.0 <= std::process::id());

@@ -22,14 +22,13 @@ mod users;
 pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
 pub use first_processes::{FirstProcesses, SeenCgroup, SeenProcess};
-pub(crate) use first_processes::{netns_now, netns_of, open_proc};
 pub use hosts::{HOSTS_WAIT, HostCounts, HostLookup, Hosts, ResolveError, resolve};
 pub use interfaces::Interfaces;
-pub use namespaces::own as own_namespace;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
 pub use users::Users;
 
+use crate::process_netns::own_namespace;
 use append_only_map::AppendOnlyMap;
 use netns_name::{Finder, NetnsName};
 use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
@@ -125,7 +124,7 @@ impl SystemNames {
     }
 
     fn is_own(&self, netns: NetnsInode) -> bool {
-        *self.own_netns.get_or_init(namespaces::own) == Some(netns)
+        *self.own_netns.get_or_init(own_namespace) == Some(netns)
     }
 
     /// Starts to look up the names of these addresses, without waiting. Does nothing if host names are not
@@ -322,7 +321,7 @@ mod tests {
     #[test]
     fn namespaces_are_found_by_label() {
         let names = SystemNames::new(NameKinds::ALL);
-        let own = namespaces::own().expect("proc is mounted");
+        let own = own_namespace().expect("proc is mounted");
         let id = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
         let docker = format!("/docker/{id}");
         let no_process = sockeye_model::Pid(u32::MAX);
@@ -373,7 +372,7 @@ mod tests {
     #[test]
     fn interfaces_are_looked_up_in_their_namespace() {
         let names = SystemNames::new(NameKinds::ALL);
-        let own = namespaces::own().expect("proc is mounted");
+        let own = own_namespace().expect("proc is mounted");
         let other = NetnsInode(own.0 ^ 1);
         assert_eq!(names.interface(InterfaceIndex(1), None), Some("lo"));
         assert_eq!(names.interface(InterfaceIndex(1), Some(own)), Some("lo"));

@@ -147,16 +147,10 @@ fn is_generated(name: &str) -> bool {
 
 const UUID_LEN: usize = 36;
 
-/// Returns the namespace of the calling thread; `None` if `/proc` cannot be read.
-#[must_use]
-pub fn own() -> Option<NetnsInode> {
-    let metadata = fs::metadata("/proc/thread-self/ns/net").ok()?;
-    u32::try_from(metadata.ino()).ok().map(NetnsInode)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process_netns::own_namespace;
 
     #[test]
     fn stale_files_are_no_namespaces() {
@@ -168,8 +162,8 @@ mod tests {
         fs::remove_dir_all(&folder).unwrap();
         symlink.unwrap();
         assert_eq!((found.all().len(), found.unreadable()), (1, 1), "{found:?}");
-        assert_eq!(found.name(own().unwrap()), Some("mine"));
-        assert_eq!(found.named("mine").map(|found| found.inode), own());
+        assert_eq!(found.name(own_namespace().unwrap()), Some("mine"));
+        assert_eq!(found.named("mine").map(|found| found.inode), own_namespace());
         assert_eq!(found.named("leftover"), None);
         assert_eq!(found.name(NetnsInode(1)), None);
     }

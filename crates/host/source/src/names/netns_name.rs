@@ -1,7 +1,8 @@
 use super::docker::Docker;
-use super::first_processes::{First, KnownCgroup, netns_of, open_proc};
+use super::first_processes::{First, KnownCgroup};
 use super::{Cgroups, FirstProcesses, Namespaces};
-use crate::owners::Decimal;
+use crate::proc_folder::{Decimal, open_proc};
+use crate::process_netns::netns_of;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags, openat};
 use sockeye_model::{Container, NetnsInode, Pid, Runtime};
@@ -131,8 +132,9 @@ const FILE_LEN_MAX: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SeenCgroup, SeenProcess, namespaces};
+    use super::super::{SeenCgroup, SeenProcess};
     use super::*;
+    use crate::process_netns::own_namespace;
     use sockeye_model::CgroupId;
 
     const ID: &str = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
@@ -176,7 +178,7 @@ mod tests {
 
     #[test]
     fn label_from_proc_needs_the_same_namespace() {
-        let own = namespaces::own().expect("proc is mounted");
+        let own = own_namespace().expect("proc is mounted");
         let pid = Pid(std::process::id());
         let comm = std::fs::read_to_string("/proc/self/comm").unwrap();
         let expected = format!("{pid}/{}", comm.trim_end());

@@ -1,7 +1,9 @@
 //! Descriptors that keep a namespace alive from outside, from BPF: of the namespace, and of sockets in it.
 
 use super::process_scan::Descriptor;
-use crate::bpf::{BpfEngine, Unavailable};
+use crate::bpf::BpfEngine;
+use crate::process_descriptors::comm;
+use crate::unavailable::Unavailable;
 use sockeye_model::{Comm, Fd, NetnsInode, Pid, Process, SocketHolder, TruncatedList};
 use sockeye_wire::netns_file::Kind;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -41,14 +43,11 @@ impl NetnsDescriptors {
                         .push(Descriptor { pid, fd });
                 }
                 Kind::Socket(inode) => {
-                    let end = record.comm.iter().position(|byte| *byte == 0);
-                    let comm = Comm::new(&record.comm[..end.unwrap_or(record.comm.len())]);
-                    let by_pid = sockets.entry(netns).or_default();
-                    by_pid
+                    let of_netns = sockets.entry(netns).or_default();
+                    let of_process = of_netns
                         .entry(pid.0)
-                        .or_insert((comm, BTreeSet::new()))
-                        .1
-                        .insert(inode);
+                        .or_insert((comm(&record.comm), BTreeSet::new()));
+                    of_process.1.insert(inode);
                 }
             }
         }

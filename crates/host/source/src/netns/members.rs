@@ -1,7 +1,8 @@
-use crate::names::{netns_now, open_proc};
-use crate::owners::{Decimal, for_each, processes};
+use crate::proc_folder::{Decimal, open_proc, open_to_list, processes};
+use crate::process_netns::netns_now;
+use crate::threads::for_each;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Mode, OFlags, openat, statat};
+use rustix::fs::{AtFlags, statat};
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid};
 use std::collections::{HashMap, HashSet};
@@ -93,8 +94,7 @@ impl NetnsProcesses {
         if threads <= 3 {
             return;
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let Ok(folder) = openat(proc, path.as_c_str(), flags, Mode::empty()) else {
+        let Ok(folder) = open_to_list(proc, path.as_c_str()) else {
             return;
         };
         for tid in processes(folder.as_fd()).unwrap_or_default() {
@@ -157,7 +157,7 @@ const NEWEST: u32 = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::names::own_namespace;
+    use crate::process_netns::own_namespace;
 
     #[test]
     fn thread_id_is_no_process() {

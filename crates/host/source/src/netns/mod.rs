@@ -16,9 +16,12 @@ mod visit;
 pub use members::{NetnsProcesses, is_in_netns, process_name};
 
 use crate::bpf::BpfEngine;
-use crate::names::{FirstProcesses, SeenProcess, SystemNames, own_namespace};
-use crate::owners::{ScanError, for_each};
-use crate::{Choice, Reason};
+use crate::names::{FirstProcesses, SeenProcess, SystemNames};
+use crate::outcome::Reason;
+use crate::owners::ScanError;
+use crate::process_netns::own_namespace;
+use crate::query::Choice;
+use crate::threads::for_each;
 use descriptors::{ForeignSockets, NetnsDescriptors};
 use mounts::Mounts;
 use process_scan::{NetnsTasks, ProcessScan};

@@ -1,7 +1,7 @@
 //! Mounts of network namespaces in any mount namespace, such as Docker's in `/run/docker/netns`.
 
 use super::process_scan::append;
-use crate::owners::for_each;
+use crate::threads::for_each;
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid::netns_mounts;

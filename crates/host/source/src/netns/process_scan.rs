@@ -1,11 +1,10 @@
 //! A pass over all processes: their network namespaces, those of their threads, and the namespaces that they hold open.
 
-use crate::names::{netns_now, netns_of};
-use crate::owners::{Decimal, for_each, number, processes};
+use crate::proc_folder::{Decimal, number, open_proc, open_to_list, processes};
+use crate::process_netns::{netns_now, netns_of};
+use crate::threads::for_each;
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{
-    AtFlags, Mode, OFlags, RawDir, StatxFlags, makedev, open, openat, readlinkat_raw, statat, statx,
-};
+use rustix::fs::{AtFlags, RawDir, StatxFlags, makedev, readlinkat_raw, statat, statx};
 use rustix::io::Errno;
 use sockeye_model::{Fd, NetnsInode, Pid, TruncatedList};
 use sockeye_wire::proc_pid;
@@ -61,8 +60,7 @@ impl ProcessScan {
     /// # Errors
     /// When `/proc` cannot be read.
     pub(super) fn scan(nsfs: Option<u64>, with_descriptors: bool) -> Result<Self, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = open("/proc", flags, Mode::empty())?;
+        let proc = open_proc()?;
         let proc = proc.as_fd();
         let pids = processes(proc)?;
         // We have `proc` open, so a kernel that counts descriptors cannot report 0.
@@ -211,7 +209,7 @@ impl Part {
         pid: Pid,
         home: Option<NetnsInode>,
     ) -> Result<(), Errno> {
-        let folder = open_folder(proc, &Decimal::with_suffix(pid.0, "/task"))?;
+        let folder = open_to_list(proc, Decimal::with_suffix(pid.0, "/task").as_c_str())?;
         self.listing.clear();
         self.listing.reserve(LIST_BUFFER_BYTES);
         let mut names = RawDir::new(&folder, self.listing.spare_capacity_mut());
@@ -241,7 +239,7 @@ impl Part {
         if count == 0 && self.counts_descriptors {
             return Ok(());
         }
-        let folder = open_folder(proc, &path)?;
+        let folder = open_to_list(proc, path.as_c_str())?;
         self.listing.clear();
         self.listing.reserve(LIST_BUFFER_BYTES);
         let mut names = RawDir::new(&folder, self.listing.spare_capacity_mut());
@@ -289,11 +287,6 @@ fn namespace_link(proc: BorrowedFd<'_>, path: &Decimal) -> Result<u64, Errno> {
     let mut target = [MaybeUninit::uninit(); 32];
     let (target, _) = readlinkat_raw(proc, path.as_c_str(), &mut target)?;
     proc_pid::namespace_inode(target).ok_or(Errno::NOENT)
-}
-
-fn open_folder(proc: BorrowedFd<'_>, path: &Decimal) -> Result<rustix::fd::OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    openat(proc, path.as_c_str(), flags, Mode::empty())
 }
 
 /// Number of lowest pids among which the oldest process is searched: pids wrap around.

@@ -1,13 +1,16 @@
 //! Enters namespaces to read their counts.
 
+use crate::dump::run_here;
+use crate::proc_folder::{open_folder, open_proc, read};
+use crate::process_netns::netns_of;
 use crate::visits::spread;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, open, openat};
+use rustix::fs::{CWD, Mode, OFlags, open};
 use rustix::io::Errno;
 use sockeye_model::{NetnsInode, Pid};
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_sys::netns::{NetnsThread, on_netns_thread};
-use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};
+use sockeye_wire::netlink::Messages;
 use sockeye_wire::nsid;
 use sockeye_wire::proc_net::DeviceLine;
 use std::path::PathBuf;
@@ -57,11 +60,9 @@ pub(super) enum VisitStatus {
 
 /// Reads the counts of our own namespace. Must be called before we open a socket, which would be counted.
 pub(super) fn own() -> NetnsStats {
-    let mut buffer = Vec::with_capacity(FILE_LEN);
-    let folder = open_folder("/proc/thread-self");
     let mut stats = NetnsStats::default();
-    if let Ok(folder) = folder {
-        stats.read(folder.as_fd(), &mut buffer);
+    if let Ok(folder) = open_folder(CWD, c"/proc/thread-self") {
+        stats.read(folder.as_fd(), &mut Vec::new());
     }
     stats
 }
@@ -82,7 +83,7 @@ pub(super) fn look(entries: &[NetnsEntry], ids: usize, done: &(dyn Fn() + Sync))
         ..NetnsStats::default()
     };
     let mut results: Vec<_> = found.into_iter().map(|stats| stats.unwrap_or(unseen)).collect();
-    // Descriptors are free again, now that nobody else holds any.
+    // Descriptors are free again, now that no other thread has any open.
     let again = |visitor: &mut NetnsThread| {
         let mut worker = Worker::new(&ids_left);
         for (entry, result) in entries.iter().zip(&mut results) {
@@ -100,21 +101,16 @@ pub(super) fn count_ids() -> usize {
     let Ok(socket) = NetlinkSocket::open_route() else {
         return 0;
     };
-    if socket.send(&nsid::dump(SEQUENCE)).is_err() {
-        return 0;
-    }
-    let mut buffer = vec![0; 32 * 1024];
     let mut count = 0;
-    while let Ok(received) = socket.receive(&mut buffer) {
-        for message in Messages::new(buffer.get(..received.len).unwrap_or_default()) {
-            match message {
-                Ok(message) if message.kind == nsid::RTM_NEWNSID => count += 1,
-                Ok(message) if message.kind == NLMSG_DONE || message.kind == NLMSG_ERROR => return count,
-                Ok(_) => {}
-                Err(_) => return count,
-            }
-        }
-    }
+    run_here(
+        &socket,
+        &nsid::dump(SEQUENCE),
+        SEQUENCE,
+        &mut Vec::new(),
+        &mut |message| {
+            count += usize::from(message.kind == nsid::RTM_NEWNSID);
+        },
+    );
     count
 }
 
@@ -131,17 +127,17 @@ impl<'a> Worker<'a> {
     fn new(ids_left: &'a AtomicUsize) -> Self {
         let asks = ids_left.load(Ordering::Relaxed) > 0;
         Self {
-            buffer: Vec::with_capacity(FILE_LEN),
+            buffer: Vec::new(),
             route: asks.then(|| NetlinkSocket::open_route().ok()).flatten(),
             ids_left,
-            task: open_folder("/proc/thread-self").ok(),
+            task: open_folder(CWD, c"/proc/thread-self").ok(),
         }
     }
 
     fn visit(&mut self, visitor: &mut NetnsThread, entry: &NetnsEntry) -> NetnsStats {
         let mut stats = NetnsStats::default();
         if self.task.is_none() {
-            self.task = open_folder("/proc/thread-self").ok();
+            self.task = open_folder(CWD, c"/proc/thread-self").ok();
         }
         let Some(task) = &self.task else {
             stats.status = VisitStatus::NoDescriptors;
@@ -193,13 +189,13 @@ impl NetnsStats {
     /// Reads the files of `net` below the folder of a task.
     fn read(&mut self, task: BorrowedFd<'_>, buffer: &mut Vec<u8>) {
         let lacks = |error| matches!(error, Errno::MFILE | Errno::NFILE);
-        match read_file(task, c"net/sockstat", buffer) {
-            Ok(()) => self.sockets = sockets_used(buffer),
+        match read(task, c"net/sockstat", buffer) {
+            Ok(file) => self.sockets = sockets_used(file),
             Err(errno) if lacks(errno) => self.status = VisitStatus::NoDescriptors,
             Err(_) => {}
         }
-        match read_file(task, c"net/dev", buffer) {
-            Ok(()) => self.interfaces = Some(devices(buffer)),
+        match read(task, c"net/dev", buffer) {
+            Ok(file) => self.interfaces = Some(devices(file)),
             Err(errno) if lacks(errno) => self.status = VisitStatus::NoDescriptors,
             Err(_) => {}
         }
@@ -209,14 +205,13 @@ impl NetnsStats {
 /// Reads the counts from `/proc/PID/net`, which shows the namespace of that process without the right to enter it.
 fn read_from_outside(entry: &NetnsEntry, stats: &mut NetnsStats, buffer: &mut Vec<u8>) {
     let Some(pid) = entry.process else { return };
-    let Ok(folder) = open_folder(&format!("/proc/{pid}")) else {
+    let Ok(folder) = open_folder(CWD, format!("/proc/{pid}")) else {
         return;
     };
     let before = *stats;
     stats.read(folder.as_fd(), buffer);
     // Last: this shows that the process was in the namespace all the time.
-    let proc = open_folder("/proc");
-    if !proc.is_ok_and(|proc| crate::names::netns_of(proc.as_fd(), pid) == Ok(entry.inode)) {
+    if !open_proc().is_ok_and(|proc| netns_of(proc.as_fd(), pid) == Ok(entry.inode)) {
         *stats = before;
     }
 }
@@ -253,29 +248,6 @@ impl OpenVia {
     }
 }
 
-fn open_folder(path: &str) -> Result<OwnedFd, Errno> {
-    open(
-        path,
-        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )
-}
-
-/// Reads a small file.
-fn read_file(folder: BorrowedFd<'_>, path: &std::ffi::CStr, buffer: &mut Vec<u8>) -> Result<(), Errno> {
-    let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    buffer.clear();
-    loop {
-        buffer.reserve(FILE_LEN);
-        let room = buffer.capacity() - buffer.len();
-        let read = rustix::io::read(&file, rustix::buffer::spare_capacity(buffer))?;
-        // The kernel fills the buffer up to a whole line; a short read is the last one.
-        if read == 0 || (read < FILE_LEN / 4 && room >= FILE_LEN) {
-            return Ok(());
-        }
-    }
-}
-
 /// Parses `sockets: used N`, the first line of `sockstat`.
 fn sockets_used(file: &[u8]) -> Option<u64> {
     let line = file.split(|&byte| byte == b'\n').next()?;
@@ -289,4 +261,3 @@ fn devices(file: &[u8]) -> u32 {
 }
 
 const SEQUENCE: u32 = 1;
-const FILE_LEN: usize = 16 * 1024;

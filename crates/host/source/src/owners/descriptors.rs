@@ -1,9 +1,9 @@
+use crate::proc_folder::{Decimal, number, open_folder, open_to_list};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, openat, readlinkat_raw, seek, statat};
+use rustix::fs::{RawDir, SeekFrom, readlinkat_raw, seek, statat};
 use rustix::io::Errno;
 use sockeye_wire::proc_pid;
 use std::ffi::CStr;
-use std::io::Write;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -43,8 +43,7 @@ impl Descriptors {
     /// Opens `PID/fd` below `proc`.
     pub(super) fn open(proc: BorrowedFd<'_>, process: &CStr) -> Result<Self, Errno> {
         // O_PATH needs no right to read the folder; reading the links shows whether we have it.
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(proc, process, flags, Mode::empty())?;
+        let folder = open_folder(proc, process)?;
         Ok(Self { folder })
     }
 
@@ -90,8 +89,7 @@ impl Descriptors {
         buffer: &mut Vec<u8>,
         socket: &mut impl FnMut(u32, u32),
     ) -> Result<u32, Errno> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let folder = openat(&self.folder, c".", flags, Mode::empty())?;
+        let folder = open_to_list(self.folder(), c".")?;
         // Offset 2 + n of this folder is descriptor n (fs/proc/fd.c, proc_readfd_common). If that changes, names below the
         // range are only skipped one by one.
         seek(&folder, SeekFrom::Start(u64::from(range.start) + 2))?;
@@ -154,39 +152,6 @@ fn socket_inode(target: &[u8]) -> Option<u32> {
     u32::try_from(proc_pid::socket_inode(target)?).ok()
 }
 
-/// Parses a name in `/proc` or `/proc/PID/fd` as a number.
-pub(crate) fn number(name: &CStr) -> Option<u32> {
-    name.to_str()
-        .ok()
-        .filter(|name| !name.starts_with('+'))?
-        .parse()
-        .ok()
-}
-
-/// A number as a path, without allocation.
-pub(crate) struct Decimal {
-    text: [u8; 24],
-}
-
-impl Decimal {
-    pub(crate) fn new(number: u32) -> Self {
-        Self::with_suffix(number, "")
-    }
-
-    /// `suffix` of at most 13 bytes.
-    pub(crate) fn with_suffix(number: u32, suffix: &str) -> Self {
-        let mut text = [0; 24];
-        // Cannot fail: ten digits and the suffix leave room for the final NUL. A longer text would be truncated but still
-        // terminated.
-        let _ = write!(&mut text[..23], "{number}{suffix}");
-        Self { text }
-    }
-
-    pub(crate) fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.text).unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,7 +174,7 @@ mod tests {
 
     #[test]
     fn ended_process_is_an_error_not_an_empty_list() {
-        let proc = rustix::fs::open("/proc", OFlags::PATH | OFlags::DIRECTORY, Mode::empty()).unwrap();
+        let proc = open_folder(rustix::fs::CWD, "/proc").unwrap();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let path = Decimal::with_suffix(child.id(), "/fd");
         let descriptors = Descriptors::open(proc.as_fd(), path.as_c_str()).unwrap();
@@ -228,25 +193,5 @@ mod tests {
         assert!(alive.1.is_ok_and(|found| found >= 3), "{alive:?}");
         assert_eq!(read(&mut buffer), (Err(Errno::NOENT), Err(Errno::NOENT)));
         assert!(super::super::stat::Stat::of_process(descriptors.folder()).is_err());
-    }
-
-    #[test]
-    fn numbers_round_trip_as_paths() {
-        assert_eq!(Decimal::new(0).as_c_str(), c"0");
-        assert_eq!(Decimal::with_suffix(u32::MAX, "/fd").as_c_str(), c"4294967295/fd");
-        assert_eq!(number(Decimal::new(u32::MAX).as_c_str()), Some(u32::MAX));
-        for other in [
-            c"",
-            c".",
-            c"..",
-            c"+1",
-            c"-1",
-            c"1a",
-            c"self",
-            c"4294967296",
-            c"\xff",
-        ] {
-            assert_eq!(number(other), None, "{other:?}");
-        }
     }
 }

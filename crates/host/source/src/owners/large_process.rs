@@ -1,5 +1,5 @@
 use super::descriptors::Descriptors;
-use super::table::SocketDescriptor;
+use crate::process_descriptors::SocketDescriptor;
 use rustix::io::Errno;
 use std::ops::Range;
 use std::sync::OnceLock;

@@ -29,19 +29,18 @@ mod procfs_scan;
 mod stat;
 mod table;
 
-pub(crate) use descriptors::{Decimal, number};
 pub use error::ScanError;
-pub(crate) use procfs_scan::{for_each, processes};
 
-use crate::bpf::{BpfEngine, ProcessDescriptors, Unavailable};
+use crate::bpf::BpfEngine;
 use crate::outcome::Reason;
+use crate::process_descriptors::ProcessDescriptors;
 use crate::query::Choice;
+use crate::unavailable::Unavailable;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
 use std::fmt;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
-pub(crate) use table::SocketDescriptor;
 use table::Table;
 
 /// Options of a scan of `/proc`.

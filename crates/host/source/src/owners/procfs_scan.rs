@@ -5,26 +5,26 @@
 //! 2. The descriptors of those are split into ranges, and each thread takes the next range, so that one process with
 //!    100,000 sockets keeps all threads busy.
 
-use super::descriptors::{ALL, Decimal, Descriptors, number};
+use super::descriptors::{ALL, Descriptors};
 use super::large_process::{self, LargeProcess};
 use super::stat::Stat;
-use super::table::{SocketDescriptor, Table};
+use super::table::Table;
 use super::{Owners, ScanError, ScanOptions};
+use crate::proc_folder::{Decimal, open_to_list, processes};
+use crate::process_descriptors::SocketDescriptor;
+use crate::threads::{for_each_on, in_parallel, thread_count};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstatfs, open};
+use rustix::fs::{CWD, PROC_SUPER_MAGIC, fstatfs};
 use rustix::io::Errno;
 use sockeye_model::{Losses, Pid, Process};
-use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners, ScanError> {
     let unreadable = |errno| ScanError::Unreadable {
         path: options.proc.clone(),
         errno,
     };
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let proc = open(&options.proc, flags, Mode::empty()).map_err(unreadable)?;
+    let proc = open_to_list(CWD, &options.proc).map_err(unreadable)?;
     if fstatfs(&proc).map_err(unreadable)?.f_type != PROC_SUPER_MAGIC {
         return Err(ScanError::NotProc {
             path: options.proc.clone(),
@@ -45,17 +45,9 @@ pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners,
         counts_descriptors: Descriptors::count(proc.as_fd(), c"self/fd").is_ok_and(|count| count > 0),
     };
     let mut part = ScanPart::default();
-    let threads = threads(options, pids.len() / PROCESSES_PER_THREAD);
-    let next = AtomicUsize::new(0);
-    for found in on_threads(threads, || {
-        let mut part = ScanPart::default();
-        while let Some(batch) = take_batch(&next, pids) {
-            for &pid in batch {
-                let outcome = part.read_process(&host, pid);
-                part.note(outcome);
-            }
-        }
-        part
+    for found in for_each_on(options.threads, pids, |&pid, part: &mut ScanPart| {
+        let outcome = part.read_process(&host, pid);
+        part.note(outcome);
     }) {
         part.append(found);
     }
@@ -169,7 +161,7 @@ impl ScanPart {
         // Interleaved, since two threads in one descriptor table slow each other down (by 4 %).
         ranges.sort_by_key(|(_, range)| range.start);
         let next = AtomicUsize::new(0);
-        let mut parts = on_threads(threads(options, ranges.len()), || {
+        let mut parts = in_parallel(0..thread_count(options.threads, ranges.len()), |_| {
             let (mut held, mut buffer) = (Vec::new(), Vec::new());
             while let Some((index, range)) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
                 large[*index as usize].read(*index, range.clone(), &mut buffer, &mut held);
@@ -217,76 +209,6 @@ impl ScanPart {
     }
 }
 
-/// Returns the pids that an open `/proc` lists.
-pub(crate) fn processes(proc: BorrowedFd<'_>) -> Result<Vec<Pid>, Errno> {
-    let mut buffer = Vec::<u8>::with_capacity(64 * 1024);
-    let mut names = RawDir::new(proc, buffer.spare_capacity_mut());
-    let mut pids = Vec::new();
-    while let Some(name) = names.next() {
-        pids.extend(number(name?.file_name()).map(Pid));
-    }
-    Ok(pids)
-}
-
-/// Number of processes that a thread takes at a time.
-const BATCH: usize = 16;
-
-/// Fewer processes do not justify another thread.
-const PROCESSES_PER_THREAD: usize = 128;
-
-const THREADS_MAX: usize = 8;
-
-fn take_batch<'items, T>(next: &AtomicUsize, items: &'items [T]) -> Option<&'items [T]> {
-    let start = next.fetch_add(BATCH, Ordering::Relaxed);
-    let end = (start + BATCH).min(items.len());
-    (start < end).then(|| &items[start..end])
-}
-
-/// Calls `work` for each of `items`, on as many threads as are useful; returns the result of each thread.
-pub(crate) fn for_each<T: Sync, R: Default + Send>(items: &[T], work: impl Fn(&T, &mut R) + Sync) -> Vec<R> {
-    let threads = threads(&ScanOptions::default(), items.len() / PROCESSES_PER_THREAD);
-    let next = AtomicUsize::new(0);
-    on_threads(threads, || {
-        let mut result = R::default();
-        while let Some(batch) = take_batch(&next, items) {
-            for item in batch {
-                work(item, &mut result);
-            }
-        }
-        result
-    })
-}
-
-/// Returns the number of threads for this much work.
-fn threads(options: &ScanOptions, useful: usize) -> usize {
-    match options.threads {
-        _ if useful < 2 => 1, // before anybody is asked how many cores there are
-        0 => thread::available_parallelism()
-            .map_or(1, NonZeroUsize::get)
-            .min(THREADS_MAX)
-            .min(useful),
-        asked => asked.min(useful),
-    }
-}
-
-/// Runs `work` on this many threads, including the calling one, and returns their results. If a thread cannot be started,
-/// the others take its share.
-fn on_threads<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> Vec<T> {
-    thread::scope(|scope| {
-        let others: Vec<_> = (1..count)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, &work).ok())
-            .collect();
-        let mut results = vec![work()];
-        for other in others {
-            match other.join() {
-                Ok(result) => results.push(result),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        results
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -296,8 +218,7 @@ mod tests {
     fn kernel_without_descriptor_count_is_listed() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let inode = rustix::fs::fstat(&listener).unwrap().st_ino as u32;
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let proc = open("/proc", flags, Mode::empty()).unwrap();
+        let proc = open_to_list(CWD, "/proc").unwrap();
         for counts_descriptors in [false, true] {
             let host = Host {
                 proc: proc.as_fd(),
@@ -311,27 +232,5 @@ mod tests {
             assert_eq!(part.processes_read, 1);
             assert!(part.descriptors >= 4, "{}", part.descriptors);
         }
-    }
-
-    #[test]
-    fn each_item_is_processed_once() {
-        let items: Vec<usize> = (0..5000).collect();
-        let mut seen = for_each(&items, |item, seen: &mut Vec<usize>| seen.push(*item)).concat();
-        seen.sort_unstable();
-        assert_eq!(seen, items);
-        assert_eq!(for_each(&[], |(): &(), _: &mut ()| ()).len(), 1);
-    }
-
-    #[test]
-    fn threads_are_as_many_as_the_work_is_worth() {
-        let asked = |threads| ScanOptions {
-            threads,
-            ..ScanOptions::default()
-        };
-        assert_eq!(threads(&asked(5), 100), 5);
-        assert_eq!(threads(&asked(5), 3), 3);
-        assert_eq!(threads(&asked(5), 0), 1);
-        assert!((1..=THREADS_MAX).contains(&threads(&asked(0), 100)));
-        assert_eq!(on_threads(3, || 7), [7; 3]);
     }
 }

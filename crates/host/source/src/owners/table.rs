@@ -1,13 +1,5 @@
+use crate::process_descriptors::SocketDescriptor;
 use sockeye_model::{Fd, Inode, Owner, Process};
-
-/// A socket descriptor of a process.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SocketDescriptor {
-    pub(crate) inode: u32,
-    /// Index in the list of processes.
-    pub(crate) process: u32,
-    pub(crate) fd: u32,
-}
 
 /// A hash table from sockets to owners with open addressing; its slots point into one array of owners, grouped by socket.
 #[derive(Debug, Clone, Default)]

@@ -1,7 +1,8 @@
 //! What the walk reads of `struct tcp_info`, against what `sock_diag` says of the same sockets right before and right
 //! after: every field by its name.
 
-use crate::bpf::{Kernel, Unavailable};
+use crate::bpf::Kernel;
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_lab::{Lab, LabSocket, Namespace, NetPath, Skip, SocketOptions, congestion_control, need};
 use sockeye_model::{Algorithm, CongestionInfo, State, TcpInfo};

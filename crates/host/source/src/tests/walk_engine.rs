@@ -1,7 +1,8 @@
 //! The walk's program itself, asked what nobody would ask: it ends, says what is known, and writes nothing beside its
 //! records; and objects that cannot be loaded say why.
 
-use crate::bpf::{Kernel, Unavailable};
+use crate::bpf::Kernel;
+use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_lab::{Lab, Skip, need};
 use sockeye_sys::bpf::{LoadError, Program, Slot};

@@ -1,9 +1,8 @@
-use super::folder::{open_folder, read};
+use crate::proc_folder::{open_folder, open_to_list, read};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{Dir, Mode, OFlags, openat};
+use rustix::fs::{CWD, Dir};
 use sockeye_model::{Fill, OpenFiles, Process};
 use sockeye_wire::proc_pid::open_files_max;
-use std::ffi::CString;
 
 /// Returns the number of open descriptors of each process, and its limits. Processes that have ended, that we may not
 /// read, or that have no limit are left out.
@@ -11,8 +10,7 @@ use std::ffi::CString;
 pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
     let mut buffer = Vec::new();
     let files = |&process: &Process| {
-        let folder = CString::new(format!("/proc/{}", process.pid.0)).ok()?;
-        let folder = open_folder(None, &folder).ok()?;
+        let folder = open_folder(CWD, format!("/proc/{}", process.pid.0)).ok()?;
         let used = used(folder.as_fd())?;
         let (max, hard_max) = max(folder.as_fd(), &mut buffer)?;
         Some(OpenFiles {
@@ -27,8 +25,7 @@ pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
 /// Counts the descriptors of a process. Since Linux 6.2 the size of the folder is their number (`fs/proc/fd.c`,
 /// `proc_fd_getattr()`); before, it was 0, as it is with no descriptor.
 fn used(process: BorrowedFd<'_>) -> Option<u64> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let folder = openat(process, c"fd", flags, Mode::empty()).ok()?;
+    let folder = open_to_list(process, c"fd").ok()?;
     let size = rustix::fs::fstat(&folder).ok()?.st_size;
     match u64::try_from(size) {
         Ok(count) if count > 0 => Some(count),

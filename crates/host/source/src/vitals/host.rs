@@ -1,5 +1,7 @@
-use super::folder::{Folder, open_folder, read, read_setting};
+use super::folder::Folder;
+use crate::proc_folder::{open_folder, read, read_setting};
 use rustix::fd::AsFd;
+use rustix::fs::CWD;
 use sockeye_model::{Fill, HostVitals, MemoryUse, Softnet};
 use sockeye_wire::proc_net::{SockstatLine, SoftnetLine};
 use sockeye_wire::proc_sys::numbers;
@@ -12,7 +14,7 @@ pub fn host() -> HostVitals {
     let mut host = HostVitals::default();
     let mut buffer = Vec::new();
     let (mut tcp_pages, mut udp_pages, mut orphans) = (None, None, None);
-    if let Ok(task) = open_folder(None, c"/proc/thread-self") {
+    if let Ok(task) = open_folder(CWD, c"/proc/thread-self") {
         if let Ok(text) = read(task.as_fd(), c"net/softnet_stat", &mut buffer) {
             let lines = text.split(|&byte| byte == b'\n').filter_map(SoftnetLine::parse);
             host.processors = lines

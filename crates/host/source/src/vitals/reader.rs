@@ -1,7 +1,9 @@
 use super::counters::Names;
-use super::folder::{Folder, open_folder, read, read_setting};
+use super::folder::Folder;
 use super::{counters, devices, neighbours, settings};
+use crate::proc_folder::{open_folder, read, read_setting};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::CWD;
 use rustix::io::Errno;
 use sockeye_model::{Counter, Device, Fill, Neighbours, Settings, Usage, Vitals};
 use sockeye_wire::proc_net::SockstatLine;
@@ -25,7 +27,7 @@ impl Reader {
         let mut buffer = Vec::new();
         Ok(Self {
             neighbours: neighbours::are_crowded(&mut buffer),
-            net: open_folder(None, c"/proc/thread-self/net")?,
+            net: open_folder(CWD, c"/proc/thread-self/net")?,
             settings: Folder::open(),
             buffer,
             names: Names::new(),
@@ -145,7 +147,7 @@ impl ReadPlan {
 
 /// Reads the use of the connection tracking table; `None` if the kernel tracks no connection of this namespace.
 fn conntrack(settings: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<Fill> {
-    let folder = open_folder(Some(settings), c"netfilter").ok()?;
+    let folder = open_folder(settings, c"netfilter").ok()?;
     let [used] = numbers(read_setting(folder.as_fd(), c"nf_conntrack_count", buffer).ok()?)?;
     if used == 0 {
         return None;

@@ -1,4 +1,4 @@
-use super::folder::{open_folder, read_setting};
+use crate::proc_folder::{open_folder, read_setting};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use sockeye_model::Settings;
 use sockeye_wire::proc_sys::{count_listed, numbers};
@@ -32,11 +32,11 @@ pub(super) fn read(net: BorrowedFd<'_>, groups: Groups, buffer: &mut Vec<u8>) ->
     // Each namespace has its own folders, but all have the same name: the kernel searches them linearly, so each folder is
     // opened only once.
     if groups.listeners
-        && let Ok(core) = open_folder(Some(net), c"core")
+        && let Ok(core) = open_folder(net, c"core")
     {
         settings.somaxconn = number(&core, c"somaxconn", buffer);
     }
-    let Ok(ipv4) = open_folder(Some(net), c"ipv4") else {
+    let Ok(ipv4) = open_folder(net, c"ipv4") else {
         return settings;
     };
     if groups.listeners {

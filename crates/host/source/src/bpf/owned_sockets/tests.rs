@@ -1,7 +1,7 @@
 //! The pass over descriptors compared with `sock_diag` on the same sockets.
 
 use super::*;
-use crate::{BpfEngine, Choice, Ends, NetnsScope, OpenNetns, Query, list};
+use crate::{BpfEngine, Choice, Ends, Families, NetnsScope, OpenNetns, list};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketType,
@@ -9,7 +9,7 @@ use rustix::net::{
 use sockeye_lab::{
     Family as LabFamily, Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, UnixName, need,
 };
-use sockeye_model::{Endpoint, Inode, InterfaceIndex, Queues};
+use sockeye_model::{Endpoint, Inode, InterfaceIndex, NetnsInode, Queues, StateSet};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -35,15 +35,15 @@ impl Opened {
     }
 
     /// Lists the sockets with an inode by `sock_diag`; RAW sockets by `/proc/net` if the kernel has no `raw_diag`.
-    fn diag(&self, selection: &Selection) -> BTreeMap<Inode, Socket> {
+    fn diag(&self, query: &Query<'_>) -> BTreeMap<Inode, Socket> {
         let raw = ProtocolSet::of(&[Protocol::Raw]);
-        let only_raw = Selection {
+        let only_raw = Query {
             protocols: raw,
-            ..*selection
+            ..query.clone()
         };
-        let not_raw = Selection {
-            protocols: selection.protocols.retain(|protocol| protocol != Protocol::Raw),
-            ..*selection
+        let not_raw = Query {
+            protocols: query.protocols.retain(|protocol| protocol != Protocol::Raw),
+            ..query.clone()
         };
         let mut found = self.list(&not_raw, Choice::DiagV2).unwrap();
         found.extend(self.list(&only_raw, Choice::DiagV2).unwrap_or_else(|| {
@@ -54,20 +54,10 @@ impl Opened {
     }
 
     /// Lists by this source; `None` if it fails.
-    fn list(&self, selection: &Selection, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
+    fn list(&self, query: &Query<'_>, choice: Choice) -> Option<BTreeMap<Inode, Socket>> {
         let query = Query {
-            protocols: selection.protocols,
-            families: selection.families,
-            states: selection.states,
-            detail: selection.detail,
-            program: &[],
-            ends: Ends::ANYWHERE,
             choice,
-            scope: NetnsScope::One(OpenNetns {
-                fd: self.file.as_fd(),
-                inode: self.inode,
-                process: None,
-            }),
+            ..query.clone()
         };
         let mut found = BTreeMap::new();
         list(&BpfEngine::default(), &query, &mut |socket, _| {
@@ -92,17 +82,22 @@ impl Opened {
         Some(found)
     }
 
-    fn selection(&self) -> Selection {
-        Selection {
-            netns: Some(self.inode),
-            ..everything()
+    /// All sockets of the namespace but TCP's.
+    fn query(&self) -> Query<'_> {
+        Query {
+            scope: NetnsScope::One(OpenNetns {
+                fd: self.file.as_fd(),
+                inode: self.inode,
+                process: None,
+            }),
+            ..all_but_tcp()
         }
     }
 }
 
-fn everything() -> Selection {
+fn all_but_tcp() -> Query<'static> {
     let not_tcp = |protocol| protocol != Protocol::Tcp;
-    Selection {
+    Query {
         protocols: ProtocolSet::ALL.retain(not_tcp),
         families: Families::BOTH,
         states: StateSet::ALL,
@@ -113,12 +108,15 @@ fn everything() -> Selection {
             | Detail::OPTIONS
             | Detail::MEMORY
             | Detail::SERVICE_CLASS,
-        netns: None,
+        program: &[],
+        ends: Ends::ANYWHERE,
+        choice: Choice::Auto,
+        scope: NetnsScope::All,
     }
 }
 
 /// Lists by the pass; `None` if BPF does not run here.
-fn pass(engine: &BpfEngine, selection: &Selection) -> Option<BTreeMap<Inode, Socket>> {
+fn pass(engine: &BpfEngine, query: &Query<'_>) -> Option<BTreeMap<Inode, Socket>> {
     let sockets = match engine.owned_socket_programs() {
         Ok(sockets) => sockets,
         Err(unavailable) if unavailable.is_forbidden() => {
@@ -131,7 +129,7 @@ fn pass(engine: &BpfEngine, selection: &Selection) -> Option<BTreeMap<Inode, Soc
     let mut walked = WalkStats::default();
     let mut found = BTreeMap::new();
     sockets
-        .sockets(own.as_fd(), selection, &mut walked, &mut |socket| {
+        .sockets(own.as_fd(), query, &mut walked, &mut |socket| {
             let before = found.insert(socket.inode.unwrap(), socket.clone());
             assert!(before.is_none(), "reported twice: {socket:?}");
             ControlFlow::Continue(())
@@ -152,8 +150,8 @@ fn pass(engine: &BpfEngine, selection: &Selection) -> Option<BTreeMap<Inode, Soc
 fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
     let place = Opened::new(namespace);
     // First, since it gives each socket a cookie.
-    let diag = place.diag(&place.selection());
-    let pass = pass(engine, &place.selection())?;
+    let diag = place.diag(&place.query());
+    let pass = pass(engine, &place.query())?;
     for (inode, expected) in &diag {
         let Some(found) = pass.get(inode) else {
             panic!("the pass lacks {expected:?}");
@@ -374,15 +372,15 @@ fn shared_socket_is_reported_once() {
     drop(in_flight);
     let engine = BpfEngine::default();
     let place = Opened::new(&namespace);
-    let Some(found) = pass(&engine, &place.selection()) else {
+    let Some(found) = pass(&engine, &place.query()) else {
         return;
     };
     assert!(found.keys().eq([&inode(&shared)]), "{found:#?}");
-    assert!(place.diag(&place.selection()).contains_key(&its_inode));
+    assert!(place.diag(&place.query()).contains_key(&its_inode));
     // The receiver of the message has a descriptor of it.
     drop(receive(&other));
     let taken = receive(&other);
-    let found = pass(&engine, &place.selection()).unwrap();
+    let found = pass(&engine, &place.query()).unwrap();
     assert!(found.contains_key(&its_inode));
     drop((child, second, third, taken));
 }
@@ -396,7 +394,7 @@ fn every_socket_has_its_namespace() {
         .each_ref()
         .map(|namespace| namespace.udp_bound("127.0.0.1:5353", &options));
     let engine = BpfEngine::default();
-    let Some(found) = pass(&engine, &everything()) else {
+    let Some(found) = pass(&engine, &all_but_tcp()) else {
         return;
     };
     for (namespace, lab_socket) in namespaces.iter().zip(&bound) {
@@ -431,38 +429,39 @@ fn only_selected_sockets_and_details_are_reported() {
     let raw = namespace.raw(58, true);
     let unix = namespace.unix_bound(UnixKind::Stream, &lab.unix_path("listener"));
     let engine = BpfEngine::default();
-    let selection = Opened::new(&namespace).selection();
+    let place = Opened::new(&namespace);
+    let query = place.query();
     let reported =
-        |selection: &Selection| pass(&engine, selection).map(|found| found.into_keys().collect::<Vec<_>>());
+        |query: &Query<'_>| pass(&engine, query).map(|found| found.into_keys().collect::<Vec<_>>());
     let listening = StateSet::EMPTY.with(State::Listen);
-    let Some(found) = reported(&Selection {
+    let Some(found) = reported(&Query {
         states: listening,
-        ..selection
+        ..query.clone()
     }) else {
         return;
     };
     assert_eq!(found, [inode(&unix)]);
     let v6 = Families { v4: false, v6: true };
     let inet = ProtocolSet::INET;
-    let found = reported(&Selection {
+    let found = reported(&Query {
         protocols: inet,
         families: v6,
-        ..selection
+        ..query.clone()
     });
     assert_eq!(found, Some(vec![inode(&raw)]));
     let tcp = ProtocolSet::of(&[Protocol::Tcp]);
     assert_eq!(
-        reported(&Selection {
+        reported(&Query {
             protocols: tcp,
-            ..selection
+            ..query.clone()
         }),
         Some(vec![])
     );
     let bare = pass(
         &engine,
-        &Selection {
+        &Query {
             detail: Detail::NONE,
-            ..selection
+            ..query.clone()
         },
     )
     .unwrap();
@@ -480,7 +479,7 @@ fn stopped_pass_can_be_repeated() {
     let namespace = lab.namespace("one");
     let _sockets: Vec<_> = (0..50).map(|_| namespace.raw(1, false)).collect();
     let engine = BpfEngine::default();
-    if pass(&engine, &everything()).is_none() {
+    if pass(&engine, &all_but_tcp()).is_none() {
         return;
     }
     let own = rustix::net::socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
@@ -497,11 +496,11 @@ fn stopped_pass_can_be_repeated() {
         engine
             .owned_socket_programs()
             .unwrap()
-            .sockets(own.as_fd(), &everything(), &mut walked, &mut three)
+            .sockets(own.as_fd(), &all_but_tcp(), &mut walked, &mut three)
             .unwrap();
         assert_eq!((count, walked.delivered, walked.stopped), (3, 3, true));
     }
-    let found = pass(&engine, &Opened::new(&namespace).selection()).unwrap();
+    let found = pass(&engine, &Opened::new(&namespace).query()).unwrap();
     assert_eq!(found.len(), 50);
 }
 
@@ -518,8 +517,9 @@ fn lasting_sockets_are_reported_once_during_churn() {
         })
         .collect();
     let engine = BpfEngine::default();
-    let selection = Opened::new(&namespace).selection();
-    let Some(before) = pass(&engine, &selection) else {
+    let place = Opened::new(&namespace);
+    let query = place.query();
+    let Some(before) = pass(&engine, &query) else {
         return;
     };
     let over = AtomicBool::new(false);
@@ -551,7 +551,7 @@ fn lasting_sockets_are_reported_once_during_churn() {
         });
         let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..50 {
-                let found = pass(&engine, &selection).unwrap();
+                let found = pass(&engine, &query).unwrap();
                 for lab_socket in &living {
                     let (was, is) = (&before[&inode(lab_socket)], &found.get(&inode(lab_socket)));
                     let is = is.unwrap_or_else(|| panic!("{lab_socket:?} is missing"));
