@@ -47,7 +47,7 @@ const volatile u32 self = 0; /* this process, whose calls never count */
 const volatile u32 pid_namespace = 0;
 const volatile u32 wants_waits = 1;
 /* sched_switch has the state of the thread that leaves (Linux 5.18); later, it may have been woken already. */
-const volatile u32 state_is_told = 1;
+const volatile u32 state_is_argument = 1;
 /* Offsets in struct pt_regs: first argument, number of the call, instruction and stack pointer, frame pointer. */
 const volatile u32 arg_at = 112, nr_at = 120, ip_at = 128, sp_at = 152, bp_at = 32;
 /* The bit in thread_info.status (x86: TS_COMPAT) or thread_info.flags (arm64: TIF_32BIT) of threads in 32-bit calls. */
@@ -55,7 +55,7 @@ const volatile u64 compat_bit = 2;
 /* The number of the call that never returns. */
 const volatile u32 rt_sigreturn = 15;
 /* Calls that create a thread, which also returns from them, with 0. */
-const volatile u32 births[8] = {};
+const volatile u32 thread_creating[8] = {};
 /* Calls by which the kernel learns that a traced function is reached, or returns (x86: uretprobe, Linux 6.11, and uprobe,
  * 6.18): it makes the program make them. Two consecutive numbers. */
 const volatile u32 uretprobe = 335;
@@ -67,7 +67,7 @@ const volatile u8 has_object[CALLS_MAX] = {};
 
 #define NONE 0xffffffff /* no call */
 #define INVALID 0x7fffffff /* a negative number */
-#define COMPAT 0x80000000 /* beside the number of a 32-bit call */
+#define COMPAT 0x80000000 /* added to the number of a 32-bit call */
 
 #define MAYBE 0xffffffff /* a thread of which nothing was known */
 
@@ -78,7 +78,7 @@ struct running {
 	u64 task;
 	u64 start; /* of its call, if that is timed; else 0 */
 	u64 off;   /* how long it was off the processors in this call */
-	u64 calls; /* how many returned here, of whomever in scope: to find out how many there are a second */
+	u64 calls; /* how many returned here, of all threads in scope, for the rate of calls */
 	u32 tid, tgid, execs;
 	u32 is_newborn; /* it has yet to return from the call that made it, its parent's: the number of that, and 1; or MAYBE */
 	u32 verdict;
@@ -97,8 +97,8 @@ struct cell {
 /* Most have an entry here, at an index made of process and call: the first one keeps it for good. */
 #define CELLS 1024
 struct map cells SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct cell), CELLS, 0};
-/* The others are here. */
-struct map crowded SEC("maps") = {MAP_TYPE_PERCPU_HASH, sizeof(u64), sizeof(struct cell), 65536, MAP_NO_PREALLOC};
+/* The others have an entry here. */
+struct map overflow SEC("maps") = {MAP_TYPE_PERCPU_HASH, sizeof(u64), sizeof(struct cell), 65536, MAP_NO_PREALLOC};
 
 struct error {
 	u64 whose;
@@ -121,14 +121,14 @@ struct map threads SEC("maps") = {MAP_TYPE_HASH, sizeof(u32), sizeof(struct thre
 /* Processes: those in scope, if the scope is processes; and those that have executed another program since the start. */
 struct process {
 	u32 execs;
-	u32 held; /* not in scope before its next exec */
+	u32 from_exec; /* not in scope before its next exec */
 };
 struct map processes SEC("maps") = {MAP_TYPE_HASH, sizeof(u32), sizeof(struct process), 32768, 0};
 
 struct wait {
 	u64 argument;
 	u32 tgid, execs, nr, state;
-	s32 kernel_stack, user_stack; /* numbers in `stacks`; -1: none; below: -2 - tid, one that `sleepers` told */
+	s32 kernel_stack, user_stack; /* numbers in `stacks`; -1: none; below: -2 - tid, a stack of `sleepers` */
 };
 struct time {
 	u64 count, total, max;
@@ -190,7 +190,7 @@ static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
 }
 
 /* A thread runs on this processor again. */
-static __attribute__((noinline)) int comes(struct running *running, struct thread *thread, u64 now)
+static __attribute__((noinline)) int enters_processor(struct running *running, struct thread *thread, u64 now)
 {
 	if (!running || !thread)
 		return 0;
@@ -233,7 +233,7 @@ static __attribute__((noinline)) int decide(struct running *running)
 	if (tgid && tgid != self) {
 		process = map_lookup(&processes, &tgid);
 		if (scope == PROCESSES) {
-			in = process && !process->held;
+			in = process && !process->from_exec;
 		} else if (scope == CGROUP) {
 			for (int level = 0; level < 64; level++) {
 				u64 id = current_ancestor_cgroup(level);
@@ -259,20 +259,20 @@ static __attribute__((noinline)) int decide(struct running *running)
 	/* Occasionally the kernel does not find a thread when it first runs, and finds it a moment later. */
 	struct thread *thread = in ? map_lookup(&threads, &tid) : NULL;
 	if (thread && thread->task == running->task)
-		comes(running, thread, ktime_ns());
+		enters_processor(running, thread, ktime_ns());
 	return in;
 }
 
-INLINE struct running *here(void)
+INLINE struct running *running_here(void)
 {
 	u32 first = 0;
 	return map_lookup(&running, &first);
 }
 
-/* What runs here, if it is in scope. */
-INLINE struct running *here_in_scope(void)
+/* The thread that runs here, if it is in scope. */
+INLINE struct running *running_in_scope(void)
 {
-	struct running *running = here();
+	struct running *running = running_here();
 	if (!running || running->verdict == OUT)
 		return NULL;
 	if (running->verdict != IN && !decide(running))
@@ -285,7 +285,7 @@ INLINE struct running *here_in_scope(void)
 SEC("raw_tp/sys_enter")
 int entered(u64 *args)
 {
-	struct running *running = here_in_scope();
+	struct running *running = running_in_scope();
 	if (!running)
 		return 0;
 	running->nr = args[1];
@@ -310,23 +310,23 @@ INLINE u32 call_of(u64 task, u64 registers)
 }
 
 /* Whether a call creates a thread. */
-static __attribute__((noinline)) int is_birth(u32 nr)
+static __attribute__((noinline)) int creates_thread(u32 nr)
 {
-	for (u32 i = 0; i < sizeof(births) / sizeof(births[0]); i++)
-		if (nr && births[i] == nr)
+	for (u32 i = 0; i < sizeof(thread_creating) / sizeof(thread_creating[0]); i++)
+		if (nr && thread_creating[i] == nr)
 			return 1;
 	return 0;
 }
 
 /* A call whose entry is taken by another one. */
-static __attribute__((noinline)) struct cell *elsewhere(u64 whose)
+static __attribute__((noinline)) struct cell *overflow_cell(u64 whose)
 {
-	struct cell *cell = map_lookup(&crowded, &whose);
+	struct cell *cell = map_lookup(&overflow, &whose);
 	if (cell)
 		return cell;
 	struct cell none = {.whose = whose};
-	map_update(&crowded, &whose, &none, NOEXIST);
-	return map_lookup(&crowded, &whose);
+	map_update(&overflow, &whose, &none, NOEXIST);
+	return map_lookup(&overflow, &whose);
 }
 
 static __attribute__((noinline)) int count_error(u64 whose, u64 number)
@@ -348,13 +348,13 @@ static __attribute__((noinline)) int count_error(u64 whose, u64 number)
 SEC("raw_tp/sys_exit")
 int left(u64 *args)
 {
-	struct running *running = here_in_scope();
+	struct running *running = running_in_scope();
 	if (!running)
 		return 0;
 	u32 nr = call_of(running->task, args[0]), is_newborn = running->is_newborn;
 	if (is_newborn) {
 		running->is_newborn = 0;
-		if (is_newborn != MAYBE || (!args[1] && is_birth(nr)))
+		if (is_newborn != MAYBE || (!args[1] && creates_thread(nr)))
 			return 0;
 	}
 	u64 start = running->start, off = running->off;
@@ -377,7 +377,7 @@ int left(u64 *args)
 		if (!cell->whose)
 			cell->whose = whose;
 		else
-			cell = elsewhere(whose);
+			cell = overflow_cell(whose);
 		if (!cell) {
 			LOSE(calls);
 			return 0;
@@ -431,10 +431,10 @@ INLINE u64 object(u32 nr, u64 registers)
 }
 
 /* The current thread leaves the processor. */
-INLINE void goes(u64 *args, struct running *running, u64 now)
+INLINE void leaves_processor(u64 *args, struct running *running, u64 now)
 {
 	u32 state;
-	if (state_is_told)
+	if (state_is_argument)
 		state = args[3];
 	else if (HAS(task_struct, __state))
 		state = GET(u32, args[1], task_struct, __state);
@@ -452,7 +452,7 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 	/* Where calls are not timed, this is the only sign that it has returned: another call. */
 	if (running->is_newborn && (nr == NONE || nr + 1 == running->is_newborn))
 		nr = NONE;
-	else if (running->is_newborn != MAYBE || !is_birth(nr))
+	else if (running->is_newborn != MAYBE || !creates_thread(nr))
 		running->is_newborn = 0;
 	/* On its way back from a call, which has been counted. */
 	if (!running->start && (!state || state & (STOPPED | TRACED)))
@@ -483,14 +483,14 @@ INLINE void goes(u64 *args, struct running *running, u64 now)
 SEC("raw_tp/sched_switch")
 int switched(u64 *args)
 {
-	struct running *running = here();
+	struct running *running = running_here();
 	if (!running)
 		return 0;
 	u64 now = ktime_ns(), next = args[2];
 	if (running->verdict == UNKNOWN)
 		decide(running);
 	if (running->verdict == IN)
-		goes(args, running, now);
+		leaves_processor(args, running, now);
 
 	u32 tid = GET(s32, next, task_struct, pid);
 	running->tid = tid;
@@ -498,11 +498,11 @@ int switched(u64 *args)
 	struct thread *thread = map_lookup(&threads, &tid);
 	if (!thread)
 		return 0;
-	if (thread->task != next) { /* somebody else had this number */
+	if (thread->task != next) { /* another thread had this id */
 		map_delete(&threads, &tid);
 		return 0;
 	}
-	comes(running, thread, now);
+	enters_processor(running, thread, now);
 	return 0;
 }
 
@@ -511,7 +511,7 @@ int switched(u64 *args)
 SEC("raw_tp/sched_process_fork")
 int forked(u64 *args)
 {
-	struct running *running = here_in_scope();
+	struct running *running = running_in_scope();
 	if (!running)
 		return 0;
 	u32 tid = GET(s32, args[1], task_struct, pid), tgid = process_of(args[1]);
@@ -538,13 +538,13 @@ SEC("raw_tp/sched_process_exec")
 int executed(u64 *args)
 {
 	u32 tid = GET(s32, args[0], task_struct, pid), tgid = process_of(args[0]);
-	struct process *held = map_lookup(&processes, &tgid);
-	struct running *running = here();
-	if (held && held->held && running) {
-		held->held = 0;
+	struct process *stopped = map_lookup(&processes, &tgid);
+	struct running *running = running_here();
+	if (stopped && stopped->from_exec && running) {
+		stopped->from_exec = 0;
 		running->verdict = UNKNOWN;
 	}
-	running = here_in_scope();
+	running = running_in_scope();
 	if (!running)
 		return 0;
 	u32 former = args[1];
@@ -580,7 +580,7 @@ struct sleeper {
 	u64 stack[FRAMES];
 };
 /* Too big for the stack. */
-struct map notes SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct sleeper), 1, 0};
+struct map sleeper_buffer SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct sleeper), 1, 0};
 
 struct iterator {
 	void *meta;
@@ -596,7 +596,7 @@ int sleepers(struct iterator *iterator)
 	void *task = iterator->task;
 	struct bpf_iter_meta *meta = iterator->meta;
 	u32 first = 0;
-	struct sleeper *note = map_lookup(&notes, &first);
+	struct sleeper *note = map_lookup(&sleeper_buffer, &first);
 	if (!task || !note)
 		return 0;
 	u32 tid = GET(s32, (u64)task, task_struct, pid), tgid = process_of((u64)task);
@@ -604,7 +604,7 @@ int sleepers(struct iterator *iterator)
 	if (!tgid || tgid == self || flags & 0x00200000 /* PF_KTHREAD */)
 		return 0;
 	struct process *process = map_lookup(&processes, &tgid);
-	if (scope != SYSTEM && (!process || process->held))
+	if (scope != SYSTEM && (!process || process->from_exec))
 		return 0;
 	if (HAS(task_struct, on_cpu) && GET(s32, (u64)task, task_struct, on_cpu))
 		return 0;

@@ -55,7 +55,7 @@ int list_netns_files(struct context *context)
 	record.descriptor = context->fd;
 	leader = IN(task, task_struct, group_leader);
 	signal = IN(task, task_struct, signal);
-	if (task != leader && is_told_by_another(task, signal))
+	if (task != leader && shares_table_with_previous(task, signal))
 		return 0;
 	probe_read_kernel(record.comm, sizeof(record.comm), (void *)(leader + AT(task_struct, comm)));
 	pid = *(u64 *)pid_at(signal, PIDTYPE_TGID);

@@ -88,7 +88,7 @@ struct record {
 	u64 inet_flags;
 	u8 shutdown, v6only, tos, tclass;
 	u8 needs_diag; /* 1: upper layer protocol, 2: congestion control with additional state */
-	/* of sockets of held.h and udp.bpf.c: SOCK_*, IPPROTO_* or NETLINK_* */
+	/* of sockets of fd_sockets.h and udp.bpf.c: SOCK_*, IPPROTO_* or NETLINK_* */
 	u8 type;
 	u16 protocol;
 };
@@ -144,8 +144,8 @@ struct congestion {
 
 /* record.needs_diag */
 enum needs_diag {
-	ULP_TELLS = 1,        /* the socket has an upper-layer protocol, or keys of MD5 signatures */
-	CONGESTION_TELLS = 2, /* its algorithm has information that we cannot read */
+	NEEDS_ULP = 1,        /* the socket has an upper-layer protocol, or keys of MD5 signatures */
+	NEEDS_CONGESTION = 2, /* its algorithm has information that we cannot read */
 };
 
 /* One worker's slot. The first page is for request and reply, the second for the program. */

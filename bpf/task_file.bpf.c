@@ -37,7 +37,7 @@ int list_files(struct context *context)
 	record.descriptor = context->fd;
 	leader = IN(task, task_struct, group_leader);
 	signal = IN(task, task_struct, signal);
-	if (task != leader && is_told_by_another(task, signal))
+	if (task != leader && shares_table_with_previous(task, signal))
 		return 0;
 	/* 2. Its owner. */
 	record.tgid = IN(task, task_struct, tgid);

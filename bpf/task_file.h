@@ -68,7 +68,7 @@ INLINE void numbers_by_level(u32 *pid_number, u32 *group_number, u64 signal)
 
 /* Whether the previous thread in the process's list has the same descriptors. The kernel itself skips
  * threads that have their leader's (Linux 5.11), but if the leader has ended, it would go through them for each. */
-INLINE int is_told_by_another(u64 task, u64 signal)
+INLINE int shares_table_with_previous(u64 task, u64 signal)
 {
 	u64 before = LOAD(u64, task + AT(task_struct, thread_node) + 8);
 

@@ -45,7 +45,7 @@ __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 e
 	}
 	if (GET(u64, sk, inet_connection_sock, icsk_ulp_ops) ||
 	    (HAS(tcp_sock, md5sig_info) && GET(u64, sk, tcp_sock, md5sig_info)))
-		r->needs_diag = ULP_TELLS;
+		r->needs_diag = NEEDS_ULP;
 	if (detail & WANT_CONGESTION) {
 		r->needs_diag |= take_congestion((void *)s->records + end + bytes, sk, r->state);
 		bytes += sizeof(struct congestion);

@@ -153,7 +153,7 @@ INLINE u32 take_congestion(struct congestion *c, u64 sk, u8 state)
 		c->is_bbr = 1;
 		return 0;
 	}
-	return GET(u64, operations, tcp_congestion_ops, get_info) ? CONGESTION_TELLS : 0;
+	return GET(u64, operations, tcp_congestion_ops, get_info) ? NEEDS_CONGESTION : 0;
 }
 
 #define TCP_INFO_BYTES_MAX (sizeof(struct tcp_raw) + sizeof(struct congestion))

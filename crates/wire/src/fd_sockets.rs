@@ -1,4 +1,4 @@
-//! Slots of the BPF program that reads the sockets of descriptors: mirrors `bpf/held.bpf.c`.
+//! Slots of the BPF program that reads the sockets of descriptors: mirrors `bpf/fd_sockets.bpf.c`.
 //!
 //! The programs and their slots are those of [`crate::holders`]. The second program can also read sockets: it puts a
 //! socket's record, one of [`crate::walk`] with a part for its family, after the record of its descriptor.
@@ -31,7 +31,7 @@ pub struct Request {
     pub netns: u32,
 }
 
-/// Bits of [`Request::kinds`]: `1 << enum held`.
+/// Bits of [`Request::kinds`]: `1 << enum socket_kind`.
 pub mod kind {
     /// UDP
     pub const UDP: u32 = 1;

@@ -1,4 +1,4 @@
-//! Slots of the BPF programs that find socket owners: mirrors `bpf/holders.bpf.c`.
+//! Slots of the BPF programs that find socket owners: mirrors `bpf/descriptors.bpf.c`.
 //!
 //! As in [`crate::walk`], a slot is memory shared with the program, in native byte order.
 //!

@@ -29,7 +29,7 @@ impl Call {
     }
 }
 
-/// Returns the numbers of the calls that create a thread or process, 32-bit calls with the bit `COMPAT`: `births` of
+/// Returns the numbers of the calls that create a thread or process, 32-bit calls with the bit `COMPAT`: `thread_creating` of
 /// bpf/calls.h.
 pub(super) fn thread_creating_calls() -> [u8; 4 * BIRTHS_MAX] {
     let numbers = |of: fn(u32) -> Option<&'static str>, mark: u32| {
@@ -92,7 +92,7 @@ pub fn errno_name(errno: u32) -> String {
     name.map_or_else(|| format!("errno_{errno}"), str::to_owned)
 }
 
-/// The length of `births` in bpf/calls.h.
+/// The length of `thread_creating` in bpf/calls.h.
 const BIRTHS_MAX: usize = 8;
 /// `CALLS_MAX` of bpf/calls.h.
 pub(super) const CALLS_MAX: usize = 512;

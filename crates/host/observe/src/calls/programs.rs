@@ -19,7 +19,7 @@ pub(super) struct Programs {
     pub(super) sleepers: Option<Program>,
     pub(super) running: Arc<Table>,
     pub(super) cells: Table,
-    pub(super) crowded: Table,
+    pub(super) overflow: Table,
     pub(super) errors: Table,
     pub(super) threads: Table,
     pub(super) waits: Table,
@@ -84,7 +84,7 @@ impl Programs {
             sleepers: loaded.program(SLEEPERS).ok(),
             running,
             cells: loaded.table("cells").map_err(failed)?,
-            crowded: loaded.table("crowded").map_err(failed)?,
+            overflow: loaded.table("overflow").map_err(failed)?,
             errors: loaded.table("errors").map_err(failed)?,
             threads: loaded.table("threads").map_err(failed)?,
             waits: loaded.table("waits").map_err(failed)?,
@@ -130,14 +130,14 @@ fn load(
         u32::MAX - 2
     };
     let uretprobe = uretprobe.to_ne_bytes();
-    let births = names::thread_creating_calls();
+    let thread_creating = names::thread_creating_calls();
     let constants: [(&str, &[u8]); 16] = [
         ("scope", &kind),
         ("scope_cgroup", &cgroup),
         ("self", &own),
         ("pid_namespace", &pid_namespace),
         ("wants_waits", &waits),
-        ("state_is_told", &state_is_argument),
+        ("state_is_argument", &state_is_argument),
         ("has_object", &with_objects),
         ("arg_at", &registers[0]),
         ("nr_at", &registers[1]),
@@ -146,7 +146,7 @@ fn load(
         ("bp_at", &registers[4]),
         ("compat_bit", &compat),
         ("rt_sigreturn", &rt_sigreturn),
-        ("births", &births),
+        ("thread_creating", &thread_creating),
         ("uretprobe", &uretprobe),
     ];
     let threads = match scope {

@@ -88,7 +88,7 @@ fn threads(programs: &Programs) -> Result<Vec<(u32, Thread)>, Errno> {
 /// Returns the calls that have returned, by process (upper half) and call number (lower half).
 fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
     let mut all: HashMap<u64, Sum> = HashMap::new();
-    let (cells, crowded) = (&programs.cells, &programs.crowded);
+    let (cells, overflow) = (&programs.cells, &programs.overflow);
     cells.each(|_, values| {
         for cell in values
             .chunks_exact(cells.copy_bytes())
@@ -100,12 +100,12 @@ fn finished_calls(programs: &Programs) -> Result<HashMap<u64, Sum>, Errno> {
         }
     })?;
     // The key has the process and call: only the first processor's copy of the value has it too.
-    crowded.each(|key, values| {
+    overflow.each(|key, values| {
         let Ok(key) = key.try_into().map(u64::from_ne_bytes) else {
             return;
         };
         for cell in values
-            .chunks_exact(crowded.copy_bytes())
+            .chunks_exact(overflow.copy_bytes())
             .filter_map(CallCounts::read)
         {
             all.entry(key).or_default().add(&cell);

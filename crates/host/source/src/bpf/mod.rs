@@ -1,11 +1,11 @@
 //! The top of the ladder: our BPF programs, which read the kernel's tables in place.
 //!
-//! `bpf/tcp.bpf.c`, `bpf/udp.bpf.c` and `bpf/holders.h` document what the programs rely on and how they handle tables
+//! `bpf/tcp.bpf.c`, `bpf/udp.bpf.c` and `bpf/descriptors.h` document what the programs rely on and how they handle tables
 //! that change during the walk.
 
 mod dedup;
+mod descriptor_walk;
 mod file_iterator;
-mod holders;
 mod keepalive;
 mod kernel;
 mod netns_file;
@@ -17,7 +17,7 @@ mod workers;
 use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
 use crate::query::Query;
 use crate::unavailable::Unavailable;
-use holders::Holders;
+use descriptor_walk::DescriptorWalk;
 pub(crate) use kernel::Kernel;
 use netns_file::NetnsFile;
 use owned_sockets::OwnedSockets;
@@ -42,7 +42,7 @@ pub struct BpfEngine {
     tables: OnceLock<Result<Tables, Unavailable>>,
     tables_with_info: OnceLock<Result<Tables, Unavailable>>,
     udp_tables: OnceLock<Result<Tables, Unavailable>>,
-    holders: OnceLock<Result<Holders, Unavailable>>,
+    descriptor_walk: OnceLock<Result<DescriptorWalk, Unavailable>>,
     owned_sockets: OnceLock<Result<OwnedSockets, Unavailable>>,
     task_file: OnceLock<Result<TaskFile, Unavailable>>,
     netns_file: OnceLock<Result<NetnsFile, Unavailable>>,
@@ -67,7 +67,7 @@ impl BpfEngine {
             tables: OnceLock::new(),
             tables_with_info: OnceLock::new(),
             udp_tables: OnceLock::new(),
-            holders: OnceLock::new(),
+            descriptor_walk: OnceLock::new(),
             owned_sockets: OnceLock::new(),
             task_file: OnceLock::new(),
             netns_file: OnceLock::new(),
@@ -86,21 +86,23 @@ impl BpfEngine {
     }
 
     /// Returns the programs that find owners, loaded.
-    fn holders(&self) -> Result<&Holders, Unavailable> {
-        let loaded = self.holders.get_or_init(|| Holders::load(self.kernel()?));
+    fn descriptor_walk(&self) -> Result<&DescriptorWalk, Unavailable> {
+        let loaded = self
+            .descriptor_walk
+            .get_or_init(|| DescriptorWalk::load(self.kernel()?));
         loaded.as_ref().map_err(Clone::clone)
     }
 
     /// Lists all processes with their namespace and cgroup.
     pub(crate) fn processes(&self) -> Result<Vec<FoundProcess>, Unavailable> {
         let socket = sample_socket()?;
-        self.holders()?.processes(socket.as_fd())
+        self.descriptor_walk()?.processes(socket.as_fd())
     }
 
     /// Lists all processes and their socket descriptors.
     pub(crate) fn pass(&self) -> Result<ProcessDescriptors, Unavailable> {
         let socket = sample_socket()?;
-        self.holders()?.pass(socket.as_fd())
+        self.descriptor_walk()?.pass(socket.as_fd())
     }
 
     /// Lists all processes and their socket descriptors by the kernel's iterator over descriptors.
@@ -113,7 +115,7 @@ impl BpfEngine {
     }
 
     /// Lists the descriptors of namespaces, and of sockets in other namespaces than their process's.
-    pub(crate) fn netns_holders(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Unavailable> {
+    pub(crate) fn netns_descriptors(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Unavailable> {
         let load = || NetnsFile::load(self.kernel()?);
         match self.netns_file.get_or_init(load) {
             Ok(iterator) => iterator.pass(),
@@ -140,8 +142,8 @@ impl BpfEngine {
     }
 
     /// Whether the programs that find owners are loaded.
-    pub(crate) fn has_loaded_holders(&self) -> bool {
-        matches!(self.holders.get(), Some(Ok(_)))
+    pub(crate) fn has_loaded_descriptor_walk(&self) -> bool {
+        matches!(self.descriptor_walk.get(), Some(Ok(_)))
     }
 
     /// Passes the sockets of the query that processes have descriptors of to `take`. TCP is not included.

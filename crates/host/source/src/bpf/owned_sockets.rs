@@ -1,10 +1,10 @@
-//! Sockets found by the descriptors of all processes, for all protocols but TCP: the pass of [`super::holders`], with
+//! Sockets found by the descriptors of all processes, for all protocols but TCP: the pass of [`super::descriptor_walk`], with
 //! programs that also read the sockets.
 //!
 //! It misses sockets without a descriptor: those in flight in a message of a UNIX socket, registered with an io_uring
 //! only, or owned by the kernel.
 
-use super::holders::{Batch, Lister, Work, run, work_of};
+use super::descriptor_walk::{Batch, Lister, Work, run, work_of};
 use super::kernel::Kernel;
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
@@ -35,7 +35,7 @@ pub(crate) struct OwnedSockets {
 
 impl OwnedSockets {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        let prepared = kernel.prepare(HELD, &OPTION_ENUMERATORS)?;
+        let prepared = kernel.prepare(FD_SOCKETS, &OPTION_ENUMERATORS)?;
         let kernel = walked_kernel(&prepared);
         let (lister, read_files, slots) = Lister::load(prepared)?;
         Ok(Self {
@@ -252,8 +252,8 @@ fn sections(detail: Detail) -> u32 {
     request_bits::sections(detail) & !(detail::TCP_INFO | detail::CONGESTION) | detail::INODE
 }
 
-/// The compiled `bpf/held.bpf.c`.
-const HELD: &[u8] = include_bytes!("../../../../../bpf/held.bpf.o");
+/// The compiled `bpf/fd_sockets.bpf.c`.
+const FD_SOCKETS: &[u8] = include_bytes!("../../../../../bpf/fd_sockets.bpf.o");
 
 #[cfg(test)]
 mod tests;

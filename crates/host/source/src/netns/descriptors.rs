@@ -28,7 +28,7 @@ impl NetnsDescriptors {
     pub(super) fn read(engine: &BpfEngine) -> Result<Self, Unavailable> {
         let mut held = Self::default();
         let mut sockets: HashMap<NetnsInode, BTreeMap<u32, (Comm, BTreeSet<u32>)>> = HashMap::new();
-        for record in engine.netns_holders()? {
+        for record in engine.netns_descriptors()? {
             let (netns, pid) = (NetnsInode(record.netns), Pid(record.pid));
             // Descriptors that we inherited end with us.
             if pid.0 == std::process::id() {

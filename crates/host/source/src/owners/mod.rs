@@ -149,7 +149,7 @@ impl Owners {
     pub fn find(engine: &BpfEngine, choice: Choice) -> Result<(Self, OwnerLookup), ScanError> {
         let mut not_used = Vec::new();
         match choice {
-            Choice::Auto if !engine.has_loaded_holders() && !is_worth_bpf() => {
+            Choice::Auto if !engine.has_loaded_descriptor_walk() && !is_worth_bpf() => {
                 let owners = Self::scan(&ScanOptions::default());
                 not_used.push((OwnerSource::Walk, Reason::FewProcesses));
                 // BPF may see processes that may not be read in `/proc`.

@@ -15,15 +15,15 @@ use std::thread;
 
 /// The programs, loaded, and their slots.
 #[derive(Debug)]
-pub(crate) struct Holders {
+pub(crate) struct DescriptorWalk {
     lister: Lister,
     read_files: Program,
     slots: Mutex<Vec<Slot>>,
 }
 
-impl Holders {
+impl DescriptorWalk {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        let (lister, read_files, slots) = Lister::load(kernel.prepare(HOLDERS, &[])?)?;
+        let (lister, read_files, slots) = Lister::load(kernel.prepare(DESCRIPTORS, &[])?)?;
         Ok(Self {
             lister,
             read_files,
@@ -114,7 +114,7 @@ impl Holders {
 pub(super) struct Lister(Program);
 
 impl Lister {
-    /// Loads both programs of an object that includes `bpf/holders.h`: this one, the one that reads descriptor tables, and
+    /// Loads both programs of an object that includes `bpf/descriptors.h`: this one, the one that reads descriptor tables, and
     /// the slots that they share.
     pub(super) fn load(prepared: Prepared<'_>) -> Result<(Self, Program, Vec<Slot>), Unavailable> {
         let ([list_tasks, read_files], slots) =
@@ -259,8 +259,8 @@ pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Unavailab
     Reply::read(slot.bytes()).ok_or(Unavailable::Run(Errno::FAULT))
 }
 
-/// The compiled `bpf/holders.bpf.c`.
-const HOLDERS: &[u8] = include_bytes!("../../../../../bpf/holders.bpf.o");
+/// The compiled `bpf/descriptors.bpf.c`.
+const DESCRIPTORS: &[u8] = include_bytes!("../../../../../bpf/descriptors.bpf.o");
 
 /// Processes per run. A run holds the RCU read lock; this many processes take well below a millisecond.
 const TASKS_PER_RUN: u32 = 1000;

@@ -4,6 +4,6 @@
  * (tcp.bpf.c).
  */
 #define WITH_SOCKETS
-#include "holders.h"
+#include "descriptors.h"
 
 char license_[] SEC("license") = "GPL";

@@ -13,15 +13,15 @@
 #include "socket.h"
 
 /* Bits of files_request.kinds. */
-enum held {
-	HELD_UDP = 0,
-	HELD_UDPLITE = 1,
-	HELD_RAW = 2,
-	HELD_MPTCP = 3,
-	HELD_UNIX = 4,
-	HELD_PACKET = 5,
-	HELD_NETLINK = 6,
-	HELD_NONE = 31,
+enum socket_kind {
+	KIND_UDP = 0,
+	KIND_UDPLITE = 1,
+	KIND_RAW = 2,
+	KIND_MPTCP = 3,
+	KIND_UNIX = 4,
+	KIND_PACKET = 5,
+	KIND_NETLINK = 6,
+	KIND_NONE = 31,
 };
 
 /* A bit of record.sections, in addition to enum detail: the family's part follows. */
@@ -56,7 +56,7 @@ _Static_assert(OFFSET(files_slot, reply) == 256 && OFFSET(files_slot, items) == 
 		       OFFSET(files_slot, records) == 12288,
 	       "files_slot");
 
-#define HELD_BYTES_MAX (sizeof(struct record) + sizeof(struct memory) + sizeof(struct unix_part))
+#define SOCKET_BYTES_MAX (sizeof(struct record) + sizeof(struct memory) + sizeof(struct unix_part))
 
 /* Result of reading a socket; otherwise the bytes of its record. */
 enum { NOT_WANTED = 0, MOVED = -1, FULL_BUFFER = -2 };
@@ -110,7 +110,7 @@ INLINE u32 inode_of(u64 sk)
 INLINE struct record *record_of(struct files_slot *s)
 {
 	u32 used = s->reply.used + sizeof(struct file_record);
-	if (used > RECORD_BYTES - HELD_BYTES_MAX)
+	if (used > RECORD_BYTES - SOCKET_BYTES_MAX)
 		return NULL;
 	return (void *)s->records + used;
 }
@@ -121,9 +121,9 @@ INLINE int is_hashed(u64 sk)
 	return GET(u64, sk, sock_common, skc_node.pprev) != 0;
 }
 
-/* What every family has: the bytes that are received and waiting to be sent, as most of them count them; the user; the
+/* Fields of every family: the bytes received and waiting to be sent, as most families count them; the user; the
  * memory. */
-__attribute__((noinline)) int tell_common(u32 number, u64 sk)
+__attribute__((noinline)) int write_common(u32 number, u64 sk)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct record *r;
@@ -151,7 +151,7 @@ __attribute__((noinline)) int tell_common(u32 number, u64 sk)
 
 /* UDP, UDP-Lite, RAW, MPTCP: as inet_sk_diag_fill() of net/ipv4/inet_diag.c and the idiag_get_info() of each. What
  * connection and congestion control of MPTCP report (mptcp_info) is not read. */
-__attribute__((noinline)) int tell_inet(u32 number, u64 sk, u32 kind)
+__attribute__((noinline)) int write_inet(u32 number, u64 sk, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct identity it;
@@ -165,7 +165,7 @@ __attribute__((noinline)) int tell_inet(u32 number, u64 sk, u32 kind)
 		return FULL_BUFFER;
 	detail = s->request.detail & (WANT_QUEUES | WANT_TIMER | WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY);
 	identify(&it, sk);
-	if (kind != HELD_RAW && it.state != TCP_LISTEN && !is_hashed(sk))
+	if (kind != KIND_RAW && it.state != TCP_LISTEN && !is_hashed(sk))
 		return NOT_WANTED;
 	r->state = it.state;
 	r->local_port = it.ports >> 16;
@@ -173,10 +173,10 @@ __attribute__((noinline)) int tell_inet(u32 number, u64 sk, u32 kind)
 	take_addresses(r, sk, it.addresses);
 	r->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
 	if (detail & WANT_QUEUES) {
-		if (kind == HELD_UDP || kind == HELD_UDPLITE) {
+		if (kind == KIND_UDP || kind == KIND_UDPLITE) {
 			if (HAS(udp_sock, forward_deficit))
 				r->receive_queue -= GET(u32, sk, udp_sock, forward_deficit);
-		} else if (kind == HELD_MPTCP && it.state == TCP_LISTEN) {
+		} else if (kind == KIND_MPTCP && it.state == TCP_LISTEN) {
 			u64 first = 0;
 			if (HAS(mptcp_sock, first))
 				first = GET(u64, sk, mptcp_sock, first);
@@ -188,13 +188,13 @@ __attribute__((noinline)) int tell_inet(u32 number, u64 sk, u32 kind)
 	}
 	r->timer = r->retransmits = 0;
 	r->expires_jiffies = 0;
-	if (kind == HELD_MPTCP && detail & WANT_TIMER)
+	if (kind == KIND_MPTCP && detail & WANT_TIMER)
 		take_timer(r, sk, s->reply.jiffies);
 	if (detail & WANT_OPTIONS)
 		take_options(r, sk);
 	if (detail & WANT_MEMORY) {
 		struct memory *m = (void *)r + sizeof(*r);
-		if (kind == HELD_MPTCP && HAS(mptcp_sock, rmem_fwd_alloc))
+		if (kind == KIND_MPTCP && HAS(mptcp_sock, rmem_fwd_alloc))
 			m->fwd_alloc += GET(u32, sk, mptcp_sock, rmem_fwd_alloc);
 		bytes += sizeof(*m);
 	}
@@ -217,7 +217,7 @@ static long one_packet(u64 turn, struct files_context *context)
 
 /* As sk_diag_show_rqlen() of net/unix/diag.c and unix_inq_len() of net/unix/af_unix.c; 0 if unknown: we have no lock on
  * the queue, and it changed meanwhile. */
-__attribute__((noinline)) int tell_unix_queues(u32 number, u64 sk, u32 type)
+__attribute__((noinline)) int write_unix_queues(u32 number, u64 sk, u32 type)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct files_context context = { .slot = s, .number = number };
@@ -261,8 +261,8 @@ __attribute__((noinline)) int tell_unix_queues(u32 number, u64 sk, u32 type)
 	       GET(u32, sk, sock, sk_receive_queue.qlen) == packets;
 }
 
-/* As sk_diag_fill() of net/unix/diag.c. `told` is the previous report: its queues, or nothing. */
-__attribute__((noinline)) int tell_unix(u32 number, u64 sk, u32 told)
+/* As sk_diag_fill() of net/unix/diag.c. `queues`: WANT_QUEUES if they were written before, else 0. */
+__attribute__((noinline)) int write_unix(u32 number, u64 sk, u32 queues)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct identity it;
@@ -275,7 +275,7 @@ __attribute__((noinline)) int tell_unix(u32 number, u64 sk, u32 told)
 	r = record_of(s);
 	if (!r)
 		return FULL_BUFFER;
-	detail = told | (s->request.detail & (WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY));
+	detail = queues | (s->request.detail & (WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY));
 	identify(&it, sk);
 	r->state = it.state;
 	r->interface = 0;
@@ -311,7 +311,7 @@ __attribute__((noinline)) int tell_unix(u32 number, u64 sk, u32 told)
 
 /* PACKET: as sk_diag_fill() of net/packet/diag.c. NETLINK: as that of net/netlink/diag.c, which reports no user. The
  * queues of both are the allocated memory. */
-__attribute__((noinline)) int tell_other(u32 number, u64 sk, u32 kind)
+__attribute__((noinline)) int write_packet_or_netlink(u32 number, u64 sk, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct record *r;
@@ -327,7 +327,7 @@ __attribute__((noinline)) int tell_other(u32 number, u64 sk, u32 kind)
 	r->interface = 0;
 	if (detail & WANT_MEMORY)
 		bytes += sizeof(struct memory);
-	if (kind == HELD_PACKET) {
+	if (kind == KIND_PACKET) {
 		if (HAS(packet_sock, num) && HAS(packet_sock, ifindex)) {
 			detail |= HAS_ENDS;
 			r->local_port = swapped(GET(u16, sk, packet_sock, num));
@@ -360,30 +360,30 @@ INLINE u32 kind_of(u16 family, u16 type, u16 protocol)
 	case AF_INET_:
 	case AF_INET6_:
 		if (type == SOCK_RAW_)
-			return HELD_RAW;
+			return KIND_RAW;
 		if (protocol == IPPROTO_UDP_)
-			return HELD_UDP;
+			return KIND_UDP;
 		if (protocol == IPPROTO_UDPLITE_)
-			return HELD_UDPLITE;
-		return protocol == IPPROTO_MPTCP_ ? HELD_MPTCP : HELD_NONE;
+			return KIND_UDPLITE;
+		return protocol == IPPROTO_MPTCP_ ? KIND_MPTCP : KIND_NONE;
 	case AF_UNIX_:
-		return HELD_UNIX;
+		return KIND_UNIX;
 	case AF_PACKET_:
-		return HELD_PACKET;
+		return KIND_PACKET;
 	case AF_NETLINK_:
-		return HELD_NETLINK;
+		return KIND_NETLINK;
 	default:
-		return HELD_NONE;
+		return KIND_NONE;
 	}
 }
 
 /* Reads the socket of a file into a record after that of the descriptor. Inline, because functions may not be nested
  * deeper than eight. */
-INLINE int tell_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
+INLINE int write_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
 {
 	struct record *r = record_of(s);
 	u64 socket, sk, net;
-	u32 kind, told = 0;
+	u32 kind, queues = 0;
 	u16 family, type, protocol;
 	int bytes;
 
@@ -412,15 +412,15 @@ INLINE int tell_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
 	r->bucket = 0;
 	r->inode = inode;
 	r->needs_diag = 0;
-	tell_common(number, sk);
-	if (kind == HELD_UNIX) {
-		if (s->request.detail & WANT_QUEUES && tell_unix_queues(number, sk, type))
-			told = WANT_QUEUES;
-		bytes = tell_unix(number, sk, told);
-	} else if (kind == HELD_PACKET || kind == HELD_NETLINK) {
-		bytes = tell_other(number, sk, kind);
+	write_common(number, sk);
+	if (kind == KIND_UNIX) {
+		if (s->request.detail & WANT_QUEUES && write_unix_queues(number, sk, type))
+			queues = WANT_QUEUES;
+		bytes = write_unix(number, sk, queues);
+	} else if (kind == KIND_PACKET || kind == KIND_NETLINK) {
+		bytes = write_packet_or_netlink(number, sk, kind);
 	} else {
-		bytes = tell_inet(number, sk, kind);
+		bytes = write_inet(number, sk, kind);
 	}
 	if (bytes <= 0)
 		return bytes;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * A walk over all processes, then over their descriptor tables: who owns which socket, and WITH_SOCKETS also what
- * those sockets are.
+ * A walk over all processes, then over their descriptor tables: the owners of sockets, and WITH_SOCKETS also
+ * the sockets.
  *
  * `list_tasks` walks over the list of processes and writes the identity of each; `read_files` reads ranges of the
  * tables of the given ones. Both run like the walk over TCP's tables (tcp.bpf.c), in slices, under RCU, with
- * nothing locked and no reference held. A descriptor table is not protected by RCU, so what was read is valid only
+ * no lock and no reference taken. A descriptor table is not protected by RCU, so what was read is valid only
  * if the process still has the same table afterwards: a process gives its table up before the table is freed.
  */
 #pragma once
@@ -28,7 +28,7 @@ struct files_request {
 	u64 task, start_time;
 	u32 tgid, tasks_max;
 #ifdef WITH_SOCKETS
-	u32 kinds;  /* 1 << enum held */
+	u32 kinds;  /* 1 << enum socket_kind */
 	u32 detail; /* enum detail */
 	u32 netns;  /* inode of the only namespace; 0: all */
 	u32 pad;
@@ -82,7 +82,7 @@ struct files_slot {
 	u64 packet, packets_end; /* position in a socket's queue */
 	u32 packets, packets_bytes;
 	u64 warmed; /* without meaning: reading it is the purpose */
-	u64 told; /* the table of the thread that was written last */
+	u64 last_table; /* descriptor table of the thread that was written last */
 	u32 steps, pad3;
 	u8 pad2[4096 - 512 - 144];
 	u64 pointers[POINTERS];
@@ -132,7 +132,7 @@ INLINE u32 number_of(const struct files_slot *s, u64 signal, u32 type)
 }
 
 /* Writes one task. A separate function for the verifier, like everything that is not inline here. */
-__attribute__((noinline)) int tell_task(u32 number, u64 task, u32 kind)
+__attribute__((noinline)) int write_task(u32 number, u64 task, u32 kind)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct task_record *r;
@@ -194,18 +194,18 @@ static long one_thread(u64 turn, struct files_context *context)
 		return 1;
 	thread = s->head - AT(task_struct, thread_node);
 	files = GET(u64, thread, task_struct, files);
-	if (files && files != s->files && files != s->told && thread != s->leader) {
-		if (tell_task(context->number, thread, 2)) {
+	if (files && files != s->files && files != s->last_table && thread != s->leader) {
+		if (write_task(context->number, thread, 2)) {
 			s->stop = 1;
 			return 1;
 		}
-		s->told = files;
+		s->last_table = files;
 	}
 	s->head = LOAD(u64, s->head);
 	return 0;
 }
 
-__attribute__((noinline)) int tell_threads(u32 number, u64 leader, u64 signal)
+__attribute__((noinline)) int write_threads(u32 number, u64 leader, u64 signal)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
 	struct files_context context = { .slot = s, .number = number };
@@ -214,7 +214,7 @@ __attribute__((noinline)) int tell_threads(u32 number, u64 leader, u64 signal)
 		return 1;
 	s->leader = leader;
 	s->files = GET(u64, leader, task_struct, files);
-	s->told = 0;
+	s->last_table = 0;
 	s->list_head = signal + AT(signal_struct, thread_head);
 	s->head = LOAD(u64, s->list_head);
 	loop(1 << 20, one_thread, &context, 0);
@@ -240,8 +240,8 @@ static long one_process(u64 turn, struct files_context *context)
 	start_time = GET(u64, task, task_struct, start_time);
 	if (!(GET(u32, task, task_struct, flags) & PF_KTHREAD) && (s->request.task || start_time > s->request.start_time)) {
 		signal = GET(u64, task, task_struct, signal);
-		if (tell_task(context->number, task, 1) ||
-		    (GET(u32, signal, signal_struct, nr_threads) > 1 && tell_threads(context->number, task, signal))) {
+		if (write_task(context->number, task, 1) ||
+		    (GET(u32, signal, signal_struct, nr_threads) > 1 && write_threads(context->number, task, signal))) {
 			/* It is read completely in the next run. */
 			s->reply.used = used;
 			s->reply.records = records;
@@ -318,7 +318,7 @@ int list_tasks(u64 *arguments)
 }
 
 #ifdef WITH_SOCKETS
-#include "held.h"
+#include "fd_sockets.h"
 #endif
 
 /* Reads what one descriptor refers to. */
@@ -344,7 +344,7 @@ __attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
 	r->more = 0;
 #ifdef WITH_SOCKETS
 	{
-		int more = tell_socket(number, s, file, r->inode);
+		int more = write_socket(number, s, file, r->inode);
 		if (more == NOT_WANTED)
 			return 0;
 		if (more == FULL_BUFFER)
