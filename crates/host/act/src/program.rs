@@ -36,7 +36,7 @@ impl<'a> Program<'a> {
     /// Takes the place of this process. Returns only the reason why that failed.
     ///
     /// The standard library gives `SIGPIPE` back its meaning before.
-    pub fn become_it(&self) -> NotStarted {
+    pub fn exec(&self) -> NotStarted {
         let mut error = self.command().exec();
         if let Some(mut shell) = self.for_shell(&error) {
             error = shell.exec();

@@ -74,7 +74,7 @@ pub(crate) fn run(
     // 2. The rest with one receiving thread per dump. Each dump reuses its own buffers.
     let (filled_in, filled) = sync_channel::<(usize, Vec<u8>, Fill)>(BUFFERS * dumps.len());
     std::thread::scope(move |scope| {
-        let mut circles = Vec::with_capacity(dumps.len());
+        let mut free_buffers = Vec::with_capacity(dumps.len());
         for (place, dump) in dumps.iter().enumerate() {
             let (empty_in, empty) = sync_channel::<Vec<u8>>(BUFFERS);
             let filled_in = filled_in.clone();
@@ -100,7 +100,7 @@ pub(crate) fn run(
                     let _ = empty_in.send(vec![0; BUFFER_LEN]);
                 }
             }
-            circles.push(empty_in);
+            free_buffers.push(empty_in);
         }
         drop(filled_in);
         for (place, buffer, fill) in filled {
@@ -109,7 +109,7 @@ pub(crate) fn run(
                 break;
             }
             // The dump may have ended already; then the buffer is not needed.
-            let _ = circles[place].send(buffer);
+            let _ = free_buffers[place].send(buffer);
         }
         reading.status
     })
@@ -179,7 +179,7 @@ struct Reading<'a> {
 }
 
 impl Reading<'_> {
-    /// Receives once on the calling thread; breaks when the dump is done or nobody wants more of it.
+    /// Receives once on the calling thread; breaks when the dump is done or the caller stopped it.
     fn one(&mut self, socket: &NetlinkSocket, buffer: &mut [u8]) -> ControlFlow<()> {
         let fill = Fill::receive(socket, buffer);
         let last = fill.ends_dump(buffer, self.sequence);

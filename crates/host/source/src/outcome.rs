@@ -26,7 +26,7 @@ impl SourceKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Walk => "bpf",
-            Self::Descriptors => "bpf-held",
+            Self::Descriptors => "bpf-fd",
             Self::OnePass => "one-pass",
             Self::DiagV2 => "diag-v2",
             Self::Procfs => "procfs",
@@ -38,10 +38,10 @@ impl SourceKind {
     pub const fn coverage(self) -> &'static str {
         match self {
             Self::Walk => {
-                "5 ms to load, then 0.2 us a socket; TCP and UDP of every namespace; no cookie that nobody asked for yet"
+                "5 ms to load, then 0.2 us a socket; TCP and UDP of every namespace; only cookies that were requested before"
             }
             Self::Descriptors => {
-                "6 ms to load, then 0.3 us a descriptor; of every namespace what a process holds; no cookie, as above"
+                "6 ms to load, then 0.3 us a descriptor; sockets with a descriptor, of every namespace; cookies as above"
             }
             Self::OnePass => "0.6 us a socket; TCP of one namespace",
             Self::DiagV2 => "0.9 us a socket, 1.3 with tcp_info; one namespace",
@@ -194,7 +194,7 @@ impl fmt::Display for Reason {
             Self::NarrowQuery => f.write_str("netlink skips the other sockets faster"),
             Self::FewProcesses => f.write_str("not worth its start for few processes"),
             Self::NotSelected => f.write_str("another source was named"),
-            Self::NotReported(what) => write!(f, "does not tell {what}; --source auto asks netlink for it"),
+            Self::NotReported(what) => write!(f, "does not report {what}; --source auto asks netlink for it"),
             Self::Unfinished => f.write_str("the dump ended unfinished"),
         }
     }

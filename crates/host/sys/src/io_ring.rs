@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn chains_of_reads_and_sends() {
+    fn relay_sends_the_whole_file() {
         let Some(mut ring) = ring() else { return };
         let bytes: Vec<u8> = (0..3_000_000_u32)
             .map(|byte| (byte ^ (byte >> 8)) as u8)
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_given_back() {
+    fn zero_copy_sends_are_released() {
         let Some(mut ring) = ring() else { return };
         let bytes: Vec<u8> = (0..1_000_000_u32)
             .map(|byte| (byte ^ (byte >> 8)) as u8)
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_of_steps() {
+    fn failed_step_is_reported_and_ring_stays_usable() {
         let Some(mut ring) = ring() else { return };
         let file = file(&[7; 10_000]);
         let (near, far) = pair();

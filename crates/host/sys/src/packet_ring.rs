@@ -1,7 +1,7 @@
 //! Packet capture on an interface: a packet socket with a ring that the kernel shares with us (`TPACKET_V3`, Linux
 //! 3.2).
 //!
-//! The kernel fills one block of the ring after the other and hands each over by its status word; whoever drops a
+//! The kernel fills one block of the ring after the other and hands each over by its status word; the reader that drops a
 //! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
 //!
 //! Written here because the known way to a packet ring is libpcap, a C library (crate `pcap`: two packages more). It does not hand

@@ -148,7 +148,7 @@ fn doctor() {
             }
             [
                 what,
-                "bpf" | "bpf-held" | "one-pass" | "diag-v2" | "procfs",
+                "bpf" | "bpf-fd" | "one-pass" | "diag-v2" | "procfs",
                 "yes," | "yes" | "no" | "no:",
                 ..,
             ] => {

@@ -96,7 +96,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             folder.display()
         ));
     }
-    let failure = program.become_it();
+    let failure = program.exec();
     notes::say(&format!("sockeye: {failure}\n"));
     Ok(ExitCode::from(if failure.is_absent() {
         ABSENT

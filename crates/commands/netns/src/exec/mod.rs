@@ -113,7 +113,7 @@ fn become_it(name: &NetnsName, program: &Program<'_>) -> ExitCode {
             for failed in &entered.failed_binds {
                 notes::say(&format!("sockeye: {failed}\n"));
             }
-            notes::say(&format!("sockeye: {}\n", program.become_it()));
+            notes::say(&format!("sockeye: {}\n", program.exec()));
             ExitCode::from(NOT_STARTED)
         }
         Err(error) => {

@@ -163,7 +163,7 @@ impl fmt::Display for EnterError {
             EnterStep::Sysfs => write!(f, "cannot mount /sys for {name:?}: {errno}"),
         }?;
         let remedy = match (self.step, errno) {
-            (EnterStep::Open, Errno::NOENT) => "`sockeye ns list -1` tells which names there are",
+            (EnterStep::Open, Errno::NOENT) => "`sockeye ns list -1` lists the names",
             (_, Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or lower -j",
             (_, Errno::PERM) => "it takes CAP_SYS_ADMIN: run as root of the host",
             (_, Errno::ACCESS) => "run as root",

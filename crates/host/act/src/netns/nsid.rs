@@ -1,5 +1,5 @@
-use super::error::{NetnsError, NetnsStep};
 use super::OWN_NETNS;
+use super::error::{NetnsError, NetnsStep};
 use super::open_file;
 use crate::route::{Route, RouteError};
 use rustix::fs::fstat;

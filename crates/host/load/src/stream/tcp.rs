@@ -34,7 +34,7 @@ pub(super) fn send_tcp(
             .set_write_timeout(Some(TICK))
             .map_err(|error| Error::of_connection(&error))?;
         let result = send_all(socket, block, control, counters, beginning);
-        // Tells the receiver that this was all.
+        // Signals the end of the data to the receiver.
         let _ = socket.shutdown(Shutdown::Write);
         result
     })

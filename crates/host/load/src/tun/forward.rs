@@ -136,6 +136,6 @@ fn unwrap(run: &[u8]) -> Option<&[u8]> {
     (u32::from_be_bytes(*length) as usize == packet.len()).then_some(packet)
 }
 
-/// Room for the largest packet with its header.
+/// Length of the largest packet with its header, in bytes.
 const BUFFER_BYTES: usize = 80 * 1024;
 const LENGTH_BYTES: usize = 4;

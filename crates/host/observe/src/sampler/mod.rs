@@ -94,7 +94,7 @@ impl Sampler {
         })
     }
 
-    /// Resets the counters: samples count from now on. Call it when all other observers are attached.
+    /// Resets the counters: only later samples count. Call it when all other observers are attached.
     pub fn begin(&mut self) {
         self.since_ns = now_ns();
         self.stacks = Stacks::default();

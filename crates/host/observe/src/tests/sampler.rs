@@ -220,7 +220,7 @@ fn unprivileged_user_samples_own_processes_only() {
     let program = need!(Program::new("unprivileged"));
     let mut command = program.command(&["family", "400"]);
     // It waits for a line, so that it still runs when we attach.
-    let own = Running(command.uid(NOBODY).gid(NOBODY).spawn().unwrap());
+    let own = Running(command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID).spawn().unwrap());
     let foreign = program.start(&["light", "60000"]);
     // User ids of a thread are its own and end with it.
     let (own_pid, foreign_pid) = (own.pid(), foreign.pid());
@@ -481,14 +481,14 @@ impl Drop for Cgroup {
 }
 
 fn uid() -> rustix::fs::Uid {
-    rustix::fs::Uid::from_raw(NOBODY)
+    rustix::fs::Uid::from_raw(UNPRIVILEGED_ID)
 }
 
 fn gid() -> rustix::fs::Gid {
-    rustix::fs::Gid::from_raw(NOBODY)
+    rustix::fs::Gid::from_raw(UNPRIVILEGED_ID)
 }
 
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_ID: u32 = 65_534;
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// Computes for a number of milliseconds of processor time; `heavy` does three times the work of `light`.

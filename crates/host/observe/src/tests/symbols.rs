@@ -392,7 +392,7 @@ fn replaced_file_gives_no_names() {
     drop(running);
     mapping.path = path.to_str().unwrap().into();
     let mut symbols = Symbols::new();
-    let number = symbols.add_mapping(NOBODY, &mapping);
+    let number = symbols.add_mapping(NO_PROCESS, &mapping);
     let frame = symbols.user(number, mapping.offset + 0x100);
     assert_eq!(
         (frame.function, frame.offset),
@@ -400,15 +400,16 @@ fn replaced_file_gives_no_names() {
     );
     assert_eq!(frame.module.as_deref(), Some("same (deleted)"));
     assert_eq!(symbols.functions(number).count(), 0);
-    let told = symbols.missing_parts();
+    let missing = symbols.missing_parts();
     assert!(
-        told.iter()
+        missing
+            .iter()
             .any(|one| one.part == "symbols" && one.text.contains("another file has its name now")),
-        "{told:?}"
+        "{missing:?}"
     );
     // Once it has its name again, another process brings the names.
     fs::rename(&aside, &path).unwrap();
-    assert_eq!(symbols.add_mapping(NOBODY, &mapping), number);
+    assert_eq!(symbols.add_mapping(NO_PROCESS, &mapping), number);
     assert!(symbols.functions(number).count() > 3);
     assert_eq!(symbols.file_name(number), Some("same"));
     // What is no file is not even opened.
@@ -418,14 +419,14 @@ fn replaced_file_gives_no_names() {
             path: path.into(),
             ..mapping.clone()
         };
-        let number = symbols.add_mapping(NOBODY, &mapping);
+        let number = symbols.add_mapping(NO_PROCESS, &mapping);
         assert_eq!(symbols.user(number, 5).function, None, "{path}");
         assert!(symbols.file(number).is_err(), "{path}");
     }
 }
 
 #[test]
-fn the_same_file_has_one_number() {
+fn same_file_has_one_number() {
     let folder = Folder::new("once");
     need!(tools(&["cc"]));
     let path = compile(&folder, "once", "c", C, "cc", &["-O1"]);
@@ -438,15 +439,11 @@ fn the_same_file_has_one_number() {
     let number = named_file(&first, "once");
     assert_eq!(named_file(&second, "again"), number);
     assert_eq!(named_file(&first, "libc.so"), named_file(&second, "libc.so"));
-    assert_eq!(
-        symbols.add_path(&link).unwrap(),
-        number,
-        "also when nobody has it mapped"
-    );
+    assert_eq!(symbols.add_path(&link).unwrap(), number, "also without a mapping");
 }
 
 #[test]
-fn broken_files_end_nothing() {
+fn malformed_files_are_skipped() {
     let folder = Folder::new("broken");
     need!(tools(&["cc"]));
     let path = compile(&folder, "whole", "c", C, "cc", &["-O1", "-s", "-rdynamic"]);
@@ -669,4 +666,4 @@ fn root(for_what: &str) -> Result<(), Skip> {
 }
 
 /// A pid that no process has.
-const NOBODY: u32 = 0x7fff_ffff;
+const NO_PROCESS: u32 = 0x7fff_ffff;

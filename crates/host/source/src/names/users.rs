@@ -64,7 +64,7 @@ mod tests {
         assert_eq!(users.name(Uid(5)), None);
         assert_eq!(users.name(Uid(u32::MAX)), None);
         assert_eq!(users.uid("toor"), Some(Uid(0)));
-        assert_eq!(users.uid("nobody-knows"), None);
+        assert_eq!(users.uid("no-such-user"), None);
         assert_eq!(users.uid(""), None);
     }
 }

@@ -93,7 +93,7 @@ impl Read for Drops {
 }
 
 #[test]
-fn both_formats_whole_and_in_drops() {
+fn both_formats_are_read_whole_and_in_small_pieces() {
     for file in [long_pcap(), long_pcapng()] {
         assert!(file.len() > 1 << 20);
         let (packets, capture) = read(Cursor::new(file.clone())).expect("readable");
@@ -110,7 +110,7 @@ fn both_formats_whole_and_in_drops() {
 }
 
 #[test]
-fn packed_files() {
+fn compressed_files_are_read_and_damage_is_an_error() {
     for (program, packing) in [("gzip", Packing::Gzip), ("zstd", Packing::Zstd)] {
         sockeye_lab::need!(sockeye_lab::program(program));
         for file in [long_pcap(), long_pcapng()] {
@@ -122,7 +122,7 @@ fn packed_files() {
             let (front, back) = file.split_at(file.len() / 3);
             let twice = [packed(program, front), packed(program, back)].concat();
             assert_eq!(read(Cursor::new(twice)).expect("readable").0, PACKETS as u64);
-            // Without its end: what is there is told.
+            // Truncated: the packets before the cut are returned.
             let (packets, capture) =
                 read(Cursor::new(once[..once.len() * 3 / 4].to_vec())).expect("readable");
             assert!(packets > 0 && packets < PACKETS as u64, "{program}: {packets}");
@@ -145,11 +145,11 @@ fn packed_files() {
 }
 
 #[test]
-fn a_file_that_ends_anywhere() {
+fn truncated_file_reports_the_cut() {
     for file in [long_pcap(), long_pcapng()] {
         for len in (24..600).chain(file.len() - 60..file.len()) {
             let (packets, capture) = match read(Cursor::new(file[..len].to_vec())) {
-                Ok(told) => told,
+                Ok(read) => read,
                 Err(error) => panic!("{len}: {error}"),
             };
             assert!(packets <= PACKETS as u64);
@@ -162,16 +162,16 @@ fn a_file_that_ends_anywhere() {
 }
 
 #[test]
-fn what_is_no_capture() {
-    let told = |bytes: &[u8]| match Capture::new("x".to_owned(), Cursor::new(bytes.to_vec())) {
+fn non_capture_is_an_error_with_remedy() {
+    let error = |bytes: &[u8]| match Capture::new("x".to_owned(), Cursor::new(bytes.to_vec())) {
         Ok(_) => panic!("{bytes:?}"),
         Err(error) => error.to_string(),
     };
-    assert_eq!(told(b""), "x is empty: no capture");
-    assert_eq!(told(b"ab"), "x has only 2 bytes: no capture");
-    assert!(told(b"<?xml version").contains("neither pcap nor pcapng"));
-    assert!(told(b"\xfd7zXZ\0").contains("xz -dc FILE"));
-    assert!(told(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).contains("no capture"));
+    assert_eq!(error(b""), "x is empty: no capture");
+    assert_eq!(error(b"ab"), "x has only 2 bytes: no capture");
+    assert!(error(b"<?xml version").contains("neither pcap nor pcapng"));
+    assert!(error(b"\xfd7zXZ\0").contains("xz -dc FILE"));
+    assert!(error(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).contains("no capture"));
     let mut old = long_pcap();
     old[4] = 9;
     let error = read(Cursor::new(old))
@@ -192,7 +192,7 @@ fn what_is_no_capture() {
 }
 
 #[test]
-fn longer_than_any_packet() {
+fn packet_over_the_limit_is_skipped_and_counted() {
     let mut file = vec![];
     pcap::header(&mut file, LinkType::RAW, 0, Resolution::Microseconds);
     pcap::packet(&mut file, Resolution::Microseconds, 0, &[], 1_500);
@@ -200,7 +200,7 @@ fn longer_than_any_packet() {
     pcap::packet(&mut file, Resolution::Microseconds, 1_000, &[1], 1_500);
     let (packets, capture) = read(Cursor::new(file.clone())).expect("readable");
     assert_eq!((packets, capture.skipped().too_long, capture.cut()), (2, 1, None));
-    // It ends within what is passed over.
+    // It ends within the skipped packet.
     file.truncate(1 << 20);
     let (packets, capture) = read(Cursor::new(file)).expect("readable");
     assert_eq!(packets, 1);

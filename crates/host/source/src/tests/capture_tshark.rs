@@ -343,7 +343,7 @@ fn file_of(packets: &[Named], snaplen: usize) -> Vec<u8> {
 }
 
 #[test]
-fn packets_made_by_hand() {
+fn generated_packets_match_tshark() {
     need!(program("tshark"));
     let lab = need!(Lab::new("capture"));
     let packets = by_hand();
@@ -357,7 +357,7 @@ fn packets_made_by_hand() {
 
 /// A segment in three parts, of which tshark, too, makes one.
 #[test]
-fn segments_that_were_cut_up() {
+fn ip_fragments_match_tshark() {
     need!(program("tshark"));
     let lab = need!(Lab::new("capture"));
     let whole = v4(&tcp(0x18, TIMESTAMPS, 200), &V4::default())[20..].to_vec();
@@ -405,14 +405,14 @@ impl Tcpdump {
     fn start(namespace: &Namespace, arguments: &[&str]) -> Self {
         let mut command = namespace.command("tcpdump", arguments);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("tcpdump");
-        let told = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut lines = told.lines().map(|line| line.expect("a line"));
-        let mut said = vec![];
+        let output = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut lines = output.lines().map(|line| line.expect("a line"));
+        let mut printed = vec![];
         let is_ready = lines.any(|line| {
-            said.push(line.clone());
+            printed.push(line.clone());
             line.contains("listening on")
         });
-        assert!(is_ready, "{said:?}");
+        assert!(is_ready, "{printed:?}");
         std::thread::spawn(move || lines.for_each(drop)); // so that it can say how many packets there were
         Self(child)
     }
@@ -439,7 +439,7 @@ impl Drop for Tcpdump {
 }
 
 #[test]
-fn real_traffic() {
+fn captured_traffic_matches_tshark() {
     for peer in ["tshark", "tcpdump", "python3", "editcap", "gzip", "zstd"] {
         need!(program(peer));
     }
@@ -505,7 +505,7 @@ fn real_traffic() {
     for (name, _) in &plans {
         let path = file(&format!("{name}.pcap"));
         let agreed = compare(&path, &path);
-        // Somebody knocks at a tun device in vain.
+        // The tun device has only an unanswered SYN.
         let least = if *name == "tun" { 1 } else { 25 };
         assert!(agreed.segments >= least, "{name}: {agreed:?}");
     }
@@ -533,8 +533,8 @@ fn over_link(client: &Namespace, server: &Namespace, from: &str, to: &str) {
     let mut listener = server.command("python3", &["-c", SERVE, to]);
     let mut listener = listener.stdout(Stdio::piped()).spawn().expect("python3");
     let mut line = String::new();
-    let told = listener.stdout.take().expect("a pipe");
-    BufReader::new(told).read_line(&mut line).expect("a line");
+    let stdout = listener.stdout.take().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
     assert_eq!(line, "ready\n");
     client.output("python3", &["-c", CONNECT, from, to]);
     assert!(listener.wait().expect("an end").success());
@@ -567,7 +567,7 @@ for size in (10, 4_000, 20_000):
     datagram.sendto(b'z' * size, (sys.argv[2], 7))
 ";
 
-/// Holds the device, so that it is up, and connects to nobody behind it.
+/// Holds the device, so that it is up, and connects to an address without a host.
 const TUN: &str = "
 import fcntl, os, socket, struct
 device = os.open('/dev/net/tun', os.O_RDWR)
@@ -582,7 +582,7 @@ except OSError:
 
 /// Interfaces with every unit of time, both byte orders, all kinds of blocks, and two sections.
 #[test]
-fn every_kind_of_block() {
+fn all_pcapng_blocks_match_tshark() {
     need!(program("tshark"));
     let lab = need!(Lab::new("capture"));
     let frame = ethernet(&[], 0x800, &v4(&tcp(0x10, TIMESTAMPS, 3), &V4::default()));
@@ -630,7 +630,7 @@ fn every_kind_of_block() {
             block(1, &body);
         }
         block(4, &[0; 4]); // names
-        block(0x0bad, &n32(32_473)); // somebody's own
+        block(0x0bad, &n32(32_473)); // a private block type
         for (interface, count) in [
             1_700_000_000_123_456_u64,
             1_700_000_000_123,
@@ -666,7 +666,7 @@ fn every_kind_of_block() {
 
 /// The same pcap file with the other byte order.
 #[test]
-fn pcap_of_both_orders() {
+fn both_byte_orders_match_tshark() {
     need!(program("tshark"));
     let lab = need!(Lab::new("capture"));
     let frame = ethernet(&[], 0x800, &v4(&tcp(0x10, TIMESTAMPS, 3), &V4::default()));

@@ -39,7 +39,7 @@ fn holder_of_namespace() -> Option<Held> {
 }
 
 #[test]
-fn interfaces_follow_the_thread_into_its_namespace() {
+fn interfaces_are_those_of_the_thread() {
     let Some(holder) = holder_of_namespace() else {
         println!("SKIP: cannot make a network namespace with interfaces (needs root, unshare, ip, veth)");
         return;
@@ -97,18 +97,18 @@ fn cgroups_of_this_host_have_paths() {
 /// What the next test runs again, where namespaces can be made without a trace.
 #[test]
 #[ignore = "started by the other tests"]
-fn list_namespaces() {
+fn namespaces_are_listed() {
     for namespace in Namespaces::read().all() {
         println!("@ {} {}", namespace.name, namespace.inode);
     }
 }
 
 #[test]
-fn named_namespaces_are_those_that_ip_made() {
+fn named_namespaces_match_ip() {
     // All in a mount namespace of its own: nothing is left in the folder.
     let script = "mount -t tmpfs none /run/netns && ip netns add one && ip netns add two && : > /run/netns/leftover \
         && ip netns exec one stat -Lc '= one %i' /proc/self/ns/net && ip netns exec two stat -Lc '= two %i' /proc/self/ns/net \
-        && \"$0\" --exact tests::names::list_namespaces --ignored --nocapture";
+        && \"$0\" --exact tests::names::namespaces_are_listed --ignored --nocapture";
     let actor = std::env::current_exe().unwrap();
     let output = Command::new("unshare")
         .args(["--mount", "sh", "-c", script])
@@ -133,7 +133,7 @@ fn named_namespaces_are_those_that_ip_made() {
 }
 
 #[test]
-fn host_names_do_not_hold_up_a_listing() {
+fn unanswered_lookup_ends_at_the_deadline() {
     let names = SystemNames::new(NameKinds {
         hosts: true,
         ..NameKinds::NONE
@@ -143,7 +143,7 @@ fn host_names_do_not_hold_up_a_listing() {
         Default::default()
     );
     let start = Instant::now();
-    // TEST-NET-1: answered by nobody, or not at all, on a host without a resolver.
+    // TEST-NET-1: no server has these names, and a host without a resolver gets no reply.
     names.prefetch_hosts((1..=40).map(|last| [192, 0, 2, last].into()));
     assert!(start.elapsed() < Duration::from_secs(1));
     let counts = names.wait_for_hosts(start + Duration::from_millis(300));

@@ -170,7 +170,7 @@ fn scan() -> Owners {
 }
 
 #[test]
-fn finds_who_holds_a_listener() {
+fn listener_has_its_process_as_owner() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let owners = scan();
     let [owner] = owners.of(inode(listener.as_fd())) else {
@@ -191,7 +191,7 @@ fn finds_who_holds_a_listener() {
 }
 
 #[test]
-fn a_socket_shared_by_parent_and_child_has_two_owners() {
+fn socket_shared_with_child_has_two_owners() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let shared = OwnedFd::from(listener.try_clone().unwrap());
     let twin = shared.as_raw_fd() as u32;
@@ -220,7 +220,7 @@ fn a_socket_shared_by_parent_and_child_has_two_owners() {
 }
 
 #[test]
-fn process_names_come_as_they_are() {
+fn process_names_are_unchanged_bytes() {
     for name in ["a) R 1 (b", "\x1b[2J\x1b[31mred", "two\nlines", ")", "((", " "] {
         let mut actor = Actor::start(&format!("named={name}"));
         let holds = actor.holds();
@@ -234,7 +234,7 @@ fn process_names_come_as_they_are() {
 }
 
 #[test]
-fn a_large_sparse_table_is_read_whole_by_any_number_of_threads() {
+fn large_sparse_table_is_complete_for_any_thread_count() {
     if getrlimit(Resource::Nofile)
         .maximum
         .is_some_and(|most| most < 12_500)
@@ -262,12 +262,12 @@ fn a_large_sparse_table_is_read_whole_by_any_number_of_threads() {
 }
 
 #[test]
-fn chosen_processes_only() {
+fn scan_of_pids_finds_their_sockets_only() {
     let mut chosen = Actor::start("connections=3");
     let mut other = Actor::start("connections=3");
     let (holds, others) = (chosen.holds(), other.holds());
-    let nobody = Pid(u32::MAX >> 1);
-    let owners = Owners::scan_pids(&[Pid(chosen.pid()), nobody], &ScanOptions::default()).unwrap();
+    let no_process = Pid(u32::MAX >> 1);
+    let owners = Owners::scan_pids(&[Pid(chosen.pid()), no_process], &ScanOptions::default()).unwrap();
     assert_eq!(all_of(&owners, chosen.pid()), holds);
     assert!(
         others
@@ -279,7 +279,7 @@ fn chosen_processes_only() {
 }
 
 #[test]
-fn processes_that_end_meanwhile_do_no_harm() {
+fn ended_processes_are_counted_and_lasting_ones_complete() {
     let mut lasting = Actor::start("connections=10");
     let holds = lasting.holds();
     let done = AtomicBool::new(false);
@@ -315,7 +315,7 @@ fn processes_that_end_meanwhile_do_no_harm() {
 /// A process that opens descriptors while it is read makes its count full early: what it holds above them was
 /// overlooked.
 #[test]
-fn descriptors_that_come_and_go_hide_none_that_stays() {
+fn lasting_descriptors_are_found_during_churn() {
     let mut busy = Actor::start("restless");
     let holds = busy.holds();
     assert_eq!(holds.len(), 1);
@@ -327,7 +327,7 @@ fn descriptors_that_come_and_go_hide_none_that_stays() {
 }
 
 #[test]
-fn ss_says_the_same() {
+fn owners_match_ss() {
     let mut actor = Actor::start("connections=200");
     let holds = actor.holds();
     let ss = match Command::new("ss").args(["-tanpeH"]).output() {
@@ -353,7 +353,7 @@ fn ss_says_the_same() {
 }
 
 #[test]
-fn without_proc_it_says_what_is_missing() {
+fn missing_proc_is_an_error_with_remedy() {
     let at = |proc: &Path| {
         Owners::scan(&ScanOptions {
             proc: proc.to_owned(),
@@ -391,12 +391,12 @@ impl Drop for Stage {
     }
 }
 
-const AS_NOBODY: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+const UNPRIVILEGED: [&str; 4] = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
 
-fn can_be_nobody() -> bool {
+fn can_drop_privileges() -> bool {
     let possible = rustix::process::geteuid().is_root()
-        && Command::new(AS_NOBODY[0])
-            .args(&AS_NOBODY[1..])
+        && Command::new(UNPRIVILEGED[0])
+            .args(&UNPRIVILEGED[1..])
             .arg("true")
             .status()
             .is_ok_and(|status| status.success());
@@ -407,13 +407,13 @@ fn can_be_nobody() -> bool {
 }
 
 #[test]
-fn as_nobody_sees_its_own_and_counts_the_rest() {
-    if !can_be_nobody() {
+fn unprivileged_scan_sees_own_and_counts_others() {
+    if !can_drop_privileges() {
         return;
     }
-    let stage = Stage::new("nobody");
-    let mut command = Command::new(AS_NOBODY[0]);
-    command.args(&AS_NOBODY[1..]).arg(stage.0.join("actor"));
+    let stage = Stage::new("unprivileged");
+    let mut command = Command::new(UNPRIVILEGED[0]);
+    command.args(&UNPRIVILEGED[1..]).arg(stage.0.join("actor"));
     let mut actor = Actor::start_by(command, "scan=/proc");
     assert_eq!(
         actor.says(),
@@ -422,8 +422,8 @@ fn as_nobody_sees_its_own_and_counts_the_rest() {
 }
 
 #[test]
-fn tells_of_processes_that_proc_hides() {
-    if !can_be_nobody() {
+fn hidden_processes_are_reported() {
+    if !can_drop_privileges() {
         return;
     }
     let stage = Stage::new("hidepid");
@@ -432,7 +432,7 @@ fn tells_of_processes_that_proc_hides() {
         // In a mount namespace that ends with the actor.
         let script = format!(
             "mount -t proc -o hidepid={hidepid} proc \"$0\" || exit 9; exec {} \"$@\"",
-            AS_NOBODY.join(" ")
+            UNPRIVILEGED.join(" ")
         );
         let mut command = Command::new("unshare");
         command

@@ -43,16 +43,18 @@ const SOURCES: [(OwnerSource, ReadAll); 2] = [
     (OwnerSource::TaskFile, Owners::from_task_file),
 ];
 
-/// Owners by every source that this kernel and our rights allow. What is missing is told.
+/// Owners by every source that this kernel and our rights allow. Missing ones are printed.
 fn sources() -> Vec<(OwnerSource, Owners)> {
     let mut found = Vec::new();
     for (source, read) in SOURCES {
         match read(&ENGINE) {
             Ok(owners) => found.push((source, owners)),
-            Err(obstacle) if obstacle.is_forbidden() || matches!(obstacle, Unavailable::Lacks(_)) => {
-                println!("SKIP: {source}: {obstacle}");
+            Err(unavailable)
+                if unavailable.is_forbidden() || matches!(unavailable, Unavailable::Lacks(_)) =>
+            {
+                println!("SKIP: {source}: {unavailable}");
             }
-            Err(obstacle) => panic!("{source}: {obstacle}"),
+            Err(unavailable) => panic!("{source}: {unavailable}"),
         }
     }
     found
@@ -62,7 +64,7 @@ fn scan() -> Owners {
     Owners::scan(&ScanOptions::default()).unwrap()
 }
 
-/// What these processes hold, each as often as it was told.
+/// The descriptors of these processes, each as often as it was listed.
 fn all_of(owners: &Owners, pids: &[u32]) -> Vec<(u32, u32, u32)> {
     let mut all: Vec<_> = owners
         .iter()
@@ -394,18 +396,18 @@ fn role() {
         // One thread leaves with a copy of the table, and puts something of its own into that.
         ("apart", _) => {
             held.push(udp());
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             thread::spawn(move || {
                 #[allow(deprecated)]
                 // its successor is unsafe: descriptors must not go from table to table, and do not
                 rustix::thread::unshare(rustix::thread::UnshareFlags::FILES).unwrap();
                 let own = [udp(), udp()];
                 let mine = own.each_ref().map(|fd| (fd.as_raw_fd(), inode(fd)));
-                tell.send(mine).unwrap();
+                sender.send(mine).unwrap();
                 thread::park();
                 drop(own);
             });
-            for (fd, socket) in told.recv().unwrap() {
+            for (fd, socket) in receiver.recv().unwrap() {
                 println!("@ apart {} {fd} {socket}", std::process::id());
             }
         }
@@ -537,7 +539,7 @@ fn churn() {
 }
 
 #[test]
-fn all_ways_and_ss_say_the_same() {
+fn all_sources_match_ss() {
     let mut actor = Actor::start("everything");
     let holds = actor.holds();
     assert!(holds.len() >= 301);
@@ -545,7 +547,7 @@ fn all_ways_and_ss_say_the_same() {
 }
 
 #[test]
-fn a_socket_given_to_a_child_has_two_owners() {
+fn inherited_socket_has_two_owners() {
     let mut actor = Actor::start("forked");
     let holds = actor.holds();
     assert_eq!(holds.len(), 4);
@@ -553,7 +555,7 @@ fn a_socket_given_to_a_child_has_two_owners() {
 }
 
 #[test]
-fn a_socket_that_was_passed_and_received_has_two_owners() {
+fn received_socket_has_two_owners() {
     let mut actor = Actor::start("passes");
     let holds = actor.holds();
     let sockets: BTreeSet<u32> = holds.iter().map(|(inode, ..)| *inode).collect();
@@ -562,14 +564,14 @@ fn a_socket_that_was_passed_and_received_has_two_owners() {
 }
 
 #[test]
-fn a_socket_in_flight_that_nobody_received_yet_is_listed_without_owner() {
+fn socket_in_flight_has_no_owner() {
     let mut actor = Actor::start("in flight");
     let said = actor.says();
     check_seen_without_owner(said[0].parse().unwrap());
 }
 
 #[test]
-fn a_socket_that_only_an_io_uring_holds_is_listed_without_owner() {
+fn socket_registered_with_io_uring_only_has_no_owner() {
     let Some(mut actor) = Actor::exotic("uring") else {
         return;
     };
@@ -581,14 +583,14 @@ fn a_socket_that_only_an_io_uring_holds_is_listed_without_owner() {
 }
 
 #[test]
-fn threads_repeat_nothing() {
+fn threads_with_shared_table_add_no_owner() {
     let mut actor = Actor::start("threads");
     check_all(&actor.holds());
 }
 
 /// `/proc/PID/fd` is the leader's table.
 #[test]
-fn a_thread_with_a_table_of_its_own_is_seen_by_bpf_only() {
+fn thread_with_own_table_is_found_by_bpf_only() {
     let mut actor = Actor::start("apart");
     let (apart, shared): (Vec<_>, Vec<_>) = actor
         .says()
@@ -610,7 +612,7 @@ fn a_thread_with_a_table_of_its_own_is_seen_by_bpf_only() {
 
 /// `/proc/PID/fd` of a zombie is empty, though its other threads have all that it had.
 #[test]
-fn a_process_whose_first_thread_has_ended_is_seen_by_bpf_only() {
+fn process_with_ended_leader_is_found_by_bpf_only() {
     let Some(mut actor) = Actor::exotic("leaderless=5") else {
         return;
     };
@@ -627,7 +629,7 @@ fn a_process_whose_first_thread_has_ended_is_seen_by_bpf_only() {
 }
 
 #[test]
-fn copies_of_a_descriptor_are_all_told() {
+fn duplicate_descriptors_are_all_listed() {
     let mut actor = Actor::start("doubles");
     let holds = actor.holds();
     assert_eq!(holds.len(), 12);
@@ -635,7 +637,7 @@ fn copies_of_a_descriptor_are_all_told() {
 }
 
 #[test]
-fn a_sparse_table_is_read_to_its_end() {
+fn sparse_table_is_read_to_its_end() {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     if most < 12_001 {
         println!("SKIP: may not open descriptor 12,000 (ulimit -Hn)");
@@ -649,7 +651,7 @@ fn a_sparse_table_is_read_to_its_end() {
 }
 
 #[test]
-fn twenty_thousand_descriptors_of_one_process() {
+fn process_with_20000_descriptors_is_complete() {
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
     let count = most.min(20_100) - 100;
     if count < 19_000 {
@@ -663,7 +665,7 @@ fn twenty_thousand_descriptors_of_one_process() {
 }
 
 #[test]
-fn process_names_come_as_they_are() {
+fn process_names_are_unchanged_bytes() {
     for name in [
         "a) R 1 (b",
         "\x1b[2J\x1b[31mred",
@@ -701,7 +703,7 @@ fn in_a_pid_namespace(role: &str) -> Option<Actor> {
 }
 
 #[test]
-fn a_process_of_an_inner_pid_namespace_has_our_number_for_it() {
+fn process_of_inner_pid_namespace_has_our_pid() {
     let Some(mut actor) = in_a_pid_namespace("everything") else {
         return;
     };
@@ -713,7 +715,7 @@ fn a_process_of_an_inner_pid_namespace_has_our_number_for_it() {
 }
 
 #[test]
-fn from_inside_a_pid_namespace_nobody_outside_is_seen() {
+fn inner_pid_namespace_sees_no_outer_process() {
     let outer = udp();
     let Some(mut actor) = in_a_pid_namespace("looks") else {
         return;
@@ -738,7 +740,7 @@ fn from_inside_a_pid_namespace_nobody_outside_is_seen() {
 }
 
 #[test]
-fn under_churn_nothing_lasting_is_missed_and_nothing_is_made_up() {
+fn lasting_sockets_are_exact_during_churn() {
     let mut actor = Actor::start("churn");
     let (pid, lasting) = (actor.pid(), actor.holds());
     let mut reads = Vec::new();
@@ -807,10 +809,10 @@ fn under_churn_nothing_lasting_is_missed_and_nothing_is_made_up() {
     }
 }
 
-/// Each of its threads was told of with the table they all have, until there was no room for more of them, and the walk
-/// gave up for the whole host.
+/// Earlier each of its threads was listed with the table that they share, until the buffer was full and the walk gave up
+/// for the whole host.
 #[test]
-fn many_threads_without_their_first_do_not_stop_the_walk() {
+fn thousands_of_leaderless_threads_do_not_stop_the_walk() {
     let Some(mut actor) = Actor::exotic("leaderless=8000") else {
         return;
     };
@@ -819,17 +821,17 @@ fn many_threads_without_their_first_do_not_stop_the_walk() {
     };
     for (source, owners) in sources() {
         check(&owners, &holds, source);
-        // Everybody else's are among them.
-        let told = owners.descriptors() - owners.socket_descriptors();
-        assert!(told < 500, "{source}: {told} were told twice");
+        // Those of all other processes are among them.
+        let repeated = owners.descriptors() - owners.socket_descriptors();
+        assert!(repeated < 500, "{source}: {repeated} were listed twice");
     }
 }
 
-/// execve(2) from another thread than the first puts another task in the first one's place: what was to be read of that
-/// one is given up. `/proc` has the same gap, and a wider one.
+/// execve(2) from another thread than the first replaces the first task: the reads that are left for that
+/// task are given up. `/proc` has the same gap, and a wider one.
 #[test]
 #[ignore = "fails now and then: the walk does not look for a process again whose first task was replaced"]
-fn a_process_that_becomes_another_program_by_a_thread_is_never_missed() {
+fn process_that_execs_from_a_thread_is_not_missed() {
     let mut actor = Actor::start("executes");
     let holds = actor.holds();
     let pid = actor.pid();
@@ -842,9 +844,9 @@ fn a_process_that_becomes_another_program_by_a_thread_is_never_missed() {
     assert_eq!(missed, 0, "of 500 reads");
 }
 
-/// Without the kfunc that the walk needs, the kernel's iterator tells; without types, `/proc` does.
+/// Without the kfunc that the walk needs, the kernel's iterator is used; without types, `/proc` does.
 #[test]
-fn each_way_falls_to_the_next_and_says_so() {
+fn unavailable_source_falls_back_with_reason() {
     if sources().len() < 2 {
         return;
     }

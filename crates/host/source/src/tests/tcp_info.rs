@@ -1,5 +1,5 @@
-//! What the walk reads of `struct tcp_info`, against what `sock_diag` says of the same sockets right before and right
-//! after: every field by its name.
+//! `struct tcp_info` from the walk compared with `sock_diag` on the same sockets right before and after: every field by its
+//! name.
 
 use crate::bpf::Kernel;
 use crate::unavailable::Unavailable;
@@ -15,13 +15,13 @@ use sockeye_wire::walk::{self, KernelClock, Kind, Outcome, Reply, Request, Table
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Everything that is compared of one socket: names and values.
-type Told = BTreeMap<&'static str, Option<u64>>;
+/// The compared fields of one socket: names and values.
+type Fields = BTreeMap<&'static str, Option<u64>>;
 
 /// The sockets of a namespace by their cookies.
-type Sockets = BTreeMap<u64, Told>;
+type Sockets = BTreeMap<u64, Fields>;
 
-/// Fields that grow while one waits.
+/// Fields that grow with time.
 const CLOCKS: [&str; 8] = [
     "last_data_sent_ms",
     "last_data_recv_ms",
@@ -52,15 +52,15 @@ impl Walker {
         };
         match load() {
             Ok(walker) => Ok(walker),
-            Err(obstacle) if obstacle.is_forbidden() => Err(Skip::new(obstacle.to_string())),
-            Err(obstacle @ (Unavailable::Types(..) | Unavailable::Lacks(_))) => {
-                Err(Skip::new(obstacle.to_string()))
+            Err(unavailable) if unavailable.is_forbidden() => Err(Skip::new(unavailable.to_string())),
+            Err(unavailable @ (Unavailable::Types(..) | Unavailable::Lacks(_))) => {
+                Err(Skip::new(unavailable.to_string()))
             }
-            Err(obstacle) => panic!("{obstacle}"),
+            Err(unavailable) => panic!("{unavailable}"),
         }
     }
 
-    /// Every full socket of a namespace. `None` if the kernel's clocks do not tell how fast they run.
+    /// Every full socket of a namespace. `None` if the kernel's clocks do not show their rate.
     fn walk(&mut self, namespace: &Namespace) -> Option<Sockets> {
         let mut sockets = Sockets::new();
         for table in [Table::Established, Table::Listening] {
@@ -91,15 +91,15 @@ impl Walker {
                         continue;
                     }
                     let raw = record.tcp_raw(now).unwrap();
-                    let mut told = told(&TcpInfo::from_walk(&raw, State::from_number(record.state())));
-                    told.insert("state", raw.state().map(u64::from));
-                    told.insert("unacked", raw.unacked().map(u64::from));
-                    told.insert("sacked", raw.sacked().map(u64::from));
+                    let mut fields = fields(&TcpInfo::from_walk(&raw, State::from_number(record.state())));
+                    fields.insert("state", raw.state().map(u64::from));
+                    fields.insert("unacked", raw.unacked().map(u64::from));
+                    fields.insert("sacked", raw.sacked().map(u64::from));
                     let congestion = record.congestion().unwrap();
                     assert!(!record.has_congestion_info());
-                    told.insert("upper layer", Some(record.has_upper_layer().into()));
-                    tell_congestion(&mut told, &congestion.algorithm(), congestion.bbr());
-                    assert_eq!(sockets.insert(record.cookie(), told), None);
+                    fields.insert("upper layer", Some(record.has_upper_layer().into()));
+                    insert_congestion(&mut fields, &congestion.algorithm(), congestion.bbr());
+                    assert_eq!(sockets.insert(record.cookie(), fields), None);
                 }
                 assert!(!records.is_broken());
                 request.first = reply.next;
@@ -113,18 +113,18 @@ impl Walker {
     }
 }
 
-fn told(info: &TcpInfo) -> Told {
-    let mut told = Told::new();
-    info.visit(|name, value| assert_eq!(told.insert(name, value), None));
-    told
+fn fields(info: &TcpInfo) -> Fields {
+    let mut fields = Fields::new();
+    info.visit(|name, value| assert_eq!(fields.insert(name, value), None));
+    fields
 }
 
-fn tell_congestion(told: &mut Told, algorithm: &[u8], bbr: Option<BbrInfo>) {
+fn insert_congestion(fields: &mut Fields, algorithm: &[u8], bbr: Option<BbrInfo>) {
     let name = Algorithm::from_c(algorithm);
     let known = ["bbr", "cubic", "reno"]
         .iter()
         .position(|known| name == Algorithm::from_c(known.as_bytes()));
-    told.insert("algorithm", Some(known.unwrap() as u64));
+    fields.insert("algorithm", Some(known.unwrap() as u64));
     if let Some(CongestionInfo::Bbr {
         bandwidth_bytes_per_s,
         min_rtt_us,
@@ -132,10 +132,10 @@ fn tell_congestion(told: &mut Told, algorithm: &[u8], bbr: Option<BbrInfo>) {
         cwnd_gain_256ths,
     }) = bbr.map(CongestionInfo::from)
     {
-        told.insert("bbr bandwidth", Some(bandwidth_bytes_per_s));
-        told.insert("bbr min_rtt", Some(min_rtt_us.into()));
-        told.insert("bbr pacing_gain", Some(pacing_gain_256ths.into()));
-        told.insert("bbr cwnd_gain", Some(cwnd_gain_256ths.into()));
+        fields.insert("bbr bandwidth", Some(bandwidth_bytes_per_s));
+        fields.insert("bbr min_rtt", Some(min_rtt_us.into()));
+        fields.insert("bbr pacing_gain", Some(pacing_gain_256ths.into()));
+        fields.insert("bbr cwnd_gain", Some(cwnd_gain_256ths.into()));
     }
 }
 
@@ -167,14 +167,17 @@ fn dump(socket: &NetlinkSocket) -> Sockets {
                 _ => {}
             }
             let diag = InetDiag::parse(message.payload).unwrap();
-            let mut entry = Told::new();
+            let mut entry = Fields::new();
             let mut congestion = (Vec::new(), None);
             for attribute in diag.attributes() {
                 let attribute = attribute.unwrap();
                 match attribute.kind {
                     attribute::INFO => {
                         let wire = Wire::new(attribute.payload);
-                        entry.extend(told(&TcpInfo::from_wire(&wire, State::from_number(diag.state()))));
+                        entry.extend(fields(&TcpInfo::from_wire(
+                            &wire,
+                            State::from_number(diag.state()),
+                        )));
                         entry.insert("state", wire.state().map(u64::from));
                         entry.insert("unacked", wire.unacked().map(u64::from));
                         entry.insert("sacked", wire.sacked().map(u64::from));
@@ -187,23 +190,23 @@ fn dump(socket: &NetlinkSocket) -> Sockets {
             }
             if !entry.is_empty() {
                 entry.entry("upper layer").or_insert(Some(0));
-                tell_congestion(&mut entry, &congestion.0, congestion.1);
+                insert_congestion(&mut entry, &congestion.0, congestion.1);
                 sockets.insert(diag.cookie(), entry);
             }
         }
     }
 }
 
-/// The same fields without those that only tell the time.
+/// The same fields without those that grow with time.
 fn at_rest(sockets: &Sockets) -> Sockets {
     let mut sockets = sockets.clone();
-    for told in sockets.values_mut() {
-        told.retain(|name, _| !CLOCKS.contains(name));
+    for fields in sockets.values_mut() {
+        fields.retain(|name, _| !CLOCKS.contains(name));
     }
     sockets
 }
 
-/// Compares the sockets of a namespace, once they rest for as long as it takes to look at them three times.
+/// Compares the sockets of a namespace, once they did not change during three reads.
 fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<Sockets, Skip> {
     let socket = namespace.run(NetlinkSocket::open).unwrap();
     for _ in 0..1000 {
@@ -211,8 +214,8 @@ fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<
         let walked = walker.walk(namespace);
         let after = dump(&socket);
         let walked =
-            walked.ok_or_else(|| Skip::new("the kernel's clocks do not tell HZ: five minutes after boot"))?;
-        // Timers run on: what moved meanwhile is looked at again.
+            walked.ok_or_else(|| Skip::new("the kernel's clocks do not show HZ: five minutes after boot"))?;
+        // Timers run: sockets that changed meanwhile are read again.
         if at_rest(&before) != at_rest(&after) {
             continue;
         }
@@ -226,16 +229,19 @@ fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<
             before.keys().collect::<Vec<_>>()
         );
         let mut wrong = Vec::new();
-        for (cookie, told) in &walked {
+        for (cookie, fields) in &walked {
             let (before, after) = (&before[cookie], &after[cookie]);
-            assert_eq!(told.keys().collect::<Vec<_>>(), before.keys().collect::<Vec<_>>());
-            for (name, value) in told {
+            assert_eq!(
+                fields.keys().collect::<Vec<_>>(),
+                before.keys().collect::<Vec<_>>()
+            );
+            for (name, value) in fields {
                 let (low, high) = (before[name], after[name]);
                 // None is less than any number, and so never between two.
                 if !(low..=high).contains(value) {
                     wrong.push(format!(
                         "{name} of a socket in state {:?}: {value:?}, not {low:?}..{high:?}",
-                        told["state"]
+                        fields["state"]
                     ));
                 }
             }
@@ -243,7 +249,7 @@ fn check(walker: &mut Walker, namespace: &Namespace, expected: usize) -> Result<
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         return Ok(walked);
     }
-    panic!("the sockets never came to rest");
+    panic!("the sockets kept changing");
 }
 
 /// Sends so many bytes from one to the other, and waits until they were read and acknowledged.
@@ -274,7 +280,7 @@ fn with(net_path: &NetPath, algorithm: &str) -> NetPath {
 }
 
 #[test]
-fn established_and_listening() {
+fn established_and_listening_sockets_match_sock_diag() {
     let lab = need!(Lab::new("walk-info"));
     let mut walker = need!(Walker::new());
     let namespace = lab.namespace("a");
@@ -315,7 +321,7 @@ fn established_and_listening() {
         assert!(
             sockets
                 .values()
-                .any(|told| told[field].is_some_and(|value| value != 0)),
+                .any(|fields| fields[field].is_some_and(|value| value != 0)),
             "{field} is always 0"
         );
     }
@@ -323,7 +329,7 @@ fn established_and_listening() {
 }
 
 #[test]
-fn explicit_congestion_notification() {
+fn ecn_options_match_sock_diag() {
     let lab = need!(Lab::new("walk-info"));
     let mut walker = need!(Walker::new());
     let namespace = lab.namespace("e");
@@ -336,7 +342,7 @@ fn explicit_congestion_notification() {
     let sockets = need!(check(&mut walker, &namespace, 3));
     // TCPI_OPT_ECN, and TCPI_OPT_ECN_SEEN: not all of it came without a mark
     for bit in [8, 16] {
-        let set = |told: &&Told| told["options"].is_some_and(|bits| bits & bit != 0);
+        let set = |fields: &&Fields| fields["options"].is_some_and(|bits| bits & bit != 0);
         assert_eq!(sockets.values().filter(set).count(), 2, "{bit}: {sockets:?}");
     }
     drop(pair);
@@ -352,7 +358,7 @@ fn upper_layers_are_left_to_sock_diag() {
     let with = |layer: u64| {
         sockets
             .values()
-            .filter(|told| told["upper layer"] == Some(layer))
+            .filter(|fields| fields["upper layer"] == Some(layer))
             .count()
     };
     assert!(with(1) >= 2, "{} of {} sockets", with(1), sockets.len());
@@ -360,7 +366,7 @@ fn upper_layers_are_left_to_sock_diag() {
 }
 
 #[test]
-fn half_closed_orphaned_stuck_and_probing() {
+fn closing_and_stuck_sockets_match_sock_diag() {
     let lab = need!(Lab::new("walk-info"));
     let mut walker = need!(Walker::new());
     let namespace = lab.namespace("b");
@@ -377,20 +383,20 @@ fn half_closed_orphaned_stuck_and_probing() {
     for state in [State::FinWait2, State::CloseWait, State::Listen] {
         let number = Some(u64::from(state.number()));
         assert!(
-            sockets.values().any(|told| told["state"] == number),
+            sockets.values().any(|fields| fields["state"] == number),
             "none in {state}"
         );
     }
     assert!(
         sockets
             .values()
-            .any(|told| told["rwnd_limited_us"].is_some_and(|us| us > 0))
+            .any(|fields| fields["rwnd_limited_us"].is_some_and(|us| us > 0))
     );
     drop((kept, stuck));
 }
 
 #[test]
-fn losses_on_a_path_with_a_timeout_of_its_own() {
+fn losses_with_route_timeout_match_sock_diag() {
     let lab = need!(Lab::new("walk-info"));
     let mut walker = need!(Walker::new());
     let (client, server) = (lab.namespace("c"), lab.namespace("s"));
@@ -415,7 +421,7 @@ fn losses_on_a_path_with_a_timeout_of_its_own() {
     let called = calling.syn_sent();
     let sockets = need!(check(&mut walker, &client, 4));
     let any =
-        |field: &str, holds: fn(u64) -> bool| sockets.values().any(|told| told[field].is_some_and(holds));
+        |field: &str, holds: fn(u64) -> bool| sockets.values().any(|fields| fields[field].is_some_and(holds));
     assert!(any("total_rto", |times| times > 0) && any("total_rto_time_ms", |ms| ms > 0));
     assert!(any("retransmits", |times| times > 0) && any("total_retrans_segs", |segs| segs > 0));
     assert!(any("ato_us", |us| us > 0 && us < 10_000), "{sockets:?}");

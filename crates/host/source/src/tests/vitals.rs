@@ -1,4 +1,4 @@
-//! What a host tells beside its sockets, read in namespaces where it was made to be so.
+//! The vitals of a host, read in namespaces with known values.
 
 use sockeye_lab::{Lab, Namespace, need, program, wait_for, wait_until};
 use sockeye_model::{Comm, Counter, Device, Duplex, NetnsInode, Pid, Process, Settings, Vitals};
@@ -48,7 +48,7 @@ fn read(namespace: &Namespace) -> Vitals {
     namespace.run(vitals::namespace)
 }
 
-/// A tap of this name, which nobody reads, half duplex at 100 Mbit/s; and a tun, `tun0`.
+/// A tap of this name, which no program reads, half duplex at 100 Mbit/s; and a tun, `tun0`.
 const TAP: &str = "
 import fcntl, os, socket, struct, sys
 def tun(name, flags):
@@ -66,7 +66,7 @@ sys.stdin.read()
 ";
 
 #[test]
-fn a_tap_with_a_tiny_queue() {
+fn tap_with_short_queue_counts_drops() {
     let lab = need!(Lab::new("vitals_tap"));
     need!(program("python3"));
     let namespace = lab.namespace("a");
@@ -106,26 +106,31 @@ fn a_tap_with_a_tiny_queue() {
         let below: u64 = tap.qdiscs.iter().map(|qdisc| qdisc.drops).sum();
         tap.traffic.unwrap().tx_dropped + below
     };
-    // The kernel sends what waits in a queueing discipline in its own time.
+    // The kernel sends the packets of a queueing discipline later.
     wait_until("packets to be dropped", || {
         lost(&read(&namespace)) >= lost(&before) + 40
     });
-    // Of its own accord the kernel sends a packet now and then.
+    // The kernel sends a packet now and then.
     wait_until("the same counters as in /proc/net/dev", || {
-        let told = namespace.proc_net("dev");
-        let mut lines = told.lines();
+        let text = namespace.proc_net("dev");
+        let mut lines = text.lines();
         let line = lines.find_map(|line| line.trim().strip_prefix("tap0:")).unwrap();
         let numbers: Vec<u64> = line
             .split_whitespace()
             .map(|word| word.parse().unwrap())
             .collect();
-        let told = device(&read(&namespace), "tap0").traffic.unwrap();
-        [told.tx_bytes, told.tx_packets, told.tx_errors, told.tx_dropped] == numbers[8..12]
+        let traffic = device(&read(&namespace), "tap0").traffic.unwrap();
+        [
+            traffic.tx_bytes,
+            traffic.tx_packets,
+            traffic.tx_errors,
+            traffic.tx_dropped,
+        ] == numbers[8..12]
     });
 }
 
 #[test]
-fn a_pair_its_carrier_its_bridge_and_its_shaper() {
+fn veth_has_carrier_bridge_and_shaper() {
     let lab = need!(Lab::new("vitals_veth"));
     need!(program("tc"));
     let namespace = lab.namespace("a");
@@ -204,7 +209,7 @@ fn counters(namespace: &Namespace) -> HashMap<String, u64> {
 }
 
 #[test]
-fn counters_are_those_of_the_kernel() {
+fn counters_match_proc() {
     let lab = need!(Lab::new("vitals_counters"));
     let namespace = lab.namespace("a");
     namespace.run(|| {
@@ -218,18 +223,18 @@ fn counters_are_those_of_the_kernel() {
             UdpSocket::bind(local).unwrap().send_to(b"x", address).unwrap();
         }
     });
-    let told = counters(&namespace);
+    let expected = counters(&namespace);
     let vitals = read(&namespace);
     let mut known = 0;
     for &counter in Counter::ALL {
         assert_eq!(
             vitals.counters.value(counter),
-            told.get(&counter.to_string()).copied(),
+            expected.get(&counter.to_string()).copied(),
             "{counter}"
         );
         known += usize::from(vitals.counters.value(counter).is_some());
     }
-    // A kernel may lack a few; a name that no kernel has would be a mistake of ours.
+    // A kernel may lack a few; a name that no kernel has is our error.
     assert!(
         known + 3 > Counter::ALL.len(),
         "{known} of {}",
@@ -241,7 +246,7 @@ fn counters_are_those_of_the_kernel() {
 }
 
 #[test]
-fn settings_are_read_where_something_lives() {
+fn settings_are_read_where_sockets_need_them() {
     let lab = need!(Lab::new("vitals_settings"));
     let namespace = lab.namespace("a");
     namespace.sysctl("ipv4/ip_local_port_range", "40000 40099");
@@ -276,7 +281,10 @@ fn settings_are_read_where_something_lives() {
     let listening = read(&namespace);
     assert_eq!(listening.usage.tcp, Some(2));
     assert_eq!(listening.settings.somaxconn, Some(123));
-    assert_eq!(listening.settings.ephemeral_ports, None, "nobody ever connected");
+    assert_eq!(
+        listening.settings.ephemeral_ports, None,
+        "no connection was opened"
+    );
 
     let address = listener.local_addr().unwrap();
     let client = namespace.run(|| TcpStream::connect(address).unwrap());
@@ -298,7 +306,7 @@ fn settings_are_read_where_something_lives() {
 }
 
 #[test]
-fn tracked_connections() {
+fn conntrack_use_is_read() {
     let lab = need!(Lab::new("vitals_conntrack"));
     need!(program("nft"));
     let namespace = lab.namespace("a");
@@ -319,7 +327,7 @@ fn tracked_connections() {
 }
 
 #[test]
-fn a_process_at_its_limit() {
+fn process_at_its_descriptor_limit_is_full() {
     let _lab = need!(Lab::new("vitals_files"));
     need!(program("python3"));
     let script = "
@@ -357,7 +365,7 @@ sys.stdin.read()
 }
 
 #[test]
-fn one_namespace_after_the_other() {
+fn each_namespace_has_its_own_vitals() {
     let lab = need!(Lab::new("vitals_many"));
     let namespaces: Vec<_> = ["a", "b", "c"].map(|name| lab.namespace(name)).into();
     for (namespace, mtu) in namespaces.iter().zip([1001, 1002, 1003]) {
@@ -410,7 +418,7 @@ fn one_namespace_after_the_other() {
 }
 
 #[test]
-fn what_all_namespaces_share() {
+fn host_vitals_are_read_once() {
     let lab = need!(Lab::new("vitals_host"));
     let namespace = lab.namespace("a");
     namespace.ip("link add left up type veth peer name right");

@@ -1,5 +1,5 @@
-//! The walk's program itself, asked what nobody would ask: it ends, says what is known, and writes nothing beside its
-//! records; and objects that cannot be loaded say why.
+//! The program of the walk with unusual requests: it ends, reports what is known, and writes only records. Objects that
+//! cannot be loaded report the reason.
 
 use crate::bpf::Kernel;
 use crate::unavailable::Unavailable;
@@ -79,7 +79,7 @@ impl Walker {
 }
 
 #[test]
-fn requests_that_nobody_makes() {
+fn unusual_tcp_requests_end_without_error() {
     let mut walker = need!(Walker::new());
     let everything = Request::ALL;
     let whole = walker.run(&Request { end: 0, ..everything }, 0);
@@ -113,7 +113,7 @@ fn requests_that_nobody_makes() {
             }
         }
     }
-    // Sections that nobody has, and none.
+    // Sections that do not exist, and none.
     for detail in [0, detail::MEMORY, !(detail::TCP_INFO | detail::CONGESTION)] {
         for (v4, v6, states) in [(true, true, 0), (false, false, u32::MAX), (true, true, u32::MAX)] {
             let request = Request {
@@ -136,7 +136,7 @@ fn requests_that_nobody_makes() {
 
 /// Likewise of UDP's program, which has one table.
 #[test]
-fn requests_about_udp_that_nobody_makes() {
+fn unusual_udp_requests_end_without_error() {
     let mut walker = need!(Walker::udp());
     let everything = Request {
         table: Table::Udp,
@@ -179,7 +179,7 @@ fn requests_about_udp_that_nobody_makes() {
 
 /// An address that is none reads as 0: there is no table.
 #[test]
-fn tables_that_are_none() {
+fn invalid_table_is_refused() {
     let mut walker = need!(Walker::new());
     for hashinfo in [8, 0x1000, 0x7fff_ffff_f000, 1 << 63] {
         for table in [Table::Established, Table::Listening] {
@@ -199,7 +199,7 @@ fn tables_that_are_none() {
 
 /// What the whole table holds is the same in one run and in many, wherever they are cut.
 #[test]
-fn a_table_in_slices() {
+fn slices_together_are_the_whole_table() {
     let lab = need!(Lab::new("slices"));
     let mut walker = need!(Walker::new());
     let here = lab.namespace("here");
@@ -264,7 +264,7 @@ fn a_table_in_slices() {
 }
 
 #[test]
-fn an_object_that_the_verifier_rejects_says_why() {
+fn rejected_object_reports_the_reason() {
     need!(Walker::new());
     // Without its licence it may not call what it calls.
     let mut elf = TCP.to_vec();
@@ -284,7 +284,7 @@ fn an_object_that_the_verifier_rejects_says_why() {
 }
 
 #[test]
-fn objects_that_are_none_say_so() {
+fn malformed_object_is_an_error() {
     need!(Walker::new());
     let cut = (0..TCP.len()).step_by(TCP.len() / 60);
     for len in cut {

@@ -83,8 +83,8 @@ pub(crate) struct Agreed {
 /// Compares our reading of a file with tshark's, frame by frame; panics with all differences. `ours` is the file that we
 /// read, which holds the same as tshark's.
 pub(crate) fn compare(ours: &Path, theirs: &Path) -> Agreed {
-    let told = tshark(theirs);
-    let mut rows = told
+    let output = tshark(theirs);
+    let mut rows = output
         .lines()
         .map(|line| Row(FIELDS.iter().copied().zip(line.split('\t')).collect()));
     let mut capture = Capture::open(ours).expect("a capture");
@@ -94,7 +94,7 @@ pub(crate) fn compare(ours: &Path, theirs: &Path) -> Agreed {
         segments: 0,
     };
     while let Some(packet) = capture.next().expect("a readable capture") {
-        // Blocks that are no packets have a number there, and are passed over here.
+        // Blocks that are no packets have a number there, and are skipped here.
         while agreed.frames + 1 < packet.frame {
             assert!(!rows.next().expect("a frame").is_segment());
             agreed.frames += 1;
@@ -138,7 +138,7 @@ pub(crate) fn compare(ours: &Path, theirs: &Path) -> Agreed {
                 assert_eq!(
                     row.number("tcp.len"),
                     None,
-                    "tshark tells no length of a fragment"
+                    "tshark prints no length of a fragment"
                 );
                 assert!(segment.payload_len < fragment.len);
                 segment.payload_len = 0;
@@ -234,7 +234,7 @@ fn compare_segment(
         (
             "tsval",
             options.timestamps.map(|stamps| stamps.value.into()),
-            // Of half an option tshark tells the half.
+            // Of half an option tshark prints the half.
             row.number("tcp.options.timestamp.tsval")
                 .filter(|_| row.last("tcp.options.timestamp.tsecr").is_some()),
         ),
