@@ -8,14 +8,14 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
-/// A program and its arguments, to be found and started as `execvp(3)` of glibc does it.
+/// A program and its arguments; found and started as by `execvp(3)` of glibc.
 #[derive(Debug)]
 pub struct Program<'a> {
     file: &'a OsStr,
     arguments: &'a [OsString],
 }
 
-/// A program that could not be started.
+/// The error of a program that could not be started.
 #[derive(Debug)]
 pub struct NotStarted {
     file: OsString,
@@ -23,7 +23,7 @@ pub struct NotStarted {
 }
 
 impl<'a> Program<'a> {
-    /// From the words of a command, with or without `--` in front; `None` if there are none.
+    /// Creates it from the words of a command, with or without `--` in front; `None` if there are no words.
     pub fn new(words: &'a [OsString]) -> Option<Self> {
         let words = match words {
             [first, rest @ ..] if first == "--" => rest,
@@ -33,9 +33,7 @@ impl<'a> Program<'a> {
         Some(Self { file, arguments })
     }
 
-    /// Takes the place of this process. Returns only the reason why that failed.
-    ///
-    /// The standard library gives `SIGPIPE` back its meaning before.
+    /// Replaces this process (`execve(2)`); returns only if that failed. The standard library resets `SIGPIPE` before.
     pub fn exec(&self) -> NotStarted {
         let mut error = self.command().exec();
         if let Some(mut shell) = self.for_shell(&error) {
@@ -44,7 +42,10 @@ impl<'a> Program<'a> {
         self.failed(error)
     }
 
-    /// Starts it, with whatever `prepare` gives it.
+    /// Starts it after `prepare` has changed the command.
+    ///
+    /// # Errors
+    /// If it is not found or cannot be started.
     pub fn start(&self, prepare: impl Fn(&mut Command)) -> Result<Child, NotStarted> {
         let start = |mut command: Command| {
             prepare(&mut command);
@@ -61,7 +62,7 @@ impl<'a> Program<'a> {
         command
     }
 
-    /// A script without `#!` is for the shell. `execvp(3)` sees to that in glibc, and does not in musl.
+    /// Returns the shell that runs a script without `#!`, as `execvp(3)` does in glibc, but not in musl; `None` for another error.
     fn for_shell(&self, error: &io::Error) -> Option<Command> {
         if error.raw_os_error() != Some(Errno::NOEXEC.raw_os_error()) {
             return None;
@@ -71,7 +72,7 @@ impl<'a> Program<'a> {
         Some(shell)
     }
 
-    /// Where it is.
+    /// Returns the path of the program; `None` if it is not in `PATH`.
     fn found(&self) -> Option<PathBuf> {
         if self.file.as_bytes().contains(&b'/') {
             return Some(self.file.into());
@@ -94,7 +95,7 @@ impl<'a> Program<'a> {
 }
 
 impl NotStarted {
-    /// Whether there is no such program.
+    /// Returns whether there is no such program.
     pub fn is_absent(&self) -> bool {
         self.error.kind() == io::ErrorKind::NotFound
     }

@@ -14,7 +14,7 @@ pub struct MemoryPlan {
     /// Sizes in bytes, ascending, each at least [`BYTES_MIN`](sockeye_sys::memory::BYTES_MIN).
     pub sizes: Vec<u64>,
     /// Operations to measure.
-    pub deeds: Vec<MemoryOp>,
+    pub operations: Vec<MemoryOp>,
     /// Repeats of each point.
     pub repeats: usize,
     /// Approximate time of the whole benchmark.
@@ -39,8 +39,8 @@ impl MemoryPlan {
     pub fn measure(&self, mut go_on: impl FnMut(u32) -> bool) -> Result<Rates, Errno> {
         let longest = self.sizes.iter().copied().max().unwrap_or_default();
         let mut arena = BufferPair::new(usize::try_from(longest).map_err(|_| Errno::NOMEM)?)?;
-        let lines = lines(&self.deeds);
-        let mut curves: Vec<Curve> = lines.iter().map(|&(deed, way)| self.empty(deed, way)).collect();
+        let lines = lines(&self.operations);
+        let mut curves: Vec<Curve> = lines.iter().map(|&(operation, method)| self.empty(operation, method)).collect();
         let all = self.sizes.len() * lines.len() * self.repeats;
         let slice = (self.time / u32::try_from(all.max(1)).unwrap_or(u32::MAX)).max(SLICE_MIN);
         // Estimated calls that fill a time slice.
@@ -48,9 +48,9 @@ impl MemoryPlan {
         let mut done = 0;
         for _ in 0..self.repeats {
             for (place, &size) in self.sizes.iter().enumerate() {
-                for (line, &(deed, way)) in lines.iter().enumerate() {
+                for (line, &(operation, method)) in lines.iter().enumerate() {
                     let bytes = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
-                    let rate = rate(&mut arena, deed, way, bytes, slice, &mut calls[line][place])?;
+                    let rate = rate(&mut arena, operation, method, bytes, slice, &mut calls[line][place])?;
                     curves[line].points[place].rates.push(rate);
                     done += 1;
                     let share = u32::try_from(done * 1000 / all).unwrap_or(1000);
@@ -69,14 +69,14 @@ impl MemoryPlan {
         })
     }
 
-    fn empty(&self, deed: MemoryOp, way: Method) -> Curve {
+    fn empty(&self, operation: MemoryOp, method: Method) -> Curve {
         let point = |&bytes| Point {
             bytes,
             rates: Repeats::default(),
         };
         Curve {
-            function: function_name(deed),
-            method: way_name(way),
+            function: function_name(operation),
+            method: method_name(method),
             points: self.sizes.iter().map(point).collect(),
         }
     }
@@ -142,8 +142,8 @@ fn cgroup_limits() -> Vec<u64> {
 
 /// Returns the name of the function.
 #[must_use]
-pub const fn function_name(deed: MemoryOp) -> &'static str {
-    match deed {
+pub const fn function_name(operation: MemoryOp) -> &'static str {
+    match operation {
         MemoryOp::Set => "memset",
         MemoryOp::Copy => "memcpy",
         MemoryOp::Move => "memmove",
@@ -153,7 +153,7 @@ pub const fn function_name(deed: MemoryOp) -> &'static str {
 
 /// Returns the name of the method.
 #[must_use]
-pub const fn way_name(way: Method) -> &'static str {
+pub const fn method_name(method: Method) -> &'static str {
     match way {
         Method::Libc => "libc",
         Method::Rep => "rep",
@@ -164,36 +164,36 @@ pub const fn way_name(way: Method) -> &'static str {
 }
 
 /// Returns each operation with each method that is available here.
-fn lines(deeds: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
-    const WAYS: [Method; 5] = [
+fn lines(operations: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
+    const METHODS: [Method; 5] = [
         Method::Libc,
         Method::Rep,
         Method::Avx2,
         Method::Avx512,
         Method::NonTemporal,
     ];
-    let ways = |deed| {
-        WAYS.into_iter()
-            .filter(move |&way| is_supported(deed, way))
-            .map(move |way| (deed, way))
+    let methods = |operation| {
+        METHODS.into_iter()
+            .filter(move |&method| is_supported(operation, method))
+            .map(move |method| (operation, method))
     };
-    deeds.iter().flat_map(|&deed| ways(deed)).collect()
+    operations.iter().flat_map(|&operation| methods(operation)).collect()
 }
 
 /// Measures bytes per second of processor time. Copied bytes count once.
 fn rate(
     arena: &mut BufferPair,
-    deed: MemoryOp,
-    way: Method,
+    operation: MemoryOp,
+    method: Method,
     bytes: usize,
     slice: Duration,
     calls: &mut u64,
 ) -> Result<f64, Errno> {
     // Replaces what the measurement before left in the caches.
-    arena.run(deed, way, bytes, 1)?;
+    arena.run(operation, method, bytes, 1)?;
     loop {
         let start = thread_cpu_time();
-        arena.run(deed, way, bytes, *calls)?;
+        arena.run(operation, method, bytes, *calls)?;
         let took = thread_cpu_time().saturating_sub(start);
         let rate = bytes as f64 * *calls as f64 / took.as_secs_f64().max(1e-9);
         if took >= slice / 2 || *calls >= CALLS_MAX {
@@ -236,7 +236,7 @@ mod tests {
     fn every_point_has_all_repeats_unless_stopped() {
         let plan = MemoryPlan {
             sizes: vec![64, 1000, 4096],
-            deeds: vec![MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift],
+            operations: vec![MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift],
             repeats: 2,
             time: Duration::from_millis(20),
         };

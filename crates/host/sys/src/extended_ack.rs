@@ -9,6 +9,5 @@ use std::os::fd::BorrowedFd;
 /// # Errors
 /// The errno of `setsockopt(2)`: `ENOPROTOOPT` on older kernels.
 pub(crate) fn request(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    socket_option::set(socket, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK, &on)
+    socket_option::enable(socket, libc::SOL_NETLINK, libc::NETLINK_EXT_ACK)
 }

@@ -1,23 +1,17 @@
 //! Mapped parts of files that only the kernel reads, to send them.
 #![allow(unsafe_code)]
 
+use crate::errno::last_errno;
+use crate::mapping::Mapping;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
 use std::ffi::c_void;
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
 
 /// A mapped part of a file. This process cannot read it: if the file shrinks, an access to a missing page would raise
 /// SIGBUS. The kernel, asked to send it, returns `EFAULT` instead.
 #[derive(Debug)]
-pub struct Window {
-    start: NonNull<c_void>,
-    bytes: usize,
-}
-
-// SAFETY: only the kernel uses the address; it is not bound to a thread.
-unsafe impl Send for Window {}
+pub struct Window(Mapping);
 
 impl Window {
     /// Maps `bytes` bytes of the file from `offset`, which must be a multiple of the page size.
@@ -25,27 +19,7 @@ impl Window {
     /// # Errors
     /// The errno of `mmap(2)`: `ENODEV` for files that cannot be mapped, `EINVAL` for 0 bytes.
     pub fn map(file: BorrowedFd<'_>, offset: u64, bytes: usize) -> Result<Self, Errno> {
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ,
-                MapFlags::SHARED,
-                file,
-                offset,
-            )
-        }?;
-        Ok(Self {
-            start: NonNull::new(start).ok_or(Errno::FAULT)?,
-            bytes,
-        })
-    }
-
-    /// Length in bytes.
-    #[must_use]
-    pub const fn bytes(&self) -> usize {
-        self.bytes
+        Mapping::of_file(file, offset, bytes, ProtFlags::READ, MapFlags::SHARED).map(Self)
     }
 
     /// Sends up to `bytes_max` bytes from `from`, in one call. With `zero_copy` the pages are lent to the kernel, which
@@ -72,27 +46,8 @@ impl Window {
 
     /// Returns the address at the offset `from`, and the number of bytes from there to the end.
     pub(crate) fn from(&self, from: usize) -> Result<(*const c_void, usize), Errno> {
-        let left = self.bytes.checked_sub(from).filter(|&left| left > 0);
-        let left = left.ok_or(Errno::INVAL)?;
-        Ok((
-            self.start
-                .as_ptr()
-                .cast::<u8>()
-                .wrapping_add(from)
-                .cast_const()
-                .cast(),
-            left,
-        ))
+        let left = self.0.bytes().checked_sub(from).filter(|&left| left > 0);
+        let start = self.0.start().wrapping_add(from);
+        Ok((start.cast_const().cast(), left.ok_or(Errno::INVAL)?))
     }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned; nothing in this process refers to it.
-        let _ = unsafe { munmap(self.start.as_ptr(), self.bytes) };
-    }
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }

@@ -1,19 +1,10 @@
 //! `io_uring(7)`, as far as sending files needs it: chains of reading and sending, and sending without a copy.
 //!
-//! The rings shared with the kernel are those of the crate `io-uring`; its dependencies were in the binary before. It replaced code
-//! of our own: 120 lines less, and one `unsafe` block instead of eight. `sockeye bench file` over loopback, both in turns, six times
-//! three repeats on two busy processors (so ratios to `sendfile` of the same binary, medians; single ones spread by a third):
-//!
-//! | | 4 KiB | 64 KiB | 64 MiB |
-//! |---|---|---|---|
-//! | `uring`, our own | 0.82 | 1.22 | 1.17 |
-//! | `uring`, the crate | 0.84 | 1.11 | 1.22 |
-//! | `uring_zc`, our own | 0.21 | 0.87 | 0.75 |
-//! | `uring_zc`, the crate | 0.23 | 0.83 | 0.94 |
-//!
-//! The crate knows the 64-bit architectures x86-64, ARM, RISC-V, LoongArch and POWER, no others.
+//! The rings shared with the kernel are those of the crate `io-uring`, which supports the 64-bit architectures x86-64, ARM, RISC-V,
+//! LoongArch and POWER only. Rings of our own were not faster.
 #![allow(unsafe_code)]
 
+use crate::errno::errno_of;
 use crate::file_window::Window;
 use io_uring::types::Fd;
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -22,37 +13,36 @@ use rustix::io::Errno;
 use rustix::io_uring::{IORING_NOTIF_USAGE_ZC_COPIED, IoringSendFlags};
 use rustix::net::SendFlags;
 use std::fmt;
-use std::io;
 use std::os::fd::BorrowedFd;
 
-/// A ring, with buffers of its own. Between two calls nothing is under way but notifications of sends without a copy.
+/// A ring and its buffers. Between two calls only notifications of zero-copy sends are in flight.
 pub struct Ring {
     ring: IoUring,
     buffers: Box<[u8]>,
-    /// Completions that are to come, without notifications.
+    /// Expected completions, without notifications.
     awaited: usize,
-    /// Sends whose pages the kernel has not given back.
+    /// Sends whose pages the kernel has not released.
     unreleased: u64,
     released: u64,
     copied: u64,
     calls: u64,
-    /// Whether the kernel is asked to say if it copied (since 6.2).
+    /// Whether the kernel is asked to report whether it copied (Linux 6.2).
     reports: bool,
-    /// It could not be waited for what is under way: the kernel may write to the buffers whenever it likes.
+    /// Whether waiting failed, so that the kernel may still write to the buffers.
     is_lost: bool,
 }
 
-/// What became of the pages of sends without a copy.
+/// Counts of zero-copy sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ZeroCopyUsage {
-    /// Sends that the kernel is done with.
+    /// Sends whose pages the kernel has released.
     pub sends: u64,
-    /// Those of them that it copied after all; None if this kernel does not say (before 6.2).
+    /// Sends of these that it copied after all; `None` before Linux 6.2.
     pub copied: Option<u64>,
 }
 
 impl Ring {
-    /// A new one.
+    /// Creates a ring.
     ///
     /// # Errors
     /// `ENOSYS` without io_uring (before 5.1, or forbidden by seccomp), `EPERM` where `kernel.io_uring_disabled` or seccomp
@@ -71,12 +61,11 @@ impl Ring {
         })
     }
 
-    /// Reads `bytes` of the file from `offset` on and sends them, up to [`RELAY_BYTES`], by one call of the kernel; waits
-    /// until that is done. How many bytes were sent: fewer where the file ends, since a buffer that cannot be filled is not
-    /// sent.
+    /// Reads `bytes` of the file from `offset` and sends them, at most [`RELAY_BYTES`], by one system call; waits until that is
+    /// done. Returns the number of bytes sent: fewer at the end of the file, because a buffer that is not full is not sent.
     ///
     /// # Errors
-    /// That of the first step which failed, if nothing was sent before.
+    /// The error of the first step that failed, if nothing was sent before.
     pub fn relay(
         &mut self,
         file: BorrowedFd<'_>,
@@ -127,11 +116,11 @@ impl Ring {
         }
     }
 
-    /// Sends up to `bytes_max` bytes of the window from `from` on, without a copy if possible; waits until they are sent, but not until the
-    /// kernel is done with the pages.
+    /// Sends up to `bytes_max` bytes of the window from `from`, without a copy if possible; waits until they are sent, but not
+    /// until the kernel has released the pages.
     ///
     /// # Errors
-    /// `EINVAL` before Linux 6.0; else as of `send(2)`.
+    /// `EINVAL` before Linux 6.0; else the errno of `send(2)`.
     pub fn send_zero_copy(
         &mut self,
         window: &Window,
@@ -145,7 +134,7 @@ impl Ring {
         loop {
             match self.try_send_zero_copy(window, from, bytes_max, socket) {
                 Err(Errno::INVAL) if self.reports && self.released == 0 => self.reports = false,
-                // No more may be unreleased (`ulimit -l`) until some is given back.
+                // The limit of locked pages (`ulimit -l`): wait for a release.
                 Err(Errno::NOMEM | Errno::NOBUFS) if self.unreleased > 0 => {
                     self.wait_for_released(self.unreleased - 1)?
                 }
@@ -157,7 +146,7 @@ impl Ring {
     /// Waits until the kernel has released all pages.
     ///
     /// # Errors
-    /// That of `io_uring_enter(2)`.
+    /// The errno of `io_uring_enter(2)`.
     pub fn wait_for_notifications(&mut self) -> Result<ZeroCopyUsage, Errno> {
         self.wait_for_released(0)?;
         Ok(ZeroCopyUsage {
@@ -202,16 +191,16 @@ impl Ring {
         Ok(())
     }
 
-    /// Lays an entry down for the kernel.
+    /// Queues an entry for the kernel.
     fn push(&mut self, entry: &squeue::Entry) -> Result<(), Errno> {
-        // SAFETY: what the entry points to is our buffers, or a mapping that we never look at and that the kernel refuses to
-        // read once it is gone; both are waited for, or given up for good (see `drop`).
+        // SAFETY: the entry points to our buffers, or to a mapping that this process never reads and that the kernel refuses
+        // to read after it is unmapped; the ring waits for both, or leaks the buffers (see `drop`).
         unsafe { self.ring.submission().push(entry) }.map_err(|_| Errno::BUSY)?;
         self.awaited += 1;
         Ok(())
     }
 
-    /// Has all done that was laid down, and waits for it.
+    /// Submits the queued entries and waits for their completion.
     fn settle(&mut self, mut take: impl FnMut(u64, i32)) -> Result<(), Errno> {
         while self.awaited > 0 {
             if let Err(errno) = self.enter(self.awaited) {
@@ -228,17 +217,14 @@ impl Ring {
             return Err(Errno::BADF);
         }
         self.calls += 1;
-        match self
-            .ring
-            .submit_and_wait(completions)
-            .map_err(|error| errno_of(&error))
-        {
+        let submitted = self.ring.submit_and_wait(completions);
+        match submitted.map_err(|error| errno_of(&error)) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
-    /// Takes the completions that are there.
+    /// Takes the available completions.
     fn reap(&mut self, take: &mut impl FnMut(u64, i32)) {
         for completion in self.ring.completion() {
             let (result, flags) = (completion.result(), completion.flags());
@@ -269,19 +255,15 @@ impl fmt::Debug for Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.is_lost {
-            // The kernel may be writing to them; they stay for ever.
+            // The kernel may be writing to them: they are never freed.
             let _: &'static mut [u8] = Box::leak(std::mem::take(&mut self.buffers));
         }
     }
 }
 
-/// All of it, or an error.
+/// Flags to send all bytes or fail.
 fn whole() -> i32 {
     SendFlags::NOSIGNAL.bits().cast_signed() | libc::MSG_WAITALL
-}
-
-fn errno_of(error: &io::Error) -> Errno {
-    Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
 
 const fn token(pair: usize, what: u64) -> u64 {
@@ -293,11 +275,11 @@ const SEND: u64 = 1;
 const ENTRIES: u32 = 64;
 const PAIRS: usize = 8;
 const BUFFER_BYTES: usize = 128 * 1024;
-/// What one [`relay`](Ring::relay) takes at most.
+/// The most bytes of one [`relay`](Ring::relay).
 pub const RELAY_BYTES: usize = PAIRS * BUFFER_BYTES;
-/// The kernel's own limit of one call, in pages (`MAX_RW_COUNT`).
+/// The kernel's limit of one call (`MAX_RW_COUNT`).
 const SEND_BYTES_MAX: usize = 0x7fff_f000;
-/// Beyond it pages are waited for: the completion queue has room for twice [`ENTRIES`].
+/// With more unreleased sends, the ring waits: the completion queue has twice [`ENTRIES`] entries.
 const UNRELEASED_MAX: u64 = 32;
 
 #[cfg(test)]
@@ -308,7 +290,7 @@ mod tests {
     use std::io::{Read, Seek, Write};
     use std::net::{Shutdown, TcpListener, TcpStream};
 
-    /// None where io_uring is forbidden, as in many a container.
+    /// `None` where io_uring is forbidden, as in many containers.
     fn ring() -> Option<Ring> {
         Ring::new()
             .inspect_err(|errno| eprintln!("no io_uring here: {errno}"))
@@ -349,7 +331,7 @@ mod tests {
         let (near, far) = pair();
         let arriving = arriving(far);
         let mut offset = 0;
-        // Asked for more than there is, it sends what there is.
+        // Fewer bytes are left than requested: it sends these.
         loop {
             let sent = ring.relay(file.as_fd(), offset, 4_000_000, near.as_fd()).unwrap();
             offset += sent as u64;
@@ -400,11 +382,11 @@ mod tests {
         near.shutdown(Shutdown::Write).unwrap();
         let sent = ring.relay(file.as_fd(), 0, 10_000, near.as_fd());
         assert_eq!(sent, Err(Errno::PIPE));
-        // It is as good as new.
+        // The ring is usable again.
         let (near, other) = pair();
         assert_eq!(ring.relay(file.as_fd(), 0, 10_000, near.as_fd()), Ok(10_000));
         assert_eq!(ring.relay(file.as_fd(), 20_000, 10, near.as_fd()), Ok(0));
-        // What the file does not have any more.
+        // Bytes that the file no longer has.
         let window = Window::map(file.as_fd(), 0, 10_000).unwrap();
         file.set_len(0).unwrap();
         assert_eq!(window.send(near.as_fd(), 0, 10_000, false), Err(Errno::FAULT));

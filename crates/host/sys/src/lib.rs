@@ -18,11 +18,13 @@
 
 pub mod bpf;
 pub mod descriptors;
+mod errno;
 mod extended_ack;
 pub mod file_window;
 pub mod interrupts;
 pub mod io_ring;
 pub mod mapped_file;
+mod mapping;
 pub mod memory;
 pub mod mounts;
 pub mod netlink;

@@ -1,23 +1,15 @@
 //! Files mapped into memory for reading.
 #![allow(unsafe_code)]
 
+use crate::mapping::Mapping;
 use rustix::fs::{fstat, fstatfs, stat};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{MapFlags, ProtFlags};
 use std::os::fd::BorrowedFd;
-use std::ptr::NonNull;
 
 /// A read-only mapping of a file whose content never changes.
 #[derive(Debug)]
-pub struct MappedFile {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the mapping is only ever read, and is not bound to a thread.
-unsafe impl Send for MappedFile {}
-// SAFETY: as above.
-unsafe impl Sync for MappedFile {}
+pub struct MappedFile(Mapping);
 
 impl MappedFile {
     /// Maps the kernel's BTF, `/sys/kernel/btf/vmlinux`, which does not change while the kernel runs. Reading it would
@@ -34,19 +26,7 @@ impl MappedFile {
             return Err(Errno::INVAL);
         }
         let bytes = usize::try_from(found.st_size).map_err(|_| Errno::TOOBIG)?;
-        // SAFETY: a new mapping at a place that the kernel chooses; it is private and read-only.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ,
-                MapFlags::PRIVATE,
-                file,
-                0,
-            )
-        }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
-        Ok(Self { start, bytes })
+        Mapping::of_file(file, 0, bytes, ProtFlags::READ, MapFlags::PRIVATE).map(Self)
     }
 
     /// The file's content.
@@ -54,14 +34,7 @@ impl MappedFile {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the mapping is that long and lives as long as `self`; the pages behind it are
         // the kernel's BTF, which never changes (`kernel_btf` accepts no other file).
-        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
-    }
-}
-
-impl Drop for MappedFile {
-    fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { std::slice::from_raw_parts(self.0.start(), self.0.bytes()) }
     }
 }
 

@@ -1,18 +1,13 @@
 //! Setting, copying and moving memory, for benchmarks: with the C library and with hand-written loops.
 #![allow(unsafe_code)]
 
+use crate::mapping::Mapping;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
-use std::ffi::c_void;
 use std::hint::black_box;
-use std::ptr::NonNull;
 
 /// Two buffers of the same size with all pages present, to set and to copy.
 #[derive(Debug)]
-pub struct BufferPair {
-    start: NonNull<u8>,
-    bytes: usize,
-}
+pub struct BufferPair(Mapping);
 
 /// A memory operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,26 +48,17 @@ impl BufferPair {
             .checked_mul(2)
             .and_then(|both| both.checked_add(PAGE))
             .ok_or(Errno::NOMEM)?;
-        // SAFETY: a new private mapping at an address that the kernel chooses.
-        let start = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE,
-            )
-        }?;
-        let start = NonNull::new(start.cast()).ok_or(Errno::FAULT)?;
+        let mapping = Mapping::anonymous(bytes)?;
         // Pages that were never written to all map to the zero page.
         // SAFETY: the mapping is that long, and nothing else refers to it.
-        unsafe { std::ptr::write_bytes(start.as_ptr(), 0x5a, bytes) };
-        Ok(Self { start, bytes })
+        unsafe { std::ptr::write_bytes(mapping.start(), 0x5a, bytes) };
+        Ok(Self(mapping))
     }
 
     /// Returns the size of each buffer in bytes.
     #[must_use]
     pub const fn bytes_max(&self) -> usize {
-        (self.bytes - PAGE) / 2
+        (self.0.bytes() - PAGE) / 2
     }
 
     /// Runs the operation `times` times on `bytes` bytes.
@@ -84,16 +70,10 @@ impl BufferPair {
             return Err(Errno::INVAL);
         }
         let run = implementation(op, method).ok_or(Errno::NOSYS)?;
-        let to = self.start.as_ptr();
-        let from = if op == MemoryOp::Shift {
-            to
-        } else {
-            to.wrapping_add(self.bytes_max() + PAGE)
-        };
-        let to = if op == MemoryOp::Shift {
-            to.wrapping_add(SHIFT)
-        } else {
-            to
+        let to = self.0.start();
+        let (to, from) = match op {
+            MemoryOp::Shift => (to.wrapping_add(SHIFT), to),
+            _ => (to, to.wrapping_add(self.bytes_max() + PAGE)),
         };
         for round in 0..times {
             let (to, from) = (black_box(to), black_box(from));
@@ -101,38 +81,8 @@ impl BufferPair {
             // shift is less than a page); they overlap for no operation but `Shift`; the processor supports the method.
             unsafe { run(to, from, bytes, round as u8) };
         }
-        black_box(self.start.as_ptr());
+        black_box(self.0.start());
         Ok(())
-    }
-
-    /// The target of the operation, its first `bytes` bytes.
-    #[must_use]
-    pub fn written(&self, op: MemoryOp, bytes: usize) -> &[u8] {
-        let offset = if op == MemoryOp::Shift { SHIFT } else { 0 };
-        // SAFETY: it is within the mapping, all of which is initialised, and nothing writes while it is borrowed.
-        let all = unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) };
-        &all[offset..][..bytes.min(self.bytes_max())]
-    }
-
-    /// Fills the source of the operation.
-    pub fn fill(&mut self, op: MemoryOp, content: impl Fn(usize) -> u8) {
-        let offset = if op == MemoryOp::Shift {
-            0
-        } else {
-            self.bytes_max() + PAGE
-        };
-        // SAFETY: it is the whole mapping, which nothing else refers to while `self` is borrowed mutably.
-        let all = unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) };
-        for (index, byte) in all[offset..].iter_mut().enumerate() {
-            *byte = content(index);
-        }
-    }
-}
-
-impl Drop for BufferPair {
-    fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
-        let _ = unsafe { munmap(self.start.as_ptr().cast::<c_void>(), self.bytes) };
     }
 }
 
@@ -471,6 +421,30 @@ const PAGE: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl BufferPair {
+        /// The target of the operation, its first `bytes` bytes.
+        fn written(&self, op: MemoryOp, bytes: usize) -> &[u8] {
+            let offset = if op == MemoryOp::Shift { SHIFT } else { 0 };
+            // SAFETY: it is within the mapping, all of which is initialised, and nothing writes while it is borrowed.
+            let all = unsafe { std::slice::from_raw_parts(self.0.start(), self.0.bytes()) };
+            &all[offset..][..bytes.min(self.bytes_max())]
+        }
+
+        /// Fills the source of the operation.
+        fn fill(&mut self, op: MemoryOp, content: impl Fn(usize) -> u8) {
+            let offset = if op == MemoryOp::Shift {
+                0
+            } else {
+                self.bytes_max() + PAGE
+            };
+            // SAFETY: it is the whole mapping, which nothing else refers to while `self` is borrowed mutably.
+            let all = unsafe { std::slice::from_raw_parts_mut(self.0.start(), self.0.bytes()) };
+            for (index, byte) in all[offset..].iter_mut().enumerate() {
+                *byte = content(index);
+            }
+        }
+    }
 
     const OPS: [MemoryOp; 4] = [MemoryOp::Set, MemoryOp::Copy, MemoryOp::Move, MemoryOp::Shift];
     const METHODS: [Method; 5] = [

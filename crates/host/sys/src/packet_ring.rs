@@ -2,36 +2,31 @@
 //! 3.2).
 //!
 //! The kernel fills one block of the ring after the other and hands each over by its status word; the reader that drops a
-//! [`Block`] hands it back. Nothing that stands in a block is believed: each offset is checked before it is used.
+//! [`Block`] returns it. Each offset in a block is checked before it is used.
 //!
-//! Written here because the known way to a packet ring is libpcap, a C library (crate `pcap`: two packages more). It does not hand
-//! over whole blocks, so each packet would be copied or asked for by a call.
+//! libpcap (crate `pcap`) is not used: it does not return whole blocks, so each packet would take a copy or a call.
 #![allow(unsafe_code)]
 
+use crate::errno::checked;
+use crate::mapping::Mapping;
 use crate::socket_option;
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::net::netdevice::index_to_name;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A packet socket with its ring, in the network namespace that it was opened in.
 #[derive(Debug)]
 pub struct PacketRing {
     fd: OwnedFd,
-    start: NonNull<u8>,
+    mapping: Mapping,
     block_bytes: usize,
     blocks: usize,
     /// Index of the block that the kernel hands over next.
     next: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone and is not bound to a thread; what the kernel writes there is
-// read only after its status word says that the block is ours.
-unsafe impl Send for PacketRing {}
 
 /// Options of a packet ring.
 #[derive(Debug, Clone, Copy)]
@@ -139,28 +134,11 @@ impl PacketRing {
             attach(fd.as_fd(), plan.filter).map_err(failed("attach the packet filter"))?;
         }
         let (block_bytes, blocks) = (plan.block_bytes as usize, plan.blocks as usize);
-        let bytes = block_bytes.checked_mul(blocks).ok_or(RingError {
-            operation: MAP,
-            errno: Errno::OVERFLOW,
-        })?;
-        // SAFETY: a new mapping at an address that the kernel chooses, shared only with the kernel.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                &fd,
-                0,
-            )
-        }
-        .map_err(failed(MAP))?;
+        let bytes = block_bytes.checked_mul(blocks).ok_or(Errno::OVERFLOW);
+        let bytes = bytes.map_err(failed(MAP))?;
         let ring = Self {
+            mapping: Mapping::shared(&fd, bytes).map_err(failed(MAP))?,
             fd,
-            start: NonNull::new(start.cast()).ok_or(RingError {
-                operation: MAP,
-                errno: Errno::FAULT,
-            })?,
             block_bytes,
             blocks,
             next: 0,
@@ -216,20 +194,9 @@ impl PacketRing {
     /// # Errors
     /// The errno of `getsockopt(2)`.
     pub fn statistics(&self) -> Result<Statistics, Errno> {
-        let mut counts = [0_u32; 3];
-        let mut len = size_of_val(&counts) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes, which is how long `counts` is.
-        let result = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                counts.as_mut_ptr().cast(),
-                &raw mut len,
-            )
-        };
-        checked(result)?;
-        let [passed, dropped, freezes] = counts;
+        let mut bytes = [0; 12];
+        socket_option::read(&self.fd, libc::SOL_PACKET, libc::PACKET_STATISTICS, &mut bytes)?;
+        let [passed, dropped, freezes] = [0, 4, 8].map(|at| u32_at(&bytes, at).unwrap_or(0));
         Ok(Statistics {
             passed,
             dropped,
@@ -251,7 +218,7 @@ impl PacketRing {
 
     fn status(&self, block: usize) -> &AtomicU32 {
         // SAFETY: `block` is the start of one of the ring's blocks, each of which is at least a page.
-        let word = unsafe { self.start.as_ptr().add(block + BLOCK_STATUS) };
+        let word = unsafe { self.mapping.start().add(block + BLOCK_STATUS) };
         // SAFETY: it is aligned, as blocks begin at pages; it lives as long as the ring; the kernel, its only other
         // user, reads and writes it as one word.
         unsafe { AtomicU32::from_ptr(word.cast()) }
@@ -262,13 +229,6 @@ impl PacketRing {
 impl AsFd for PacketRing {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
-    }
-}
-
-impl Drop for PacketRing {
-    fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.block_bytes * self.blocks) };
     }
 }
 
@@ -307,7 +267,7 @@ impl Block<'_> {
 
     fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is the start of one of the ring's blocks.
-        let start = unsafe { self.ring.start.as_ptr().add(self.start) };
+        let start = unsafe { self.ring.mapping.start().add(self.start) };
         // SAFETY: that many bytes are mapped there, and stay mapped as long as the ring, which is borrowed; the kernel
         // does not write to a block between handing it over (`PacketRing::block` has checked that) and getting it back
         // (`drop`), and this process never does.
@@ -431,24 +391,8 @@ impl PacketType {
     pub const OUTGOING: Self = Self(4);
 }
 
-/// Checks that the kernel accepts this program, by attaching it to a socket that receives nothing.
-///
-/// # Errors
-/// `EINVAL` if the kernel rejects the program.
-pub fn check(program: &[Instruction]) -> Result<(), Errno> {
-    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
-    attach(socket.as_fd(), program)
-}
-
 fn failed(operation: &'static str) -> impl Fn(Errno) -> RingError {
     move |errno| RingError { operation, errno }
-}
-
-fn checked(result: i32) -> Result<(), Errno> {
-    if result == 0 {
-        return Ok(());
-    }
-    Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }
 
 fn attach(fd: BorrowedFd<'_>, program: &[Instruction]) -> Result<(), Errno> {

@@ -1,16 +1,14 @@
 //! Events of `perf_event_open(2)`: counted, sampled into rings, or a place to attach a BPF program to.
 //!
-//! Written here although `perf-event2` (six packages more) and `perf-event-open` (thirteen) exist: both bring bindings of their own
-//! beside those of rustix, and records of their own. The layout of records is `sockeye_wire::perf`'s, which reads them in place, so
-//! that what is left to a library is one system call and the two ends of a ring.
+//! The crates `perf-event2` and `perf-event-open` are not used: `sockeye_wire::perf` reads the records in place, so that only one
+//! system call and the two ends of a ring are left for a library.
 #![allow(unsafe_code)]
 
+use crate::errno::{checked, last_errno};
+use crate::mapping::Mapping;
 use rustix::io::{Errno, read};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::ffi::CStr;
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An open perf event.
@@ -100,14 +98,6 @@ impl Event {
         open(&attributes, target, processor)
     }
 
-    /// Starts counting, for an event opened with [`flag::DISABLED`].
-    ///
-    /// # Errors
-    /// The errno of `ioctl(2)`.
-    pub fn enable(&self) -> Result<(), Errno> {
-        self.control(PERF_EVENT_IOC_ENABLE, 0)
-    }
-
     /// Stops counting.
     ///
     /// # Errors
@@ -124,14 +114,6 @@ impl Event {
         self.control(PERF_EVENT_IOC_SET_OUTPUT, other.0.as_raw_fd() as libc::c_ulong)
     }
 
-    /// Runs a BPF program at each event.
-    ///
-    /// # Errors
-    /// `EINVAL` for a program of the wrong type; `EEXIST` if one is attached already.
-    pub fn run(&self, program: BorrowedFd<'_>) -> Result<(), Errno> {
-        self.control(PERF_EVENT_IOC_SET_BPF, program.as_raw_fd() as libc::c_ulong)
-    }
-
     /// Restricts a tracepoint event to hits that match `filter`, in the syntax of the file `filter` in the tracepoint's
     /// directory.
     ///
@@ -140,10 +122,7 @@ impl Event {
     pub fn filter(&self, filter: &CStr) -> Result<(), Errno> {
         // SAFETY: PERF_EVENT_IOC_SET_FILTER reads a string that ends with 0, which `filter` is.
         let set = unsafe { libc::ioctl(self.0.as_raw_fd(), PERF_EVENT_IOC_SET_FILTER, filter.as_ptr()) };
-        if set != 0 {
-            return Err(last());
-        }
-        Ok(())
+        checked(set)
     }
 
     /// Returns the number of events so far; for events without a [`Attributes::read_format`].
@@ -161,10 +140,7 @@ impl Event {
     fn control(&self, operation: libc::Ioctl, argument: libc::c_ulong) -> Result<(), Errno> {
         // SAFETY: the operations used here take a number: an open descriptor, or nothing.
         let done = unsafe { libc::ioctl(self.0.as_raw_fd(), operation, argument) };
-        if done != 0 {
-            return Err(last());
-        }
-        Ok(())
+        checked(done)
     }
 }
 
@@ -199,7 +175,7 @@ fn open(attributes: &RawAttributes, target: PerfTarget<'_>, processor: Option<u3
     let number = i32::try_from(made)
         .ok()
         .filter(|&number| number >= 0)
-        .ok_or_else(last)?;
+        .ok_or_else(last_errno)?;
     // SAFETY: the call has just created this descriptor, and nothing else refers to it.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     Ok(Event(fd))
@@ -211,14 +187,11 @@ fn open(attributes: &RawAttributes, target: PerfTarget<'_>, processor: Option<u3
 /// it drops new ones, and reports the loss in a later record.
 #[derive(Debug)]
 pub struct Ring {
-    start: NonNull<u8>,
+    mapping: Mapping,
     page_bytes: usize,
     /// Size of the ring without the first page: a power of two.
     bytes: usize,
 }
-
-// SAFETY: the mapping belongs to this value alone, and is not bound to a thread.
-unsafe impl Send for Ring {}
 
 impl Ring {
     /// Maps the ring of an event, with this number of pages, a power of two.
@@ -232,19 +205,8 @@ impl Ring {
         }
         let bytes = (pages as usize).checked_mul(page_bytes).ok_or(Errno::NOMEM)?;
         let whole = bytes.checked_add(page_bytes).ok_or(Errno::NOMEM)?;
-        // SAFETY: a new mapping at an address that the kernel chooses, shared only with the kernel.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                whole,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::SHARED,
-                event,
-                0,
-            )
-        }?;
         Ok(Self {
-            start: NonNull::new(start.cast()).ok_or(Errno::FAULT)?,
+            mapping: Mapping::shared(event, whole)?,
             page_bytes,
             bytes,
         })
@@ -270,7 +232,7 @@ impl Ring {
     fn readable(&self, at: usize, bytes: usize) -> &[u8] {
         assert!(at <= self.bytes && bytes <= self.bytes - at);
         // SAFETY: the ring begins after the first page, and its length is checked in the line above.
-        let start = unsafe { self.start.as_ptr().add(self.page_bytes + at) };
+        let start = unsafe { self.mapping.start().add(self.page_bytes + at) };
         // SAFETY: it is within the mapping; the kernel does not write between tail and head, and callers read only
         // there.
         unsafe { std::slice::from_raw_parts(start, bytes) }
@@ -279,17 +241,10 @@ impl Ring {
     /// Returns a word of the first page.
     fn word(&self, offset: usize) -> &AtomicU64 {
         // SAFETY: both offsets are within the first page.
-        let word = unsafe { self.start.as_ptr().add(offset) };
+        let word = unsafe { self.mapping.start().add(offset) };
         // SAFETY: a page is aligned, the offsets are multiples of 8, and the kernel also reads and writes these words
         // as one; they live as long as the mapping.
         unsafe { AtomicU64::from_ptr(word.cast()) }
-    }
-}
-
-impl Drop for Ring {
-    fn drop(&mut self) {
-        // SAFETY: this is what `mmap` returned, and no borrow of it is left.
-        let _ = unsafe { munmap(self.start.as_ptr().cast(), self.page_bytes + self.bytes) };
     }
 }
 
@@ -340,10 +295,6 @@ impl RawAttributes {
     }
 }
 
-fn last() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::INVAL)
-}
-
 /// Kinds of events: `enum perf_type_id`.
 pub mod kind {
     /// `PERF_TYPE_SOFTWARE`
@@ -371,8 +322,6 @@ pub mod flag {
         }
     }
 
-    /// Does not count until it is enabled.
-    pub const DISABLED: u64 = bit(0);
     /// Also covers threads and processes that the thread starts later.
     pub const INHERIT: u64 = bit(1);
     /// Excludes kernel mode.
@@ -406,8 +355,6 @@ const NO_GROUP: libc::c_int = -1;
 const PERF_FLAG_PID_CGROUP: libc::c_ulong = 4;
 const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
 
-/// `_IO('$', 0)`
-const PERF_EVENT_IOC_ENABLE: libc::Ioctl = rustix::ioctl::opcode::none(b'$', 0) as libc::Ioctl;
 /// `_IO('$', 1)`
 const PERF_EVENT_IOC_DISABLE: libc::Ioctl = rustix::ioctl::opcode::none(b'$', 1) as libc::Ioctl;
 /// `_IO('$', 5)`
@@ -415,8 +362,6 @@ const PERF_EVENT_IOC_SET_OUTPUT: libc::Ioctl = rustix::ioctl::opcode::none(b'$',
 /// `_IOW('$', 6, char *)`
 const PERF_EVENT_IOC_SET_FILTER: libc::Ioctl =
     rustix::ioctl::opcode::write::<*const libc::c_char>(b'$', 6) as libc::Ioctl;
-/// `_IOW('$', 8, __u32)`
-const PERF_EVENT_IOC_SET_BPF: libc::Ioctl = rustix::ioctl::opcode::write::<u32>(b'$', 8) as libc::Ioctl;
 
 /// Offsets in `struct perf_event_mmap_page`.
 const DATA_HEAD: usize = 1024;

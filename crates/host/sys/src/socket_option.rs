@@ -1,6 +1,7 @@
 //! Socket options that rustix has no call for.
 #![allow(unsafe_code)]
 
+use crate::errno::checked;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -22,7 +23,12 @@ pub(crate) fn set<T: Number>(
             size_of_val(value) as libc::socklen_t,
         )
     };
-    if result == 0 { Ok(()) } else { Err(last_errno()) }
+    checked(result)
+}
+
+/// Switches an option on.
+pub(crate) fn enable(socket: impl AsFd, level: libc::c_int, name: libc::c_int) -> Result<(), Errno> {
+    set(socket, level, name, &1)
 }
 
 /// Types without padding.
@@ -50,13 +56,6 @@ pub(crate) fn read(
             &raw mut len,
         )
     };
-    if result != 0 {
-        return Err(last_errno());
-    }
+    checked(result)?;
     Ok((len as usize).min(buffer.len()))
-}
-
-fn last_errno() -> Errno {
-    let error = std::io::Error::last_os_error();
-    Errno::from_io_error(&error).unwrap_or(Errno::INVAL)
 }

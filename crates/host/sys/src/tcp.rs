@@ -1,6 +1,6 @@
 //! TCP socket options that rustix has no call for.
 
-use crate::socket_option::{read, set};
+use crate::socket_option::{enable, read, set};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -49,8 +49,7 @@ pub fn set_max_segment(socket: impl AsFd, bytes: u32) -> Result<(), Errno> {
 /// # Errors
 /// The errno of `setsockopt(2)`.
 pub fn set_bind_without_port(socket: impl AsFd) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    set(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, &on)
+    enable(socket, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT)
 }
 
 #[cfg(test)]

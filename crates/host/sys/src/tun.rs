@@ -1,7 +1,7 @@
 //! TUN and TAP devices: network interfaces whose packets a program reads and writes.
 //!
-//! Written here because `tun` is under WTFPL, which deny.toml does not allow, and `tun-rs` adds 14 packages. A device is opened and
-//! given queues here; addresses and routes are netlink's, which the binary speaks anyway.
+//! The crate `tun` has a license that deny.toml does not allow, and `tun-rs` adds 14 packages. Addresses and routes are set by
+//! netlink.
 #![allow(unsafe_code)]
 
 use rustix::fs::{Mode, OFlags, open};

@@ -1,6 +1,6 @@
 //! UDP segmentation and receive offload: many datagrams in one system call.
 
-use crate::socket_option::set;
+use crate::socket_option::{enable, set};
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 
@@ -10,12 +10,8 @@ use std::os::fd::AsFd;
 /// `ENOPROTOOPT` before Linux 4.18.
 #[doc(alias = "UDP_SEGMENT")]
 pub fn set_segment_size(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
-    set(
-        socket,
-        libc::IPPROTO_UDP,
-        libc::UDP_SEGMENT,
-        &libc::c_int::from(bytes),
-    )
+    let bytes = libc::c_int::from(bytes);
+    set(socket, libc::IPPROTO_UDP, libc::UDP_SEGMENT, &bytes)
 }
 
 /// Makes the kernel merge consecutive datagrams of the same size into one receive. The segment size, a control message,
@@ -25,6 +21,5 @@ pub fn set_segment_size(socket: impl AsFd, bytes: u16) -> Result<(), Errno> {
 /// `ENOPROTOOPT` before Linux 5.0.
 #[doc(alias = "UDP_GRO")]
 pub fn enable_gro(socket: impl AsFd) -> Result<(), Errno> {
-    let on: libc::c_int = 1;
-    set(socket, libc::IPPROTO_UDP, libc::UDP_GRO, &on)
+    enable(socket, libc::IPPROTO_UDP, libc::UDP_GRO)
 }

@@ -7,9 +7,9 @@
 //! Source: `include/uapi/linux/errqueue.h`, `Documentation/networking/msg_zerocopy.rst`; TCP since 4.14.
 #![allow(unsafe_code)]
 
+use crate::errno::last_errno;
 use crate::socket_option;
 use rustix::io::Errno;
-use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// A notification that the kernel has released the pages of consecutive `send(2)` calls.
@@ -36,8 +36,7 @@ impl Completion {
 /// # Errors
 /// `ENOPROTOOPT` before Linux 4.14.
 pub fn enable(socket: BorrowedFd<'_>) -> Result<(), Errno> {
-    let one: libc::c_int = 1;
-    socket_option::set(socket, libc::SOL_SOCKET, SO_ZEROCOPY, &one)
+    socket_option::enable(socket, libc::SOL_SOCKET, SO_ZEROCOPY)
 }
 
 /// Returns the next completion, or `None` if there is none yet; does not wait.
@@ -103,10 +102,6 @@ fn word(bytes: &[u8], at: usize) -> Option<usize> {
 
 fn int(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn last_errno() -> Errno {
-    Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)
 }
 
 const SO_ZEROCOPY: libc::c_int = 60;

@@ -28,7 +28,7 @@ pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report
         report.setting("caches", "caches", Unit::Text, Value::Text(each.join(", ")));
     }
     if for_eyes {
-        for &deed in &plan.deeds {
+        for &operation in &plan.operations {
             report.tables.push(compact(function_name(deed), &rates.curves));
         }
     } else {
@@ -44,7 +44,7 @@ pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report
     }
     sentences(&mut report, rates, &falls, &caches);
     report.charts = plan
-        .deeds
+        .operations
         .iter()
         .map(|&deed| chart(function_name(deed), &rates.curves, &falls))
         .collect();

@@ -4,10 +4,12 @@
 //! fields as 0.
 #![allow(unsafe_code)]
 
+use crate::errno::last_errno;
 use aya_obj::generated::{bpf_func_info, bpf_insn, bpf_line_info};
 use rustix::io::Errno;
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::null;
 
 /// `BPF_MAP_CREATE`
 #[repr(C)]
@@ -104,6 +106,16 @@ struct LinkAttributes {
     flags: u32,
 }
 
+impl LinkAttributes {
+    fn of(program: BorrowedFd<'_>, attach_type: u32) -> Self {
+        Self {
+            prog_or_link_fd: program.as_raw_fd() as u32,
+            attach_type,
+            ..Self::default()
+        }
+    }
+}
+
 /// `BPF_LINK_CREATE` for many offsets in a file.
 #[repr(C)]
 #[derive(Default)]
@@ -198,6 +210,18 @@ struct ElementAttributes {
     key: u64,
     value: u64,
     flags: u64,
+}
+
+impl ElementAttributes {
+    fn of(map: BorrowedFd<'_>, key: *const u8, value: *const u8) -> Self {
+        Self {
+            map_fd: map.as_raw_fd() as u32,
+            pad: 0,
+            key: key as u64,
+            value: value as u64,
+            flags: 0,
+        }
+    }
 }
 
 /// `BPF_MAP_LOOKUP_BATCH`
@@ -320,20 +344,13 @@ pub(super) fn run_program(program: BorrowedFd<'_>, arguments: &[u64]) -> Result<
 }
 
 pub(super) fn create_iterator_link(program: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let mut attributes = LinkAttributes {
-        prog_or_link_fd: program.as_raw_fd() as u32,
-        attach_type: TRACE_ITER,
-        ..LinkAttributes::default()
-    };
+    let mut attributes = LinkAttributes::of(program, TRACE_ITER);
     // SAFETY: these attributes hold no pointers.
     unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
 pub(super) fn create_iterator(link: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
-    let mut attributes = LinkAttributes {
-        prog_or_link_fd: link.as_raw_fd() as u32,
-        ..LinkAttributes::default()
-    };
+    let mut attributes = LinkAttributes::of(link, 0);
     // SAFETY: these attributes hold no pointers; the kernel reads only the first two fields, and the rest is 0.
     unsafe { bpf_fd(ITER_CREATE, &mut attributes) }
 }
@@ -352,11 +369,7 @@ pub(super) fn link_user_probes(
         return Err(Errno::INVAL);
     }
     let mut attributes = UserProbesAttributes {
-        link: LinkAttributes {
-            prog_or_link_fd: program.as_raw_fd() as u32,
-            attach_type,
-            ..LinkAttributes::default()
-        },
+        link: LinkAttributes::of(program, attach_type),
         path: path.as_ptr() as u64,
         offsets: offsets.as_ptr() as u64,
         cookies: cookies.as_ptr() as u64,
@@ -383,11 +396,7 @@ pub(super) fn link_kernel_probes(
     }
     let pointers: Vec<u64> = names.iter().map(|name| name.as_ptr() as u64).collect();
     let mut attributes = KernelProbesAttributes {
-        link: LinkAttributes {
-            prog_or_link_fd: program.as_raw_fd() as u32,
-            attach_type,
-            ..LinkAttributes::default()
-        },
+        link: LinkAttributes::of(program, attach_type),
         flags,
         cnt: length(names.len())?,
         syms: pointers.as_ptr() as u64,
@@ -402,11 +411,7 @@ pub(super) fn link_kernel_probes(
 /// Attaches a program to the function that it was loaded for (with a cookie: Linux 5.19).
 pub(super) fn link_traced(program: BorrowedFd<'_>, attach_type: u32, cookie: u64) -> Result<OwnedFd, Errno> {
     let mut attributes = TracedAttributes {
-        link: LinkAttributes {
-            prog_or_link_fd: program.as_raw_fd() as u32,
-            attach_type,
-            ..LinkAttributes::default()
-        },
+        link: LinkAttributes::of(program, attach_type),
         cookie,
         ..TracedAttributes::default()
     };
@@ -422,10 +427,8 @@ pub(super) fn link_perf_event(
 ) -> Result<OwnedFd, Errno> {
     let mut attributes = PerfLinkAttributes {
         link: LinkAttributes {
-            prog_or_link_fd: program.as_raw_fd() as u32,
             target_fd: event.as_raw_fd() as u32,
-            attach_type: PERF_EVENT,
-            ..LinkAttributes::default()
+            ..LinkAttributes::of(program, PERF_EVENT)
         },
         bpf_cookie: cookie,
     };
@@ -542,55 +545,31 @@ unsafe fn info_of<T>(object: BorrowedFd<'_>, info: &mut T) -> Result<(), Errno> 
     unsafe { bpf(OBJ_GET_INFO_BY_FD, &mut attributes) }.map(drop)
 }
 
-/// Reads the values of a key. The caller has checked both lengths against the map's.
+/// Reads the values of a key. The caller has compared both lengths with the map's.
 pub(super) fn lookup(map: BorrowedFd<'_>, key: &[u8], values: &mut [u8]) -> Result<(), Errno> {
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.as_ptr() as u64,
-        value: values.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    // SAFETY: `Table`, the only caller, has compared both lengths with those of the map; `values` is borrowed mutably
-    // until the call returns.
+    let mut attributes = ElementAttributes::of(map, key.as_ptr(), values.as_mut_ptr());
+    // SAFETY: `Table` and `read_first`, the only callers, have compared both lengths with those of the map; `values` is
+    // borrowed mutably until the call returns.
     unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
 }
 
 /// Sets the values of a key. The caller has checked both lengths.
 pub(super) fn update(map: BorrowedFd<'_>, key: &[u8], values: &[u8]) -> Result<(), Errno> {
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.as_ptr() as u64,
-        value: values.as_ptr() as u64,
-        flags: 0,
-    };
+    let mut attributes = ElementAttributes::of(map, key.as_ptr(), values.as_ptr());
     // SAFETY: as above; the kernel only reads.
     unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
 }
 
 /// Deletes a key. The caller has checked its length.
 pub(super) fn delete(map: BorrowedFd<'_>, key: &[u8]) -> Result<(), Errno> {
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.as_ptr() as u64,
-        value: 0,
-        flags: 0,
-    };
+    let mut attributes = ElementAttributes::of(map, key.as_ptr(), null());
     // SAFETY: as above; the kernel only reads.
     unsafe { bpf(MAP_DELETE_ELEM, &mut attributes) }.map(drop)
 }
 
 /// Writes the key after `key`, or the first one, into `next`. The caller has checked both lengths.
 pub(super) fn next_key(map: BorrowedFd<'_>, key: Option<&[u8]>, next: &mut [u8]) -> Result<(), Errno> {
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: key.map_or(0, |key| key.as_ptr() as u64),
-        value: next.as_mut_ptr() as u64,
-        flags: 0,
-    };
+    let mut attributes = ElementAttributes::of(map, key.map_or(null(), <[u8]>::as_ptr), next.as_mut_ptr());
     // SAFETY: as above; `next` is as long as a key, and borrowed mutably until the call returns.
     unsafe { bpf(MAP_GET_NEXT_KEY, &mut attributes) }.map(drop)
 }
@@ -618,13 +597,7 @@ pub(super) fn lookup_batch(map: BorrowedFd<'_>, batch: Batch<'_>) -> Result<(u32
 
 /// Makes the map read-only for system calls (Linux 5.2).
 pub(super) fn freeze(map: BorrowedFd<'_>) -> Result<(), Errno> {
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: 0,
-        value: 0,
-        flags: 0,
-    };
+    let mut attributes = ElementAttributes::of(map, null(), null());
     // SAFETY: these attributes hold no pointers; the kernel reads only the first field, and the rest is 0.
     unsafe { bpf(MAP_FREEZE, &mut attributes) }.map(drop)
 }
@@ -643,32 +616,13 @@ pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, event: &CStr) -> Resu
 /// Reads element 0 of an array, whose values must be as long as `value`.
 pub(super) fn read_first(map: BorrowedFd<'_>, value: &mut [u8]) -> Result<(), Errno> {
     check_first(map, value.len())?;
-    let key = 0_u32;
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: &raw const key as u64,
-        value: value.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    // SAFETY: the map's keys have the length of `key`, and its values that of `value`, as checked above; `value` is
-    // borrowed mutably until the call returns.
-    unsafe { bpf(MAP_LOOKUP_ELEM, &mut attributes) }.map(drop)
+    lookup(map, &[0; 4], value)
 }
 
 /// Writes element 0 of an array, whose values must be as long as `value`.
 pub(super) fn write_first(map: BorrowedFd<'_>, value: &[u8]) -> Result<(), Errno> {
     check_first(map, value.len())?;
-    let key = 0_u32;
-    let mut attributes = ElementAttributes {
-        map_fd: map.as_raw_fd() as u32,
-        pad: 0,
-        key: &raw const key as u64,
-        value: value.as_ptr() as u64,
-        flags: 0,
-    };
-    // SAFETY: as above; the kernel only reads.
-    unsafe { bpf(MAP_UPDATE_ELEM, &mut attributes) }.map(drop)
+    update(map, &[0; 4], value)
 }
 
 /// Returns `EINVAL` unless it is an array with values of this length: the kernel uses the map's length, not the
@@ -722,7 +676,7 @@ unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> Result<libc::c_int
         {
             return Ok(result);
         }
-        let errno = Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL);
+        let errno = last_errno();
         if !matches!(errno, Errno::AGAIN | Errno::INTR) {
             return Err(errno);
         }

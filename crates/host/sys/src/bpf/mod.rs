@@ -6,9 +6,6 @@
 //! passing the BTF id of an iterator's function. So the caller resolves relocations against the kernel's BTF and
 //! writes the values into the instructions ([`Object::patch`]).
 //!
-//! Whole loaders would add eight packages (`aya` 0.14, whose other half needs what is said above) or three and a C compiler, libelf
-//! and zlib (`libbpf-rs` 0.25). This one is built from what the binary has anyway.
-//!
 //! ```no_run
 //! use sockeye_sys::bpf::Object;
 //! # fn example(elf: &[u8]) -> Result<(), Box<dyn std::error::Error>> {
@@ -38,4 +35,4 @@ pub use map::Map;
 pub use object::{LoadError, Object};
 pub use probes::ProbePoint;
 pub use program::{Iteration, Program, ProgramInfo};
-pub use table::{Table, possible_processors};
+pub use table::Table;

@@ -80,7 +80,7 @@ impl Program {
         if !is_own_slot || more.len() >= arguments.len() {
             return Err(Errno::INVAL);
         }
-        arguments[0] = u64::from(slot.number());
+        arguments[0] = slot.number() as u64;
         for (to, from) in arguments[1..].iter_mut().zip(more) {
             *to = *from;
         }

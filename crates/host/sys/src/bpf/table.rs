@@ -1,6 +1,7 @@
 //! BPF maps of any type, as an object defines them, read and written by system calls.
 
 use super::call::{self, MapAttributes};
+use crate::errno::errno_of;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -52,12 +53,6 @@ impl Table {
         })
     }
 
-    /// Length of a key in bytes.
-    #[must_use]
-    pub const fn key_bytes(&self) -> usize {
-        self.key_bytes
-    }
-
     /// Length in bytes of all values of one key: one value, or one for each possible processor, each padded to eight
     /// bytes.
     #[must_use]
@@ -75,17 +70,10 @@ impl Table {
         }
     }
 
-    /// Largest number of keys.
-    #[must_use]
-    pub const fn entries(&self) -> u32 {
-        self.entries
-    }
-
     /// Reads the values of a key into `values`. Returns whether the key exists.
     ///
     /// # Errors
-    /// `EINVAL` if the key is not [`key_bytes`](Self::key_bytes) or `values` not [`values_bytes`](Self::values_bytes)
-    /// long; else the errno of `bpf(2)`.
+    /// `EINVAL` if the key is not as long as the map's, or `values` not [`values_bytes`](Self::values_bytes) long; else the errno of `bpf(2)`.
     pub fn lookup(&self, key: &[u8], values: &mut [u8]) -> Result<bool, Errno> {
         if key.len() != self.key_bytes || values.len() != self.values_bytes() || self.kind == RING_BUFFER {
             return Err(Errno::INVAL);
@@ -230,12 +218,9 @@ fn sanitized(name: &str) -> Vec<u8> {
 }
 
 /// Returns the number of possible processors: the number of values of each key in a per-CPU map.
-///
-/// # Errors
-/// If `/sys/devices/system/cpu/possible` cannot be read.
-pub fn possible_processors() -> Result<usize, Errno> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/possible")
-        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+fn possible_processors() -> Result<usize, Errno> {
+    let text =
+        std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(|error| errno_of(&error))?;
     highest(text.trim()).map(|last| last + 1).ok_or(Errno::INVAL)
 }
 
