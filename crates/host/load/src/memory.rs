@@ -40,7 +40,10 @@ impl MemoryPlan {
         let longest = self.sizes.iter().copied().max().unwrap_or_default();
         let mut arena = BufferPair::new(usize::try_from(longest).map_err(|_| Errno::NOMEM)?)?;
         let lines = lines(&self.operations);
-        let mut curves: Vec<Curve> = lines.iter().map(|&(operation, method)| self.empty(operation, method)).collect();
+        let mut curves: Vec<Curve> = lines
+            .iter()
+            .map(|&(operation, method)| self.empty(operation, method))
+            .collect();
         let all = self.sizes.len() * lines.len() * self.repeats;
         let slice = (self.time / u32::try_from(all.max(1)).unwrap_or(u32::MAX)).max(SLICE_MIN);
         // Estimated calls that fill a time slice.
@@ -50,7 +53,14 @@ impl MemoryPlan {
             for (place, &size) in self.sizes.iter().enumerate() {
                 for (line, &(operation, method)) in lines.iter().enumerate() {
                     let bytes = usize::try_from(size).map_err(|_| Errno::NOMEM)?;
-                    let rate = rate(&mut arena, operation, method, bytes, slice, &mut calls[line][place])?;
+                    let rate = rate(
+                        &mut arena,
+                        operation,
+                        method,
+                        bytes,
+                        slice,
+                        &mut calls[line][place],
+                    )?;
                     curves[line].points[place].rates.push(rate);
                     done += 1;
                     let share = u32::try_from(done * 1000 / all).unwrap_or(1000);
@@ -154,7 +164,7 @@ pub const fn function_name(operation: MemoryOp) -> &'static str {
 /// Returns the name of the method.
 #[must_use]
 pub const fn method_name(method: Method) -> &'static str {
-    match way {
+    match method {
         Method::Libc => "libc",
         Method::Rep => "rep",
         Method::Avx2 => "avx2",
@@ -173,11 +183,15 @@ fn lines(operations: &[MemoryOp]) -> Vec<(MemoryOp, Method)> {
         Method::NonTemporal,
     ];
     let methods = |operation| {
-        METHODS.into_iter()
+        METHODS
+            .into_iter()
             .filter(move |&method| is_supported(operation, method))
             .map(move |method| (operation, method))
     };
-    operations.iter().flat_map(|&operation| methods(operation)).collect()
+    operations
+        .iter()
+        .flat_map(|&operation| methods(operation))
+        .collect()
 }
 
 /// Measures bytes per second of processor time. Copied bytes count once.

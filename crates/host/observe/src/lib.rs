@@ -22,7 +22,6 @@ mod launch;
 mod mapping;
 mod pid_namespace;
 mod processes;
-mod processors;
 mod raw;
 mod sampler;
 mod scope;

@@ -7,6 +7,7 @@
 
 use crate::query::Query;
 use sockeye_model::{State, StateSet};
+use sockeye_sys::kernel_release::is_since;
 use sockeye_wire::bytecode::{Assembler, Condition, End};
 use std::fs::read_to_string;
 use std::ops::RangeInclusive;
@@ -25,7 +26,9 @@ pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]
     if std::thread::available_parallelism().is_ok_and(|cores| cores.get() < 2) {
         return None;
     }
-    if !dumps_run_at_once(&rustix::system::uname().release().to_string_lossy()) {
+    // Before, a mutex serialized dumps ("inet_diag: remove three mutexes in diag dumps", E. Dumazet, January 2024), and halves
+    // would only cost a second walk.
+    if !is_since(6, 9) {
         return None;
     }
     let middle = query.inside(middle).ok()??;
@@ -46,18 +49,6 @@ pub(crate) fn programs(query: &Query<'_>, program: &[u8]) -> Option<[Vec<u8>; 2]
         Assembler::REJECT,
     );
     Some([upper.finish_with(program)?, lower.finish_with(program)?])
-}
-
-/// Whether this kernel release runs two dumps at once. Before Linux 6.9 a mutex serialized them ("inet_diag: remove
-/// three mutexes in diag dumps", E. Dumazet, January 2024), and halves would only cost a second walk.
-fn dumps_run_at_once(release: &str) -> bool {
-    let mut numbers = release
-        .split(|c: char| !c.is_ascii_digit())
-        .map(|number| number.parse::<u32>().ok());
-    match (numbers.next().flatten(), numbers.next().flatten()) {
-        (Some(major), Some(minor)) => (major, minor) >= (6, 9),
-        _ => false,
-    }
 }
 
 /// The port that splits the sockets of the calling thread's namespace in half; `None` if there are too few sockets.
@@ -122,14 +113,6 @@ const WORTH_HALVING: u64 = 10_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn release_6_9_and_later_run_dumps_at_once() {
-        assert!(dumps_run_at_once("6.18.44-fc") && dumps_run_at_once("6.9.0") && dumps_run_at_once("7.0"));
-        assert!(
-            !dumps_run_at_once("6.8.12-generic") && !dumps_run_at_once("5.15.0") && !dumps_run_at_once("")
-        );
-    }
 
     #[test]
     fn time_wait_counts_as_in_use_and_malformed_text_is_none() {

@@ -70,15 +70,15 @@ impl MemoryArgs {
                 sizes::text(available)
             )));
         }
-        let mut deeds = Vec::new();
-        for (name, deed) in FUNCTIONS {
+        let mut operations = Vec::new();
+        for (name, operation) in FUNCTIONS {
             if self.functions.is_empty() || self.functions.contains(&name) {
-                deeds.push(deed);
+                operations.push(operation);
             }
         }
         Ok(MemoryPlan {
             sizes,
-            deeds,
+            operations,
             repeats: usize::try_from(self.repeats).unwrap_or(usize::MAX),
             time: self.time,
         })

@@ -29,7 +29,9 @@ pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report
     }
     if for_eyes {
         for &operation in &plan.operations {
-            report.tables.push(compact(function_name(deed), &rates.curves));
+            report
+                .tables
+                .push(compact(function_name(operation), &rates.curves));
         }
     } else {
         report.tables.push(every_point(&rates.curves));
@@ -46,7 +48,7 @@ pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report
     report.charts = plan
         .operations
         .iter()
-        .map(|&deed| chart(function_name(deed), &rates.curves, &falls))
+        .map(|&operation| chart(function_name(operation), &rates.curves, &falls))
         .collect();
     if rates.is_partial {
         report.partial = Some(Partial {

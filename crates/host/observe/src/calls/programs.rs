@@ -9,6 +9,7 @@ use crate::{Scope, Unavailable};
 use rustix::io::Errno;
 use sockeye_source::BpfEngine;
 use sockeye_sys::bpf::{Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Table};
+use sockeye_sys::kernel_release::is_since;
 use std::sync::Arc;
 
 /// The attached programs and their maps.
@@ -196,17 +197,6 @@ pub(super) fn initial_pids(scope: &Scope) -> Vec<u32> {
         Scope::Cgroup { folder, .. } => cgroup_pids(folder),
         Scope::System => Vec::new(),
     }
-}
-
-/// Returns whether the kernel has this version or a later one.
-fn is_since(major: u32, minor: u32) -> bool {
-    let uname = rustix::system::uname();
-    let release = uname.release().to_string_lossy();
-    let mut numbers = release
-        .split(|character: char| !character.is_ascii_digit())
-        .map_while(|number| number.parse::<u32>().ok());
-    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    version >= (major, minor)
 }
 
 const SLEEPERS: &str = "sleepers";

@@ -1,11 +1,12 @@
 //! Opens the perf events: per processor if allowed, else per thread.
 
 use crate::processes::proc_files::{all_pids, cgroup_pids};
-use crate::{Scope, Unavailable, processors};
+use crate::{Scope, Unavailable};
 use foldhash::{HashSet, HashSetExt};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use sockeye_sys::perf::{Attributes, Event, PerfTarget, Ring, flag, kind, software};
+use sockeye_sys::processors;
 use sockeye_wire::perf::SAMPLE_TYPE;
 use std::fs::{self, File};
 use std::os::fd::AsFd;

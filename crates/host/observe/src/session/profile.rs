@@ -3,10 +3,10 @@
 use super::{Session, file_opener};
 use crate::calls::{Call, RawSyscall, RawWait, State, errno_name};
 use crate::frames::Frames;
-use crate::processors;
 use sockeye_profile::{
     Cause, Cpu, CpuStack, Errno, Function, Missing, Profile, Reason, Syscall, TaskState, Wait,
 };
+use sockeye_sys::processors;
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! BPF maps of any type, as an object defines them, read and written by system calls.
 
 use super::call::{self, MapAttributes};
-use crate::errno::errno_of;
+use crate::processors::possible;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -33,7 +33,11 @@ pub(super) struct Definition<'a> {
 impl Table {
     pub(super) fn create(definition: &Definition<'_>) -> Result<Self, Errno> {
         let by_processor = matches!(definition.kind, PERCPU_HASH | PERCPU_ARRAY | LRU_PERCPU_HASH);
-        let copies = if by_processor { possible_processors()? } else { 1 };
+        let copies = if by_processor {
+            possible().ok_or(Errno::INVAL)?
+        } else {
+            1
+        };
         let fd = call::create_map(&mut MapAttributes {
             map_type: definition.kind,
             key_bytes: definition.key_bytes,
@@ -217,26 +221,6 @@ fn sanitized(name: &str) -> Vec<u8> {
     name.bytes().map(sanitized).collect()
 }
 
-/// Returns the number of possible processors: the number of values of each key in a per-CPU map.
-fn possible_processors() -> Result<usize, Errno> {
-    let text =
-        std::fs::read_to_string("/sys/devices/system/cpu/possible").map_err(|error| errno_of(&error))?;
-    highest(text.trim()).map(|last| last + 1).ok_or(Errno::INVAL)
-}
-
-/// Returns the highest number of a list like `0-3,7`.
-fn highest(list: &str) -> Option<usize> {
-    list.split([',', '-'])
-        .map(|number| number.parse().ok())
-        .collect::<Option<Vec<usize>>>()?
-        .into_iter()
-        .max()
-        .filter(|last| *last < PROCESSORS_MAX)
-}
-
-/// More processors than any kernel supports (`NR_CPUS`).
-const PROCESSORS_MAX: usize = 1 << 16;
-
 /// Size of a batch.
 const BATCH_BYTES: usize = 256 * 1024;
 
@@ -252,15 +236,6 @@ const RING_BUFFER: u32 = 27;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn highest_processor_of_a_list() {
-        assert_eq!(highest("0"), Some(0));
-        assert_eq!(highest("0-127"), Some(127));
-        assert_eq!(highest("0-3,8-11"), Some(11));
-        assert_eq!(highest(""), None);
-        assert_eq!(highest("0-99999999"), None);
-    }
 
     #[test]
     fn name_is_sanitized_for_the_kernel() {
