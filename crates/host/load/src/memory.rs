@@ -162,8 +162,7 @@ pub const fn function_name(operation: MemoryOp) -> &'static str {
 }
 
 /// Returns the name of the method.
-#[must_use]
-pub const fn method_name(method: Method) -> &'static str {
+const fn method_name(method: Method) -> &'static str {
     match method {
         Method::Libc => "libc",
         Method::Rep => "rep",

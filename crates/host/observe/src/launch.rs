@@ -16,7 +16,7 @@ use std::process::{Child, Command, ExitStatus};
 /// A command whose process exists but is stopped before `execve(2)`. It has our standard input, environment and process
 /// group. It ends when this is dropped or our program ends.
 #[derive(Debug)]
-pub struct Launch {
+pub(crate) struct Launch {
     process: PausedProgram,
     name: OsString,
 }
@@ -38,10 +38,7 @@ pub struct LaunchError {
 impl Launch {
     /// Finds the program as `execvp(3)` does and creates its process. `words`: the program and its arguments. `output`: its
     /// standard output; `None`: ours.
-    ///
-    /// # Errors
-    /// If there is no such program, it may not be executed, or no process can be created.
-    pub fn prepare(words: &[OsString], output: Option<OwnedFd>) -> Result<Self, LaunchError> {
+    pub(crate) fn prepare(words: &[OsString], output: Option<OwnedFd>) -> Result<Self, LaunchError> {
         let name = words.first().cloned().unwrap_or_default();
         let failed = |error| LaunchError {
             name: name.clone(),
@@ -66,16 +63,12 @@ impl Launch {
     }
 
     /// Returns its process id.
-    #[must_use]
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.pid()
     }
 
     /// Starts the program.
-    ///
-    /// # Errors
-    /// If `execve(2)` fails: the interpreter that the file names is missing.
-    pub fn resume(self) -> Result<Launched, LaunchError> {
+    pub(crate) fn resume(self) -> Result<Launched, LaunchError> {
         let name = self.name;
         let child = self
             .process
@@ -90,7 +83,7 @@ impl Launched {
     ///
     /// # Errors
     /// The errno of `waitpid(2)`.
-    pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
+    pub(crate) fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
         if self.status.is_none() {
             self.status = self.child.try_wait()?;
         }
@@ -117,7 +110,7 @@ impl Launched {
     ///
     /// # Errors
     /// `ENOSYS` before Linux 5.3; `EMFILE`.
-    pub fn pidfd(&self) -> Result<OwnedFd, Errno> {
+    pub(crate) fn pidfd(&self) -> Result<OwnedFd, Errno> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
     }
 

@@ -6,14 +6,13 @@
 //! What it deliberately does not do: parse options, print, or judge a profile.
 //!
 //! ```
-//! use sockeye_observe::Symbols;
-//!
-//! // Addresses of the kernel have no names without CAP_SYSLOG; then the frame has the address.
-//! let frame = Symbols::new().kernel(0x1000);
-//! assert_eq!(frame.module.as_deref(), Some("kernel"));
+//! let engine = std::sync::Arc::new(sockeye_source::BpfEngine::default());
+//! for part in sockeye_observe::probe_parts(&engine) {
+//!     println!("{}: {:?}", part.part, part.finding);
+//! }
 //! ```
 
-pub mod calls;
+mod calls;
 mod clock;
 mod executable;
 mod frames;
@@ -33,13 +32,14 @@ mod tests;
 mod unavailable;
 
 use clock::now_ns;
-pub use launch::{Launch, LaunchError, Launched};
-pub use mapping::{FileNumber, Mapping};
-pub use processes::{OnMapping, ProcessEvent, Processes};
-pub use raw::{Incarnation, RawStack};
-pub use sampler::{RawCpu, Sampler};
+pub(crate) use launch::Launch;
+pub use launch::{LaunchError, Launched};
+pub(crate) use mapping::{FileNumber, Mapping};
+pub(crate) use processes::{OnMapping, ProcessEvent, Processes};
+pub(crate) use raw::{Incarnation, RawStack};
+pub(crate) use sampler::Sampler;
 pub use scope::Scope;
 pub use session::{Plan, Session, StartError, Target, WaitResult};
 pub use support::{PartSupport, probe_parts};
-pub use symbols::{FunctionSymbol, Symbols};
+pub(crate) use symbols::Symbols;
 pub use unavailable::Unavailable;

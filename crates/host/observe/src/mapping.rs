@@ -2,48 +2,39 @@
 
 /// An executable mapping of a process, from `/proc/PID/maps` or a perf MMAP2 record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Mapping {
+pub(crate) struct Mapping {
     /// Its first address.
-    pub start: u64,
+    pub(crate) start: u64,
     /// Its end, exclusive.
-    pub end: u64,
+    pub(crate) end: u64,
     /// Its offset in the file, in bytes.
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// The file's device, major and minor.
-    pub device: (u32, u32),
+    pub(crate) device: (u32, u32),
     /// The file's inode; 0: no file.
-    pub inode: u64,
+    pub(crate) inode: u64,
     /// The file's path as the process sees it, or `[vdso]`, `//anon` or nothing.
-    pub path: Vec<u8>,
+    pub(crate) path: Vec<u8>,
 }
 
 /// The number that [`Symbols`](crate::Symbols) assigned to a file, or to the anonymous memory of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct FileNumber(pub u32);
+pub(crate) struct FileNumber(pub(crate) u32);
 
 impl Mapping {
-    /// Returns whether it contains an address.
-    #[must_use]
-    pub const fn contains(&self, address: u64) -> bool {
-        self.start <= address && address < self.end
-    }
-
     /// Returns whether it maps a readable file. Memory of JIT compilers can have an inode, but no file to read.
-    #[must_use]
-    pub fn has_file(&self) -> bool {
+    pub(crate) fn has_file(&self) -> bool {
         self.inode != 0 && !WITHOUT_FILE.iter().any(|start| self.path.starts_with(start))
     }
 
     /// Returns whether it is the kernel's code in every process, `[vdso]`.
-    #[must_use]
-    pub fn is_vdso(&self) -> bool {
+    pub(crate) fn is_vdso(&self) -> bool {
         self.inode == 0 && self.path == b"[vdso]"
     }
 
     /// Returns what [`Symbols::user`](crate::Symbols::user) takes for an address in this mapping: the offset in the file; for
     /// memory without a file (JIT code) the address itself.
-    #[must_use]
-    pub fn file_offset(&self, address: u64) -> u64 {
+    pub(crate) fn file_offset(&self, address: u64) -> u64 {
         if self.has_file() {
             address.wrapping_sub(self.start).wrapping_add(self.offset)
         } else if self.is_vdso() {
@@ -78,7 +69,8 @@ mod tests {
             path: b"/usr/bin/x".to_vec(),
             ..Mapping::default()
         };
-        assert!(mapping.contains(0x7f00_0000_1000) && !mapping.contains(0x7f00_0000_9000));
+        assert!((mapping.start..mapping.end).contains(&0x7f00_0000_1000));
+        assert!(!(mapping.start..mapping.end).contains(&0x7f00_0000_9000));
         assert_eq!(mapping.file_offset(0x7f00_0000_1010), 0x2010);
         mapping.path = b"/memfd:doublemapper (deleted)".to_vec();
         assert_eq!(mapping.file_offset(0x7f00_0000_1010), 0x7f00_0000_1010);

@@ -2,18 +2,18 @@
 
 /// A process between two execs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Incarnation {
+pub(crate) struct Incarnation {
     /// The process id in our pid namespace.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// Number of execs since the observation began; 0: the program it was at first.
-    pub execs: u32,
+    pub(crate) execs: u32,
 }
 
 /// A thread's stack: addresses, the innermost first, as the kernel returns them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct RawStack {
+pub(crate) struct RawStack {
     /// Addresses in the kernel; empty if the thread was not in it.
-    pub kernel: Vec<u64>,
+    pub(crate) kernel: Vec<u64>,
     /// Addresses in its program and libraries.
-    pub user: Vec<u64>,
+    pub(crate) user: Vec<u64>,
 }

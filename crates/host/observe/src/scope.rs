@@ -18,8 +18,7 @@ pub enum Scope {
 
 impl Scope {
     /// Returns whether all processes are observed.
-    #[must_use]
-    pub const fn is_system(&self) -> bool {
+    pub(crate) const fn is_system(&self) -> bool {
         matches!(self, Self::System)
     }
 }

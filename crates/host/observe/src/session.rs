@@ -17,7 +17,6 @@ use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -248,17 +247,6 @@ impl Session {
         // Too late to count their calls, but the report mentions them.
         self.watch_new_files();
         self.profile()
-    }
-
-    /// Returns the command's exit status; `None` if it runs or there is none.
-    ///
-    /// # Errors
-    /// The errno of `waitpid(2)`.
-    pub fn exit_status(&mut self) -> io::Result<Option<ExitStatus>> {
-        match &mut self.command {
-            Some(command) => command.launched.try_wait(),
-            None => Ok(None),
-        }
     }
 
     /// Returns the command, if there is one; the caller must wait for it.

@@ -59,8 +59,7 @@ impl Step {
 
 impl Failure {
     /// Returns whether the method is not available here (kernel, seccomp, limits); others may work.
-    #[must_use]
-    pub fn is_unsupported(&self) -> bool {
+    pub(crate) fn is_unsupported(&self) -> bool {
         match self.step {
             Step::Prepare(_) => true,
             Step::Send(method) => match self.errno {

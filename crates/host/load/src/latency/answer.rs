@@ -33,7 +33,6 @@ impl Answered {
 }
 
 /// Answers all requests of a connection until the client closes it, or another thread shuts it down.
-#[must_use]
 pub(super) fn answer_connection(socket: BorrowedFd<'_>, sizes: Sizes, busy_poll: bool) -> Answered {
     Answered::counted(|answered| {
         let mut buffer = [0; BUFFER_LEN];
@@ -61,7 +60,6 @@ pub(super) fn answer_connection(socket: BorrowedFd<'_>, sizes: Sizes, busy_poll:
 
 /// Answers datagrams of the connected peer, each with its number, until `is_over` is set and another thread shuts the
 /// socket down.
-#[must_use]
 pub(super) fn answer_datagrams(
     socket: BorrowedFd<'_>,
     sizes: Sizes,
@@ -97,7 +95,6 @@ pub(super) fn answer_datagrams(
 
 /// Answers the one request of a connection. The caller closes it then: the end that closes first keeps the port in
 /// TIME_WAIT, and clients have too few ports for that.
-#[must_use]
 pub(super) fn answer_once(socket: BorrowedFd<'_>, sizes: Sizes) -> Answered {
     Answered::counted(|answered| {
         let mut buffer = [0; BUFFER_LEN];

@@ -67,8 +67,6 @@ pub struct Outcome {
 /// Load of the server.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ServerLoad {
-    /// Answered requests.
-    pub answered: u64,
     /// Processor time of its threads.
     pub cpu: Duration,
     /// Processor time of its busiest thread.
@@ -358,7 +356,6 @@ fn end_session(session: &mut Session) -> Option<ServerLoad> {
         .ok()?;
     let number = |value: &Value| value.as_u64();
     Some(ServerLoad {
-        answered: number(&sums["answered"])?,
         cpu: Duration::from_nanos(number(&sums["cpu_ns"])?),
         busiest: Duration::from_nanos(number(&sums["busiest_ns"])?),
     })

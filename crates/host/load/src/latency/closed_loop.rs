@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 /// Sends requests over a connected socket until the run is over, and measures them.
 ///
 /// To end it while it waits for an answer, another thread shuts the socket down.
-#[must_use]
 pub(super) fn closed_loop(
     socket: BorrowedFd<'_>,
     transport: Transport,

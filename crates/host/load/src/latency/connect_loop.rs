@@ -29,7 +29,6 @@ pub(super) struct Target {
 ///
 /// The server closes first, and then the client: so the server keeps the ports in TIME_WAIT, and the client does not run
 /// out of them. SO_LINGER is not set: connections close by FIN, not by RST.
-#[must_use]
 pub(super) fn connect_loop(target: &Target, sizes: Sizes, index: usize, run: &RunState) -> Tally {
     let before = ProcessorTime::of_this_thread();
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));

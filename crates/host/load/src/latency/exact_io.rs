@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failure {
     /// The operation that failed.
-    pub operation: &'static str,
+    pub(crate) operation: &'static str,
     /// The kernel's error; `None` if the other end closed the connection.
     pub errno: Option<Errno>,
 }

@@ -15,7 +15,6 @@ use std::time::Duration;
 /// Sends requests over a connected socket by the schedule of the run, and measures them from when they were due.
 ///
 /// Over TCP requests are pipelined and answers arrive in order, so requests in flight need no bookkeeping.
-#[must_use]
 pub(super) fn open_loop(
     socket: BorrowedFd<'_>,
     transport: Transport,

@@ -55,7 +55,6 @@ pub(super) struct RunState {
 
 impl RunState {
     /// Creates a run that begins at `begun`. `count` and `rate` (per second) are sums over all connections.
-    #[must_use]
     pub(super) fn new(
         begun: Instant,
         connections: usize,
@@ -83,19 +82,16 @@ impl RunState {
     }
 
     /// Returns whether the run was stopped.
-    #[must_use]
     pub(super) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
     /// Returns nanoseconds since the start; 0 before it.
-    #[must_use]
     pub(super) fn now_ns(&self) -> u64 {
         self.begun.elapsed().as_nanos() as u64
     }
 
     /// Returns the answers over all connections so far.
-    #[must_use]
     pub(super) fn answered(&self) -> u64 {
         let counts = self.answered.iter();
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
@@ -166,14 +162,14 @@ pub struct Tally {
     /// Processor time of the thread.
     pub cpu: Duration,
     /// Time from the start to the last answer.
-    pub elapsed: Duration,
+    pub(crate) elapsed: Duration,
     /// Why it ended early.
-    pub failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
 impl Tally {
     /// Adds the counts of another connection. Keeps the first failure.
-    pub fn merge(&mut self, other: Self) {
+    pub(crate) fn merge(&mut self, other: Self) {
         self.delays.merge(&other.delays);
         for (mine, theirs) in [
             (&mut self.connects, other.connects),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// A control connection after its preamble.
 #[derive(Debug)]
-pub struct Channel {
+pub(crate) struct Channel {
     stream: TcpStream,
     /// Received bytes that are not a complete frame yet.
     pending: Vec<u8>,
@@ -16,10 +16,7 @@ pub struct Channel {
 
 impl Channel {
     /// Wraps this connection.
-    ///
-    /// # Errors
-    /// When its options cannot be set.
-    pub fn new(stream: TcpStream) -> Result<Self, Error> {
+    pub(crate) fn new(stream: TcpStream) -> Result<Self, Error> {
         let set = || {
             stream.set_nodelay(true)?;
             stream.set_write_timeout(Some(WRITE_TIMEOUT))
@@ -31,26 +28,14 @@ impl Channel {
         })
     }
 
-    /// The connection itself.
-    #[must_use]
-    pub const fn stream(&self) -> &TcpStream {
-        &self.stream
-    }
-
     /// Returns the local and the peer address.
-    ///
-    /// # Errors
-    /// If the connection is closed already.
-    pub fn addresses(&self) -> Result<(SocketAddr, SocketAddr), Error> {
+    pub(crate) fn addresses(&self) -> Result<(SocketAddr, SocketAddr), Error> {
         let both = || Ok((self.stream.local_addr()?, self.stream.peer_addr()?));
         both().map_err(|error: io::Error| Error::of_connection(&error))
     }
 
     /// Sends a message.
-    ///
-    /// # Errors
-    /// If the other end is gone, or does not read.
-    pub fn send(&mut self, message: &Value) -> Result<(), Error> {
+    pub(crate) fn send(&mut self, message: &Value) -> Result<(), Error> {
         let text = message.to_string();
         let len = u32::try_from(text.len()).ok().filter(|&len| len <= FRAME_MAX);
         let len = len.ok_or_else(|| Error::Malformed(format!("a frame of {} bytes", text.len())))?;
@@ -70,18 +55,12 @@ impl Channel {
     }
 
     /// Receives the next message. `what` describes the expected message for the error.
-    ///
-    /// # Errors
-    /// If none comes within `timeout`, the other end is gone, or the message is invalid.
-    pub fn receive(&mut self, what: &'static str, timeout: Duration) -> Result<Value, Error> {
+    pub(crate) fn receive(&mut self, what: &'static str, timeout: Duration) -> Result<Value, Error> {
         self.poll(timeout)?.ok_or(Error::Timeout(what, timeout))
     }
 
     /// Receives the next message; `None` if none comes within `timeout`. An incomplete one is kept for the next call.
-    ///
-    /// # Errors
-    /// If the other end is gone, or the message is invalid.
-    pub fn poll(&mut self, timeout: Duration) -> Result<Option<Value>, Error> {
+    pub(crate) fn poll(&mut self, timeout: Duration) -> Result<Option<Value>, Error> {
         let until = Instant::now() + timeout;
         loop {
             if let Some(message) = self.take()? {

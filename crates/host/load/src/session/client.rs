@@ -31,7 +31,7 @@ impl Connector {
     ///
     /// # Errors
     /// [`Error::Unresolved`].
-    pub fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
+    pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, Error> {
         // An IPv6 address may be typed in brackets.
         let bare = self
             .host
@@ -73,15 +73,15 @@ impl Connector {
 
 /// A test that the server has accepted.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct Session {
     /// The control connection.
-    pub channel: Channel,
+    pub(crate) channel: Channel,
     /// The server's address. answer to the request.
-    pub answer: Value,
+    pub(crate) answer: Value,
     /// Local address of the control connection.
-    pub local: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// The server's address.
-    pub server: SocketAddr,
+    pub(crate) server: SocketAddr,
     token: Token,
     timeout: Duration,
     stop: Stop,
@@ -89,10 +89,12 @@ pub struct Session {
 
 impl Session {
     /// Connects, and requests a test of this kind.
-    ///
-    /// # Errors
-    /// If the server cannot be reached, or refuses.
-    pub fn open(connector: &Connector, kind: Kind, parameters: &Value, stop: &Stop) -> Result<Self, Error> {
+    pub(crate) fn open(
+        connector: &Connector,
+        kind: Kind,
+        parameters: &Value,
+        stop: &Stop,
+    ) -> Result<Self, Error> {
         let stream = connector.connect(stop)?;
         let mut channel = Channel::new(stream)?;
         let (local, server) = channel.addresses()?;
@@ -124,16 +126,12 @@ impl Session {
     }
 
     /// Returns the token that identifies the test at the server.
-    #[must_use]
-    pub const fn token(&self) -> Token {
+    pub(crate) const fn token(&self) -> Token {
         self.token
     }
 
     /// Waits until the server is ready for data.
-    ///
-    /// # Errors
-    /// If it refuses, or takes too long.
-    pub fn await_ready(&mut self) -> Result<(), Error> {
+    pub(crate) fn await_ready(&mut self) -> Result<(), Error> {
         let until = Instant::now() + self.timeout;
         loop {
             self.stop.check()?;
@@ -153,10 +151,7 @@ impl Session {
     }
 
     /// Opens data connection `number` of the test. `prepare` sets socket options before it connects.
-    ///
-    /// # Errors
-    /// If it cannot be opened.
-    pub fn data(&self, number: u16, prepare: &Prepare<'_>) -> Result<TcpStream, Error> {
+    pub(crate) fn data(&self, number: u16, prepare: &Prepare<'_>) -> Result<TcpStream, Error> {
         let stream = connect(self.server, self.timeout, &self.stop, prepare)?;
         let preamble = Preamble::data(self.token, number).emit();
         io::Write::write_all(&mut &stream, &preamble).map_err(|error| Error::of_connection(&error))?;
@@ -164,18 +159,12 @@ impl Session {
     }
 
     /// Opens UDP socket `number` of the test, connected to a socket of the server for this test alone.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or the server does not answer.
-    pub fn datagrams(&self, number: u16) -> Result<UdpSocket, Error> {
+    pub(crate) fn datagrams(&self, number: u16) -> Result<UdpSocket, Error> {
         self.datagrams_from(number, None)
     }
 
     /// Like [`datagrams`](Self::datagrams), from a chosen address of this host.
-    ///
-    /// # Errors
-    /// Likewise, and if the address is not one of this host.
-    pub fn datagrams_from(&self, number: u16, from: Option<IpAddr>) -> Result<UdpSocket, Error> {
+    pub(crate) fn datagrams_from(&self, number: u16, from: Option<IpAddr>) -> Result<UdpSocket, Error> {
         let failed = |operation| move |error: io::Error| system(operation, &error);
         let own = own_address(from.unwrap_or(self.local.ip()), self.server);
         let socket = UdpSocket::bind(own).map_err(failed("bind a UDP socket"))?;
@@ -221,8 +210,7 @@ impl Session {
 
 /// Returns the local address to bind to before connecting to `server`, with any port. A link-local address needs the
 /// scope of the server's.
-#[must_use]
-pub fn own_address(ip: IpAddr, server: SocketAddr) -> SocketAddr {
+pub(crate) fn own_address(ip: IpAddr, server: SocketAddr) -> SocketAddr {
     match (ip, server) {
         (IpAddr::V6(ip), SocketAddr::V6(server)) if ip.is_unicast_link_local() => {
             SocketAddrV6::new(ip, 0, 0, server.scope_id()).into()
@@ -265,7 +253,7 @@ fn first_answer(channel: &mut Channel, timeout: Duration, stop: &Stop) -> Result
 }
 
 /// Sets options of a socket before it connects to the address.
-pub type Prepare<'a> = dyn Fn(BorrowedFd<'_>, SocketAddr) -> Result<(), Error> + 'a;
+pub(crate) type Prepare<'a> = dyn Fn(BorrowedFd<'_>, SocketAddr) -> Result<(), Error> + 'a;
 
 /// Opens a TCP connection within `timeout`. `prepare` sets socket options before.
 ///

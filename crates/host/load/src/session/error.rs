@@ -165,7 +165,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// Returns what to try after this errno, beginning with `; `; empty if unknown.
-pub fn hint(errno: Errno) -> &'static str {
+pub(crate) fn hint(errno: Errno) -> &'static str {
     match errno {
         Errno::MFILE => "; raise the limit of open files (ulimit -n), or use fewer streams",
         Errno::NFILE => "; the system is out of open files (sysctl fs.file-max)",

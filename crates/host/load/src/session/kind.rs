@@ -13,11 +13,10 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Stream, Self::Rr, Self::Crr];
+    pub(crate) const ALL: [Self; 3] = [Self::Stream, Self::Rr, Self::Crr];
 
     /// Returns the name in the protocol.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Stream => "stream",
             Self::Rr => "rr",
@@ -26,8 +25,7 @@ impl Kind {
     }
 
     /// Returns the kind with this name in the protocol.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }

@@ -1,7 +1,7 @@
 //! Our own protocol between a benchmark and its other end.
 //!
 //! One TCP port for everything, 5210 by default. Each connection begins with a [`Preamble`] of 40 bytes: the protocol
-//! version, whether this is a control connection or one that carries data, and the token of its test. Control connections exchange [frames](Channel): a length (`u32`, big-endian, at most 64 KiB) and as
+//! version, whether this is a control connection or one that carries data, and the token of its test. Control connections exchange frames: a length (`u32`, big-endian, at most 64 KiB) and as
 //! many bytes of JSON.
 //!
 //! ```text
@@ -27,12 +27,12 @@ mod server;
 mod stop;
 mod test;
 
-pub use channel::Channel;
-pub use client::{Connector, Prepare, Session, connect, own_address};
-pub use error::{Error, hint};
+pub use client::{Connector, connect};
+pub(crate) use client::{Session, own_address};
+pub use error::Error;
 pub use kind::{Kind, PORT};
-pub use preamble::{PREAMBLE_LEN, Preamble, Role, Token, VERSION};
-pub use registry::DataSocket;
-pub use server::{Handler, Server};
+pub(crate) use preamble::{PREAMBLE_LEN, Preamble, Role, Token, VERSION};
+pub(crate) use registry::DataSocket;
+pub(crate) use server::{Handler, Server};
 pub use stop::Stop;
-pub use test::Test;
+pub(crate) use test::Test;

@@ -14,21 +14,20 @@ use std::fmt;
 
 /// The purpose of a connection, and the test that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Preamble {
+pub(crate) struct Preamble {
     /// Protocol version.
-    pub version: u8,
+    pub(crate) version: u8,
     /// Purpose of the connection.
-    pub role: Role,
+    pub(crate) role: Role,
     /// Number of the data connection within its test.
-    pub number: u16,
+    pub(crate) number: u16,
     /// Token of the test; all zero for a control connection.
-    pub token: Token,
+    pub(crate) token: Token,
 }
 
 impl Preamble {
     /// Returns the preamble of a control connection.
-    #[must_use]
-    pub const fn control() -> Self {
+    pub(crate) const fn control() -> Self {
         Self {
             version: VERSION,
             role: Role::Control,
@@ -38,8 +37,7 @@ impl Preamble {
     }
 
     /// Returns the preamble of a data connection.
-    #[must_use]
-    pub const fn data(token: Token, number: u16) -> Self {
+    pub(crate) const fn data(token: Token, number: u16) -> Self {
         Self {
             version: VERSION,
             role: Role::Data,
@@ -49,8 +47,7 @@ impl Preamble {
     }
 
     /// Returns the answer to this first datagram.
-    #[must_use]
-    pub const fn welcome(self) -> Self {
+    pub(crate) const fn welcome(self) -> Self {
         Self {
             role: Role::Welcome,
             ..self
@@ -58,8 +55,7 @@ impl Preamble {
     }
 
     /// Returns the bytes on the wire.
-    #[must_use]
-    pub fn emit(&self) -> [u8; PREAMBLE_LEN] {
+    pub(crate) fn emit(&self) -> [u8; PREAMBLE_LEN] {
         let mut bytes = [0; PREAMBLE_LEN];
         bytes[..8].copy_from_slice(MAGIC);
         bytes[8] = self.version;
@@ -70,8 +66,7 @@ impl Preamble {
     }
 
     /// Parses a preamble of any version; `None` if the bytes are none.
-    #[must_use]
-    pub fn parse(bytes: &[u8]) -> Option<Self> {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PREAMBLE_LEN] = bytes.get(..PREAMBLE_LEN)?.try_into().ok()?;
         if !Self::is_prefix(bytes) {
             return None;
@@ -85,8 +80,7 @@ impl Preamble {
     }
 
     /// Returns whether these can be the first bytes of a preamble.
-    #[must_use]
-    pub fn is_prefix(bytes: &[u8]) -> bool {
+    pub(crate) fn is_prefix(bytes: &[u8]) -> bool {
         let len = bytes.len().min(MAGIC.len());
         bytes[..len] == MAGIC[..len]
     }
@@ -95,7 +89,7 @@ impl Preamble {
     ///
     /// # Errors
     /// [`Error::Version`].
-    pub fn check_version(&self) -> Result<(), Error> {
+    pub(crate) fn check_version(&self) -> Result<(), Error> {
         if self.version == VERSION {
             Ok(())
         } else {
@@ -109,7 +103,7 @@ impl Preamble {
 
 /// The purpose of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// Frames of JSON.
     Control = 0,
     /// Measured data.
@@ -134,14 +128,11 @@ impl Role {
 
 /// Random identifier that ties the connections of a test together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Token(pub [u8; 16]);
+pub(crate) struct Token(pub [u8; 16]);
 
 impl Token {
     /// Generates a token.
-    ///
-    /// # Errors
-    /// If the kernel gives no random bytes.
-    pub fn random() -> Result<Self, Error> {
+    pub(crate) fn random() -> Result<Self, Error> {
         let mut bytes = [0; 16];
         let flags = rustix::rand::GetRandomFlags::empty();
         rustix::rand::getrandom(&mut bytes, flags).map_err(|errno| Error::System("getrandom", errno))?;
@@ -149,8 +140,7 @@ impl Token {
     }
 
     /// Parses 32 hexadecimal digits.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_hex = text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
         let number = u128::from_str_radix(text, 16).ok().filter(|_| is_hex)?;
         Some(Self(number.to_be_bytes()))
@@ -164,9 +154,9 @@ impl fmt::Display for Token {
 }
 
 /// The protocol version.
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 /// Length of a preamble, in bytes.
-pub const PREAMBLE_LEN: usize = 40;
+pub(crate) const PREAMBLE_LEN: usize = 40;
 /// A cookie of iperf3 contains no line feed.
 const MAGIC: &[u8; 8] = b"sockeye\n";
 

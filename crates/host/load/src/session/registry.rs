@@ -84,7 +84,7 @@ impl Drop for ConnectionSlot<'_> {
 
 /// A socket that carries a test's data.
 #[derive(Debug)]
-pub enum DataSocket {
+pub(crate) enum DataSocket {
     /// A connection; its preamble has been read.
     Tcp(TcpStream),
     /// A socket that is connected to the client's.

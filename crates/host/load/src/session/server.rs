@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Listens on a TCP port and the same UDP port, and passes tests to a [`Handler`].
 #[derive(Debug)]
-pub struct Server {
+pub(crate) struct Server {
     listener: TcpListener,
     /// Receives the first datagrams; an error if UDP is not available.
     udp: Result<UdpSocket, Error>,
@@ -26,7 +26,7 @@ pub struct Server {
 }
 
 /// Handles the tests and connections of a [`Server`].
-pub trait Handler: Sync {
+pub(crate) trait Handler: Sync {
     /// Runs a test that a client requested.
     fn test(&self, test: Test<'_>);
     /// Handles connection `number`, of an iperf3 client; nothing of its cookie has been read.
@@ -43,10 +43,7 @@ pub trait Handler: Sync {
 
 impl Server {
     /// Listens on `address`, or on all addresses of a family, or of both.
-    ///
-    /// # Errors
-    /// If the port is in use, the address is not one of this host, and so on.
-    pub fn bind(address: Option<IpAddr>, is_v6: Option<bool>, port: u16) -> Result<Self, Error> {
+    pub(crate) fn bind(address: Option<IpAddr>, is_v6: Option<bool>, port: u16) -> Result<Self, Error> {
         let ip = address.unwrap_or(match is_v6 {
             Some(false) => Ipv4Addr::UNSPECIFIED.into(),
             _ => Ipv6Addr::UNSPECIFIED.into(),
@@ -73,22 +70,17 @@ impl Server {
     }
 
     /// Returns the address that it listens on.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
+    pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns why UDP is not available; `None` if it is.
-    #[must_use]
-    pub fn udp_error(&self) -> Option<&Error> {
+    pub(crate) fn udp_error(&self) -> Option<&Error> {
         self.udp.as_ref().err()
     }
 
     /// Serves until the handler has enough, or `stop` is set. Returns when all tests have ended.
-    ///
-    /// # Errors
-    /// If waiting for connections fails.
-    pub fn run(&self, handler: &dyn Handler, stop: &Stop) -> Result<(), Error> {
+    pub(crate) fn run(&self, handler: &dyn Handler, stop: &Stop) -> Result<(), Error> {
         let mut number = 0;
         std::thread::scope(|scope| {
             while !stop.is_set() && !handler.is_enough() {

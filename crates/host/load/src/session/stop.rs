@@ -23,7 +23,7 @@ impl Stop {
     }
 
     /// Sets the flag.
-    pub fn set(&self) {
+    pub(crate) fn set(&self) {
         self.flag.store(true, Ordering::Relaxed);
     }
 
@@ -40,7 +40,7 @@ impl Stop {
     ///
     /// # Errors
     /// [`Error::Interrupted`].
-    pub fn check(&self) -> Result<(), Error> {
+    pub(crate) fn check(&self) -> Result<(), Error> {
         if self.is_set() {
             Err(Error::Interrupted)
         } else {

@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 
 /// A test that a client requested, to be [accepted](Self::accept) or [refused](Self::refuse).
 #[derive(Debug)]
-pub struct Test<'a> {
+pub(crate) struct Test<'a> {
     /// Kind of test.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// The client's parameters, not checked yet.
-    pub parameters: Value,
+    pub(crate) parameters: Value,
     /// The control connection.
-    pub channel: Channel,
+    pub(crate) channel: Channel,
     /// Local address of the control connection.
-    pub local: SocketAddr,
+    pub(crate) local: SocketAddr,
     /// The client's address.
-    pub client: SocketAddr,
+    pub(crate) client: SocketAddr,
     /// Set when the server ends.
-    pub stop: Stop,
+    pub(crate) stop: Stop,
     pub(super) token: Token,
     pub(super) arrivals: Receiver<(u16, DataSocket)>,
     pub(super) registry: &'a TestRegistry,
@@ -30,16 +30,12 @@ pub struct Test<'a> {
 
 impl Test<'_> {
     /// Returns the token of its connections.
-    #[must_use]
-    pub const fn token(&self) -> Token {
+    pub(crate) const fn token(&self) -> Token {
         self.token
     }
 
     /// Accepts the test; the answer is the token and the fields of `more`, which has to be an object.
-    ///
-    /// # Errors
-    /// If the client is gone.
-    pub fn accept(&mut self, more: Value) -> Result<(), Error> {
+    pub(crate) fn accept(&mut self, more: Value) -> Result<(), Error> {
         let mut ok = match more {
             Value::Object(more) => more,
             _ => serde_json::Map::new(),
@@ -49,19 +45,13 @@ impl Test<'_> {
     }
 
     /// Refuses the test with a reason.
-    ///
-    /// # Errors
-    /// If the client is gone.
-    pub fn refuse(&mut self, reason: &str) -> Result<(), Error> {
+    pub(crate) fn refuse(&mut self, reason: &str) -> Result<(), Error> {
         self.channel
             .send(&json!({"error": reason, "version": super::VERSION}))
     }
 
     /// Waits for the next data socket, and returns it with its number.
-    ///
-    /// # Errors
-    /// If none comes within `timeout`.
-    pub fn data(&self, timeout: Duration) -> Result<(u16, DataSocket), Error> {
+    pub(crate) fn data(&self, timeout: Duration) -> Result<(u16, DataSocket), Error> {
         let until = Instant::now() + timeout;
         loop {
             self.stop.check()?;

@@ -30,8 +30,7 @@ impl SocketLoad {
     }
 
     /// Returns the number of sockets.
-    #[must_use]
-    pub fn sockets(&self) -> usize {
+    pub(crate) fn sockets(&self) -> usize {
         1 + self.ends.len()
     }
 

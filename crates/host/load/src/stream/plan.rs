@@ -71,8 +71,7 @@ impl Direction {
     }
 
     /// Returns the direction as seen from the other end.
-    #[must_use]
-    pub const fn mirrored(self) -> Self {
+    pub(crate) const fn mirrored(self) -> Self {
         match self {
             Self::Send => Self::Receive,
             Self::Receive => Self::Send,
@@ -98,8 +97,7 @@ pub enum Until {
 
 impl Plan {
     /// Returns the bytes of one write or datagram, on a path with segments of `mss` bytes.
-    #[must_use]
-    pub fn length(&self, mss: Option<usize>) -> usize {
+    pub(crate) fn length(&self, mss: Option<usize>) -> usize {
         self.length.unwrap_or(match self.transport {
             Transport::Tcp => TCP_LENGTH,
             // A datagram as long as a segment is not cut into fragments.
@@ -108,8 +106,7 @@ impl Plan {
     }
 
     /// Returns the parameters for the other end, with the direction mirrored.
-    #[must_use]
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let (time_us, bytes) = match self.until {
             Until::Time(time) => (Some(us(time)), None),
@@ -196,7 +193,7 @@ impl Plan {
 }
 
 /// Default bytes of one TCP write: enough to make calls cheap, few enough to stay in a cache.
-pub const TCP_LENGTH: usize = 128 * 1024;
+pub(crate) const TCP_LENGTH: usize = 128 * 1024;
 /// Default bytes of one datagram if the path is not known.
 const UDP_LENGTH: usize = 1448;
 /// Most bytes of one write: the other end allocates a buffer for it.

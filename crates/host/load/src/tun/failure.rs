@@ -8,9 +8,9 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The step that failed.
-    pub step: Step,
+    pub(crate) step: Step,
     /// The kernel's error.
-    pub refusal: RouteError,
+    pub(crate) refusal: RouteError,
 }
 
 /// The steps of building and using a tunnel.

@@ -19,9 +19,9 @@ mod snapshot;
 mod throttle;
 mod tracepoints;
 
-pub use names::errno_name;
-pub use options::CallOptions;
-pub use raw::{Call, CallLosses, RawCalls, RawSyscall, RawWait, State};
+pub(crate) use names::errno_name;
+pub(crate) use options::CallOptions;
+pub(crate) use raw::{Call, RawCalls, RawSyscall, RawWait, State};
 
 use crate::{Scope, Unavailable};
 use objects::Objects;
@@ -33,7 +33,7 @@ use std::sync::Arc;
 
 /// Attached BPF programs that count calls and waits. They are detached when this is dropped.
 #[derive(Debug)]
-pub struct Calls {
+pub(crate) struct Calls {
     options: CallOptions,
     programs: Programs,
     sleepers: Sleepers,
@@ -48,10 +48,11 @@ pub struct Calls {
 
 impl Calls {
     /// Loads and attaches the programs.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
-    pub fn start(engine: Arc<BpfEngine>, scope: &Scope, options: CallOptions) -> Result<Self, Unavailable> {
+    pub(crate) fn start(
+        engine: Arc<BpfEngine>,
+        scope: &Scope,
+        options: CallOptions,
+    ) -> Result<Self, Unavailable> {
         let (programs, mut missing_parts) = Programs::start(&engine, scope, options)?;
         let sleepers = match Sleepers::list(&programs) {
             Ok(sleepers) => sleepers,
@@ -83,31 +84,24 @@ impl Calls {
     }
 
     /// Resets the counts. Call it when all other observers are attached.
-    ///
-    /// # Errors
-    /// If the BPF maps cannot be read.
-    pub fn begin(&mut self) -> Result<(), Unavailable> {
+    pub(crate) fn begin(&mut self) -> Result<(), Unavailable> {
         self.before = self.snapshot()?;
         Ok(())
     }
 
     /// Detaches the programs: later reads return the counts of this moment.
-    pub fn stop(&mut self) {
+    pub(crate) fn stop(&mut self) {
         self.programs.detach();
         self.stopped_ns.get_or_insert_with(crate::now_ns);
     }
 
     /// Returns the requested parts that do not work although the rest does.
-    #[must_use]
-    pub fn missing_parts(&self) -> &[Unavailable] {
+    pub(crate) fn missing_parts(&self) -> &[Unavailable] {
         &self.missing_parts
     }
 
     /// Returns the counts since [`Calls::begin`].
-    ///
-    /// # Errors
-    /// If the BPF maps cannot be read.
-    pub fn read(&mut self) -> Result<RawCalls, Unavailable> {
+    pub(crate) fn read(&mut self) -> Result<RawCalls, Unavailable> {
         let mut raw = self.snapshot()?.since(&self.before);
         if let Some(waits) = &mut raw.waits {
             self.objects.name_objects(waits);

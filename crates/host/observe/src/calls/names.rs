@@ -6,8 +6,7 @@ use syscalls::{Errno, Sysno};
 
 impl Call {
     /// Returns its name; `syscall_N` if it has none that we know.
-    #[must_use]
-    pub fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         let nr = self.nr;
         if nr == INVALID {
             return "invalid".to_owned();
@@ -82,8 +81,7 @@ fn compat(_nr: u32) -> Option<&'static str> {
 }
 
 /// Returns the name of an errno, including those that only the kernel uses; `errno_N` if it has none.
-#[must_use]
-pub fn errno_name(errno: u32) -> String {
+pub(crate) fn errno_name(errno: u32) -> String {
     let internal = KERNEL_ERRNOS.iter().find(|(number, _)| *number == errno);
     let name = internal.map(|(_, name)| *name).or_else(|| {
         let errno = i32::try_from(errno).ok().filter(|errno| *errno < 512)?;

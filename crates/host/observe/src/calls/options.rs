@@ -1,10 +1,10 @@
 /// What to count, and from when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CallOptions {
+pub(crate) struct CallOptions {
     /// Whether to count and time system calls.
-    pub syscalls: bool,
+    pub(crate) syscalls: bool,
     /// Whether to measure time off the processors.
-    pub waits: bool,
+    pub(crate) waits: bool,
     /// Whether the named processes count only from their next exec: until then they are stopped.
-    pub from_exec: bool,
+    pub(crate) from_exec: bool,
 }

@@ -30,9 +30,6 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Loads and attaches the programs. Returns also the requested parts that do not work although the rest does.
-    ///
-    /// # Errors
-    /// If the kernel refuses.
     pub(super) fn start(
         engine: &BpfEngine,
         scope: &Scope,

@@ -3,87 +3,87 @@ use sockeye_wire::calls::{COMPAT, NONE};
 
 /// Counts of system calls and waits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RawCalls {
+pub(crate) struct RawCalls {
     /// Calls by process; `None` if not requested.
-    pub syscalls: Option<Vec<RawSyscall>>,
+    pub(crate) syscalls: Option<Vec<RawSyscall>>,
     /// Waits by process, reason and stack; `None` if not requested.
-    pub waits: Option<Vec<RawWait>>,
+    pub(crate) waits: Option<Vec<RawWait>>,
     /// Events that did not fit into the maps.
-    pub losses: CallLosses,
+    pub(crate) losses: CallLosses,
 }
 
 /// One system call of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawSyscall {
+pub(crate) struct RawSyscall {
     /// The process id.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// The system call.
-    pub call: Call,
+    pub(crate) call: Call,
     /// How often it returned.
-    pub calls: u64,
+    pub(crate) calls: u64,
     /// How many of these were timed. Where a processor makes very many calls only some are, to limit the overhead: then
     /// `total_ns` assumes the same processor time for the others. Time off the processors is always measured.
-    pub timed: u64,
+    pub(crate) timed: u64,
     /// How often it returned an error.
-    pub errors: u64,
+    pub(crate) errors: u64,
     /// Errors as (errno, count), the most frequent first.
-    pub errnos: Vec<(u32, u64)>,
+    pub(crate) errnos: Vec<(u32, u64)>,
     /// Total duration of the calls that returned, in nanoseconds.
-    pub total_ns: u64,
+    pub(crate) total_ns: u64,
     /// Duration of the longest timed call, in nanoseconds.
-    pub max_ns: u64,
+    pub(crate) max_ns: u64,
     /// Number of calls in progress.
-    pub unfinished: u64,
+    pub(crate) unfinished: u64,
 }
 
 /// Waits of the threads of one process in the same call, state and stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawWait {
+pub(crate) struct RawWait {
     /// The process.
-    pub process: Incarnation,
+    pub(crate) process: Incarnation,
     /// The system call; `None` for a page fault or preemption.
-    pub call: Option<Call>,
+    pub(crate) call: Option<Call>,
     /// What it waits for, in words; `None` if unknown.
-    pub object: Option<String>,
+    pub(crate) object: Option<String>,
     /// The first argument of the call if it is a file descriptor or futex address, else `None`.
-    pub argument: Option<u64>,
+    pub(crate) argument: Option<u64>,
     /// The state of the threads.
-    pub state: State,
+    pub(crate) state: State,
     /// The stack of the threads.
-    pub stack: RawStack,
+    pub(crate) stack: RawStack,
     /// Number of waits.
-    pub count: u64,
+    pub(crate) count: u64,
     /// Number of these in progress; `total_ns` and `max_ns` include their time until now.
-    pub unfinished: u64,
+    pub(crate) unfinished: u64,
     /// Total time in nanoseconds.
-    pub total_ns: u64,
+    pub(crate) total_ns: u64,
     /// Longest wait in nanoseconds.
-    pub max_ns: u64,
+    pub(crate) max_ns: u64,
 }
 
 /// Events that did not fit into the BPF maps.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct CallLosses {
+pub(crate) struct CallLosses {
     /// Number of lost calls.
-    pub syscalls: u64,
+    pub(crate) syscalls: u64,
     /// Number of lost waits, including those of threads that did not fit.
-    pub waits: u64,
+    pub(crate) waits: u64,
     /// Number of lost stacks.
-    pub stacks: u64,
+    pub(crate) stacks: u64,
 }
 
 /// A system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Call {
+pub(crate) struct Call {
     /// Its number in its ABI.
-    pub nr: u32,
+    pub(crate) nr: u32,
     /// Whether it is a call of a 32-bit program on a 64-bit kernel.
-    pub is_compat: bool,
+    pub(crate) is_compat: bool,
 }
 
 /// The state of a thread off the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum State {
+pub(crate) enum State {
     /// Ready to run: it waits for a processor.
     Runnable,
     /// Asleep; signals wake it.

@@ -15,9 +15,6 @@ pub(super) struct Sleepers {
 
 impl Sleepers {
     /// Runs the BPF iterator that lists the sleeping threads in scope and records them in the map of threads.
-    ///
-    /// # Errors
-    /// If the iterator cannot be created or read.
     pub(super) fn list(programs: &Programs) -> io::Result<Self> {
         let Some(program) = &programs.sleepers else {
             return Ok(Self::default());

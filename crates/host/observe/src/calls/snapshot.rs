@@ -18,9 +18,6 @@ pub(super) struct StackCache {
 
 /// Reads a snapshot. `at_ns`: when the programs were detached, by their clock; `None`: now. An event during the reading may be
 /// missing, but is never counted twice.
-///
-/// # Errors
-/// If a map cannot be read.
 pub(super) fn read(
     programs: &Programs,
     options: CallOptions,

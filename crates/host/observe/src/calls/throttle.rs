@@ -19,9 +19,6 @@ pub(super) struct TimingThrottle {
 
 impl TimingThrottle {
     /// Attaches the program and starts the thread.
-    ///
-    /// # Errors
-    /// The reason in words, if the program cannot be attached.
     pub(super) fn start(entered: Program, running: Arc<Table>) -> Result<Self, String> {
         let link = attach(&entered, ENTERED.1)?;
         let (stop, stopped) = channel();

@@ -4,9 +4,6 @@ use rustix::io::Errno;
 use sockeye_sys::bpf::{Link, Program};
 
 /// Attaches a program to a tracepoint.
-///
-/// # Errors
-/// The reason in words.
 pub(super) fn attach(program: &Program, event: &str) -> Result<Link, String> {
     program.attach_raw_tracepoint(event).map_err(|errno| match errno {
         Errno::NOENT => format!("attach a BPF program to {event}: this kernel has no such tracepoint"),

@@ -10,21 +10,18 @@ use std::collections::HashMap;
 
 /// Counts of calls so far.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct FunctionCounts {
+pub(crate) struct FunctionCounts {
     /// The calls by process and function.
-    pub functions: ProfileFunctions,
+    pub(crate) functions: ProfileFunctions,
     /// Number of calls that could not be followed, for [`sockeye_profile::Losses::functions`].
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// Number of new processes in scope that could not be observed, for [`sockeye_profile::Losses::events`].
-    pub lost_processes: u64,
+    pub(crate) lost_processes: u64,
 }
 
 impl Functions {
     /// Returns the counts since [`Functions::begin`].
-    ///
-    /// # Errors
-    /// If the BPF maps cannot be read.
-    pub fn read(&self) -> Result<FunctionCounts, Unavailable> {
+    pub(crate) fn read(&self) -> Result<FunctionCounts, Unavailable> {
         let failed = |errno: Errno| {
             Unavailable::new(
                 PART,

@@ -15,10 +15,11 @@ use std::ffi::CString;
 impl Functions {
     /// Watches functions of the kernel that match a pattern, in the observed processes; for the whole system all processes
     /// count together as process 0. No call counts before [`Functions::begin`].
-    ///
-    /// # Errors
-    /// If that does not work here, with what works instead.
-    pub fn start_kernel(engine: &BpfEngine, scope: &Scope, pattern: &str) -> Result<Self, Unavailable> {
+    pub(crate) fn start_kernel(
+        engine: &BpfEngine,
+        scope: &Scope,
+        pattern: &str,
+    ) -> Result<Self, Unavailable> {
         let failed = |text: String| {
             Unavailable::new(PART, text).with_remedy(
                 "these still work: system calls, waits with kernel stacks, samples of kernel code",
@@ -120,9 +121,6 @@ struct Names {
 }
 
 /// Reads the names of the kernel's functions: those that ftrace can attach to if the kernel lists them, else all.
-///
-/// # Errors
-/// If neither list can be read.
 fn names(pattern: &Pattern) -> Result<Names, std::io::Error> {
     let mut names = Names::default();
     let mut take = |name: &str| {

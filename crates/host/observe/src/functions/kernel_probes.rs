@@ -79,9 +79,6 @@ impl KernelProbeMechanism {
 
 impl KernelProbes {
     /// Takes the programs of a mechanism out of the loaded object.
-    ///
-    /// # Errors
-    /// If a program is missing, or the PMU of kprobes.
     pub(super) fn new(
         mechanism: KernelProbeMechanism,
         loaded: &mut LoadedObject,

@@ -21,7 +21,8 @@ mod startup_files;
 mod unwatched;
 mod watch;
 
-pub use counts::FunctionCounts;
+#[cfg(test)]
+pub(crate) use counts::FunctionCounts;
 pub use filter::FunctionFilter;
 pub use startup_files::startup_files;
-pub use watch::Functions;
+pub(crate) use watch::Functions;

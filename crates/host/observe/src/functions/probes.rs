@@ -68,9 +68,6 @@ impl ProbeMechanism {
 
 impl Probes {
     /// Loads the programs for user functions and attaches those that follow processes.
-    ///
-    /// # Errors
-    /// If this mechanism does not work here.
     pub(super) fn load(engine: &BpfEngine, mechanism: ProbeMechanism) -> Result<Self, ProbeError> {
         let kind = match mechanism {
             ProbeMechanism::Session => Kind::UserSession,
@@ -113,9 +110,6 @@ impl Probes {
 
     /// Loads the programs for kernel functions, of which only as many are watched as the mechanism allows. Some mechanisms
     /// need a program for each function.
-    ///
-    /// # Errors
-    /// If this mechanism does not work here.
     pub(super) fn load_kernel(
         engine: &BpfEngine,
         mechanism: KernelProbeMechanism,

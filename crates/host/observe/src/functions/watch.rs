@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Files are added one by one with [`Functions::add_file`]: those that the processes have mapped, that a command will map, and
 /// that they map later.
 #[derive(Debug)]
-pub struct Functions {
+pub(crate) struct Functions {
     pub(super) probes: Probes,
     pub(super) settings: wire::Settings,
     pub(super) pattern: Pattern,
@@ -72,10 +72,11 @@ pub(super) struct Watched {
 impl Functions {
     /// Loads the BPF programs and measures their overhead. No function is watched before a file is added, and no call counts
     /// before [`Functions::begin`].
-    ///
-    /// # Errors
-    /// If functions cannot be watched here: the reason and the remedy.
-    pub fn start(engine: &BpfEngine, scope: &Scope, filter: &FunctionFilter) -> Result<Self, Unavailable> {
+    pub(crate) fn start(
+        engine: &BpfEngine,
+        scope: &Scope,
+        filter: &FunctionFilter,
+    ) -> Result<Self, Unavailable> {
         let settings = settings_of(scope);
         let mut errors = Vec::new();
         for mechanism in ProbeMechanism::ALL {
@@ -125,10 +126,7 @@ impl Functions {
     }
 
     /// Starts to count. Call it when all other observers are attached.
-    ///
-    /// # Errors
-    /// If the BPF map cannot be written.
-    pub fn begin(&mut self) -> Result<(), Unavailable> {
+    pub(crate) fn begin(&mut self) -> Result<(), Unavailable> {
         self.settings.paused = false;
         let started = self
             .probes
@@ -138,27 +136,15 @@ impl Functions {
         started.map_err(|errno| Unavailable::new(PART, format!("start BPF programs: {errno}")))
     }
 
-    /// Adds a process and its future children to the scope.
-    ///
-    /// # Errors
-    /// `E2BIG` if there are too many processes.
-    pub fn add_process(&self, pid: u32) -> Result<(), Errno> {
-        self.probes
-            .tables
-            .members
-            .update(&pid.to_ne_bytes(), &1_u32.to_ne_bytes())
-    }
-
     /// Observes children from their first instruction, for a command. A few functions of shared files are then watched in all
     /// processes, which slows those as well.
-    #[must_use]
-    pub fn with_exact_children(mut self) -> Self {
+    pub(crate) fn with_exact_children(mut self) -> Self {
         self.exact_children = true;
         self
     }
 
     /// Sets the observed processes. Functions of shared files are attached in new ones.
-    pub fn set_processes(&mut self, processes: &[u32]) {
+    pub(crate) fn set_processes(&mut self, processes: &[u32]) {
         if self.shared_files.is_empty() {
             self.processes.extend(processes);
             return;
@@ -188,13 +174,12 @@ impl Functions {
     }
 
     /// Returns whether new processes and their files must be added quickly.
-    #[must_use]
-    pub fn is_urgent(&self) -> bool {
+    pub(crate) fn is_urgent(&self) -> bool {
         self.exact_children || !self.shared_files.is_empty()
     }
 
     /// Adds a file that was mapped after the counting began: its earlier calls are missing, which is reported.
-    pub fn add_late_file(&mut self, symbols: &mut Symbols, file: FileNumber) {
+    pub(crate) fn add_late_file(&mut self, symbols: &mut Symbols, file: FileNumber) {
         if self.add_file(symbols, file) > 0 {
             let module = symbols.file_name(file).unwrap_or_default();
             self.unwatched.mapped_late.add(module);
@@ -202,7 +187,7 @@ impl Functions {
     }
 
     /// Watches the matching functions of a file; each file once. Returns how many are watched.
-    pub fn add_file(&mut self, symbols: &mut Symbols, file: FileNumber) -> usize {
+    pub(crate) fn add_file(&mut self, symbols: &mut Symbols, file: FileNumber) -> usize {
         if !self.files.insert(file) {
             return 0;
         }
@@ -307,8 +292,7 @@ impl Functions {
     }
 
     /// Returns how many functions are watched.
-    #[must_use]
-    pub fn watched(&self) -> u64 {
+    pub(crate) fn watched(&self) -> u64 {
         self.watched.len() as u64
             - self
                 .unwatched
@@ -319,13 +303,12 @@ impl Functions {
     }
 
     /// Returns the kernel mechanism in words: `uprobe_session`, `uprobe_multi`, or single uprobes.
-    #[must_use]
-    pub const fn mechanism(&self) -> &'static str {
+    pub(crate) const fn mechanism(&self) -> &'static str {
         self.probes.mechanism()
     }
 
     /// Returns the reason if no function matches, with similar names; `None` if some do.
-    pub fn no_match(&self, symbols: &mut Symbols) -> Option<Unavailable> {
+    pub(crate) fn no_match(&self, symbols: &mut Symbols) -> Option<Unavailable> {
         if self.watched() > 0
             || !self.unwatched.refused.is_empty()
             || !self.unwatched.not_attached.is_empty()
@@ -389,8 +372,7 @@ impl Functions {
     }
 
     /// Returns which matching functions are not watched or not timed, and why.
-    #[must_use]
-    pub fn missing_parts(&self) -> Vec<Unavailable> {
+    pub(crate) fn missing_parts(&self) -> Vec<Unavailable> {
         let mut reports = self.unwatched.reports();
         if let Some(shared) = self.shared_files.first()
             && let Some(started) = self.started_processes().filter(|started| *started > 0)

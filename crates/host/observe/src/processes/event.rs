@@ -2,7 +2,7 @@ use crate::Mapping;
 
 /// An event in the life of a process, from a perf record.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ProcessEvent {
+pub(crate) enum ProcessEvent {
     /// It executed another program.
     Exec {
         /// The process id.

@@ -7,7 +7,7 @@ mod layout;
 pub(crate) mod proc_files;
 mod state;
 
-pub use event::ProcessEvent;
+pub(crate) use event::ProcessEvent;
 
 use crate::{FileNumber, Incarnation, Mapping, Scope};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
@@ -18,11 +18,11 @@ use std::io;
 use std::sync::Arc;
 
 /// Called for each mapping of a process, to open its file while the process exists: [`crate::Symbols::add_mapping`].
-pub type OnMapping<'a> = dyn FnMut(u32, &Mapping) -> FileNumber + 'a;
+pub(crate) type OnMapping<'a> = dyn FnMut(u32, &Mapping) -> FileNumber + 'a;
 
 /// The observed processes.
 #[derive(Debug)]
-pub struct Processes {
+pub(crate) struct Processes {
     scope: Scope,
     own_pid: u32,
     known: HashMap<u32, ProcessState>,
@@ -43,8 +43,7 @@ pub struct Processes {
 
 impl Processes {
     /// Returns the processes that `scope` names; others are added later.
-    #[must_use]
-    pub fn new(scope: &Scope) -> Self {
+    pub(crate) fn new(scope: &Scope) -> Self {
         let mut processes = Self {
             scope: scope.clone(),
             own_pid: std::process::id(),
@@ -71,7 +70,7 @@ impl Processes {
 
     /// Reads the existing processes: their names and, except for the whole system, their mappings. Call it when events are
     /// already recorded, so that no process is missed in between.
-    pub fn scan_existing(&mut self, on_mapping: &mut OnMapping<'_>) {
+    pub(crate) fn scan_existing(&mut self, on_mapping: &mut OnMapping<'_>) {
         match &self.scope {
             Scope::Processes(pids) => {
                 for pid in pids.clone() {
@@ -106,7 +105,7 @@ impl Processes {
     }
 
     /// Applies an event. Events must arrive in the order of their times.
-    pub fn apply(&mut self, event: ProcessEvent, on_mapping: &mut OnMapping<'_>) {
+    pub(crate) fn apply(&mut self, event: ProcessEvent, on_mapping: &mut OnMapping<'_>) {
         match event {
             ProcessEvent::Exec { pid, name } => {
                 // It may have been moved to another cgroup.
@@ -159,7 +158,7 @@ impl Processes {
 
     /// Returns the incarnation of a process that was sampled; `None` if it is not in scope. Reads its mappings if they are
     /// not known yet. `is_kernel`: the sample is in the kernel, where a process may also be exiting.
-    pub fn identify(
+    pub(crate) fn identify(
         &mut self,
         pid: u32,
         is_kernel: bool,
@@ -180,7 +179,7 @@ impl Processes {
     }
 
     /// Adds a process that another observer (BPF) found in scope, and reads its mappings.
-    pub fn add(&mut self, pid: u32, on_mapping: &mut OnMapping<'_>) {
+    pub(crate) fn add(&mut self, pid: u32, on_mapping: &mut OnMapping<'_>) {
         if pid != 0 && !self.known.contains_key(&pid) {
             self.ensure_known(pid);
         }
@@ -190,8 +189,7 @@ impl Processes {
     /// Returns the file and offset of an address, for [`crate::Symbols::user`]; `None` if no mapping contains it.
     ///
     /// If the address had several mappings, or the pid several processes, over time, the last one counts.
-    #[must_use]
-    pub fn locate(&self, process: Incarnation, address: u64) -> Option<(FileNumber, u64)> {
+    pub(crate) fn locate(&self, process: Incarnation, address: u64) -> Option<(FileNumber, u64)> {
         let known = self.known.get(&process.pid)?;
         // BPF may have begun to count execs a moment before us.
         let last = known.programs.len().checked_sub(1)?;
@@ -200,15 +198,13 @@ impl Processes {
     }
 
     /// Returns the files that have code in the current program of a process, each once.
-    #[must_use]
-    pub fn files(&self, pid: u32) -> Vec<FileNumber> {
+    pub(crate) fn files(&self, pid: u32) -> Vec<FileNumber> {
         let program = self.known.get(&pid).and_then(|known| known.programs.last());
         program.map(|program| program.layout.files()).unwrap_or_default()
     }
 
     /// Returns all known processes, sorted by pid.
-    #[must_use]
-    pub fn all(&self) -> Vec<sockeye_profile::Process> {
+    pub(crate) fn all(&self) -> Vec<sockeye_profile::Process> {
         let mut all: Vec<_> = self
             .known
             .iter()
@@ -224,7 +220,7 @@ impl Processes {
     }
 
     /// Returns the pids of the observed processes that have not ended.
-    pub fn alive(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn alive(&self) -> impl Iterator<Item = u32> + '_ {
         self.known
             .iter()
             .filter(|(_, known)| !known.ended)
@@ -232,15 +228,13 @@ impl Processes {
     }
 
     /// Returns whether all observed processes have ended; always false for the whole system.
-    #[must_use]
-    pub fn all_ended(&self) -> bool {
+    pub(crate) fn all_ended(&self) -> bool {
         !self.scope.is_system() && self.alive().next().is_none()
     }
 
     /// Returns the number of lost events, and of processes and mappings that did not fit or could not be read:
     /// [`sockeye_profile::Losses::events`].
-    #[must_use]
-    pub const fn losses(&self) -> u64 {
+    pub(crate) const fn losses(&self) -> u64 {
         self.lost.saturating_add(self.unread)
     }
 

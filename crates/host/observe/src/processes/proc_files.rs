@@ -20,9 +20,6 @@ pub(super) fn name(pid: u32) -> Option<Vec<u8>> {
 }
 
 /// Returns the executable mappings of a process.
-///
-/// # Errors
-/// If the process has ended or is not ours to read.
 pub(super) fn mappings(pid: u32) -> io::Result<Vec<Mapping>> {
     let mut maps = vec![];
     File::open(format!("/proc/{pid}/maps"))?

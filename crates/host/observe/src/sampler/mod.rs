@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Perf events and the records read from their rings.
 #[derive(Debug)]
-pub struct Sampler {
+pub(crate) struct Sampler {
     events: PerfEvents,
     /// Records that were read; another processor may still write earlier ones.
     pending: Vec<TimedRecord>,
@@ -26,27 +26,27 @@ pub struct Sampler {
 
 /// Counters of the samples; for their stacks see [`Sampler::stacks`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RawCpu {
+pub(crate) struct RawCpu {
     /// Samples per second and processor that the kernel takes; 0: none.
-    pub samples_per_s: u32,
+    pub(crate) samples_per_s: u32,
     /// Number of samples of observed processes.
-    pub samples: u64,
+    pub(crate) samples: u64,
     /// Number of these in the kernel.
-    pub kernel_samples: u64,
+    pub(crate) kernel_samples: u64,
     /// Number of these whose user stack has only one frame.
-    pub cut_stacks: u64,
+    pub(crate) cut_stacks: u64,
     /// Number of these whose stack did not fit: they count without a stack.
-    pub lost_stacks: u64,
+    pub(crate) lost_stacks: u64,
     /// Number of records of any kind that the kernel dropped, and samples of unknown processes.
-    pub lost: u64,
+    pub(crate) lost: u64,
     /// How often the kernel paused sampling on a processor because it cost too much.
-    pub throttled: u64,
+    pub(crate) throttled: u64,
     /// Number of records that could not be decoded.
-    pub broken: u64,
+    pub(crate) broken: u64,
     /// Whether only user code could be sampled.
-    pub user_only: bool,
+    pub(crate) user_only: bool,
     /// Nanoseconds from the program's start until everything was attached.
-    pub ready_ns: u64,
+    pub(crate) ready_ns: u64,
 }
 
 /// A record of a ring, with its time.
@@ -72,10 +72,11 @@ impl Sampler {
     /// fills the rings; without `samples_per_s` only with process events.
     ///
     /// `began`: when our program started to prepare the observation.
-    ///
-    /// # Errors
-    /// If nothing could be attached: what was refused, and the remedy.
-    pub fn start(scope: &Scope, samples_per_s: Option<u32>, began: Instant) -> Result<Self, Unavailable> {
+    pub(crate) fn start(
+        scope: &Scope,
+        samples_per_s: Option<u32>,
+        began: Instant,
+    ) -> Result<Self, Unavailable> {
         let events = PerfEvents::open(scope, samples_per_s)?;
         let counts = RawCpu {
             samples_per_s: events.samples_per_s,
@@ -95,7 +96,7 @@ impl Sampler {
     }
 
     /// Resets the counters: only later samples count. Call it when all other observers are attached.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         self.since_ns = now_ns();
         self.stacks = Stacks::default();
         self.counts = RawCpu {
@@ -108,14 +109,13 @@ impl Sampler {
     }
 
     /// Returns what of the request was refused.
-    #[must_use]
-    pub fn missing_parts(&self) -> &[Unavailable] {
+    pub(crate) fn missing_parts(&self) -> &[Unavailable] {
         &self.events.missing_parts
     }
 
     /// Reads the rings and applies all records to `processes` that no other processor can precede any more. Call it every
     /// 100 ms: rings can overflow, and files must be opened while the process that mapped them exists.
-    pub fn drain(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
+    pub(crate) fn drain(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
         // The time before reading: the rings that are read first have no later records.
         let now_ns = now_ns();
         self.read(processes);
@@ -123,20 +123,19 @@ impl Sampler {
     }
 
     /// Stops sampling and applies all remaining records.
-    pub fn finish(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
+    pub(crate) fn finish(&mut self, processes: &mut Processes, on_mapping: &mut OnMapping<'_>) {
         self.events.stop();
         self.read(processes);
         self.apply_before(u64::MAX, processes, on_mapping);
     }
 
     /// Returns the counters.
-    #[must_use]
-    pub fn counts(&self) -> RawCpu {
+    pub(crate) fn counts(&self) -> RawCpu {
         self.counts
     }
 
     /// Returns each process and stack with its number of samples.
-    pub fn stacks(&self) -> impl Iterator<Item = (Incarnation, &RawStack, u64)> {
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = (Incarnation, &RawStack, u64)> {
         self.stacks.iter()
     }
 

@@ -46,9 +46,6 @@ struct Refused {
 
 impl PerfEvents {
     /// Opens the events of a scope.
-    ///
-    /// # Errors
-    /// If no event could be opened.
     pub(super) fn open(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Unavailable> {
         let mut missing_parts = vec![];
         let samples_per_s = samples_per_s.map(|requested| {

@@ -34,7 +34,7 @@ mod symbol_table;
 mod symbol_tables;
 mod vdso;
 
-pub use function::FunctionSymbol;
+pub(crate) use function::FunctionSymbol;
 
 use crate::{FileNumber, Mapping, Unavailable};
 use foldhash::HashMap;
@@ -55,7 +55,7 @@ use symbol_tables::SymbolTables;
 /// A file is opened when its mapping is added ([`Symbols::add_mapping`]), while the process exists; its tables are read when
 /// the first of its addresses is resolved. If another file has replaced it, its functions have no names.
 #[derive(Debug)]
-pub struct Symbols {
+pub(crate) struct Symbols {
     /// By their [`FileNumber`].
     modules: Vec<Module>,
     /// Mappings that were added before.
@@ -84,8 +84,7 @@ type RootKey = Option<(FileIdentity, FileIdentity)>;
 
 impl Symbols {
     /// Returns an empty set.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         // A quarter of the limit: others need descriptors too, and a file can have a second one with its symbols.
         let soft = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX) / 4;
         Self {
@@ -103,7 +102,7 @@ impl Symbols {
     }
 
     /// Opens the file of a mapping, once per file. The process may end afterwards.
-    pub fn add_mapping(&mut self, pid: u32, mapping: &Mapping) -> FileNumber {
+    pub(crate) fn add_mapping(&mut self, pid: u32, mapping: &Mapping) -> FileNumber {
         if !mapping.has_file() {
             return self.add_memory(pid, mapping);
         }
@@ -136,10 +135,7 @@ impl Symbols {
     }
 
     /// Opens a file that is not mapped yet.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or is not a regular file.
-    pub fn add_path(&mut self, path: &Path) -> io::Result<FileNumber> {
+    pub(crate) fn add_path(&mut self, path: &Path) -> io::Result<FileNumber> {
         let file = Root::Own.open(path).map_err(|why| match why {
             OpenError::Failed(error) => error,
             other => io::Error::new(io::ErrorKind::NotFound, other.to_string()),
@@ -154,7 +150,7 @@ impl Symbols {
     }
 
     /// Returns the function at an offset of a file: see [`Mapping::file_offset`].
-    pub fn user(&mut self, file: FileNumber, offset: u64) -> Frame {
+    pub(crate) fn user(&mut self, file: FileNumber, offset: u64) -> Frame {
         self.load(file);
         let Some(module) = self.modules.get_mut(file.0 as usize) else {
             return Frame {
@@ -183,12 +179,12 @@ impl Symbols {
     }
 
     /// Returns the function at an address of the kernel.
-    pub fn kernel(&mut self, address: u64) -> Frame {
+    pub(crate) fn kernel(&mut self, address: u64) -> Frame {
         self.kernel.get_or_insert_with(Kernel::read).frame(address)
     }
 
     /// Returns the functions of a file, sorted by offset; one with several names several times.
-    pub fn functions(&mut self, file: FileNumber) -> impl Iterator<Item = FunctionSymbol<'_>> {
+    pub(crate) fn functions(&mut self, file: FileNumber) -> impl Iterator<Item = FunctionSymbol<'_>> {
         self.load(file);
         let module = self.modules.get_mut(file.0 as usize);
         let loaded = match module.map(|module| &mut module.kind) {
@@ -199,7 +195,7 @@ impl Symbols {
     }
 
     /// Returns whether the file is a Go program: its stacks move, so that returns cannot be watched.
-    pub fn is_go(&mut self, file: FileNumber) -> bool {
+    pub(crate) fn is_go(&mut self, file: FileNumber) -> bool {
         self.load(file);
         match self
             .modules
@@ -212,18 +208,14 @@ impl Symbols {
     }
 
     /// Returns the last part of its path; `None` for an unknown number.
-    #[must_use]
-    pub fn file_name(&self, file: FileNumber) -> Option<&str> {
+    pub(crate) fn file_name(&self, file: FileNumber) -> Option<&str> {
         self.modules
             .get(file.0 as usize)
             .map(|module| module.name.as_str())
     }
 
     /// Returns the open file, for uprobes.
-    ///
-    /// # Errors
-    /// `NotFound` for memory without a file; else if it is closed and cannot be opened again.
-    pub fn file(&self, file: FileNumber) -> io::Result<File> {
+    pub(crate) fn file(&self, file: FileNumber) -> io::Result<File> {
         match self.modules.get(file.0 as usize).map(|module| &module.kind) {
             Some(ModuleKind::File(module)) => module.file(),
             _ => Err(io::ErrorKind::NotFound.into()),
@@ -231,8 +223,7 @@ impl Symbols {
     }
 
     /// Returns why names are missing.
-    #[must_use]
-    pub fn missing_parts(&self) -> Vec<Unavailable> {
+    pub(crate) fn missing_parts(&self) -> Vec<Unavailable> {
         let mut all: Vec<Unavailable> = self
             .kernel
             .iter()

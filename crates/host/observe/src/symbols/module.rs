@@ -95,9 +95,6 @@ impl ModuleFile {
     }
 
     /// Returns the open file.
-    ///
-    /// # Errors
-    /// If it cannot be opened or read.
     pub(super) fn file(&self) -> io::Result<File> {
         match &self.state {
             FileState::Open(file) => file.try_clone(),
@@ -109,9 +106,6 @@ impl ModuleFile {
     }
 
     /// Opens a closed file again.
-    ///
-    /// # Errors
-    /// If it cannot be opened, or another file has replaced it.
     fn reopen(&self, which: FileIdentity) -> io::Result<File> {
         let failed = |why: OpenError| match why {
             OpenError::Failed(error) => error,

@@ -95,9 +95,6 @@ impl SymbolTables {
     }
 
     /// Returns the open file.
-    ///
-    /// # Errors
-    /// `NotFound` for code in memory.
     pub(super) fn file(&self) -> io::Result<File> {
         match &*self.elf.bytes {
             Bytes::File(file) => file.try_clone(),

@@ -570,7 +570,7 @@ fn jit_code_is_named_by_perf_map() {
     let mappings = add_mappings(&mut symbols, running.pid());
     let (mapping, number) = mappings
         .iter()
-        .find(|(mapping, _)| mapping.contains(code))
+        .find(|(mapping, _)| (mapping.start..mapping.end).contains(&code))
         .expect("its code is mapped");
     let mut ask = |at: u64| {
         let frame = symbols.user(*number, mapping.file_offset(code + at));

@@ -51,9 +51,6 @@ impl OwnedSockets {
     ///
     /// `socket` is a socket of ours, with which the program recognizes the files of sockets. It is not reported. Each
     /// socket has its namespace set. Memory is bounded by the slots and 16 bytes per socket.
-    ///
-    /// # Errors
-    /// Sockets before the error were passed on: see [`WalkStats::delivered`].
     pub(crate) fn sockets(
         &self,
         socket: BorrowedFd<'_>,

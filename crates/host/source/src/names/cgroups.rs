@@ -72,8 +72,7 @@ impl Cgroups {
     }
 
     /// Returns the path below the mount (`/system.slice/nginx.service`); `None` if unknown.
-    #[must_use]
-    pub fn path(&self, id: CgroupId) -> Option<&str> {
+    pub(crate) fn path(&self, id: CgroupId) -> Option<&str> {
         self.paths.get(&id).map(|path| &**path)
     }
 
@@ -92,7 +91,7 @@ impl Cgroups {
     }
 
     /// Returns all paths, in no particular order.
-    pub fn paths(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.paths.values().map(|path| &**path)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{fmt, io, thread};
 
 /// Host names, looked up by several threads at once and cached.
@@ -13,13 +13,13 @@ use std::{fmt, io, thread};
 /// at its deadline. Slow look-ups keep their thread and continue in the background, so that a later listing of
 /// the same program has names that came too late for this one.
 #[derive(Debug)]
-pub struct Hosts {
+pub(super) struct Hosts {
     shared: Arc<Shared>,
 }
 
 /// The result of a resolver for an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostLookup {
+pub(super) enum HostLookup {
     /// A name, unchecked: not to be trusted.
     Name(String),
     /// The address has no name.
@@ -42,9 +42,6 @@ pub struct HostCounts {
     /// Addresses that were not looked up because of the limit.
     pub skipped: usize,
 }
-
-/// Default limit for the time that a listing waits for host names.
-pub const HOSTS_WAIT: Duration = Duration::from_secs(1);
 
 /// Maximum number of concurrent look-ups. Each mostly waits for a server.
 const THREADS_MAX: usize = 32;
@@ -79,7 +76,7 @@ impl Default for Hosts {
 
 impl Hosts {
     /// Uses this function, which several threads call at once.
-    pub fn with_resolver(resolver: impl Fn(IpAddr) -> HostLookup + Send + Sync + 'static) -> Self {
+    pub(crate) fn with_resolver(resolver: impl Fn(IpAddr) -> HostLookup + Send + Sync + 'static) -> Self {
         Self {
             shared: Arc::new(Shared {
                 resolver: Box::new(resolver),
@@ -92,7 +89,7 @@ impl Hosts {
 
     /// Starts to look up these addresses, each once, and returns at once. A v4-mapped address counts as its IPv4
     /// address; the unspecified address has no name.
-    pub fn prefetch(&self, ips: impl IntoIterator<Item = IpAddr>) {
+    pub(crate) fn prefetch(&self, ips: impl IntoIterator<Item = IpAddr>) {
         let mut work = self.shared.lock();
         for ip in ips {
             let ip = ip.to_canonical();
@@ -113,7 +110,7 @@ impl Hosts {
     }
 
     /// Waits until no look-up is pending, at most until the deadline.
-    pub fn wait(&self, deadline: Instant) -> HostCounts {
+    pub(crate) fn wait(&self, deadline: Instant) -> HostCounts {
         let mut work = self.shared.lock();
         while work.counts.pending > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -127,8 +124,7 @@ impl Hosts {
     }
 
     /// Returns the name of this address; `None` if it has none or is not looked up yet.
-    #[must_use]
-    pub fn host(&self, ip: IpAddr) -> Option<&str> {
+    pub(crate) fn host(&self, ip: IpAddr) -> Option<&str> {
         self.shared.names.get(&ip.to_canonical()).map(|name| &**name)
     }
 

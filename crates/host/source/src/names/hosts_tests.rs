@@ -1,5 +1,6 @@
 use super::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 fn ip(last: u8) -> IpAddr {
     IpAddr::from([192, 0, 2, last])

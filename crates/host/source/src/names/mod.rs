@@ -22,7 +22,8 @@ mod users;
 pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
 pub use first_processes::{FirstProcesses, SeenCgroup, SeenProcess};
-pub use hosts::{HOSTS_WAIT, HostCounts, HostLookup, Hosts, ResolveError, resolve};
+use hosts::Hosts;
+pub use hosts::{HostCounts, ResolveError, resolve};
 pub use interfaces::Interfaces;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
@@ -42,7 +43,7 @@ use std::time::Instant;
 pub struct NameKinds {
     pub services: bool,
     pub users: bool,
-    pub interfaces: bool,
+    pub(crate) interfaces: bool,
     pub cgroups: bool,
     pub namespaces: bool,
     pub hosts: bool,
@@ -106,12 +107,6 @@ impl SystemNames {
         }
     }
 
-    /// Returns the kinds of names.
-    #[must_use]
-    pub fn kinds(&self) -> NameKinds {
-        self.kinds
-    }
-
     /// Adds the interfaces of another network namespace, read by a thread inside it ([`Interfaces::snapshot`]). The first
     /// call for a namespace wins.
     pub fn add_interfaces(&self, netns: NetnsInode, interfaces: Interfaces) {
@@ -135,8 +130,7 @@ impl SystemNames {
         }
     }
 
-    /// Waits until all requested host names are there, at most until the deadline; a usual deadline is
-    /// [`HOSTS_WAIT`] from now. Returns zeros if none was requested.
+    /// Waits until all requested host names are there, at most until the deadline. Returns zeros if none was requested.
     pub fn wait_for_hosts(&self, deadline: Instant) -> HostCounts {
         self.hosts
             .get()
@@ -186,7 +180,7 @@ impl SystemNames {
     /// Returns the label of a network namespace, even if such names are not shown: the name that a user gave it
     /// (`ip netns`), else that of its container, of its first process (`1234/nginx`), or its inode
     /// (`net:[4026532000]`). Our own has the given name, or none.
-    pub fn netns_name(&self, netns: NetnsInode) -> Option<&str> {
+    pub(crate) fn netns_name(&self, netns: NetnsInode) -> Option<&str> {
         let given = self.namespaces().chosen_name(netns);
         if given.is_some() {
             return given;
@@ -208,7 +202,7 @@ impl SystemNames {
     }
 
     /// Returns the container of a network namespace: its name if it is readable, or its short id; `None` if there is none.
-    pub fn container_in(&self, netns: NetnsInode) -> Option<&str> {
+    pub(crate) fn container_in(&self, netns: NetnsInode) -> Option<&str> {
         self.found_name(netns).container_text()
     }
 

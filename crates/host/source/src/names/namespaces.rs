@@ -18,11 +18,11 @@ pub struct NamedNamespace {
     /// Its inode.
     pub inode: NetnsInode,
     /// Its name; U+FFFD replaces invalid UTF-8.
-    pub name: String,
+    pub(crate) name: String,
     /// The file to open to enter it.
     pub path: PathBuf,
     /// Creation time of its inode, in seconds since 1970: it was mounted then, or is older.
-    pub since_s: i64,
+    pub(crate) since_s: i64,
 }
 
 /// On most hosts the second is a symbolic link to the first.
@@ -97,13 +97,12 @@ impl Namespaces {
 
     /// Returns the first name of this namespace that a user gave; `None` if there is none. CNI, Podman and CRI-O use the folder of
     /// `ip netns` too, with names like `cni-UUID`, `netns-UUID` or `UUID`; the name of the container is more useful.
-    #[must_use]
-    pub fn chosen_name(&self, inode: NetnsInode) -> Option<&str> {
+    pub(crate) fn chosen_name(&self, inode: NetnsInode) -> Option<&str> {
         self.of(inode).find(|name| !is_generated(name))
     }
 
     /// Returns all names of this namespace, those given by a user first.
-    pub fn all_of(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
+    pub(crate) fn all_of(&self, inode: NetnsInode) -> impl Iterator<Item = &NamedNamespace> {
         let chosen = self.with_inode(inode).filter(|found| !is_generated(&found.name));
         chosen.chain(self.with_inode(inode).filter(|found| is_generated(&found.name)))
     }
@@ -119,8 +118,7 @@ impl Namespaces {
     }
 
     /// Returns the namespace with this name; `None` if there is none.
-    #[must_use]
-    pub fn named(&self, name: &str) -> Option<&NamedNamespace> {
+    pub(crate) fn named(&self, name: &str) -> Option<&NamedNamespace> {
         self.all.iter().find(|namespace| namespace.name == name)
     }
 

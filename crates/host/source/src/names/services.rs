@@ -30,8 +30,7 @@ enum Transport {
 
 impl Services {
     /// Reads the files of this host; missing or malformed entries have no name.
-    #[must_use]
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let read = |path| fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Self::parse(
             &read("/etc/services").unwrap_or_default(),
@@ -40,8 +39,7 @@ impl Services {
     }
 
     /// Parses the text of the two files (services(5), protocols(5)).
-    #[must_use]
-    pub fn parse(services: &str, protocols: &str) -> Self {
+    pub(crate) fn parse(services: &str, protocols: &str) -> Self {
         let text = format!("{services}\n{protocols}");
         let mut entries = Vec::new();
         let mut start = 0;

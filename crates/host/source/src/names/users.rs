@@ -10,15 +10,13 @@ pub struct Users {
 
 impl Users {
     /// Reads the file of this host; without it no user has a name.
-    #[must_use]
-    pub fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let bytes = fs::read("/etc/passwd").unwrap_or_default();
         Self::parse(&String::from_utf8_lossy(&bytes))
     }
 
     /// Parses the text of the file (passwd(5)).
-    #[must_use]
-    pub fn parse(text: &str) -> Self {
+    pub(crate) fn parse(text: &str) -> Self {
         let mut entries: Vec<_> = text
             .lines()
             .filter_map(|line| {
@@ -34,8 +32,7 @@ impl Users {
     }
 
     /// Returns the name of this user; `None` if unknown.
-    #[must_use]
-    pub fn name(&self, uid: Uid) -> Option<&str> {
+    pub(crate) fn name(&self, uid: Uid) -> Option<&str> {
         let first = self.entries.partition_point(|(other, _)| *other < uid);
         let (found, name) = self.entries.get(first)?;
         (*found == uid).then_some(name)

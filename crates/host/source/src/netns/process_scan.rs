@@ -56,9 +56,6 @@ pub(super) struct Descriptor {
 
 impl ProcessScan {
     /// Reads every process, and its descriptors if `with_descriptors`. `nsfs` is the device of all namespaces.
-    ///
-    /// # Errors
-    /// When `/proc` cannot be read.
     pub(super) fn scan(nsfs: Option<u64>, with_descriptors: bool) -> Result<Self, Errno> {
         let proc = open_proc()?;
         let proc = proc.as_fd();
