@@ -391,6 +391,15 @@ impl PacketType {
     pub const OUTGOING: Self = Self(4);
 }
 
+/// Checks that the kernel accepts this program, by attaching it to a socket that receives nothing.
+///
+/// # Errors
+/// `EINVAL` if the kernel rejects the program.
+pub fn check(program: &[Instruction]) -> Result<(), Errno> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
+    attach(socket.as_fd(), program)
+}
+
 fn failed(operation: &'static str) -> impl Fn(Errno) -> RingError {
     move |errno| RingError { operation, errno }
 }

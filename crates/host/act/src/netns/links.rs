@@ -175,17 +175,16 @@ impl VethLink {
             peer_name: INNER_NAME,
             peer_netns: u32::try_from(own.as_raw_fd()).unwrap_or_default(),
         };
-        self.route
-            .act(|sequence| pair.request(sequence))
-            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
-        self.route
-            .act(|sequence| change::set_alias(&outer_name, &alias(name, addresses), sequence))
-            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
-        let mut inside = Route::open().map_err(|error| NetnsStep::MakePair.on(&path, error))?;
-        let inner = index(&mut inside, INNER_NAME).map_err(|error| NetnsStep::MakePair.on(&path, error))?;
-        inside
-            .act(|sequence| Some(change::bring_up(inner, sequence)))
-            .map_err(|error| NetnsStep::MakePair.on(&path, error))?;
+        let mut make_pair = || -> Result<(Route, i32), RouteError> {
+            self.route.act(|sequence| pair.request(sequence))?;
+            self.route
+                .act(|sequence| change::set_alias(&outer_name, &alias(name, addresses), sequence))?;
+            let mut inside = Route::open()?;
+            let inner = index(&mut inside, INNER_NAME)?;
+            inside.act(|sequence| Some(change::bring_up(inner, sequence)))?;
+            Ok((inside, inner))
+        };
+        let (mut inside, inner) = make_pair().map_err(|error| NetnsStep::MakePair.on(&path, error))?;
         let Some(Addresses {
             inner: inner_ip,
             outer: outer_ip,

@@ -1,10 +1,10 @@
 //! The server's threads: receive requests, send answers.
 
 use super::closed_loop::send_datagram;
-use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, send_exact};
+use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, receive_flags, send_exact};
 use super::run_state::Sizes;
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, recv};
+use rustix::net::recv;
 use sockeye_sys::ProcessorTime;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub(super) fn answer_connection(socket: BorrowedFd<'_>, sizes: Sizes, busy_poll:
         let mut buffer = [0; BUFFER_LEN];
         let first = (sizes.response as usize).min(ZEROS.len());
         let (first, more) = (&ZEROS[..first], sizes.response as usize - first);
-        let flags = flags(busy_poll);
+        let flags = receive_flags(busy_poll);
         let mut received = 0_u64;
         loop {
             match recv(socket, &mut buffer, flags) {
@@ -69,7 +69,7 @@ pub(super) fn answer_datagrams(
     Answered::counted(|answered| {
         let mut buffer = [0; BUFFER_LEN];
         let mut response = vec![0; sizes.response as usize];
-        let flags = flags(busy_poll);
+        let flags = receive_flags(busy_poll);
         while !is_over.load(Ordering::Relaxed) {
             match recv(socket, &mut buffer, flags) {
                 // A preamble is no request, and can be repeated.
@@ -104,14 +104,6 @@ pub(super) fn answer_once(socket: BorrowedFd<'_>, sizes: Sizes) -> Answered {
         *answered += 1;
         Ok(())
     })
-}
-
-fn flags(busy_poll: bool) -> RecvFlags {
-    if busy_poll {
-        RecvFlags::DONTWAIT
-    } else {
-        RecvFlags::empty()
-    }
 }
 
 /// Length of the number at the beginning of a datagram, in bytes.

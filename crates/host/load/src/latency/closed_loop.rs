@@ -1,11 +1,11 @@
 //! Closed loop: the next request is sent when the answer to the one before has arrived.
 
-use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, send_exact};
+use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, receive_flags, send_exact};
 use super::run_state::{RunState, Sizes, Tally};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
+use rustix::net::{SendFlags, recv, send};
 use sockeye_sys::ProcessorTime;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -99,11 +99,7 @@ fn await_answer(
     run: &RunState,
     tally: &mut Tally,
 ) -> Result<bool, Failure> {
-    let flags = if run.busy_poll {
-        RecvFlags::DONTWAIT
-    } else {
-        RecvFlags::empty()
-    };
+    let flags = receive_flags(run.busy_poll);
     loop {
         match recv(socket, &mut *buffer, flags) {
             Ok((count, _)) if buffer[..count].starts_with(&number) => return Ok(true),

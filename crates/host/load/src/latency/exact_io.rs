@@ -77,11 +77,7 @@ pub(super) fn receive_exact(
     mut more: usize,
     busy_poll: bool,
 ) -> Result<(), Failure> {
-    let flags = if busy_poll {
-        RecvFlags::DONTWAIT
-    } else {
-        RecvFlags::empty()
-    };
+    let flags = receive_flags(busy_poll);
     while more > 0 {
         let len = more.min(buffer.len());
         match recv(&socket, &mut buffer[..len], flags) {
@@ -93,6 +89,15 @@ pub(super) fn receive_exact(
         }
     }
     Ok(())
+}
+
+/// Returns the flags of `recv(2)`: with `busy_poll` it does not wait.
+pub(super) fn receive_flags(busy_poll: bool) -> RecvFlags {
+    if busy_poll {
+        RecvFlags::DONTWAIT
+    } else {
+        RecvFlags::empty()
+    }
 }
 
 /// Content of requests and answers.

@@ -76,7 +76,7 @@ impl Connector {
 pub(crate) struct Session {
     /// The control connection.
     pub(crate) channel: Channel,
-    /// The server's address. answer to the request.
+    /// The server's answer to the request.
     pub(crate) answer: Value,
     /// Local address of the control connection.
     pub(crate) local: SocketAddr,

@@ -38,14 +38,14 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct BpfEngine {
     types: PathBuf,
-    kernel: OnceLock<Result<Kernel, Unavailable>>,
-    tables: OnceLock<Result<Tables, Unavailable>>,
-    tables_with_info: OnceLock<Result<Tables, Unavailable>>,
-    udp_tables: OnceLock<Result<Tables, Unavailable>>,
-    descriptor_walk: OnceLock<Result<DescriptorWalk, Unavailable>>,
-    owned_sockets: OnceLock<Result<OwnedSockets, Unavailable>>,
-    task_file: OnceLock<Result<TaskFile, Unavailable>>,
-    netns_file: OnceLock<Result<NetnsFile, Unavailable>>,
+    kernel: Lazy<Kernel>,
+    tables: Lazy<Tables>,
+    tables_with_info: Lazy<Tables>,
+    udp_tables: Lazy<Tables>,
+    descriptor_walk: Lazy<DescriptorWalk>,
+    owned_sockets: Lazy<OwnedSockets>,
+    task_file: Lazy<TaskFile>,
+    netns_file: Lazy<NetnsFile>,
 }
 
 impl Default for BpfEngine {
@@ -63,14 +63,14 @@ impl BpfEngine {
     pub fn with_types(types: PathBuf) -> Self {
         Self {
             types,
-            kernel: OnceLock::new(),
-            tables: OnceLock::new(),
-            tables_with_info: OnceLock::new(),
-            udp_tables: OnceLock::new(),
-            descriptor_walk: OnceLock::new(),
-            owned_sockets: OnceLock::new(),
-            task_file: OnceLock::new(),
-            netns_file: OnceLock::new(),
+            kernel: Lazy::default(),
+            tables: Lazy::default(),
+            tables_with_info: Lazy::default(),
+            udp_tables: Lazy::default(),
+            descriptor_walk: Lazy::default(),
+            owned_sockets: Lazy::default(),
+            task_file: Lazy::default(),
+            netns_file: Lazy::default(),
         }
     }
 
@@ -81,16 +81,12 @@ impl BpfEngine {
             TableKind::TcpWithInfo => &self.tables_with_info,
             TableKind::Udp => &self.udp_tables,
         };
-        let loaded = place.get_or_init(|| Tables::load(self.kernel()?, of));
-        loaded.as_ref().map_err(Clone::clone)
+        place.get(|| Tables::load(self.kernel()?, of))
     }
 
     /// Returns the programs that find owners, loaded.
     fn descriptor_walk(&self) -> Result<&DescriptorWalk, Unavailable> {
-        let loaded = self
-            .descriptor_walk
-            .get_or_init(|| DescriptorWalk::load(self.kernel()?));
-        loaded.as_ref().map_err(Clone::clone)
+        self.descriptor_walk.get(|| DescriptorWalk::load(self.kernel()?))
     }
 
     /// Lists all processes with their namespace and cgroup.
@@ -107,20 +103,12 @@ impl BpfEngine {
 
     /// Lists all processes and their socket descriptors by the kernel's iterator over descriptors.
     pub(crate) fn pass_by_task_file(&self) -> Result<ProcessDescriptors, Unavailable> {
-        let load = || TaskFile::load(self.kernel()?);
-        match self.task_file.get_or_init(load) {
-            Ok(iterator) => iterator.pass(),
-            Err(unavailable) => Err(unavailable.clone()),
-        }
+        self.task_file.get(|| TaskFile::load(self.kernel()?))?.pass()
     }
 
     /// Lists the descriptors of namespaces, and of sockets in other namespaces than their process's.
     pub(crate) fn netns_descriptors(&self) -> Result<Vec<sockeye_wire::netns_file::Record>, Unavailable> {
-        let load = || NetnsFile::load(self.kernel()?);
-        match self.netns_file.get_or_init(load) {
-            Ok(iterator) => iterator.pass(),
-            Err(unavailable) => Err(unavailable.clone()),
-        }
+        self.netns_file.get(|| NetnsFile::load(self.kernel()?))?.pass()
     }
 
     /// The program that gives keepalive to the connections of a cgroup (`sockeye_wire::keepalive_program`), with the maps of its
@@ -143,7 +131,7 @@ impl BpfEngine {
 
     /// Whether the programs that find owners are loaded.
     pub(crate) fn has_loaded_descriptor_walk(&self) -> bool {
-        matches!(self.descriptor_walk.get(), Some(Ok(_)))
+        self.descriptor_walk.is_loaded()
     }
 
     /// Passes the sockets of the query that processes have descriptors of to `take`. TCP is not included.
@@ -165,18 +153,34 @@ impl BpfEngine {
 
     /// Returns the programs that find sockets by descriptors, loaded.
     fn owned_socket_programs(&self) -> Result<&OwnedSockets, Unavailable> {
-        let loaded = self
-            .owned_sockets
-            .get_or_init(|| OwnedSockets::load(self.kernel()?));
-        loaded.as_ref().map_err(Clone::clone)
+        self.owned_sockets.get(|| OwnedSockets::load(self.kernel()?))
     }
 
     fn kernel(&self) -> Result<&Kernel, Unavailable> {
-        let read = self.kernel.get_or_init(|| {
+        self.kernel.get(|| {
             may_load()?;
             Kernel::read(&self.types)
-        });
-        read.as_ref().map_err(Clone::clone)
+        })
+    }
+}
+
+/// A program that is loaded at its first use.
+#[derive(Debug)]
+struct Lazy<T>(OnceLock<Result<T, Unavailable>>);
+
+impl<T> Default for Lazy<T> {
+    fn default() -> Self {
+        Self(OnceLock::new())
+    }
+}
+
+impl<T> Lazy<T> {
+    fn get(&self, load: impl FnOnce() -> Result<T, Unavailable>) -> Result<&T, Unavailable> {
+        self.0.get_or_init(load).as_ref().map_err(Clone::clone)
+    }
+
+    fn is_loaded(&self) -> bool {
+        matches!(self.0.get(), Some(Ok(_)))
     }
 }
 

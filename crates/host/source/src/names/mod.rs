@@ -43,7 +43,7 @@ use std::time::Instant;
 pub struct NameKinds {
     pub services: bool,
     pub users: bool,
-    pub(crate) interfaces: bool,
+    pub interfaces: bool,
     pub cgroups: bool,
     pub namespaces: bool,
     pub hosts: bool,
@@ -252,11 +252,9 @@ impl Names for SystemNames {
     }
 
     fn service(&self, protocol: Protocol, port: Port) -> Option<&str> {
-        if self.kinds.services {
-            self.services().name(protocol, port)
-        } else {
-            None
-        }
+        self.kinds
+            .services
+            .then(|| self.services().name(protocol, port))?
     }
 
     fn host(&self, ip: IpAddr) -> Option<&str> {
@@ -264,27 +262,15 @@ impl Names for SystemNames {
     }
 
     fn user(&self, uid: Uid) -> Option<&str> {
-        if self.kinds.users {
-            self.users().name(uid)
-        } else {
-            None
-        }
+        self.kinds.users.then(|| self.users().name(uid))?
     }
 
     fn cgroup(&self, id: CgroupId) -> Option<&str> {
-        if self.kinds.cgroups {
-            self.cgroups().path(id)
-        } else {
-            None
-        }
+        self.kinds.cgroups.then(|| self.cgroups().path(id))?
     }
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
-        if self.kinds.namespaces {
-            self.netns_name(inode)
-        } else {
-            None
-        }
+        self.kinds.namespaces.then(|| self.netns_name(inode))?
     }
 }
 

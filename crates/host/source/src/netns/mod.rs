@@ -418,17 +418,10 @@ impl Surveyor<'_> {
             };
         }
         if let Some(held) = self.scanned.held.remove(&inode) {
-            namespace.holders.descriptors = TruncatedList {
-                total: held.total,
-                first: held
-                    .first
-                    .iter()
-                    .map(|held| DescriptorHolder {
-                        process: self.process(held.pid),
-                        fd: Fd(held.fd.0),
-                    })
-                    .collect(),
-            };
+            namespace.holders.descriptors = with_processes(&held, |held| DescriptorHolder {
+                process: self.process(held.pid),
+                fd: Fd(held.fd.0),
+            });
         }
         let sockets = self.sockets.get(&inode);
         namespace.holders.sockets = sockets.map(|sockets| sockets.holders.clone()).unwrap_or_default();
@@ -438,17 +431,10 @@ impl Surveyor<'_> {
             .get_mut(&inode)
             .map(|tasks| std::mem::take(&mut tasks.foreign_threads));
         if let Some(foreign_threads) = foreign_threads {
-            namespace.holders.threads = TruncatedList {
-                total: foreign_threads.total,
-                first: foreign_threads
-                    .first
-                    .iter()
-                    .map(|thread| ThreadHolder {
-                        process: self.process(thread.pid),
-                        tid: thread.tid,
-                    })
-                    .collect(),
-            };
+            namespace.holders.threads = with_processes(&foreign_threads, |thread| ThreadHolder {
+                process: self.process(thread.pid),
+                tid: thread.tid,
+            });
         }
     }
 
@@ -478,6 +464,14 @@ impl Surveyor<'_> {
                 namespace.container = names.container_in(namespace.inode).map(Into::into);
             }
         }
+    }
+}
+
+/// Converts the entries of a list.
+fn with_processes<T, U>(list: &TruncatedList<T>, convert: impl FnMut(&T) -> U) -> TruncatedList<U> {
+    TruncatedList {
+        total: list.total,
+        first: list.first.iter().map(convert).collect(),
     }
 }
 
