@@ -1,151 +1,98 @@
-//! `sockeye ns add`: network namespaces, many at once.
+//! `sockeye ns add`: creates network namespaces.
 
-use super::guard::Guard;
-use super::spell;
-use super::workers::{self, Outcome};
+use crate::args::AddArgs;
+use crate::guard::Guard;
+use crate::names as typed;
+use crate::output::names::{count, join_names};
+use crate::workers::{self, Outcome, explained};
 use anyhow::anyhow;
-use clap::Args;
 use sockeye_act::netns::{Addresses, Folder, LinkTarget, Maker, Subnet, TargetError};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_model::NetnsName;
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Make network namespaces with names, as ip netns add does, many at once
-///
-/// Each name is made whole or not at all, also if this is killed in the middle.
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub(crate) struct AddArgs {
-    /// Their names
-    #[arg(
-        value_name = "NAME",
-        required_unless_present = "prefix",
-        conflicts_with = "prefix"
-    )]
-    names: Vec<OsString>,
-    /// Instead of names: this and a number, from --start on
-    #[arg(long, value_name = "P", requires = "count")]
-    prefix: Option<OsString>,
-    /// With --prefix: so many
-    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true,
-          value_parser = count)]
-    count: Option<u32>,
-    /// With --prefix: the first number
-    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, default_value = "0",
-          value_parser = start)]
-    start: u32,
-    /// Bring lo up in each
-    #[arg(long)]
-    up: bool,
-    /// Join each to this bridge, or to the network namespace of this name, by a veth pair: eth0 in it, v-NAME there
-    #[arg(long, value_name = "BRIDGE|NAME")]
-    veth_to: Option<String>,
-    /// With --veth-to: give the pairs free addresses of this subnet, like 10.1.0.0/16; of a bridge's the first is left out
-    #[arg(long, value_name = "SUBNET", requires = "veth_to", value_parser = subnet)]
-    subnet: Option<Subnet>,
-    /// How many are made at the same time; as many as there are processors if not given
-    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = workers::threads)]
-    threads: Option<usize>,
-    /// After a failure go on with the rest
-    #[arg(long)]
-    keep_going: bool,
-    /// Make nothing; print the names
-    #[arg(long)]
-    dry_run: bool,
-    /// Say on stderr how many were made in which time
-    #[arg(short = 'v', long)]
-    verbose: bool,
-}
-
-pub(super) fn run(args: &AddArgs) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted::new(args)?;
+pub(crate) fn run(args: &AddArgs) -> anyhow::Result<ExitCode> {
+    let names = NewNames::new(args)?;
     if args.dry_run {
-        return print(&wanted).map(|()| ExitCode::SUCCESS);
+        return print(&names).map(|()| ExitCode::SUCCESS);
     }
-    let begun = Instant::now();
-    let target = args.veth_to.as_deref().map(target).transpose()?;
-    // As long as it is held nobody else of us chooses addresses there.
+    let began = Instant::now();
+    let target = args.veth_to.as_deref().map(find_target).transpose()?;
+    // Until the lock is dropped, other sockeyes do not choose addresses there.
     let reserved = match (&target, args.subnet) {
-        (Some(target), Some(subnet)) => Some(reserve(target, subnet, wanted.len())?),
+        (Some(target), Some(subnet)) => Some(reserve(target, subnet, names.len())?),
         _ => None,
     };
     let addresses = reserved.as_ref().map(|(_lock, addresses)| addresses);
-    let folder = Folder::prepare().map_err(|failure| workers::explained(&failure))?;
-    let threads = workers::count(args.threads, wanted.len());
+    let folder = Folder::prepare().map_err(|error| explained(&error))?;
+    let threads = workers::thread_count(args.threads, names.len());
     let guard = Guard::start(args.verbose);
-    let outcome = workers::run(wanted.len(), threads, args.keep_going, "made", |thread| {
+    let outcome = workers::run(names.len(), threads, args.keep_going, "created", |thread| {
         let link = target.as_ref().map(LinkTarget::open).transpose()?;
         let mut maker = Maker::new(&folder, guard.slot(thread))
             .loopback_up(args.up)
             .link(link);
-        let wanted = &wanted;
-        Ok(move |place: usize| {
-            let addresses = addresses.and_then(|all| all.get(place).copied());
-            let made = maker.make(&wanted.name(place), addresses)?;
-            Ok(u64::from(made.replaced_leftover))
+        let names = &names;
+        Ok(move |index: usize| {
+            let addresses = addresses.and_then(|all| all.get(index).copied());
+            let made = maker.make(&names.name(index), addresses)?;
+            Ok(made.replaced_leftover)
         })
     });
     if args.verbose {
-        let elapsed = begun.elapsed();
+        let elapsed_s = began.elapsed().as_secs_f64();
         notes::say(&format!(
-            "sockeye: made {} network namespaces in {:.3} s, {:.3} ms each, by {threads} threads\n",
-            outcome.done,
-            elapsed.as_secs_f64(),
-            elapsed.as_secs_f64() * 1e3 / outcome.done.max(1) as f64,
+            "sockeye: created {} in {elapsed_s:.3} s, {:.3} ms each, on {threads} threads\n",
+            count(outcome.done as u64, "network namespace"),
+            elapsed_s * 1e3 / outcome.done.max(1) as f64,
         ));
     }
-    Ok(report(&wanted, &outcome, args.keep_going))
+    Ok(report(&names, &outcome, args.keep_going))
 }
 
-/// What was made, and what not.
-fn report(wanted: &Wanted, outcome: &Outcome, keep_going: bool) -> ExitCode {
-    if outcome.noted > 0 {
+/// Prints what was created and what was not, and returns the exit status.
+fn report(names: &NewNames, outcome: &Outcome, keep_going: bool) -> ExitCode {
+    if outcome.replaced_leftovers > 0 {
         notes::say(&format!(
-            "sockeye: {} {} of namespaces whose making or deletion was interrupted, and made anew\n",
-            outcome.noted,
-            if outcome.noted == 1 {
-                "name was the remains"
-            } else {
-                "names were the remains"
-            }
+            "sockeye: replaced {} of interrupted creations or deletions\n",
+            count(outcome.replaced_leftovers as u64, "leftover"),
         ));
     }
-    if outcome.is_whole() {
+    if outcome.is_complete() {
         return ExitCode::SUCCESS;
     }
-    outcome.tell_failures("ns add");
-    if wanted.len() > 1 {
-        let made: Vec<NetnsName> = outcome.places().map(|place| wanted.name(place)).collect();
-        let of = wanted.len();
-        let told = if made.is_empty() {
-            format!("sockeye: none of {of} network namespaces was made")
+    outcome.print_failures("ns add");
+    if names.len() > 1 {
+        let created: Vec<NetnsName> = outcome.done_indices().map(|index| names.name(index)).collect();
+        let list = if created.is_empty() {
+            String::new()
         } else {
-            format!(
-                "sockeye: {} of {of} network namespaces were made: {}",
-                made.len(),
-                spell::names(&made)
-            )
+            format!(": {}", join_names(&created))
         };
         let hint = if outcome.not_tried() > 0 && !keep_going {
-            "; --keep-going makes the rest"
+            "; --keep-going continues after a failure"
         } else {
             ""
         };
-        notes::say(&format!("{told}{hint}\n"));
+        notes::say(&format!(
+            "sockeye: {} of {} network namespaces were created{list}{hint}\n",
+            created.len(),
+            names.len(),
+        ));
     }
     outcome.exit_code()
 }
 
-/// The names that were asked for.
+/// The names on the command line.
 #[derive(Debug)]
-enum Wanted {
-    Listed(Vec<NetnsName>),
+enum NewNames {
+    List(Vec<NetnsName>),
     Series {
         prefix: OsString,
         start: u32,
@@ -153,25 +100,25 @@ enum Wanted {
     },
 }
 
-impl Wanted {
+impl NewNames {
     fn new(args: &AddArgs) -> Result<Self, UsageError> {
         let Some(prefix) = &args.prefix else {
-            let names = args.names.iter().map(|name| super::new_name(name.clone()));
+            let names = args.names.iter().map(|name| typed::new(name.clone()));
             let names: Vec<NetnsName> = names.collect::<Result<_, _>>()?;
             let mut seen = HashSet::new();
-            if let Some(twice) = names.iter().find(|name| !seen.insert(*name)) {
-                return Err(UsageError(format!("sockeye: {twice} is named twice\n")));
+            if let Some(duplicate) = names.iter().find(|name| !seen.insert(*name)) {
+                return Err(UsageError(format!("sockeye: {duplicate} occurs twice\n")));
             }
-            return Ok(Self::Listed(names));
+            return Ok(Self::List(names));
         };
-        super::refuse_empty(prefix)?;
+        typed::refuse_empty(prefix)?;
         let count = args.count.unwrap_or_default();
         let last = args
             .start
             .checked_add(count.saturating_sub(1))
             .ok_or_else(|| UsageError(format!("sockeye: the numbers of the names end at {}\n", u32::MAX)))?;
-        // The last is the longest; what is wrong with another is wrong with it.
-        super::new_name(numbered(prefix, last))?;
+        // The last name is the longest; if it is valid, all are.
+        typed::new(numbered(prefix, last))?;
         Ok(Self::Series {
             prefix: prefix.clone(),
             start: args.start,
@@ -181,51 +128,53 @@ impl Wanted {
 
     fn len(&self) -> usize {
         match self {
-            Self::Listed(names) => names.len(),
+            Self::List(names) => names.len(),
             Self::Series { count, .. } => *count,
         }
     }
 
-    fn name(&self, place: usize) -> NetnsName {
+    fn name(&self, index: usize) -> NetnsName {
         match self {
-            Self::Listed(names) => names[place].clone(),
+            Self::List(names) => names[index].clone(),
             Self::Series { prefix, start, .. } => {
-                let number = start.saturating_add(u32::try_from(place).unwrap_or(u32::MAX));
-                NetnsName::new(numbered(prefix, number)).expect("a longer one was found good")
+                let number = start.saturating_add(u32::try_from(index).unwrap_or(u32::MAX));
+                NetnsName::new(numbered(prefix, number)).expect("a longer one is valid")
             }
         }
     }
 }
 
-fn numbered(prefix: &OsString, number: u32) -> OsString {
-    let mut name = prefix.clone();
+fn numbered(prefix: &OsStr, number: u32) -> OsString {
+    let mut name = prefix.to_owned();
     name.push(number.to_string());
     name
 }
 
-fn print(wanted: &Wanted) -> anyhow::Result<()> {
+fn print(names: &NewNames) -> anyhow::Result<()> {
     let mut text = Vec::new();
-    for place in 0..wanted.len() {
-        text.extend_from_slice(wanted.name(place).as_os_str().as_encoded_bytes());
+    for index in 0..names.len() {
+        text.extend_from_slice(names.name(index).as_os_str().as_encoded_bytes());
         text.push(b'\n');
     }
     stdout::write(&text)
 }
 
-fn target(name: &str) -> anyhow::Result<LinkTarget> {
+fn find_target(name: &str) -> anyhow::Result<LinkTarget> {
     LinkTarget::find(name).map_err(|error| match error {
         TargetError::NotFound => anyhow!(
-            "--veth-to {name:?}: neither a bridge nor a network namespace is called so: `ip link add {name} type bridge`, or `sockeye ns add {name}`, makes one"
+            "--veth-to {name:?}: neither a bridge nor a network namespace has this name; create one with `ip link add {name} type bridge` or `sockeye ns add {name}`"
         ),
-        TargetError::NotABridge => anyhow!("--veth-to {name:?}: that interface is no bridge, and no network namespace is called so"),
-        TargetError::Refused(refusal) => anyhow::Error::new(refusal).context(format!("look for the bridge {name:?}")),
+        TargetError::NotABridge => anyhow!(
+            "--veth-to {name:?}: this interface is not a bridge, and no network namespace has this name"
+        ),
+        TargetError::Refused(refusal) => anyhow::Error::new(refusal).context(format!("find the bridge {name:?}")),
     })
 }
 
-/// Free addresses, for all that are wanted or for none, and the lock under which they are free.
+/// Returns free addresses for all `count` namespaces, and the lock that keeps them free.
 fn reserve(target: &LinkTarget, subnet: Subnet, count: usize) -> anyhow::Result<(OwnedFd, Vec<Addresses>)> {
-    let lock = target.lock().map_err(|failure| workers::explained(&failure))?;
-    let taken = target.taken().map_err(|failure| workers::explained(&failure))?;
+    let lock = target.lock().map_err(|error| explained(&error))?;
+    let taken = target.taken().map_err(|error| explained(&error))?;
     let found = if target.has_addresses() {
         subnet.for_pairs(count, &taken)
     } else {
@@ -233,34 +182,9 @@ fn reserve(target: &LinkTarget, subnet: Subnet, count: usize) -> anyhow::Result<
     };
     let addresses = found.map_err(|full| {
         anyhow!(
-            "--subnet has free addresses for {} network namespaces, not for {count}; nothing was made",
+            "--subnet has free addresses for {} network namespaces, not for {count}; nothing was created",
             full.available
         )
     })?;
     Ok((lock, addresses))
 }
-
-/// How many names; more than any kernel takes are a mistake.
-fn count(text: &str) -> Result<u32, String> {
-    let good = text.parse().ok().filter(|count| (1..=COUNT_MAX).contains(count));
-    good.ok_or_else(|| format!("expected a whole number of 1 to {COUNT_MAX}"))
-}
-
-/// The number of the first name.
-fn start(text: &str) -> Result<u32, String> {
-    text.parse()
-        .map_err(|_| format!("expected a whole number of 0 to {}", u32::MAX))
-}
-
-fn subnet(text: &str) -> Result<Subnet, String> {
-    text.parse()
-        .map_err(|bad: sockeye_act::netns::SubnetParseError| bad.to_string())
-}
-
-const COUNT_MAX: u32 = 10_000_000;
-
-const EXAMPLES: &str = "\
-Examples:
-  sockeye ns add web1 web2
-  sockeye ns add --prefix web --count 2000 --up
-  sockeye ns add --prefix web --count 50 --up --veth-to br0 --subnet 10.1.0.0/16";

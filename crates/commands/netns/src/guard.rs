@@ -1,7 +1,7 @@
-//! A process that outlives us if we are killed in the middle, and puts right what was half done.
+//! A process that repairs what this one leaves unfinished if it is killed.
 
+use crate::args::GuardArgs;
 use anyhow::Context;
-use clap::Args;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, getpid, getppid, pidfd_open};
@@ -11,15 +11,15 @@ use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-/// The journal of what is being done, and who reads it if nobody else can.
+/// The journal of unfinished changes, which the guard process reads after our end.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     journal: Option<Journal>,
 }
 
 impl Guard {
-    /// Starts one. Without it all is done as well, only a `kill -9` may leave remains of a name.
-    pub(super) fn start(verbose: bool) -> Self {
+    /// Starts the guard process. Without it a `kill -9` may leave a file without a namespace; nothing else changes.
+    pub(crate) fn start(verbose: bool) -> Self {
         let start = || -> anyhow::Result<Journal> {
             let journal = Journal::new()?;
             Command::new("/proc/self/exe")
@@ -29,7 +29,7 @@ impl Guard {
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())
                 .current_dir("/")
-                // ^C is for us alone.
+                // ^C is for the parent alone.
                 .process_group(0)
                 .spawn()?;
             Ok(journal)
@@ -37,7 +37,7 @@ impl Guard {
         let started = start();
         if let (Err(error), true) = (&started, verbose) {
             sockeye_console::notes::say(&format!(
-                "sockeye: nobody watches over what is half done if this is killed: {error:#}\n"
+                "sockeye: if this is killed, its unfinished change is not repaired: {error:#}\n"
             ));
         }
         Self {
@@ -45,31 +45,23 @@ impl Guard {
         }
     }
 
-    /// Where the thread with this number writes what it does.
-    pub(super) fn slot(&self, thread: usize) -> Slot<'_> {
+    /// Returns where this thread records its unfinished change.
+    pub(crate) fn slot(&self, thread: usize) -> Slot<'_> {
         self.journal
             .as_ref()
             .map_or(Slot::NONE, |journal| journal.slot(thread))
     }
 }
 
-/// Watch over another sockeye, whose journal is stdin
-#[derive(Debug, Args)]
-pub(crate) struct GuardArgs {
-    /// Its process
-    #[arg(value_name = "PID")]
-    pid: i32,
-}
-
-/// Waits for the end of the process that started us.
-pub(super) fn run(args: &GuardArgs) -> anyhow::Result<()> {
-    let parent = Pid::from_raw(args.pid).context("no process has this number")?;
+/// Waits until the parent process has ended, and repairs what it left unfinished.
+pub(crate) fn run(args: &GuardArgs) -> anyhow::Result<()> {
+    let parent = Pid::from_raw(args.pid).context("not a process id")?;
     let watched = match pidfd_open(parent, PidfdFlags::empty()) {
         Ok(fd) => Some(fd),
         Err(Errno::SRCH) => None,
-        Err(errno) => return Err(errno).context("watch over the process that started us"),
+        Err(errno) => return Err(errno).context("watch the parent process"),
     };
-    // If it has ended already, its number may be another's.
+    // If it has ended already, its pid may be another's.
     if let Some(fd) = watched.filter(|_| getppid() == Some(parent)) {
         let mut polled = [PollFd::new(&fd, PollFlags::IN)];
         while poll(&mut polled, None) == Err(Errno::INTR) {}
@@ -77,5 +69,5 @@ pub(super) fn run(args: &GuardArgs) -> anyhow::Result<()> {
     let journal = io::stdin().as_fd().try_clone_to_owned()?;
     Journal::from_file(journal)
         .recover()
-        .context("put right what was half done")
+        .context("repair an unfinished change")
 }

@@ -1,7 +1,7 @@
-//! `sockeye ns identify`: how the network namespace of a process is called.
+//! `sockeye ns identify`: the names of the network namespace of a process.
 
+use crate::args::IdentifyArgs;
 use anyhow::{Context, anyhow};
-use clap::Args;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -11,19 +11,8 @@ use sockeye_source::names::Namespaces;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::process::ExitCode;
 
-/// The names of the network namespace of a process, as ip netns identify tells them
-///
-/// One a line, all that it has; an empty line if it has none. `sockeye ns list` knows more than names.
-#[derive(Debug, Args)]
-pub(crate) struct IdentifyArgs {
-    /// The process; sockeye itself unless told otherwise
-    #[arg(allow_hyphen_values = true)]
-    pid: Option<String>,
-}
-
-pub(crate) fn run(args: &IdentifyArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &IdentifyArgs) -> anyhow::Result<()> {
     let process = match args.pid.as_deref() {
         None => "self",
         Some(pid) if !pid.is_empty() && pid.bytes().all(|byte| byte.is_ascii_digit()) => pid,
@@ -35,9 +24,9 @@ pub(crate) fn run(args: &IdentifyArgs) -> anyhow::Result<ExitCode> {
             ErrorKind::PermissionDenied => notes::remedy("run as root, or grant CAP_SYS_PTRACE"),
             _ => "is /proc mounted?",
         };
-        anyhow!("cannot look at the network namespace of process {process}: {error}; {remedy}")
+        anyhow!("cannot read the network namespace of process {process}: {error}; {remedy}")
     })?;
-    // Names that may not be read are not the same as none.
+    // An unreadable folder is an error; a missing one has no names.
     match std::fs::read_dir(NetnsName::FOLDER) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             return Err(error).context(format!("read the folder {}", NetnsName::FOLDER));
@@ -57,6 +46,5 @@ pub(crate) fn run(args: &IdentifyArgs) -> anyhow::Result<ExitCode> {
     if names.is_empty() {
         names.push(String::new());
     }
-    stdout::write_lines(names)?;
-    Ok(ExitCode::SUCCESS)
+    stdout::write_lines(names)
 }

@@ -1,7 +1,7 @@
-//! `sockeye ns monitor`: names of network namespaces, as they come and go.
+//! `sockeye ns monitor`: prints names of network namespaces as they are added and deleted.
 
+use crate::args::{MonitorArgs, MonitorFormat};
 use anyhow::{Context, anyhow, bail};
-use clap::{Args, ValueEnum};
 use jiff::Timestamp;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
@@ -17,71 +17,51 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
-use std::process::ExitCode;
 
-/// Names of network namespaces as they come and go, as ip netns monitor tells them
-///
-/// `add NAME` and `delete NAME`, each as soon as it happens, until ^C. The name of a new namespace is told when it is
-/// given, a moment before it can be entered.
-#[derive(Debug, Args)]
-pub(crate) struct MonitorArgs {
-    /// In which form
-    #[arg(long, value_enum, default_value_t = MonitorFormat::Text)]
-    format: MonitorFormat,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MonitorFormat {
-    /// For people
-    Text,
-    /// One object a line, with the time
-    Jsonl,
-}
-
-pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<()> {
     let mut watch = Watch::begin()?;
     let mut known = names()?;
     let mut out = stdout::open().context(stdout::WRITING)?;
-    // What was told because a listing says so may be on its way as an event as well.
-    let mut told: BTreeMap<OsString, Change> = BTreeMap::new();
+    // Changes that were printed after a listing: their events can still arrive.
+    let mut printed: BTreeMap<OsString, Change> = BTreeMap::new();
     loop {
-        if told.is_empty() && !stdout::pause_until(&watch.0).context("wait for changes")? {
-            return Ok(ExitCode::SUCCESS);
+        if printed.is_empty() && !stdout::pause_until(&watch.0).context("wait for changes")? {
+            return Ok(());
         }
         let mut lines = Vec::new();
-        let news = watch.read().context("read changes of names")?;
-        for (change, name) in news.changes {
-            if told.remove(&name) != Some(change) {
-                args.push(&mut lines, change, &name);
+        let events = watch.read().context("read changes of names")?;
+        for (change, name) in events.changes {
+            if printed.remove(&name) != Some(change) {
+                push_line(args.format, &mut lines, change, &name);
             }
             match change {
                 Change::Add => known.insert(name),
                 Change::Delete => known.remove(&name),
             };
         }
-        if news.is_all {
-            told.clear();
+        if events.is_last {
+            printed.clear();
         }
-        if news.is_over {
+        if events.is_removed {
             notes::say(&format!(
-                "sockeye: {} was removed: it is made again, and watched\n",
+                "sockeye: {} was removed: creating and watching it again\n",
                 NetnsName::FOLDER
             ));
             watch = Watch::begin()?;
         }
-        if news.has_gap || news.is_over {
-            if news.has_gap {
-                notes::say(
-                    "sockeye: names came and went faster than they could be read: of those that did both, some are \
-                     missing here; raise the sysctl fs.inotify.max_queued_events\n",
-                );
-            }
+        if events.has_overflowed {
+            notes::say(
+                "sockeye: the kernel's event queue overflowed: names that were added and deleted meanwhile are \
+                 missing here; raise the sysctl fs.inotify.max_queued_events\n",
+            );
+        }
+        if events.has_overflowed || events.is_removed {
             let now = names()?;
             let gone = known.difference(&now).map(|name| (Change::Delete, name));
             let new = now.difference(&known).map(|name| (Change::Add, name));
             for (change, name) in gone.chain(new) {
-                args.push(&mut lines, change, name);
-                told.insert(name.clone(), change);
+                push_line(args.format, &mut lines, change, name);
+                printed.insert(name.clone(), change);
             }
             known = now;
         }
@@ -95,46 +75,44 @@ enum Change {
     Delete,
 }
 
-impl MonitorArgs {
-    fn push(&self, out: &mut Vec<u8>, change: Change, name: &OsStr) {
-        let event = match change {
-            Change::Add => "add",
-            Change::Delete => "delete",
-        };
-        match self.format {
-            MonitorFormat::Text => {
-                out.extend_from_slice(format!("{event} {}", harmless(name.as_bytes())).as_bytes());
-            }
-            MonitorFormat::Jsonl => {
-                let mut object = JsonObject::begin(out);
-                object.word("event", event);
-                object.bytes("name", Some(name.as_bytes()));
-                object.word("time", &Timestamp::now().to_string());
-                object.end();
-            }
+fn push_line(format: MonitorFormat, out: &mut Vec<u8>, change: Change, name: &OsStr) {
+    let event = match change {
+        Change::Add => "add",
+        Change::Delete => "delete",
+    };
+    match format {
+        MonitorFormat::Text => {
+            out.extend_from_slice(format!("{event} {}", harmless(name.as_bytes())).as_bytes());
         }
-        out.push(b'\n');
+        MonitorFormat::Jsonl => {
+            let mut object = JsonObject::begin(out);
+            object.word("event", event);
+            object.bytes("name", Some(name.as_bytes()));
+            object.word("time", &Timestamp::now().to_string());
+            object.end();
+        }
     }
+    out.push(b'\n');
 }
 
-/// The folder of names, watched.
+/// An inotify watch of the folder of names.
 #[derive(Debug)]
 struct Watch(OwnedFd);
 
-/// What was read at one go.
+/// The events of one read.
 #[derive(Debug, Default)]
-struct News {
+struct Events {
     changes: Vec<(Change, OsString)>,
-    /// Nothing more is waiting.
-    is_all: bool,
-    /// The kernel had no room for some.
-    has_gap: bool,
-    /// The folder is not there any more.
-    is_over: bool,
+    /// Whether no further event is queued.
+    is_last: bool,
+    /// Whether the kernel's queue overflowed.
+    has_overflowed: bool,
+    /// Whether the folder was removed or moved.
+    is_removed: bool,
 }
 
 impl Watch {
-    /// Begins, as `ip netns monitor` does, with making the folder.
+    /// Creates the folder if it is missing, as `ip netns monitor` does, and watches it.
     fn begin() -> anyhow::Result<Self> {
         let folder = NetnsName::FOLDER;
         if let Err(error) = DirBuilder::new().mode(0o755).create(folder)
@@ -144,18 +122,18 @@ impl Watch {
                 ErrorKind::PermissionDenied => "; no namespace has a name yet: run as root",
                 _ => "",
             };
-            bail!("cannot make the folder {folder}: {error}{remedy}");
+            bail!("cannot create the folder {folder}: {error}{remedy}");
         }
         let begin = || {
             let inotify = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-            let what = WatchFlags::CREATE
+            let flags = WatchFlags::CREATE
                 | WatchFlags::DELETE
                 | WatchFlags::MOVED_FROM
                 | WatchFlags::MOVED_TO
                 | WatchFlags::DELETE_SELF
                 | WatchFlags::MOVE_SELF
                 | WatchFlags::ONLYDIR;
-            inotify::add_watch(&inotify, folder, what)?;
+            inotify::add_watch(&inotify, folder, flags)?;
             Ok(Self(inotify))
         };
         begin().map_err(|errno| {
@@ -169,26 +147,26 @@ impl Watch {
         })
     }
 
-    /// What happened since, up to a buffer of it; does not wait.
-    fn read(&self) -> Result<News, Errno> {
-        let mut buffer = [MaybeUninit::uninit(); BUFFER];
+    /// Reads queued events, up to a full buffer, without waiting.
+    fn read(&self) -> Result<Events, Errno> {
+        let mut buffer = [MaybeUninit::uninit(); BUFFER_LEN];
         let mut reader = inotify::Reader::new(&self.0, &mut buffer);
-        let mut news = News::default();
+        let mut events = Events::default();
         loop {
             let event = match reader.next() {
                 Ok(event) => event,
                 Err(Errno::WOULDBLOCK) => {
-                    news.is_all = true;
-                    return Ok(news);
+                    events.is_last = true;
+                    return Ok(events);
                 }
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(errno),
             };
             let (kind, name) = (event.events(), event.file_name());
-            let over =
+            let removed =
                 ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT | ReadFlags::IGNORED;
-            news.has_gap |= kind.intersects(ReadFlags::QUEUE_OVERFLOW);
-            news.is_over |= kind.intersects(over);
+            events.has_overflowed |= kind.intersects(ReadFlags::QUEUE_OVERFLOW);
+            events.is_removed |= kind.intersects(removed);
             let change = if kind.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
                 Some(Change::Add)
             } else if kind.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
@@ -198,16 +176,16 @@ impl Watch {
             };
             if let (Some(change), Some(name)) = (change, name) {
                 let name = OsStr::from_bytes(name.to_bytes()).to_owned();
-                news.changes.push((change, name));
+                events.changes.push((change, name));
             }
             if reader.is_buffer_empty() {
-                return Ok(news);
+                return Ok(events);
             }
         }
     }
 }
 
-/// The names there are; none without the folder.
+/// Returns the existing names; none without the folder.
 fn names() -> anyhow::Result<BTreeSet<OsString>> {
     let read = || match fs::read_dir(NetnsName::FOLDER) {
         Ok(files) => files.map(|file| file.map(|file| file.file_name())).collect(),
@@ -217,5 +195,5 @@ fn names() -> anyhow::Result<BTreeSet<OsString>> {
     read().with_context(|| format!("read the folder {}", NetnsName::FOLDER))
 }
 
-/// Some 2,000 names.
-const BUFFER: usize = 64 * 1024;
+/// Bytes of an event buffer: about 2,000 names.
+const BUFFER_LEN: usize = 64 * 1024;

@@ -1,4 +1,4 @@
-//! The same act for many names, on several threads.
+//! One action for many names, on several threads.
 
 use sockeye_act::netns::NetnsError;
 use sockeye_console::notes;
@@ -10,16 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-/// How it went.
+/// The outcome of the action, for each name by its index.
 #[derive(Debug)]
-pub(super) struct Outcome {
+pub(crate) struct Outcome {
     states: Vec<State>,
     failures: Vec<(usize, NetnsError)>,
-    /// How many were done.
-    pub(super) done: usize,
-    /// What the acts counted.
-    pub(super) noted: u64,
-    /// The signal by which somebody ended it.
+    /// Number of names for which the action succeeded.
+    pub(crate) done: usize,
+    /// Number of names for which the action replaced a leftover file.
+    pub(crate) replaced_leftovers: usize,
+    /// The signal that interrupted it; `None`: it was not interrupted.
     interrupted: Option<i32>,
 }
 
@@ -30,10 +30,10 @@ enum State {
     Failed,
 }
 
-/// Acts on the places 0 to `count`, each by one of `threads` threads. `begin` is called on each thread first, and gives
-/// what acts there; an act that went well may count something. After a failure nothing more is begun, unless
-/// `keep_going`; after ^C or `SIGTERM` neither.
-pub(super) fn run<A>(
+/// Runs an action for each index below `count`, on `threads` threads. `begin` is called on each thread and returns its
+/// action, which returns whether it replaced a leftover file. After SIGINT or SIGTERM no further action is started, nor
+/// after a failure unless `keep_going`.
+pub(crate) fn run<A>(
     count: usize,
     threads: usize,
     keep_going: bool,
@@ -41,161 +41,145 @@ pub(super) fn run<A>(
     begin: impl Fn(usize) -> Result<A, NetnsError> + Sync,
 ) -> Outcome
 where
-    A: FnMut(usize) -> Result<u64, NetnsError>,
+    A: FnMut(usize) -> Result<bool, NetnsError>,
 {
     let mut outcome = Outcome {
         states: vec![State::NotTried; count],
         failures: Vec::new(),
         done: 0,
-        noted: 0,
+        replaced_leftovers: 0,
         interrupted: None,
     };
-    // Without it they end us at once; what is half done then, somebody puts right.
+    // Without it signals end the process at once, and the guard repairs what is unfinished.
     let interrupts = Interrupts::catch().ok();
     let caught = || interrupts.and_then(|interrupts| interrupts.caught());
     let (next, tried) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let stop = AtomicBool::new(false);
     let work = |thread: usize| {
         let mut results = Vec::new();
-        let mut act = begin(thread);
+        let mut action = begin(thread);
         while !stop.load(Ordering::Relaxed) && caught().is_none() {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            if place >= count {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= count {
                 break;
             }
-            let done = match &mut act {
-                Ok(act) => act(place),
-                Err(failure) => Err(failure.clone()),
+            let result = match &mut action {
+                Ok(action) => action(index),
+                Err(error) => Err(error.clone()),
             };
-            if done.is_err() && !keep_going {
+            if result.is_err() && !keep_going {
                 stop.store(true, Ordering::Relaxed);
             }
-            results.push((place, done));
+            results.push((index, result));
             tried.fetch_add(1, Ordering::Relaxed);
         }
         results
     };
     let work = &work;
     std::thread::scope(|scope| {
-        // Nothing is ever sent: it ends with the last thread. To be woken for each name would take a processor away
-        // from those who work, twice a name.
-        let (at_work, all_ended) = mpsc::channel::<Infallible>();
+        // Nothing is sent: the channel closes when the last thread ends. A message for each name would wake this thread
+        // twice a name, and take a processor from the workers.
+        let (running, all_ended) = mpsc::channel::<Infallible>();
         let mut workers = Vec::new();
         for thread in 0..threads {
-            let at_work = at_work.clone();
+            let running = running.clone();
             let spawned = std::thread::Builder::new().spawn_scoped(scope, move || {
                 let results = work(thread);
-                drop(at_work);
+                drop(running);
                 results
             });
             workers.extend(spawned);
         }
-        drop(at_work);
+        drop(running);
         if workers.is_empty() {
-            // Not even one thread is to be had: then here, where nothing else is to be done.
-            outcome.note_all(work(0));
+            // No thread can be started: this one has nothing else to do.
+            outcome.record(work(0));
         }
         let mut progress = Progress::new(what, count);
-        while let Err(RecvTimeoutError::Timeout) = all_ended.recv_timeout(LOOK_INTERVAL) {
+        while let Err(RecvTimeoutError::Timeout) = all_ended.recv_timeout(PROGRESS_INTERVAL) {
             progress.reach(tried.load(Ordering::Relaxed));
         }
         for worker in workers {
             match worker.join() {
-                Ok(results) => outcome.note_all(results),
+                Ok(results) => outcome.record(results),
                 Err(panic) => std::panic::resume_unwind(panic),
             }
         }
     });
     outcome.interrupted = caught();
-    outcome.failures.sort_by_key(|(place, _)| *place);
+    outcome.failures.sort_by_key(|(index, _)| *index);
     outcome
 }
 
 impl Outcome {
-    fn note_all(&mut self, results: Vec<(usize, Result<u64, NetnsError>)>) {
-        for (place, done) in results {
-            self.note(place, done);
+    fn record(&mut self, results: Vec<(usize, Result<bool, NetnsError>)>) {
+        for (index, result) in results {
+            self.states[index] = match result {
+                Ok(replaced_leftover) => {
+                    self.done += 1;
+                    self.replaced_leftovers += usize::from(replaced_leftover);
+                    State::Done
+                }
+                Err(error) => {
+                    self.failures.push((index, error));
+                    State::Failed
+                }
+            };
         }
     }
 
-    fn note(&mut self, place: usize, done: Result<u64, NetnsError>) {
-        let state = match done {
-            Ok(noted) => {
-                self.done += 1;
-                self.noted += noted;
-                State::Done
-            }
-            Err(failure) => {
-                self.failures.push((place, failure));
-                State::Failed
-            }
-        };
-        self.states[place] = state;
-    }
-
-    /// Whether all was done.
-    pub(super) fn is_whole(&self) -> bool {
+    /// Returns whether the action succeeded for all names.
+    pub(crate) fn is_complete(&self) -> bool {
         self.done == self.states.len()
     }
 
-    /// What was done.
-    pub(super) fn places(&self) -> impl Iterator<Item = usize> {
-        let all = self.states.iter().enumerate();
-        all.filter(|(_, state)| **state == State::Done)
-            .map(|(place, _)| place)
+    /// Returns the indices for which the action succeeded.
+    pub(crate) fn done_indices(&self) -> impl Iterator<Item = usize> {
+        let states = self.states.iter().enumerate();
+        states
+            .filter(|(_, state)| **state == State::Done)
+            .map(|(index, _)| index)
     }
 
-    /// How many nobody tried, after a failure.
-    pub(super) fn not_tried(&self) -> usize {
+    /// Returns the number of names that were not tried, because of a failure or a signal.
+    pub(crate) fn not_tried(&self) -> usize {
         self.states.len() - self.done - self.failures.len()
     }
 
-    /// Says on stderr what failed, with the remedies.
-    pub(super) fn tell_failures(&self, command: &str) {
-        for (_, failure) in self.failures.iter().take(TOLD_MAX) {
-            notes::say(&format!("sockeye: {command}: {:#}\n", explained(failure)));
+    /// Prints the failures on stderr, with their remedies.
+    pub(crate) fn print_failures(&self, command: &str) {
+        for (_, error) in self.failures.iter().take(FAILURES_SHOWN_MAX) {
+            notes::say(&format!("sockeye: {command}: {:#}\n", explained(error)));
         }
-        let more = self.failures.len().saturating_sub(TOLD_MAX);
+        let more = self.failures.len().saturating_sub(FAILURES_SHOWN_MAX);
         if more > 0 {
             notes::say(&format!("sockeye: {command}: {more} more failed\n"));
         }
     }
 
-    /// 0 if all was done; 128 and the number of the signal that ended it.
-    pub(super) fn exit_code(&self) -> ExitCode {
+    /// Returns the exit status: 0 if complete, 128 + N after signal N, else 1.
+    pub(crate) fn exit_code(&self) -> ExitCode {
         match self.interrupted.and_then(|signal| u8::try_from(signal).ok()) {
-            _ if self.is_whole() => ExitCode::SUCCESS,
+            _ if self.is_complete() => ExitCode::SUCCESS,
             Some(signal) => ExitCode::from(signal.saturating_add(128)),
             None => ExitCode::FAILURE,
         }
     }
 }
 
-/// A failure with what may help.
-pub(super) fn explained(failure: &NetnsError) -> anyhow::Error {
-    match failure.remedy() {
-        Some(remedy) => anyhow::anyhow!("cannot {failure}; {remedy}"),
-        None => anyhow::anyhow!("cannot {failure}"),
+/// Converts an error, with its remedy.
+pub(crate) fn explained(error: &NetnsError) -> anyhow::Error {
+    match error.remedy() {
+        Some(remedy) => anyhow::anyhow!("cannot {error}; {remedy}"),
+        None => anyhow::anyhow!("cannot {error}"),
     }
 }
 
-/// How many threads: as many as were asked for, else as there are processors; never more than there is work for.
-pub(super) fn count(asked: Option<usize>, work: usize) -> usize {
+/// Returns the number of threads: as requested, else the number of processors; at most one for each name.
+pub(crate) fn thread_count(requested: Option<usize>, names: usize) -> usize {
     let processors = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    asked.unwrap_or_else(processors).min(work).max(1)
+    requested.unwrap_or_else(processors).min(names).max(1)
 }
 
-/// The value of `-j`.
-pub(super) fn threads(text: &str) -> Result<usize, String> {
-    let good = text
-        .parse()
-        .ok()
-        .filter(|threads| (1..=THREADS_MAX).contains(threads));
-    good.ok_or_else(|| format!("expected a whole number of 1 to {THREADS_MAX}"))
-}
-
-/// Of a thousand failures these are shown whole.
-const TOLD_MAX: usize = 10;
-const THREADS_MAX: usize = 1024;
-/// How often somebody looks how far it has come.
-const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+const FAILURES_SHOWN_MAX: usize = 10;
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,7 +1,9 @@
-use super::ExecFormat;
+//! The program in many namespaces, several at the same time.
+
 use super::job::Job;
-use super::outcome::{Ending, Kept, Outcome};
+use super::outcome::{Ending, Outcome};
 use super::report::Report;
+use crate::args::TextFormat;
 use anyhow::{Context, bail};
 use rustix::process::{Resource, getrlimit};
 use sockeye_act::program::Program;
@@ -13,17 +15,17 @@ use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread::Builder;
-use std::time::Duration;
 
-/// A program to be run in many namespaces, so many at once.
+/// A program to run in many namespaces.
 #[derive(Debug)]
 pub(super) struct Many<'a> {
     pub(super) names: &'a [NetnsName],
     pub(super) program: &'a Program<'a>,
-    /// Whether it is no more than one that was named.
+    /// Whether the user named one namespace: its program reads our stdin.
     pub(super) is_one: bool,
+    /// Most programs at the same time; `None`: twice the number of processors.
     pub(super) jobs: Option<u64>,
-    pub(super) format: ExecFormat,
+    pub(super) format: TextFormat,
 }
 
 impl Many<'_> {
@@ -34,7 +36,7 @@ impl Many<'_> {
         let start = Mutex::new(());
         let (next, worst) = (AtomicUsize::new(0), AtomicU8::new(0));
         let work = || {
-            while interrupts.caught().is_none() && !report.is_over() {
+            while interrupts.caught().is_none() && !report.is_closed() {
                 let Some(name) = self.names.get(next.fetch_add(1, Ordering::Relaxed)) else {
                     break;
                 };
@@ -62,9 +64,9 @@ impl Many<'_> {
         })?;
         report.end().context(stdout::WRITING)?;
         if let Some(signal) = interrupts.caught() {
-            let left = self.names.len().saturating_sub(next.into_inner());
+            let all = self.names.len();
+            let left = all.saturating_sub(next.into_inner());
             if left > 0 {
-                let all = self.names.len();
                 notes::say(&format!(
                     "sockeye: interrupted: nothing was run in {left} of {all} namespaces\n"
                 ));
@@ -74,45 +76,39 @@ impl Many<'_> {
         Ok(ExitCode::from(worst.into_inner()))
     }
 
-    /// How many at once: no more than there are descriptors for.
+    /// Returns how many programs to run at the same time: limited by the file descriptors.
     fn jobs(&self) -> usize {
         let default = || 2 * std::thread::available_parallelism().map_or(1, usize::from);
-        let wanted = self
+        let requested = self
             .jobs
             .map_or_else(default, |jobs| usize::try_from(jobs).unwrap_or(usize::MAX));
-        let wanted = wanted.min(self.names.len());
-        let affordable = affordable();
-        if self.jobs.is_some() && wanted > affordable {
+        let requested = requested.min(self.names.len());
+        let possible = jobs_max();
+        if self.jobs.is_some() && requested > possible {
             notes::say(&format!(
-                "sockeye: -j {wanted}: only {affordable} at once, for want of descriptors; raise `ulimit -n`\n"
+                "sockeye: -j {requested}: only {possible} at the same time, for lack of file descriptors; raise `ulimit -n`\n"
             ));
         }
-        wanted.min(affordable)
+        requested.min(possible)
     }
 }
 
-/// A thread that entered a namespace does not come back.
+/// Runs a job on a thread of its own: a thread cannot leave the namespaces that it entered.
 fn on_own_thread<'a>(job: &Job<'a>) -> Outcome<'a> {
-    let failed = |reason: String| Outcome {
-        name: job.name,
-        ending: Ending::NotEntered(reason),
-        warnings: Vec::new(),
-        duration: Duration::ZERO,
-        stdout: Kept::default(),
-        stderr: Kept::default(),
-    };
     std::thread::scope(|scope| match Builder::new().spawn_scoped(scope, || job.run()) {
         Ok(thread) => thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
-        Err(error) => failed(format!(
-            "cannot start a thread: {error}; too many processes, or too little memory: lower -j"
-        )),
+        Err(error) => {
+            let reason =
+                format!("cannot start a thread: {error}; too many processes, or too little memory: lower -j");
+            Outcome::new(job.name, Ending::NotEntered(reason))
+        }
     })
 }
 
-/// How many jobs the limit of descriptors allows, one at least.
-fn affordable() -> usize {
+/// Returns how many jobs the limit of file descriptors allows, at least one.
+fn jobs_max() -> usize {
     let Some(limit) = getrlimit(Resource::Nofile).current else {
         return usize::MAX;
     };
@@ -123,9 +119,9 @@ fn affordable() -> usize {
     (left / DESCRIPTORS_PER_JOB).max(1)
 }
 
-/// A job opens its namespace and folder of `/etc/netns` one after the other; then, while it starts the program, both ends
-/// of three pipes (the third tells the standard library whether that went well) and `/dev/null`.
+/// A job opens its namespace, then its folder in `/etc/netns`. To start the program it needs both ends of three pipes (the
+/// third reports to the standard library whether that succeeded) and `/dev/null`.
 const DESCRIPTORS_PER_JOB: usize = 8;
 
-/// For whatever else is opened.
+/// Descriptors for everything else.
 const RESERVE: usize = 4;

@@ -1,4 +1,5 @@
-use super::{NOT_ENTERED, NOT_STARTED};
+//! The outcome of a program in one namespace.
+
 use sockeye_model::NetnsName;
 use sockeye_output::JsonObject;
 use std::os::unix::ffi::OsStrExt;
@@ -6,16 +7,16 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// What became of the command in one namespace.
+/// The outcome of the program in one namespace.
 #[derive(Debug)]
 pub(super) struct Outcome<'a> {
     pub(super) name: &'a NetnsName,
     pub(super) ending: Ending,
     pub(super) warnings: Vec<String>,
-    /// From its entry to its end.
+    /// Time from entering the namespace to the end of the program.
     pub(super) duration: Duration,
-    pub(super) stdout: Kept,
-    pub(super) stderr: Kept,
+    pub(super) stdout: Captured,
+    pub(super) stderr: Captured,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -27,15 +28,26 @@ pub(super) enum Ending {
     NotStarted(String),
 }
 
-/// The beginning of what a program wrote, up to [`KEPT_MAX`] bytes.
+/// The first [`CAPTURED_MAX`] bytes that a program wrote to stdout or stderr.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct Captured {
     bytes: Vec<u8>,
-    is_cut: bool,
+    is_truncated: bool,
 }
 
-impl Outcome<'_> {
-    /// As a shell counts.
+impl<'a> Outcome<'a> {
+    pub(super) fn new(name: &'a NetnsName, ending: Ending) -> Self {
+        Self {
+            name,
+            ending,
+            warnings: Vec::new(),
+            duration: Duration::ZERO,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+        }
+    }
+
+    /// Returns the exit status, as a shell computes it.
     pub(super) fn code(&self) -> u8 {
         match self.ending {
             Ending::Exited(code) => code,
@@ -45,8 +57,8 @@ impl Outcome<'_> {
         }
     }
 
-    /// What has to be said beside its output, if anything.
-    pub(super) fn complaint(&self) -> Option<String> {
+    /// Returns the description of a failure; `None` for exit status 0.
+    pub(super) fn failure(&self) -> Option<String> {
         match &self.ending {
             Ending::Exited(0) => None,
             Ending::Exited(code) => Some(format!("exit status {code}")),
@@ -65,12 +77,12 @@ impl Outcome<'_> {
             Ending::NotEntered(reason) | Ending::NotStarted(reason) => object.text("error", Some(reason)),
         }
         let was_started = matches!(self.ending, Ending::Exited(_) | Ending::Killed(_));
-        for (name, is_cut, kept) in [
+        for (name, truncated, captured) in [
             ("stdout", "stdout_truncated", &self.stdout),
             ("stderr", "stderr_truncated", &self.stderr),
         ] {
-            object.bytes(name, was_started.then(|| kept.text()));
-            object.boolean(is_cut, kept.is_cut.then_some(true));
+            object.bytes(name, was_started.then(|| captured.text()));
+            object.boolean(truncated, captured.is_truncated.then_some(true));
         }
         let micros = u64::try_from(self.duration.as_micros()).ok();
         object.number("duration_us", micros);
@@ -92,31 +104,37 @@ impl Outcome<'_> {
 impl From<ExitStatus> for Ending {
     fn from(status: ExitStatus) -> Self {
         match status.code() {
-            // The kernel hands on eight bits of it.
+            // The kernel reports eight bits of it.
             Some(code) => Self::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
             None => Self::Killed(status.signal().unwrap_or_default()),
         }
     }
 }
 
-impl Kept {
-    pub(super) fn keep(&mut self, bytes: &[u8]) {
-        let room = KEPT_MAX - self.bytes.len();
-        self.is_cut |= bytes.len() > room;
-        self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
+impl Captured {
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        let free = CAPTURED_MAX - self.bytes.len();
+        self.is_truncated |= bytes.len() > free;
+        self.bytes.extend_from_slice(&bytes[..bytes.len().min(free)]);
     }
 
-    /// Without the half of a character at the cut.
+    /// Returns the bytes, without an incomplete character at the end of truncated text.
     fn text(&self) -> &[u8] {
         match std::str::from_utf8(&self.bytes) {
-            Err(error) if self.is_cut && error.error_len().is_none() => &self.bytes[..error.valid_up_to()],
+            Err(error) if self.is_truncated && error.error_len().is_none() => {
+                &self.bytes[..error.valid_up_to()]
+            }
             _ => &self.bytes,
         }
     }
 }
 
-/// So many bytes of a program's stdout, and as many of its stderr, are kept for JSON.
-const KEPT_MAX: usize = 1024 * 1024;
+/// Most bytes of stdout, and of stderr, that JSON has.
+const CAPTURED_MAX: usize = 1024 * 1024;
+/// Exit status if the program cannot be started, like that of `ip netns exec`.
+pub(super) const NOT_STARTED: u8 = 1;
+/// Exit status if the namespace cannot be entered, like that of `ip netns exec`.
+pub(super) const NOT_ENTERED: u8 = 255;
 
 #[cfg(test)]
 mod tests {
@@ -128,22 +146,12 @@ mod tests {
         String::from_utf8(out).unwrap()
     }
 
-    fn outcome(name: &NetnsName, ending: Ending) -> Outcome<'_> {
-        Outcome {
-            name,
-            ending,
-            warnings: Vec::new(),
-            duration: Duration::from_micros(7),
-            stdout: Kept::default(),
-            stderr: Kept::default(),
-        }
-    }
-
     #[test]
-    fn endings() {
+    fn endings_have_their_exit_status_and_json() {
         let name = NetnsName::of_file("a\n").unwrap();
-        let mut found = outcome(&name, Ending::Exited(3));
-        found.stdout.keep(b"x\xff");
+        let mut found = Outcome::new(&name, Ending::Exited(3));
+        found.duration = Duration::from_micros(7);
+        found.stdout.push(b"x\xff");
         found.warnings = vec!["one".to_owned(), "\"two\"".to_owned()];
         assert_eq!(
             json(&found),
@@ -151,25 +159,28 @@ mod tests {
              \"duration_us\":7,\"warnings\":[\"one\",\"\\\"two\\\"\"]}"
         );
         assert_eq!(found.code(), 3);
-        let found = outcome(&name, Ending::Killed(9));
+        let found = Outcome::new(&name, Ending::Killed(9));
         assert_eq!(found.code(), 137);
         assert!(json(&found).contains("\"signal\":9,"));
-        let found = outcome(&name, Ending::NotEntered("gone".to_owned()));
+        let found = Outcome::new(&name, Ending::NotEntered("gone".to_owned()));
         assert_eq!(
             (found.code(), &*json(&found)),
-            (255, "{\"netns\":\"a\\n\",\"error\":\"gone\",\"duration_us\":7}")
+            (255, "{\"netns\":\"a\\n\",\"error\":\"gone\",\"duration_us\":0}")
         );
     }
 
     #[test]
-    fn much_output_is_cut_between_characters() {
-        let mut kept = Kept::default();
-        kept.keep(&vec![b'x'; KEPT_MAX - 1]);
-        assert!(!kept.is_cut);
-        kept.keep("\u{e9}".as_bytes());
-        assert!(kept.is_cut);
-        assert_eq!((kept.bytes.len(), kept.text().len()), (KEPT_MAX, KEPT_MAX - 1));
-        kept.keep(b"more");
-        assert_eq!(kept.bytes.len(), KEPT_MAX);
+    fn long_output_is_truncated_between_characters() {
+        let mut captured = Captured::default();
+        captured.push(&vec![b'x'; CAPTURED_MAX - 1]);
+        assert!(!captured.is_truncated);
+        captured.push("\u{e9}".as_bytes());
+        assert!(captured.is_truncated);
+        assert_eq!(
+            (captured.bytes.len(), captured.text().len()),
+            (CAPTURED_MAX, CAPTURED_MAX - 1)
+        );
+        captured.push(b"more");
+        assert_eq!(captured.bytes.len(), CAPTURED_MAX);
     }
 }

@@ -1,30 +1,32 @@
-use super::ExecFormat;
+//! The output of several programs at the same time.
+
 use super::outcome::Outcome;
+use crate::args::TextFormat;
+use crate::output::json_rows::JsonRows;
+use crate::output::names::clean_name;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::NetnsName;
-use sockeye_output::harmless;
 use std::io::{self, Write};
-use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Where all that run at once write to, one after the other.
+/// Standard output and standard error, shared by all programs.
 #[derive(Debug)]
 pub(super) struct Report {
-    format: ExecFormat,
-    is_over: AtomicBool,
+    is_text: bool,
+    is_closed: AtomicBool,
     inner: Mutex<Inner>,
 }
 
 #[derive(Debug)]
 struct Inner {
     stdout: stdout::Stdout,
-    rows: usize,
-    failed: Option<io::Error>,
+    rows: JsonRows,
+    error: Option<io::Error>,
 }
 
-/// Which output of a program.
+/// An output stream of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stream {
     Stdout,
@@ -32,92 +34,83 @@ pub(super) enum Stream {
 }
 
 impl Report {
-    pub(super) fn begin(format: ExecFormat) -> io::Result<Self> {
+    pub(super) fn begin(format: TextFormat) -> io::Result<Self> {
         let report = Self {
-            format,
-            is_over: AtomicBool::new(false),
+            is_text: format == TextFormat::Text,
+            is_closed: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stdout: stdout::open()?,
-                rows: 0,
-                failed: None,
+                rows: JsonRows::new(format),
+                error: None,
             }),
         };
-        if format == ExecFormat::Json {
-            report.write(&mut report.lock(), b"[");
-        }
+        let mut inner = report.lock();
+        let begin = inner.rows.begin();
+        report.write(&mut inner, begin);
+        drop(inner);
         Ok(report)
     }
 
     pub(super) fn is_text(&self) -> bool {
-        self.format == ExecFormat::Text
+        self.is_text
     }
 
-    /// Whether nothing that would be written reaches anybody any more: the reader went away, or the disk is full.
-    pub(super) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
+    /// Returns whether standard output failed: its reader has gone, or the disk is full.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
     }
 
-    /// Whole lines of a program.
+    /// Writes complete lines of a program.
     pub(super) fn lines(&self, stream: Stream, lines: &[u8]) {
         let mut inner = self.lock();
         match stream {
             Stream::Stdout => self.write(&mut inner, lines),
-            // That nobody reads it is no reason to fail.
+            // A closed stderr is no failure.
             Stream::Stderr => drop(io::stderr().write_all(lines)),
         }
     }
 
-    /// Something that went wrong on the way; to be kept for JSON if it is given back.
+    /// Prints a warning, or returns it for the JSON object of the program.
     #[must_use]
     pub(super) fn warning(&self, name: &NetnsName, warning: String) -> Option<String> {
-        if !self.is_text() {
+        if !self.is_text {
             return Some(warning);
         }
-        let _turn = self.lock();
+        let _lock = self.lock();
         say(name, &warning);
         None
     }
 
-    /// One has come to its end.
+    /// Reports the outcome of a program.
     pub(super) fn done(&self, outcome: &Outcome<'_>) {
         let mut inner = self.lock();
-        if self.is_text() {
-            // That it was ended by the loss of its reader, which was ours, is no news.
-            if let (false, Some(complaint)) = (self.is_over(), outcome.complaint()) {
-                say(outcome.name, &complaint);
+        if self.is_text {
+            // Without a reader of our output, the program was ended by that.
+            if let (false, Some(failure)) = (self.is_closed(), outcome.failure()) {
+                say(outcome.name, &failure);
             }
             return;
         }
         let mut row = Vec::new();
-        if self.format == ExecFormat::Json {
-            row.extend_from_slice(if inner.rows == 0 { b"\n" } else { b",\n" });
-        }
-        outcome.push_json(&mut row);
-        if self.format == ExecFormat::Jsonl {
-            row.push(b'\n');
-        }
-        inner.rows += 1;
+        inner.rows.push(&mut row, |out| outcome.push_json(out));
         self.write(&mut inner, &row);
     }
 
     /// Ends the document.
     pub(super) fn end(self) -> io::Result<()> {
-        if self.format == ExecFormat::Json {
-            let mut inner = self.lock();
-            let end: &[u8] = if inner.rows == 0 { b"]\n" } else { b"\n]\n" };
-            self.write(&mut inner, end);
-        }
-        let inner = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner);
-        inner.failed.map_or(Ok(()), Err)
+        let mut inner = self.lock();
+        let end = inner.rows.end();
+        self.write(&mut inner, end);
+        inner.error.take().map_or(Ok(()), Err)
     }
 
     fn write(&self, inner: &mut Inner, bytes: &[u8]) {
-        if inner.failed.is_some() {
+        if inner.error.is_some() {
             return;
         }
         if let Err(error) = inner.stdout.write_all(bytes) {
-            inner.failed = Some(error);
-            self.is_over.store(true, Ordering::Relaxed);
+            inner.error = Some(error);
+            self.is_closed.store(true, Ordering::Relaxed);
         }
     }
 
@@ -127,39 +120,38 @@ impl Report {
 }
 
 fn say(name: &NetnsName, text: &str) {
-    let name = harmless(name.as_os_str().as_bytes());
-    notes::say(&format!("sockeye: {name}: {text}\n"));
+    notes::say(&format!("sockeye: {}: {text}\n", clean_name(name)));
 }
 
-/// Makes whole lines, each behind a name, of the pieces in which a program writes.
+/// Splits the output of a program into lines with a prefix.
 #[derive(Debug)]
 pub(super) struct Lines {
-    /// With `: ` at its end.
+    /// Ends with `: `.
     prefix: Vec<u8>,
-    /// A line whose end has not come yet.
-    begun: Vec<u8>,
+    /// The beginning of a line that is not complete yet.
+    partial: Vec<u8>,
 }
 
 impl Lines {
-    pub(super) fn behind(name: &str) -> Self {
+    pub(super) fn after(name: &str) -> Self {
         Self {
             prefix: format!("{name}: ").into_bytes(),
-            begun: Vec::new(),
+            partial: Vec::new(),
         }
     }
 
-    /// The lines that end in this piece; longer ones than [`LINE_MAX`] are cut.
-    pub(super) fn take(&mut self, piece: &[u8]) -> Vec<u8> {
+    /// Returns the lines that end in `bytes`; lines longer than [`LINE_MAX`] are split.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        for part in piece.split_inclusive(|&byte| byte == b'\n') {
+        for part in bytes.split_inclusive(|&byte| byte == b'\n') {
             let mut rest = part;
-            while self.begun.len() + rest.strip_suffix(b"\n").unwrap_or(rest).len() > LINE_MAX {
-                let (head, tail) = rest.split_at(LINE_MAX - self.begun.len());
-                self.begun.extend_from_slice(head);
+            while self.partial.len() + rest.strip_suffix(b"\n").unwrap_or(rest).len() > LINE_MAX {
+                let (head, tail) = rest.split_at(LINE_MAX - self.partial.len());
+                self.partial.extend_from_slice(head);
                 self.end_line(&mut out);
                 rest = tail;
             }
-            self.begun
+            self.partial
                 .extend_from_slice(rest.strip_suffix(b"\n").unwrap_or(rest));
             if rest.ends_with(b"\n") {
                 self.end_line(&mut out);
@@ -168,10 +160,10 @@ impl Lines {
         out
     }
 
-    /// The last line, if it had no end.
+    /// Returns the last line, if it is not complete.
     pub(super) fn end(&mut self) -> Vec<u8> {
         let mut out = Vec::new();
-        if !self.begun.is_empty() {
+        if !self.partial.is_empty() {
             self.end_line(&mut out);
         }
         out
@@ -179,12 +171,12 @@ impl Lines {
 
     fn end_line(&mut self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.prefix);
-        out.append(&mut self.begun);
+        out.append(&mut self.partial);
         out.push(b'\n');
     }
 }
 
-/// A longer line is printed as several.
+/// Most bytes of a line; longer ones are printed as several.
 const LINE_MAX: usize = 64 * 1024;
 
 #[cfg(test)]
@@ -193,14 +185,14 @@ mod tests {
 
     #[track_caller]
     fn check(pieces: &[&[u8]], expected: &str) {
-        let mut lines = Lines::behind("a");
-        let mut out: Vec<u8> = pieces.iter().flat_map(|piece| lines.take(piece)).collect();
+        let mut lines = Lines::after("a");
+        let mut out: Vec<u8> = pieces.iter().flat_map(|piece| lines.push(piece)).collect();
         out.extend(lines.end());
         assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[test]
-    fn pieces_become_whole_lines() {
+    fn lines_are_joined_across_reads_and_split_at_the_limit() {
         check(&[], "");
         check(&[b"one\ntwo\n"], "a: one\na: two\n");
         check(&[b"on", b"e\ntw", b"o"], "a: one\na: two\n");

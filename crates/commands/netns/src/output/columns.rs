@@ -1,14 +1,14 @@
-//! The table of columns: the one place that defines what a namespace's column is.
+//! The columns of a listing of namespaces.
 
 use super::Namespaces;
 use super::composites::{Age, Holders, Id, Name, Processes};
 use sockeye_model::Namespace;
 use sockeye_output::listing::Align::{Left, Right};
-use sockeye_output::listing::{Column, Value};
+use sockeye_output::listing::{Column, Composite, Value};
 
 type NetnsColumn = Column<Namespaces>;
 
-/// Every column, in the order of CSV.
+/// All columns, in the order of CSV.
 pub(super) static COLUMNS: &[NetnsColumn] = &[
     NetnsColumn::composite(
         "name",
@@ -16,86 +16,90 @@ pub(super) static COLUMNS: &[NetnsColumn] = &[
         Left,
         "Its names; without any, its container or first process",
         &Name,
-        &["name", "called"],
-        &["name", "names", "called"],
+        &["name", "label"],
+        &["name", "names", "label"],
     ),
     NetnsColumn::value(
         "container",
         "Container",
         Left,
-        "Container that lives in it",
+        "Container in it",
         |namespace, _| Value::text(namespace.container.as_deref().map(str::as_bytes)),
     ),
-    NetnsColumn::composite(
+    composite(
         "id",
         "Id",
-        Right,
-        "Its id in our own namespace",
+        "Its id (nsid) in the current namespace",
         &Id,
-        &["nsid"],
         &["nsid"],
     )
     .aliases(&["nsid"]),
-    NetnsColumn::value("inode", "Inode", Right, "Its inode number", |namespace, _| {
+    number("inode", "Inode", "Its inode number", |namespace, _| {
         Value::Number(namespace.inode.0.into())
     }),
-    NetnsColumn::composite(
+    composite(
         "pids",
         "Pids",
-        Right,
-        "Number of processes that live in it",
+        "Number of processes in it",
         &Processes,
-        &["processes"],
         &["processes"],
     )
     .aliases(&["processes"]),
-    NetnsColumn::value(
-        "threads",
-        "Threads",
-        Right,
-        "Number of threads that live in it",
-        |namespace, _| Value::number(namespace.threads),
-    ),
-    NetnsColumn::value(
-        "sockets",
-        "Sockets",
-        Right,
-        "Number of sockets in it",
-        |namespace, _| Value::number(namespace.sockets),
-    ),
-    NetnsColumn::value(
+    number("threads", "Threads", "Number of threads in it", |namespace, _| {
+        Value::number(namespace.threads)
+    }),
+    number("sockets", "Sockets", "Number of sockets in it", |namespace, _| {
+        Value::number(namespace.sockets)
+    }),
+    number(
         "interfaces",
         "Ifaces",
-        Right,
         "Number of network interfaces in it",
         |namespace, _| Value::number(namespace.interfaces),
     ),
-    NetnsColumn::composite(
-        "age",
-        "Age",
-        Right,
-        "Its age",
-        &Age,
-        &["age_s", "age_from"],
-        &["age_s", "age_from"],
+    composite("age", "Age", "Its age", &Age, &["age_s", "age_from"]),
+    NetnsColumn::value(
+        "own",
+        "Own",
+        Left,
+        "Whether it is the current one",
+        |namespace, _| Value::Bool(namespace.is_own),
     ),
-    NetnsColumn::value("own", "Own", Left, "Whether it is our own", |namespace, _| {
-        Value::Bool(namespace.is_own)
-    }),
     NetnsColumn::value(
         "leaked",
         "Leaked",
         Left,
-        "Whether no process lives in it",
+        "Whether no process or thread is in it",
         |namespace: &&Namespace, _| Value::bool(namespace.is_leaked()),
     ),
     NetnsColumn::composite(
-        "kept_by",
-        "Kept by",
+        "holders",
+        "Holders",
         Left,
-        "What holds it open",
+        "What holds it: names, mounts, descriptors, threads, sockets",
         &Holders,
-        &["kept_by"],
-        &["keepers"],
+        &["holders"],
+        &["holders"],
     ),
 ];
+
+/// Creates a column of numbers.
+const fn number(
+    name: &'static str,
+    heading: &'static str,
+    about: &'static str,
+    value: for<'r, 'a> fn(&'r &'a Namespace, u8) -> Value<'r>,
+) -> NetnsColumn {
+    NetnsColumn::value(name, heading, Right, about, value)
+}
+
+/// Creates a right-aligned column of a value with parts, whose CSV and JSON fields are the same.
+const fn composite(
+    name: &'static str,
+    heading: &'static str,
+    about: &'static str,
+    value: &'static dyn Composite<Namespaces>,
+    fields: &'static [&'static str],
+) -> NetnsColumn {
+    NetnsColumn::composite(name, heading, Right, about, value, fields, fields)
+}

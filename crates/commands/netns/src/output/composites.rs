@@ -1,7 +1,8 @@
-//! Values of a namespace with parts: names, id, processes, age, holders.
+//! Values of a namespace with several parts: names, id, processes, age, holders.
 
+use super::names::count;
 use super::{Namespaces, first_name};
-use sockeye_model::{AgeFrom, Namespace, Process, TruncatedList};
+use sockeye_model::{AgeFrom, Namespace, NetnsHolders, Process, TruncatedList};
 use sockeye_output::JsonObject;
 use sockeye_output::csv::Line;
 use sockeye_output::listing::{Composite, SortValue};
@@ -10,7 +11,7 @@ use sockeye_output::socket::push_process_fields;
 use sockeye_output::table::Tint;
 use sockeye_output::text::{push_clean, push_json};
 
-/// The names; without any, the container or the first process.
+/// The names; the label of a namespace without one.
 pub(super) struct Name;
 
 impl Composite<Namespaces> for Name {
@@ -18,8 +19,8 @@ impl Composite<Namespaces> for Name {
         push_names(out, namespace);
         match &namespace.label {
             _ if !namespace.names.is_empty() => Tint::None,
-            Some(called) => {
-                push_clean(out, called.as_bytes());
+            Some(label) => {
+                push_clean(out, label.as_bytes());
                 Tint::Dim
             }
             None if namespace.is_own => {
@@ -47,7 +48,7 @@ impl Composite<Namespaces> for Name {
             push_json(out, name.as_os_str().as_encoded_bytes());
         }
         out.push(b']');
-        object.text("called", namespace.label.as_deref());
+        object.text("label", namespace.label.as_deref());
     }
 
     fn sort_value(&self, namespace: &&Namespace) -> Option<SortValue> {
@@ -65,7 +66,7 @@ fn push_names(out: &mut Vec<u8>, namespace: &Namespace) {
     }
 }
 
-/// The id in our own namespace. It may be negative.
+/// The id (nsid) in the current namespace. It may be negative.
 pub(super) struct Id;
 
 impl Composite<Namespaces> for Id {
@@ -92,7 +93,7 @@ impl Composite<Namespaces> for Id {
     }
 }
 
-/// The number of processes; a table points out a namespace without any.
+/// The number of processes; a table highlights a leaked namespace.
 pub(super) struct Processes;
 
 impl Composite<Namespaces> for Processes {
@@ -120,7 +121,7 @@ impl Composite<Namespaces> for Processes {
     }
 }
 
-/// The age, with how it is known.
+/// The age, and from what it is known.
 pub(super) struct Age;
 
 impl Composite<Namespaces> for Age {
@@ -163,112 +164,92 @@ fn push_age(out: &mut Vec<u8>, seconds: u64) {
     }
 }
 
-/// What holds the namespace open: names, mounts, descriptors, threads, sockets.
+/// What holds the namespace: names, mounts, descriptors, threads, sockets.
 pub(super) struct Holders;
 
 impl Composite<Namespaces> for Holders {
     fn push_cell(&self, out: &mut Vec<u8>, namespace: &&Namespace) -> Tint {
-        push_keepers(out, namespace);
+        push_holders(out, namespace);
         Tint::None
     }
 
     fn push_csv(&self, line: &mut Line<'_>, namespace: &&Namespace) {
-        line.outside(|out| push_keepers(out, namespace));
+        line.outside(|out| push_holders(out, namespace));
     }
 
     fn push_json(&self, object: &mut JsonObject<'_>, namespace: &&Namespace) {
-        push_holders_json(object, namespace);
+        push_holders_json(object, &namespace.holders);
     }
 
     fn sort_value(&self, namespace: &&Namespace) -> Option<SortValue> {
-        Some(SortValue::Number(keepers_of(namespace)))
+        Some(SortValue::Number(holder_count(namespace)))
     }
 }
 
-/// How many names, mounts, descriptors and processes hold it.
-fn keepers_of(namespace: &Namespace) -> u64 {
-    let keepers = &namespace.holders;
+/// Returns the number of names, mounts, descriptors, threads and processes with sockets that hold it.
+fn holder_count(namespace: &Namespace) -> u64 {
+    let holders = &namespace.holders;
     namespace.names.len() as u64
-        + keepers.mounts.total
-        + keepers.descriptors.total
-        + keepers.threads.total
-        + keepers.sockets.total
+        + holders.mounts.total
+        + holders.descriptors.total
+        + holders.threads.total
+        + holders.sockets.total
 }
 
 /// Appends `name web1, mount /x of 123/dockerd, fd 7 of 123/prog, 3 sockets of 123/prog`.
-fn push_keepers(out: &mut Vec<u8>, namespace: &Namespace) {
-    let keepers = &namespace.holders;
-    let mut list = List { out, shown: 0 };
+fn push_holders(out: &mut Vec<u8>, namespace: &Namespace) {
+    let holders = &namespace.holders;
+    let mut list = List { out, len: 0 };
     for name in &namespace.names {
-        list.next(|out| {
-            out.extend_from_slice(b"name ");
-            push_clean(out, name.as_os_str().as_encoded_bytes());
-        });
+        let name = name.as_os_str().as_encoded_bytes();
+        list.push("name ", |out| push_clean(out, name), None);
     }
-    for mount in &keepers.mounts.first {
-        list.next(|out| {
-            out.extend_from_slice(b"mount ");
-            push_clean(out, &mount.path);
-            if let Some(process) = &mount.process {
-                out.extend_from_slice(b" of ");
-                push_process(out, process);
-            }
-        });
+    for mount in &holders.mounts.first {
+        let process = mount.process.as_ref();
+        list.push("mount ", |out| push_clean(out, &mount.path), process);
     }
-    for held in &keepers.descriptors.first {
-        list.next(|out| {
-            out.extend_from_slice(b"fd ");
-            push_decimal(out, held.fd.0.into());
-            out.extend_from_slice(b" of ");
-            push_process(out, &held.process);
-        });
+    for descriptor in &holders.descriptors.first {
+        let fd = descriptor.fd.0.into();
+        list.push("fd ", |out| push_decimal(out, fd), Some(&descriptor.process));
     }
-    for thread in &keepers.threads.first {
-        list.next(|out| {
-            out.extend_from_slice(b"thread ");
-            push_decimal(out, thread.tid.0.into());
-            out.extend_from_slice(b" of ");
-            push_process(out, &thread.process);
-        });
+    for thread in &holders.threads.first {
+        let tid = thread.tid.0.into();
+        list.push("thread ", |out| push_decimal(out, tid), Some(&thread.process));
     }
-    for held in &keepers.sockets.first {
-        list.next(|out| {
-            push_decimal(out, held.sockets);
-            out.extend_from_slice(if held.sockets == 1 {
-                b" socket"
-            } else {
-                b" sockets"
-            });
-            out.extend_from_slice(b" of ");
-            push_process(out, &held.process);
-        });
+    for holder in &holders.sockets.first {
+        let sockets = count(holder.sockets, "socket");
+        list.push(&sockets, |_| {}, Some(&holder.process));
     }
-    let shown = list.shown.min(SHOWN_MAX);
-    let all = keepers_of(namespace);
+    let shown = list.len.min(SHOWN_MAX);
+    let all = holder_count(namespace);
     if all > shown {
-        out.extend_from_slice(b" and ");
-        push_decimal(out, all - shown);
-        out.extend_from_slice(b" more");
+        out.extend_from_slice(format!(" and {} more", all - shown).as_bytes());
     } else if all == 0 && namespace.is_leaked() == Some(true) {
-        out.extend_from_slice(NOTHING_SEEN);
+        out.extend_from_slice(NOTHING_FOUND);
     }
 }
 
-/// A list of which only the beginning is shown.
+/// A list of holders of which only the first [`SHOWN_MAX`] are written.
 struct List<'a> {
     out: &'a mut Vec<u8>,
-    shown: u64,
+    len: u64,
 }
 
 impl List<'_> {
-    fn next(&mut self, push: impl FnOnce(&mut Vec<u8>)) {
-        if self.shown < SHOWN_MAX {
-            if self.shown > 0 {
+    /// Appends `kind`, an identifier and ` of PID/NAME`.
+    fn push(&mut self, kind: &str, push_id: impl FnOnce(&mut Vec<u8>), process: Option<&Process>) {
+        if self.len < SHOWN_MAX {
+            if self.len > 0 {
                 self.out.extend_from_slice(b", ");
             }
-            push(self.out);
+            self.out.extend_from_slice(kind.as_bytes());
+            push_id(self.out);
+            if let Some(process) = process {
+                self.out.extend_from_slice(b" of ");
+                push_process(self.out, process);
+            }
         }
-        self.shown += 1;
+        self.len += 1;
     }
 }
 
@@ -281,65 +262,56 @@ fn push_process(out: &mut Vec<u8>, process: &Process) {
 }
 
 const SHOWN_MAX: u64 = 4;
-const NOTHING_SEEN: &[u8] = b"nothing that can be seen (the kernel, or rights are missing)";
+const NOTHING_FOUND: &[u8] = b"nothing found (it may be the kernel, or need more rights)";
 
-fn push_holders_json(object: &mut JsonObject<'_>, namespace: &Namespace) {
-    let keepers = &namespace.holders;
-    let mut fields = object.object("keepers");
-    push_few(&mut fields, "mounts", &keepers.mounts, |object, mount| {
+fn push_holders_json(object: &mut JsonObject<'_>, holders: &NetnsHolders) {
+    let mut fields = object.object("holders");
+    push_list(&mut fields, "mounts", &holders.mounts, |object, mount| {
         object.bytes("path", Some(&mount.path));
-        push_process_json(object, mount.process.as_ref());
+        mount.process.as_ref()
     });
-    push_few(
-        &mut fields,
-        "descriptors",
-        &keepers.descriptors,
-        |object, held| {
-            object.number("fd", Some(held.fd.0));
-            push_process_json(object, Some(&held.process));
-        },
-    );
-    push_few(&mut fields, "threads", &keepers.threads, |object, thread| {
+    push_list(&mut fields, "descriptors", &holders.descriptors, |object, one| {
+        object.number("fd", Some(one.fd.0));
+        Some(&one.process)
+    });
+    push_list(&mut fields, "threads", &holders.threads, |object, thread| {
         object.number("tid", Some(thread.tid.0));
-        push_process_json(object, Some(&thread.process));
+        Some(&thread.process)
     });
-    push_few(&mut fields, "sockets", &keepers.sockets, |object, held| {
-        object.number("count", Some(held.sockets));
-        push_process_json(object, Some(&held.process));
+    push_list(&mut fields, "sockets", &holders.sockets, |object, one| {
+        object.number("count", Some(one.sockets));
+        Some(&one.process)
     });
     fields.end();
 }
 
-/// Appends `"NAME":{"total":N,"first":[...]}`, if there are any.
-fn push_few<T>(
+/// Appends `"NAME":{"total":N,"first":[...]}` if the list is not empty. `push` appends the fields of a holder, and returns
+/// its process.
+fn push_list<T>(
     object: &mut JsonObject<'_>,
     name: &str,
-    few: &TruncatedList<T>,
-    push: impl Fn(&mut JsonObject<'_>, &T),
+    list: &TruncatedList<T>,
+    push: impl for<'a> Fn(&mut JsonObject<'_>, &'a T) -> Option<&'a Process>,
 ) {
-    if few.total == 0 {
+    if list.total == 0 {
         return;
     }
     let mut fields = object.object(name);
-    fields.number("total", Some(few.total));
+    fields.number("total", Some(list.total));
     let out = fields.key("first");
     out.push(b'[');
-    for (nth, one) in few.first.iter().enumerate() {
-        if nth > 0 {
+    for (index, holder) in list.first.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         let mut fields = JsonObject::begin(out);
-        push(&mut fields, one);
+        if let Some(process) = push(&mut fields, holder) {
+            push_process_fields(&mut fields, process);
+        }
         fields.end();
     }
     out.push(b']');
     fields.end();
-}
-
-fn push_process_json(object: &mut JsonObject<'_>, process: Option<&Process>) {
-    if let Some(process) = process {
-        push_process_fields(object, process);
-    }
 }
 
 #[cfg(test)]
@@ -366,22 +338,22 @@ mod tests {
     }
 
     #[test]
-    fn what_keeps_it() {
+    fn holders_beyond_four_are_counted() {
         let mut namespace = Namespace::new(NetnsInode(1));
         check(&namespace, &Holders, "");
         (namespace.processes, namespace.threads) = (Some(0), Some(0));
         check(
             &namespace,
             &Holders,
-            "nothing that can be seen (the kernel, or rights are missing)",
+            "nothing found (it may be the kernel, or need more rights)",
         );
         namespace.names.push(NetnsName::of_file("web\n1").unwrap());
         namespace.holders.mounts.push(MountHolder {
             process: Some(process()),
             path: (*b"/x").into(),
         });
-        let keepers = &mut namespace.holders;
-        keepers.descriptors.push(DescriptorHolder {
+        let holders = &mut namespace.holders;
+        holders.descriptors.push(DescriptorHolder {
             process: process(),
             fd: Fd(7),
         });
@@ -390,13 +362,13 @@ mod tests {
             &Holders,
             "name web\\x0a1, mount /x of 123/prog\\x1b, fd 7 of 123/prog\\x1b",
         );
-        let keepers = &mut namespace.holders;
-        keepers.threads.push(ThreadHolder {
+        let holders = &mut namespace.holders;
+        holders.threads.push(ThreadHolder {
             process: process(),
             tid: Pid(124),
         });
         for _ in 0..10 {
-            keepers.sockets.push(SocketHolder {
+            holders.sockets.push(SocketHolder {
                 process: process(),
                 sockets: 3,
             });
@@ -409,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_ages() {
+    fn names_come_before_labels_and_ages_show_their_origin() {
         let mut namespace = Namespace::new(NetnsInode(1));
         check(&namespace, &Name, "");
         namespace.is_own = true;

@@ -1,14 +1,17 @@
-//! Listings of network namespaces.
+//! Listings of network namespaces, notes on them, and names in messages.
 
 mod columns;
 mod composites;
+pub(crate) mod json_rows;
+pub(crate) mod names;
+pub(crate) mod notes;
 
 use sockeye_model::Namespace;
 use sockeye_output::JsonObject;
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, named_columns};
 
-/// The kind of record that is a network namespace: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
+/// Network namespaces as records: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
 ///
 /// ```
 /// use sockeye_model::{Namespace, NetnsInode, NetnsName};
@@ -45,7 +48,7 @@ impl Record for Namespaces {
     }
 }
 
-/// Sorts namespaces; equal ones keep their order.
+/// Sorts namespaces by a column. The sort is stable; absent values come last.
 pub fn sort(namespaces: &mut Vec<Namespace>, key: SortKey<Namespaces>) {
     let values: Vec<Option<SortValue>> = namespaces
         .iter()
@@ -55,38 +58,37 @@ pub fn sort(namespaces: &mut Vec<Namespace>, key: SortKey<Namespaces>) {
     namespaces.extend(
         key.order(&values)
             .into_iter()
-            .filter_map(|place| sorted[place].take()),
+            .filter_map(|index| sorted[index].take()),
     );
 }
 
-/// How namespaces are to be listed.
+/// Layout options of a listing of namespaces.
 #[derive(Debug, Clone, Default)]
 pub struct NetnsLayout {
-    /// In which form.
+    /// Output format.
     pub format: Format,
-    /// The columns of a table or of CSV; `None`: the usual ones in a table, all in CSV. JSON always has everything that is
-    /// known.
+    /// Columns of a table or of CSV; `None`: the default ones in a table, all in CSV. JSON always has all known values.
     pub columns: Option<Vec<&'static Column<Namespaces>>>,
-    /// Whether a table shows what keeps them.
+    /// Whether a table shows by default what holds the namespaces.
     pub holders: bool,
     /// Colours of a table.
     pub style: Style,
-    /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
+    /// Width of the terminal, in characters; `None`: not a terminal, lines are neither shortened nor wrapped.
     pub width: Option<usize>,
-    /// Leaves out the header line of a table or of CSV.
+    /// Whether to leave out the header line of a table or of CSV.
     pub no_header: bool,
 }
 
-/// What is known only after the last namespace, besides what all listings say.
+/// Gaps of a listing of namespaces, beyond the losses that all listings have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetnsGaps {
-    /// Names whose namespace is gone.
-    pub remains: u64,
-    /// Mount namespaces in which nobody looked for mounts of network namespaces.
+    /// Number of names whose namespace is gone.
+    pub stale_names: u64,
+    /// Number of mount namespaces that were not searched for mounts of network namespaces.
     pub unread_mount_namespaces: u64,
-    /// `/proc` hides the processes of others.
+    /// Whether `/proc` hides the processes of other users.
     pub processes_hidden: bool,
-    /// Whether namespaces that only sockets keep would have been seen.
+    /// Whether namespaces that only sockets hold were searched.
     pub sockets_seen: bool,
 }
 
@@ -109,13 +111,13 @@ impl NetnsLayout {
                     "age",
                 ]);
                 if self.holders {
-                    columns.extend(named_columns(&["kept_by"]));
+                    columns.extend(named_columns(&["holders"]));
                 }
                 columns
             }
         };
-        // No holder is nothing to show; an unknown count or age is.
-        let marks_last = columns.last().is_some_and(|column| column.name != "kept_by");
+        // An absent count or age in the last column is marked; no holders are an empty cell.
+        let marks_last = columns.last().is_some_and(|column| column.name != "holders");
         let mut layout = Layout::new(self.format, columns);
         layout.marks_last = marks_last;
         layout.style = self.style;
@@ -126,22 +128,22 @@ impl NetnsLayout {
 }
 
 impl NetnsGaps {
-    /// Whether there is something that the reader of the rows alone would not know.
+    /// Returns whether rows or values may be missing.
     #[must_use]
     pub const fn is_incomplete(&self) -> bool {
-        self.remains > 0 || self.unread_mount_namespaces > 0 || self.processes_hidden
+        self.stale_names > 0 || self.unread_mount_namespaces > 0 || self.processes_hidden
     }
 
-    /// Appends the fields of JSON that say so.
+    /// Appends the gaps as JSON fields.
     pub fn push_fields(&self, object: &mut JsonObject<'_>) {
-        object.number("remains", Some(self.remains));
+        object.number("stale_names", Some(self.stale_names));
         object.number("unread_mount_namespaces", Some(self.unread_mount_namespaces));
         object.boolean("processes_hidden", Some(self.processes_hidden));
         object.boolean("sockets_seen", Some(self.sockets_seen));
     }
 }
 
-/// The name that comes first, or what it is called without one.
+/// Returns the first name, or the label of a namespace without one.
 fn first_name(namespace: &Namespace) -> Option<&[u8]> {
     let name = namespace
         .names
@@ -150,7 +152,7 @@ fn first_name(namespace: &Namespace) -> Option<&[u8]> {
     name.or_else(|| namespace.label.as_ref().map(|label| label.as_bytes()))
 }
 
-/// Writes a name on a line of its own: as it is, or harmless for a terminal.
+/// Appends a name and a line feed. For a terminal, control characters are escaped.
 pub fn push_name_line(out: &mut Vec<u8>, name: &[u8], is_terminal: bool) {
     if is_terminal {
         sockeye_output::text::push_clean(out, name);

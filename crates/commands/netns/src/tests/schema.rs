@@ -27,7 +27,7 @@ fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String
 }
 
 const GAPS: NetnsGaps = NetnsGaps {
-    remains: 1,
+    stale_names: 1,
     unread_mount_namespaces: 2,
     processes_hidden: true,
     sockets_seen: false,
