@@ -1,7 +1,12 @@
-//! Flags of `flows`, `sockets` and `doctor`.
+//! Arguments of `flows`, `sockets` and `doctor`.
 
 use clap::{Args, ValueEnum};
+use sockeye_console::values;
+use sockeye_flow::SortKey;
+use sockeye_model::GroupBy;
 use sockeye_query::args::{ListingArgs, SocketArgs};
+use std::path::PathBuf;
+use std::time::Duration;
 
 /// Who talks to whom: connections folded into host flows
 ///
@@ -13,12 +18,12 @@ use sockeye_query::args::{ListingArgs, SocketArgs};
 pub struct FlowsArgs {
     #[command(flatten)]
     pub(crate) options: FlowOptions,
-    /// Which connections: an expression as ss takes it, for example: dport = :443 and dst 10.0.0.0/8
+    /// Which connections: an expression as in ss, for example: dport = :443 and dst 10.0.0.0/8
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 }
 
-/// Flags of `flows`, also without a command.
+/// Options of `flows`, also without a command.
 #[derive(Debug, Args)]
 pub struct FlowOptions {
     /// Connected UDP sockets instead of TCP connections
@@ -30,30 +35,30 @@ pub struct FlowOptions {
     /// Count the connections in each state
     #[arg(short = 's', long)]
     pub(crate) states: bool,
-    /// TCP's own figures: sums of bytes and retransmissions, medians of round trip time and delivery rate
+    /// From tcp_info: sums of bytes and retransmissions, medians of round trip time and delivery rate
     #[arg(short = 'i', long)]
     pub(crate) info: bool,
     /// Only flows with these peers
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Peers::All)]
     pub(crate) filter_peers: Peers,
     /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
-    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = crate::values::group_by)]
-    pub(crate) group_by: sockeye_model::GroupBy,
+    #[arg(long, value_name = "WHAT", default_value = "host", value_parser = group_by)]
+    pub(crate) group_by: GroupBy,
     /// Sort by: connections, direction, local, peer, port, process, uid, netns, sent, received, rtt,
     /// retrans, delivery-rate, sent-rate, received-rate, opened, closed; with '-' before it the other way round
     #[arg(long, value_name = "KEY", default_value = "connections", allow_hyphen_values = true,
-          value_parser = crate::values::sorting)]
-    pub(crate) sort: crate::values::Sorting,
+          value_parser = sorting)]
+    pub(crate) sort: Sorting,
     /// Only the first N flows
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::top)]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
     pub(crate) top: Option<usize>,
-    /// Again and again, every so many seconds, with the rates between two samples; ^C ends it. JSON is one
-    /// document a sample then
-    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
-    pub(crate) watch: Option<std::time::Duration>,
+    /// Repeat every so many seconds, with the rates between two samples; ^C ends it. JSON is one document
+    /// per sample then
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
+    pub(crate) watch: Option<Duration>,
     /// With -w: end after so many samples
     #[arg(long, value_name = "N", requires = "watch", allow_negative_numbers = true,
-          value_parser = sockeye_console::values::count)]
+          value_parser = values::count)]
     pub(crate) count: Option<u64>,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
@@ -75,7 +80,7 @@ pub(crate) enum Peers {
 /// Every socket, one row each
 ///
 /// Without -a or -l: sockets that are neither listening nor unconnected nor in TIME_WAIT or SYN_RECV,
-/// unless the filter names states. Without a protocol: all of them. The flags mean what they mean to ss.
+/// unless the filter names states. Without a protocol: all of them. The options have the meaning that they have in ss.
 #[derive(Debug, Args)]
 #[command(after_help = SOCKETS_EXAMPLES)]
 pub struct SocketsArgs {
@@ -90,7 +95,7 @@ pub struct SocketsArgs {
     /// Memory in use, its limits, and drops
     #[arg(short = 'm', long)]
     pub(crate) memory: bool,
-    /// What TCP knows: congestion control and every field of tcp_info
+    /// Congestion control and all fields of tcp_info
     #[arg(short = 'i', long)]
     pub(crate) info: bool,
     /// Look up the names of hosts; with -n too, ports and users stay numbers
@@ -104,7 +109,7 @@ pub struct SocketsArgs {
     pub(crate) sort: Option<String>,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
-    /// Which sockets: an expression as ss takes it, for example: state time-wait and sport = :443
+    /// Which sockets: an expression as in ss, for example: state time-wait and sport = :443
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
 }
@@ -112,22 +117,68 @@ pub struct SocketsArgs {
 /// What this kernel and your rights allow; which source is used, and why
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// In which form: table, json or jsonl
+    /// Output format
     #[arg(long, value_enum, default_value_t = DoctorFormat::Table)]
     pub(crate) format: DoctorFormat,
-    /// Where the kernel describes its own types, for BPF
+    /// File with the kernel's type information, for BPF
     #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
-    pub(crate) btf: std::path::PathBuf,
+    pub(crate) btf: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DoctorFormat {
-    /// For people
+    /// Lines of text
     Table,
     /// One JSON object
     Json,
-    /// The same
+    /// The same, as one line
     Jsonl,
+}
+
+/// Sort order of flows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sorting {
+    pub(crate) key: SortKey,
+    pub(crate) is_descending: bool,
+}
+
+/// Parses a sort key; `-` before it reverses the order.
+fn sorting(text: &str) -> Result<Sorting, String> {
+    let (name, reversed) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
+    let found = SortKey::NAMES.iter().find(|(known, _)| *known == name);
+    let (_, key) = found.ok_or_else(|| {
+        let known: Vec<_> = SortKey::NAMES.iter().map(|(known, _)| *known).collect();
+        format!("no such key; there are {}", known.join(", "))
+    })?;
+    Ok(Sorting {
+        key: *key,
+        is_descending: key.largest_first() != reversed,
+    })
+}
+
+/// Parses `host`, `port`, `process`, `uid`, `netns`, `prefix/N` or `prefix/N,M`.
+fn group_by(text: &str) -> Result<GroupBy, String> {
+    let lengths = match text {
+        "host" => return Ok(GroupBy::Host),
+        "port" => return Ok(GroupBy::Port),
+        "process" => return Ok(GroupBy::Process),
+        "uid" => return Ok(GroupBy::Uid),
+        "netns" => return Ok(GroupBy::Netns),
+        other => other
+            .strip_prefix("prefix/")
+            .ok_or("expected host, port, process, uid, netns, prefix/N or prefix/N,M")?,
+    };
+    let (v4, v6) = lengths.split_once(',').unwrap_or((lengths, "64"));
+    let length = |text: &str, max: u8| {
+        text.parse::<u8>()
+            .ok()
+            .filter(|bits| *bits <= max)
+            .ok_or_else(|| format!("expected a length of 0 to {max} bits, found {text:?}"))
+    };
+    Ok(GroupBy::Prefix {
+        v4: length(v4, 32)?,
+        v6: length(v6, 128)?,
+    })
 }
 
 const FLOWS_EXAMPLES: &str = "\
@@ -138,22 +189,22 @@ Examples:
   sockeye flows -n --group-by process        which process has how many connections
   sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
 
-The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
 parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
-Put it in quotes where it holds ( ) < > ! & or |.";
+Put it in quotes where it contains ( ) < > ! & or |.";
 
 const SOCKETS_EXAMPLES: &str = "\
 Examples:
   sockeye sockets -tlnp                      what listens on TCP, and who holds it
   sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
   sockeye sockets -tn state close-wait       connections that the program forgot to close
-  sockeye sockets -tni dst 10.0.0.0/8        all that TCP knows of connections into 10.0.0.0/8
+  sockeye sockets -tni dst 10.0.0.0/8        tcp_info of connections into 10.0.0.0/8
   sockeye sockets -tn 'rtt > 50ms' --sort -rtt_us --columns local,peer,rtt_us
   sockeye sockets -a --format jsonl          everything, for a script
 
-The filter is ss's language: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
 parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
-Put it in quotes where it holds ( ) < > ! & or |.";
+Put it in quotes where it contains ( ) < > ! & or |.";
 
 #[cfg(test)]
 mod tests {
@@ -173,5 +224,31 @@ mod tests {
         assert!(args.which.tcp && args.which.all && args.common.numeric && args.common.no_header);
         assert!(args.common.processes && args.common.ipv4);
         assert_eq!(args.filter, ["sport", "=", ":22"]);
+    }
+
+    #[test]
+    fn prefix_lengths_are_bounded() {
+        assert_eq!(group_by("prefix/24"), Ok(GroupBy::Prefix { v4: 24, v6: 64 }));
+        assert_eq!(group_by("prefix/0,128"), Ok(GroupBy::Prefix { v4: 0, v6: 128 }));
+        for bad in [
+            "",
+            "hosts",
+            "prefix",
+            "prefix/",
+            "prefix/33",
+            "prefix/24,129",
+            "prefix/-1",
+        ] {
+            assert!(group_by(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn counts_sort_largest_first_and_names_do_not() {
+        assert!(sorting("connections").unwrap().is_descending);
+        assert!(!sorting("-connections").unwrap().is_descending);
+        assert!(!sorting("peer").unwrap().is_descending);
+        assert!(sorting("-peer").unwrap().is_descending);
+        assert!(sorting("size").is_err());
     }
 }

@@ -1,35 +1,34 @@
 //! `sockeye flows`, `sockeye sockets` and `sockeye doctor`: connections folded into host flows, one row for each socket,
 //! and which sources work here.
 //!
-//! What it deliberately does not do: change anything, judge what it shows.
+//! It deliberately does not change anything, and does not judge what it shows: `check` does.
+//!
+//! - `args`: arguments of the commands
+//! - `run`: reads flows and sockets, and probes the sources
+//! - `output`: columns of flows, and the report of `doctor`; the columns of sockets are in `sockeye_output`
 
 mod args;
-mod doctor;
-mod flows;
 pub mod output;
-mod sockets;
+mod run;
 #[cfg(test)]
 mod tests;
-mod values;
 
 pub use args::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
-pub use doctor::run as doctor;
-pub use flows::{all as all_flows, run as flows};
-pub use sockets::run as sockets;
+pub use run::{all_flows, doctor, flows, sockets};
 
 use sockeye_output::listing::Record;
 
-/// Names of the columns of `flows`, for completion.
+/// Returns the names of the columns of `flows`, for completion.
 pub fn flow_columns() -> impl Iterator<Item = &'static str> {
     output::Flows::columns().iter().map(|column| column.name)
 }
 
-/// Names of the sort keys of `flows`, for completion.
+/// Returns the names of the sort keys of `flows`, for completion.
 pub fn flow_sort_keys() -> impl Iterator<Item = &'static str> {
     sockeye_flow::SortKey::NAMES.iter().map(|(name, _)| *name)
 }
 
-/// Names of the columns of `sockets`, which are its sort keys too, for completion.
+/// Returns the names of the columns of `sockets`, which are also its sort keys, for completion.
 pub fn socket_columns() -> impl Iterator<Item = &'static str> {
     sockeye_output::socket::Sockets::columns()
         .iter()

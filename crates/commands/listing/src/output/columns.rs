@@ -1,4 +1,4 @@
-//! The table of columns: the one place that defines what a flow's column is.
+//! The columns of a listing of flows.
 
 use super::Flows;
 use super::composites::{Address, Arrow, Direction, Owners, Process, States};
@@ -9,7 +9,30 @@ use sockeye_output::unit::Unit;
 
 type FlowColumn = Column<Flows>;
 
-/// Every column, in the order of CSV.
+/// Creates a column for a member of `Totals`, which is also its CSV field.
+macro_rules! total {
+    ($member:ident, $name:literal, $heading:literal, $about:literal) => {
+        FlowColumn::value($name, $heading, Right, $about, |row, _| {
+            Value::number(row.flow.totals.as_ref().and_then(|totals| totals.$member))
+        })
+        .needs(Detail::TCP_INFO)
+        .fields(&[stringify!($member)])
+        .json(&[concat!("totals.", stringify!($member))])
+    };
+}
+
+/// Creates a column for a member of `Rates`, which is also its CSV field.
+macro_rules! rate {
+    ($member:ident, $name:literal, $heading:literal, $about:literal) => {
+        FlowColumn::value($name, $heading, Right, $about, |row, _| {
+            Value::float(row.flow.rates.as_ref().map(|rates| rates.$member))
+        })
+        .fields(&[stringify!($member)])
+        .json(&[concat!("rates.", stringify!($member))])
+    };
+}
+
+/// All columns, in the order of CSV.
 pub(super) static COLUMNS: &[FlowColumn] = &[
     FlowColumn::value("netns", "Netns", Left, "Network namespace", |row, _| {
         match row.flow.key.netns {
@@ -106,119 +129,54 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
     .needs(Detail::TCP_INFO)
     .fields(&["measured"])
     .json(&["totals.measured"]),
-    FlowColumn::value(
-        "sent",
-        "Sent",
-        Right,
-        "Bytes that the peers acknowledged",
-        |row, _| Value::number(row.flow.totals.as_ref().and_then(|totals| totals.bytes_acked)),
-    )
-    .unit(Unit::Count)
-    .needs(Detail::TCP_INFO)
-    .fields(&["bytes_acked"])
-    .json(&["totals.bytes_acked"]),
-    FlowColumn::value("received", "Received", Right, "Bytes received", |row, _| {
-        Value::number(row.flow.totals.as_ref().and_then(|totals| totals.bytes_received))
-    })
-    .unit(Unit::Count)
-    .needs(Detail::TCP_INFO)
-    .fields(&["bytes_received"])
-    .json(&["totals.bytes_received"]),
-    FlowColumn::value("rtt", "RTT", Right, "Median round trip time", |row, _| {
-        Value::number(row.flow.totals.as_ref().and_then(|totals| totals.rtt_us_median))
-    })
-    .unit(Unit::Us)
-    .needs(Detail::TCP_INFO)
-    .fields(&["rtt_us_median"])
-    .json(&["totals.rtt_us_median"]),
-    FlowColumn::value("retrans", "Retrans", Right, "Segments retransmitted", |row, _| {
-        Value::number(row.flow.totals.as_ref().and_then(|totals| totals.retrans_segs))
-    })
-    .unit(Unit::Count)
-    .needs(Detail::TCP_INFO)
-    .fields(&["retrans_segs"])
-    .json(&["totals.retrans_segs"]),
-    FlowColumn::value(
+    total!(bytes_acked, "sent", "Sent", "Bytes that the peers acknowledged").unit(Unit::Count),
+    total!(bytes_received, "received", "Received", "Bytes received").unit(Unit::Count),
+    total!(rtt_us_median, "rtt", "RTT", "Median round trip time").unit(Unit::Us),
+    total!(retrans_segs, "retrans", "Retrans", "Segments retransmitted").unit(Unit::Count),
+    total!(
+        delivery_rate_bytes_per_s_sum,
         "delivery_rate",
         "Delivery Sum",
-        Right,
-        "Sum of the delivery rates",
-        |row, _| {
-            Value::number(
-                row.flow
-                    .totals
-                    .as_ref()
-                    .and_then(|totals| totals.delivery_rate_bytes_per_s_sum),
-            )
-        },
+        "Sum of the delivery rates"
     )
-    .unit(Unit::BytesPerSecond)
-    .needs(Detail::TCP_INFO)
-    .fields(&["delivery_rate_bytes_per_s_sum"])
-    .json(&["totals.delivery_rate_bytes_per_s_sum"]),
-    FlowColumn::value(
+    .unit(Unit::BytesPerSecond),
+    total!(
+        delivery_rate_bytes_per_s_median,
         "delivery_rate_median",
         "Delivery",
-        Right,
-        "Median of the delivery rates",
-        |row, _| {
-            Value::number(
-                row.flow
-                    .totals
-                    .as_ref()
-                    .and_then(|totals| totals.delivery_rate_bytes_per_s_median),
-            )
-        },
+        "Median of the delivery rates"
     )
-    .unit(Unit::BytesPerSecond)
-    .needs(Detail::TCP_INFO)
-    .fields(&["delivery_rate_bytes_per_s_median"])
-    .json(&["totals.delivery_rate_bytes_per_s_median"]),
-    FlowColumn::value(
+    .unit(Unit::BytesPerSecond),
+    rate!(
+        sent_bytes_per_s,
         "sent_rate",
         "Sent/s",
-        Right,
-        "Bytes a second that the peers acknowledged",
-        |row, _| Value::float(row.flow.rates.as_ref().map(|rates| rates.sent_bytes_per_s)),
-    )
-    .fields(&["sent_bytes_per_s"])
-    .json(&["rates.sent_bytes_per_s"]),
-    FlowColumn::value(
+        "Bytes per second that the peers acknowledged"
+    ),
+    rate!(
+        received_bytes_per_s,
         "received_rate",
         "Received/s",
-        Right,
-        "Bytes received a second",
-        |row, _| Value::float(row.flow.rates.as_ref().map(|rates| rates.received_bytes_per_s)),
-    )
-    .fields(&["received_bytes_per_s"])
-    .json(&["rates.received_bytes_per_s"]),
-    FlowColumn::value(
+        "Bytes received per second"
+    ),
+    rate!(
+        retrans_segs_per_s,
         "retrans_rate",
         "Retrans/s",
-        Right,
-        "Segments retransmitted a second",
-        |row, _| Value::float(row.flow.rates.as_ref().map(|rates| rates.retrans_segs_per_s)),
-    )
-    .fields(&["retrans_segs_per_s"])
-    .json(&["rates.retrans_segs_per_s"]),
-    FlowColumn::value(
+        "Segments retransmitted per second"
+    ),
+    rate!(
+        opened_per_s,
         "opened_rate",
         "Opened/s",
-        Right,
-        "Connections opened a second",
-        |row, _| Value::float(row.flow.rates.as_ref().map(|rates| rates.opened_per_s)),
-    )
-    .fields(&["opened_per_s"])
-    .json(&["rates.opened_per_s"]),
-    FlowColumn::value(
+        "Connections opened per second"
+    ),
+    rate!(
+        closed_per_s,
         "closed_rate",
         "Closed/s",
-        Right,
-        "Connections closed a second",
-        |row, _| Value::float(row.flow.rates.as_ref().map(|rates| rates.closed_per_s)),
-    )
-    .fields(&["closed_per_s"])
-    .json(&["rates.closed_per_s"]),
+        "Connections closed per second"
+    ),
     FlowColumn::composite(
         "owners",
         "Process",

@@ -1,4 +1,4 @@
-//! Values of a flow with parts: addresses, direction, states, processes.
+//! Values of a flow with several parts: addresses, direction, states, processes.
 
 use super::{FlowRow, Flows};
 use sockeye_model::{
@@ -141,7 +141,7 @@ impl Composite<Flows> for Arrow {
         tint(row.flow.key.direction)
     }
 
-    // The direction is a column of its own, which says the same.
+    // The column of the direction has the same value.
     fn push_csv(&self, _line: &mut Line<'_>, _row: &FlowRow<'_>) {}
 
     fn push_json(&self, _object: &mut JsonObject<'_>, _row: &FlowRow<'_>) {}
@@ -186,8 +186,8 @@ pub(super) struct States;
 
 impl Composite<Flows> for States {
     fn push_cell(&self, out: &mut Vec<u8>, row: &FlowRow<'_>) -> Tint {
-        for (nth, (state, count)) in states_of(row.flow).enumerate() {
-            if nth > 0 {
+        for (index, (state, count)) in states_of(row.flow).enumerate() {
+            if index > 0 {
                 out.push(b' ');
             }
             push_state(out, state);
@@ -199,8 +199,8 @@ impl Composite<Flows> for States {
 
     fn push_csv(&self, line: &mut Line<'_>, row: &FlowRow<'_>) {
         let out = line.field();
-        for (nth, (state, count)) in states_of(row.flow).enumerate() {
-            if nth > 0 {
+        for (index, (state, count)) in states_of(row.flow).enumerate() {
+            if index > 0 {
                 out.push(b' ');
             }
             out.extend_from_slice(state.snake_name().as_bytes());
@@ -241,8 +241,8 @@ impl Composite<Flows> for Owners {
         }
         let out = object.key("owners");
         out.push(b'[');
-        for (nth, process) in row.flow.owners.iter().enumerate() {
-            if nth > 0 {
+        for (index, process) in row.flow.owners.iter().enumerate() {
+            if index > 0 {
                 out.push(b',');
             }
             let mut fields = JsonObject::begin(out);
@@ -259,8 +259,8 @@ impl Composite<Flows> for Owners {
 }
 
 fn push_processes(out: &mut Vec<u8>, processes: &[OneProcess]) {
-    for (nth, process) in processes.iter().enumerate() {
-        if nth > 0 {
+    for (index, process) in processes.iter().enumerate() {
+        if index > 0 {
             out.push(b',');
         }
         push_process(out, process);

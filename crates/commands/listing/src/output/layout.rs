@@ -1,29 +1,29 @@
-//! Which columns a listing of flows shows.
+//! Layout of a listing of flows: its columns.
 
 use super::Flows;
 use sockeye_model::GroupBy;
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, Record, named_columns};
 
-/// How flows are to be listed.
+/// Layout options of a listing of flows.
 #[derive(Debug, Clone)]
 pub struct FlowLayout {
-    /// In which form.
+    /// Output format.
     pub format: Format,
-    /// The columns of a table or of CSV; `None`: those of `group_by` and `details` in a table, all in
-    /// CSV. JSON always has everything that is known.
+    /// Columns of a table or of CSV; `None`: those of `group_by` and `details` in a table, all in CSV. JSON always has
+    /// all known values.
     pub columns: Option<Vec<&'static Column<Flows>>>,
-    /// By what the flows were folded: decides which columns say something.
+    /// Key by which the flows were folded, which decides the default columns.
     pub group_by: GroupBy,
-    /// What a table shows beyond who talks to whom, and how many connections.
+    /// Values that a table shows in addition to the ends and the number of connections.
     pub details: FlowDetails,
     /// Colours of a table.
     pub style: Style,
-    /// Columns of the terminal behind a table; `None`: not a terminal, nothing is squeezed or wrapped.
+    /// Width of the terminal, in characters; `None`: not a terminal, lines are neither shortened nor wrapped.
     pub width: Option<usize>,
-    /// Leaves out the header line of a table or of CSV.
+    /// Whether to leave out the header line of a table or of CSV.
     pub no_header: bool,
-    /// Of listings that are repeated, which one this is: JSON and CSV say so.
+    /// Number of the sample, from 1, for JSON and CSV; `None`: the listing is not repeated.
     pub sample: Option<u64>,
 }
 
@@ -42,18 +42,18 @@ impl Default for FlowLayout {
     }
 }
 
-/// What a table of flows shows beyond who talks to whom, and how many connections.
+/// Values that a table of flows shows in addition to the ends and the number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FlowDetails {
     /// Namespace, where several are listed.
     pub netns: bool,
     /// Connections in each state.
     pub states: bool,
-    /// Who holds them (`-p`).
+    /// Owner processes (`-p`).
     pub owners: bool,
     /// Bytes, round trip time, retransmissions, delivery rate (`-i`).
     pub info: bool,
-    /// Changes a second (`-w`).
+    /// Changes per second (`-w`).
     pub rates: bool,
 }
 

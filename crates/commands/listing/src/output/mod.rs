@@ -1,7 +1,8 @@
-//! Flows as tables, JSON, JSON lines and CSV.
+//! Flows as tables, JSON, JSON lines and CSV, and the report of `doctor`.
 
 mod columns;
 mod composites;
+pub(crate) mod doctor;
 mod layout;
 
 pub use layout::{FlowDetails, FlowLayout};
@@ -10,20 +11,20 @@ use sockeye_model::{Flow, Names, Protocol};
 use sockeye_output::JsonObject;
 use sockeye_output::listing::{Column, Record};
 
-/// The kind of record that is a host flow: `docs/schema/flows.schema.json`, `$defs/flow`.
+/// Host flows as records: `docs/schema/flows.schema.json`, `$defs/flow`.
 #[derive(Debug)]
 pub struct Flows;
 
-/// A flow with what its cells need besides.
+/// A flow, and what its cells also need.
 #[derive(Clone, Copy)]
 pub struct FlowRow<'a> {
     /// The flow.
     pub flow: &'a Flow,
     /// Names of hosts, services, users and namespaces.
     pub names: &'a dyn Names,
-    /// The protocol whose services the ports are.
+    /// Protocol of the services at the ports.
     pub protocol: Protocol,
-    /// Whether owners were looked for: no owners found is something else than not looked for.
+    /// Whether owners were searched; if not, an empty list means unknown.
     pub has_owners: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `sockeye sockets`: every socket, one row each.
+//! `sockeye sockets`: lists sockets, one row each.
 
 use crate::args::SocketsArgs;
 use anyhow::Context;
@@ -42,11 +42,11 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         listing.require_owners();
     }
     let filter = listing.filter();
-    let asked = protocols(args);
-    // A filter on ports, say, spares the dumps of all that has none.
-    let protocols = asked.retain(|protocol| filter.may_match(protocol));
+    let requested = protocols(args);
+    // With a filter on ports, for example, protocols without ports need no dump.
+    let protocols = requested.retain(|protocol| filter.may_match(protocol));
     let states = filter.states().unwrap_or(args.which.states());
-    let ask = QueryOptions {
+    let options = QueryOptions {
         protocols,
         families: listing.families(),
         states,
@@ -55,20 +55,25 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     };
     let marks = args.extended || columns.iter().flatten().any(|column| column.name == "mark");
     if marks && !listing.sees_marks {
-        notes::say("sockeye: marks are told to CAP_NET_ADMIN only: run as root, or grant it\n");
+        notes::say("sockeye: the kernel reports marks only with CAP_NET_ADMIN: run as root, or grant it\n");
     }
     let mut report = listing.begin();
 
     // Owners first: a socket opened after this has none, one closed after this is not listed.
     let owners = listing.owners(&mut report)?;
     if args.resolve {
-        // A listing of its own, so that names are there when rows stream. What it loses, the other loses too.
+        // A first listing, so that names are known when rows are printed. Its losses occur in the second one too.
         let mut hosts: Vec<IpAddr> = Vec::new();
-        listing.run(&ask, owners.as_ref(), &mut listing.begin(), &mut |entry, _| {
-            let ends = [&entry.socket.local, &entry.socket.peer];
-            hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
-            ControlFlow::Continue(())
-        })?;
+        listing.run(
+            &options,
+            owners.as_ref(),
+            &mut listing.begin(),
+            &mut |entry, _| {
+                let ends = [&entry.socket.local, &entry.socket.peer];
+                hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
+                ControlFlow::Continue(())
+            },
+        )?;
         context.hosts(hosts);
     }
 
@@ -76,7 +81,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         format: Format::from(args.common.format),
         columns,
         details: Details {
-            netid: !asked.is_single(),
+            netid: !requested.is_single(),
             netns: context.namespaces.are_many(),
             owners: args.common.processes,
             timers: args.timers,
@@ -93,7 +98,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     let mut written = writer.begin();
     let (mut listed, mut rows) = (Ok(()), 0_u64);
     if written.is_ok() {
-        listed = listing.run(&ask, owners.as_ref(), &mut report, &mut |entry, _| {
+        listed = listing.run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
             written = writer.row(entry, &context);
             rows += 1;
             if written.is_ok() {
@@ -106,7 +111,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     if listed.is_err() && rows == 0 {
         return listed;
     }
-    // Also after a failure: what is out is no use without its end.
+    // Also after a failure: a document that has begun needs its end.
     let sources = report.sources();
     written
         .and_then(|()| writer.finish(&report.summary(&sources)))
@@ -116,7 +121,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What was asked for by flags; all of it if nothing was.
+/// Returns the protocols that the flags select; all if they select none.
 fn protocols(args: &SocketsArgs) -> ProtocolSet {
     args.which
         .protocols()
@@ -127,15 +132,15 @@ fn protocols(args: &SocketsArgs) -> ProtocolSet {
         })
 }
 
-/// Returns what has to be asked of the kernel because of flags; columns say what they need themselves.
-fn detail(args: &SocketsArgs, everywhere: bool) -> Detail {
+/// Returns what has to be asked of the kernel because of the flags. Columns have their own needs.
+fn detail(args: &SocketsArgs, has_many_namespaces: bool) -> Detail {
     let all = args.common.format != FormatArg::Table || args.columns.is_some();
     Detail::QUEUES
         | Detail::TIMER.when(all || args.timers)
         | Detail::INODE.when(all || args.extended || args.common.processes)
         | (Detail::USER | Detail::OPTIONS).when(all || args.extended)
-        // For this alone no namespace is entered: of many, those are shown that the kernel has made already.
-        | Detail::COOKIE.when(args.extended && !everywhere)
+        // No namespace is entered for cookies alone: of many namespaces, only existing cookies are shown.
+        | Detail::COOKIE.when(args.extended && !has_many_namespaces)
         | (Detail::TCP_INFO | Detail::CONGESTION).when(args.info)
         | Detail::MEMORY.when(args.memory)
         | Detail::SERVICE_CLASS.when(args.extended)

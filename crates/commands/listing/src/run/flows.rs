@@ -1,8 +1,7 @@
-//! `sockeye flows`: who talks to whom.
+//! `sockeye flows`: folds connections into host flows.
 
-use crate::args::{FlowOptions, FlowsArgs, Peers};
+use crate::args::{FlowOptions, FlowsArgs, Peers, Sorting};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
-use crate::values::Sorting;
 use anyhow::Context;
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -43,8 +42,8 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         Peers::Public => Some("peers = public"),
         Peers::Private => Some("not peers = public"),
     };
-    let wants_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
-    let context = QueryContext::new(&options.common, !options.common.numeric, wants_netns)?;
+    let needs_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
+    let context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
     let mut listing = Listing::new(&options.common, words, peers, &context)?;
     let shown = columns.iter().flatten();
     let needs = shown.fold(Detail::NONE, |needs, column| needs | column.needs);
@@ -54,7 +53,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     }
     let measure = options.sort.key.measure();
     if measure == Measure::Rates && options.watch.is_none() {
-        let text = "sockeye: --sort: a rate is what changes between two samples: give -w SECONDS\n";
+        let text = "sockeye: --sort: a rate needs two samples: give -w SECONDS\n";
         return Err(UsageError(text.to_owned()).into());
     }
     let totals = options.info || needs.contains(Detail::TCP_INFO) || measure == Measure::Totals;
@@ -66,7 +65,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         .and(StateSet::FLOWS);
     if states.is_empty() {
         notes::say(
-            "sockeye: no flow has a connection in such a state: listening, unconnected and half-open sockets \
+            "sockeye: no flow has a connection in these states: listening, unconnected and half-open sockets \
              are left out; `sockeye sockets` lists them\n",
         );
     }
@@ -96,7 +95,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     watch.run()
 }
 
-/// A listing of flows, once or again and again.
+/// A listing of flows, once or repeated.
 struct Watch<'a> {
     options: &'a FlowOptions,
     listing: &'a Listing<'a>,
@@ -133,8 +132,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Listeners first, since they decide the direction; then the connections. Also says when these were
-    /// looked at, which the look for owners must not blur.
+    /// Reads listeners first, since they decide the direction, then connections. Also returns when it began to read
+    /// connections, for rates: the time to find owners must not count.
     fn fold(
         &self,
         before: Option<&(Sample, Instant)>,
@@ -148,18 +147,19 @@ impl Watch<'_> {
             State::Listen
         };
         let mut listeners = Listeners::default();
-        let everywhere = QueryOptions {
+        let listening_sockets = QueryOptions {
             protocols,
             families: Families::BOTH,
             states: StateSet::EMPTY.with(listening),
-            // Whether it takes IPv6 only is among the options.
+            // The options show whether it accepts only IPv6.
             detail: Detail::OPTIONS,
             scope: Scope::All,
         };
-        self.listing.run(&everywhere, None, report, &mut |entry, _| {
-            listeners.add(entry.socket);
-            ControlFlow::Continue(())
-        })?;
+        self.listing
+            .run(&listening_sockets, None, report, &mut |entry, _| {
+                listeners.add(entry.socket);
+                ControlFlow::Continue(())
+            })?;
 
         let with_rates = self.options.watch.is_some();
         let taken = Instant::now();
@@ -173,8 +173,7 @@ impl Watch<'_> {
         let connections = QueryOptions {
             protocols,
             families: self.listing.families(),
-            // What changes from sample to sample, as states and round trip times do, must not decide which
-            // connections are followed.
+            // States and round trip times change between samples, and must not decide which connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
             detail: Detail::INODE.when(owners.is_some())
                 | Detail::USER.when(self.options.group_by == GroupBy::Uid)
@@ -193,12 +192,12 @@ impl Watch<'_> {
             })?;
         let folded = fold.finish();
         let mut flows = folded.flows;
-        let Sorting { key, descending } = self.options.sort;
+        let Sorting { key, is_descending } = self.options.sort;
         // The first sample has no rates to sort by.
         if key.measure() == Measure::Rates && before.is_none() {
             sort(&mut flows, SortKey::Connections, true);
         } else {
-            sort(&mut flows, key, descending);
+            sort(&mut flows, key, is_descending);
         }
         flows.truncate(self.options.top.unwrap_or(usize::MAX));
         Ok((flows, folded.sample, taken))
@@ -207,7 +206,7 @@ impl Watch<'_> {
     fn print(&self, flows: &[Flow], sample: u64, report: &ListingReport) -> anyhow::Result<()> {
         if !self.options.common.numeric {
             let hosts = flows.iter().flat_map(|flow| {
-                // A prefix is no host.
+                // A prefix has no host name.
                 [
                     flow.key.local,
                     flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),
@@ -219,7 +218,7 @@ impl Watch<'_> {
         layout.details.rates = sample > 1;
         if self.options.watch.is_some() {
             layout.sample = Some(sample);
-            // One header is enough for a file of many samples.
+            // A file of many samples has one header.
             layout.no_header |= layout.format == Format::Csv && sample > 1;
         }
         let has_owners = layout.details.owners;
