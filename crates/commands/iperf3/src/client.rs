@@ -3,16 +3,16 @@
 use super::control::{Control, TIMEOUT};
 use super::datagram::{HELLO, OLD_WELCOME, WELCOME};
 use super::error::Error;
-use super::message::Direction;
-use super::message::{DATAGRAM_MIN, Parameters, Results, State};
+use super::message::{Direction, Parameters, Results, State};
 use super::outcome::{Interval, Outcome, Setup};
-use super::protocol::{COOKIE_LEN, LENGTH, Protocol};
+use super::protocol::COOKIE_LEN;
 use super::running_test::RunningTest;
 use super::socket::{Woken, await_readable, buffers, canonical, dial, set_ip_options, timespec};
 use super::stream::{Stream, StreamOptions};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
+use sockeye_load::Transport;
 use sockeye_load::session::{Connector, Error as SessionError, Stop};
 use sockeye_load::stream::HostSnapshot;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -48,7 +48,7 @@ pub fn run(
     control.send(cookie.as_bytes())?;
     control.send(&[0])?;
     let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
-    let parameters = with_length(&plan.parameters, mss);
+    let parameters = plan.parameters.clone().with_length(mss);
     control.expect(State::ParamExchange, "the request for parameters", TIMEOUT)?;
     control.send_json(&parameters.to_json())?;
     control.expect(State::CreateStreams, "the request for streams", TIMEOUT)?;
@@ -73,19 +73,6 @@ pub fn run(
     let mut outcome = run.finish(setup, results);
     outcome.host_work = Some(host_before.since(outcome.moved()));
     Ok(outcome)
-}
-
-/// Sets a default length: 128 KiB over TCP; over UDP a datagram that fits into one packet of the path.
-fn with_length(parameters: &Parameters, mss: Option<u32>) -> Parameters {
-    let mut parameters = parameters.clone();
-    if parameters.length == 0 {
-        parameters.length = match (parameters.protocol, mss) {
-            (Protocol::Tcp, _) => LENGTH,
-            (Protocol::Udp, Some(mss)) => u64::from(mss).clamp(DATAGRAM_MIN, DATAGRAM_MAX),
-            (Protocol::Udp, None) => DATAGRAM,
-        };
-    }
-    parameters
 }
 
 fn start(
@@ -131,17 +118,16 @@ fn make_stream(
     let socket = dial(parameters, address, stop, CONNECT_TIMEOUT)?;
     set_ip_options(&socket, parameters, address.is_ipv6());
     match parameters.protocol {
-        Protocol::Tcp => {
+        Transport::Tcp => {
             let mut bytes = cookie.as_bytes().to_vec();
             bytes.push(0);
-            let sent = send(&socket, &bytes, SendFlags::NOSIGNAL);
-            match sent {
+            match send(&socket, &bytes, SendFlags::NOSIGNAL) {
                 Ok(len) if len == bytes.len() => {}
                 Ok(_) => return Err(Error::Stream(Errno::AGAIN)),
                 Err(errno) => return Err(Error::Stream(errno)),
             }
         }
-        Protocol::Udp => say_hello(&socket, stop, address)?,
+        Transport::Udp => say_hello(&socket, stop, address)?,
     }
     Ok(socket)
 }
@@ -246,7 +232,7 @@ fn move_bytes(
         }
         let quiet = now.saturating_duration_since(moved.1);
         // The last datagrams may be lost: silence is the end.
-        if parameters.protocol == Protocol::Udp
+        if parameters.protocol == Transport::Udp
             && !parameters.is_by_time()
             && moved.0 > 0
             && quiet > LOST_TIMEOUT
@@ -323,9 +309,6 @@ fn cookie() -> String {
 }
 
 const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
-/// Bytes of a datagram that fits into an Ethernet packet without tunnels.
-const DATAGRAM: u64 = 1460;
-const DATAGRAM_MAX: u64 = 65_507;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const HELLO_REPEATS: u32 = 3;
 const HELLO_TIMEOUT: Duration = Duration::from_secs(3);

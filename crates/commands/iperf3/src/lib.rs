@@ -54,7 +54,7 @@ pub use error::Error;
 pub use message::{Direction, Parameters, Processor};
 pub use outcome::{Interval, Outcome, PeerCount, Setup, StreamInterval, StreamOutcome, TcpSample};
 pub use output::{document, failed_document};
-pub use protocol::{MAX_STREAMS, PORT, Protocol};
+pub use protocol::{MAX_STREAMS, PORT};
 pub use refusal::Refusal;
 pub use run::Iperf3;
 pub use server::Server;

@@ -1,8 +1,9 @@
 //! Messages of the control connection: states of one byte, and JSON texts.
 
-use super::protocol::{MAX_STREAMS, Protocol};
+use super::protocol::{DATAGRAM, LENGTH, MAX_STREAMS};
 use super::refusal::Refusal;
 use serde_json::{Map, Value, json};
+use sockeye_load::Transport;
 
 /// State of a test: one signed byte, sent by the end that changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,11 +68,11 @@ pub enum Direction {
     Both,
 }
 
-/// Parameters of a test, as the client sends them.
-#[derive(Debug, Clone, PartialEq)]
+/// Parameters of a test, as the client sends them. The default has no stream, and no time or bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Parameters {
     /// TCP or UDP.
-    pub protocol: Protocol,
+    pub protocol: Transport,
     /// Direction of the data.
     pub direction: Direction,
     /// Length after the omitted time, in seconds; 0: until `bytes` or `blocks` are transferred.
@@ -112,42 +113,11 @@ pub struct Parameters {
     pub version: Option<String>,
 }
 
-impl Default for Parameters {
-    fn default() -> Self {
-        Self {
-            protocol: Protocol::Tcp,
-            direction: Direction::ToServer,
-            time_s: 10,
-            omit_s: 0,
-            bytes: 0,
-            blocks: 0,
-            streams: 1,
-            length: 0,
-            bits_per_s: 0,
-            burst: 0,
-            window: 0,
-            mss: 0,
-            no_delay: false,
-            congestion: None,
-            type_of_service: 0,
-            wide_counters: false,
-            dont_fragment: false,
-            server_processor: None,
-            server_output: false,
-            version: None,
-        }
-    }
-}
-
 impl Parameters {
     /// Returns the JSON text of a client.
     pub(crate) fn to_json(&self) -> Value {
         let mut json = Map::new();
-        let protocol = match self.protocol {
-            Protocol::Tcp => "tcp",
-            Protocol::Udp => "udp",
-        };
-        json.insert(protocol.to_owned(), json!(true));
+        json.insert(self.protocol.name().to_owned(), json!(true));
         for (key, value) in [
             ("omit", self.omit_s),
             ("time", self.time_s),
@@ -205,9 +175,9 @@ impl Parameters {
             return Err(Refusal::SCTP);
         }
         let protocol = if json.contains_key("udp") {
-            Protocol::Udp
+            Transport::Udp
         } else {
-            Protocol::Tcp
+            Transport::Tcp
         };
         let direction = match (flag("reverse"), flag("bidirectional")) {
             (true, true) => return Err(Refusal::REVERSE_AND_BOTH),
@@ -252,8 +222,8 @@ impl Parameters {
     /// Checks the limits, which are those of iperf3.
     pub(crate) fn check(&self) -> Result<(), Refusal> {
         let length_max = match self.protocol {
-            Protocol::Tcp => LENGTH_MAX,
-            Protocol::Udp => DATAGRAM_MAX,
+            Transport::Tcp => LENGTH_MAX,
+            Transport::Udp => DATAGRAM_MAX,
         };
         let checks = [
             (self.time_s <= TIME_MAX_S, Refusal::DURATION),
@@ -261,17 +231,27 @@ impl Parameters {
             (self.streams > 0 && self.streams <= MAX_STREAMS, Refusal::STREAMS),
             (self.length <= length_max, Refusal::LENGTH),
             (
-                self.protocol == Protocol::Tcp || self.length == 0 || self.length >= DATAGRAM_MIN,
+                self.protocol == Transport::Tcp || self.length == 0 || self.length >= DATAGRAM_MIN,
                 Refusal::DATAGRAM,
             ),
             (self.window <= WINDOW_MAX, Refusal::WINDOW),
             (self.mss <= MSS_MAX, Refusal::SEGMENT),
             (self.burst <= BURST_MAX, Refusal::BURST),
         ];
-        match checks.into_iter().find(|(holds, _)| !holds) {
-            Some((_, refusal)) => Err(refusal),
-            None => Ok(()),
+        let failed = checks.into_iter().find(|(holds, _)| !holds);
+        failed.map_or(Ok(()), |(_, refusal)| Err(refusal))
+    }
+
+    /// Replaces a length of 0 by the default: 128 KiB over TCP; over UDP a datagram that fits into one packet of the path.
+    pub(crate) fn with_length(mut self, mss: Option<u32>) -> Self {
+        if self.length == 0 {
+            self.length = match (self.protocol, mss) {
+                (Transport::Tcp, _) => LENGTH,
+                (Transport::Udp, Some(mss)) => u64::from(mss).clamp(DATAGRAM_MIN, DATAGRAM_MAX),
+                (Transport::Udp, None) => DATAGRAM,
+            };
         }
+        self
     }
 
     /// Returns whether the test ends by time, rather than by bytes or blocks.
@@ -462,7 +442,7 @@ mod tests {
     #[test]
     fn parameters_of_iperf3_are_read() {
         let parameters = Parameters::from_json(&serde_json::from_str(REQUEST).unwrap()).unwrap();
-        assert_eq!(parameters.protocol, Protocol::Udp);
+        assert_eq!(parameters.protocol, Transport::Udp);
         assert_eq!(parameters.direction, Direction::Both);
         assert_eq!(
             (parameters.time_s, parameters.length, parameters.streams),

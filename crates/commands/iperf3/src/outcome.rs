@@ -1,9 +1,8 @@
 //! The outcome of a test.
 
 use super::error::Error;
-use super::message::Direction;
-use super::message::{Parameters, Processor, Results};
-use super::protocol::Protocol;
+use super::message::{Direction, Parameters, Processor, Results};
+use sockeye_load::Transport;
 use sockeye_measure::{DeviceWork, Sender, Work};
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -130,7 +129,7 @@ impl Outcome {
     /// Returns whether retransmits of this direction are known.
     #[must_use]
     pub fn has_retransmits(&self, sends: bool) -> bool {
-        self.setup.parameters.protocol == Protocol::Tcp && (sends || self.peer_has_retransmits)
+        self.setup.parameters.protocol == Transport::Tcp && (sends || self.peer_has_retransmits)
     }
 }
 
@@ -181,70 +180,51 @@ impl StreamOutcome {
     /// Returns the bytes that the sender sent.
     #[must_use]
     pub fn sent(&self) -> Option<u64> {
-        if self.sends {
-            Some(self.bytes)
-        } else {
-            Some(self.peer?.bytes)
-        }
+        self.value(self.sends, self.bytes, |peer| peer.bytes)
     }
 
     /// Returns the bytes that the receiver got.
     #[must_use]
     pub fn received(&self) -> Option<u64> {
-        if self.sends {
-            Some(self.peer?.bytes)
-        } else {
-            Some(self.bytes)
-        }
+        self.value(!self.sends, self.bytes, |peer| peer.bytes)
     }
 
     /// Returns the retransmitted segments.
     #[must_use]
     pub fn retransmits(&self) -> Option<u64> {
-        if self.sends {
-            self.retransmits
-        } else {
-            self.peer?.retransmits
-        }
+        self.value(self.sends, self.retransmits, |peer| peer.retransmits)?
     }
 
     /// UDP: returns the datagrams that the sender sent.
     #[must_use]
     pub fn packets_sent(&self) -> Option<u64> {
-        if self.sends {
-            Some(self.packets)
-        } else {
-            Some(self.peer?.packets)
-        }
+        self.value(self.sends, self.packets, |peer| peer.packets)
     }
 
     /// UDP: returns the highest number that the receiver got.
     #[must_use]
     pub fn packets_received(&self) -> Option<u64> {
-        if self.sends {
-            Some(self.peer?.packets)
-        } else {
-            Some(self.packets)
-        }
+        self.value(!self.sends, self.packets, |peer| peer.packets)
     }
 
     /// UDP: returns the missing datagrams.
     #[must_use]
     pub fn missing(&self) -> Option<u64> {
-        if self.sends {
-            Some(self.peer?.missing)
-        } else {
-            Some(self.missing)
-        }
+        self.value(!self.sends, self.missing, |peer| peer.missing)
     }
 
-    /// UDP: returns the variation of the transit time.
+    /// UDP: returns the variation of the transit time, in microseconds.
     #[must_use]
     pub fn jitter_us(&self) -> Option<f64> {
-        if self.sends {
-            Some(self.peer?.jitter_us)
+        self.value(!self.sends, self.jitter_us, |peer| peer.jitter_us)
+    }
+
+    /// Returns the value of this end if it `is_here`, else that of the other end.
+    fn value<T>(&self, is_here: bool, own: T, of_peer: impl FnOnce(PeerCount) -> T) -> Option<T> {
+        if is_here {
+            Some(own)
         } else {
-            Some(self.jitter_us)
+            self.peer.map(of_peer)
         }
     }
 }

@@ -1,13 +1,4 @@
-//! Constants and the transport of the protocol.
-
-/// Transport protocol of the streams.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// TCP.
-    Tcp,
-    /// UDP.
-    Udp,
-}
+//! Constants of the protocol.
 
 /// Default port of iperf3 servers.
 pub const PORT: u16 = 5201;
@@ -17,3 +8,5 @@ pub const MAX_STREAMS: u32 = 128;
 pub(crate) const COOKIE_LEN: usize = 37;
 /// Default bytes of a TCP write.
 pub(crate) const LENGTH: u64 = 128 << 10;
+/// Bytes of a datagram that fits into an Ethernet packet without tunnels.
+pub(crate) const DATAGRAM: u64 = 1460;

@@ -3,11 +3,11 @@
 use super::error::Error;
 use super::message::{Parameters, Processor, Results, StreamResult};
 use super::outcome::{Interval, Outcome, Setup, StreamInterval, StreamOutcome, TcpSample};
-use super::protocol::Protocol;
 use super::socket;
 use super::stream::{self, Count, Stream, StreamOptions, Traffic};
 use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
+use sockeye_load::Transport;
 use sockeye_load::stream::Watch;
 use sockeye_sys::{ProcessorTime, tcp};
 use sockeye_wire::tcp_info::TcpInfo;
@@ -69,7 +69,7 @@ impl RunningTest {
             samples: streams
                 .iter()
                 .map(|stream| StreamSamples {
-                    watch: (parameters.protocol == Protocol::Tcp && stream.sends)
+                    watch: (parameters.protocol == Transport::Tcp && stream.sends)
                         .then(|| Watch::new(&stream.socket))
                         .flatten(),
                     ..StreamSamples::default()
@@ -144,11 +144,6 @@ impl RunningTest {
         }
     }
 
-    /// Returns the bytes received in the counted time.
-    pub(crate) fn received(&self) -> u64 {
-        self.sum(false, |count| count.bytes)
-    }
-
     /// Returns the bytes sent and received on all streams, to detect progress.
     pub(crate) fn moved(&self) -> u64 {
         self.sum(false, |count| count.bytes) + self.sum(true, |count| count.bytes)
@@ -156,12 +151,13 @@ impl RunningTest {
 
     /// Returns whether the requested bytes or blocks were received; false if the test ends by time.
     pub(crate) fn has_received_all(&self) -> bool {
-        let is_udp = self.parameters.protocol == Protocol::Udp;
+        let is_udp = self.parameters.protocol == Transport::Udp;
+        let received = || self.sum(false, |count| count.bytes);
         match (self.parameters.bytes, self.parameters.blocks) {
             (0, 0) => false,
             (0, blocks) if is_udp => self.sum(false, |count| count.packets) >= blocks,
-            (0, blocks) => self.received() >= blocks.saturating_mul(self.parameters.length),
-            (bytes, _) => self.received() >= bytes,
+            (0, blocks) => received() >= blocks.saturating_mul(self.parameters.length),
+            (bytes, _) => received() >= bytes,
         }
     }
 
@@ -176,7 +172,7 @@ impl RunningTest {
             let info = TcpInfo::new(bytes);
             info.unacked().unwrap_or(0) == 0 && info.notsent_bytes().unwrap_or(0) == 0
         };
-        while self.parameters.protocol == Protocol::Tcp
+        while self.parameters.protocol == Transport::Tcp
             && Instant::now() < until
             && !self.streams.iter().filter(|stream| stream.sends).all(is_out)
         {
@@ -200,7 +196,7 @@ impl RunningTest {
 
     /// Shuts down sending TCP streams, as iperf3 does by closing: a receiver may wait for the rest of a block.
     pub(crate) fn close_senders(&self) {
-        let is_tcp = self.parameters.protocol == Protocol::Tcp;
+        let is_tcp = self.parameters.protocol == Transport::Tcp;
         for stream in self.streams.iter().filter(|stream| is_tcp && stream.sends) {
             // It may be closed already.
             let _ = shutdown(&stream.socket, Shutdown::Write);
@@ -242,7 +238,7 @@ impl RunningTest {
             std::thread::sleep(DRAIN_STEP);
         }
         let seconds = self.seconds();
-        let is_tcp = self.parameters.protocol == Protocol::Tcp;
+        let is_tcp = self.parameters.protocol == Transport::Tcp;
         let sends = self.streams.iter().any(|stream| stream.sends);
         Results {
             processor: self.processor(),
@@ -293,7 +289,7 @@ impl RunningTest {
 
     /// Returns the congestion control of the streams, which is the same for all.
     pub(crate) fn congestion(&self) -> Option<String> {
-        (self.parameters.protocol == Protocol::Tcp)
+        (self.parameters.protocol == Transport::Tcp)
             .then(|| socket::congestion(&self.streams.first()?.socket))
             .flatten()
     }
@@ -312,7 +308,7 @@ impl RunningTest {
     }
 
     fn sample_sockets(&mut self) -> Vec<Option<TcpSample>> {
-        let is_tcp = self.parameters.protocol == Protocol::Tcp;
+        let is_tcp = self.parameters.protocol == Transport::Tcp;
         let streams = self.streams.iter().zip(&mut self.samples);
         streams
             .map(|(stream, samples)| (is_tcp && stream.sends).then(|| samples.sample(stream)).flatten())
@@ -323,7 +319,7 @@ impl RunningTest {
         let tcp_samples = self.sample_sockets();
         let from_s = self.last.saturating_duration_since(self.began).as_secs_f64();
         let seconds = now.saturating_duration_since(self.last).as_secs_f64();
-        let is_udp = self.parameters.protocol == Protocol::Udp;
+        let is_udp = self.parameters.protocol == Transport::Udp;
         let streams = self.streams.iter().zip(&mut self.samples).zip(tcp_samples);
         let streams = streams
             .map(|((stream, samples), tcp)| {

@@ -4,17 +4,17 @@ use super::client::{addresses, stream_id};
 use super::control::{Control, TIMEOUT};
 use super::datagram::WELCOME;
 use super::error::Error;
-use super::message::Direction;
-use super::message::{Parameters, Results, State};
+use super::message::{Direction, Parameters, Results, State};
 use super::outcome::{Outcome, Setup};
 use super::output::{request_line, result_lines, summary};
-use super::protocol::{COOKIE_LEN, LENGTH, Protocol};
+use super::protocol::COOKIE_LEN;
 use super::refusal::Refusal;
 use super::running_test::RunningTest;
 use super::socket::{Woken, await_readable, buffers, canonical, make, set_ip_options, set_window};
 use super::stream::{Stream, StreamOptions};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, bind, connect, recvfrom, send, sockopt};
+use sockeye_load::Transport;
 use sockeye_load::session::{Error as SessionError, Stop};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -42,13 +42,13 @@ impl Server {
         let Ok(peer) = stream.peer_addr().map(canonical) else {
             return false;
         };
-        let met = Control::new(stream, stop).and_then(|control| {
+        let received = Control::new(stream, stop).and_then(|control| {
             let mut cookie = [0; COOKIE_LEN];
             control.receive(&mut cookie, "iperf3's cookie", TIMEOUT)?;
             Ok((control, cookie))
         });
-        let (control, cookie) = match met {
-            Ok(met) => met,
+        let (control, cookie) = match received {
+            Ok(received) => received,
             // Port scanners and health checks are not logged.
             Err(Error::Transport(SessionError::Disconnected(_) | SessionError::Interrupted)) => return false,
             Err(error) => {
@@ -121,7 +121,8 @@ impl Server {
     ) -> Result<Option<Outcome>, Error> {
         control.send_state(State::ParamExchange)?;
         let parameters = Parameters::from_json(&control.receive_json("the client's parameters")?);
-        let parameters = parameters.and_then(|parameters| with_length(parameters, control));
+        let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
+        let parameters = parameters.map(|parameters| parameters.with_length(mss));
         let parameters = match parameters {
             Ok(parameters) => parameters,
             Err(refusal) => return Err(refuse(control, refusal, None)),
@@ -150,12 +151,12 @@ fn run(
     let began = SystemTime::now();
     let count = stream_count(parameters);
     let sockets = match parameters.protocol {
-        Protocol::Tcp => {
+        Transport::Tcp => {
             check_window(control, parameters)?;
             control.send_state(State::CreateStreams)?;
             accept_streams(control, arrivals, count)?
         }
-        Protocol::Udp => accept_datagram_streams(control, parameters, count)?,
+        Transport::Udp => accept_datagram_streams(control, parameters, count)?,
     };
     let mut streams = Vec::new();
     for (index, socket) in sockets.into_iter().enumerate() {
@@ -172,7 +173,7 @@ fn run(
     let buffers = streams.first().map_or((0, 0), |stream| buffers(&stream.socket));
     control.send_state(State::TestStart)?;
     // The client decides when enough was sent. TCP delivers all bytes, so the number of sent bytes can be limited.
-    let is_bounded = parameters.protocol == Protocol::Tcp;
+    let is_bounded = parameters.protocol == Transport::Tcp;
     let options = StreamOptions {
         processor: parameters
             .server_processor
@@ -208,24 +209,8 @@ impl Drop for ActiveGuard<'_> {
     }
 }
 
-/// Sets the default length, and checks the parameters.
-fn with_length(mut parameters: Parameters, control: &Control<'_>) -> Result<Parameters, Refusal> {
-    if parameters.length == 0 {
-        parameters.length = match parameters.protocol {
-            Protocol::Tcp => LENGTH,
-            Protocol::Udp => sockeye_sys::tcp::max_segment(control.stream()).map_or(DATAGRAM, u64::from),
-        };
-    }
-    parameters.check()?;
-    Ok(parameters)
-}
-
 fn stream_count(parameters: &Parameters) -> usize {
-    let directions = if parameters.direction == Direction::Both {
-        2
-    } else {
-        1
-    };
+    let directions = 1 + usize::from(parameters.direction == Direction::Both);
     parameters.streams as usize * directions
 }
 
@@ -295,7 +280,7 @@ fn accept_datagram_streams(
     let (local, peer) = control.addresses()?;
     let (local, peer) = (canonical(local), canonical(peer));
     let new_socket = || -> Result<OwnedFd, Errno> {
-        let socket = make(Protocol::Udp, local.is_ipv6()).map_err(|error| match error {
+        let socket = make(Transport::Udp, local.is_ipv6()).map_err(|error| match error {
             SessionError::System(_, errno) => errno,
             _ => Errno::IO,
         })?;
@@ -353,7 +338,7 @@ fn set_up(
     parameters: &Parameters,
     is_v6: bool,
 ) -> Result<(), Error> {
-    if parameters.protocol == Protocol::Tcp {
+    if parameters.protocol == Transport::Tcp {
         if parameters.window > 0 {
             let set = set_window(socket, parameters.window);
             set.map_err(|errno| refuse(control, Refusal::WINDOW_NOT_SET, Some(errno)))?;
@@ -374,7 +359,7 @@ fn set_up(
 fn measure(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>) -> Result<Results, Error> {
     await_end(run, parameters, control).inspect_err(|_| run.end())?;
     if !parameters.is_by_time()
-        && parameters.protocol == Protocol::Tcp
+        && parameters.protocol == Transport::Tcp
         && parameters.direction == Direction::ToServer
     {
         await_rest(run);
@@ -444,7 +429,6 @@ fn await_rest(run: &RunningTest) {
     }
 }
 
-const DATAGRAM: u64 = 1460;
 const INTERVAL: Duration = Duration::from_secs(1);
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 const BUSY_TIMEOUT: Duration = Duration::from_millis(500);

@@ -1,11 +1,11 @@
 //! Sockets of a test and their options.
 
 use super::message::Parameters;
-use super::protocol::Protocol;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, ipproto, socket_with};
+use sockeye_load::Transport;
 use sockeye_load::session::{self, Error, Stop};
 use sockeye_load::stream::set_congestion;
 use std::net::{IpAddr, SocketAddr};
@@ -20,10 +20,10 @@ pub(crate) fn dial(
     timeout: Duration,
 ) -> Result<OwnedFd, Error> {
     let prepare = |socket: BorrowedFd<'_>, _| set_connect_options(socket, parameters);
-    if parameters.protocol == Protocol::Tcp {
+    if parameters.protocol == Transport::Tcp {
         return session::connect(address, timeout, stop, &prepare).map(OwnedFd::from);
     }
-    let socket = make(Protocol::Udp, address.is_ipv6())?;
+    let socket = make(Transport::Udp, address.is_ipv6())?;
     prepare(socket.as_fd(), address)?;
     match connect(&socket, &address) {
         Ok(()) => Ok(socket),
@@ -33,15 +33,15 @@ pub(crate) fn dial(
 }
 
 /// Creates a non-blocking socket.
-pub(crate) fn make(protocol: Protocol, is_v6: bool) -> Result<OwnedFd, Error> {
+pub(crate) fn make(protocol: Transport, is_v6: bool) -> Result<OwnedFd, Error> {
     let family = if is_v6 {
         AddressFamily::INET6
     } else {
         AddressFamily::INET
     };
     let (kind, number) = match protocol {
-        Protocol::Tcp => (SocketType::STREAM, ipproto::TCP),
-        Protocol::Udp => (SocketType::DGRAM, ipproto::UDP),
+        Transport::Tcp => (SocketType::STREAM, ipproto::TCP),
+        Transport::Udp => (SocketType::DGRAM, ipproto::UDP),
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     socket_with(family, kind, flags, Some(number)).map_err(|errno| Error::System("make a socket", errno))
@@ -88,7 +88,7 @@ fn set_connect_options(socket: BorrowedFd<'_>, parameters: &Parameters) -> Resul
         set_window(socket, parameters.window)
             .map_err(|errno| Error::System("set the socket buffers", errno))?;
     }
-    if parameters.protocol == Protocol::Tcp {
+    if parameters.protocol == Transport::Tcp {
         if parameters.mss > 0 {
             let mss = u32::try_from(parameters.mss).unwrap_or(u32::MAX);
             sockeye_sys::tcp::set_max_segment(socket, mss)
@@ -135,9 +135,9 @@ pub(crate) fn set_ip_options(socket: &OwnedFd, parameters: &Parameters, is_v6: b
             sockopt::set_ip_tos(socket, parameters.type_of_service)
         };
     }
-    if parameters.protocol == Protocol::Udp && parameters.dont_fragment && !is_v6 {
+    if parameters.protocol == Transport::Udp && parameters.dont_fragment && !is_v6 {
         let _ = sockopt::set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DO);
-    } else if parameters.protocol == Protocol::Udp && parameters.dont_fragment {
+    } else if parameters.protocol == Transport::Udp && parameters.dont_fragment {
         let _ = sockopt::set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DO);
     }
 }

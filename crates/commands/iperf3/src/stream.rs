@@ -2,13 +2,12 @@
 
 use super::datagram::{Arrivals, Head};
 use super::message::{DATAGRAM_MIN, Parameters};
-use super::protocol::Protocol;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::{ClockId, clock_gettime};
-use sockeye_load::pin_thread;
+use sockeye_load::{Transport, pin_thread};
 use sockeye_sys::ProcessorTime;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io;
@@ -218,10 +217,10 @@ impl Stream {
     fn run(&self, traffic: &Traffic, parameters: &Parameters, options: StreamOptions) {
         let (began, before) = (Instant::now(), ProcessorTime::of_this_thread());
         let result = match (parameters.protocol, self.sends) {
-            (Protocol::Tcp, true) => self.send_bytes(traffic, parameters),
-            (Protocol::Tcp, false) => self.receive_bytes(traffic, parameters, options),
-            (Protocol::Udp, true) => self.send_datagrams(traffic, parameters),
-            (Protocol::Udp, false) => self.receive_datagrams(traffic, parameters),
+            (Transport::Tcp, true) => self.send_bytes(traffic, parameters),
+            (Transport::Tcp, false) => self.receive_bytes(traffic, parameters, options),
+            (Transport::Udp, true) => self.send_datagrams(traffic, parameters),
+            (Transport::Udp, false) => self.receive_datagrams(traffic, parameters),
         };
         let worked = ProcessorTime::of_this_thread().since(&before).total();
         let share = worked.as_secs_f64() / began.elapsed().as_secs_f64().max(1e-9);

@@ -1,9 +1,7 @@
 //! Conversion between iperf3's parameters and outcome and those of `bench stream`.
 
-use super::message::Processor;
-use super::message::{Direction, Parameters};
+use super::message::{Direction, Parameters, Processor};
 use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
-use super::protocol::Protocol;
 use sockeye_load::Transport;
 use sockeye_load::stream::{self, Plan, Until};
 use sockeye_measure::{Datagrams, End, Interval, Partial, Sender, Side, StreamTransfer, Transfer, Work};
@@ -14,10 +12,7 @@ impl Parameters {
     pub fn from_plan(plan: &Plan) -> Self {
         let whole = |span: std::time::Duration| span.as_secs() + u64::from(span.subsec_nanos() > 0);
         Self {
-            protocol: match plan.transport {
-                Transport::Tcp => Protocol::Tcp,
-                Transport::Udp => Protocol::Udp,
-            },
+            protocol: plan.transport,
             direction: match plan.direction {
                 stream::Direction::Send => Direction::ToServer,
                 stream::Direction::Receive => Direction::ToClient,
@@ -81,7 +76,7 @@ impl Outcome {
                 ..Side::default()
             })
         };
-        let is_udp = self.setup.parameters.protocol == Protocol::Udp;
+        let is_udp = self.setup.parameters.protocol == Transport::Udp;
         StreamTransfer {
             number: u16::try_from(number).unwrap_or(u16::MAX),
             is_sent: sends,

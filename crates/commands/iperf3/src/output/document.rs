@@ -1,8 +1,9 @@
 //! The JSON document that `iperf3 -J` prints.
 
 use crate::outcome::{Interval, Outcome, StreamInterval, StreamOutcome};
-use crate::{Direction, Error, Protocol};
-use serde_json::{Map, Value, json};
+use crate::{Direction, Error};
+use serde_json::{Value, json};
+use sockeye_load::Transport;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the document of a test, with iperf3's names and nesting. `system` is the `uname` line.
@@ -40,7 +41,7 @@ fn pretty(json: &Value) -> String {
 
 fn start(outcome: &Outcome, system: &str) -> Value {
     let parameters = &outcome.setup.parameters;
-    let is_tcp = parameters.protocol == Protocol::Tcp;
+    let is_tcp = parameters.protocol == Transport::Tcp;
     let connected: Vec<Value> = outcome
         .streams
         .iter()
@@ -95,66 +96,53 @@ fn start(outcome: &Outcome, system: &str) -> Value {
 }
 
 fn interval_of(outcome: &Outcome, interval: &Interval) -> Value {
-    let mut json = Map::new();
     let streams = interval.streams.iter().map(|stream| {
         let mut json = rate(interval.start_s, interval.seconds, stream.bytes);
-        json.insert("socket".to_owned(), json!(stream.socket));
-        put(&mut json, interval, std::slice::from_ref(stream), stream.sends);
+        json["socket"] = json!(stream.socket);
+        put_counts(&mut json, interval, &[stream], stream.sends);
         if let Some(tcp) = stream.tcp {
-            for (key, value) in [
-                ("snd_cwnd", tcp.cwnd_bytes),
-                ("snd_wnd", tcp.window_bytes),
-                ("rtt", u64::from(tcp.rtt_us)),
-                ("rttvar", u64::from(tcp.rtt_var_us)),
-                ("pmtu", u64::from(tcp.path_mtu)),
-            ] {
-                json.insert(key.to_owned(), json!(value));
-            }
+            json["snd_cwnd"] = json!(tcp.cwnd_bytes);
+            json["snd_wnd"] = json!(tcp.window_bytes);
+            json["rtt"] = json!(tcp.rtt_us);
+            json["rttvar"] = json!(tcp.rtt_var_us);
+            json["pmtu"] = json!(tcp.path_mtu);
         }
-        Value::Object(json)
+        json
     });
-    json.insert("streams".to_owned(), streams.collect());
+    let mut json = json!({"streams": streams.collect::<Value>()});
     for sends in outcome.directions() {
-        let streams: Vec<StreamInterval> = interval
-            .streams
-            .iter()
-            .filter(|stream| stream.sends == sends)
-            .copied()
-            .collect();
+        let all = interval.streams.iter();
+        let streams: Vec<&StreamInterval> = all.filter(|stream| stream.sends == sends).collect();
         let mut sum = rate(interval.start_s, interval.seconds, interval.bytes(sends));
-        put(&mut sum, interval, &streams, sends);
-        json.insert(name(outcome, "sum", sends), Value::Object(sum));
+        put_counts(&mut sum, interval, &streams, sends);
+        json[name(outcome, "sum", sends)] = sum;
     }
-    Value::Object(json)
+    json
 }
 
 /// Adds the fields of the streams of one direction, except their bytes.
-fn put(json: &mut Map<String, Value>, interval: &Interval, streams: &[StreamInterval], sends: bool) {
+fn put_counts(json: &mut Value, interval: &Interval, streams: &[&StreamInterval], sends: bool) {
     let packets: Option<u64> = streams.iter().map(|stream| stream.packets).sum();
     if let Some(packets) = packets.filter(|_| !streams.is_empty()) {
-        json.insert("packets".to_owned(), json!(packets));
+        json["packets"] = json!(packets);
         if !sends {
             let missing: i64 = streams.iter().map(|stream| stream.missing).sum();
             let jitter = streams.iter().map(|stream| stream.jitter_us).sum::<f64>() / streams.len() as f64;
-            json.insert("jitter_ms".to_owned(), json!(jitter / 1000.0));
-            json.insert("lost_packets".to_owned(), json!(missing));
-            json.insert("lost_percent".to_owned(), json!(percent(missing as f64, packets)));
+            json["jitter_ms"] = json!(jitter / 1000.0);
+            json["lost_packets"] = json!(missing);
+            json["lost_percent"] = json!(percent(missing as f64, packets));
         }
     }
     if streams.iter().any(|stream| stream.tcp.is_some()) {
-        let all: u64 = streams
-            .iter()
-            .filter_map(|stream| Some(stream.tcp?.retransmits))
-            .sum();
-        json.insert("retransmits".to_owned(), json!(all));
+        let retransmits = streams.iter().filter_map(|stream| Some(stream.tcp?.retransmits));
+        json["retransmits"] = json!(retransmits.sum::<u64>());
     }
-    json.insert("omitted".to_owned(), json!(interval.is_omitted));
-    json.insert("sender".to_owned(), json!(sends));
+    json["omitted"] = json!(interval.is_omitted);
+    json["sender"] = json!(sends);
 }
 
 fn end(outcome: &Outcome) -> Value {
-    let mut json = Map::new();
-    let is_tcp = outcome.setup.parameters.protocol == Protocol::Tcp;
+    let is_tcp = outcome.setup.parameters.protocol == Transport::Tcp;
     let streams = outcome.streams.iter().map(|stream| {
         if is_tcp {
             json!({"sender": tcp_sender(outcome, stream), "receiver": tcp_receiver(outcome, stream)})
@@ -162,7 +150,7 @@ fn end(outcome: &Outcome) -> Value {
             json!({"udp": udp_stream(outcome, stream)})
         }
     });
-    json.insert("streams".to_owned(), streams.collect());
+    let mut json = json!({"streams": streams.collect::<Value>()});
     for sends in outcome.directions() {
         if is_tcp {
             sum_tcp(&mut json, outcome, sends);
@@ -170,7 +158,15 @@ fn end(outcome: &Outcome) -> Value {
             sum_udp(&mut json, outcome, sends);
         }
     }
-    json.insert("cpu_utilization_percent".to_owned(), processors(outcome));
+    let (host, remote) = (outcome.processor, outcome.peer_processor.unwrap_or_default());
+    json["cpu_utilization_percent"] = json!({
+        "host_total": host.total,
+        "host_user": host.user,
+        "host_system": host.system,
+        "remote_total": remote.total,
+        "remote_user": remote.user,
+        "remote_system": remote.system,
+    });
     if is_tcp {
         // With two directions, iperf3 names the second.
         let sends = outcome.directions().last().copied().unwrap_or(true);
@@ -184,100 +180,65 @@ fn end(outcome: &Outcome) -> Value {
             ("receiver_tcp_congestion", receiver),
         ] {
             if let Some(name) = name {
-                json.insert(key.to_owned(), json!(name));
+                json[key] = json!(name);
             }
         }
     }
-    Value::Object(json)
-}
-
-fn processors(outcome: &Outcome) -> Value {
-    let (host, remote) = (outcome.processor, outcome.peer_processor.unwrap_or_default());
-    json!({
-        "host_total": host.total,
-        "host_user": host.user,
-        "host_system": host.system,
-        "remote_total": remote.total,
-        "remote_user": remote.user,
-        "remote_system": remote.system,
-    })
+    json
 }
 
 fn tcp_sender(outcome: &Outcome, stream: &StreamOutcome) -> Value {
-    let mut json = rate(
-        0.0,
-        outcome.sent_seconds(stream.sends),
-        stream.sent().unwrap_or(0),
-    );
-    json.insert("socket".to_owned(), json!(stream.socket));
-    json.insert("sender".to_owned(), json!(stream.sends));
+    let seconds = outcome.sent_seconds(stream.sends);
+    let mut json = stream_rate(stream, seconds, stream.sent());
+    json["sender"] = json!(stream.sends);
     if outcome.has_retransmits(stream.sends) {
-        for (key, value) in [
-            ("retransmits", stream.retransmits().unwrap_or(0)),
-            ("max_snd_cwnd", stream.cwnd_max),
-            ("max_snd_wnd", stream.window_max),
-            ("max_rtt", stream.rtt_max_us),
-            ("min_rtt", stream.rtt_min_us),
-            ("mean_rtt", stream.rtt_mean_us),
-        ] {
-            json.insert(key.to_owned(), json!(value));
-        }
+        json["retransmits"] = json!(stream.retransmits().unwrap_or(0));
+        json["max_snd_cwnd"] = json!(stream.cwnd_max);
+        json["max_snd_wnd"] = json!(stream.window_max);
+        json["max_rtt"] = json!(stream.rtt_max_us);
+        json["min_rtt"] = json!(stream.rtt_min_us);
+        json["mean_rtt"] = json!(stream.rtt_mean_us);
     }
-    Value::Object(json)
+    json
 }
 
 fn tcp_receiver(outcome: &Outcome, stream: &StreamOutcome) -> Value {
     let seconds = outcome.received_seconds(stream.sends);
-    let mut json = rate(0.0, seconds, stream.received().unwrap_or(0));
-    json.insert("socket".to_owned(), json!(stream.socket));
-    json.insert("sender".to_owned(), json!(stream.sends));
-    Value::Object(json)
+    let mut json = stream_rate(stream, seconds, stream.received());
+    json["sender"] = json!(stream.sends);
+    json
 }
 
-fn sum_tcp(json: &mut Map<String, Value>, outcome: &Outcome, sends: bool) {
+fn sum_tcp(json: &mut Value, outcome: &Outcome, sends: bool) {
     let mut sent = rate(0.0, outcome.sent_seconds(sends), outcome.sent(sends).unwrap_or(0));
     if outcome.has_retransmits(sends) {
-        let all: u64 = outcome
-            .streams_of(sends)
-            .filter_map(StreamOutcome::retransmits)
-            .sum();
-        sent.insert("retransmits".to_owned(), json!(all));
+        let retransmits = outcome.streams_of(sends).filter_map(StreamOutcome::retransmits);
+        sent["retransmits"] = json!(retransmits.sum::<u64>());
     }
-    let mut received = rate(
-        0.0,
-        outcome.received_seconds(sends),
-        outcome.received(sends).unwrap_or(0),
-    );
-    for sum in [&mut sent, &mut received] {
-        sum.insert("sender".to_owned(), json!(sends));
-    }
-    json.insert(name(outcome, "sum_sent", sends), Value::Object(sent));
-    json.insert(name(outcome, "sum_received", sends), Value::Object(received));
+    let seconds = outcome.received_seconds(sends);
+    let mut received = rate(0.0, seconds, outcome.received(sends).unwrap_or(0));
+    sent["sender"] = json!(sends);
+    received["sender"] = json!(sends);
+    json[name(outcome, "sum_sent", sends)] = sent;
+    json[name(outcome, "sum_received", sends)] = received;
 }
 
 fn udp_stream(outcome: &Outcome, stream: &StreamOutcome) -> Value {
-    let mut json = rate(
-        0.0,
-        outcome.sent_seconds(stream.sends),
-        stream.sent().unwrap_or(0),
-    );
-    json.insert("socket".to_owned(), json!(stream.socket));
-    let packets = stream
-        .packets_sent()
-        .filter(|&packets| packets > 0)
-        .or(stream.packets_received());
-    put_udp(
+    let seconds = outcome.sent_seconds(stream.sends);
+    let mut json = stream_rate(stream, seconds, stream.sent());
+    let sent = stream.packets_sent().filter(|&packets| packets > 0);
+    put_datagrams(
         &mut json,
         stream.jitter_us().unwrap_or(0.0),
         stream.missing().unwrap_or(0),
-        packets.unwrap_or(0),
+        sent.or(stream.packets_received()).unwrap_or(0),
         stream.sends,
     );
-    json.insert("out_of_order".to_owned(), json!(stream.out_of_order));
-    Value::Object(json)
+    json["out_of_order"] = json!(stream.out_of_order);
+    json
 }
 
-fn sum_udp(json: &mut Map<String, Value>, outcome: &Outcome, sends: bool) {
+fn sum_udp(json: &mut Value, outcome: &Outcome, sends: bool) {
     let all = |of: &dyn Fn(&StreamOutcome) -> Option<u64>| -> u64 {
         outcome.streams_of(sends).filter_map(of).sum()
     };
@@ -296,46 +257,59 @@ fn sum_udp(json: &mut Map<String, Value>, outcome: &Outcome, sends: bool) {
         outcome.sent(sends).unwrap_or(0),
         outcome.received(sends).unwrap_or(0),
     );
-    let mut both = rate(0.0, received_s, sent_bytes);
-    put_udp(&mut both, jitter, missing, sent.max(received), sends);
-    json.insert(name(outcome, "sum", sends), Value::Object(both));
-    let mut sum = rate(0.0, sent_s, sent_bytes);
-    put_udp(&mut sum, 0.0, 0, sent, true);
-    json.insert(name(outcome, "sum_sent", sends), Value::Object(sum));
-    let mut sum = rate(0.0, received_s, received_bytes);
-    put_udp(&mut sum, jitter, missing, received, false);
-    json.insert(name(outcome, "sum_received", sends), Value::Object(sum));
+    let mut sum = |key, seconds, bytes, jitter, missing, packets, sender| {
+        let mut fields = rate(0.0, seconds, bytes);
+        put_datagrams(&mut fields, jitter, missing, packets, sender);
+        json[name(outcome, key, sends)] = fields;
+    };
+    sum(
+        "sum",
+        received_s,
+        sent_bytes,
+        jitter,
+        missing,
+        sent.max(received),
+        sends,
+    );
+    sum("sum_sent", sent_s, sent_bytes, 0.0, 0, sent, true);
+    sum(
+        "sum_received",
+        received_s,
+        received_bytes,
+        jitter,
+        missing,
+        received,
+        false,
+    );
 }
 
-fn put_udp(json: &mut Map<String, Value>, jitter_us: f64, missing: u64, packets: u64, sender: bool) {
-    for (key, value) in [
-        ("jitter_ms", json!(jitter_us / 1000.0)),
-        ("lost_packets", json!(missing)),
-        ("packets", json!(packets)),
-        ("lost_percent", json!(percent(missing as f64, packets))),
-        ("sender", json!(sender)),
-    ] {
-        json.insert(key.to_owned(), value);
-    }
+fn put_datagrams(json: &mut Value, jitter_us: f64, missing: u64, packets: u64, sender: bool) {
+    json["jitter_ms"] = json!(jitter_us / 1000.0);
+    json["lost_packets"] = json!(missing);
+    json["packets"] = json!(packets);
+    json["lost_percent"] = json!(percent(missing as f64, packets));
+    json["sender"] = json!(sender);
 }
 
-fn rate(start_s: f64, seconds: f64, bytes: u64) -> Map<String, Value> {
+fn stream_rate(stream: &StreamOutcome, seconds: f64, bytes: Option<u64>) -> Value {
+    let mut json = rate(0.0, seconds, bytes.unwrap_or(0));
+    json["socket"] = json!(stream.socket);
+    json
+}
+
+fn rate(start_s: f64, seconds: f64, bytes: u64) -> Value {
     let bits_per_s = if seconds > 0.0 {
         bytes as f64 * 8.0 / seconds
     } else {
         0.0
     };
-    let mut json = Map::new();
-    for (key, value) in [
-        ("start", json!(start_s)),
-        ("end", json!(start_s + seconds)),
-        ("seconds", json!(seconds)),
-        ("bytes", json!(bytes)),
-        ("bits_per_second", json!(bits_per_s)),
-    ] {
-        json.insert(key.to_owned(), value);
-    }
-    json
+    json!({
+        "start": start_s,
+        "end": start_s + seconds,
+        "seconds": seconds,
+        "bytes": bytes,
+        "bits_per_second": bits_per_s,
+    })
 }
 
 /// Returns a key. With `--bidir`, keys of the server's direction have a suffix.

@@ -1,13 +1,14 @@
 //! Lines that the server logs, and sends to clients that ask for its output.
 
 use crate::outcome::{Interval, Outcome, StreamOutcome};
-use crate::{Direction, Parameters, Protocol};
+use crate::{Direction, Parameters};
+use sockeye_load::Transport;
 
 /// Returns the log line of a test that begins.
 pub(crate) fn request_line(parameters: &Parameters) -> String {
     let protocol = match parameters.protocol {
-        Protocol::Tcp => "TCP",
-        Protocol::Udp => "UDP",
+        Transport::Tcp => "TCP",
+        Transport::Udp => "UDP",
     };
     let direction = match parameters.direction {
         Direction::ToServer => "receiving",
@@ -43,7 +44,7 @@ pub(crate) fn result_lines(outcome: &Outcome) -> Vec<String> {
             "{word} {bytes} bytes in {:.2} s, {rate:.1} Mbit/s",
             outcome.seconds
         );
-        if outcome.setup.parameters.protocol == Protocol::Udp && !sends {
+        if outcome.setup.parameters.protocol == Transport::Udp && !sends {
             let sum = |of: &dyn Fn(&StreamOutcome) -> u64| -> u64 { outcome.streams_of(false).map(of).sum() };
             let (missing, highest) = (sum(&|stream| stream.missing), sum(&|stream| stream.packets));
             line.push_str(&format!(", {missing} of {highest} datagrams lost"));
