@@ -1,7 +1,7 @@
 //! `sockeye ns list`: network namespaces, their processes, and what holds them.
 
 use crate::args::ListArgs;
-use crate::output::{Namespaces, NetnsGaps, NetnsLayout, notes, push_name_line, sort};
+use crate::output::{Namespaces, NetnsGaps, layout, notes, push_name_line, sort};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::progress::Progress;
@@ -99,14 +99,10 @@ fn print(
     columns: Option<Vec<&'static Column<Namespaces>>>,
     found: &Survey,
 ) -> anyhow::Result<()> {
-    let layout = NetnsLayout {
-        format: Format::from(args.format),
-        columns,
-        holders: args.leaked,
-        style: stdout::style(args.color),
-        width: stdout::width(),
-        no_header: args.no_header,
-    };
+    let mut layout = layout(Format::from(args.format), columns, args.leaked);
+    layout.style = stdout::style(args.color);
+    layout.width = stdout::width();
+    layout.no_header = args.no_header;
     let sources: &[(&str, &str)] = &[("processes", "procfs"), ("sockets", "bpf")];
     let sockets_seen = found.socket_scan_error.is_none();
     let mut losses = found.losses;
@@ -122,7 +118,7 @@ fn print(
         processes_hidden: found.hidden,
         sockets_seen,
     };
-    let mut writer = ListingWriter::new(stdout::open()?, layout.listing());
+    let mut writer = ListingWriter::new(stdout::open()?, layout);
     writer
         .begin()
         .and_then(|()| found.namespaces.iter().try_for_each(|one| writer.row(&one)))

@@ -2,7 +2,7 @@
 
 use super::{FlowRow, Flows};
 use sockeye_model::{
-    Direction as FlowDirection, Flow, FlowKey, Names, Process as OneProcess, Protocol, Rates, State, Totals,
+    Direction as FlowDirection, Flow, FlowKey, Names, Process as OneProcess, Protocol, State,
 };
 use sockeye_output::JsonObject;
 use sockeye_output::address::{push_bracketed, push_ip, push_service};
@@ -333,61 +333,30 @@ fn states_of(flow: &Flow) -> impl Iterator<Item = (State, u64)> {
 pub(super) fn push_rates(object: &mut JsonObject<'_>, flow: &Flow) {
     let Some(rates) = &flow.rates else { return };
     let mut fields = object.object("rates");
-    for (name, rate) in rate_fields(rates) {
-        fields.float(name, rate);
-    }
+    fields.float("sent_bytes_per_s", rates.sent_bytes_per_s);
+    fields.float("received_bytes_per_s", rates.received_bytes_per_s);
+    fields.float("retrans_segs_per_s", rates.retrans_segs_per_s);
+    fields.float("opened_per_s", rates.opened_per_s);
+    fields.float("closed_per_s", rates.closed_per_s);
     fields.end();
-}
-
-/// Each rate with its name.
-const fn rate_fields(rates: &Rates) -> [(&'static str, f64); 5] {
-    let Rates {
-        sent_bytes_per_s,
-        received_bytes_per_s,
-        retrans_segs_per_s,
-        opened_per_s,
-        closed_per_s,
-    } = *rates;
-    [
-        ("sent_bytes_per_s", sent_bytes_per_s),
-        ("received_bytes_per_s", received_bytes_per_s),
-        ("retrans_segs_per_s", retrans_segs_per_s),
-        ("opened_per_s", opened_per_s),
-        ("closed_per_s", closed_per_s),
-    ]
 }
 
 /// Appends sums and medians of tcp_info, if they are known.
 pub(super) fn push_totals(object: &mut JsonObject<'_>, flow: &Flow) {
     let Some(totals) = &flow.totals else { return };
     let mut fields = object.object("totals");
-    for (name, value) in total_fields(totals) {
-        fields.number(name, value);
-    }
+    fields.number("measured", Some(totals.measured));
+    fields.number("bytes_acked", totals.bytes_acked);
+    fields.number("bytes_received", totals.bytes_received);
+    fields.number("rtt_us_median", totals.rtt_us_median);
+    fields.number("retrans_segs", totals.retrans_segs);
+    fields.number(
+        "delivery_rate_bytes_per_s_sum",
+        totals.delivery_rate_bytes_per_s_sum,
+    );
+    fields.number(
+        "delivery_rate_bytes_per_s_median",
+        totals.delivery_rate_bytes_per_s_median,
+    );
     fields.end();
-}
-
-/// Each sum or median with its name.
-fn total_fields(totals: &Totals) -> [(&'static str, Option<u64>); 7] {
-    let Totals {
-        measured,
-        bytes_acked,
-        bytes_received,
-        rtt_us_median,
-        retrans_segs,
-        delivery_rate_bytes_per_s_sum,
-        delivery_rate_bytes_per_s_median,
-    } = *totals;
-    [
-        ("measured", Some(measured.into())),
-        ("bytes_acked", bytes_acked),
-        ("bytes_received", bytes_received),
-        ("rtt_us_median", rtt_us_median.map(u64::from)),
-        ("retrans_segs", retrans_segs),
-        ("delivery_rate_bytes_per_s_sum", delivery_rate_bytes_per_s_sum),
-        (
-            "delivery_rate_bytes_per_s_median",
-            delivery_rate_bytes_per_s_median,
-        ),
-    ]
 }

@@ -78,8 +78,10 @@ impl<'a> Job<'a> {
                 break;
             }
             let interrupt = (!is_interrupted).then(|| self.interrupts.as_fd());
-            let [has_stdout, has_stderr, has_ended, has_interrupt] =
-                readable([stdout.fd(), stderr.fd(), end.as_ref().map(AsFd::as_fd), interrupt]);
+            let [has_stdout, has_stderr, has_ended, has_interrupt] = readable(
+                [stdout.fd(), stderr.fd(), end.as_ref().map(AsFd::as_fd), interrupt],
+                None,
+            );
             if has_interrupt {
                 is_interrupted = true;
                 // The terminal sends SIGINT to the program too; SIGTERM comes only to us.
@@ -184,7 +186,7 @@ impl Pipe {
             left -= self.read(&mut buffer[..most], report, captured).max(1).min(left);
         }
         // The end of the file, if no process holds the pipe any more.
-        if let [true] = readable_now([self.fd()]) {
+        if let [true] = readable([self.fd()], Some(&Timespec::default())) {
             self.read(buffer, report, captured);
         }
         if report.is_text() {
@@ -196,16 +198,8 @@ impl Pipe {
     }
 }
 
-/// Waits until one of them is readable or has ended.
-fn readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N]) -> [bool; N] {
-    poll_all(fds, None)
-}
-
-fn readable_now<const N: usize>(fds: [Option<BorrowedFd<'_>>; N]) -> [bool; N] {
-    poll_all(fds, Some(&Timespec::default()))
-}
-
-fn poll_all<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Option<&Timespec>) -> [bool; N] {
+/// Waits until one of them is readable or has ended, at most for `limit`; returns which are.
+fn readable<const N: usize>(fds: [Option<BorrowedFd<'_>>; N], limit: Option<&Timespec>) -> [bool; N] {
     let mut polled: Vec<_> = fds
         .into_iter()
         .flatten()

@@ -8,15 +8,15 @@ pub(crate) mod notes;
 
 use sockeye_model::Namespace;
 use sockeye_output::JsonObject;
-use sockeye_output::format::{Format, Style};
+use sockeye_output::format::Format;
 use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, named_columns};
 
 /// Network namespaces as records: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
 ///
 /// ```
 /// use sockeye_model::{Namespace, NetnsInode, NetnsName};
-/// use sockeye_netns::output::NetnsLayout;
-/// use sockeye_output::Summary;
+/// use sockeye_netns::output::layout;
+/// use sockeye_output::{Format, Summary};
 /// use sockeye_output::listing::ListingWriter;
 ///
 /// let mut namespace = Namespace::new(NetnsInode(4_026_532_177));
@@ -24,7 +24,7 @@ use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, named_
 /// namespace.processes = Some(2);
 ///
 /// let mut out = Vec::new();
-/// let mut listing = ListingWriter::new(&mut out, NetnsLayout::default().listing());
+/// let mut listing = ListingWriter::new(&mut out, layout(Format::Table, None, false));
 /// listing.begin()?;
 /// listing.row(&&namespace)?;
 /// listing.finish(&Summary::default())?;
@@ -62,23 +62,6 @@ pub fn sort(namespaces: &mut Vec<Namespace>, key: SortKey<Namespaces>) {
     );
 }
 
-/// Layout options of a listing of namespaces.
-#[derive(Debug, Clone, Default)]
-pub struct NetnsLayout {
-    /// Output format.
-    pub format: Format,
-    /// Columns of a table or of CSV; `None`: the default ones in a table, all in CSV. JSON always has all known values.
-    pub columns: Option<Vec<&'static Column<Namespaces>>>,
-    /// Whether a table shows by default what holds the namespaces.
-    pub holders: bool,
-    /// Colours of a table.
-    pub style: Style,
-    /// Width of the terminal, in characters; `None`: not a terminal, lines are neither shortened nor wrapped.
-    pub width: Option<usize>,
-    /// Whether to leave out the header line of a table or of CSV.
-    pub no_header: bool,
-}
-
 /// Gaps of a listing of namespaces, beyond the losses that all listings have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetnsGaps {
@@ -92,40 +75,42 @@ pub struct NetnsGaps {
     pub sockets_seen: bool,
 }
 
-impl NetnsLayout {
-    /// Returns the layout of the listing.
-    #[must_use]
-    pub fn listing(self) -> Layout<Namespaces> {
-        let columns = match (self.columns, self.format) {
-            (Some(columns), _) => columns,
-            (None, Format::Csv) => Namespaces::columns().iter().collect(),
-            (None, _) => {
-                let mut columns = named_columns(&[
-                    "name",
-                    "id",
-                    "inode",
-                    "pids",
-                    "threads",
-                    "sockets",
-                    "interfaces",
-                    "age",
-                ]);
-                if self.holders {
-                    columns.extend(named_columns(&["holders"]));
-                }
-                columns
-            }
-        };
-        // An absent count or age in the last column is marked; no holders are an empty cell.
-        let marks_last = columns.last().is_some_and(|column| column.name != "holders");
-        let mut layout = Layout::new(self.format, columns);
-        layout.marks_last = marks_last;
-        layout.style = self.style;
-        layout.width = self.width;
-        layout.no_header = self.no_header;
-        layout
-    }
+/// Returns the layout of a listing with these columns; `None`: the default ones in a table, with what holds the namespaces
+/// if `shows_holders`, and all in CSV. JSON always has all known values.
+#[must_use]
+pub fn layout(
+    format: Format,
+    columns: Option<Vec<&'static Column<Namespaces>>>,
+    shows_holders: bool,
+) -> Layout<Namespaces> {
+    let columns = match columns {
+        Some(columns) => columns,
+        None if format == Format::Csv => Namespaces::columns().iter().collect(),
+        None => named_columns(if shows_holders {
+            &TABLE
+        } else {
+            &TABLE[..TABLE.len() - 1]
+        }),
+    };
+    // An absent count or age in the last column is marked; no holders are an empty cell.
+    let marks_last = columns.last().is_some_and(|column| column.name != "holders");
+    let mut layout = Layout::new(format, columns);
+    layout.marks_last = marks_last;
+    layout
 }
+
+/// Default columns of a table.
+const TABLE: [&str; 9] = [
+    "name",
+    "id",
+    "inode",
+    "pids",
+    "threads",
+    "sockets",
+    "interfaces",
+    "age",
+    "holders",
+];
 
 impl NetnsGaps {
     /// Returns whether rows or values may be missing.

@@ -2,7 +2,7 @@
 
 use super::fixtures::{self, LOSSY};
 use super::schema_check::{check, check_columns, check_keys};
-use crate::output::{Namespaces, NetnsGaps, NetnsLayout};
+use crate::output::{Namespaces, NetnsGaps, layout};
 use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Format, Summary};
 
@@ -10,11 +10,7 @@ const NAMESPACES: &str = include_str!("../../../../../docs/schema/namespaces.sch
 
 fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String {
     let mut out = Vec::new();
-    let layout = NetnsLayout {
-        format,
-        ..NetnsLayout::default()
-    };
-    let mut listing = ListingWriter::new(&mut out, layout.listing());
+    let mut listing = ListingWriter::new(&mut out, layout(format, None, false));
     listing.begin().unwrap();
     for namespace in [fixtures::full_namespace(), fixtures::bare_namespace()] {
         listing.row(&&namespace).unwrap();
