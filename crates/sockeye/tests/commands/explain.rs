@@ -21,12 +21,7 @@ fn fed(command: &mut Command, log: &[u8]) -> Said {
     file.write_all(log).unwrap();
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
     let input = std::fs::File::open(path).unwrap();
-    let output = command.stdin(Stdio::from(input)).output().unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    }
+    command.stdin(Stdio::from(input)).output().unwrap().into()
 }
 
 /// A file without a name.
@@ -76,7 +71,7 @@ fn check(query: &str, kind: &str, name: &str) {
 }
 
 #[test]
-fn names_are_found_however_they_are_written() {
+fn names_are_found_in_any_spelling() {
     check("TcpExtListenOverflows", "counter", "TcpExtListenOverflows");
     check("ListenOverflows", "counter", "TcpExtListenOverflows");
     check("tcpextlistenoverflows", "counter", "TcpExtListenOverflows");
@@ -134,7 +129,7 @@ fn names_are_found_however_they_are_written() {
 }
 
 #[test]
-fn messages_are_found_with_whatever_stands_in_front() {
+fn messages_are_found_after_any_prefix() {
     for front in [
         "",
         "[12345.678901] ",
@@ -149,7 +144,7 @@ fn messages_are_found_with_whatever_stands_in_front() {
 }
 
 #[test]
-fn what_is_not_known_is_told_with_what_comes_near() {
+fn unknown_text_is_reported_with_similar_entries() {
     let said = words("explain TcpExtListenOverflow");
     assert!(said.failed(1).contains("TcpExtListenOverflows"), "{said:?}");
     let said = sockeye(&["explain", "possible syn floods on some port"]);
@@ -164,7 +159,7 @@ fn what_is_not_known_is_told_with_what_comes_near() {
 
 /// Numbers behind words that are not about errors are no errors.
 #[test]
-fn counts_are_no_errors() {
+fn numbers_in_texts_are_no_error_codes() {
     for line in ["rx_crc_errors: 12", "port 22", "VLAN 100", "eth0: 12", "lost 2"] {
         let said = sockeye(&["explain", "--format", "json", "--", line]);
         let document: Value = serde_json::from_slice(&said.stdout).unwrap();
@@ -178,7 +173,7 @@ fn counts_are_no_errors() {
 
 /// Anybody may write to the system's log.
 #[test]
-fn programs_cannot_pass_for_the_kernel() {
+fn messages_of_programs_are_not_taken_for_the_kernels() {
     let log = "Nov 20 12:00:00 h app[9]: nf_conntrack: nf_conntrack: table full, dropping packet\n\
                Nov 20 12:00:00 h app[9]: message repeated 0 times: [ eth0: link down]\n\
                Nov 20 12:00:00 h kernel: TCP: out of memory -- consider tuning tcp_mem\n\
@@ -197,7 +192,7 @@ fn programs_cannot_pass_for_the_kernel() {
 }
 
 #[test]
-fn a_log_is_told_the_worst_first() {
+fn log_entries_are_sorted_by_severity() {
     let log = format!(
         "[1.0] e1000e 0000:00:1f.6 eth0: NIC Link is Up 1000 Mbps Full Duplex, Flow Control: Rx/Tx\n\
          [2.0] {FLOOD}\n\
@@ -254,7 +249,7 @@ fn a_log_is_told_the_worst_first() {
 
 /// The same message in every kind of log.
 #[test]
-fn every_kind_of_log_is_understood() {
+fn every_log_format_is_parsed() {
     let fronts = [
         "",
         "[12345.678901] ",
@@ -285,7 +280,7 @@ fn every_kind_of_log_is_understood() {
 }
 
 #[test]
-fn what_a_log_left_out_counts() {
+fn suppressed_log_lines_are_counted() {
     let log = format!(
         "Nov 20 12:00:00 a kernel: {FLOOD}\n\
          Nov 20 12:00:01 a last message repeated 4 times\n\
@@ -298,7 +293,7 @@ fn what_a_log_left_out_counts() {
 }
 
 #[test]
-fn no_log_does_harm() {
+fn malformed_logs_are_harmless() {
     let mut logs: Vec<Vec<u8>> = vec![
         Vec::new(),
         b"\n\n\n".to_vec(),
@@ -326,7 +321,7 @@ fn no_log_does_harm() {
 }
 
 #[test]
-fn a_hundred_thousand_lines_take_no_time() {
+fn log_of_100000_lines_is_fast() {
     let mut log = String::new();
     for nth in 0..100_000 {
         let line = match nth % 5 {

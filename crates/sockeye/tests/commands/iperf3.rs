@@ -21,7 +21,7 @@ const CASES: [&str; 7] = [
 ];
 
 #[test]
-fn documents_have_the_shape_of_iperf3s() {
+fn documents_have_the_keys_of_iperf3() {
     let (lab, _) = need!(here("i3_shape"));
     let (real, ours) = (lab.namespace("real"), lab.namespace("ours"));
     let servers = [&real, &ours].map(|place| Server::start(place, "iperf3", "-s"));
@@ -46,7 +46,7 @@ fn documents_have_the_shape_of_iperf3s() {
 }
 
 #[test]
-fn a_client_counts_what_the_real_server_counts() {
+fn client_and_iperf3_server_count_the_same() {
     let (lab, _) = need!(here("i3_client"));
     let place = lab.namespace("a");
     for case in CASES
@@ -104,7 +104,7 @@ fn a_client_counts_what_the_real_server_counts() {
 }
 
 #[test]
-fn a_server_serves_the_real_client() {
+fn server_works_with_the_iperf3_client() {
     let (lab, _) = need!(here("i3_server"));
     let place = lab.namespace("a");
     let server = Server::start(&place, SOCKEYE, "bench serve --iperf3");
@@ -174,7 +174,7 @@ fn a_server_serves_the_real_client() {
             .unwrap();
         output.status.success().then_some(())
     });
-    // Who ends the server ends the test, and the client is told.
+    // The end of the server ends the test, and the client reports it.
     let last = start(&place, "iperf3", "-c 127.0.0.1 -t 9 -b 1M");
     wait_for("the test to run", || (place.tcp_rows().len() > 4).then_some(()));
     let log = server.end();
@@ -188,7 +188,7 @@ fn a_server_serves_the_real_client() {
 }
 
 #[test]
-fn a_client_says_why_there_is_no_test() {
+fn client_reports_why_a_test_did_not_begin() {
     let (lab, _) = need!(here("i3_faults"));
     let place = lab.namespace("a");
     let check = |words: &str, expected: &str| {
@@ -203,7 +203,7 @@ fn a_client_says_why_there_is_no_test() {
         Some(1)
     );
     assert_eq!(check("-t 0.5", "whole seconds"), Some(2));
-    // Whoever else listens there.
+    // Another listener on the port.
     place.run(|| {
         for (reply, expected) in [
             (
@@ -240,7 +240,7 @@ fn a_client_says_why_there_is_no_test() {
 }
 
 #[test]
-fn what_was_measured_until_the_end_came_is_told() {
+fn interrupted_test_has_a_partial_report() {
     let (lab, _) = need!(here("i3_partial"));
     for who in ["server", "client"] {
         let place = lab.namespace(who);
@@ -301,7 +301,7 @@ fn text(output: &Output) -> String {
     )
 }
 
-/// Sums that a client tells, and how an iperf3 server calls what it counted itself of them.
+/// Sums that a client reports, and the key of an iperf3 server for its own count.
 fn sums(case: &str) -> Vec<(&'static str, &'static str)> {
     if case.contains("--bidir") {
         vec![

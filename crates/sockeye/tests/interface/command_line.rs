@@ -1,4 +1,4 @@
-//! What may be typed, and what is said to mistakes: help, exit statuses, filters.
+//! The command line: help, errors, exit statuses, filters.
 
 use super::folder;
 use crate::fixtures::binary::{self, assert_harmless, run, sockeye, words, words_in};
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
 #[test]
-fn mistakes_exit_with_2_and_say_what_was_meant() {
+fn wrong_arguments_exit_2_with_a_suggestion() {
     for (line, expected) in [
         ("--colour", "'--color'"),
         ("flwos", "'flows'"),
@@ -81,13 +81,13 @@ fn an_unknown_flag_is_not_advised_as_a_filter() {
 }
 
 #[test]
-fn a_mistyped_column_does_not_print_all_hundred() {
+fn unknown_column_has_a_short_error() {
     let said = words("sockets --columns nonsense");
     assert!(said.failed(2).len() < 200, "{said}");
 }
 
 #[test]
-fn a_namespace_that_is_none_is_told_with_the_remedy() {
+fn missing_namespace_is_reported_with_the_remedy() {
     for (name, expected) in [
         (
             "nonsense",
@@ -107,7 +107,7 @@ fn a_namespace_that_is_none_is_told_with_the_remedy() {
             );
         }
     }
-    // The namespace of mounts is a namespace, but not of the network.
+    // A mount namespace is not a network namespace.
     let said = words("sockets --netns /proc/self/ns/mnt");
     assert!(
         said.failed(1)
@@ -117,7 +117,7 @@ fn a_namespace_that_is_none_is_told_with_the_remedy() {
 }
 
 #[test]
-fn a_fifo_as_namespace_is_not_waited_for() {
+fn fifo_as_namespace_does_not_block() {
     let directory = folder("fifo");
     let fifo = directory.join("fifo");
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -134,7 +134,7 @@ fn a_fifo_as_namespace_is_not_waited_for() {
 }
 
 #[test]
-fn a_mistake_in_a_filter_has_a_caret_under_it() {
+fn filter_error_has_a_caret_under_the_word() {
     for (filter, expected) in [
         (
             "state nonsense",
@@ -155,14 +155,14 @@ fn a_mistake_in_a_filter_has_a_caret_under_it() {
             let said = sockeye(&[command, filter]);
             assert_eq!(said.failed(2), expected, "{said}");
         }
-        // In words as a shell splits them, the same.
+        // The same as separate words.
         let said = words(&format!("sockets {filter}"));
         assert_eq!(said.failed(2), expected, "{said}");
     }
 }
 
 #[test]
-fn absurd_filters_are_refused_shortly_or_work() {
+fn oversized_filters_are_refused_or_work() {
     let refused = |filter: String, expected: &str| {
         let said = sockeye(&["sockets", "-t", &filter]);
         let error = said.failed(2);
@@ -197,7 +197,7 @@ fn absurd_filters_are_refused_shortly_or_work() {
 }
 
 #[test]
-fn what_was_typed_does_not_steer_the_terminal() {
+fn control_characters_in_arguments_are_escaped() {
     let odd = "\u{1b}[31mred\u{7}\r\u{9b}2J";
     for arguments in [
         vec![odd],
@@ -221,7 +221,7 @@ fn what_was_typed_does_not_steer_the_terminal() {
 }
 
 #[test]
-fn arguments_that_are_not_utf8_are_a_mistake() {
+fn arguments_that_are_not_utf8_exit_2() {
     let odd = OsStr::from_bytes(b"\xff\xfe\x1b[31m");
     for arguments in [
         vec![odd],
@@ -241,7 +241,7 @@ fn arguments_that_are_not_utf8_are_a_mistake() {
 }
 
 #[test]
-fn flags_of_ss_stand_together_and_of_a_and_l_the_last_counts() {
+fn ss_flags_combine_and_the_last_of_a_and_l_wins() {
     let lab = need!(Lab::new("flags"));
     let here = lab.namespace("here");
     let net_path = here.loopback();
@@ -345,7 +345,7 @@ fn every_command_and_option_says_what_it_is_for() {
         assert!(options > 0, "{said}");
         assert!(lines.iter().all(|line| line.chars().count() <= 230), "{said}");
     }
-    // What a newcomer sees first.
+    // The first page that a new user sees.
     let said = words("--help");
     for expected in [
         "Examples:",
@@ -416,6 +416,6 @@ fn flags_without_a_command_are_those_of_flows() {
 
 /// clap checks the definitions of all commands when it builds them all, where debug assertions are on.
 #[test]
-fn the_definitions_hold_together() {
+fn clap_definitions_are_consistent() {
     words("completions bash").quiet();
 }

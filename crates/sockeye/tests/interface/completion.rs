@@ -132,7 +132,7 @@ fn bash_completion_executes_no_name() {
     let folder = folder("completion");
     let fake = folder.join("sockeye");
     let mark = folder.join("mark");
-    // A stand-in whose values a careless script would expand.
+    // A replacement whose values an unquoted script would expand.
     std::fs::write(&fake, format!("#!/bin/sh\necho '$(touch {})'\n", mark.display())).expect("write");
     std::fs::set_permissions(&fake, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
     let script = format!(

@@ -1,4 +1,4 @@
-//! Names made to do harm, and sockets that come and go while they are listed.
+//! Hostile names, and sockets that are created and closed during a listing.
 
 use crate::fixtures::binary::{assert_harmless, command, run, sockets, words_in};
 use rustix::net::sockopt::set_socket_linger;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 #[test]
-fn a_process_named_to_harm_is_shown_harmless_and_told_exactly() {
+fn process_names_are_escaped_in_tables_and_exact_in_json() {
     let lab = need!(Lab::new("names"));
     let here = lab.namespace("here");
     let start = |name: &&[u8]| {
@@ -36,7 +36,7 @@ fn a_process_named_to_harm_is_shown_harmless_and_told_exactly() {
         for process in &processes {
             assert!(said.ok().contains(&process.pid().to_string()), "{line}: {said}");
         }
-        // One socket is one row, whatever its holder is called.
+        // One socket is one row, whatever the name of its owner is.
         if line.starts_with("sockets -tanpH") {
             assert_eq!(said.ok().lines().count(), 3 * processes.len(), "{line}: {said}");
         }
@@ -64,7 +64,7 @@ fn a_process_named_to_harm_is_shown_harmless_and_told_exactly() {
 }
 
 #[test]
-fn unix_names_of_odd_bytes_are_shown_harmless_and_told_exactly() {
+fn unix_names_are_escaped_in_tables_and_exact_in_json() {
     let lab = need!(Lab::new("unixnames"));
     let here = lab.namespace("here");
     let names = NAMES
@@ -109,7 +109,7 @@ fn unix_names_of_odd_bytes_are_shown_harmless_and_told_exactly() {
 }
 
 #[test]
-fn a_listing_amid_sockets_that_come_and_go_is_whole() {
+fn listing_during_socket_churn_is_complete() {
     let lab = need!(Lab::new("churn"));
     let here = lab.namespace("here");
     let net_path = here.loopback();
@@ -140,7 +140,7 @@ fn a_listing_amid_sockets_that_come_and_go_is_whole() {
         };
         scope.spawn(churn);
         scope.spawn(churn);
-        // Whatever fails below must not leave the threads running.
+        // A failure below must not leave the threads running.
         let listings = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for round in 0..3 {
                 for line in [
@@ -157,7 +157,7 @@ fn a_listing_amid_sockets_that_come_and_go_is_whole() {
                             socket["local"]["port"] == steady_port && socket["state"] == "established"
                         })
                         .count();
-                    // procfs told the same connection a hundred times: the kernel does, when others are opened.
+                    // procfs listed the same connection a hundred times: the kernel does, when others are opened.
                     let mut ends: Vec<_> = sockets(&listed)
                         .iter()
                         .filter(|socket| socket["netid"] == "tcp")
@@ -190,7 +190,7 @@ fn a_listing_amid_sockets_that_come_and_go_is_whole() {
 }
 
 #[test]
-fn processes_that_come_and_go_do_not_spoil_owners() {
+fn process_churn_does_not_lose_owners() {
     let lab = need!(Lab::new("processes"));
     let here = lab.namespace("here");
     let steady = lab
@@ -222,7 +222,7 @@ fn processes_that_come_and_go_do_not_spoil_owners() {
 }
 
 #[test]
-fn a_namespace_deleted_while_it_is_listed_is_a_gap() {
+fn namespace_deleted_during_a_listing_is_counted() {
     let lab = need!(Lab::new("gone"));
     let here = lab.namespace("here");
     let pair = here.loopback().established();
@@ -230,7 +230,7 @@ fn a_namespace_deleted_while_it_is_listed_is_a_gap() {
     let name = format!("{}-dead", lab.name());
     let dead = Removed(std::path::Path::new("/run/netns").join(&name));
     std::fs::write(&dead.0, "").expect("write");
-    // Who goes from one namespace to the next misses one; who asks for all at once does not.
+    // Sources that enter each namespace miss this one; a source that reads all at once does not.
     let all = [
         "sockets", "-tan", "--netns", "all", "--format", "json", "--source", "diag",
     ];
@@ -250,7 +250,7 @@ fn a_namespace_deleted_while_it_is_listed_is_a_gap() {
     assert!(said.failed(1).contains("it is no namespace"), "{said}");
 }
 
-/// Names that steer terminals, break lines and cells, hide, or are no text. At most 15 bytes.
+/// Names with control characters, line feeds, separators, or invalid UTF-8. At most 15 bytes.
 const NAMES: &[&[u8]] = &[
     b"\x1b[2J\x1b[31mroot",
     b"\x1b]0;title\x07",
@@ -269,13 +269,13 @@ const NAMES: &[&[u8]] = &[
     b"%s%n%d",
 ];
 
-/// Fit for a file name, and different from all others.
+/// A unique name that is valid for a file.
 fn file_name(place: usize, name: &[u8]) -> Vec<u8> {
     let fit = name.iter().map(|&byte| if byte == b'/' { b'|' } else { byte });
     place.to_string().into_bytes().into_iter().chain(fit).collect()
 }
 
-/// The bytes that JSON tells: beside a text that had to be mended stands the exact one in hexadecimal.
+/// The exact bytes in JSON: a text that is not UTF-8 has a second key with its bytes in hexadecimal.
 #[track_caller]
 fn exact(object: &Value, key: &str) -> Vec<u8> {
     let Some(hex) = object[format!("{key}_hex")].as_str() else {
@@ -289,7 +289,7 @@ fn exact(object: &Value, key: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(digits).collect()
 }
 
-/// A file that goes when the test does.
+/// A file that is removed at the end of the test.
 struct Removed(std::path::PathBuf);
 
 impl Drop for Removed {

@@ -91,7 +91,7 @@ fn every_command_has_a_page_with_all_sections() {
         // Examples are not reflowed.
         assert!(text.contains(".SH EXAMPLES\n.nf\n"), "{page}");
     }
-    assert!(pages.get("sockeye-sockets.1").contains("every field of tcp_info"));
+    assert!(pages.get("sockeye-sockets.1").contains("all fields of tcp_info"));
     assert!(pages.get("sockeye-flows.1").contains("group\\-by"));
     assert!(
         pages

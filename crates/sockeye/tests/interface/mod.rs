@@ -1,5 +1,5 @@
-//! The binary as a whole: its command line, its help, completion, manual pages, the examples of its documents, what it prints on
-//! which terminal, its schemas, and what it does with few rights and with hostile input.
+//! Tests of the whole binary: command line, help, completion, manual pages, examples of the documents, terminals, schemas, missing
+//! rights and hostile input.
 
 mod command_line;
 mod completion;

@@ -1,6 +1,6 @@
-//! Where the output goes may be closed, full, slow or forgotten by its reader.
+//! Closed, full and slow outputs.
 
-use crate::fixtures::binary::{self, SOCKEYE, Said, clean, command, words, words_in};
+use crate::fixtures::binary::{self, SOCKEYE, clean, command, ended, words, words_in};
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use sockeye_lab::{Lab, Namespace, need, wait_for, wait_until};
 use std::fs::File;
@@ -11,11 +11,11 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, Stdio};
 
 #[test]
-fn a_reader_that_left_before_the_first_word_is_no_failure() {
+fn closed_output_before_the_first_byte_exits_0() {
     for line in EVERYTHING {
         let (reader, writer) = io::pipe().expect("pipe");
         drop(reader);
-        let said = said(
+        let said = ended(
             command()
                 .args(line.split_whitespace())
                 .stdout(writer)
@@ -28,7 +28,7 @@ fn a_reader_that_left_before_the_first_word_is_no_failure() {
 }
 
 #[test]
-fn a_reader_that_leaves_in_the_middle_is_no_failure() {
+fn output_closed_in_the_middle_exits_0() {
     let lab = need!(Lab::new("closedpipe"));
     let here = lab.namespace("here");
     let _many = many(&here);
@@ -40,16 +40,16 @@ fn a_reader_that_leaves_in_the_middle_is_no_failure() {
         reader.read_line(&mut first).expect("a line");
         assert!(first.len() > 1, "{line}");
         drop(reader);
-        let said = said(child);
+        let said = ended(child);
         assert_eq!(said.quiet(), "", "{line}");
     }
 }
 
 #[test]
-fn a_full_disk_is_an_error_with_its_name() {
+fn full_disk_is_a_named_error() {
     for line in EVERYTHING {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-        let said = said(
+        let said = ended(
             command()
                 .args(line.split_whitespace())
                 .stdout(full)
@@ -63,9 +63,9 @@ fn a_full_disk_is_an_error_with_its_name() {
             "{line}: {said}"
         );
     }
-    // A mistake is one whatever stands behind stdout.
+    // A usage error does not depend on stdout.
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-    let said = said(
+    let said = ended(
         command()
             .arg("--nonsense")
             .stdout(full)
@@ -77,7 +77,7 @@ fn a_full_disk_is_an_error_with_its_name() {
 }
 
 #[test]
-fn a_disk_that_fills_up_in_the_middle_is_an_error() {
+fn disk_filled_in_the_middle_is_an_error() {
     let lab = need!(Lab::new("fulldisk"));
     let here = lab.namespace("here");
     let _many = many(&here);
@@ -88,7 +88,7 @@ fn a_disk_that_fills_up_in_the_middle_is_an_error() {
             .args(line.split_whitespace())
             .stdout(full)
             .stderr(Stdio::piped());
-        let said = said(here.run(|| command.spawn()).expect("start"));
+        let said = ended(here.run(|| command.spawn()).expect("start"));
         assert!(
             said.failed(1).contains("No space left on device"),
             "{line}: {said}"
@@ -97,7 +97,7 @@ fn a_disk_that_fills_up_in_the_middle_is_an_error() {
 }
 
 #[test]
-fn closed_descriptors_are_survived() {
+fn closed_standard_descriptors_are_survived() {
     for redirection in [">&-", "<&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"] {
         for line in EVERYTHING {
             let mut shell = std::process::Command::new("sh");
@@ -132,7 +132,7 @@ fn stderr_may_be_full_or_closed() {
 }
 
 #[test]
-fn a_pipe_that_does_not_block_gets_everything() {
+fn non_blocking_pipe_gets_all_output() {
     let lab = need!(Lab::new("nonblocking"));
     let here = lab.namespace("here");
     let _many = many(&here);
@@ -149,7 +149,7 @@ fn a_pipe_that_does_not_block_gets_everything() {
             .stderr(Stdio::piped());
         let mut child = here.run(|| command.spawn()).expect("start");
         drop(command);
-        // Not before there is no room left in the pipe.
+        // Only after the pipe is full.
         wait_until("a full pipe", || {
             let mut polled = [rustix::event::PollFd::new(&full, rustix::event::PollFlags::OUT)];
             let writable = rustix::event::poll(&mut polled, Some(&rustix::event::Timespec::default()));
@@ -158,14 +158,14 @@ fn a_pipe_that_does_not_block_gets_everything() {
         drop(full);
         let mut text = Vec::new();
         reader.read_to_end(&mut text).expect("read");
-        let said = said(child);
+        let said = ended(child);
         assert_eq!(said.quiet(), "");
         assert_eq!(text.len(), expected.stdout.len(), "{line}");
     }
 }
 
 #[test]
-fn watching_ends_when_its_reader_leaves_and_not_at_the_next_sample() {
+fn watch_ends_as_soon_as_its_reader_does() {
     for line in [
         "flows -n -w 1000000",
         "-n -w 1000000 --format json",
@@ -179,12 +179,12 @@ fn watching_ends_when_its_reader_leaves_and_not_at_the_next_sample() {
         drop(reader);
         let mut child = child;
         wait_for("its end", || child.try_wait().expect("wait"));
-        assert_eq!(said(child).quiet(), "", "{line}");
+        assert_eq!(ended(child).quiet(), "", "{line}");
     }
 }
 
 #[test]
-fn watching_ends_after_count_samples() {
+fn watch_ends_after_count_samples() {
     let said = words("flows -n -w 0.01 --count 3");
     let headers = said
         .quiet()
@@ -195,12 +195,12 @@ fn watching_ends_after_count_samples() {
 }
 
 #[test]
-fn an_interrupted_watch_ends_at_once_without_garbage() {
+fn interrupted_watch_ends_at_once_with_complete_output() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let (reader, mut child) = piped_here("flows -n -w 1000000 --format json");
         let mut reader = BufReader::new(reader);
         let mut text = String::new();
-        // The first sample is out when its document is.
+        // The first sample is complete with its document.
         while !text.ends_with("}\n") {
             assert!(reader.read_line(&mut text).expect("a line") > 0, "{text}");
         }
@@ -210,12 +210,12 @@ fn an_interrupted_watch_ends_at_once_without_garbage() {
         assert_eq!(status.signal(), Some(signal.as_raw()));
         reader.read_to_string(&mut text).expect("read");
         serde_json::from_str::<serde_json::Value>(&text).expect("one whole document");
-        assert_eq!(said(child).error(), "");
+        assert_eq!(ended(child).error(), "");
     }
 }
 
 #[test]
-fn colours_are_for_terminals_and_change_no_letter() {
+fn colours_are_only_for_terminals_and_change_no_text() {
     let lab = need!(Lab::new("colours"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
@@ -227,7 +227,7 @@ fn colours_are_for_terminals_and_change_no_letter() {
         let colored = words_in(&here, &format!("{line} --color always"));
         assert!(colored.stdout.contains(&0x1b), "{colored}");
         assert_eq!(blurred(&without_colors(colored.quiet())), blurred(plain.quiet()));
-        // Whoever says always means it.
+        // `--color always` also holds for files.
         let mut command = command();
         command
             .env("NO_COLOR", "1")
@@ -241,7 +241,7 @@ fn colours_are_for_terminals_and_change_no_letter() {
     }
 }
 
-/// Everything that writes to stdout.
+/// Command lines of all commands that write to stdout.
 const EVERYTHING: [&str; 14] = [
     "",
     "flows -n",
@@ -268,7 +268,7 @@ const BIG: [&str; 5] = [
     "sockets -uanem --format csv",
 ];
 
-/// More sockets than can be listed in what a pipe holds.
+/// More sockets than fit into the buffer of a pipe.
 fn many(namespace: &Namespace) -> Vec<UdpSocket> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -290,7 +290,7 @@ fn piped(namespace: &Namespace, line: &str) -> (PipeReader, Child) {
 
 fn piped_here(line: &str) -> (PipeReader, Child) {
     let (reader, writer) = io::pipe().expect("pipe");
-    // Whoever runs the tests in the background may have them ignore ^C, and children inherit that.
+    // Tests that run in the background may ignore ^C, and children inherit that.
     let mut command = Command::new("env");
     clean(&mut command);
     command
@@ -300,16 +300,6 @@ fn piped_here(line: &str) -> (PipeReader, Child) {
         .stdout(writer.as_fd().try_clone_to_owned().expect("dup"))
         .stderr(Stdio::piped());
     (reader, command.spawn().expect("start"))
-}
-
-/// Waits for its end.
-fn said(child: Child) -> Said {
-    let output = child.wait_with_output().expect("wait");
-    Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    }
 }
 
 /// Without `ESC [ ... m`.
@@ -323,7 +313,7 @@ fn without_colors(text: &str) -> String {
     plain
 }
 
-/// Without what time changes (lines of details), and with single blanks.
+/// Removes lines with times (details), and repeated blanks.
 fn blurred(text: &str) -> Vec<String> {
     let rows = text.lines().filter(|line| !line.starts_with("    "));
     let mut rows: Vec<_> = rows

@@ -1,4 +1,4 @@
-//! What the binary really writes follows the schemas in docs/schema.
+//! The output of the binary follows the schemas in docs/schema.
 
 use crate::fixtures::live::{linked, sockeye};
 use crate::fixtures::schema_file;
@@ -16,7 +16,7 @@ const CHECK: &str = include_str!("../../../../docs/schema/check.schema.json");
 const KEEPALIVE: &str = include_str!("../../../../docs/schema/keepalive.schema.json");
 const DEEDS: &str = include_str!("../../../../docs/schema/actions.schema.json");
 
-/// A namespace with something of everything in it.
+/// A namespace with sockets of every kind.
 struct Rich {
     namespace: Namespace,
     _pairs: Vec<Pair>,
@@ -158,7 +158,7 @@ fn sockets_follow_their_schema() {
             (document["sockets"].as_array().unwrap().len() == lines.len()).then_some(lines)
         });
         let lines = lines.unwrap_or_else(|| panic!("{beside:?}: never as many in both formats"));
-        // The schema would hold for nothing at all, too.
+        // An empty list would follow the schema, too.
         let kinds: BTreeSet<&str> = lines.iter().filter_map(|row| row["netid"].as_str()).collect();
         for kind in ["tcp", "udp", "raw", "u_str", "u_dgr", "u_seq", "p_raw", "nl"] {
             assert!(kinds.contains(kind), "no {kind} {beside:?}");
@@ -215,7 +215,7 @@ fn findings_follow_their_schema() {
     let rich = need!(Rich::new("schema_check"));
     let schema = Schema::new(CHECK, "finding");
     let mine = rich.namespace.name().to_owned();
-    // So low that much of what is there is found.
+    // Thresholds so low that there are many findings.
     let low = [
         "no-keepalive.idle=1ms",
         "keepalive-late.after=1ms",
@@ -296,7 +296,7 @@ fn keepalive_follows_its_schema() {
 }
 
 #[test]
-fn deeds_follow_their_schema() {
+fn actions_follow_their_schema() {
     let rich = need!(Rich::new("schema_deeds"));
     let schema = Schema::new(DEEDS, "socket");
     for (command, outcomes) in [
@@ -316,12 +316,12 @@ fn deeds_follow_their_schema() {
                     .clone(),
                 _ => schema.check_lines(&text),
             };
-            let told: BTreeSet<&str> = rows.iter().filter_map(|row| row["outcome"].as_str()).collect();
+            let found: BTreeSet<&str> = rows.iter().filter_map(|row| row["outcome"].as_str()).collect();
             for outcome in outcomes {
-                // What was closed is closed the second time.
+                // The second run finds no socket to close.
                 let is_over = *outcome == "closed" && format == "jsonl";
                 assert!(
-                    is_over || told.contains(outcome),
+                    is_over || found.contains(outcome),
                     "no {outcome}: {words:?}: {text}"
                 );
             }

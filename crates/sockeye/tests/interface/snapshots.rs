@@ -1,4 +1,4 @@
-//! The whole output on a fixed situation, against `tests/snapshots/NAME.txt`.
+//! The output for fixed sockets, compared with `tests/snapshots/NAME.txt`.
 //!
 //! After an intended change run `UPDATE=1 scripts/run-tests interface::snapshots`, and read the difference
 //! before you commit it. What differs from run to run and from machine to machine is masked by name.
@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 #[test]
-fn tables_of_sockets() {
+fn socket_tables_match_their_snapshots() {
     let lab = need!(Lab::new("snapshots"));
     let here = lab.namespace("here");
     let _host = Host::new(&here);
@@ -47,7 +47,7 @@ fn tables_of_sockets() {
 }
 
 #[test]
-fn processes() {
+fn process_columns_match_their_snapshots() {
     let lab = need!(Lab::new("snapshotprocesses"));
     let here = lab.namespace("here");
     let web = lab
@@ -83,7 +83,7 @@ fn processes() {
 }
 
 #[test]
-fn details_of_tcp() {
+fn tcp_details_match_their_snapshots() {
     let lab = need!(Lab::new("snapshotinfo"));
     let here = lab.namespace("here");
     let _host = Host::new(&here);
@@ -121,7 +121,7 @@ fn details_of_tcp() {
 }
 
 #[test]
-fn tables_of_flows() {
+fn flow_tables_match_their_snapshots() {
     let lab = need!(Lab::new("snapshotflows"));
     let here = lab.namespace("here");
     let _host = Host::new(&here);
@@ -135,16 +135,16 @@ fn tables_of_flows() {
 }
 
 #[test]
-fn doctor() {
+fn doctor_matches_its_snapshot() {
     let text = words("doctor").quiet().to_owned();
     let mut masked = String::new();
     for line in text.lines() {
         let words: Vec<&str> = line.split_whitespace().collect();
         let line = match words[..] {
             ["kernel", _, "user", _] => "kernel KERNEL, user UID".to_owned(),
-            [right, _, ..] if right.starts_with("CAP_") => {
-                let means = line.get(25..).unwrap_or_default();
-                format!("{right:<19} HELD {means}")
+            [capability, _, ..] if capability.starts_with("CAP_") => {
+                let allows = line.get(25..).unwrap_or_default();
+                format!("{capability:<19} EFFECTIVE {allows}")
             }
             [
                 what,
@@ -154,7 +154,7 @@ fn doctor() {
             ] => {
                 format!("{what:<9} {:<9} WORKS", words[1])
             }
-            ["all", "netns", rung, ..] => format!("all netns {rung:<9} WORKS"),
+            ["all", "netns", source, ..] => format!("all netns {source:<9} WORKS"),
             [
                 part @ ("syscalls" | "waits" | "cpu" | "functions"),
                 "yes," | "no:",
@@ -176,7 +176,7 @@ fn doctor() {
 }
 
 #[test]
-fn help() {
+fn help_matches_its_snapshots() {
     check("help", words("-h").quiet());
     check("help_flows", words("flows -h").quiet());
     check("help_sockets", words("sockets -h").quiet());
@@ -189,7 +189,7 @@ fn help() {
     check("help_bench_sources", words("bench sources -h").quiet());
 }
 
-/// The fixed situation: a listener, a connection to it with 100 bytes unread, and a UDP socket.
+/// The fixed sockets: a listener, a connection to it with 100 bytes unread, and a UDP socket.
 struct Host {
     _sockets: Vec<OwnedFd>,
 }
@@ -264,7 +264,7 @@ fn masked_extended(table: &str) -> String {
     text
 }
 
-/// Sizes that the machine decides.
+/// Sizes that depend on the machine.
 fn masked_numbers(table: &str) -> String {
     let mut text = String::new();
     for line in table.lines() {

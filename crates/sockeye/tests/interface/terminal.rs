@@ -1,4 +1,4 @@
-//! On a real terminal of any width nothing is lost, and nothing from outside steers it.
+//! Output on a real terminal of any width: complete, and without control characters from outside.
 
 use crate::fixtures::binary::{assert_harmless, command, words_in};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Read};
 use std::process::{Command, Stdio};
 
 #[test]
-fn nothing_is_lost_on_a_terminal_of_any_width() {
+fn no_text_is_lost_on_a_terminal_of_any_width() {
     let lab = need!(Lab::new("widths"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
@@ -48,7 +48,7 @@ fn nothing_is_lost_on_a_terminal_of_any_width() {
 }
 
 #[test]
-fn a_terminal_of_20_columns_shows_20_columns() {
+fn terminal_of_20_columns_gets_20_columns() {
     let lab = need!(Lab::new("twenty"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
@@ -72,7 +72,7 @@ fn a_terminal_of_20_columns_shows_20_columns() {
 }
 
 #[test]
-fn findings_fit_between_the_edges_but_commands_stay_whole() {
+fn findings_are_wrapped_and_commands_are_not() {
     let lab = need!(Lab::new("ttycheck"));
     let here = lab.namespace("here");
     here.ip("link add left type veth peer name right");
@@ -112,7 +112,7 @@ fn findings_fit_between_the_edges_but_commands_stay_whole() {
 }
 
 #[test]
-fn a_terminal_gets_colours_unless_told_otherwise() {
+fn terminal_gets_colours_unless_disabled() {
     let lab = need!(Lab::new("color"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
@@ -135,7 +135,7 @@ fn a_terminal_gets_colours_unless_told_otherwise() {
 }
 
 #[test]
-fn names_from_outside_reach_no_terminal_raw() {
+fn control_characters_are_escaped_on_a_terminal() {
     let lab = need!(Lab::new("ttynames"));
     let here = lab.namespace("here");
     let _evil = lab
@@ -153,7 +153,7 @@ fn names_from_outside_reach_no_terminal_raw() {
     }
 }
 
-/// Runs it on a terminal of its own, stderr too, and gives all that the terminal got; it must end well.
+/// Runs the binary on a terminal of its own, with stderr, and returns the output; the exit status must be 0.
 #[track_caller]
 fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("openpt");
@@ -177,7 +177,7 @@ fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> St
         .stdout(slave.try_clone().expect("dup"))
         .stderr(Stdio::null());
     let mut child = namespace.run(|| command.spawn()).expect("start");
-    // No one else may hold the terminal open, or its end is not seen.
+    // With another open descriptor of the terminal, its end is not seen.
     command.stdin(Stdio::null()).stdout(Stdio::null());
     drop(slave);
     let mut text = Vec::new();
@@ -188,7 +188,7 @@ fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> St
             Ok(0) => break,
             Ok(len) => text.extend_from_slice(&buffer[..len]),
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // EIO: everyone has closed it.
+            // EIO: all descriptors are closed.
             Err(_) => break,
         }
     }
@@ -198,7 +198,7 @@ fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> St
     text
 }
 
-/// Its words, whatever the order of the rows.
+/// Sorted words, independent of the order of the rows.
 fn tokens(text: &str) -> Vec<&str> {
     let mut tokens: Vec<_> = text.split_whitespace().collect();
     tokens.sort_unstable();

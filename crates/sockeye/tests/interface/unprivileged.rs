@@ -1,7 +1,7 @@
 //! What works with few rights, few descriptors, no threads, little memory, and without netlink.
 
 use crate::fixtures::binary::{SOCKEYE, clean, run, sockets};
-use crate::fixtures::processes::{NOBODY, own_and_other, words_as_nobody};
+use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other, words_as_nobody};
 use serde_json::Value;
 use sockeye_lab::{Lab, need, program};
 use std::os::unix::process::CommandExt;
@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::process::Command;
 
 #[test]
-fn nobody_sees_every_address_and_the_owners_of_his_own() {
-    let lab = need!(Lab::new("nobody"));
+fn unprivileged_user_sees_all_addresses_and_own_owners() {
+    let lab = need!(Lab::new("unprivileged"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
     let (own, other) = own_and_other(&lab, &here);
@@ -42,7 +42,7 @@ fn nobody_sees_every_address_and_the_owners_of_his_own() {
         "{said}"
     );
 
-    // Who did not ask for owners is not bothered.
+    // Without -p there is no note on owners.
     for line in [
         "sockets -an",
         "flows -n",
@@ -52,11 +52,12 @@ fn nobody_sees_every_address_and_the_owners_of_his_own() {
         let said = say(line);
         assert!(said.quiet().contains("127.0.0.1"), "{line}: {said}");
     }
-    // Nor is he told of marks who did not ask for them.
+    // Marks that were not requested have no message.
     let said = say("sockets -tane");
     assert!(said.ok().contains("127.0.0.1"), "{said}");
     assert!(
-        said.error().contains("marks are told to CAP_NET_ADMIN only"),
+        said.error()
+            .contains("the kernel reports marks only with CAP_NET_ADMIN"),
         "{said}"
     );
     let said = say("flows -np");
@@ -65,7 +66,7 @@ fn nobody_sees_every_address_and_the_owners_of_his_own() {
 }
 
 #[test]
-fn nobody_with_two_capabilities_sees_all_owners_and_not_with_one() {
+fn all_owners_need_two_capabilities() {
     let lab = need!(Lab::new("capabilities"));
     let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
@@ -96,7 +97,7 @@ fn nobody_with_two_capabilities_sees_all_owners_and_not_with_one() {
 }
 
 #[test]
-fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
+fn namespace_of_root_needs_a_capability() {
     let lab = need!(Lab::new("refused"));
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let binary = for_all(&lab);
@@ -111,7 +112,7 @@ fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
             error.contains("CAP_SYS_ADMIN") && error.contains("run as root"),
             "{said}"
         );
-        // Of a process of another user, not even the namespace may be opened.
+        // The namespace of another user's process may not be opened.
         let said = words_as_nobody(
             &here,
             &binary,
@@ -125,14 +126,14 @@ fn a_namespace_of_root_is_refused_with_the_capability_it_needs() {
 }
 
 #[test]
-fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
+fn doctor_lists_missing_capabilities_and_what_they_allow() {
     let lab = need!(Lab::new("doctor"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
     let said = words_as_nobody(&here, &binary, "doctor");
     let text = said.quiet();
     assert!(text.contains("user 65534"), "{said}");
-    for right in [
+    for capability in [
         "CAP_NET_ADMIN",
         "CAP_BPF",
         "CAP_PERFMON",
@@ -142,20 +143,26 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
     ] {
         let line = text
             .lines()
-            .find(|line| line.starts_with(right))
+            .find(|line| line.starts_with(capability))
             .unwrap_or_default();
-        assert_eq!(line.split_whitespace().nth(1), Some("no"), "{right}: {said}");
+        assert_eq!(line.split_whitespace().nth(1), Some("no"), "{capability}: {said}");
         let granting = text
             .lines()
             .find(|line| line.contains("setcap "))
             .unwrap_or_default();
-        assert!(granting.contains(&right.to_ascii_lowercase()), "{right}: {said}");
+        assert!(
+            granting.contains(&capability.to_ascii_lowercase()),
+            "{capability}: {said}"
+        );
     }
     let document = words_as_nobody(&here, &binary, "doctor --format json").json();
     assert_eq!(document["uid"], 65534);
-    let rights = document["rights"].as_array().expect("rights");
+    let capabilities = document["capabilities"].as_array().expect("capabilities");
     assert!(
-        rights.len() == 6 && rights.iter().all(|right| right["held"] == false),
+        capabilities.len() == 6
+            && capabilities
+                .iter()
+                .all(|capability| capability["effective"] == false),
         "{document}"
     );
     let used = document["sources"].as_array().expect("sources");
@@ -167,7 +174,7 @@ fn doctor_tells_nobody_what_is_missing_and_what_it_gives() {
 }
 
 #[test]
-fn where_netlink_is_forbidden_procfs_tells() {
+fn procfs_is_used_if_netlink_is_forbidden() {
     let lab = need!(Lab::new("seccomp"));
     let python = need!(program("python3"));
     let here = lab.namespace("here");
@@ -209,7 +216,7 @@ fn where_netlink_is_forbidden_procfs_tells() {
     let document = say("doctor --format json").json();
     let sources = document["sources"].as_array().expect("sources");
     for source in sources.iter().filter(|source| source["sockets"] == "tcp") {
-        // BPF asks nothing of netlink; whether it may run here is another matter.
+        // BPF does not use netlink; it may be unavailable for other reasons.
         if source["source"] != "bpf" {
             assert_eq!(
                 source["works"] == "yes",
@@ -221,7 +228,7 @@ fn where_netlink_is_forbidden_procfs_tells() {
 }
 
 #[test]
-fn few_descriptors_no_threads_and_little_memory_are_enough() {
+fn few_descriptors_no_threads_and_little_memory_suffice() {
     let lab = need!(Lab::new("limits"));
     let prlimit = need!(program("prlimit"));
     let (here, elsewhere) = (lab.namespace("here"), lab.namespace("elsewhere"));
@@ -247,14 +254,14 @@ fn few_descriptors_no_threads_and_little_memory_are_enough() {
             let mut command = Command::new(&prlimit);
             clean(&mut command);
             command.arg(limit).arg(&binary).args(line.split_whitespace());
-            // Root has as many processes as it likes.
+            // Limits of processes do not hold for root.
             if limit.starts_with("--nproc") {
-                command.uid(NOBODY).gid(NOBODY);
+                command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
             }
             let said = here.run(|| run(&mut command));
             said.no_panic();
             if limit.starts_with("--nproc") && is_netns {
-                // It panicked once.
+                // Regression: it panicked.
                 assert!(
                     said.failed(1).contains("raise the limit (ulimit -u)"),
                     "{limit} {line}: {said}"
@@ -288,7 +295,7 @@ fn more_namespaces_than_descriptors_are_listed() {
     }
 }
 
-/// The binary where everyone may execute it.
+/// A copy of the binary that all users can execute.
 fn for_all(lab: &Lab) -> PathBuf {
     lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
 }

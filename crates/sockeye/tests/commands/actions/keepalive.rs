@@ -44,7 +44,7 @@ fn timers(namespace: &Namespace) -> Vec<String> {
 }
 
 #[test]
-fn what_is_set_is_listed_and_its_timer_runs() {
+fn set_keepalive_is_listed_and_its_timer_runs() {
     let lab = need!(Lab::new("keepset"));
     need!(program("ss"));
     let here = lab.namespace("here");
@@ -91,7 +91,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
     shown.sort();
     assert_eq!(shown, ["", "keepalive"]);
 
-    // Where it is on, what is not given stays, and that is told.
+    // Where keepalive is on, options that are not given keep their values, and this is reported.
     let said = words_in(
         &here,
         &format!("keepalive set -y --time 60s sport = :{}", client.port()),
@@ -118,7 +118,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
         (&7.into(), &3.into(), &30_000.into()),
         "{again}"
     );
-    // Where it is off they are the defaults; a user timeout stays, which is told.
+    // Where it is off they get the defaults; a user timeout stays, and this is reported.
     let said = words_in(&here, &format!("keepalive unset -y sport = :{}", client.port()));
     assert!(
         said.error()
@@ -177,7 +177,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
         &here,
         &format!("sport = :{} dport = :{}", listener.port(), calling.port()),
     );
-    // Nobody has accepted it: what can be known its timer tells.
+    // It is not accepted yet: only its timer is known.
     assert_eq!(inherited[0]["keepalive"], true, "{inherited:?}");
     assert_eq!(inherited[0]["time_s"], Value::Null, "{inherited:?}");
     let said = words_in(
@@ -195,7 +195,7 @@ fn what_is_set_is_listed_and_its_timer_runs() {
 }
 
 #[test]
-fn a_vanished_peer_is_noticed_within_the_time() {
+fn vanished_peer_is_detected_in_time() {
     let lab = need!(Lab::new("keepgone"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     for six in [false, true] {
@@ -219,7 +219,7 @@ fn a_vanished_peer_is_noticed_within_the_time() {
         assert_eq!(error.raw_os_error(), Some(110), "ETIMEDOUT: {error}");
         let took = begun.elapsed();
         assert!(took < Duration::from_secs(10), "{took:?}");
-        // Nobody asked for the other one.
+        // The other one was not selected.
         let rows = list(&client, &format!("sport = :{}", other.client.port()));
         assert_eq!(
             (&rows[0]["state"], &rows[0]["keepalive"]),
@@ -229,7 +229,7 @@ fn a_vanished_peer_is_noticed_within_the_time() {
 }
 
 #[test]
-fn nothing_is_done_that_was_not_agreed_to() {
+fn nothing_is_set_without_confirmation() {
     let lab = need!(Lab::new("keepask"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);
@@ -253,7 +253,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
         (&true.into(), &"untried".into())
     );
 
-    // Nobody can be asked.
+    // There is no terminal for a question.
     for close_stdin in [false, true] {
         let mut command = if close_stdin {
             let mut shell = Command::new("sh");
@@ -318,7 +318,7 @@ fn nothing_is_done_that_was_not_agreed_to() {
 }
 
 #[test]
-fn an_answer_on_a_terminal_decides() {
+fn answer_on_a_terminal_decides() {
     let lab = need!(Lab::new("keepyes"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);
@@ -337,7 +337,7 @@ fn an_answer_on_a_terminal_decides() {
 }
 
 #[test]
-fn what_was_done_is_told_where_output_cannot_be_written() {
+fn outcomes_go_to_stderr_if_stdout_fails() {
     let lab = need!(Lab::new("keepfull"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);
@@ -367,7 +367,7 @@ fn what_was_done_is_told_where_output_cannot_be_written() {
             "{line}: {error}"
         );
     }
-    // Nobody reads: quiet about that, but a failure stays one.
+    // Without a reader there is no message, but a failure stays a failure.
     let mut command = command();
     command.args(["kill", "-y", "-x", "-a", "inode > 0"]);
     let (reader, writer) = std::io::pipe().unwrap();
@@ -384,7 +384,7 @@ fn what_was_done_is_told_where_output_cannot_be_written() {
 }
 
 #[test]
-fn a_socket_that_moved_to_another_descriptor_is_found_again() {
+fn socket_moved_to_another_descriptor_is_found() {
     let lab = need!(Lab::new("keepmove"));
     let here = lab.namespace("here");
     let pair = here.loopback().established();
@@ -403,7 +403,7 @@ fn a_socket_that_moved_to_another_descriptor_is_found_again() {
 }
 
 #[test]
-fn each_is_found_in_its_own_namespace() {
+fn sockets_are_set_in_their_own_namespaces() {
     let lab = need!(Lab::new("keepns"));
     let (one, two) = (lab.namespace("one"), lab.namespace("two"));
     two.sysctl("ipv4/tcp_keepalive_time", "777");
@@ -463,7 +463,7 @@ fn each_is_found_in_its_own_namespace() {
 }
 
 #[test]
-fn a_shared_socket_is_set_through_whoever_allows_it() {
+fn shared_socket_is_set_through_any_permitted_owner() {
     let lab = need!(Lab::new("keepshare"));
     let here = lab.namespace("here");
     let pair = here.loopback().established();
@@ -491,7 +491,7 @@ fn a_shared_socket_is_set_through_whoever_allows_it() {
 }
 
 #[test]
-fn nobody_may_set_his_own_and_is_told_of_the_others() {
+fn unprivileged_user_sets_own_sockets_and_others_are_reported() {
     let lab = need!(Lab::new("keepnobody"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
@@ -530,7 +530,7 @@ fn nobody_may_set_his_own_and_is_told_of_the_others() {
 }
 
 #[test]
-fn names_of_owners_steer_no_terminal() {
+fn control_characters_in_owner_names_are_escaped() {
     let lab = need!(Lab::new("keepodd"));
     let here = lab.namespace("here");
     let process = lab
@@ -562,7 +562,7 @@ fn names_of_owners_steer_no_terminal() {
 }
 
 #[test]
-fn a_summary_counts_by_program() {
+fn summary_counts_by_program() {
     let lab = need!(Lab::new("keepsum"));
     let here = lab.namespace("here");
     let a = lab
@@ -619,7 +619,7 @@ fn a_summary_counts_by_program() {
 }
 
 #[test]
-fn where_keepalive_was_set_by_its_owner_is_listed() {
+fn keepalive_set_by_the_owner_is_listed() {
     let lab = need!(Lab::new("keepown"));
     let here = lab.namespace("here");
     let options = SocketOptions::new().keepalive(Duration::from_secs(600));

@@ -24,7 +24,7 @@ const OTHER: &str = concat!(
 );
 const SCHEMA: &str = include_str!("../../../../../docs/schema/keepalive-attached.schema.json");
 
-/// As the kernel has it unless somebody asks.
+/// The kernel's defaults.
 const NONE: [u32; 5] = [0, 7200, 75, 9, 0];
 
 /// A namespace, and a cgroup in which programs are started.
@@ -89,7 +89,7 @@ impl Site {
         sockeye_sys::bpf::cgroup::attached(cgroup.as_fd()).unwrap().ids
     }
 
-    /// Has a program of somebody else's attached.
+    /// Attaches a program of another user.
     fn another_program(&self, flags: &str) -> Result<(), Skip> {
         let cgroup = self.cgroup.to_str().unwrap();
         let said = run(Command::new("python3").args([OTHER, cgroup, flags]));
@@ -168,7 +168,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 #[test]
-fn what_a_command_opens_and_accepts_has_it() {
+fn connections_of_a_command_have_keepalive() {
     let site = need!(Site::new("keep_run"));
     need!(program("ss"));
     for mode in ["pairs", "child"] {
@@ -211,7 +211,7 @@ fn what_a_command_opens_and_accepts_has_it() {
 }
 
 #[test]
-fn static_binaries_have_it() {
+fn connections_of_static_binaries_have_keepalive() {
     let site = need!(Site::new("keep_static"));
     let compiler = need!(program("gcc").or_else(|_| program("cc")));
     let (source, built) = (
@@ -250,7 +250,7 @@ fn names_an_interpreter(elf: &[u8]) -> bool {
 }
 
 #[test]
-fn the_command_takes_our_place() {
+fn command_replaces_the_process() {
     let site = need!(Site::new("keep_place"));
     let not_executable = site.lab.directory().join("text");
     fs::write(&not_executable, "text").unwrap();
@@ -286,7 +286,7 @@ fn the_command_takes_our_place() {
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(15));
     site.wait_for_nothing();
-    // Whoever ignores the ends of children need not wait for any.
+    // A process that ignores SIGCHLD need not wait for children.
     let script = format!("trap '' CHLD; exec {SOCKEYE} keepalive run -- echo fine");
     let said = run(&mut site.command(&["sh", "-c", &script]));
     assert_eq!(said.quiet(), "fine\n");
@@ -294,9 +294,9 @@ fn the_command_takes_our_place() {
 }
 
 #[test]
-fn children_that_outlive_the_command_keep_it() {
+fn children_that_outlive_the_command_have_keepalive() {
     let site = need!(Site::new("keep_children"));
-    // That this comes back at all shows that nobody else holds the pipe.
+    // Its return shows that no other process holds the pipe.
     let said = site.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
     let child: i32 = said.quiet().trim().parse().unwrap();
     let is_here = site.folders().len() == 1 && site.attached().len() == 1;
@@ -311,7 +311,7 @@ fn children_that_outlive_the_command_keep_it() {
 }
 
 #[test]
-fn a_kill_at_any_moment_leaves_nothing_behind() {
+fn kill_at_any_moment_leaves_no_cgroup_or_program() {
     let site = need!(Site::new("keep_kill"));
     for round in 0..20 {
         let mut child = site
@@ -356,7 +356,7 @@ fn a_kill_at_any_moment_leaves_nothing_behind() {
 }
 
 #[test]
-fn many_at_once_do_not_disturb_each_other() {
+fn concurrent_commands_are_independent() {
     let site = need!(Site::new("keep_many"));
     let start = |code: u32| {
         let line = format!("exit {code}");
@@ -385,7 +385,7 @@ fn guards(cgroup: &str) -> Vec<i32> {
 }
 
 #[test]
-fn a_cgroup_gives_it_from_attach_to_detach() {
+fn cgroup_sets_keepalive_between_attach_and_detach() {
     let site = need!(Site::new("keep_attach"));
     let path = site.path();
     let mut pairs = Pairs::start(&site);
@@ -461,7 +461,7 @@ fn a_cgroup_gives_it_from_attach_to_detach() {
 }
 
 #[test]
-fn programs_of_others_stay() {
+fn programs_of_others_stay_attached() {
     let site = need!(Site::new("keep_others"));
     let path = site.path();
     need!(site.another_program("2"));
@@ -479,7 +479,7 @@ fn programs_of_others_stay() {
 }
 
 #[test]
-fn a_program_that_allows_no_other_is_told() {
+fn exclusive_program_of_another_is_reported() {
     let site = need!(Site::new("keep_alone"));
     need!(site.another_program("0"));
     let said = site.act(&["attach", &site.path()]);
@@ -491,7 +491,7 @@ fn a_program_that_allows_no_other_is_told() {
 }
 
 #[test]
-fn of_several_the_innermost_counts() {
+fn innermost_cgroup_wins() {
     let site = need!(Site::new("keep_nested"));
     site.act(&["attach", &site.path(), "--time", "500s", "--interval", "50s"])
         .ok();
@@ -514,7 +514,7 @@ fn of_several_the_innermost_counts() {
 }
 
 #[test]
-fn what_a_cgroup_may_be_called() {
+fn cgroup_is_named_by_id_pid_or_path() {
     let site = need!(Site::new("keep_names"));
     let id = format!("{:012}{}", std::process::id(), "0".repeat(52));
     let container = site.cgroup.join(format!("docker-{id}.scope"));
@@ -571,7 +571,7 @@ fn what_a_cgroup_may_be_called() {
 }
 
 #[test]
-fn a_peer_that_vanishes_is_noticed_in_time() {
+fn vanished_peer_is_detected_in_time() {
     let site = need!(Site::new("keep_vanish"));
     let other = site.lab.namespace("other");
     let net_path = site.lab.link(&site.inside, &other).net_path();
@@ -620,7 +620,7 @@ fn a_peer_that_vanishes_is_noticed_in_time() {
 }
 
 #[test]
-fn without_the_right_it_says_so() {
+fn missing_capability_is_reported() {
     let site = need!(Site::new("keep_rights"));
     let sockeye = site.lab.copy_for_all_users(Path::new(SOCKEYE));
     let sockeye = sockeye.to_str().unwrap();
@@ -632,8 +632,8 @@ fn without_the_right_it_says_so() {
         &["detach", &path],
         &["attached"],
     ] {
-        let nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-        let said = run(&mut site.command(&[&nobody[..], &[sockeye, "keepalive"], words].concat()));
+        let setpriv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+        let said = run(&mut site.command(&[&setpriv[..], &[sockeye, "keepalive"], words].concat()));
         let error = said.failed(1);
         assert!(
             error.contains("Operation not permitted") && error.contains("run as root"),
@@ -657,7 +657,7 @@ fn without_the_right_it_says_so() {
 
 /// The file system is unmounted where only this test's processes see it.
 #[test]
-fn without_cgroups_of_version_2_it_says_so() {
+fn missing_cgroup2_is_reported() {
     let site = need!(Site::new("keep_none"));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut points = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
@@ -684,7 +684,7 @@ fn without_cgroups_of_version_2_it_says_so() {
 
 /// `ip netns exec` mounts a new `/sys`, where no cgroups are.
 #[test]
-fn where_sys_is_mounted_anew_cgroups_are_found() {
+fn cgroups_are_found_below_a_new_sys_mount() {
     let site = need!(Site::new("keep_sys"));
     need!(program("ip"));
     let name = site.inside.name();
@@ -722,7 +722,7 @@ fn where_sys_is_mounted_anew_cgroups_are_found() {
 }
 
 #[test]
-fn a_cgroup_whose_name_is_no_text_is_taken() {
+fn cgroup_name_that_is_not_utf8_is_accepted() {
     use std::os::unix::ffi::OsStrExt;
     let site = need!(Site::new("keep_bytes"));
     let name = OsStr::from_bytes(b"odd\xff");
@@ -739,7 +739,7 @@ fn a_cgroup_whose_name_is_no_text_is_taken() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_elsewhere() {
+fn unwritable_output_is_reported_on_stderr() {
     let site = need!(Site::new("keep_full"));
     for (word, done) in [("attach", "attached to"), ("detach", "detached from")] {
         let mut command = binary::command();
@@ -758,7 +758,7 @@ fn what_cannot_be_written_is_told_elsewhere() {
 }
 
 #[test]
-fn counts_say_no_more_than_is_known() {
+fn help_says_what_the_counts_mean() {
     let said = binary::sockeye(&["keepalive", "attached", "--help"]);
     let text = said.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in ["at the end of the handshake", "attached to a cgroup below"] {

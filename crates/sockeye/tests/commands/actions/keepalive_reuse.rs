@@ -7,7 +7,7 @@ use crate::fixtures::binary::asked::Asked;
 use sockeye_lab::{Lab, Pair, need};
 
 #[test]
-fn a_descriptor_that_is_another_socket_by_now_is_left_alone() {
+fn reused_descriptor_is_not_set() {
     let lab = need!(Lab::new("keepreuse"));
     let here = lab.namespace("here");
     let net_path = here.loopback();

@@ -32,7 +32,7 @@ fn read_error(lab_socket: &LabSocket) -> Option<i32> {
 }
 
 #[test]
-fn its_owner_and_its_peer_are_told_and_no_other() {
+fn owner_and_peer_get_errors_and_no_other_connection() {
     let lab = need!(Lab::new("killerr"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);
@@ -61,7 +61,7 @@ fn its_owner_and_its_peer_are_told_and_no_other() {
 }
 
 #[test]
-fn what_is_not_named_is_not_closed() {
+fn sockets_outside_the_filter_stay_open() {
     let lab = need!(Lab::new("killnot"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);
@@ -112,7 +112,7 @@ fn what_is_not_named_is_not_closed() {
 }
 
 #[test]
-fn both_ends_count_as_closed() {
+fn both_ends_are_counted_as_closed() {
     let lab = need!(Lab::new("killboth"));
     let here = lab.namespace("here");
     let process = lab
@@ -138,7 +138,7 @@ fn both_ends_count_as_closed() {
 }
 
 #[test]
-fn each_is_closed_in_its_own_namespace() {
+fn sockets_are_closed_in_their_own_namespaces() {
     let lab = need!(Lab::new("killns"));
     let (one, two, three) = (lab.namespace("one"), lab.namespace("two"), lab.namespace("three"));
     let start = |namespace| {
@@ -168,7 +168,7 @@ fn each_is_closed_in_its_own_namespace() {
 }
 
 #[test]
-fn one_that_came_after_at_the_same_addresses_is_spared() {
+fn newer_socket_with_the_same_addresses_stays_open() {
     let lab = need!(Lab::new("killcookie"));
     let here = lab.namespace("here");
     let net_path = here.loopback();
@@ -201,7 +201,7 @@ fn one_that_came_after_at_the_same_addresses_is_spared() {
 }
 
 #[test]
-fn the_session_that_it_is_typed_in_is_left_out() {
+fn kill_skips_own_session() {
     let lab = need!(Lab::new("killown"));
     let here = lab.namespace("here");
     // This process is the one that it is started from.
@@ -218,7 +218,7 @@ fn the_session_that_it_is_typed_in_is_left_out() {
     let dry = words_in(&here, &format!("kill --dry-run --format json sport = :{port}")).json();
     assert_eq!(dry["sockets"][0]["outcome"], "left_out", "{dry}");
 
-    // By the connection that a login came by, whoever holds it; also told to an ancestor only.
+    // By the connection of the login, in any process; SSH_CONNECTION may be only in the environment of an ancestor.
     let process = lab
         .process("sshd")
         .in_namespace(&here)
@@ -251,7 +251,7 @@ fn the_session_that_it_is_typed_in_is_left_out() {
 }
 
 #[test]
-fn the_other_end_of_what_the_session_holds_is_left_out_too() {
+fn kill_skips_peers_of_own_session() {
     let lab = need!(Lab::new("killends"));
     let here = lab.namespace("here");
     // This process, of the session, accepts; the other end is another's, as it is of `ssh localhost` and of a proxy.
@@ -299,7 +299,7 @@ fn the_other_end_of_what_the_session_holds_is_left_out_too() {
 }
 
 #[test]
-fn other_protocols_when_they_are_named() {
+fn other_protocols_are_closed_if_selected() {
     let lab = need!(Lab::new("killudp"));
     let here = lab.namespace("here");
     let process = lab
@@ -335,7 +335,7 @@ fn other_protocols_when_they_are_named() {
 
     let raw = here.raw(1, false);
     let said = words_in(&here, "kill -y --own-session -w -a inode > 0");
-    // Without raw_diag in the kernel only /proc tells of it.
+    // Without raw_diag in the kernel only /proc lists it.
     assert!(
         said.error().contains("its source has no cookies") || said.ok().contains("1 socket closed"),
         "{said}"
@@ -383,7 +383,7 @@ fn listeners_that_share_a_port_are_all_closed() {
 }
 
 #[test]
-fn waiting_states_as_the_kernel_allows() {
+fn waiting_states_are_closed_if_the_kernel_can() {
     let lab = need!(Lab::new("killtw"));
     let here = lab.namespace("here");
     let waiting = here.loopback().time_wait();
@@ -391,7 +391,7 @@ fn waiting_states_as_the_kernel_allows() {
     let peer = waiting.peer.unwrap().port();
     assert!(is_there(&here, port, peer));
     let said = words_in(&here, &format!("kill -y state time-wait sport = :{port}"));
-    // Linux 6.8 and later close it; before, it is told that they do not.
+    // Linux 6.8 and later close it; earlier ones report that they do not.
     if said.code == Some(0) {
         assert!(!is_there(&here, port, peer), "{said}");
     } else {
@@ -404,7 +404,7 @@ fn waiting_states_as_the_kernel_allows() {
 }
 
 #[test]
-fn nobody_may_not_and_is_told_why() {
+fn unprivileged_kill_fails_with_the_reason() {
     let lab = need!(Lab::new("killnobody"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
@@ -425,13 +425,13 @@ fn nobody_may_not_and_is_told_why() {
 }
 
 #[test]
-fn what_the_kernel_does_not_find_has_not_gone() {
+fn socket_the_kernel_does_not_find_is_not_counted_as_closed() {
     let lab = need!(Lab::new("killbound"));
     let here = lab.namespace("here");
     let bound = here.tcp_bound("127.0.0.1:7076", &SocketOptions::new());
     let said = words_in(&here, "kill -y --own-session state bound-inactive sport = :7076");
     if said.error().contains("nothing matches") {
-        return; // before Linux 6.8 nobody tells of it
+        return; // before Linux 6.8 no source lists it
     }
     assert_eq!(said.code, Some(1), "{said}");
     assert!(
@@ -446,7 +446,7 @@ fn what_the_kernel_does_not_find_has_not_gone() {
 }
 
 #[test]
-fn what_was_agreed_to_is_done_whoever_reads() {
+fn confirmed_kill_continues_without_a_reader() {
     let lab = need!(Lab::new("killread"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);
@@ -458,7 +458,7 @@ fn what_was_agreed_to_is_done_whoever_reads() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn closed_output_exits_0() {
     let lab = need!(Lab::new("killpipe"));
     let here = lab.namespace("here");
     let process = holder(&lab, &here);

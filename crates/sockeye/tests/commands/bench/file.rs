@@ -14,7 +14,7 @@ const WAYS: [&str; 7] = [
 ];
 
 #[test]
-fn every_way_over_every_road() {
+fn every_method_on_every_route_transfers_the_file() {
     let lab = need!(Lab::new("bench-file"));
     let room = lab.namespace("room");
     let json = json(&bench(
@@ -57,7 +57,7 @@ fn every_way_over_every_road() {
                     assert_eq!(number("repeats"), 2);
                     assert!(row["calls_per_file"].as_f64().unwrap() > 0.0);
                     assert!(row["bytes_per_s"].as_f64().unwrap() > 0.0);
-                    // Somebody else's count: the interface's.
+                    // An independent count: that of the interface.
                     assert!(number("interface_bytes") >= number("bytes"), "{row}");
                     if way.contains('z') {
                         // One send for each MiB at most, and the kernel says of each what became of it.
@@ -85,7 +85,7 @@ fn every_way_over_every_road() {
 
 /// What a tracer counts is what we say.
 #[test]
-fn calls_are_what_strace_counts() {
+fn system_calls_are_those_of_strace() {
     need!(program("strace"));
     let lab = need!(Lab::new("bench-file-calls"));
     let room = lab.namespace("room");
@@ -110,8 +110,8 @@ fn calls_are_what_strace_counts() {
 }
 
 #[test]
-fn without_rights_over_lo() {
-    let lab = need!(Lab::new("bench-file-nobody"));
+fn unprivileged_run_over_lo_works() {
+    let lab = need!(Lab::new("bench-file-user"));
     let setpriv = need!(program("setpriv"));
     let room = lab.namespace("room");
     let sockeye = lab.copy_for_all_users(SOCKEYE.as_ref());
@@ -144,7 +144,7 @@ fn without_rights_over_lo() {
 }
 
 #[test]
-fn a_file_that_becomes_shorter() {
+fn file_truncated_during_the_run_is_reported() {
     let lab = need!(Lab::new("bench-file-shorter"));
     let room = lab.namespace("room");
     let path = lab.directory().join("file");
@@ -171,7 +171,7 @@ fn a_file_that_becomes_shorter() {
 }
 
 #[test]
-fn interrupted_in_the_middle() {
+fn interrupted_run_reports_a_partial_result() {
     let lab = need!(Lab::new("bench-file-int"));
     let room = lab.namespace("room");
     let child = start(
@@ -197,7 +197,7 @@ fn interrupted_in_the_middle() {
 
 /// What does not fit is left out, and the rest is measured.
 #[test]
-fn no_room_for_a_file() {
+fn full_disk_is_reported() {
     let lab = need!(Lab::new("bench-file-room"));
     let room = lab.namespace("room");
     let run = |sizes: &str| {
@@ -228,7 +228,7 @@ fn no_room_for_a_file() {
 }
 
 #[test]
-fn mistakes_are_explained() {
+fn wrong_options_are_explained() {
     for (arguments, code, words) in [
         (&["/dev/null"][..], 2, "not a regular file"),
         (&["/nonexistent/file"], 1, "No such file"),

@@ -1,4 +1,4 @@
-//! `sockeye bench memory`: every point is there, in few columns; what is cut short is told as such.
+//! `sockeye bench memory`: every size is reported, in few columns; an interrupted run is marked as partial.
 
 use crate::fixtures::binary::wait_for_sigint_handler;
 use rustix::process::{Pid, Signal, kill_process};
@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::process::{Command, Output, Stdio};
 
 #[test]
-fn every_point_is_told() {
+fn every_size_is_reported() {
     let json = json(&["--sizes", "64,100,4K-8K", "--repeats", "3", "-t", "0.2"]);
     assert!(
         json["settings"]["libc"].as_str().unwrap().contains("libc") || json["settings"]["libc"] == "musl"
@@ -51,7 +51,7 @@ fn every_point_is_told() {
 }
 
 #[test]
-fn the_table_is_narrow() {
+fn table_fits_into_80_columns() {
     let output = bench(&[
         "--functions",
         "memset",
@@ -75,7 +75,7 @@ fn the_table_is_narrow() {
 }
 
 #[test]
-fn interrupted_in_the_middle() {
+fn interrupted_run_reports_a_partial_result() {
     let arguments = ["--sizes", "64-1M", "--repeats", "1000", "-t", "600", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
     command.args(["bench", "memory"]).args(arguments);
@@ -92,7 +92,7 @@ fn interrupted_in_the_middle() {
 }
 
 #[test]
-fn mistakes_are_explained() {
+fn wrong_options_are_explained() {
     for (arguments, words) in [
         (&["--sizes", "63"][..], "64"),
         (&["--sizes", "1K,x"], "size"),

@@ -1,38 +1,10 @@
 //! `sockeye bench rr` and `crr`: requests counted by interfaces, percentiles in order, and what goes wrong meanwhile.
 
 use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
-use crate::fixtures::binary::{Said, command, words, words_in};
+use crate::fixtures::binary::{ended, start_in, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Namespace, need, wait_until};
-use std::process::{Child, Stdio};
-
-#[track_caller]
-fn told(said: &Said) -> Value {
-    serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
-}
-
-fn stderr(said: &Said) -> String {
-    String::from_utf8_lossy(&said.stderr).into_owned()
-}
-
-/// Starts one in the background; its output comes with [`ended`].
-fn start(place: &Namespace, line: &str) -> Child {
-    let mut command = command();
-    command.args(line.split_whitespace());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    place.run(move || command.spawn().expect("it starts"))
-}
-
-fn ended(child: Child) -> (Option<i32>, Value) {
-    let output = child.wait_with_output().expect("its end");
-    let report = serde_json::from_slice(&output.stdout);
-    let report = report.unwrap_or_else(|error| panic!("{error}: {output:?}"));
-    (output.status.code(), report)
-}
 
 #[track_caller]
 fn assert_in_order(row: &Value) {
@@ -65,7 +37,7 @@ fn interfaces_count_the_same_requests() {
         let said = words_in(&client, &line);
         let after = (rx_bytes(&server, there), rx_bytes(&client, here));
         assert_eq!(said.code, Some(0), "{flags}: {said:?}");
-        let report = told(&said);
+        let report = said.report();
         let row = &report["answers"][0];
         let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"));
         assert_eq!((of("sent"), of("count") + of("lost")), (500, 500), "{row}");
@@ -85,7 +57,7 @@ fn interfaces_count_the_same_requests() {
 }
 
 #[test]
-fn a_rate_is_kept() {
+fn requested_rate_is_kept() {
     let (_lab, client, _server, link, _serving) = need!(apart("rr_rate"));
     let host = link.server_addresses().0;
     let said = words_in(
@@ -93,7 +65,7 @@ fn a_rate_is_kept() {
         &format!("bench rr {host} --rate 300 -t 1 --repeats 2 --json"),
     );
     assert_eq!(said.code, Some(0), "{said:?}");
-    let report = told(&said);
+    let report = said.report();
     let row = &report["answers"][0];
     assert_eq!(
         row["sent"].as_u64().unwrap() + row["unsent"].as_u64().unwrap(),
@@ -108,7 +80,7 @@ fn a_rate_is_kept() {
         &client,
         &format!("bench crr {host} --rate 1M -t 0.5 --request 100 --json"),
     );
-    let report = told(&said);
+    let report = said.report();
     assert_eq!(report["sentences"][0]["code"], "rate-not-reached", "{report:#}");
     assert!(
         report["answers"][1]["unsent"].as_u64() > Some(100_000),
@@ -117,13 +89,13 @@ fn a_rate_is_kept() {
 }
 
 #[test]
-fn each_request_has_its_connection() {
+fn crr_opens_a_connection_per_request() {
     let (_lab, client, server, link, _serving) = need!(apart("crr_each"));
     let (v4, v6) = link.server_addresses();
     for (host, flags) in [(v4, ""), (v6, "-P 4")] {
         let said = words_in(&client, &format!("bench crr {host} -c 200 {flags} --json"));
         assert_eq!(said.code, Some(0), "{said:?}");
-        let report = told(&said);
+        let report = said.report();
         let [connect, whole] = [0, 1].map(|row| &report["answers"][row]);
         for row in [connect, whole] {
             assert_eq!(row["count"], 200, "{report:#}");
@@ -146,13 +118,13 @@ fn each_request_has_its_connection() {
 }
 
 #[test]
-fn running_out_of_ports_is_told() {
+fn exhausted_ports_are_reported() {
     let (_lab, client, _server, link, _serving) = need!(apart("crr_ports"));
     let host = link.server_addresses().0;
     client.sysctl("ipv4/ip_local_port_range", "40000 40003");
     let said = words_in(&client, &format!("bench crr {host} -P 16 -t 20 --json"));
     assert_eq!(said.code, Some(1), "{said:?}");
-    let report = told(&said);
+    let report = said.report();
     assert_eq!(report["partial"]["code"], "ports-exhausted", "{report:#}");
     let said = report["sentences"].to_string();
     assert!(
@@ -162,17 +134,18 @@ fn running_out_of_ports_is_told() {
 }
 
 #[test]
-fn an_end_that_is_killed_leaves_a_part() {
+fn killed_end_leaves_a_partial_report() {
     let (_lab, client, server, link, mut serving) = need!(apart("rr_killed"));
     let host = link.server_addresses().0;
     for line in ["rr", "rr -u --rate 1000", "crr", "rr --rate 500 -P 2"] {
         let before = rx_bytes(&server, link.devices().1);
-        let child = start(&client, &format!("bench {line} {host} -t 60 --json"));
+        let child = start_in(&client, &format!("bench {line} {host} -t 60 --json"));
         wait_until("requests", || {
             rx_bytes(&server, link.devices().1) > before + 20_000
         });
         serving.kill();
-        let (code, report) = ended(child);
+        let said = ended(child);
+        let (code, report) = (said.code, said.report());
         assert_eq!(code, Some(1), "{line}: {report:#}");
         assert_eq!(report["partial"]["code"], "peer-gone", "{line}: {report:#}");
         let rows = report["answers"].as_array().expect("rows");
@@ -185,18 +158,19 @@ fn an_end_that_is_killed_leaves_a_part() {
 }
 
 #[test]
-fn an_interrupt_leaves_a_part() {
+fn interrupt_leaves_a_partial_report() {
     let (_lab, client, server, link, _serving) = need!(apart("rr_interrupt"));
     let host = link.server_addresses().0;
     for line in ["rr --repeats 3", "rr -u", "crr -P 2", "rr --rate 500"] {
         let before = rx_bytes(&server, link.devices().1);
-        let child = start(&client, &format!("bench {line} {host} -t 60 --json"));
+        let child = start_in(&client, &format!("bench {line} {host} -t 60 --json"));
         wait_until("requests", || {
             rx_bytes(&server, link.devices().1) > before + 20_000
         });
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).expect("it lives");
-        let (code, report) = ended(child);
+        let said = ended(child);
+        let (code, report) = (said.code, said.report());
         assert_eq!(code, Some(1), "{line}: {report:#}");
         assert_eq!(report["partial"]["code"], "interrupted", "{line}: {report:#}");
         let rows = report["answers"].as_array().expect("rows");
@@ -209,34 +183,35 @@ fn an_interrupt_leaves_a_part() {
     assert_eq!(said.code, Some(0), "the server lives on: {said:?}");
 }
 
-/// The path takes nothing any more, and nobody says so.
+/// The path drops everything, without an error.
 #[test]
-fn silence_has_an_end() {
+fn silent_path_times_out() {
     let (_lab, client, server, link, _serving) = need!(apart("rr_silence"));
     let (host, device) = (link.server_addresses().0, link.devices().1);
     let before = rx_bytes(&server, device);
-    let child = start(&client, &format!("bench rr {host} -t 60 --timeout 1 --json"));
+    let child = start_in(&client, &format!("bench rr {host} -t 60 --timeout 1 --json"));
     wait_until("requests", || rx_bytes(&server, device) > before + 20_000);
     server.ip(&format!("link set {device} down"));
-    let (code, report) = ended(child);
+    let said = ended(child);
+    let (code, report) = (said.code, said.report());
     assert_eq!(code, Some(1), "{report:#}");
     assert_eq!(report["partial"]["code"], "timeout", "{report:#}");
     assert!(report["answers"][0]["count"].as_u64() > Some(0), "{report:#}");
     let said = words_in(&client, &format!("bench rr {host} --timeout 0.5"));
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(stderr(&said).contains("no answer"), "{said:?}");
+    assert!(said.error().contains("no answer"), "{said:?}");
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn contradicting_options_are_refused() {
     let (_lab, client, _server, link, _serving) = need!(apart("rr_refused"));
     let host = link.server_addresses().0;
     let said = words_in(&client, &format!("bench rr {host} -p 9"));
     assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
-    assert!(stderr(&said).contains("connection refused"), "{said:?}");
+    assert!(said.error().contains("connection refused"), "{said:?}");
     let said = words_in(&client, &format!("bench rr {host} -A ,4000"));
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(stderr(&said).contains("no processor 4000"), "{said:?}");
+    assert!(said.error().contains("no processor 4000"), "{said:?}");
     let said = words_in(&client, &format!("bench rr {host} -A 4000"));
     assert_eq!(said.code, Some(1), "{said:?}");
     for flags in [
@@ -258,16 +233,16 @@ fn what_makes_no_sense_is_refused() {
 }
 
 #[test]
-fn addresses_of_a_link_keep_their_device() {
+fn link_local_addresses_keep_their_device() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_fe80"));
     let here = link.devices().0;
     let address = link.net_path_link_local().server_ip();
     for words in ["rr", "rr -u", "crr", "crr -P 3"] {
         let line = format!("bench {words} {address}%{here} -c 20 --json");
         let said = words_in(&client, &line);
-        assert_eq!(said.code, Some(0), "{line}: {}", stderr(&said));
-        assert_eq!(told(&said)["answers"][0]["count"], 20, "{line}");
+        assert_eq!(said.code, Some(0), "{line}: {}", said.error());
+        assert_eq!(said.report()["answers"][0]["count"], 20, "{line}");
     }
     let said = words_in(&client, &format!("bench rr {address} -c 20"));
-    assert!(stderr(&said).contains("needs its device"), "{}", stderr(&said));
+    assert!(said.error().contains("needs its device"), "{}", said.error());
 }

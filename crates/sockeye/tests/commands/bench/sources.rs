@@ -66,7 +66,7 @@ fn empty(purpose: &str) -> Result<(Lab, Namespace), sockeye_lab::Skip> {
 }
 
 #[test]
-fn every_source_tells_of_the_same_sockets() {
+fn every_source_lists_the_same_sockets() {
     let (_lab, namespace) = need!(empty("bench_sources"));
     let plain = SocketOptions::new();
     let listeners: Vec<_> = (0..5)
@@ -75,17 +75,17 @@ fn every_source_tells_of_the_same_sockets() {
     let listener6 = namespace.tcp_listener("[::]:0", &plain);
     let pair = namespace.loopback().established();
     let udp = namespace.udp_bound("127.0.0.1:0", &plain);
-    let told = document(&sockeye(
+    let report = document(&sockeye(
         &namespace,
         &["bench", "sources", "--json", "--repeats", "3"],
     ));
     // A pair is two ends and the listener it came from.
-    let tcp = rows(&told, "tcp");
+    let tcp = rows(&report, "tcp");
     let working: Vec<_> = tcp.iter().filter(|row| row["works"] == true).collect();
     for name in ["floor", "one-pass", "diag-v2", "procfs"] {
         assert!(
             working.iter().any(|row| row["source"] == name),
-            "no {name}: {told}"
+            "no {name}: {report}"
         );
     }
     let counts: Vec<_> = working
@@ -94,7 +94,7 @@ fn every_source_tells_of_the_same_sockets() {
         .collect();
     assert!(
         counts.iter().all(|count| *count == counts[0] && *count >= 8),
-        "{told}"
+        "{report}"
     );
     for row in &working {
         assert_eq!(row["repeats"], 3, "{row}");
@@ -114,18 +114,18 @@ fn every_source_tells_of_the_same_sockets() {
         assert!(row.get("ns").is_none() && row.get("sockets").is_none(), "{row}");
     }
     assert!(
-        rows(&told, "udp")
+        rows(&report, "udp")
             .iter()
             .all(|row| row["works"] == false || row["sockets"] == 1),
-        "{told}"
+        "{report}"
     );
-    assert!(codes(&told).contains(&"small-table"), "{told}");
-    assert!(told["noise"]["processors"].as_u64().unwrap() > 0);
+    assert!(codes(&report).contains(&"small-table"), "{report}");
+    assert!(report["noise"]["processors"].as_u64().unwrap() > 0);
     drop((listeners, listener6, pair, udp));
 }
 
 #[test]
-fn a_load_of_its_own() {
+fn sockets_option_creates_its_own_load() {
     let (_lab, namespace) = need!(empty("bench_sources_load"));
     let picture = Picture::new("load.svg");
     let words = [
@@ -139,12 +139,12 @@ fn a_load_of_its_own() {
         "-o",
         picture.name(),
     ];
-    let told = document(&sockeye(&namespace, &words));
-    let tcp = rows(&told, "tcp");
+    let report = document(&sockeye(&namespace, &words));
+    let tcp = rows(&report, "tcp");
     assert_eq!(
         tcp.len(),
-        told["sources"].as_array().unwrap().len(),
-        "no other protocols: {told}"
+        report["sources"].as_array().unwrap().len(),
+        "no other protocols: {report}"
     );
     for (source, row) in tcp.iter().map(|row| (row["source"].as_str().unwrap(), row)) {
         let sockets: Vec<_> = tcp
@@ -154,12 +154,12 @@ fn a_load_of_its_own() {
             .collect();
         assert!(
             row["works"] == false || sockets == [301, 1201],
-            "{source}: {told}"
+            "{source}: {report}"
         );
     }
     assert!(
-        codes(&told).contains(&"fastest") && !codes(&told).contains(&"small-table"),
-        "{told}"
+        codes(&report).contains(&"fastest") && !codes(&report).contains(&"small-table"),
+        "{report}"
     );
     let svg = std::fs::read_to_string(&picture.0).unwrap();
     for text in [
@@ -176,7 +176,7 @@ fn a_load_of_its_own() {
 }
 
 #[test]
-fn as_a_table_and_for_spreadsheets() {
+fn table_and_csv_have_the_same_rows() {
     let (_lab, namespace) = need!(empty("bench_sources_told"));
     let words = ["bench", "sources", "-A", "tcp,udp", "--repeats", "3"];
     let table = sockeye(&namespace, &words);
@@ -212,7 +212,7 @@ fn as_a_table_and_for_spreadsheets() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_measured() {
+fn wrong_options_are_reported_before_measuring() {
     let (_lab, namespace) = need!(empty("bench_sources_wrong"));
     for (words, code, text) in [
         (&["--sockets", "4000000"][..], 2, "ulimit -n"),
@@ -238,7 +238,7 @@ fn mistakes_are_told_before_anything_is_measured() {
 }
 
 #[test]
-fn interrupted_it_tells_what_it_has() {
+fn interrupt_leaves_a_partial_report() {
     let (_lab, namespace) = need!(empty("bench_sources_interrupted"));
     let picture = Picture::new("interrupted.png");
     let words = [
@@ -263,14 +263,14 @@ fn interrupted_it_tells_what_it_has() {
     kill_process(pid, Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let told = document(std::str::from_utf8(&output.stdout).unwrap());
-    assert_eq!(told["partial"]["code"], "interrupted", "{told}");
-    assert_eq!(rows(&told, "tcp")[0]["source"], "floor");
+    let report = document(std::str::from_utf8(&output.stdout).unwrap());
+    assert_eq!(report["partial"]["code"], "interrupted", "{report}");
+    assert_eq!(rows(&report, "tcp")[0]["source"], "floor");
     assert!(std::fs::read(&picture.0).unwrap().starts_with(b"\x89PNG"));
 }
 
 #[test]
-fn a_reader_that_went_away_is_no_failure() {
+fn closed_output_exits_0() {
     let (_lab, namespace) = need!(empty("bench_sources_pipe"));
     let mut child = namespace
         .command(SOCKEYE, &["bench", "sources", "-A", "tcp", "--repeats", "3"])
@@ -285,10 +285,10 @@ fn a_reader_that_went_away_is_no_failure() {
 }
 
 #[test]
-fn without_rights() {
+fn unprivileged_run_reports_missing_sources() {
     let (lab, namespace) = need!(empty("bench_sources_rights"));
     let binary = lab.copy_for_all_users(std::path::Path::new(SOCKEYE));
-    let nobody = |words: &[&str]| {
+    let unprivileged = |words: &[&str]| {
         let mut command = Command::new(&binary);
         command
             .args(["bench", "sources"])
@@ -297,22 +297,22 @@ fn without_rights() {
             .gid(65534);
         namespace.run(|| command.output().unwrap())
     };
-    let output = nobody(&["--json", "-A", "tcp", "--repeats", "1"]);
+    let output = unprivileged(&["--json", "-A", "tcp", "--repeats", "1"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{error}");
-    let told = document(std::str::from_utf8(&output.stdout).unwrap());
-    let bpf = rows(&told, "tcp")
+    let report = document(std::str::from_utf8(&output.stdout).unwrap());
+    let bpf = rows(&report, "tcp")
         .into_iter()
         .find(|row| row["source"] == "bpf")
         .unwrap();
-    assert_eq!(bpf["works"], false, "{told}");
+    assert_eq!(bpf["works"], false, "{report}");
     assert!(bpf["reason"].as_str().unwrap().contains("CAP_BPF"), "{bpf}");
-    let procfs = rows(&told, "tcp")
+    let procfs = rows(&report, "tcp")
         .into_iter()
         .find(|row| row["source"] == "procfs")
         .unwrap();
-    assert_eq!(procfs["works"], true, "{told}");
-    let output = nobody(&["--sockets", "100"]);
+    assert_eq!(procfs["works"], true, "{report}");
+    let output = unprivileged(&["--sockets", "100"]);
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{error}");
     assert!(

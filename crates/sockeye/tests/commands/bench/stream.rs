@@ -1,23 +1,14 @@
 //! `sockeye bench serve` and `stream`: both ends in namespaces, bytes counted by interfaces, and what goes wrong between them.
 
 use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
-use crate::fixtures::binary::{SOCKEYE, Said, command, run, words, words_in};
+use crate::fixtures::binary::{SOCKEYE, Said, ended, run, start_in, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Impairment, Lab, Namespace, need, program, wait_for, wait_until};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
-
-#[track_caller]
-fn told(said: &Said) -> Value {
-    serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"))
-}
-
-fn stderr(said: &Said) -> String {
-    String::from_utf8_lossy(&said.stderr).into_owned()
-}
 
 fn codes(report: &Value) -> Vec<&str> {
     let all = report["sentences"].as_array().expect("sentences");
@@ -40,7 +31,7 @@ fn interfaces_count_the_same_bytes() {
         let said = words_in(&client, &format!("bench stream {host} {flags} --json"));
         let after = count();
         assert_eq!(said.code, Some(0), "{flags}: {said:?}");
-        let report = told(&said);
+        let report = said.report();
         for row in report["summary"].as_array().expect("rows") {
             let bytes = row["received_bytes"].as_u64().expect("bytes");
             let counted = if row["direction"] == "sent" {
@@ -85,7 +76,7 @@ fn datagrams_are_counted() {
             &format!("bench stream {host} -u -b 8M -t 1 {flags} --json"),
         );
         assert_eq!(said.code, Some(0), "{said:?}");
-        for row in told(&said)["streams"].as_array().expect("rows") {
+        for row in said.report()["streams"].as_array().expect("rows") {
             let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name} in {row}"));
             let (sent, received) = (of("sent_bytes"), of("received_bytes"));
             // 1 MB/s, on a machine that may stall.
@@ -100,7 +91,7 @@ fn datagrams_are_counted() {
 }
 
 #[test]
-fn the_window_of_the_receiver_is_named() {
+fn receiver_window_is_named_as_the_limit() {
     let lab = need!(Lab::new("bench_window"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let road = lab.middlebox(&client, &server, 8);
@@ -113,7 +104,7 @@ fn the_window_of_the_receiver_is_named() {
     // Only the receiver's buffer is short: what sends may hold as much as it wants.
     server.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
     let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));
-    let report = told(&said);
+    let report = said.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     let remedies = report["sentences"][0]["remedies"].to_string();
     assert!(remedies.contains("net.ipv4.tcp_rmem"), "{remedies}");
@@ -124,7 +115,7 @@ fn the_window_of_the_receiver_is_named() {
     // The other way round it is the server that says so.
     client.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
     let said = words_in(&client, &format!("bench stream {host} -R -t 2 -C cubic --json"));
-    let report = told(&said);
+    let report = said.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     assert!(
         report["sentences"][0]["remedies"].to_string().contains("# here"),
@@ -133,7 +124,7 @@ fn the_window_of_the_receiver_is_named() {
 }
 
 #[test]
-fn a_queue_that_drops_is_named() {
+fn dropping_queue_is_named_as_the_limit() {
     need!(program("tc"));
     let (_lab, client, _server, link, _serving) = need!(apart("bench_queue"));
     let device = link.devices().0;
@@ -141,7 +132,7 @@ fn a_queue_that_drops_is_named() {
     client.output("tc", &queue.split(' ').collect::<Vec<_>>());
     let host = link.server_addresses().0;
     let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));
-    let report = told(&said);
+    let report = said.report();
     let drops = report["sentences"].as_array().expect("sentences").iter();
     let drops = drops.clone().find(|sentence| sentence["code"] == "device-drops");
     let drops = drops.unwrap_or_else(|| panic!("{report:#}"));
@@ -164,26 +155,27 @@ fn a_queue_that_drops_is_named() {
 }
 
 #[test]
-fn a_rate_that_was_asked_for_is_kept() {
+fn requested_rate_is_kept() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_rate"));
     let host = link.server_addresses().0;
     let said = words_in(&client, &format!("bench stream {host} -t 2 -b 20M --json"));
-    let report = told(&said);
+    let report = said.report();
     let rate = report["summary"][0]["bytes_per_s"].as_f64().expect("a rate");
     assert!((1_000_000.0..3_200_000.0).contains(&rate), "{report:#}");
 }
 
 #[test]
-fn who_does_not_answer_is_told_apart() {
+fn kinds_of_missing_answers_have_different_codes() {
     let (_lab, client, _server, link, mut serving) = need!(apart("bench_nobody"));
     let host = link.server_addresses().0;
     let said = words_in(&client, &format!("bench stream {host} -p 9 -t 1"));
     assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
     assert!(
-        stderr(&said).contains("connection refused; is `sockeye bench serve` running"),
+        said.error()
+            .contains("connection refused; is `sockeye bench serve` running"),
         "{said:?}"
     );
-    // Whoever has this hardware address takes nothing.
+    // No device has this hardware address.
     let device = link.devices().0;
     client.ip(&format!(
         "neigh replace 10.77.0.99 lladdr 02:00:00:00:00:99 dev {device}"
@@ -191,25 +183,26 @@ fn who_does_not_answer_is_told_apart() {
     let said = words_in(&client, "bench stream 10.77.0.99 --connect-timeout 0.5");
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
-        stderr(&said).contains("no answer within 500ms") && stderr(&said).contains("firewall"),
+        said.error().contains("no answer within 500ms") && said.error().contains("firewall"),
         "{said:?}"
     );
     let said = words_in(&client, &format!("bench stream {host} -C nosuch"));
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(
-        stderr(&said).contains("\"nosuch\"") && stderr(&said).contains("reno"),
+        said.error().contains("\"nosuch\"") && said.error().contains("reno"),
         "{said:?}"
     );
     let said = words_in(&client, &format!("bench stream {host} -A 0,4000"));
     assert!(
-        stderr(&said).contains("the other end refused: there is no processor 4000"),
+        said.error()
+            .contains("the other end refused: there is no processor 4000"),
         "{said:?}"
     );
     let limited = format!("ulimit -n 24; exec {SOCKEYE} bench stream {host} -P 64 -t 1");
     let mut shell = client.command("sh", &["-c", &limited]);
     let said = run(&mut shell);
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(stderr(&said).contains("ulimit -n"), "{said:?}");
+    assert!(said.error().contains("ulimit -n"), "{said:?}");
     // And it still serves.
     let said = words_in(&client, &format!("bench stream {host} -n 1M"));
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -219,16 +212,16 @@ fn who_does_not_answer_is_told_apart() {
 }
 
 #[test]
-fn an_end_that_is_killed_leaves_a_part() {
+fn killed_end_leaves_a_partial_report() {
     let (_lab, client, server, link, mut serving) = need!(apart("bench_killed"));
     let host = link.server_addresses().0;
     for flags in ["", "-R"] {
-        let child = start(&client, &format!("bench stream {host} -t 60 --json {flags}"));
+        let child = start_in(&client, &format!("bench stream {host} -t 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         serving.kill();
         let said = ended(child);
         assert_eq!(said.code, Some(1), "{said:?}");
-        let report = told(&said);
+        let report = said.report();
         assert_eq!(report["partial"]["code"], "peer-gone", "{report:#}");
         let row = &report["summary"][0];
         let bytes = row["received_bytes"].as_u64().or(row["sent_bytes"].as_u64());
@@ -238,29 +231,29 @@ fn an_end_that_is_killed_leaves_a_part() {
 }
 
 #[test]
-fn an_interrupt_leaves_a_part() {
+fn interrupt_leaves_a_partial_report() {
     let (_lab, client, server, link, _serving) = need!(apart("bench_interrupt"));
     let host = link.server_addresses().0;
     for flags in ["", "-R", "--repeats 3"] {
-        let child = start(&client, &format!("bench stream {host} -t 60 --json {flags}"));
+        let child = start_in(&client, &format!("bench stream {host} -t 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         signal(&child, Signal::INT);
         let said = ended(child);
         assert_eq!(said.code, Some(1), "{said:?}");
-        let report = told(&said);
+        let report = said.report();
         assert_eq!(report["partial"]["code"], "interrupted", "{report:#}");
         assert!(
             report["summary"][0]["received_bytes"].as_u64() > Some(0),
             "{report:#}"
         );
     }
-    // The server goes on, and ends when it is told to.
+    // The server continues, and ends on a signal.
     let said = words_in(&client, &format!("bench stream {host} -n 1M"));
     assert_eq!(said.code, Some(0), "{said:?}");
 }
 
 #[test]
-fn a_server_ends_when_it_is_told_to() {
+fn server_ends_on_sigint_and_sigterm() {
     let mut serving = Serving::new(None, "-p 0 -B 127.0.0.1 --once");
     let port = serving.port;
     let said = words(&format!("bench stream 127.0.0.1 -p {port} -n 1M"));
@@ -275,20 +268,20 @@ fn a_server_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn a_taken_port_is_told() {
+fn used_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let said = words(&format!("bench serve -B 127.0.0.1 -p {port}"));
     assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(stderr(&said).contains("another port by -p"), "{said:?}");
+    assert!(said.error().contains("another port by -p"), "{said:?}");
 }
 
 #[test]
-fn rubbish_hurts_nobody() {
+fn malformed_messages_do_not_stop_the_server() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let port = serving.port;
     let connect = || TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-    // Who says nothing, and who says half of it, keep nobody waiting.
+    // Silent clients and incomplete messages do not block others.
     let mut silent = connect();
     silent.write_all(b"socke").unwrap();
     for bytes in [
@@ -297,7 +290,7 @@ fn rubbish_hurts_nobody() {
         &framed(1, 0, &[0xff; 64]),
         &framed(1, 0, b"\0\0\0\x02[]"),
         &framed(1, 0, b"\0\0\0\x04\xff\xff\xff\xff"),
-        &framed(1, 1, b"data for nobody"),
+        &framed(1, 1, b"unexpected data"),
         &framed(1, 77, b""),
     ] {
         let mut rude = connect();
@@ -315,7 +308,7 @@ fn rubbish_hurts_nobody() {
 }
 
 #[test]
-fn versions_that_do_not_match_say_so() {
+fn different_versions_are_reported() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let stream = TcpStream::connect(("127.0.0.1", serving.port)).expect("a connection");
     let answer = answer_to(stream, &framed(9, 0, b"whatever it says then"));
@@ -328,7 +321,7 @@ fn versions_that_do_not_match_say_so() {
     let len = u32::try_from(text.len()).unwrap().to_be_bytes();
     let said = against(&[&len[..], text].concat());
     assert!(
-        stderr(&said).contains("version 1") && stderr(&said).contains("version 9"),
+        said.error().contains("version 1") && said.error().contains("version 9"),
         "{said:?}"
     );
     assert_eq!(said.code, Some(1));
@@ -337,9 +330,9 @@ fn versions_that_do_not_match_say_so() {
 #[test]
 fn other_servers_are_recognized() {
     let said = against(&[9]);
-    assert!(stderr(&said).contains("add --iperf3"), "{said:?}");
+    assert!(said.error().contains("add --iperf3"), "{said:?}");
     let said = against(b"HTTP/1.1 400 Bad \x1b[31m\r\n\r\n");
-    assert!(stderr(&said).contains("does not speak this protocol"), "{said:?}");
+    assert!(said.error().contains("does not speak this protocol"), "{said:?}");
     assert!(!said.stderr.contains(&0x1b), "{said:?}");
     let said = against(b"");
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -356,12 +349,12 @@ fn other_servers_are_recognized() {
         let said = words_in(&place, "bench stream 127.0.0.1 -p 5201");
         let _ = iperf3.kill();
         let _ = iperf3.wait();
-        assert!(stderr(&said).contains("--iperf3"), "{said:?}");
+        assert!(said.error().contains("--iperf3"), "{said:?}");
     }
 }
 
 #[test]
-fn mistakes_are_told_before_anything_happens() {
+fn wrong_options_are_reported_before_connecting() {
     for line in [
         "bench stream",
         "bench stream host -P 0",
@@ -388,14 +381,14 @@ fn mistakes_are_told_before_anything_happens() {
 }
 
 #[test]
-fn repeats_have_a_spread() {
+fn repeats_report_their_spread() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let port = serving.port;
     let said = words(&format!(
         "bench stream 127.0.0.1 -p {port} -n 4M --repeats 3 --json"
     ));
     assert_eq!(said.code, Some(0), "{said:?}");
-    let report = told(&said);
+    let report = said.report();
     assert_eq!(report["repeats"].as_array().map(Vec::len), Some(3), "{report:#}");
     assert!(report["summary"][0]["spread_permille"].is_number(), "{report:#}");
     let said = words(&format!("bench stream 127.0.0.1 -p {port} -n 4M"));
@@ -441,26 +434,7 @@ fn against(answer: &[u8]) -> Said {
     })
 }
 
-fn start(place: &Namespace, line: &str) -> Child {
-    let mut command: Command = command();
-    command.args(line.split_whitespace());
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    place.run(|| command.spawn().expect("the client starts"))
-}
-
-fn ended(child: Child) -> Said {
-    let output = child.wait_with_output().expect("its end");
-    Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    }
-}
-
-/// Some megabytes in any direction, and some time: what is told once a second is told.
+/// Some megabytes in any direction, and enough time for a report each second.
 fn until_bytes_flow(place: &Namespace, device: &str) {
     let before = rx_bytes(place, device);
     wait_for("bytes to flow", || {

@@ -1,6 +1,6 @@
 //! `sockeye bench tun`: what it measures, what it says of devices, and that it leaves nothing.
 
-use crate::fixtures::binary::{SOCKEYE, Said, command, words, words_in};
+use crate::fixtures::binary::{SOCKEYE, command, ended, start_in, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Alone, Lab, Skip, alone, need, program, wait_until, wait_within};
@@ -22,13 +22,6 @@ fn as_root() -> Result<Lab, Skip> {
     Lab::new("tun")
 }
 
-#[track_caller]
-fn json(said: &Said) -> Value {
-    let text = String::from_utf8(said.stdout.clone()).unwrap();
-    let stderr = String::from_utf8_lossy(&said.stderr);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}\n{stderr}"))
-}
-
 fn rows(report: &Value) -> &[Value] {
     report["points"].as_array().unwrap()
 }
@@ -42,7 +35,7 @@ fn row<'a>(report: &'a Value, offload: &str, length: u64) -> &'a Value {
 }
 
 #[test]
-fn a_short_queue_drops_and_a_long_one_does_not() {
+fn short_queue_drops_and_long_one_does_not() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
@@ -51,7 +44,7 @@ fn a_short_queue_drops_and_a_long_one_does_not() {
         "bench tun --queues 500,3 --multi-queue 1 -t 0.4 --repeats 2 --json",
     );
     assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let report = json(&said);
+    let report = said.report();
     assert_eq!(rows(&report).len(), 5, "{report:#}");
     for row in rows(&report) {
         assert!(row["bytes_per_s"].as_f64() > Some(0.0), "{row}");
@@ -85,7 +78,7 @@ fn a_short_queue_drops_and_a_long_one_does_not() {
 }
 
 #[test]
-fn every_kind_of_tunnel_carries() {
+fn every_kind_of_tunnel_carries_data() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
@@ -98,7 +91,7 @@ fn every_kind_of_tunnel_carries() {
             "{kind}: {}",
             String::from_utf8_lossy(&said.stderr)
         );
-        let report = json(&said);
+        let report = said.report();
         // Two kinds of bare links, and each tunnel with one queue and two, with offload and without.
         assert_eq!(rows(&report).len(), 6, "{kind}: {report:#}");
         for row in rows(&report) {
@@ -108,7 +101,7 @@ fn every_kind_of_tunnel_carries() {
 }
 
 #[test]
-fn said_to_people_and_drawn() {
+fn report_is_text_and_chart() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
@@ -132,39 +125,26 @@ fn said_to_people_and_drawn() {
 }
 
 #[test]
-fn interrupted_it_tells_what_it_has_and_leaves_nothing() {
+fn interrupt_leaves_a_partial_report_and_no_device() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
     let line = "bench tun --queues 3,500 --multi-queue 1 -t 0.5 --repeats 100 --json";
-    let mut child = here.run(|| {
-        let mut command = command();
-        command.args(line.split_whitespace());
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        command.spawn().unwrap()
-    });
+    let mut child = start_in(&here, line);
     // One measurement is over, and another goes on.
     // Nothing shows it from outside.
     std::thread::sleep(Duration::from_millis(1500));
     kill_process(pid(&child), Signal::INT).unwrap();
     wait_within(Duration::from_secs(5), "it ends", || child.try_wait().unwrap());
-    let output = child.wait_with_output().unwrap();
-    let said = Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    };
+    let said = ended(child);
     assert_eq!(said.code, Some(1));
-    let report = json(&said);
+    let report = said.report();
     assert_eq!(report["partial"]["code"], "interrupted", "{report:#}");
     assert!(!rows(&report).is_empty(), "{report:#}");
 }
 
 #[test]
-fn killed_it_leaves_nothing() {
+fn kill_leaves_no_device() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
@@ -196,7 +176,7 @@ fn killed_it_leaves_nothing() {
 }
 
 #[test]
-fn advice_on_a_device() {
+fn advice_names_the_device() {
     let lab = need!(as_root());
     need!(program("ip"));
     let here = lab.namespace("here");
@@ -205,7 +185,7 @@ fn advice_on_a_device() {
     here.ip("link set tap0 txqueuelen 3 up");
     let said = words_in(&here, "bench tun --device tap0 -t 0.1 --json");
     assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let report = json(&said);
+    let report = said.report();
     let device = &report["devices"][0];
     assert_eq!(device["device"], "tap0", "{report:#}");
     assert_eq!(
@@ -268,7 +248,7 @@ impl Drop for Reaped {
 }
 
 #[test]
-fn without_rights_it_says_what_is_missing() {
+fn missing_rights_are_named() {
     let lab = need!(as_root());
     let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
     let output = Command::new(copy)
@@ -287,7 +267,7 @@ fn without_rights_it_says_what_is_missing() {
 }
 
 #[test]
-fn mistakes_on_the_command_line() {
+fn wrong_options_are_explained() {
     for line in [
         "bench tun --queues 0",
         "bench tun --queues 3,,5",

@@ -69,7 +69,7 @@ fn json(said: &Said) -> Value {
         .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&said.stderr)))
 }
 
-/// Runs it for people, where somebody wants to read the story: `SOCKEYE_STORY=1`, with `--nocapture`.
+/// Runs it with text output, to read the story: `SOCKEYE_STORY=1`, with `--nocapture`.
 fn tell(client: &Namespace, line: &str) {
     if std::env::var_os("SOCKEYE_STORY").is_some() {
         let said = words_in(client, line);
@@ -89,7 +89,7 @@ fn stream(client: &Namespace) -> f64 {
 }
 
 #[test]
-fn a_tunnel_whose_queue_holds_three_frames() {
+fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
     need!(program("openvpn"));
     let lab = need!(Lab::new("tunnel_story"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
@@ -131,9 +131,9 @@ fn a_tunnel_whose_queue_holds_three_frames() {
     );
     clean(&mut load);
     let load = Worker::start(&lab, "load", load);
-    // Two seconds of a busy machine need not show an overflow that can be told from a loss on the path.
+    // Two seconds of a busy machine need not show an overflow that can be distinguished from a loss on the path.
     let capture = format!("capture -i tap0 -a 2 -o {}", file.display());
-    let mut told = String::new();
+    let mut text = String::new();
     for _ in 0..5 {
         let said = words_in(&client, &capture);
         assert_eq!(
@@ -143,12 +143,12 @@ fn a_tunnel_whose_queue_holds_three_frames() {
             String::from_utf8_lossy(&said.stderr)
         );
         let said = words_in(&client, &format!("analyze {}", file.display()));
-        told = String::from_utf8(said.stdout).unwrap();
-        if told.contains("segments overflows") {
+        text = String::from_utf8(said.stdout).unwrap();
+        if text.contains("segments overflows") {
             break;
         }
     }
-    assert!(told.contains("segments overflows"), "{told}");
+    assert!(text.contains("segments overflows"), "{text}");
     tell(&client, &format!("analyze {}", file.display()));
     let said = words_in(&client, "check --watch 1 --format json");
     let findings = json(&said);
@@ -170,7 +170,7 @@ fn a_tunnel_whose_queue_holds_three_frames() {
     tell(&client, "bench tun --device tap0");
     drop(load);
 
-    // 3. The setting that is recommended is applied as it is told.
+    // 3. The recommended setting is applied as printed.
     let remedies: Vec<&str> = advice["sentences"]
         .as_array()
         .unwrap()

@@ -42,16 +42,16 @@ fn all_rules_and_thresholds_are_listed() {
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(&parsed, rules);
-    for (rule, told) in Rule::ALL.iter().zip(rules) {
+    for (rule, listed) in Rule::ALL.iter().zip(rules) {
         assert!(
             table.contains(&format!("{rule}  ({})\n", rule.severity())),
             "{rule}"
         );
-        assert_eq!(told["severity"], rule.severity().name());
-        assert_eq!(told["meaning"], rule.meaning());
+        assert_eq!(listed["severity"], rule.severity().name());
+        assert_eq!(listed["meaning"], rule.meaning());
         let limits = Limit::ALL.iter().filter(|limit| limit.rule() == *rule);
         let expected: Vec<String> = limits.map(ToString::to_string).collect();
-        let thresholds = told["thresholds"].as_array().unwrap().iter();
+        let thresholds = listed["thresholds"].as_array().unwrap().iter();
         let names: Vec<&str> = thresholds.map(|limit| limit["name"].as_str().unwrap()).collect();
         assert_eq!(names, expected);
     }
@@ -92,10 +92,12 @@ fn every_threshold_can_be_set_in_its_units() {
             let listed = line(&format!("{limit}={value}")).json();
             let rules = listed["rules"].as_array().unwrap().iter();
             let mut all = rules.flat_map(|rule| rule["thresholds"].as_array().unwrap());
-            let told = all.find(|told| told["name"] == limit.to_string()).unwrap();
+            let threshold = all
+                .find(|threshold| threshold["name"] == limit.to_string())
+                .unwrap();
             let expected = limit.show(limit.parse(value).unwrap());
-            assert_eq!(told["value"], expected, "{limit}={value}");
-            assert_eq!(told["default"], limit.show(limit.default()));
+            assert_eq!(threshold["value"], expected, "{limit}={value}");
+            assert_eq!(threshold["default"], limit.show(limit.default()));
         }
         for value in bad.iter().chain(&[""]) {
             let said = line(&format!("{limit}={value}"));
@@ -114,7 +116,7 @@ fn every_threshold_can_be_set_in_its_units() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn wrong_options_are_explained() {
     for (line, expected) in [
         ("--set softnet", "expected a threshold, '='"),
         (
@@ -151,7 +153,7 @@ fn mistakes_are_told() {
 }
 
 #[test]
-fn rules_are_chosen_and_severities() {
+fn rules_and_severities_are_selected() {
     let (_lab, here) = need!(ailing("chosen"));
     let found = |line: &str| {
         let document = check(&here, &format!("--format json {line}")).json();
@@ -178,7 +180,7 @@ fn rules_are_chosen_and_severities() {
 }
 
 #[test]
-fn exit_codes() {
+fn fail_on_decides_the_exit_status() {
     let (_lab, here) = need!(ailing("exit_codes"));
     let code = |line: &str| check(&here, line).code;
     assert_eq!(code(""), Some(0));
@@ -186,7 +188,7 @@ fn exit_codes() {
     assert_eq!(code("--fail-on info"), Some(1));
     assert_eq!(code("--fail-on warning"), Some(0));
     assert_eq!(code("--fail-on notice --format json"), Some(1));
-    // What is not told is found nevertheless.
+    // Findings that are not printed count.
     assert_eq!(code("--fail-on notice --severity critical"), Some(1));
     assert_eq!(code("--fail-on notice --skip no-carrier"), Some(0));
     assert_eq!(code("--fail-on notice --watch 0.05"), Some(1));
@@ -202,7 +204,7 @@ fn exit_codes() {
 }
 
 #[test]
-fn formats() {
+fn every_format_has_the_same_findings() {
     let (_lab, here) = need!(ailing("formats"));
     let table = check(&here, "");
     let table = table.ok();
@@ -238,7 +240,7 @@ fn formats() {
 }
 
 #[test]
-fn one_sample_after_the_other() {
+fn watch_prints_one_document_per_sample() {
     let (_lab, here) = need!(ailing("samples"));
     let said = check(&here, "--watch 0.1 --count 4 --format jsonl");
     let lines: Vec<Value> = said
@@ -270,7 +272,7 @@ fn one_sample_after_the_other() {
     assert_eq!(csv.ok().matches("rule,severity").count(), 1, "{csv}");
 }
 
-/// A watch that has told its first sample.
+/// A watch that has printed its first sample.
 fn watching(here: &Namespace) -> (Child, BufReader<std::process::ChildStdout>) {
     let mut command = command();
     command.args([
@@ -294,7 +296,7 @@ fn watching(here: &Namespace) -> (Child, BufReader<std::process::ChildStdout>) {
 }
 
 #[test]
-fn a_watch_that_is_interrupted_ends_at_once() {
+fn interrupted_watch_ends_at_once() {
     let (_lab, here) = need!(ailing("interrupted"));
     let (child, _stdout) = watching(&here);
     let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
@@ -305,7 +307,7 @@ fn a_watch_that_is_interrupted_ends_at_once() {
 }
 
 #[test]
-fn a_watch_that_nobody_reads_any_more_ends() {
+fn watch_ends_with_its_reader() {
     let (_lab, here) = need!(ailing("unread_watch"));
     let (mut child, stdout) = watching(&here);
     drop(stdout);
@@ -314,7 +316,7 @@ fn a_watch_that_nobody_reads_any_more_ends() {
 }
 
 #[test]
-fn standard_output_that_is_not_there() {
+fn closed_or_full_stdout_is_handled() {
     let (_lab, here) = need!(ailing("stdout"));
     need!(program("bash"));
     let shell = |line: &str| {
@@ -337,34 +339,34 @@ fn standard_output_that_is_not_there() {
 }
 
 #[test]
-fn as_nobody() {
-    let (lab, here) = need!(ailing("nobody"));
+fn unprivileged_check_reports_what_it_skipped() {
+    let (lab, here) = need!(ailing("unprivileged"));
     let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
-    let nobody = |line: &str| {
+    let unprivileged = |line: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
         command.arg(&copy).args(line.split(' '));
         here.run(|| run(&mut command))
     };
     // Devices and counters are no secret.
-    let said = nobody("check --format json --skip softnet,softnet-squeezed");
+    let said = unprivileged("check --format json --skip softnet,softnet-squeezed");
     said.no_panic();
     let list = said.json()["findings"].as_array().unwrap().clone();
     assert_eq!(names(&list), ["notice no-carrier left"], "{said}");
-    assert_eq!(nobody("check --list").ok(), words("check --list").ok());
-    let said = nobody(&format!("check --netns {}", here.name()));
+    assert_eq!(unprivileged("check --list").ok(), words("check --list").ok());
+    let said = unprivileged(&format!("check --netns {}", here.name()));
     assert!(
         said.failed(1).contains("needs CAP_SYS_ADMIN: run as root"),
         "{said}"
     );
-    let said = nobody("check --netns all --only no-carrier");
+    let said = unprivileged("check --netns all --only no-carrier");
     assert_eq!(said.code, Some(0), "{said}");
-    // Namespaces that could not be looked into are told.
+    // Namespaces that could not be entered are reported.
     assert!(said.error().contains("namespace"), "{said}");
 }
 
 #[test]
-fn every_namespace_by_its_name_and_those_without() {
+fn findings_name_their_namespace() {
     let (lab, here) = need!(ailing("everywhere"));
     need!(program("unshare"));
     let other = lab.namespace("other");
@@ -412,7 +414,7 @@ fn every_namespace_by_its_name_and_those_without() {
 }
 
 #[test]
-fn a_namespace_that_vanishes_while_it_is_watched() {
+fn namespace_deleted_during_a_watch_is_skipped() {
     let (lab, here) = need!(ailing("vanishing"));
     let _ = &here;
     let text = format!(
@@ -455,7 +457,7 @@ fn a_namespace_that_vanishes_while_it_is_watched() {
 }
 
 #[test]
-fn names_from_outside_steer_nothing() {
+fn control_characters_in_names_are_escaped() {
     let lab = need!(Lab::new("names"));
     let here = lab.namespace("here");
     for device in [&b"\x1b[31mred"[..], b"\xff\xfe", b"\xc2\x9b1m", b"'\"$x`\\"] {
@@ -503,7 +505,7 @@ fn names_from_outside_steer_nothing() {
 }
 
 #[test]
-fn remedies_for_sockets_can_be_typed() {
+fn remedies_for_sockets_are_valid_commands() {
     let lab = need!(Lab::new("socket_remedies"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);

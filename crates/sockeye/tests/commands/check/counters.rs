@@ -50,8 +50,8 @@ impl Two {
         };
         let list = watch.moved(&self.lab, &self.here, act, &[expected]);
         let moved = self.counted(expected) - before;
-        let told = fact(&list[0], "since_last_sample");
-        assert!(told > 0 && told <= moved, "{moved} in {:#}", list[0]);
+        let since_last = fact(&list[0], "since_last_sample");
+        assert!(since_last > 0 && since_last <= moved, "{moved} in {:#}", list[0]);
     }
 
     /// Where a counter stands, by nstat.
@@ -90,7 +90,7 @@ fn every_counter_that_is_judged_is_one_of_the_kernel() {
 }
 
 #[test]
-fn datagrams_for_nobody() {
+fn datagrams_to_closed_ports_are_found() {
     let two = need!(Two::new("no_ports"));
     let script = "for _ in range(50): udp().sendto(b'x', ('127.0.0.1', 9))";
     two.moves(&two.here, script, "notice counters UdpNoPorts");
@@ -100,7 +100,7 @@ fn datagrams_for_nobody() {
 }
 
 #[test]
-fn a_buffer_that_was_too_small_for_a_socket_that_is_gone() {
+fn buffer_drops_of_a_closed_socket_are_found() {
     let two = need!(Two::new("rcvbuf"));
     let script = "
 receiver = udp()
@@ -116,7 +116,7 @@ for _ in range(100): udp().sendto(bytes(500), receiver.getsockname())
 }
 
 #[test]
-fn connections_that_found_no_room_at_a_listener_that_is_gone() {
+fn overflows_of_a_closed_listener_are_found() {
     let two = need!(Two::new("overflows"));
     let script = "
 listener = socket.create_server(('127.0.0.1', 0), backlog=1)
@@ -170,7 +170,7 @@ for number in range(30): wire.send(frame('02:00:00:00:00:01', {packet}))
 }
 
 #[test]
-fn senders_to_whom_no_way_leads_back() {
+fn packets_without_a_reverse_path_are_found() {
     let two = need!(Two::new("rp_filter"));
     two.here.sysctl("ipv4/conf/all/rp_filter", "1");
     let script = send("ip('10.66.0.1', '10.9.0.1', 17, payload)");
@@ -178,7 +178,7 @@ fn senders_to_whom_no_way_leads_back() {
 }
 
 #[test]
-fn packets_for_others() {
+fn packets_for_other_addresses_are_found() {
     let two = need!(Two::new("not_ours"));
     two.here.sysctl("ipv4/conf/all/rp_filter", "0");
     two.here.sysctl("ipv4/conf/left/rp_filter", "0");
@@ -203,7 +203,7 @@ fn packets_too_long_for_the_next_link() {
 }
 
 #[test]
-fn fragments_that_stay_alone() {
+fn incomplete_fragments_are_found() {
     let two = need!(Two::new("reasm_fails"));
     two.here.sysctl("ipv4/ipfrag_time", "1");
     let script = send("ip('10.9.0.2', '10.9.0.1', 17, payload, number=number, offset=0x2000)");
@@ -228,7 +228,7 @@ fn broken_headers_of_ipv6() {
 }
 
 #[test]
-fn a_device_without_ipv6_that_hears_it_is_well() {
+fn ipv6_packets_on_a_device_without_ipv6_are_no_finding() {
     let two = need!(Two::new("no_ipv6"));
     python(&two.there, &send("b'\\x60' + bytes(60), 0x86dd"));
     found(&two.lab, &two.here, "", &[]);
@@ -241,7 +241,7 @@ fn a_device_without_ipv6_that_hears_it_is_well() {
 }
 
 #[test]
-fn nowhere_to_go() {
+fn packets_without_a_route_are_found() {
     let two = need!(Two::new("no_routes"));
     let script = |socket, to| {
         format!(
@@ -309,7 +309,7 @@ fn attempts_that_are_refused() {
 }
 
 #[test]
-fn peers_that_vanish() {
+fn vanished_peers_are_found() {
     let two = need!(Two::new("vanished"));
     let server = "
 listener = socket.create_server(('10.9.0.2', 700), backlog=50)
@@ -332,7 +332,7 @@ for client in clients:
 }
 
 #[test]
-fn more_time_wait_than_there_may_be() {
+fn time_wait_overflow_is_found() {
     let two = need!(Two::new("tw_overflow"));
     two.here.sysctl("ipv4/tcp_max_tw_buckets", "5");
     let script = "
@@ -355,7 +355,7 @@ for _ in range(50):
 }
 
 #[test]
-fn segments_from_too_far_away() {
+fn segments_outside_the_window_are_found() {
     let two = need!(Two::new("min_ttl"));
     let script = "
 listener = socket.create_server(('127.0.0.1', 0))

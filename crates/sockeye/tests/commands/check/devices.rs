@@ -146,7 +146,7 @@ fn a_tap_whose_queue_holds_three_packets() {
     );
     assert!(rtt >= 20_000 && packets > 3, "{finding:#}");
     found(&lab, &there, "--watch 0.5", &[]);
-    // Whom it hurts is told to who asks; where devices are not judged it is all there is to tell.
+    // The sockets that it affects are a finding of their own; it is the only one if devices are not checked.
     let words = "--set retransmissions.share=0.1% --set retransmissions.count=1";
     found_soon(
         &lab,
@@ -175,7 +175,7 @@ fn a_tap_whose_queue_holds_three_packets() {
     found(&lab, &here, "--watch 1", &[]);
 }
 
-/// A tap, `tap0`, 10.9.0.1, that is read only when it is told to: it answers with the number of packets it found.
+/// A tap, `tap0`, 10.9.0.1, that is read only on request: it answers with the number of packets it found.
 fn lazy_tap(here: &Namespace, name: &str) -> Script {
     let script = format!(
         "
@@ -223,7 +223,7 @@ for number in range({count}):
     );
 }
 
-/// What `ip -s -j link` tells of a device.
+/// The counters of a device from `ip -s -j link`.
 fn statistics(here: &Namespace, device: &str, direction: &str, name: &str) -> u64 {
     let text = here.output("ip", &["-s", "-j", "link", "show", "dev", device]);
     let list: Value = serde_json::from_str(&text).unwrap();
@@ -270,8 +270,8 @@ fn a_tap_that_is_read_too_slowly() {
         ("rx_dropped", "rx", "dropped"),
         ("rx_packets", "rx", "packets"),
     ] {
-        let told = statistics(&here, "tap0", direction, of);
-        assert_eq!(fact(&list[0], name), told, "{name}");
+        let counted = statistics(&here, "tap0", direction, of);
+        assert_eq!(fact(&list[0], name), counted, "{name}");
     }
     found(&lab, &here, "--watch 0.1", &[]);
 }
@@ -312,7 +312,7 @@ fn a_pair_whose_other_end_takes_less() {
 }
 
 #[test]
-fn a_tunnel_whose_packets_nobody_takes() {
+fn tunnel_without_a_reader_is_found() {
     let (lab, here) = need!(alone("device_errors"));
     let there = lab.namespace("there");
     pair(&here, &there);
@@ -356,7 +356,7 @@ fn shape(here: &Namespace, words: &str) {
     here.output("tc", &line.split(' ').collect::<Vec<_>>());
 }
 
-/// What `tc -s -j qdisc` tells of the root.
+/// The root qdisc from `tc -s -j qdisc`.
 fn queueing(here: &Namespace, name: &str) -> u64 {
     let text = here.output("tc", &["-s", "-j", "qdisc", "show", "dev", "left"]);
     let list: Value = serde_json::from_str(&text).unwrap();
@@ -384,7 +384,7 @@ fn a_shaper_that_drops() {
 }
 
 #[test]
-fn what_a_shaper_drops_of_a_transfer_is_told_once() {
+fn drops_of_a_shaper_are_one_finding() {
     let (lab, here) = need!(alone("qdisc_drops_tcp"));
     let there = lab.namespace("there");
     pair(&here, &there);
@@ -489,7 +489,7 @@ sys.stdin.read()
 }
 
 #[test]
-fn a_name_that_a_shell_must_not_take_apart() {
+fn device_names_are_quoted_for_the_shell() {
     let (lab, here) = need!(alone("odd_names"));
     for name in ["a;reboot", "$(reboot)", "a'b\"c`d`", "-x", "a&b|c>d"] {
         let tap = lazy_tap(&here, name);
@@ -508,7 +508,7 @@ fn a_name_that_a_shell_must_not_take_apart() {
 }
 
 #[test]
-fn where_nothing_is_wrong_nothing_is_found() {
+fn healthy_devices_have_no_findings() {
     let lab = need!(Lab::new("quiet"));
     need!(program("python3"));
     let [fresh, left, right, bridge, tap] =

@@ -209,7 +209,7 @@ fn drops(namespace: &Namespace, port: u16) -> u64 {
     row["memory"]["drops"].as_u64().unwrap_or(0)
 }
 
-/// One that listens and waits, and nobody comes.
+/// A listener without clients.
 #[test]
 fn a_host_that_does_nothing() {
     let lab = need!(Lab::new("idle"));

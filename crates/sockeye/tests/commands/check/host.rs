@@ -18,7 +18,7 @@ fn alone(purpose: &str) -> Result<(Lab, Namespace), Skip> {
     Ok((lab, here))
 }
 
-/// A number of a line of `sockstat`, as the host's first namespace tells it.
+/// A number of a line of `sockstat`, in the host's first namespace.
 fn sockstat(protocol: &str, name: &str) -> u64 {
     let text = fs::read_to_string("/proc/net/sockstat").unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(protocol)).unwrap();
@@ -34,16 +34,16 @@ fn setting(path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Looks at the host until the one finding of this rule agrees with what is told at the same time; others use it, too.
+/// Checks the host until the one finding of this rule agrees with the kernel's value; other processes use the host, too.
 #[track_caller]
 fn agrees(words: &str, now: impl Fn() -> u64, fact_name: &str) -> Value {
     wait_within(Duration::from_secs(20), words, || {
         let before = now();
         let list = look_at_host(words);
-        let told = list.first().map(|finding| fact(finding, fact_name))?;
+        let value = list.first().map(|finding| fact(finding, fact_name))?;
         assert_eq!(list.len(), 1, "{list:#?}");
         let range = before.min(now())..=before.max(now());
-        range.contains(&told).then(|| list[0].clone())
+        range.contains(&value).then(|| list[0].clone())
     })
 }
 
@@ -97,7 +97,7 @@ fn time_wait() {
 }
 
 #[test]
-fn time_wait_beside_many_that_live() {
+fn time_wait_ratio_counts_other_sockets() {
     let (lab, here) = need!(alone("time_wait_ratio"));
     close_many(&here, 40);
     let _pairs: Vec<_> = (0..3).map(|_| here.loopback().established()).collect();
@@ -139,7 +139,7 @@ for port in range({count}):
         "--set conntrack.share=0.1%",
         &["warning conntrack namespace"],
     );
-    let told: u64 = here
+    let current: u64 = here
         .run(|| fs::read_to_string("/proc/sys/net/netfilter/nf_conntrack_count"))
         .unwrap()
         .trim()
@@ -147,9 +147,9 @@ for port in range({count}):
         .unwrap();
     assert_eq!(
         (fact(&list[0], "entries"), fact(&list[0], "entries_max")),
-        (told, max)
+        (current, max)
     );
-    assert!(told >= count);
+    assert!(current >= count);
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn neighbours() {
     here.ip("link set left up");
     here.ip("addr add 10.9.0.1/16 dev left");
     let max = setting("ipv4/neigh/default/gc_thresh3")[0];
-    // Those that somebody set for good are not counted.
+    // Permanent entries are not counted.
     let add = |state: &str, third: u32, count: u64| {
         let script: String = (0..count)
             .map(|number| {
@@ -189,7 +189,7 @@ fn neighbours() {
     assert!(list[0].get("netns").is_none());
     rehearse(&lab, &here, &list[0]);
     assert_eq!(look_at_host(&only(80)), [] as [Value; 0]);
-    // Of one namespace among many the host's tables are not told.
+    // A check of one namespace among many does not report the host's tables.
     assert_eq!(look(&here, &only(20)), [] as [Value; 0]);
 }
 
@@ -223,7 +223,7 @@ sys.stdin.read()
     );
     rehearse(&lab, &here, &finding);
     assert_eq!(look_at_host("--only tcp-memory"), [] as [Value; 0]);
-    assert_eq!(look(&here, words), [] as [Value; 0], "the host's is not told");
+    assert_eq!(look(&here, words), [] as [Value; 0], "the host's is not reported");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn orphans() {
     let pairs: Vec<_> = (0..30).map(|_| net_path.established_to(&listener)).collect();
     net_path.cut(Toward::Server);
     for pair in pairs {
-        // Closed with something unsent, towards nobody.
+        // Closed with unsent data, to an address without a host.
         use std::io::Write;
         let mut stream: std::net::TcpStream = pair.client.duplicate().into();
         stream.write_all(b"gone").unwrap();
@@ -341,7 +341,7 @@ for line in sys.stdin:
 
 /// The receiver's rules take their time, on another processor than the sender's.
 #[test]
-fn a_processor_that_has_too_much_to_do() {
+fn overloaded_processor_is_found() {
     let (lab, here) = need!(alone("softnet"));
     need!(program("nft"));
     let there = lab.namespace("there");
@@ -362,7 +362,7 @@ fn a_processor_that_has_too_much_to_do() {
     let file = lab.directory().join("rules");
     fs::write(&file, table).unwrap();
     there.output("nft", &["-f", file.to_str().unwrap()]);
-    // Of the namespace's devices sysfs tells where it is mounted anew.
+    // A new mount of sysfs shows the devices of the namespace.
     let own = "mount -t sysfs sysfs /sys && echo 2 >/sys/class/net/right/queues/rx-0/rps_cpus";
     let mut steer = there.command("unshare", &["-m", "sh", "-c", own]);
     if !steer.status().unwrap().success() || std::thread::available_parallelism().unwrap().get() < 2 {
@@ -416,7 +416,7 @@ for line in sys.stdin:
 }
 
 #[test]
-fn a_device_that_came_anew_is_not_compared_with_the_old_one() {
+fn recreated_device_is_not_compared_with_the_old_one() {
     let (lab, here) = need!(alone("anew"));
     here.sysctl("ipv6/conf/default/disable_ipv6", "1");
     let make = |count: u32| {

@@ -19,7 +19,7 @@ fn idle_without_keepalive() {
     let (lab, client, server) = need!(two("no_keepalive"));
     let link = lab.link(&client, &server);
     let pair = link.net_path().established();
-    // With keepalive nobody is in danger, however idle.
+    // With keepalive an idle connection is no finding.
     let _guarded = link.net_path6().keepalive(Duration::from_secs(60));
     let (idler, sitter) = (
         given(&lab, "idler", pair.client),
@@ -83,7 +83,7 @@ fn keepalive_that_comes_too_late() {
 }
 
 #[test]
-fn keepalive_probes_that_nobody_answers() {
+fn unanswered_keepalive_probes_are_found() {
     let (lab, client, server) = need!(two("keepalive_unanswered"));
     let net_path = lab.link(&client, &server).net_path6();
     let options = SocketOptions::new().keepalive(Duration::from_secs(1));
@@ -158,7 +158,7 @@ fn peers_that_vanish_while_we_close() {
 }
 
 #[test]
-fn connecting_to_nobody() {
+fn unanswered_connects_are_found() {
     let (lab, client, server) = need!(two("connect_unanswered"));
     let link = lab.link(&client, &server);
     let caller = given(&lab, "caller", link.net_path().syn_sent());
@@ -179,7 +179,7 @@ fn a_server_that_does_not_accept_is_the_cause() {
     let full = lab.link(&client, &server).net_path().full_accept_queue(3);
     let caller = given(&lab, "caller", full.left_out);
     let listener = given(&lab, "sleeper", full.listener);
-    // Who sees the client only sees that nobody answers ...
+    // From the client alone only the missing answer is visible ...
     let found = expect(&client, &[], &["connect-unanswered"]);
     found
         .the("connect-unanswered")

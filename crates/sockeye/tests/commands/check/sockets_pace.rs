@@ -54,10 +54,10 @@ impl Transfer {
         let mut writer: TcpStream = pair.client.duplicate().into();
         let mut reader: TcpStream = pair.server.duplicate().into();
         let mut ends = Vec::new();
-        let told = Arc::clone(&stop);
+        let stopped = Arc::clone(&stop);
         ends.push(std::thread::spawn(move || {
             let data = vec![b'x'; bytes];
-            while !told.load(Ordering::Relaxed) && writer.write_all(&data).is_ok() {
+            while !stopped.load(Ordering::Relaxed) && writer.write_all(&data).is_ok() {
                 // The pace of the transfer.
                 std::thread::sleep(pause);
             }
@@ -90,7 +90,7 @@ fn cubic() -> SocketOptions {
 }
 
 #[test]
-fn segments_that_get_lost() {
+fn lost_segments_are_found() {
     let lab = need!(Lab::new("retransmissions"));
     let nft = need!(program("nft"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
@@ -115,7 +115,7 @@ fn segments_that_get_lost() {
     assert_eq!(found.0["owner"]["pid"], std::process::id());
     assert!((30..500).contains(&found.fact("share_permille")), "{}", found.0);
     assert!(found.fact("retransmitted_segs") >= 20);
-    // So many losses may take the window down to its floor, which would be told next.
+    // So many losses may reduce the window to its minimum, which would be the next finding.
     check(
         &client,
         &[
@@ -135,7 +135,7 @@ fn segments_that_get_lost() {
 /// The path takes much longer from one moment to the next, again and again: the sender takes segments for lost that
 /// are merely late, and the peer says that it got them twice.
 #[test]
-fn segments_that_are_sent_again_for_nothing() {
+fn spurious_retransmissions_are_found() {
     let (_lab, client, _server, road) = need!(apart("spurious", away(1)));
     // Neither timestamps nor F-RTO tell the sender that it was wrong, before it has sent everything again.
     client.sysctl("ipv4/tcp_timestamps", "0");
@@ -181,7 +181,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn segments_that_overtake_each_other() {
+fn reordered_segments_are_found() {
     let (_lab, client, _server, road) = need!(apart("reordering", away(5)));
     let before = Transfer::paced(&road.net_path(), 10_000, Duration::from_millis(2));
     // Time is what is tested: something is sent all the while.

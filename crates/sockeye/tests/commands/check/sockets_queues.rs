@@ -187,7 +187,7 @@ fn half_open_connections_that_fill_the_queue() {
 }
 
 #[test]
-fn datagrams_that_nobody_reads() {
+fn unread_datagrams_are_found() {
     let (lab, client, server) = need!(two("udp_unread"));
     let net_path = lab.link(&client, &server).net_path();
     let pair = net_path
@@ -284,7 +284,7 @@ fn segments_that_were_dropped() {
 
 /// Between two looks one datagram is enough, and none is none.
 #[test]
-fn drops_while_we_look() {
+fn drops_between_samples_are_found() {
     let (lab, client, server) = need!(two("drops_moving"));
     let net_path = lab.link(&client, &server).net_path();
     let pair = net_path
@@ -376,7 +376,7 @@ fn local_ports_for_udp() {
         namespace.run(|| (0..count).map(one).collect())
     };
     let _most = bind(79);
-    // Ports outside the range are nobody's concern.
+    // Ports outside the range do not count.
     let _beyond: Vec<UdpSocket> = namespace.run(|| {
         let one = |port| UdpSocket::bind(("127.0.0.1", port)).expect("bind");
         (50_000..50_050).map(one).collect()

@@ -1,7 +1,7 @@
 //! `sockeye lstf` beside lstf 0.7.2 on the same sockets: what both write, compared whole.
 
 use crate::fixtures::live::{self, SOCKEYE, linked};
-use crate::fixtures::processes::{NOBODY, own_and_other};
+use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other};
 use serde_json::Value;
 use sockeye_lab::{
     Lab, LabSocket, Link, Namespace, NetPath, Pair, Process, Skip, SocketOptions, State, need, program,
@@ -100,8 +100,8 @@ impl Bench {
         let context = format!(
             "lstf {words:?} in {}\nours: {}\ntheirs: {}",
             namespace.label(),
-            told(&ours),
-            told(&theirs)
+            streams_of(&ours),
+            streams_of(&theirs)
         );
         assert_eq!(ours.status.code(), theirs.status.code(), "{context}");
         // By --debug we say which source was used; and always what could not be read.
@@ -116,7 +116,7 @@ impl Bench {
     }
 }
 
-fn told(output: &Output) -> String {
+fn streams_of(output: &Output) -> String {
     format!(
         "{}\n{}\n{}",
         output.status,
@@ -156,7 +156,7 @@ fn rows(stdout: &[u8]) -> Vec<String> {
     rows
 }
 
-/// Whether a connection has a port on which somebody listens, but not at its address.
+/// Whether a connection has the port of a listener at another address.
 fn is_ambiguous(namespace: &Namespace) -> bool {
     let rows = namespace.tcp_rows();
     let (listeners, connections): (Vec<_>, Vec<_>) = rows.iter().partition(|row| row.state == State::Listen);
@@ -179,7 +179,7 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// A crowd in which lstf is right about directions: now and then a client gets a port on which somebody listens at
+    /// A crowd in which lstf is right about directions: now and then a client gets the port of a listener at
     /// another address, and is taken for a server.
     fn at_a_bench(purpose: &str) -> Result<(Bench, Self), Skip> {
         for _ in 0..TRIES {
@@ -267,7 +267,7 @@ impl Crowd {
 }
 
 #[test]
-fn as_lstf_prints() {
+fn output_is_that_of_lstf() {
     let (bench, _crowd) = need!(Crowd::at_a_bench("as_lstf"));
     let nowhere = bench.lab.namespace("empty");
     let (mut combinations, mut seen) = (0, 0);
@@ -301,7 +301,7 @@ fn as_lstf_prints() {
 }
 
 #[test]
-fn processes_as_lstf_prints() {
+fn processes_are_those_of_lstf() {
     let mut bench = need!(Bench::new("lstf_owners"));
     let (client, server) = (bench.client.clone(), bench.server.clone());
     let lab = &bench.lab;
@@ -357,7 +357,7 @@ fn processes_as_lstf_prints() {
         .own_group()
         .taking(one)
         .start();
-    // What nobody holds has no process.
+    // A socket without a descriptor has no process.
     let _gone = bench.link.net_path().time_wait();
     processes.extend([silent, callers, caller6, first, second]);
     let listener = lab
@@ -395,7 +395,7 @@ fn processes_as_lstf_prints() {
                     assert!(
                         output.status.success() && output.stderr.is_empty(),
                         "{}",
-                        told(&output)
+                        streams_of(&output)
                     );
                     let text = String::from_utf8(output.stdout).unwrap();
                     let line = |line: &str| {
@@ -425,7 +425,7 @@ fn processes_as_lstf_prints() {
         assert_eq!(bench.compare(&everybody, words), 23);
         combinations += 1;
     }
-    // And where nobody has one.
+    // And where no socket has one.
     let deserted = bench.lab.namespace("deserted");
     let _gone = deserted.loopback().time_wait();
     for words in [&["-np"][..], &["-np", "--json"]] {
@@ -445,14 +445,14 @@ fn processes_as_lstf_prints() {
     assert!(
         ours.status.success() && text.matches(&process).count() == 2,
         "{}",
-        told(&ours)
+        streams_of(&ours)
     );
 }
 
 /// The exit status and what is on stdout are the original's; so is what it says on stderr, and where it says nothing,
 /// we do.
 #[test]
-fn mistakes_help_and_version_as_lstf_has_them() {
+fn errors_help_and_version_are_those_of_lstf() {
     let bench = need!(Bench::new("lstf_mistakes"));
     let mut combinations = 0;
     let mut check = |words: &[&str], said: &str| {
@@ -460,7 +460,11 @@ fn mistakes_help_and_version_as_lstf_has_them() {
             bench.ours(&bench.client, words),
             bench.theirs(&bench.client, words),
         );
-        let context = format!("{words:?}\nours: {}\ntheirs: {}", told(&ours), told(&theirs));
+        let context = format!(
+            "{words:?}\nours: {}\ntheirs: {}",
+            streams_of(&ours),
+            streams_of(&theirs)
+        );
         assert_eq!(ours.status.code(), theirs.status.code(), "{context}");
         assert_eq!(ours.stdout, theirs.stdout, "{context}");
         let (own, other) = (
@@ -553,7 +557,7 @@ fn mistakes_help_and_version_as_lstf_has_them() {
 
 /// Words at random, the same at every run.
 #[test]
-fn any_line_ends_as_with_lstf() {
+fn exit_status_is_that_of_lstf() {
     const WORDS: &[&str] = &[
         "-n",
         "-p",
@@ -615,7 +619,11 @@ fn any_line_ends_as_with_lstf() {
             bench.ours(&bench.client, &words),
             bench.theirs(&bench.client, &words),
         ];
-        let context = format!("{words:?}\nours: {}\ntheirs: {}", told(&ours), told(&theirs));
+        let context = format!(
+            "{words:?}\nours: {}\ntheirs: {}",
+            streams_of(&ours),
+            streams_of(&theirs)
+        );
         assert_eq!(ours.status.code(), theirs.status.code(), "{context}");
         // Whose process it is differs: this one's are not among those that the original may look at.
         if words
@@ -632,7 +640,7 @@ fn any_line_ends_as_with_lstf() {
 const LINES: usize = 250;
 
 #[test]
-fn again_and_again_as_lstf_does() {
+fn watch_output_is_that_of_lstf() {
     let bench = need!(Bench::new("lstf_watch"));
     let _pair = bench.client.loopback().established();
     let watched = |program: &Path, words: &[&str]| {
@@ -736,7 +744,7 @@ fn directions_are_those_of_the_listeners() {
 }
 
 #[test]
-fn a_link_called_lstf_and_a_reader_that_has_had_enough() {
+fn link_named_lstf_and_closed_output_work() {
     let (lab, client, _server, _link) = need!(linked("lstf_link"));
     let _pair = client.loopback().established();
     let link = lab.directory().join("lstf");
@@ -761,12 +769,12 @@ fn a_link_called_lstf_and_a_reader_that_has_had_enough() {
     assert!(
         String::from_utf8_lossy(&said.stderr).starts_with("write to standard output: "),
         "{}",
-        told(&said)
+        streams_of(&said)
     );
 }
 
 #[test]
-fn nobody_gets_what_there_is_and_is_told_what_is_missing() {
+fn unprivileged_user_sees_what_is_readable_and_what_is_missing() {
     let lab = need!(Lab::new("lstf_nobody"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(Path::new(SOCKEYE));
@@ -774,11 +782,11 @@ fn nobody_gets_what_there_is_and_is_told_what_is_missing() {
     let mut command = Command::new(&binary);
     command
         .args(["lstf", "-np"])
-        .uid(NOBODY)
-        .gid(NOBODY)
+        .uid(UNPRIVILEGED_UID)
+        .gid(UNPRIVILEGED_UID)
         .stdin(Stdio::null());
     let said = here.run(|| command.output().unwrap());
-    assert!(said.status.success(), "{}", told(&said));
+    assert!(said.status.success(), "{}", streams_of(&said));
     let (stdout, stderr) = (
         String::from_utf8_lossy(&said.stdout),
         String::from_utf8_lossy(&said.stderr),

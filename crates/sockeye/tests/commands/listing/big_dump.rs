@@ -29,14 +29,14 @@ fn each_socket_of_a_big_dump_is_listed_once() {
         (listeners, ends)
     });
     let (listeners, ends) = &held;
-    let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let unspecified = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let made: BTreeMap<(SocketAddr, SocketAddr), usize> = ends
         .iter()
         .map(|end| (end.local_addr().unwrap(), end.peer_addr().unwrap()))
         .chain(
             listeners
                 .iter()
-                .map(|listener| (listener.local_addr().unwrap(), nobody)),
+                .map(|listener| (listener.local_addr().unwrap(), unspecified)),
         )
         .map(|ends| (ends, 1))
         .collect();

@@ -169,7 +169,7 @@ fn agreed<T>(text: &str, mut ask: impl FnMut() -> Result<T, String>) -> T {
 }
 
 #[test]
-fn as_ss_answers() {
+fn filters_select_what_ss_selects() {
     let crowd = need!(Crowd::new("as_ss"));
     let mut cases: Vec<String> = SS_LANGUAGE.iter().map(|text| (*text).to_owned()).collect();
     let device = crowd.link.devices().0.to_owned();
@@ -259,7 +259,7 @@ fn own_cgroup() -> Option<(String, String)> {
 
 /// What the kernel decides by bytecode and what is decided by us: procfs runs no bytecode.
 #[test]
-fn the_kernel_and_we_agree() {
+fn kernel_and_user_space_filters_agree() {
     let crowd = need!(Crowd::new("agree"));
     for (nth, text) in SS_LANGUAGE.iter().enumerate() {
         if ["dev", "fwmark", "cgroup", "autobound"]
@@ -408,7 +408,7 @@ const SS_LANGUAGE: &[&str] = &[
 
 /// Our own words, each with what of the crowd it means.
 #[test]
-fn words_of_ours() {
+fn own_filter_words_select_by_their_field() {
     let crowd = need!(Crowd::new("ours"));
     let pid = crowd.process.pid();
     let one = crowd
@@ -500,7 +500,7 @@ fn words_of_ours() {
         ),
         ("state connected and peers = public".into(), Box::new(|_| false)),
     ];
-    let nobody = |one: &LabSocket| match one.local.unwrap() {
+    let unspecified = |one: &LabSocket| match one.local.unwrap() {
         SocketAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
         SocketAddr::V6(_) => SocketAddr::from(([0; 16], 0)),
     };
@@ -511,7 +511,7 @@ fn words_of_ours() {
             .of(&crowd.client)
             .filter(|one| means(one))
             .map(|one| {
-                let peer = one.peer.unwrap_or_else(|| nobody(one));
+                let peer = one.peer.unwrap_or_else(|| unspecified(one));
                 (
                     live::state_name(one.state).to_owned(),
                     without_scope(one.local.unwrap()),
@@ -552,7 +552,7 @@ fn words_of_ours() {
 
 /// Every number that a filter compares is the one that JSON shows.
 #[test]
-fn numbers_are_those_shown() {
+fn filter_numbers_are_those_shown() {
     let crowd = need!(Crowd::new("numbers"));
     let cases = [
         ("rtt", "us", "/tcp_info/rtt_us"),
@@ -619,7 +619,7 @@ fn numbers_are_those_shown() {
 /// What the kernel chose a port for, and the rest. (In `ss` an accepted connection at a server's port is in
 /// neither, for the kernel says the one and `ss` the other.)
 #[test]
-fn autobound_or_not() {
+fn autobound_selects_automatically_bound_ports() {
     let (_lab, client, _server, _link) = need!(linked("autobound"));
     let chosen = client.tcp_listener("127.0.0.1:0", &SocketOptions::new());
     // Within the range of which the kernel chooses, but not chosen by it.
@@ -637,7 +637,7 @@ fn autobound_or_not() {
 }
 
 #[test]
-fn other_protocols() {
+fn filters_work_for_other_protocols() {
     let (lab, client, _server, _link) = need!(linked("protocols"));
     let plain = SocketOptions::new();
     let _udp = [
@@ -704,7 +704,7 @@ fn other_protocols() {
 
 /// A mistake is shown where it is, and is a mistake on the command line.
 #[test]
-fn mistakes_are_pointed_at() {
+fn filter_errors_point_at_the_word() {
     let (_lab, client, _server, _link) = need!(linked("mistakes"));
     for (text, mark) in [
         ("sport = :443 and", "^"),
@@ -734,7 +734,7 @@ fn mistakes_are_pointed_at() {
 
 /// An interface is meant where the sockets are: its name says nothing here, and its number another one.
 #[test]
-fn interfaces_of_another_namespace() {
+fn interface_names_are_those_of_the_namespace() {
     let (_lab, client, server, link) = need!(linked("elsewhere"));
     let device = link.devices().0;
     let tied = client.tcp_listener("0.0.0.0:1024", &SocketOptions::new().device(device));

@@ -60,7 +60,7 @@ fn row_with<'a>(rows: &'a [Value], key: &str, value: impl Into<Value>) -> &'a Va
 }
 
 #[test]
-fn directions_by_every_kind_of_listener() {
+fn direction_follows_every_kind_of_listener() {
     let (_lab, client, server, link) = need!(linked("directions"));
     let plain = SocketOptions::new();
     let device = link.devices().1;
@@ -120,7 +120,7 @@ fn directions_by_every_kind_of_listener() {
     assert_eq!(seen(&passive), expected("passive", |pair| &pair.server));
 }
 
-/// Connections from a port that somebody listens on, but at another address, of another family or in
+/// Connections from the port of a listener that is at another address, of another family or in
 /// another namespace, are ours.
 #[test]
 fn a_listener_elsewhere_makes_no_connection_passive() {
@@ -191,7 +191,7 @@ fn both_ends_on_one_host_are_two_flows_and_mapped_addresses_are_ipv4() {
 }
 
 #[test]
-fn counts_states_and_what_is_left_out() {
+fn states_are_counted_and_listeners_left_out() {
     let (_lab, client, server, link) = need!(linked("states"));
     let net_path = link.net_path();
     let listener = net_path.listener();
@@ -262,7 +262,7 @@ fn counts_states_and_what_is_left_out() {
 }
 
 #[test]
-fn namespaces_do_not_mix() {
+fn flows_of_namespaces_are_separate() {
     let (lab, client, server, _link) = need!(linked("mix"));
     // The same addresses and ports in both.
     let hold = |namespace: &Namespace, count: usize| -> Vec<_> {
@@ -336,7 +336,7 @@ fn namespaces_do_not_mix() {
 }
 
 #[test]
-fn owners_and_groups() {
+fn flows_are_grouped_by_owner_port_and_prefix() {
     let (lab, client, server, link) = need!(linked("groups"));
     let listener = server.tcp_listener("0.0.0.0:9200", &SocketOptions::new());
     let (a, b) = (link.net_path(), link.net_path());
@@ -354,8 +354,8 @@ fn owners_and_groups() {
         .start();
     let taker = lab.process("taker").in_namespace(&client).taking(shared).start();
     let to = SocketAddr::new(b.server_ip(), 9200);
-    let nobody = lab
-        .process("nobody's")
+    let unprivileged = lab
+        .process("unprivileged")
         .in_namespace(&client)
         .user(65534, 65534)
         .tcp_connect(to)
@@ -390,7 +390,7 @@ fn owners_and_groups() {
     let row = row_with(&rows, "peer_ip", b.server_ip().to_string());
     assert_eq!(
         (pids(row), &row["connections"]),
-        (vec![nobody.pid().into()], &2.into()),
+        (vec![unprivileged.pid().into()], &2.into()),
         "{row}"
     );
 
@@ -410,7 +410,7 @@ fn owners_and_groups() {
         BTreeMap::from([
             (taker.pid().into(), 1),
             (sharer.pid().into(), 1),
-            (nobody.pid().into(), 2)
+            (unprivileged.pid().into(), 2)
         ])
     );
 
@@ -452,13 +452,13 @@ fn owners_and_groups() {
 }
 
 #[test]
-fn udp() {
+fn udp_flows_have_directions() {
     let (_lab, client, server, link) = need!(linked("udp_flows"));
     let shared = SocketOptions::new().reuse_port();
     let pair = link.net_path().with_server(shared.clone()).udp_connected();
     let strangers = link.net_path().udp_connected();
     let seen_by = |direction: &str, end: &LabSocket, port| flow(direction, ip(end), peer_ip(end), port, 1);
-    // Nobody waits for others on the port: a connected socket has called its peer.
+    // The port has no listener: a connected socket is the active end.
     let both: Seen = [&pair, &strangers]
         .map(|pair| seen_by("active", &pair.server, pair.client.port()))
         .into_iter()
@@ -488,7 +488,7 @@ fn udp() {
 }
 
 #[test]
-fn public_and_private_peers() {
+fn peers_are_filtered_by_public_and_private() {
     let (_lab, client, _server, _link) = need!(linked("peers"));
     // An address of the internet that never leaves this namespace.
     client.ip("addr add 9.9.9.9/32 dev lo");
@@ -528,7 +528,7 @@ fn public_and_private_peers() {
 }
 
 #[test]
-fn sorted_and_cut() {
+fn flows_are_sorted_and_limited() {
     let (_lab, client, _server, _link) = need!(linked("sorted"));
     let mut held = Vec::new();
     for (port, count) in [(9401, 2), (9402, 3), (9403, 1)] {
@@ -624,7 +624,7 @@ fn sums(namespace: &Namespace) -> Value {
 }
 
 #[test]
-fn rates_between_two_samples() {
+fn rates_are_differences_of_two_samples() {
     let (_lab, client, _server, _link) = need!(linked("rates"));
     let net_path = client.loopback();
     let listener = net_path.listener();
@@ -725,7 +725,7 @@ fn rates_of_a_run(namespace: &Namespace, net_path: &NetPath, listener: &LabSocke
 }
 
 #[test]
-fn formats_agree() {
+fn every_format_has_the_same_flows() {
     let (lab, client, server, link) = need!(linked("formats"));
     // Everything is held by processes of its own, so that no child of another test shows among the owners.
     let (v4, v6) = link.server_addresses();

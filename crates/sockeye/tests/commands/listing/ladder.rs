@@ -1,7 +1,7 @@
 //! Where no program of ours runs: the walk says why in one line, netlink lists the same sockets instead, and
-//! nobody is told a number that is not true.
+//! no wrong number is printed.
 
-use super::walked::{Listed, SOCKEYE, can_walk, compare, run};
+use super::bpf_walk::{Listed, SOCKEYE, can_walk, compare, run};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, Skip, need, program};
 use std::os::unix::process::CommandExt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 #[test]
-fn nobody_and_root_without_rights() {
+fn missing_rights_select_another_source() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_rights"));
     let setpriv = need!(program("setpriv"));
@@ -24,15 +24,15 @@ fn nobody_and_root_without_rights() {
             .arg(&binary);
         command
     };
-    let nobody = || {
+    let unprivileged = || {
         let mut command = Command::new(&binary);
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
         command
     };
     type Make<'a> = &'a (dyn Fn() -> Command + Sync);
-    // CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON; without the latter the verifier lets nobody look at pointers.
+    // CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON; without the latter the verifier refuses to read pointers.
     let cases: [(&str, Make<'_>); 3] = [
-        ("nobody", &nobody),
+        ("unprivileged", &unprivileged),
         ("root without CAP_BPF", &|| without("-bpf,-sys_admin")),
         ("root without CAP_PERFMON", &|| without("-perfmon,-sys_admin")),
     ];
@@ -58,7 +58,7 @@ fn nobody_and_root_without_rights() {
 
 /// `-v` says which rung answered, and why none above it, each in one line.
 #[test]
-fn the_next_rung_answers_and_says_why() {
+fn next_source_is_used_and_the_reason_printed() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_auto"));
     let setpriv = need!(program("setpriv"));
@@ -128,7 +128,7 @@ fn the_next_rung_answers_and_says_why() {
 }
 
 #[test]
-fn types_that_cannot_be_read() {
+fn unreadable_btf_selects_another_source() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_types"));
     let here = lab.namespace("here");
@@ -178,7 +178,7 @@ fn types_that_cannot_be_read() {
 
 /// A field that the program cannot do without is missing: the rung is not there, and says which.
 #[test]
-fn kernels_without_a_field_it_needs() {
+fn missing_required_field_selects_another_source() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_fields"));
     let here = lab.namespace("here");
@@ -201,7 +201,7 @@ fn kernels_without_a_field_it_needs() {
 
 /// Likewise of UDP: what TCP needs it does not, and the other way round.
 #[test]
-fn kernels_without_a_field_that_udp_needs() {
+fn missing_udp_field_selects_another_source_for_udp() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_udp"));
     let here = lab.namespace("here");
@@ -236,7 +236,7 @@ fn kernels_without_a_field_that_udp_needs() {
 
 /// A field that it can do without is missing: what hangs on it is absent, and all else is the same.
 #[test]
-fn kernels_without_a_field_it_can_do_without() {
+fn missing_optional_field_is_absent() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_optional"));
     let here = lab.namespace("here");
@@ -269,7 +269,7 @@ fn kernels_without_a_field_it_can_do_without() {
                     let had = row.remove(*field);
                     assert!(
                         source != "bpf" || had.is_none(),
-                        "without {names:?} it told {field}: {had:?}"
+                        "without {names:?} it printed {field}: {had:?}"
                     );
                 }
             }
@@ -303,7 +303,7 @@ fn crowd(here: &Namespace) -> Vec<std::net::TcpStream> {
 /// A description that is another kernel's once held both cores for minutes: a table read at the wrong place has billions
 /// of buckets, and chains that go through all of memory.
 #[test]
-fn types_that_are_not_true_of_the_kernel_end_the_walk() {
+fn wrong_btf_ends_the_walk() {
     need!(can_walk());
     let lab = need!(Lab::new("ladder_untrue"));
     let here = lab.namespace("here");
@@ -410,4 +410,4 @@ fn text(output: &Output) -> String {
 }
 
 const TYPES: &str = "/sys/kernel/btf/vmlinux";
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED_UID: u32 = 65534;

@@ -1,6 +1,7 @@
 //! Tests of `sockets` and `flows`: every source, compared with each other and with `ss`.
 
 mod big_dump;
+mod bpf_walk;
 mod filters;
 mod flows;
 mod ladder;
@@ -9,4 +10,3 @@ mod sockets;
 mod walk;
 mod walk_churn;
 mod walk_udp;
-mod walked;

@@ -1,4 +1,4 @@
-//! What network namespaces are called to which nobody gave a name: processes of our own in namespaces of their own,
+//! Labels of network namespaces without a name: processes of our own in namespaces of their own,
 //! in cgroups named as container runtimes name theirs.
 
 use crate::fixtures::binary::{Said, assert_harmless, command, run, sockets};
@@ -167,7 +167,7 @@ fn inodes(rows: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn every_kind_of_name_in_every_format() {
+fn every_kind_of_name_is_in_every_format() {
     let lab = need!(Lab::new("called"));
     let v2 = need!(mount("cgroup2", ""));
     let unique = lab.name();
@@ -254,7 +254,7 @@ fn every_kind_of_name_in_every_format() {
 }
 
 #[test]
-fn names_are_taken_where_they_are_shown() {
+fn shown_names_select_the_namespace() {
     let lab = need!(Lab::new("typed"));
     let v2 = need!(mount("cgroup2", ""));
     let docker = id(4);
@@ -320,7 +320,7 @@ fn names_are_taken_where_they_are_shown() {
 }
 
 #[test]
-fn cgroups_of_version_1_name_containers_too() {
+fn cgroup1_paths_name_containers() {
     let _lab = need!(Lab::new("version1"));
     let v1 = need!(mount("cgroup", "name="));
     let docker = id(5);
@@ -331,7 +331,7 @@ fn cgroups_of_version_1_name_containers_too() {
 }
 
 #[test]
-fn a_container_named_to_harm_is_shown_harmless() {
+fn control_characters_in_container_names_are_escaped() {
     let lab = need!(Lab::new("harm"));
     let v2 = need!(mount("cgroup2", ""));
     let path = format!("/lxc.payload.{}\u{1b}[31m\u{202e}\u{9b}2J", lab.name());

@@ -1,8 +1,8 @@
 //! `sockeye sockets` shows exactly what was made, by every source, and what `ss` shows of it.
 
 use crate::fixtures::live::{
-    self, Told, attempt, check, check_owner, check_unix_name, endpoint, exchange, is_row_of, linked, row_of,
-    sockets, ss,
+    self, Fields, attempt, check, check_owner, check_unix_name, endpoint, exchange, is_row_of, linked,
+    row_of, sockets, ss,
 };
 use serde_json::Value;
 use sockeye_lab::{
@@ -105,29 +105,29 @@ impl Zoo {
 }
 
 #[test]
-fn every_tcp_state_by_every_source() {
+fn every_source_lists_every_tcp_state() {
     let zoo = need!(Zoo::new("zoo"));
     for namespace in &zoo.namespaces {
         let made: Vec<&LabSocket> = zoo.of(namespace).collect();
         let mut by_netlink = Vec::new();
-        for (source, told) in [
-            ("auto", Told::All),
-            ("diag", Told::All),
-            ("diag-v2", Told::All),
-            ("procfs", Told::Procfs),
+        for (source, fields) in [
+            ("auto", Fields::All),
+            ("diag", Fields::All),
+            ("diag-v2", Fields::All),
+            ("procfs", Fields::Procfs),
         ] {
             let rows = sockets(
                 namespace,
                 &["-t", "-a", "-e", "-o", "-m", "-i", "-p", "--source", source],
             );
             for lab_socket in &made {
-                let row = check(&rows, lab_socket, told);
-                check_interface(row, lab_socket, told);
-                check_tcp_detail(row, lab_socket, told);
+                let row = check(&rows, lab_socket, fields);
+                check_interface(row, lab_socket, fields);
+                check_tcp_detail(row, lab_socket, fields);
             }
             // And nothing that was not made, nothing twice.
             assert_eq!(rows.len(), made.len(), "{source} in {}", namespace.label());
-            if told == Told::All {
+            if fields == Fields::All {
                 for lab_socket in made.iter().filter(|lab_socket| is_quiet(lab_socket)) {
                     let row = without_clocks(row_of(&rows, lab_socket));
                     if !by_netlink.is_empty() {
@@ -165,7 +165,7 @@ fn without_clocks(row: &Value) -> Value {
     row
 }
 
-/// `/proc/net/tcp` tells a little of tcp_info, and that the same as netlink.
+/// `/proc/net/tcp` has a few fields of tcp_info, with the values of netlink.
 #[track_caller]
 fn compare_procfs_info(row: &Value, by_netlink: &Value) {
     let (info, full) = (&row["tcp_info"], &by_netlink["tcp_info"]);
@@ -180,15 +180,15 @@ fn compare_procfs_info(row: &Value, by_netlink: &Value) {
     }
 }
 
-/// A link-local socket is tied to its device, as its address was told with it.
+/// A link-local socket is bound to its device, since its address has a scope.
 #[track_caller]
-fn check_interface(row: &Value, lab_socket: &LabSocket, told: Told) {
+fn check_interface(row: &Value, lab_socket: &LabSocket, fields: Fields) {
     let scope = match lab_socket.local {
         Some(std::net::SocketAddr::V6(local)) => local.scope_id(),
         _ => 0,
     };
     let shown = &row["interface_index"];
-    if scope == 0 || told == Told::Procfs {
+    if scope == 0 || fields == Fields::Procfs {
         assert_eq!(*shown, Value::Null, "{row}\nis not {lab_socket:?}");
     } else {
         assert_eq!(*shown, scope, "{row}\nis not {lab_socket:?}");
@@ -196,18 +196,18 @@ fn check_interface(row: &Value, lab_socket: &LabSocket, told: Told) {
     }
 }
 
-/// What only netlink tells, and only of sockets that have it.
+/// Fields that only netlink has, and only of some sockets.
 #[track_caller]
-fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, told: Told) {
+fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, fields: Fields) {
     let is_whole =
         !matches!(lab_socket.state, State::TimeWait | State::SynRecv) && lab_socket.timer != Timer::TimeWait;
     for key in ["tcp_info", "memory", "congestion"] {
         // The five numbers of it that /proc/net/tcp has make a tcp_info, too.
         let expected =
-            is_whole && (told == Told::All || (key == "tcp_info" && lab_socket.state != State::Listen));
+            is_whole && (fields == Fields::All || (key == "tcp_info" && lab_socket.state != State::Listen));
         assert_eq!(!row[key].is_null(), expected, "{key} in {row}\nof {lab_socket:?}");
     }
-    if told == Told::Procfs {
+    if fields == Fields::Procfs {
         for key in ["mark", "cgroup_id", "shutdown", "options", "v6only", "class_id"] {
             assert_eq!(row[key], Value::Null, "{key} in {row}");
         }
@@ -215,7 +215,7 @@ fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, told: Told) {
     }
     let shutdown = |receive: bool, send: bool| serde_json::json!({"receive": receive, "send": send});
     match lab_socket.state {
-        // Nobody closed anything, or the FIN of the other side shut down receiving.
+        // Neither end closed, or the FIN of the other end shut down receiving.
         State::Established => assert_eq!(row["shutdown"], shutdown(false, false), "{row}"),
         State::CloseWait => assert_eq!(row["shutdown"], shutdown(true, false), "{row}"),
         State::FinWait1 => assert_eq!(row["shutdown"], shutdown(false, true), "{row}"),
@@ -248,7 +248,7 @@ fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, told: Told) {
 }
 
 #[test]
-fn tcp_as_ss_says() {
+fn tcp_fields_are_those_of_ss() {
     let zoo = need!(Zoo::new("ss"));
     for namespace in &zoo.namespaces {
         let cookies = |lines: Vec<ss::Line>| -> BTreeMap<u64, ss::Line> {
@@ -281,7 +281,7 @@ fn tcp_as_ss_says() {
 
 /// Data in both directions, so that no counter that ss prints is left at nothing.
 #[test]
-fn counters_as_ss_says_and_as_sent() {
+fn tcp_counters_are_those_of_ss_and_of_the_data_sent() {
     let (_lab, client, _server, link) = need!(linked("counters"));
     for net_path in [client.loopback(), link.net_path6(), link.net_path_mapped()] {
         let pair = net_path.established();
@@ -345,7 +345,7 @@ fn is_as_sent(end: &LabSocket, pair: &Pair) -> bool {
 }
 
 #[test]
-fn options_of_sockets() {
+fn socket_options_are_listed() {
     let (_lab, client, _server, link) = need!(linked("options"));
     let device = link.devices().0;
     let marked = client
@@ -360,9 +360,9 @@ fn options_of_sockets() {
     ];
 
     let rows = sockets(&client, &["-tae"]);
-    assert_eq!(check(&rows, &marked.client, Told::All)["mark"], 0x1234);
-    assert_eq!(check(&rows, &marked.server, Told::All)["mark"], 0);
-    let row = check(&rows, &tied, Told::All);
+    assert_eq!(check(&rows, &marked.client, Fields::All)["mark"], 0x1234);
+    assert_eq!(check(&rows, &marked.server, Fields::All)["mark"], 0);
+    let row = check(&rows, &tied, Fields::All);
     assert_eq!(
         (
             row["interface"].as_str(),
@@ -403,9 +403,9 @@ fn options_of_sockets() {
     }
 }
 
-/// Once lost: the kernel tells of them as closed, which is not the state they were asked for by.
+/// They were lost before: the kernel reports them as closed, which is not the requested state.
 #[test]
-fn bound_but_idle() {
+fn bound_sockets_without_connection_are_listed() {
     let (_lab, client, _server, _link) = need!(linked("idle"));
     let idle = client.tcp_bound("127.0.0.1:8200", &SocketOptions::new());
     // As in ss, they are listed when asked for by name only.
@@ -440,7 +440,7 @@ fn kernel_is(major: u32, minor: u32) -> bool {
 }
 
 #[test]
-fn udp_and_udp_lite() {
+fn every_source_lists_udp_and_udp_lite() {
     let (_lab, client, _server, link) = need!(linked("udp"));
     let plain = SocketOptions::new();
     let device = link.devices().0;
@@ -463,12 +463,16 @@ fn udp_and_udp_lite() {
         (row_of(&rows, &waiting.server)["recv_queue_bytes"].as_u64() > Some(0)).then_some(())
     });
 
-    for (source, told) in [("auto", Told::All), ("diag", Told::All), ("procfs", Told::Procfs)] {
+    for (source, fields) in [
+        ("auto", Fields::All),
+        ("diag", Fields::All),
+        ("procfs", Fields::Procfs),
+    ] {
         let rows = sockets(&client, &["-uaemop", "--source", source]);
         for lab_socket in &made {
-            let row = check(&rows, lab_socket, told);
+            let row = check(&rows, lab_socket, fields);
             assert_eq!(row["tcp_info"], Value::Null);
-            if told == Told::All {
+            if fields == Fields::All {
                 let of_lo = lab_socket.port() == 5005;
                 assert_eq!(row["mark"], if of_lo { 9 } else { 0 }, "{row}");
                 assert_eq!(
@@ -479,8 +483,8 @@ fn udp_and_udp_lite() {
                 assert!(row["memory"]["rcvbuf_bytes"].as_u64() > Some(0), "{row}");
             }
         }
-        let row = check(&rows, &far.client, told);
-        let shown = if told == Told::All {
+        let row = check(&rows, &far.client, fields);
+        let shown = if fields == Fields::All {
             device.into()
         } else {
             Value::Null
@@ -499,10 +503,10 @@ fn udp_and_udp_lite() {
 
     let lite = need!(client.udp_lite_bound("127.0.0.1:5100", &plain));
     let lite6 = need!(client.udp_lite_bound("[::1]:5100", &plain));
-    for (source, told) in [("auto", Told::All), ("procfs", Told::Procfs)] {
+    for (source, fields) in [("auto", Fields::All), ("procfs", Fields::Procfs)] {
         let rows = sockets(&client, &["-A", "udplite", "-aep", "--source", source]);
-        check(&rows, &lite, told);
-        check(&rows, &lite6, told);
+        check(&rows, &lite, fields);
+        check(&rows, &lite6, fields);
         assert_eq!(rows.len(), 2);
     }
 }
@@ -521,22 +525,22 @@ fn compare_quiet(namespace: &Namespace, flags: &str) {
 }
 
 #[test]
-fn raw_packet_and_netlink() {
+fn raw_packet_and_netlink_sockets_are_listed() {
     let (_lab, client, _server, _link) = need!(linked("raw"));
     let raw = [client.raw(1, false), client.raw(58, true)];
     let packet = [client.packet(3), client.packet(0x0800)];
     let netlink = [client.netlink(0), client.netlink(4)];
     for source in ["auto", "procfs"] {
-        // Whether netlink tells of RAW sockets depends on the kernel (CONFIG_INET_RAW_DIAG).
+        // Whether netlink lists RAW sockets depends on the kernel (CONFIG_INET_RAW_DIAG).
         let rows = sockets(&client, &["-waep", "--source", source]);
         for lab_socket in &raw {
             let row = check(
                 &rows,
                 lab_socket,
                 if row_has_cookie(&rows) {
-                    Told::All
+                    Fields::All
                 } else {
-                    Told::Procfs
+                    Fields::Procfs
                 },
             );
             let Protocol::Raw(number) = lab_socket.protocol else {
@@ -547,7 +551,11 @@ fn raw_packet_and_netlink() {
         }
         assert_eq!(rows.len(), 2);
 
-        let told = if source == "auto" { Told::All } else { Told::Procfs };
+        let fields = if source == "auto" {
+            Fields::All
+        } else {
+            Fields::Procfs
+        };
         let rows = sockets(&client, &["-0aep", "--source", source]);
         for lab_socket in &packet {
             let row = row_of(&rows, lab_socket);
@@ -561,7 +569,7 @@ fn raw_packet_and_netlink() {
                 "{row}"
             );
             check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
-            if told == Told::All {
+            if fields == Fields::All {
                 assert_eq!(row["cookie"], lab_socket.cookie.unwrap(), "{row}");
             }
         }
@@ -593,7 +601,7 @@ fn row_has_cookie(rows: &[Value]) -> bool {
 }
 
 #[test]
-fn unix() {
+fn unix_sockets_are_listed_with_their_peers() {
     let (lab, client, server, _link) = need!(linked("unix"));
     let mut made = Vec::new();
     let odd: &[u8] = b"a\nb\x1b[31m\xffc d";
@@ -615,7 +623,7 @@ fn unix() {
     unread.client.socket().send(b"twelve bytes").unwrap();
 
     let all: Vec<&LabSocket> = made.iter().flat_map(Pair::lab_sockets).collect();
-    for (source, told) in [("auto", Told::All), ("procfs", Told::Procfs)] {
+    for (source, fields) in [("auto", Fields::All), ("procfs", Fields::Procfs)] {
         // Of /proc/net/unix, whose lines newlines in names break, the broken ones are counted.
         let (rows, rest) = live::document(&client, "sockets", &["-xaemp", "--source", source]);
         let broken = made
@@ -623,15 +631,15 @@ fn unix() {
             .flat_map(Pair::lab_sockets)
             .filter(|lab_socket| has_newline(lab_socket))
             .count();
-        let broken = if told == Told::Procfs { broken } else { 0 };
+        let broken = if fields == Fields::Procfs { broken } else { 0 };
         assert_eq!(rest["losses"]["broken_records"], broken, "{source}");
         assert_eq!(rows.len(), all.len() + 2, "{source}");
         assert!(!rows.iter().any(|row| is_row_of(row, &elsewhere)));
         for lab_socket in &all {
-            check_unix(row_of(&rows, lab_socket), lab_socket, told);
+            check_unix(row_of(&rows, lab_socket), lab_socket, fields);
         }
         let row = row_of(&rows, &unread.server);
-        if told == Told::All {
+        if fields == Fields::All {
             assert_eq!(row["recv_queue_bytes"], 12, "{row}");
         }
     }
@@ -681,10 +689,10 @@ fn is_plain(pair: &Pair) -> bool {
 }
 
 #[track_caller]
-fn check_unix(row: &Value, lab_socket: &LabSocket, told: Told) {
+fn check_unix(row: &Value, lab_socket: &LabSocket, fields: Fields) {
     assert_eq!(row["state"], live::state_name(lab_socket.state), "{row}");
     check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
-    if told == Told::Procfs {
+    if fields == Fields::Procfs {
         // /proc/net/unix knows neither users nor peers, shows NUL as '@' and ends a line at a newline.
         let local = &row["local"];
         let name = match lab_socket.name.as_ref().unwrap() {
@@ -718,7 +726,7 @@ fn check_unix(row: &Value, lab_socket: &LabSocket, told: Told) {
 }
 
 #[test]
-fn mptcp() {
+fn mptcp_connections_are_listed() {
     let (_lab, client, _server, link) = need!(linked("mptcp"));
     for net_path in [client.loopback(), link.net_path(), link.net_path6()] {
         let pair = need!(net_path.mptcp());
@@ -741,11 +749,11 @@ fn mptcp() {
 }
 
 #[test]
-fn owners_of_every_kind() {
+fn owners_of_every_kind_are_listed() {
     let (lab, client, _server, _link) = need!(linked("owners"));
     let shared = client.tcp_listener("127.0.0.1:8300", &SocketOptions::new());
     let name = lab.unix_abstract("held");
-    let nobody = lab
+    let unprivileged = lab
         .process("no\nbody\x1b[1m")
         .in_namespace(&client)
         .user(65534, 65534)
@@ -761,22 +769,22 @@ fn owners_of_every_kind() {
         .start();
 
     let rows = sockets(&client, &["-tuxap"]);
-    for lab_socket in nobody.sockets() {
+    for lab_socket in unprivileged.sockets() {
         let row = if lab_socket.protocol == Protocol::UnixStream {
             row_of(&rows, lab_socket)
         } else {
-            check(&rows, lab_socket, Told::All)
+            check(&rows, lab_socket, Fields::All)
         };
         let owners = row["owners"].as_array().unwrap();
         assert_eq!(owners.len(), 1, "{row}");
         assert_eq!(owners[0]["comm"], "no\nbody\u{1b}[1m", "{row}");
         assert_eq!(
             (&row["uid"], &owners[0]["pid"]),
-            (&65534.into(), &nobody.pid().into()),
+            (&65534.into(), &unprivileged.pid().into()),
             "{row}"
         );
     }
-    let row = check(&rows, &shared, Told::All);
+    let row = check(&rows, &shared, Fields::All);
     let theirs = row["owners"]
         .as_array()
         .unwrap()
@@ -801,7 +809,7 @@ fn owners_of_every_kind() {
 }
 
 #[test]
-fn namespaces_by_name_pid_path_and_all() {
+fn namespaces_are_selected_by_name_pid_path_and_all() {
     let (lab, client, server, link) = need!(linked("netns"));
     let pair = link.net_path().established();
     let holder = lab
@@ -814,7 +822,7 @@ fn namespaces_by_name_pid_path_and_all() {
     for netns in [server.name(), path, &holder.pid().to_string()] {
         let rows = from_client(netns);
         assert_eq!(rows.len(), 3, "{netns}: {rows:?}");
-        let row = check(&rows, &pair.server, Told::All);
+        let row = check(&rows, &pair.server, Fields::All);
         assert_eq!(row["netns_inode"], server.inode(), "{row}");
     }
     let rows = from_client("all");
@@ -834,7 +842,7 @@ fn namespaces_by_name_pid_path_and_all() {
 }
 
 #[test]
-fn formats_columns_and_order() {
+fn formats_columns_and_sort_order_agree() {
     let (_lab, client, _server, link) = need!(linked("formats"));
     let pairs = [
         client.loopback().unread(300),
@@ -901,7 +909,7 @@ fn formats_columns_and_order() {
 }
 
 #[test]
-fn which_states_without_words() {
+fn default_states_depend_on_the_flags() {
     let (_lab, client, _server, link) = need!(linked("defaults"));
     let pair = link.net_path().half_closed();
     let gone = link.net_path().time_wait();
@@ -929,10 +937,10 @@ fn which_states_without_words() {
     assert_eq!(half.server.state, State::SynRecv);
 }
 
-/// As nobody: addresses of all, owners of none but his own, and a word about it.
+/// An unprivileged user sees all addresses, the owners of own sockets, and a note on the others.
 #[test]
-fn as_nobody() {
-    let (_lab, client, _server, _link) = need!(linked("nobody"));
+fn unprivileged_user_sees_only_own_owners() {
+    let (_lab, client, _server, _link) = need!(linked("unprivileged"));
     need!(program("setpriv"));
     let pair = client.loopback().established();
     let binary = _lab.copy_for_all_users(std::path::Path::new(live::SOCKEYE));

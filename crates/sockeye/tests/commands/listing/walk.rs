@@ -1,6 +1,6 @@
-//! The walk over the kernel's own tables tells of every socket what netlink tells, and finds every table.
+//! The BPF walk over the kernel's tables lists every socket with the values of netlink, and finds every table.
 
-use super::walked::{Listed, SOCKEYE, can_walk, compare, run};
+use super::bpf_walk::{Listed, SOCKEYE, can_walk, compare, run};
 use serde_json::Value;
 use sockeye_lab::congestion_control;
 use sockeye_lab::{
@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 /// What can be asked of a walk, beside `-t -a`.
-const TOLD: &[&[&str]] = &[
+const LISTINGS: &[&[&str]] = &[
     &[],
     &["-o"],
     &["-m"],
@@ -46,7 +46,7 @@ impl Zoo {
         let (client, server) = (lab.namespace("client"), lab.namespace("server"));
         let link = lab.link(&client, &server);
         let held = lab
-            .process("of-nobody")
+            .process("unprivileged")
             .in_namespace(&client)
             .user(65534, 65534)
             .tcp_pair("127.0.0.1:0")
@@ -170,11 +170,11 @@ impl Zoo {
 }
 
 #[test]
-fn every_state_as_netlink_tells_it() {
+fn bpf_walk_agrees_with_netlink_in_every_state() {
     let zoo = need!(Zoo::new("walk_zoo"));
     for namespace in zoo.namespaces() {
         compare_columns(namespace);
-        for words in TOLD {
+        for words in LISTINGS {
             let words = [&["-t", "-a"], *words].concat();
             let walked = compare(&words.join(" "), |source| {
                 Listed::inside(namespace, source, &words)
@@ -185,7 +185,7 @@ fn every_state_as_netlink_tells_it() {
             if words.len() != 2 {
                 continue;
             }
-            // From outside: where each lives is told too.
+            // From another namespace, the rows also have the namespace.
             let named = [&words[..], &["--netns", namespace.name()]].concat();
             let outside = compare(&named.join(" "), |source| Listed::here(source, &named));
             assert_eq!(outside.rows.len(), walked.rows.len());
@@ -236,7 +236,7 @@ fn compare_columns(namespace: &Namespace) {
 }
 
 #[test]
-fn filters_as_ss_answers_them() {
+fn bpf_walk_filters_select_what_ss_selects() {
     let zoo = need!(Zoo::new("walk_filters"));
     need!(program("ss"));
     let device = zoo.link.devices().0;
@@ -374,7 +374,7 @@ const FILTERS: &[&str] = &[
 /// A namespace may have a table of its own (`net.ipv4.tcp_child_ehash_entries` of the namespace it was born in), of
 /// any size.
 #[test]
-fn tables_of_namespaces_of_their_own() {
+fn bpf_walk_reads_tables_of_single_namespaces() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_tables"));
     let parent = lab.namespace("parent");
@@ -407,7 +407,7 @@ fn tables_of_namespaces_of_their_own() {
 
 /// All tables, when asked for every namespace: listeners are in one that all share.
 #[test]
-fn every_table_and_each_socket_once() {
+fn bpf_walk_lists_each_socket_once() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_every"));
     let parent = lab.namespace("parent");
@@ -439,7 +439,7 @@ fn every_table_and_each_socket_once() {
 
 /// Sockets that have a port and nothing else are in a table of their own.
 #[test]
-fn merely_bound() {
+fn bpf_walk_lists_bound_sockets() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_bound"));
     let here = lab.namespace("here");
@@ -476,9 +476,9 @@ fn merely_bound() {
     }
 }
 
-/// More sockets in one chain than a run's buffer has room for: it takes several runs, and none is told twice.
+/// More sockets in one chain than fit into the buffer of a run: it takes several runs, and none is listed twice.
 #[test]
-fn chains_longer_than_a_buffer() {
+fn hash_chain_longer_than_the_buffer_is_listed_once() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_crowd"));
     let parent = lab.namespace("parent");
@@ -557,7 +557,7 @@ fn with_table(lab: &Lab, parent: &Namespace, entries: u32) -> Result<Namespace, 
         .trim()
         .parse()
         .unwrap();
-    // A table of somebody else's shows as a negative number.
+    // A table of another namespace shows as a negative number.
     assert_eq!(has, i64::from(entries));
     // Else they are half as many as there are buckets.
     child

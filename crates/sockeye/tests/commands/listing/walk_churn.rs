@@ -1,7 +1,7 @@
 //! The walk while ten thousand connections a second are opened and closed: it ends, what lived through it is listed
 //! exactly once, and nothing is listed that never was.
 
-use super::walked::{SOCKEYE, can_walk, run};
+use super::bpf_walk::{SOCKEYE, can_walk, run};
 use rustix::net::sockopt::set_socket_linger;
 use serde_json::Value;
 use sockeye_lab::{DEADLINE, Lab, Namespace, Skip, need, program};
@@ -46,7 +46,7 @@ struct Table {
 }
 
 #[test]
-fn what_lives_through_a_walk_is_listed_once() {
+fn socket_that_exists_during_the_walk_is_listed_once() {
     need!(can_walk());
     for table in &TABLES {
         let lab = need!(Lab::new("churn"));
@@ -97,7 +97,7 @@ fn churn_and_list(here: &Namespace, table: &Table) {
 
 /// Namespaces with tables of their own end while those are walked over.
 #[test]
-fn tables_that_go_away() {
+fn tables_freed_during_the_walk_are_skipped() {
     need!(can_walk());
     need!(program("unshare"));
     let lab = need!(Lab::new("tables"));
@@ -225,7 +225,7 @@ fn list(here: &Namespace, lasting: &Lasting, table: &Table, times: usize) -> See
             .keys()
             .filter(|ends| !found.contains_key(*ends))
             .collect();
-        // A chain that would not hold still is told of, and may have had any of them.
+        // A chain that kept changing is reported, and may have had any of them.
         assert!(
             missing.is_empty() || unsettled > 0,
             "{} of {} are missing, and it was not said: {missing:?}",
@@ -255,10 +255,10 @@ fn check_passing(row: &Value, (local, peer): (SocketAddr, SocketAddr)) {
         );
         return;
     }
-    assert!(is_server(server), "of nobody: {row}");
+    assert!(is_server(server), "unknown address: {row}");
     assert!(
         client.ip().is_loopback() && client.port() >= 1024,
-        "of nobody: {row}"
+        "unknown address: {row}"
     );
     assert_eq!(client.is_ipv4(), server.is_ipv4(), "{row}");
     // Sockets of the hash table have a state; a closed one is on its way out.
@@ -278,7 +278,7 @@ fn check_passing(row: &Value, (local, peer): (SocketAddr, SocketAddr)) {
     let family = if client.is_ipv4() { "inet" } else { "inet6" };
     assert_eq!(row["family"], family, "{row}");
     let queued = row["recv_queue_bytes"].as_u64().unwrap() + row["send_queue_bytes"].as_u64().unwrap();
-    assert!(queued <= 4, "nobody sends anything: {row}");
+    assert!(queued <= 4, "no data is sent: {row}");
     for limit in ["/memory/rcvbuf_bytes", "/memory/sndbuf_bytes"] {
         let bytes = row.pointer(limit).map(|bytes| bytes.as_u64().unwrap());
         assert!(
@@ -303,7 +303,7 @@ impl Lasting {
     /// To be called inside the namespace.
     fn make(sockets: usize) -> Self {
         let (mut all, mut held) = (HashMap::new(), Vec::new());
-        for (ip, nobody) in [
+        for (ip, unspecified) in [
             (
                 IpAddr::from(Ipv4Addr::LOCALHOST),
                 IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -316,7 +316,7 @@ impl Lasting {
             for _ in 0..5 {
                 let listener = TcpListener::bind((ip, 0)).unwrap();
                 let to = listener.local_addr().unwrap();
-                all.insert((to, SocketAddr::new(nobody, 0)), "listen");
+                all.insert((to, SocketAddr::new(unspecified, 0)), "listen");
                 let mut streams = Vec::new();
                 for _ in 0..sockets / (2 * 5 * 2) {
                     for stream in [TcpStream::connect(to).unwrap(), listener.accept().unwrap().0] {

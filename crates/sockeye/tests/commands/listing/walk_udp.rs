@@ -1,7 +1,7 @@
-//! The walk over UDP's own table tells of every socket what netlink tells, also of the kernel's own; and each that lives
+//! The BPF walk over UDP's table lists every socket with the values of netlink, also the kernel's own; and each that exists
 //! through it is listed once, whatever others do.
 
-use super::walked::{Listed, can_walk, compare};
+use super::bpf_walk::{Listed, can_walk, compare};
 use rustix::io::Errno;
 use rustix::net::sockopt::{set_ip_tos, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketType, bind, connect, connect_unspec, socket};
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// What can be asked of a walk, beside `-u -a`.
-const TOLD: &[&[&str]] = &[
+const LISTINGS: &[&[&str]] = &[
     &[],
     &["-o"],
     &["-m"],
@@ -142,10 +142,10 @@ fn vxlan(namespace: &Namespace) -> Result<(), Skip> {
 const VXLAN_PORT: u16 = 4789;
 
 #[test]
-fn every_udp_socket_as_netlink_tells_it() {
+fn bpf_walk_agrees_with_netlink_on_udp() {
     let zoo = need!(Zoo::new("walk_udp"));
     for namespace in &zoo.namespaces {
-        for words in TOLD.iter().chain(FILTERS) {
+        for words in LISTINGS.iter().chain(FILTERS) {
             let words = [&["-u", "-a"], *words].concat();
             let walked = compare(&words.join(" "), |source| {
                 Listed::inside(namespace, source, &words)
@@ -161,7 +161,7 @@ fn every_udp_socket_as_netlink_tells_it() {
                 assert_eq!(walked.rows.len(), zoo.count_in(namespace), "{words:?}");
             }
         }
-        // From outside: where each lives is told too.
+        // From another namespace, the rows also have the namespace.
         let named = ["-u", "-a", "--netns", namespace.name()];
         let outside = compare("from outside", |source| Listed::here(source, &named));
         assert_eq!(outside.rows.len(), zoo.count_in(namespace));
@@ -172,7 +172,7 @@ fn every_udp_socket_as_netlink_tells_it() {
 }
 
 #[test]
-fn every_namespace_at_once_with_the_kernels_own() {
+fn bpf_walk_lists_all_namespaces_and_kernel_sockets() {
     let zoo = need!(Zoo::new("walk_udp_all"));
     let listed = Listed::here("bpf", &["-u", "-a", "--netns", "all"]);
     assert_eq!(listed.rung(), "bpf");
@@ -192,7 +192,7 @@ fn every_namespace_at_once_with_the_kernels_own() {
 
 /// A namespace may have a table of its own (`net.ipv4.udp_child_hash_entries` of the namespace it was born in).
 #[test]
-fn tables_of_namespaces_of_their_own() {
+fn bpf_walk_reads_udp_tables_of_single_namespaces() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_udp_tables"));
     let parent = lab.namespace("parent");
@@ -212,15 +212,15 @@ fn tables_of_namespaces_of_their_own() {
     }
     let all = Listed::here("bpf", &["-u", "-a", "--netns", "all"]);
     for lab_socket in pairs.iter().chain([&outer]).flat_map(Pair::lab_sockets) {
-        let told = all.rows.values().filter(|row| row["inode"] == lab_socket.inode);
-        assert_eq!(told.count(), 1, "{lab_socket:?}");
+        let listed = all.rows.values().filter(|row| row["inode"] == lab_socket.inode);
+        assert_eq!(listed.count(), 1, "{lab_socket:?}");
     }
 }
 
-/// More sockets on one port than a run's buffer has room for: it takes several runs, and none is told twice. And more
+/// More sockets on one port than fit into the buffer of a run: it takes several runs, and none is listed twice. And more
 /// than the program's start is worth.
 #[test]
-fn chains_longer_than_a_buffer() {
+fn udp_chain_longer_than_the_buffer_is_listed_once() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_udp_crowd"));
     let here = lab.namespace("here");
@@ -254,9 +254,9 @@ fn chains_longer_than_a_buffer() {
 const CROWD: usize = 8_100;
 
 /// Sockets that live as long as the test are listed once, while others open and close, and others again wander from
-/// chain to chain: whoever stands on these is led astray.
+/// chain to chain: an iterator on one of these is misled.
 #[test]
-fn what_lives_through_a_walk_is_listed_once() {
+fn udp_socket_that_exists_during_the_walk_is_listed_once() {
     need!(can_walk());
     let lab = need!(Lab::new("walk_udp_churn"));
     let parent = lab.namespace("parent");
@@ -298,7 +298,7 @@ fn what_lives_through_a_walk_is_listed_once() {
                 unsettled += listed.unsettled();
                 for inode in lasting.keys() {
                     let count = found.get(inode).copied().unwrap_or(0);
-                    // A chain that would not hold still is told of, and may have had any of them.
+                    // A chain that kept changing is reported, and may have had any of them.
                     assert!(
                         count == 1 || (count == 0 && listed.unsettled() > 0),
                         "{inode}: {count} times"
@@ -380,7 +380,7 @@ fn with_table(lab: &Lab, parent: &Namespace) -> Result<Namespace, Skip> {
     let has = child
         .run(|| std::fs::read_to_string("/proc/sys/net/ipv4/udp_hash_entries"))
         .unwrap();
-    // A table of somebody else's shows as a negative number.
+    // A table of another namespace shows as a negative number.
     assert_eq!(has.trim(), "128");
     Ok(child)
 }

@@ -1,16 +1,16 @@
-//! `sockeye ns add`, `del`, `attach` and `set` beside `ip netns`, in a mount namespace of their own.
+//! `sockeye ns add`, `del`, `attach` and `set` compared with `ip netns`, in a mount namespace of their own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, run};
 use sockeye_lab::{MountNamespace, need, wait_until};
 use std::process::{Child, Command, Stdio};
 
-/// Runs a script in it, in which `$S` is the binary; for what is said, not for how it ends.
+/// Runs a script in it, in which `$S` is the binary. The script may fail.
 #[track_caller]
 fn sh(own: &MountNamespace, script: &str) -> Said {
     run(own.command("sh", &["-c", script]).env("S", SOCKEYE))
 }
 
-/// Its stdout; it must have ended well and in silence.
+/// Returns the stdout of a script, which must succeed without messages.
 #[track_caller]
 fn quiet(own: &MountNamespace, script: &str) -> String {
     sh(own, script).quiet().to_owned()
@@ -28,7 +28,7 @@ fn sorted(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn each_sees_enters_and_deletes_what_the_other_made() {
+fn namespaces_of_sockeye_and_ip_are_interchangeable() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add ours --up").quiet();
     ns(&own, "add --prefix web --count 3 --start 9").quiet();
@@ -46,7 +46,7 @@ fn each_sees_enters_and_deletes_what_the_other_made() {
     );
     quiet(&own, "rm /run/netns/ours /run/netns/theirs; ip netns add theirs");
     ns(&own, "add ours --up").quiet();
-    // Each may be entered by the other, and is another namespace than ours.
+    // Each program can enter the namespaces of the other; all differ from the current one.
     let inside = "readlink /proc/self/ns/net";
     let netns = |command: &str| quiet(&own, &format!("{command} {inside}"));
     for name in ["ours", "theirs", "web9"] {
@@ -54,7 +54,7 @@ fn each_sees_enters_and_deletes_what_the_other_made() {
         assert_eq!(by_ip, netns(&format!("$S ns exec {name} --")), "{name}");
         assert_ne!(by_ip, netns(""), "{name}");
     }
-    // lo is up where that was wanted, and only there.
+    // lo is up only with --up.
     let state = |name: &str| {
         quiet(
             &own,
@@ -71,19 +71,19 @@ fn each_sees_enters_and_deletes_what_the_other_made() {
 }
 
 #[test]
-fn the_folder_is_shared_once_and_under_the_lock() {
+fn folder_is_mounted_once_and_under_the_lock() {
     let own = need!(MountNamespace::new(""));
-    // Many at once, before there is a folder: one makes it a mount, the others find it.
+    // Concurrent adds without the folder: one mounts it, the others find it.
     let script = "for i in $(seq 20); do $S ns add o$i & ip netns add t$i & done; wait; \
                   grep ' /run/netns ' /proc/self/mountinfo | grep -c own-run; \
                   grep ' /run/netns ' /proc/self/mountinfo | grep own-run | grep -c shared:";
     assert_eq!(quiet(&own, script), "1\n1\n");
     assert_eq!((own.names().len(), own.remains()), (40, Vec::new()));
-    // Whoever holds the lock keeps others from setting up the folder, and is waited for.
+    // A process that holds the lock keeps others from setting up the folder, and is waited for.
     let waits = "flock /run/netns sh -c 'sleep 0.6' & sleep 0.2; \
                  s=$(date +%s%N); $S ns add late; e=$(date +%s%N); wait; [ $((e - s)) -gt 200000000 ] && echo waited";
     assert_eq!(quiet(&own, waits), "waited\n");
-    // A name reaches the mount namespaces of others that share the folder.
+    // A name is propagated to other mount namespaces that share the folder.
     let reaches = "unshare --mount --propagation unchanged sh -c 'read -r _; stat -fc %T /run/netns/far' <pipe & \
                    exec 3>pipe; sleep 0.2; $S ns add far; echo go >&3; wait";
     let said = quiet(&own, &format!("cd /run; mkfifo pipe; {reaches}"));
@@ -91,9 +91,9 @@ fn the_folder_is_shared_once_and_under_the_lock() {
 }
 
 #[test]
-fn overlapping_names_from_many_at_once() {
+fn concurrent_adds_of_one_name_succeed_once() {
     let own = need!(MountNamespace::new(""));
-    // 200 adds of 50 names each by one of three ways; of each name just one succeeds.
+    // 200 adds of 50 names, in three ways; for each name exactly one succeeds.
     let script = "for i in $(seq 0 199); do n=n$((i % 50)); case $((i % 4)) in \
                     0|1) $S ns add $n 2>/dev/null && echo $n & ;; \
                     2) ip netns add $n 2>/dev/null && echo $n & ;; \
@@ -106,14 +106,14 @@ fn overlapping_names_from_many_at_once() {
     assert_eq!(sorted(made), expected, "each name was given once");
     assert_eq!(own.names(), expected);
     assert_eq!(own.remains(), Vec::<String>::new());
-    // And the other way: several delete the same.
+    // Concurrent deletions of the same names.
     let script = "for i in $(seq 0 3); do $S ns del --all --yes 2>/dev/null & ip -all netns delete 2>/dev/null & done; wait; true";
     sh(&own, script);
     assert!(own.names().is_empty(), "{:?}", own.names());
 }
 
 #[test]
-fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
+fn failed_add_is_reported_and_leaves_nothing() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add web3").quiet();
     let said = ns(&own, "add --prefix web --count 6 -j 1");
@@ -121,7 +121,7 @@ fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
     let error = said.error();
     assert!(error.contains("\"/run/netns/web3\": File exists"), "{error}");
     assert!(
-        error.contains("3 of 6 network namespaces were made: web0 ... web2"),
+        error.contains("3 of 6 network namespaces were created: web0 ... web2"),
         "{error}"
     );
     assert!(error.contains("--keep-going"), "{error}");
@@ -130,11 +130,11 @@ fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
     assert_eq!(said.code, Some(1));
     assert!(
         said.error()
-            .contains("2 of 6 network namespaces were made: web4, web5"),
+            .contains("2 of 6 network namespaces were created: web4, web5"),
         "{said}"
     );
     assert_eq!(own.names().len(), 6);
-    // What is at the place of a name and is not ours to judge stays.
+    // Files of others with the same name stay.
     quiet(
         &own,
         "echo precious >/run/netns/notes; mkdir /run/netns/folder; ln -s /etc/passwd /run/netns/link",
@@ -151,14 +151,14 @@ fn what_fails_in_the_middle_is_told_and_leaves_nothing() {
 }
 
 #[test]
-fn full_disks_and_read_only_ones() {
-    // The folder, one name, no third file.
+fn full_or_read_only_run_is_reported_with_its_remedy() {
+    // Inodes for the folder and a few names.
     let own = need!(MountNamespace::new("nr_inodes=4"));
     let said = ns(&own, "add --prefix f --count 9");
     assert_eq!(said.code, Some(1));
     assert!(said.error().contains("No space left on device"), "{said}");
     assert!(said.error().contains("file system of /run is full"), "{said}");
-    assert!(said.error().contains("were made: f"), "{said}");
+    assert!(said.error().contains("were created: f"), "{said}");
     assert!(own.remains().is_empty() && own.names().len() < 9);
     let own = need!(MountNamespace::new(""));
     quiet(&own, "mount -o remount,ro /run");
@@ -183,7 +183,7 @@ fn full_disks_and_read_only_ones() {
 }
 
 #[test]
-fn names_that_are_none() {
+fn invalid_names_and_options_exit_2() {
     let own = need!(MountNamespace::new(""));
     let long = "x".repeat(256);
     let (newline, escape) = ("a\nb", "a\x1b[31m");
@@ -236,7 +236,7 @@ fn names_that_are_none() {
     ] {
         assert_eq!(ns(&own, line).code, Some(code), "{line}: {}", ns(&own, line));
     }
-    // The longest that is one, and what a shell has to quote.
+    // The longest valid name, and names that need quotes in a shell.
     let longest = "y".repeat(255);
     for name in [&*longest, "a b", "\u{e4}", "-", "--", "$x"] {
         let said = run(&mut own.command(SOCKEYE, &["ns", "add", "--", name]));
@@ -251,11 +251,12 @@ fn names_that_are_none() {
 }
 
 #[test]
-fn without_rights() {
+fn missing_rights_are_reported_with_the_remedy() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add there").quiet();
-    let nobody = "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all";
-    // The binary may lie where nobody else may look.
+    let unprivileged =
+        "setpriv --reuid 65534 --regid 65534 --clear-groups --inh-caps=-all --bounding-set=-all";
+    // The folder of the binary may be unreadable for others.
     quiet(&own, "cp $S /run/sockeye; chmod 755 /run/sockeye");
     for words in [
         "add mine",
@@ -264,7 +265,7 @@ fn without_rights() {
         "set there 5",
         "del --all --yes --wait",
     ] {
-        let said = sh(&own, &format!("{nobody} /run/sockeye ns {words}"));
+        let said = sh(&own, &format!("{unprivileged} /run/sockeye ns {words}"));
         assert_eq!(said.code, Some(1), "{words}: {said}");
         assert!(said.error().contains("run as root"), "{words}: {said}");
     }
@@ -275,14 +276,14 @@ fn without_rights() {
 }
 
 #[test]
-fn few_descriptors_are_told_or_enough() {
+fn few_descriptors_suffice_or_are_reported() {
     let own = need!(MountNamespace::new(""));
     for limit in 3..16 {
         let said = sh(
             &own,
             &format!("ulimit -n {limit}; $S ns add --prefix e{limit}- --count 4 --up"),
         );
-        // So few that the program does not start at all, its libraries being files, are another matter.
+        // With fewer descriptors the program cannot load its libraries.
         if said.code == Some(0) || limit < 5 {
             continue;
         }
@@ -318,7 +319,7 @@ impl Drop for Sleeper {
 }
 
 #[test]
-fn a_busy_namespace_is_told_with_who_is_in_it() {
+fn del_keeps_a_namespace_with_processes_and_lists_them() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add busy1 busy2 idle").quiet();
     let inside = |name: &str| {
@@ -346,12 +347,12 @@ fn a_busy_namespace_is_told_with_who_is_in_it() {
         "{said}"
     );
     assert_eq!(own.names(), ["busy1", "busy2"]);
-    // The name alone; who lives there lives on.
+    // Only the name is deleted; the process continues.
     ns(&own, "del busy2 --force").quiet();
     assert_eq!(own.names(), ["busy1"]);
     let pid = second.0.id();
     quiet(&own, &format!("kill -0 {pid}"));
-    // It comes back by who lives there.
+    // The process gives its namespace a name again.
     ns(&own, &format!("attach again {pid}")).quiet();
     assert_eq!(quiet(&own, "ip netns pids again"), format!("{pid}\n"));
     let said = ns(&own, "del again busy1 --kill --wait");
@@ -366,10 +367,10 @@ fn a_busy_namespace_is_told_with_who_is_in_it() {
 }
 
 #[test]
-fn those_who_do_not_want_to_end_are_ended_all_at_once() {
+fn kill_ends_processes_that_ignore_sigterm_or_fork() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add --prefix k --count 6").quiet();
-    // Deaf to SIGTERM, stopped, and one that forks and forks: the parent ends, the child goes on.
+    // One ignores SIGTERM, one is stopped, and one forks again and again: the parent ends, the child continues.
     let fork = "import os,signal,time\nsignal.signal(15,signal.SIG_IGN)\nend=time.time()+20\nwhile time.time()<end:\n if os.fork(): time.sleep(0.002); os._exit(0)";
     let script = format!(
         "for n in 0 1 2 3; do ip netns exec k$n sh -c 'trap \"\" TERM; while :; do sleep 0.05; done' & done; \
@@ -382,7 +383,7 @@ fn those_who_do_not_want_to_end_are_ended_all_at_once() {
 }
 
 #[test]
-fn who_cannot_be_seen_is_not_taken_for_gone() {
+fn del_keeps_the_name_without_proc_and_of_the_own_namespace() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add k").quiet();
     let script =
@@ -391,12 +392,12 @@ fn who_cannot_be_seen_is_not_taken_for_gone() {
     assert_eq!(said.ok(), "1\n0\n", "{said}");
     assert!(said.error().contains("--force"), "{said}");
     assert!(own.names().is_empty());
-    // The namespace that we live in ourselves, and whose process 1 lives there.
+    // The namespace of this command and of process 1.
     let script = "ip netns add w; ip netns exec w unshare --pid --fork --mount-proc sh -c \"\\$S ns del w --kill; echo \\$?\"";
     let said = sh(&own, script);
     assert_eq!(said.ok(), "1\n", "{said}");
     assert!(said.error().contains("is kept"), "{said}");
-    // A thread alone is told, and no obstacle.
+    // A thread alone is reported, and does not keep the name.
     let thread = "import ctypes,threading,sys,time\nf=open(\"/run/netns/w\")\nc=ctypes.CDLL(None)\n\
                   def t():\n c.setns(f.fileno(),0)\n print(1,flush=True)\n time.sleep(9)\n\
                   threading.Thread(target=t,daemon=True).start()\nsys.stdin.read()";
@@ -409,7 +410,7 @@ fn who_cannot_be_seen_is_not_taken_for_gone() {
 }
 
 #[test]
-fn what_is_no_name_of_a_namespace_is_not_removed() {
+fn del_keeps_files_that_are_no_namespace() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add a").quiet();
     quiet(
@@ -420,8 +421,8 @@ fn what_is_no_name_of_a_namespace_is_not_removed() {
     assert_eq!(said.code, Some(1), "{said}");
     assert!(said.error().contains("remove it yourself"), "{said}");
     assert_eq!(own.names(), ["data"]);
-    assert!(!ns(&own, "list").error().contains("what is left"));
-    // Nor is a name that somebody is just making.
+    assert!(!ns(&own, "list").error().contains("stale name"));
+    // Nor is a name that another process is creating.
     let script = "strace -qq -o /dev/null -e trace=unshare -e inject=unshare:delay_enter=300ms ip netns add s & \
                   until [ -e /run/netns/s ]; do :; done; $S ns del s; echo $?; wait $! && echo made";
     let said = sh(&own, script);
@@ -429,9 +430,9 @@ fn what_is_no_name_of_a_namespace_is_not_removed() {
 }
 
 #[test]
-fn freed_means_freed() {
+fn wait_ends_when_the_kernel_has_freed_the_namespaces() {
     let own = need!(MountNamespace::new(""));
-    // A descriptor holds the namespace beyond its name: it is waited for until time is up.
+    // A descriptor holds the namespace without its name: the wait ends at the timeout.
     ns(&own, "add held gone").quiet();
     let script = "exec 3</run/netns/held; $S ns del held gone --wait --timeout 0.3; echo $?";
     let said = sh(&own, script);
@@ -441,17 +442,17 @@ fn freed_means_freed() {
     );
     assert!(said.ok().ends_with("\n1\n"), "{said}");
     assert!(said.error().contains("something still holds held"), "{said}");
-    // A namespace that is freed has given back its end of a pair: the other is gone with it.
+    // The kernel frees a namespace with its end of a veth pair; the other end is then gone too.
     let script = "ip netns add near; $S ns add far --veth-to near; ip -n near link show v-far >/dev/null && \
                   $S ns del far --wait >/dev/null && ! ip -n near link show v-far 2>/dev/null && echo gone";
     assert_eq!(quiet(&own, script), "gone\n");
 }
 
 #[test]
-fn a_signal_ends_it_after_the_name_at_hand() {
+fn signal_ends_add_after_the_current_name() {
     let own = need!(MountNamespace::new(""));
     for (signal, code) in [("INT", 130), ("TERM", 143)] {
-        // Only a process that is in the foreground is ended by ^C; sh makes others deaf to it.
+        // sh makes background processes ignore ^C.
         let script = format!(
             "setsid -w env --default-signal=INT,TERM timeout --foreground -s {signal} 0.1 $S ns add --prefix s{code}- --count 100000"
         );
@@ -461,7 +462,8 @@ fn a_signal_ends_it_after_the_name_at_hand() {
             "{said}"
         );
         assert!(
-            said.error().contains("of 100000 network namespaces were made: "),
+            said.error()
+                .contains("of 100000 network namespaces were created: "),
             "{said}"
         );
         assert_eq!(own.remains(), Vec::<String>::new());
@@ -471,9 +473,9 @@ fn a_signal_ends_it_after_the_name_at_hand() {
 }
 
 #[test]
-fn pairs_lead_to_a_bridge_or_to_another_namespace() {
+fn veth_pairs_connect_to_a_bridge_or_a_namespace() {
     let own = need!(MountNamespace::new(""));
-    // Another network namespace, so that no bridge comes to be on the host.
+    // In another network namespace, so that the host gets no bridge.
     let script = "ip link add br7 type bridge && ip link set br7 up && ip addr add 10.99.0.3/24 dev br7 && \
         $S ns add --prefix v --count 3 --up --veth-to br7 --subnet 10.99.0.0/24 -j 1 && \
         $S ns add later --veth-to br7 --subnet 10.99.0.0/24 && \
@@ -491,14 +493,14 @@ fn pairs_lead_to_a_bridge_or_to_another_namespace() {
                     v-fixed\nv-later\nv-six\nv-v0\nv-v1\nv-v2\n1\n";
     assert_eq!(said.quiet(), expected);
     ns(&own, "del --all --yes --wait").ok();
-    // Several at once choose no address twice.
+    // Concurrent adds choose different addresses.
     let script = "ip link add br8 type bridge && ip link set br8 up && \
         for p in a b c d; do $S ns add --prefix $p --count 20 --veth-to br8 --subnet 10.50.0.0/24 & done; wait; \
         for p in a b c d; do for i in $(seq 0 19); do ip -n $p$i -4 -o addr show dev eth0 | awk \"{print \\$4}\"; done; done | sort | uniq | wc -l";
     let said = sh(&own, &format!("unshare --net sh -c '{script}'"));
     assert_eq!(said.quiet(), "80\n");
     ns(&own, "del --all --yes --wait").ok();
-    // They reach each other.
+    // Both ends of a pair reach each other.
     let script = "$S ns add hub --up && $S ns add a-name-longer-than-an-interface b --up --veth-to hub --subnet 10.98.0.0/24 -j 1 && \
         ip -n hub -4 -o addr | awk '$2 != \"lo\" {print $4}' | sort && \
         ip -n b -4 -o addr show dev eth0 | awk '{print $4}'";
@@ -509,16 +511,16 @@ fn pairs_lead_to_a_bridge_or_to_another_namespace() {
         "cd /run; mkfifo port; ip netns exec hub python3 -c '{talk}' >port & read -r p <port; ip netns exec b python3 -c '{hear}' $p; wait"
     );
     assert_eq!(quiet(&own, &script), "hello\n");
-    // What cannot be had for all is had for none.
+    // Too few addresses for all: none is created.
     let said = ns(&own, "add x y z --veth-to hub --subnet 10.97.0.0/30");
     assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("nothing was made"), "{said}");
-    for (target, why) in [("lo", "is no bridge"), ("nosuch", "neither a bridge nor")] {
+    assert!(said.error().contains("nothing was created"), "{said}");
+    for (target, why) in [("lo", "is not a bridge"), ("nosuch", "neither a bridge nor")] {
         let said = ns(&own, &format!("add x --veth-to {target}"));
         assert_eq!(said.code, Some(1));
         assert!(said.error().contains(why), "{said}");
     }
-    // A pair that cannot be made leaves no namespace either.
+    // A failed veth pair leaves no namespace.
     quiet(&own, "ip -n hub link add v-x type veth peer name y");
     let said = ns(&own, "add x --veth-to hub");
     assert_eq!(said.code, Some(1));
@@ -527,9 +529,9 @@ fn pairs_lead_to_a_bridge_or_to_another_namespace() {
 }
 
 #[test]
-fn numbers_as_ip_gives_them() {
+fn set_gives_ids_like_ip() {
     let own = need!(MountNamespace::new(""));
-    // Numbers are of the namespace that gives them: not of the host's.
+    // Ids belong to the namespace in which they are given: here not the host's.
     let script = "$S ns add a b c && $S ns set a 7 && $S ns set b auto && ip netns set c 9 && ip netns list | sort; \
                   $S ns set a 8 2>&1 | grep -c 'has a number already'; $S ns set nosuch 1 2>&1 | grep -c 'none of that name'";
     let said = sh(
@@ -544,7 +546,7 @@ fn numbers_as_ip_gives_them() {
 }
 
 #[test]
-fn groups_are_deleted_only_if_they_are_meant() {
+fn del_of_a_group_needs_confirmation() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add --prefix web --count 12").quiet();
     ns(&own, "add db").quiet();

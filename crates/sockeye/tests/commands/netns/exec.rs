@@ -1,6 +1,6 @@
-//! `sockeye ns exec` beside `ip netns exec`, in a mount namespace of its own.
+//! `sockeye ns exec` compared with `ip netns exec`, in a mount namespace of its own.
 
-use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, ended, run};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ fn command(own: &MountNamespace, words: &[&str]) -> Command {
     own.command(SOCKEYE, &[&["ns", "exec"], words].concat())
 }
 
-/// The other way to do the same, with as many words in front.
+/// The same with `ip netns exec`, which has as many words before the command.
 fn ip(own: &MountNamespace, words: &[&str]) -> Said {
     run(&mut own.command("ip", &[&["netns", "exec"], words].concat()))
 }
@@ -49,7 +49,7 @@ fn sorted(text: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn what_a_program_finds_is_what_ip_shows_it() {
+fn program_sees_the_same_as_with_ip_netns_exec() {
     let own = need!(three());
     let before = sh(&own, "cat /etc/resolv.conf; cat /proc/self/mountinfo");
     sh(
@@ -63,7 +63,7 @@ fn what_a_program_finds_is_what_ip_shows_it() {
         &["cat", "/etc/resolv.conf"],
         &["grep", "-c", "", "/proc/self/mounts"],
         &["grep", " /sys ", "/proc/self/mounts"],
-        // Masks, ignored signals and rights: nothing of ours is left.
+        // The program inherits no signal mask, ignored signal or capability from sockeye.
         &[
             "grep",
             "-E",
@@ -95,7 +95,7 @@ fn what_a_program_finds_is_what_ip_shows_it() {
             assert_eq!(ours.code, theirs.code, "{name} {words:?}\n{ours}\n{theirs}");
             let text = |said: &Said| String::from_utf8_lossy(&said.stdout).replace("sockeye", "ip");
             assert_eq!(text(&ours), text(&theirs), "{name} {words:?}");
-            // Nobody says more than the other; but each in his own words.
+            // Both print the same number of messages, in different words.
             let lines = |said: &Said| said.error().lines().count();
             assert_eq!(lines(&ours), lines(&theirs), "{name} {words:?}\n{ours}\n{theirs}");
         }
@@ -106,36 +106,36 @@ fn what_a_program_finds_is_what_ip_shows_it() {
             .contains("bind /etc/netns/a/nosuch -> /etc/nosuch failed: No such file"),
         "{said}"
     );
-    // None of it is seen outside.
+    // The mounts are not visible outside.
     let after = sh(&own, "cat /etc/resolv.conf; cat /proc/self/mountinfo");
     assert_eq!(before.quiet(), after.quiet());
 }
 
 #[test]
-fn the_program_takes_our_place() {
+fn program_replaces_the_process() {
     let own = need!(three());
     let mut child = command(&own, &["b", "sleep", "1000"]).spawn().unwrap();
     let comm = || std::fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap();
     wait_until("the command runs", || comm() == "sleep\n");
     child.kill().unwrap();
     child.wait().unwrap();
-    // It has our stdin, with or without words between.
+    // The program has our stdin, with and without `--`.
     for words in [&["b", "cat"][..], &["b", "--", "cat"], &["--", "b", "cat"]] {
         let script = format!("echo mine | {SOCKEYE} ns exec {}", words.join(" "));
         assert_eq!(sh(&own, &script).quiet(), "mine\n", "{words:?}");
     }
 }
 
-/// What `ip vrf exec` leaves a process in binds its sockets to an interface of the namespace it comes from.
+/// The cgroup of `ip vrf exec` binds sockets to an interface of the original namespace.
 #[test]
-fn a_vrf_is_left_behind() {
+fn exec_leaves_the_vrf() {
     let own = need!(three());
     let file = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mut mounts = file.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let Some(mount) = mounts.find(|words| words[2] == "cgroup2") else {
         return Skip::new("no cgroup file system of version 2").tell();
     };
-    // A folder of our own, in the cgroup that we are in.
+    // A new cgroup below the current one.
     let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let here = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
     let folder = format!("{}{here}/sockeye-vrf-{}", mount[1], std::process::id());
@@ -169,7 +169,7 @@ fn a_vrf_is_left_behind() {
 }
 
 #[test]
-fn a_read_only_sys_that_is_locked_stays_read_only() {
+fn locked_read_only_sys_stays_read_only() {
     let own = need!(three());
     let begin = "mount -o remount,bind,ro /sys && unshare --user --map-root-user --mount --net sh -c '\
                  mount -t tmpfs inner /run && ip netns add x &&";
@@ -194,7 +194,7 @@ fn a_read_only_sys_that_is_locked_stays_read_only() {
 }
 
 #[test]
-fn what_cannot_be_entered() {
+fn names_that_cannot_be_entered_exit_255() {
     let own = need!(three());
     sh(
         &own,
@@ -217,7 +217,7 @@ fn what_cannot_be_entered() {
         assert!(said.failed(255).contains(reason), "{said}");
         assert_harmless(&said.stderr);
         if name != "pipe" {
-            // It waits there for a writer.
+            // Opening a FIFO waits for a writer.
             assert_eq!(ip(&own, &[name, "echo"]).code, Some(255));
         }
     }
@@ -235,7 +235,7 @@ fn what_cannot_be_entered() {
     ] {
         exec(&own, bad).failed(2);
     }
-    // Of many, the others are none the worse.
+    // With --all, the other namespaces are not affected.
     let said = exec(&own, &["--all", "--", "echo", "fine"]);
     assert_eq!(said.code, Some(255), "{said}");
     assert_eq!(sorted(&said.stdout), ["a: fine", "b: fine", "c: fine"]);
@@ -243,14 +243,14 @@ fn what_cannot_be_entered() {
 }
 
 #[test]
-fn without_rights_it_is_told_which() {
+fn missing_rights_are_named() {
     let own = need!(three());
     let script = format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {SOCKEYE} ns exec");
     if sh(&own, "setpriv --reuid 65534 --regid 65534 --clear-groups true").code != Some(0) {
         Skip::new("needs setpriv").tell();
         return;
     }
-    // Those who may not enter the folder of the build run a copy.
+    // The folder of the build may be unreadable for others: run a copy.
     sh(
         &own,
         &format!("cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye"),
@@ -276,7 +276,7 @@ fn without_rights_it_is_told_which() {
 }
 
 #[test]
-fn many_at_once() {
+fn all_runs_the_program_in_every_namespace() {
     let own = need!(three());
     let script = "n=$(ip netns identify); echo out $n; echo err $n >&2; printf 'no end'; \
                   case $n in a) exit 3;; b) exit 7;; esac";
@@ -298,7 +298,7 @@ fn many_at_once() {
         ] {
             assert!(said_lines.iter().any(|found| found == line), "{line}\n{said}");
         }
-        // And that a's file found nothing to lie over.
+        // And that a file of `a` has no file in /etc to cover.
         assert_eq!(said_lines.len(), 6, "{said}");
     }
     let said = exec(&own, &["--prefix", "b", "cat"]);
@@ -322,7 +322,7 @@ fn many_at_once() {
 }
 
 #[test]
-fn none_at_all() {
+fn exec_without_namespaces_runs_nothing() {
     let own = need!(MountNamespace::new(""));
     let said = exec(&own, &["--all", "true"]);
     assert_eq!(
@@ -341,7 +341,7 @@ fn none_at_all() {
 }
 
 #[test]
-fn lines_are_never_mixed() {
+fn lines_of_programs_are_not_mixed() {
     let own = need!(three());
     let script = "n=$(ip netns identify); i=0; while [ $i -lt 300 ]; do printf $n; printf '%01000d\\n' $i; i=$((i+1)); done";
     let said = exec(&own, &["--all", "-j", "3", "sh", "-c", script]);
@@ -421,7 +421,7 @@ fn json_follows_its_schema() {
         );
         assert_eq!(of("odd\nname\u{fffd}")["netns_hex"], "6f64640a6e616d65ff");
     }
-    // One alone is held as well, and reads what we read.
+    // A single namespace has JSON too, and its program reads our stdin.
     let one = sh(
         &own,
         &format!("echo mine | {SOCKEYE} ns exec --format jsonl b cat"),
@@ -431,7 +431,7 @@ fn json_follows_its_schema() {
 }
 
 #[test]
-fn who_vanishes_meanwhile_is_told() {
+fn namespace_deleted_meanwhile_is_reported() {
     let own = need!(three());
     let said = exec(
         &own,
@@ -454,32 +454,32 @@ fn who_vanishes_meanwhile_is_told() {
 }
 
 #[test]
-fn what_is_left_running_does_not_keep_us() {
+fn background_processes_are_not_waited_for() {
     let own = need!(three());
     let begin = Instant::now();
     let said = exec(&own, &["--prefix", "b", "--", "sh", "-c", "sleep 1000 & echo $!"]);
     assert!(begin.elapsed() < Duration::from_secs(100), "it was waited for");
     assert!(
-        said.error().contains("sockeye: b: it left something running"),
+        said.error().contains("sockeye: b: it left a process running"),
         "{said}"
     );
     let pid: i32 = said.ok().trim().strip_prefix("b: ").unwrap().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Those who were between `fork` and `execve` held the pipes of others that ended.
+/// Regression: processes between `fork` and `execve` held the pipes of programs that had ended.
 #[test]
-fn nobody_is_thought_to_have_left_something_running() {
+fn programs_started_together_have_no_background_warning() {
     let own = need!(three());
     sh(&own, "for i in $(seq 1 150); do ip netns add n$i; done");
     for format in ["text", "json"] {
         let said = exec(&own, &["--prefix", "n", "-j", "16", "--format", format, "true"]);
-        assert!(!said.quiet().contains("left something running"), "{said}");
+        assert!(!said.quiet().contains("left a process running"), "{said}");
     }
 }
 
 #[test]
-fn few_descriptors_make_few_at_once() {
+fn few_descriptors_limit_the_number_of_jobs() {
     let own = need!(three());
     sh(&own, "for i in $(seq 1 60); do ip netns add n$i; done");
     for limit in ["64", "20"] {
@@ -490,12 +490,12 @@ fn few_descriptors_make_few_at_once() {
         assert_eq!(said.ok().lines().count(), 60, "{said}");
         assert!(
             said.error()
-                .contains("at once, for want of descriptors; raise `ulimit -n`"),
+                .contains("at the same time, for lack of file descriptors; raise `ulimit -n`"),
             "{said}"
         );
         assert_eq!(said.error().lines().count(), 1, "{said}");
     }
-    // Not even for one.
+    // Too few for one job.
     let said = sh(
         &own,
         &format!("ulimit -n 7; exec {SOCKEYE} ns exec --prefix n -j 1 true"),
@@ -508,7 +508,7 @@ fn few_descriptors_make_few_at_once() {
     assert_ne!(said.code, Some(0));
 }
 
-/// Starts it as the leader of a process group, as a shell does.
+/// Starts the command as the leader of a process group, as a shell does.
 fn in_group(own: &MountNamespace, words: &[&str]) -> Child {
     let mut command = command(own, words);
     command
@@ -518,16 +518,7 @@ fn in_group(own: &MountNamespace, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-fn said(child: Child) -> Said {
-    let output = child.wait_with_output().unwrap();
-    Said {
-        code: output.status.code(),
-        stdout: output.stdout,
-        stderr: output.stderr,
-    }
-}
-
-/// What is printed first, so that it runs by then.
+/// Waits for the first line, and returns it.
 fn first_line(child: &mut Child) -> String {
     let mut line = String::new();
     let mut stdout = BufReader::with_capacity(1, child.stdout.as_mut().unwrap());
@@ -540,30 +531,30 @@ fn pid(child: &Child) -> Pid {
 }
 
 #[test]
-fn interrupted_it_begins_no_more() {
+fn interrupted_exec_starts_no_more_programs() {
     let own = need!(three());
     let left = "sockeye: interrupted: nothing was run in 2 of 3 namespaces\n";
-    // ^C: all of the foreground gets it. One that does not mind is waited for.
+    // ^C reaches the whole foreground group. A program that ignores it is waited for.
     let script = "trap 'sleep 0.2; echo later; exit 0' INT; echo x; while :; do sleep 0.01; done";
     let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", script]);
     assert_eq!(first_line(&mut child), "a: x\n");
     kill_process_group(pid(&child), Signal::INT).unwrap();
-    let ended = said(child);
+    let said = ended(child);
     assert_eq!(
-        (ended.code, &*ended.stdout),
+        (said.code, &*said.stdout),
         (Some(130), &b"a: later\n"[..]),
-        "{ended}"
+        "{said}"
     );
-    assert!(ended.error().ends_with(left), "{ended}");
+    assert!(said.error().ends_with(left), "{said}");
     // SIGTERM is passed on.
     let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", "echo x; exec sleep 1000"]);
     assert_eq!(first_line(&mut child), "a: x\n");
     kill_process(pid(&child), Signal::TERM).unwrap();
-    let ended = said(child);
-    assert_eq!(ended.code, Some(143), "{ended}");
-    assert!(ended.error().contains("a: killed by signal 15\n"), "{ended}");
-    assert!(ended.error().ends_with(left), "{ended}");
-    // JSON is a document all the same.
+    let said = ended(child);
+    assert_eq!(said.code, Some(143), "{said}");
+    assert!(said.error().contains("a: killed by signal 15\n"), "{said}");
+    assert!(said.error().ends_with(left), "{said}");
+    // JSON is a complete document.
     let words = [
         "--all",
         "-j",
@@ -577,14 +568,14 @@ fn interrupted_it_begins_no_more() {
     let child = in_group(&own, &words);
     wait_until("it runs", || !children(child.id()).is_empty());
     kill_process(pid(&child), Signal::TERM).unwrap();
-    let ended = said(child);
-    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    let said = ended(child);
+    let document = said.report();
     assert_eq!(
-        (ended.code, document.as_array().unwrap().len()),
+        (said.code, document.as_array().unwrap().len()),
         (Some(143), 1),
-        "{ended}"
+        "{said}"
     );
-    // The second ^C is obeyed.
+    // The second ^C ends sockeye.
     let mut child = in_group(
         &own,
         &[
@@ -599,7 +590,7 @@ fn interrupted_it_begins_no_more() {
     assert_eq!(first_line(&mut child), "a: x\n");
     for _ in 0..200 {
         let _ = kill_process(pid(&child), Signal::INT);
-        // Signals at many moments: time is what is tested.
+        // Signals at many moments: the test is about timing.
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(child.wait().unwrap().code(), None);
@@ -614,7 +605,7 @@ fn children(pid: u32) -> String {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_it() {
+fn closed_output_ends_exec() {
     let own = need!(three());
     let mut child = in_group(&own, &["--all", "-j", "1", "yes"]);
     assert_eq!(first_line(&mut child), "a: y\n");
@@ -631,7 +622,7 @@ fn a_reader_that_goes_away_ends_it() {
 }
 
 #[test]
-fn names_steer_no_terminal() {
+fn control_characters_in_names_are_escaped() {
     let own = need!(three());
     sh(
         &own,

@@ -1,10 +1,10 @@
-//! `sockeye ns add` and `del`, killed or failing in the middle at every step, and what is left then.
+//! `sockeye ns add` and `del` killed or failing at every step, and what they leave.
 
 use crate::fixtures::binary::{SOCKEYE, Said, run};
 use sockeye_lab::{MountNamespace, Skip, need, program, wait_until};
 
-/// The steps: system calls that make, name, or remove a namespace, or prepare it. Of those marked, the process that watches over
-/// us makes some itself, and is killed as well.
+/// The steps: system calls that create, name, prepare or remove a namespace. The guard process also makes the marked ones, and
+/// is killed as well.
 const STEPS: &[(&str, bool)] = &[
     ("mkdir", false),
     ("mkdirat", false),
@@ -24,7 +24,7 @@ const STEPS: &[(&str, bool)] = &[
     ("unlinkat", false),
 ];
 
-/// More often than this none is called.
+/// No step is called more often.
 const OFTEN: usize = 60;
 
 fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Said {
@@ -51,13 +51,13 @@ fn mounts() -> Result<MountNamespace, Skip> {
     MountNamespace::new("")
 }
 
-/// strace names a call that this machine has not.
+/// Whether strace rejects a system call that this architecture does not have.
 fn is_unknown(said: &Said) -> bool {
     String::from_utf8_lossy(&said.stderr).contains("invalid system call")
 }
 
 #[test]
-fn killed_at_any_step_of_making_no_name_is_half_made() {
+fn add_killed_at_any_step_leaves_no_stale_name() {
     let own = need!(mounts());
     let mut kills = 0;
     for &(call, watcher_too) in STEPS {
@@ -70,11 +70,11 @@ fn killed_at_any_step_of_making_no_name_is_half_made() {
             let ended_well = said.code == Some(0);
             kills += usize::from(!ended_well);
             if watcher_too {
-                // Then the next who comes puts it right: each name can be had, or is whole already.
+                // The next add repairs it: each name can be created, or exists already.
                 let again = run(&mut own.command(SOCKEYE, &["ns", "add", "k1", "k2", "--keep-going"]));
                 assert!(matches!(again.code, Some(0 | 1)), "{fault}: {again}");
             } else {
-                wait_until("what was half done is put right", || own.remains().is_empty());
+                wait_until("the guard has repaired it", || own.remains().is_empty());
             }
             assert!(own.remains().is_empty(), "{fault}: {:?}", own.remains());
             for name in own.names() {
@@ -93,7 +93,7 @@ fn killed_at_any_step_of_making_no_name_is_half_made() {
 }
 
 #[test]
-fn killed_at_any_step_of_deleting_a_name_is_whole_or_gone() {
+fn del_killed_at_any_step_leaves_no_stale_name() {
     let own = need!(mounts());
     let mut kills = 0;
     for (call, watcher_too) in [
@@ -111,9 +111,9 @@ fn killed_at_any_step_of_deleting_a_name_is_whole_or_gone() {
             let ended_well = said.code == Some(0);
             kills += usize::from(!ended_well && !is_unknown(&said));
             if !watcher_too {
-                wait_until("what was half done is put right", || own.remains().is_empty());
+                wait_until("the guard has repaired it", || own.remains().is_empty());
             }
-            // Whatever is left can be deleted.
+            // All that is left can be deleted.
             run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
             assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
             if ended_well || is_unknown(&said) {
@@ -126,7 +126,7 @@ fn killed_at_any_step_of_deleting_a_name_is_whole_or_gone() {
 }
 
 #[test]
-fn whatever_fails_is_told_and_leaves_no_half_made_name() {
+fn failed_system_call_is_reported_and_leaves_no_stale_name() {
     let own = need!(mounts());
     let mut failures = 0;
     for &(call, _) in STEPS {
@@ -138,8 +138,8 @@ fn whatever_fails_is_told_and_leaves_no_half_made_name() {
                 if is_unknown(&said) {
                     break;
                 }
-                // A file that cannot be removed when the mount failed is the one thing that nobody can help; none
-                // of these is such a fault. A program that does not even start is not ours to judge.
+                // A file that cannot be removed after the mount failed is the one case without a repair; none
+                // of these is such a fault. A program that does not start is not tested.
                 assert!(own.remains().is_empty(), "{fault}: {:?} {said}", own.remains());
                 if said.code == Some(1) {
                     failures += 1;
@@ -148,7 +148,7 @@ fn whatever_fails_is_told_and_leaves_no_half_made_name() {
                 assert_ne!(said.code, Some(101), "{fault}: {said}");
                 run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
                 assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
-                // Calls that do not matter go on: the next may.
+                // The fault hit a call whose failure is ignored.
                 if ended_well && nth > OFTEN_HARMLESS {
                     break;
                 }
@@ -159,13 +159,13 @@ fn whatever_fails_is_told_and_leaves_no_half_made_name() {
     assert!(failures > 20, "only {failures}");
 }
 
-/// Faults in calls that start the program, and the like, are passed over.
+/// Skips faults in calls that start the program, and the like.
 const OFTEN_HARMLESS: usize = 12;
 
 #[test]
-fn the_remains_of_others_are_no_obstacle() {
+fn stale_names_of_other_programs_are_replaced() {
     let own = need!(mounts());
-    // As `ip netns add` leaves them, killed between the file and the mount.
+    // The state after `ip netns add` was killed between the file and the mount.
     let kill = [
         "-qq",
         "-o",
@@ -183,9 +183,9 @@ fn the_remains_of_others_are_no_obstacle() {
     assert_eq!(own.remains(), ["r"]);
     let said = run(&mut own.command(SOCKEYE, &["ns", "add", "r"]));
     assert_eq!(said.code, Some(0), "{said}");
-    assert!(said.error().contains("remains"), "{said}");
+    assert!(said.error().contains("replaced 1 leftover"), "{said}");
     assert!(own.remains().is_empty());
-    // While `ip netns add` is at it, its file is not taken for remains.
+    // The file of a running `ip netns add` is not taken for a stale name.
     let slow = [
         "-qq",
         "-o",

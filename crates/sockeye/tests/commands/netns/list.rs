@@ -1,4 +1,4 @@
-//! `sockeye ns list` beside `ip netns`, on namespaces that are kept in every way there is.
+//! `sockeye ns list` compared with `ip netns`, on namespaces with every kind of holder.
 
 use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
 use crate::fixtures::schema_file;
@@ -14,7 +14,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 const SCHEMA: &str = include_str!("../../../../../docs/schema/namespaces.schema.json");
 
 #[test]
-fn names_as_ip_netns_lists_them() {
+fn names_are_those_of_ip_netns_list() {
     let mounts = need!(MountNamespace::new(""));
     assert_eq!(list(&mounts, &["-1"]).quiet(), "", "there is no folder yet");
     assert_eq!(list(&mounts, &["named", "-H"]).ok(), "");
@@ -40,11 +40,12 @@ fn names_as_ip_netns_lists_them() {
         .filter(|name| name.starts_with("web"))
         .collect();
     assert_eq!(order, ["web1", "web2", "web10"]);
-    // The full list has the namespaces among them, and tells of the others.
+    // The full list has only namespaces, and reports the other names.
     let full = list(&mounts, &["named", "-H", "--columns", "name"]);
     assert_eq!(full.ok(), "a b\nweb1\nweb2\nweb10\nx-\né\n");
     assert!(
-        full.error().contains("2 names in /run/netns are no namespace"),
+        full.error()
+            .contains("2 stale names in /run/netns without a namespace"),
         "{full}"
     );
     assert_eq!(list(&mounts, &["-1", "name ~ web*"]).ok(), "web1\nweb2\nweb10\n");
@@ -55,7 +56,7 @@ fn names_as_ip_netns_lists_them() {
 }
 
 #[test]
-fn ids_inodes_processes_and_counts() {
+fn ids_and_counts_agree_with_ip_and_filters_test_them() {
     let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     for name in ["one", "two", "three"] {
@@ -98,7 +99,7 @@ fn ids_inodes_processes_and_counts() {
         (&one["sockets"], &one["interfaces"], &one["leaked"]),
         (&json!(0), &json!(1), &json!(true))
     );
-    // Every condition, on the same.
+    // Every condition on the same namespaces.
     for (filter, expected) in [
         ("id = 77", "two\n"),
         ("pids > 0", "two\n"),
@@ -124,7 +125,7 @@ fn ids_inodes_processes_and_counts() {
 }
 
 #[test]
-fn what_keeps_those_that_nobody_lives_in() {
+fn holders_of_leaked_namespaces_are_listed() {
     let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     for name in ["name", "fd", "thread", "mount", "proc"] {
@@ -157,7 +158,7 @@ fn what_keeps_those_that_nobody_lives_in() {
     };
     assert_eq!(all.len(), 5, "{all:?}");
     assert_eq!(row(&fd)["leaked"], true);
-    let held = &row(&fd)["keepers"]["descriptors"]["first"][0];
+    let held = &row(&fd)["holders"]["descriptors"]["first"][0];
     assert_eq!(
         (&held["pid"], &held["comm"]),
         (&json!(holder.pid()), &json!("python3"))
@@ -168,7 +169,7 @@ fn what_keeps_those_that_nobody_lives_in() {
     );
     assert_eq!(row(&thread)["leaked"], false);
     assert_eq!(
-        row(&thread)["keepers"]["threads"]["first"][0]["pid"],
+        row(&thread)["holders"]["threads"]["first"][0]["pid"],
         holder.pid()
     );
     assert_eq!(
@@ -176,7 +177,7 @@ fn what_keeps_those_that_nobody_lives_in() {
         (&json!(1), &json!(false))
     );
     assert_eq!(row(&mount)["leaked"], true);
-    let kept = &row(&mount)["keepers"]["mounts"]["first"][0];
+    let kept = &row(&mount)["holders"]["mounts"]["first"][0];
     assert_eq!(kept["path"], mounter.path());
     for inode in [&fd, &thread, &mount, &process] {
         assert_eq!(row(inode)["names"], json!([]));
@@ -191,7 +192,7 @@ fn what_keeps_those_that_nobody_lives_in() {
             "--complete",
             "-H",
             "--columns",
-            "inode,kept_by",
+            "inode,holders",
             &filter,
         ],
     );
@@ -205,7 +206,7 @@ fn what_keeps_those_that_nobody_lives_in() {
     );
     assert!(!text.contains(&thread) && !text.contains(&process), "{text}");
 
-    // When whoever kept them ends, they are gone.
+    // When their holders end, they are gone.
     holder.end();
     inside.end();
     mounter.end();
@@ -214,9 +215,9 @@ fn what_keeps_those_that_nobody_lives_in() {
     assert_eq!(names, [&json!("name")], "{left:?}");
 }
 
-/// Merely made, they are in no table of the kernel's.
+/// Sockets that are neither bound nor connected are in no table of the kernel.
 #[test]
-fn sockets_alone_keep_a_namespace() {
+fn namespace_held_only_by_sockets_is_listed_with_bpf() {
     let mounts = need!(MountNamespace::new(""));
     need!(program("python3"));
     ip(&mounts, &["netns", "add", "held"]);
@@ -234,7 +235,7 @@ fn sockets_alone_keep_a_namespace() {
     );
     ip(&mounts, &["netns", "del", "left"]);
     let said = list(&mounts, &["-v", "--leaked", "--format", "jsonl", &filter]);
-    if said.error().contains("only sockets keep are not seen") {
+    if said.error().contains("only sockets hold are not listed") {
         Skip::tell(&Skip::new("BPF does not run here"));
         return;
     }
@@ -242,25 +243,25 @@ fn sockets_alone_keep_a_namespace() {
     assert_eq!(rows.len(), 2, "{rows:?}");
     for row in &rows {
         assert_eq!(row["sockets"], 2, "{row}");
-        let keeper = &row["keepers"]["sockets"]["first"][0];
+        let holder_row = &row["holders"]["sockets"]["first"][0];
         let expected = json!({"comm": "python3", "pid": holder.pid(), "count": 2});
-        assert_eq!(*keeper, expected, "{row}");
+        assert_eq!(*holder_row, expected, "{row}");
     }
-    let table = list(&mounts, &["--leaked", "-H", "--columns", "kept_by", &filter]);
+    let table = list(&mounts, &["--leaked", "-H", "--columns", "holders", &filter]);
     assert!(
         table
             .ok()
             .contains(&format!("2 sockets of {}/python3", holder.pid())),
         "{table}"
     );
-    // Without BPF the one without a name is not to be seen, which is told to those who ask.
+    // Without BPF the unnamed one is not listed, which -v reports.
     let without = list(
         &mounts,
         &["-v", "--source", "procfs", "-H", "--columns", "name", &filter],
     );
     assert_eq!(without.ok(), "held\n");
     assert!(
-        without.error().contains("only sockets keep are not seen"),
+        without.error().contains("only sockets hold are not listed"),
         "{without}"
     );
 }
@@ -287,7 +288,7 @@ fn documents_follow_the_schema() {
     };
     let document: Value = serde_json::from_str(list(&mounts, &["--format", "json"]).ok()).unwrap();
     check(&compiled(&schema), &document);
-    assert_eq!(document["remains"], 1);
+    assert_eq!(document["stale_names"], 1);
     let own = document["namespaces"]
         .as_array()
         .unwrap()
@@ -316,19 +317,19 @@ fn documents_follow_the_schema() {
         };
         check(&compiled(part), &value);
     }
-    assert!(lines.ok().contains("{\"summary\":{\"remains\":1,"), "{lines}");
+    assert!(lines.ok().contains("{\"summary\":{\"stale_names\":1,"), "{lines}");
     let csv = list(&mounts, &["--format", "csv", "name = web1"]);
-    assert!(csv.ok().starts_with("name,called,container,nsid,inode,"), "{csv}");
+    assert!(csv.ok().starts_with("name,label,container,nsid,inode,"), "{csv}");
     assert!(csv.ok().contains("\"remains,web1\""), "{csv}");
 }
 
 #[test]
-fn nobody_sees_names_and_is_told_what_is_missing() {
+fn unprivileged_user_sees_names_and_what_is_missing() {
     let mounts = need!(MountNamespace::new(""));
     need!(program("setpriv"));
     ip(&mounts, &["netns", "add", "web1"]);
     ip(&mounts, &["netns", "set", "web1", "5"]);
-    let nobody = |arguments: &[&str]| {
+    let unprivileged = |arguments: &[&str]| {
         let words = [
             "--reuid",
             "65534",
@@ -344,7 +345,7 @@ fn nobody_sees_names_and_is_told_what_is_missing() {
         clean(&mut command);
         run(&mut command)
     };
-    let said = nobody(&["-H", "--columns", "name,id,pids,threads,sockets,interfaces"]);
+    let said = unprivileged(&["-H", "--columns", "name,id,pids,threads,sockets,interfaces"]);
     assert!(
         said.ok().starts_with("web1  5   -   -  -   -\n") || said.ok().contains("web1"),
         "{said}"
@@ -354,14 +355,14 @@ fn nobody_sees_names_and_is_told_what_is_missing() {
     assert_eq!(words, ["web1", "5", "-", "-", "-", "-"], "{said}");
     assert_eq!(said.error().matches("run as root, or grant").count(), 1, "{said}");
     assert_eq!(said.error().lines().count(), 1, "{said}");
-    assert_eq!(nobody(&["-1"]).quiet(), "web1\n");
-    let leaked = nobody(&["--leaked", "-H"]);
+    assert_eq!(unprivileged(&["-1"]).quiet(), "web1\n");
+    let leaked = unprivileged(&["--leaked", "-H"]);
     assert_eq!(leaked.ok(), "");
     assert!(leaked.error().contains("1 more may be leaked"), "{leaked}");
 }
 
 #[test]
-fn few_descriptors_are_enough() {
+fn few_descriptors_suffice_for_60_namespaces() {
     let mounts = need!(MountNamespace::new(""));
     shell(&mounts, "for n in $(seq 60); do ip netns add n$n; done");
     for limit in [16, 24] {
@@ -380,7 +381,7 @@ fn few_descriptors_are_enough() {
 }
 
 #[test]
-fn ns_alone_lists_and_mistakes_are_usage() {
+fn ns_without_subcommand_lists_and_wrong_options_exit_2() {
     let mounts = need!(MountNamespace::new(""));
     ip(&mounts, &["netns", "add", "web1"]);
     let ns = |arguments: &[&str]| {
@@ -406,7 +407,7 @@ fn ns_alone_lists_and_mistakes_are_usage() {
     assert!(
         ns(&["ns", "list", "--columns", "help"])
             .ok()
-            .contains("\nkept_by ")
+            .contains("\nholders ")
     );
     assert_eq!(ns(&["ns", "list", "-H", "name = nosuch"]).ok(), "");
 }
@@ -448,7 +449,7 @@ fn output(mut command: Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// A Python process that did something and waits; it ends with its standard input.
+/// A Python process that ran a script and waits until its stdin is closed.
 struct Script {
     child: Child,
     stdin: Option<ChildStdin>,

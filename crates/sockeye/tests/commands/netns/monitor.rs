@@ -1,4 +1,4 @@
-//! `sockeye ns monitor` beside `ip netns monitor`, in a mount namespace of its own.
+//! `sockeye ns monitor` compared with `ip netns monitor`, in a mount namespace of its own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use rustix::process::{Pid, Signal, kill_process};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// A monitor at work, whose output is a file.
+/// A running monitor whose output is a file.
 struct Monitor {
     child: Child,
     stdout: PathBuf,
@@ -31,7 +31,7 @@ impl Monitor {
             stdout,
             stderr,
         };
-        // Only then it has seen which names there are.
+        // Only then it has read the existing names.
         let fds = format!("/proc/{}/fdinfo", monitor.child.id());
         wait_until("it watches", || {
             let infos = fs::read_dir(&fds).into_iter().flatten().flatten();
@@ -52,10 +52,10 @@ impl Monitor {
         fs::read_to_string(&self.stdout).unwrap()
     }
 
-    /// Its lines, once there are so many.
+    /// Waits for `count` lines, and returns them.
     #[track_caller]
     fn lines(&self, count: usize) -> Vec<String> {
-        wait_until("everything is told", || self.said().lines().count() >= count);
+        wait_until("all lines are printed", || self.said().lines().count() >= count);
         self.said().lines().map(str::to_owned).collect()
     }
 
@@ -83,9 +83,9 @@ fn sh(own: &MountNamespace, script: &str) -> Said {
 }
 
 #[test]
-fn the_same_lines_as_ip() {
+fn lines_are_those_of_ip_netns_monitor() {
     let own = need!(MountNamespace::new(""));
-    // Ours makes the folder, as theirs would.
+    // Sockeye creates the folder, as ip does.
     let ours = Monitor::ours(&own, &[]);
     assert_eq!(sh(&own, "stat -c %a /run/netns").quiet(), "755\n");
     let theirs = if sockeye_lab::program("stdbuf").is_ok() {
@@ -129,7 +129,7 @@ fn the_same_lines_as_ip() {
 }
 
 #[test]
-fn a_name_that_steers_or_moves() {
+fn control_characters_are_escaped_and_renames_are_two_events() {
     let own = need!(MountNamespace::new(""));
     let (text, json) = (
         Monitor::ours(&own, &[]),
@@ -155,11 +155,11 @@ fn a_name_that_steers_or_moves() {
 }
 
 #[test]
-fn a_folder_that_goes_is_made_again() {
+fn removed_folder_is_created_again() {
     let own = need!(MountNamespace::new(""));
     let ours = Monitor::ours(&own, &[]);
     sh(&own, "rmdir /run/netns");
-    wait_until("it is told", || ours.error().contains('\n'));
+    wait_until("a message is printed", || ours.error().contains('\n'));
     assert_eq!(
         ours.error(),
         "sockeye: /run/netns was removed: it is made again, and watched\n"
@@ -172,7 +172,7 @@ fn a_folder_that_goes_is_made_again() {
 }
 
 #[test]
-fn what_no_queue_had_room_for_is_found_by_looking() {
+fn queue_overflow_is_repaired_by_listing_names() {
     let own = need!(MountNamespace::new(""));
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let limit: usize = limit.trim().parse().unwrap();
@@ -196,14 +196,14 @@ fn what_no_queue_had_room_for_is_found_by_looking() {
     fs::remove_file(folder.join("gone")).unwrap();
     kill_process(pid, Signal::CONT).unwrap();
     let there: BTreeSet<_> = own.names().into_iter().collect();
-    // Its lines lead from what was there to what is there, each name in turn added and deleted.
-    wait_until("it tells all", || {
+    // The lines lead from the old names to the new ones; each name is added and deleted alternately.
+    wait_until("all lines are printed", || {
         let mut now = BTreeSet::from(["before".to_owned(), "gone".to_owned()]);
         for line in ours.said().lines() {
             match line.split_once(' ') {
                 Some(("add", name)) => assert!(now.insert(name.to_owned()), "{line}"),
                 Some(("delete", name)) => assert!(now.remove(name), "{line}"),
-                // It is written this moment.
+                // The last line is being written.
                 _ => return false,
             }
         }
@@ -218,7 +218,7 @@ fn what_no_queue_had_room_for_is_found_by_looking() {
 }
 
 #[test]
-fn it_ends_with_its_reader_and_with_its_user() {
+fn monitor_ends_with_its_reader_and_on_sigint() {
     let own = need!(MountNamespace::new(""));
     let mut child = own
         .command(SOCKEYE, &["ns", "monitor"])
@@ -229,7 +229,7 @@ fn it_ends_with_its_reader_and_with_its_user() {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
-    // ^C ends it as it ends ip: shells say 130.
+    // ^C ends it like ip: shells report 130.
     let mut ours = Monitor::ours(&own, &[]);
     kill_process(Pid::from_child(&ours.child), Signal::INT).unwrap();
     use std::os::unix::process::ExitStatusExt;
@@ -252,13 +252,13 @@ fn it_ends_with_its_reader_and_with_its_user() {
 }
 
 #[test]
-fn without_rights() {
+fn missing_rights_are_reported_with_the_remedy() {
     let own = need!(MountNamespace::new(""));
-    let nobody = format!(
+    let unprivileged = format!(
         "cp {SOCKEYE} /run/sockeye; chmod 755 /run/sockeye; exec setpriv --reuid 65534 --regid 65534 --clear-groups \
          timeout 1 /run/sockeye ns monitor"
     );
-    let ask = || run(&mut own.command("sh", &["-c", &nobody]));
+    let ask = || run(&mut own.command("sh", &["-c", &unprivileged]));
     let said = ask();
     assert_eq!(
         said.failed(1),
@@ -271,7 +271,7 @@ fn without_rights() {
         said.failed(1),
         "sockeye: cannot watch /run/netns: Permission denied (os error 13); run as root\n"
     );
-    // Whoever may read it may watch it.
+    // A user who may read the folder may watch it.
     sh(&own, "chmod 755 /run/netns");
     assert_eq!(ask().failed(124), "");
 }

@@ -1,4 +1,4 @@
-//! `sockeye ns pids` and `ns identify` beside those of `ip netns`, in a mount namespace of its own.
+//! `sockeye ns pids` and `ns identify` compared with those of `ip netns`, in a mount namespace of its own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
 use serde_json::Value;
@@ -63,9 +63,9 @@ impl Inhabited {
         run(&mut self.own.command("sh", &["-c", script]))
     }
 
-    /// Runs it as nobody.
+    /// Runs it as an unprivileged user.
     fn as_nobody(&self, words: &str) -> Said {
-        // Whoever may not enter the folder of the build runs a copy.
+        // The folder of the build may be unreadable for others: run a copy.
         self.sh(&format!(
             "cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye && \
              exec setpriv --reuid 65534 --regid 65534 --clear-groups /run/sockeye ns {words}"
@@ -82,7 +82,7 @@ impl Drop for Inhabited {
     }
 }
 
-/// What it lists. In a confined container even root may not read everybody, which is told.
+/// Returns the listed processes. In a confined container even root may not read all processes, which is reported.
 #[track_caller]
 fn pids(said: &Said) -> &str {
     let complaint = said.error();
@@ -94,7 +94,7 @@ fn pids(said: &Said) -> &str {
 }
 
 #[test]
-fn the_same_processes() {
+fn pids_are_those_of_ip_netns_pids() {
     let lab = need!(Inhabited::new());
     let mut inhabitants: Vec<_> = lab.inhabitants.iter().map(Child::id).collect();
     inhabitants.sort_unstable();
@@ -106,7 +106,7 @@ fn the_same_processes() {
         lab.ours(&["pids", "--format", "json", "empty"]).json(),
         Value::Array(Vec::new())
     );
-    // Many more: the namespace that nearly everybody is in. Those who come and go may be in but one of the lists.
+    // The namespace of most processes. Short-lived ones may be in only one of the lists.
     lab.sh("touch /run/netns/here && mount --bind /proc/self/ns/net /run/netns/here");
     let (before, ours) = (lab.theirs(&["pids", "here"]), lab.ours(&["pids", "here"]));
     let after = lab.theirs(&["pids", "here"]);
@@ -120,7 +120,7 @@ fn the_same_processes() {
 }
 
 #[test]
-fn with_their_names_in_json() {
+fn json_has_process_names() {
     let lab = need!(Inhabited::new());
     let document = lab.ours(&["pids", "full", "--format", "json"]).json();
     let lines = lab.ours(&["pids", "full", "--format", "jsonl"]);
@@ -139,7 +139,7 @@ fn with_their_names_in_json() {
 }
 
 #[test]
-fn no_namespace() {
+fn pids_of_a_missing_namespace_fails() {
     let lab = need!(Inhabited::new());
     let said = lab.ours(&["pids", "nosuch"]);
     let reason = "sockeye: cannot open network namespace \"nosuch\" (/run/netns/nosuch): No such file or directory \
@@ -162,10 +162,10 @@ fn no_namespace() {
 }
 
 #[test]
-fn who_does_not_tell_is_counted() {
+fn unreadable_processes_are_counted() {
     let lab = need!(Inhabited::new());
     let said = lab.as_nobody("pids full");
-    // Its own it sees.
+    // It sees its own processes.
     assert_eq!(said.ok().lines().count(), 2, "{said}");
     let (count, rest) = said
         .error()
@@ -181,7 +181,7 @@ fn who_does_not_tell_is_counted() {
 }
 
 #[test]
-fn names_of_a_process() {
+fn identify_prints_all_names() {
     let lab = need!(Inhabited::new());
     let pid = lab.inhabitants[0].id().to_string();
     let same = |words: &[&str]| {
@@ -194,17 +194,17 @@ fn names_of_a_process() {
         ours
     };
     assert_eq!(same(&["identify", &pid]).quiet(), "full\n");
-    // Where it is itself: as it comes from a script, and inside.
+    // Its own namespace: from a script, and inside.
     same(&["identify"]);
     assert_eq!(same(&["identify", &std::process::id().to_string()]).quiet(), "\n");
     let inside = lab.ours(&["exec", "empty", SOCKEYE, "ns", "identify"]);
     assert_eq!(inside.quiet(), "empty\n");
-    // More than one name: ip tells one of them.
+    // More than one name: ip prints one of them.
     lab.sh("touch /run/netns/again && mount --bind /run/netns/full /run/netns/again");
     assert_eq!(lab.ours(&["identify", &pid]).quiet(), "again\nfull\n");
     let theirs = lab.theirs(&["identify", &pid]);
     assert!(["again\n", "full\n"].contains(&theirs.quiet()), "{theirs}");
-    // And one that would steer the terminal.
+    // A name with control characters.
     lab.sh("n=\"/run/netns/$(printf 'x\\033[2J')\"; touch \"$n\" && mount --bind /run/netns/full \"$n\"");
     let said = lab.ours(&["identify", &pid]);
     assert_harmless(&said.stdout);
@@ -212,7 +212,7 @@ fn names_of_a_process() {
 }
 
 #[test]
-fn no_process() {
+fn identify_of_a_missing_process_fails() {
     let lab = need!(Inhabited::new());
     for gone in ["0", "4194305", "99999999999999999999"] {
         let said = lab.ours(&["identify", gone]);
@@ -236,7 +236,7 @@ fn no_process() {
             .contains("read the folder /run/netns: Permission denied"),
         "{said}"
     );
-    // Without the folder nobody has a name.
+    // Without the folder no namespace has a name.
     let own = need!(MountNamespace::new(""));
     assert_eq!(run(&mut own.command(SOCKEYE, &["ns", "identify"])).quiet(), "\n");
 }

@@ -1,4 +1,4 @@
-//! `sockeye prof -- COMMAND`: whose output goes where, whose exit status it is, what is said of a short run.
+//! `sockeye prof -- COMMAND`: output streams, exit status, and the report of a short run.
 
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::Skip;
@@ -22,7 +22,7 @@ fn prof(words: &[&str]) -> Option<Output> {
 }
 
 #[test]
-fn standard_output_is_the_report_alone() {
+fn stdout_has_only_the_report() {
     let Some(output) = prof(&["--json", "--", "sh", "-c", "echo said; exit 3"]) else {
         return;
     };
@@ -46,7 +46,7 @@ fn exit_statuses_are_those_of_a_shell() {
 }
 
 #[test]
-fn who_ends_the_profiler_alone_ends_the_command() {
+fn signal_to_the_profiler_ends_the_command() {
     let mut profiler = Command::new(env!("CARGO_BIN_EXE_sockeye"))
         .args([
             "prof",
@@ -76,7 +76,7 @@ fn who_ends_the_profiler_alone_ends_the_command() {
 }
 
 #[test]
-fn what_cannot_be_written_is_told_by_its_name() {
+fn unwritable_file_is_named() {
     if !Path::new("/dev/full").exists() {
         return Skip::new("no /dev/full").tell();
     }
@@ -112,7 +112,7 @@ fn waits_end_where_the_kernel_leaves_the_processor() {
 }
 
 #[test]
-fn a_descriptor_that_was_another_file_is_not_taken_for_it() {
+fn reused_descriptor_is_another_file() {
     let fifo = std::env::temp_dir().join(format!("sockeye-prof-fifo-{}", std::process::id()));
     // The shell reads the fifo at its standard input, which is something else again afterwards.
     let script = format!(

@@ -1,7 +1,7 @@
 //! Tests of `prof`.
 
-mod apart;
 mod command;
-mod story;
-mod told;
-mod truth;
+mod comparison;
+mod files;
+mod namespaces;
+mod netns_list;

@@ -2,7 +2,7 @@
 import errno, json, socket, subprocess, sys
 
 
-def told(s):
+def keepalive(s):
     return [s.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)] + [s.getsockopt(6, option) for option in (4, 5, 6, 18)]
 
 
@@ -33,14 +33,14 @@ def pairs():
     for name, (listen, connect) in ways.items():
         client, server, listener = pair(listen, connect)
         kept += [client, server]
-        said[name] = [told(client), told(server)]
-        said["listener"] = told(listener)
+        said[name] = [keepalive(client), keepalive(server)]
+        said["listener"] = keepalive(listener)
     client, server, _ = pair("127.0.0.1", "127.0.0.1", own)
-    said["before"] = [told(client), told(server)]
+    said["before"] = [keepalive(client), keepalive(server)]
     client, server, _ = pair("127.0.0.1", "127.0.0.1")
     client.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 0)
     own(server)
-    said["after"] = [told(client), told(server)]
+    said["after"] = [keepalive(client), keepalive(server)]
     said["ss"] = subprocess.run(["ss", "-tnoH", "state", "established"], stdout=subprocess.PIPE, text=True).stdout
     return said
 
@@ -59,7 +59,7 @@ elif mode == "again":
     for _ in sys.stdin:
         client = socket.create_connection(listener.getsockname())
         held.append((client, listener.accept()[0]))
-        print(json.dumps([[told(client), told(server)] for client, server in held]), flush=True)
+        print(json.dumps([[keepalive(client), keepalive(server)] for client, server in held]), flush=True)
 elif mode == "serve":
     server = socket.socket()
     server.bind((sys.argv[2], 0))

@@ -173,7 +173,7 @@ impl<'a> Found<'a> {
         self
     }
 
-    /// Nobody owns it.
+    /// It has no owner.
     #[track_caller]
     pub(crate) fn of_nobody(self) -> Self {
         assert!(self.0["owner"].is_null(), "{}", self.0);
@@ -244,7 +244,7 @@ pub(crate) fn end(value: &Value) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::try_from(value["port"].as_u64()?).ok()?))
 }
 
-/// Hands a socket to a process of its own with this name, so that nobody else owns it.
+/// Hands a socket to a process of its own with this name, so that no other process owns it.
 #[track_caller]
 pub(crate) fn given(lab: &Lab, comm: &str, lab_socket: LabSocket) -> Process {
     lab.process(comm).taking(lab_socket).start()

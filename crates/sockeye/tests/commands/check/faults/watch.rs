@@ -54,7 +54,7 @@ impl Watch {
     }
 
     /// Nothing is found; then this is done; then nothing but these is found, in one sample or in several; then nothing
-    /// again. Gives each finding as it was when it was told first.
+    /// again. Returns each finding as it was printed first.
     #[track_caller]
     pub(crate) fn moved(
         &self,
@@ -78,9 +78,9 @@ impl Watch {
             }
             let is_over = is_quiet && !seen.is_empty();
             if is_over || begun.elapsed() > DEADLINE {
-                let mut told = names(&seen);
-                told.sort_unstable();
-                assert_eq!(told, expected, "{}", Value::from(seen.clone()));
+                let mut found = names(&seen);
+                found.sort_unstable();
+                assert_eq!(found, expected, "{}", Value::from(seen.clone()));
                 assert!(is_over, "it does not end: {seen:#?}");
                 break;
             }

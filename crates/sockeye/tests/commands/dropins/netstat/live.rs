@@ -27,7 +27,7 @@ const COLUMNS: &[&str] = &["", "-e", "-p", "-o", "-eepo"];
 const NAMES: &[&str] = &["", "--numeric-hosts", "--numeric-ports", "--numeric-users", "-N"];
 
 #[test]
-fn every_option_on_every_state_is_as_there() {
+fn output_is_that_of_netstat_for_every_option_and_state() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netstat"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
@@ -88,7 +88,7 @@ fn matrix() -> Vec<(String, Option<&'static str>)> {
             lines.push((format!("-nW {selection} {shown}"), None));
         }
     }
-    // Not every kernel tells of RAW by netlink.
+    // Not every kernel lists RAW sockets by netlink.
     for (selection, sources) in [
         ("-t", &["diag", "diag-v2", "procfs", "bpf"][..]),
         ("-u", &["diag", "procfs", "bpf"]),
@@ -187,11 +187,11 @@ impl Zoo {
                 pairs.push(here.unix_connected(kind, &lab.unix_abstract(format!("abstract\0{tag}"))));
                 pairs.push(here.unix_pair(kind));
             }
-            let (nobody, long) = (65534, "a-name-longer-than-any-column");
+            let (uid, long) = (65534, "a-name-longer-than-any-column");
             processes.push(
                 lab.process(long)
                     .in_namespace(here)
-                    .user(nobody, nobody)
+                    .user(uid, uid)
                     .tcp_pair("127.0.0.1:0")
                     .udp_bind("127.0.0.1:0")
                     .start(),
@@ -209,7 +209,7 @@ impl Zoo {
 }
 
 #[test]
-fn an_empty_namespace_is_as_there() {
+fn output_is_that_of_netstat_in_an_empty_namespace() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netstat0"));
     let here = lab.namespace("here");

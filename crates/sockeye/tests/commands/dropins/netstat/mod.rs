@@ -1,6 +1,6 @@
 //! Tests of `netstat`.
 
+mod behaviour;
 mod live;
-mod manners;
 mod peer;
 mod tables;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn statistics_are_as_there() {
+fn statistics_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netstats"));
     let here = lab.namespace("here");
@@ -43,7 +43,7 @@ const STATISTICS: &[&str] = &[
 
 /// Every counter that a sentence is known for or that any kernel has had, none of them 0, then all of them 0.
 #[test]
-fn every_counter_is_as_there() {
+fn every_counter_is_that_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netcounters"));
     let folder = lab.directory().join("net");
@@ -124,7 +124,7 @@ fn every_counter_is_as_there() {
 }
 
 #[test]
-fn routes_are_as_there() {
+fn routes_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netroutes"));
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
@@ -201,7 +201,7 @@ const ROUTES: &[&str] = &[
 
 /// Flags and numbers that are hard to come by.
 #[test]
-fn made_routes_are_as_there() {
+fn added_routes_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netmade"));
     let folder = lab.directory().join("net");
@@ -244,7 +244,7 @@ fn made_routes_are_as_there() {
 }
 
 #[test]
-fn interfaces_are_as_there() {
+fn interfaces_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netifaces"));
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
@@ -285,7 +285,7 @@ const INTERFACES: &[&str] = &[
 ];
 
 #[test]
-fn groups_are_as_there() {
+fn multicast_groups_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netgroups"));
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));

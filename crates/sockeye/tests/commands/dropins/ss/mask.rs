@@ -150,7 +150,7 @@ fn without_secrets(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The text without blanks at the ends of lines: how many there are goes by the longest line, and that may be one with a
+/// The text without blanks at the ends of lines: their number depends on the longest line, and that may be one with a
 /// key.
 fn trimmed(text: &[u8]) -> Vec<u8> {
     let lines = text.split_inclusive(|&byte| byte == b'\n');
@@ -197,7 +197,7 @@ pub(crate) fn difference(case: &Case, ours: &Said, real: &Said) -> Option<String
     );
     if our_errors != real_errors {
         let _ = writeln!(text, "  stderr:");
-        tell_pair(&mut text, &our_errors, &real_errors);
+        push_pair(&mut text, &our_errors, &real_errors);
     }
     if ours.stdout.starts_with(b"Usage: ss ") && real.stdout.starts_with(b"Usage: ss ") {
         return (!text.is_empty()).then_some(text); // in words of our own
@@ -226,7 +226,7 @@ pub(crate) fn difference(case: &Case, ours: &Said, real: &Said) -> Option<String
         let (ours, real) = (our_records, real_records);
         if ours.header != real.header {
             let _ = writeln!(text, "  header:");
-            tell_pair(&mut text, ours.header, real.header);
+            push_pair(&mut text, ours.header, real.header);
         }
         let mut counts: BTreeMap<&[u8], i32> = BTreeMap::new();
         for record in &ours.records {
@@ -252,7 +252,7 @@ pub(crate) fn difference(case: &Case, ours: &Said, real: &Said) -> Option<String
                 of_real.len(),
                 real.records.len()
             );
-            tell_records(&mut text, of_ours, of_real);
+            push_records(&mut text, of_ours, of_real);
         }
     }
     (!text.is_empty()).then_some(text)
@@ -341,33 +341,33 @@ const STATES: &[&str] = &[
     "CLOSING",
 ];
 
-/// Each of ours beside the one of the real ss that is most like it.
-fn tell_records(text: &mut String, ours: Vec<&[u8]>, mut real: Vec<&[u8]>) {
+/// Appends each of our records with the most similar one of the real ss.
+fn push_records(text: &mut String, ours: Vec<&[u8]>, mut real: Vec<&[u8]>) {
     let shared = |one: &[u8], other: &[u8]| one.iter().zip(other).take_while(|(a, b)| a == b).count();
-    let mut told = 0;
+    let mut printed = 0;
     for record in &ours {
         let nearest = (0..real.len()).max_by_key(|index| shared(record, real[*index]));
-        told += 1;
-        if told > RECORDS_TOLD {
-            let _ = writeln!(text, "    ... and {} more", ours.len() + 1 - told);
+        printed += 1;
+        if printed > RECORDS_SHOWN_MAX {
+            let _ = writeln!(text, "    ... and {} more", ours.len() + 1 - printed);
             return;
         }
         match nearest {
-            Some(index) => tell_pair(text, record, real.swap_remove(index)),
+            Some(index) => push_pair(text, record, real.swap_remove(index)),
             None => {
                 let _ = writeln!(text, "    ours: {}", shown(record, 0));
             }
         }
     }
-    for record in real.iter().take(RECORDS_TOLD.saturating_sub(told)) {
+    for record in real.iter().take(RECORDS_SHOWN_MAX.saturating_sub(printed)) {
         let _ = writeln!(text, "    real: {}", shown(record, 0));
     }
 }
 
-fn tell_pair(text: &mut String, ours: &[u8], real: &[u8]) {
+fn push_pair(text: &mut String, ours: &[u8], real: &[u8]) {
     let same = ours.iter().zip(real).take_while(|(a, b)| a == b).count();
-    // Far into a long record the beginning tells nothing of the difference, but which socket it is.
-    let from = same.saturating_sub(WIDTH_TOLD / 2);
+    // The beginning of a long record only identifies the socket, and the difference is far behind.
+    let from = same.saturating_sub(WIDTH_MAX / 2);
     for (whose, bytes) in [("ours", ours), ("real", real)] {
         let _ = writeln!(text, "    {whose}: {}", shown(bytes, from));
     }
@@ -382,16 +382,16 @@ fn tell_pair(text: &mut String, ours: &[u8], real: &[u8]) {
 fn shown(bytes: &[u8], from: usize) -> String {
     let mut text = String::new();
     if from > 0 {
-        let head = &bytes[..from.min(bytes.len()).min(WIDTH_TOLD / 3)];
+        let head = &bytes[..from.min(bytes.len()).min(WIDTH_MAX / 3)];
         let _ = write!(text, "{} ... ", head.escape_ascii());
     }
     let tail = bytes.get(from..).unwrap_or_default();
-    let _ = write!(text, "{}", tail[..tail.len().min(WIDTH_TOLD)].escape_ascii());
+    let _ = write!(text, "{}", tail[..tail.len().min(WIDTH_MAX)].escape_ascii());
     text.replace("\\\"", "\"").replace("\\'", "'")
 }
 
-const RECORDS_TOLD: usize = 4;
-const WIDTH_TOLD: usize = 240;
+const RECORDS_SHOWN_MAX: usize = 4;
+const WIDTH_MAX: usize = 240;
 
 #[test]
 fn a_mask_hides_what_moves_and_nothing_else() {

@@ -431,7 +431,7 @@ fn mistakes(zoo: &Zoo, cases: &mut Vec<Case>) {
     ] {
         cases.push(Case::of(line));
     }
-    cases.push(Case::of("-K -tn dst 192.0.2.1").by(NOBODY));
+    cases.push(Case::of("-K -tn dst 192.0.2.1").by(UNPRIVILEGED_UID));
     cases.push(Case::of(&format!("-ta src {}", zoo.directory.display())));
 }
 
@@ -544,7 +544,7 @@ fn environments(files: &Files, cases: &mut Vec<Case>) {
     }
 }
 
-/// As nobody, and in other namespaces by name.
+/// As an unprivileged user, and in other namespaces by name.
 fn rights_and_places(zoo: &Zoo, cases: &mut Vec<Case>) {
     for line in [
         "-tan",
@@ -570,7 +570,7 @@ fn rights_and_places(zoo: &Zoo, cases: &mut Vec<Case>) {
         "-tan fwmark 7",
         "-N nonsense -ta",
     ] {
-        cases.push(Case::of(line).by(NOBODY));
+        cases.push(Case::of(line).by(UNPRIVILEGED_UID));
     }
     for name in [zoo.there.name(), zoo.here.name()] {
         for line in ["-tan", "-an", "-tanp", "-s", "-xan", "-tan sport = 22"] {
@@ -579,11 +579,11 @@ fn rights_and_places(zoo: &Zoo, cases: &mut Vec<Case>) {
         }
         cases.push(Case::of(&format!("-tan -N {name} -N {}", zoo.here.name())));
         cases.push(Case::of(&format!("-tan -N {name} -N nonsense")));
-        cases.push(Case::of(&format!("-tan -N {name}")).by(NOBODY));
+        cases.push(Case::of(&format!("-tan -N {name}")).by(UNPRIVILEGED_UID));
         cases.push(Case::of(&format!("-tan -N {}", zoo.here.path().display())));
         cases.push(Case::of(&format!("-tan -N {name} dev veth0c")));
         cases.push(Case::of(&format!("-tan dev veth0c -N {name}")));
     }
 }
 
-const NOBODY: u32 = 65534;
+const UNPRIVILEGED_UID: u32 = 65534;

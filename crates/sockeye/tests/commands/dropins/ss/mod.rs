@@ -17,7 +17,7 @@ use self::zoo::Zoo;
 use run::{Case, Programs};
 use sockeye_lab::need;
 
-/// Combinations in which the real ss does what nobody can want, and we something else: the command line as the
+/// Combinations in which the real ss has a defect, and we differ: the command line as the
 /// test prints it, and why.
 const EXPLAINED: &[(&str, &str)] = &[
     (
@@ -31,7 +31,7 @@ const EXPLAINED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn every_combination_is_answered_as_by_ss() {
+fn output_is_that_of_ss_for_every_combination() {
     let zoo = need!(Zoo::open("ss"));
     let programs = Programs::new(&zoo);
     walk::walk(&zoo, &programs, matrix::cases(&zoo), "ss");

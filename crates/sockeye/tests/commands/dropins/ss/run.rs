@@ -157,7 +157,7 @@ impl Case {
                 .any(|word| word.to_string_lossy().starts_with("--su"))
     }
 
-    /// Whether it tells counts of the living kernel that are the whole host's.
+    /// Whether it prints counts of the running kernel that cover the whole host.
     pub(crate) fn counts_the_host(&self) -> bool {
         let from_files = |name: &str| name.starts_with("PROC_");
         self.sums_up()

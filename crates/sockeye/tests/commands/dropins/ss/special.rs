@@ -15,20 +15,20 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 #[test]
-fn dumps_are_read_by_each_other() {
+fn dump_files_are_interchangeable_with_ss() {
     let zoo = need!(Zoo::open("dumps"));
     dumps(&zoo, &Programs::new(&zoo));
 }
 
 #[test]
-fn events_are_told_as_by_ss() {
+fn events_are_those_of_ss() {
     let lab = need!(Lab::new("events"));
     need!(sockeye_lab::program("ss"));
     events(&lab, &Programs::in_directory(lab.directory()));
 }
 
 #[test]
-fn sockets_are_closed_as_by_ss() {
+fn closed_sockets_are_those_of_ss() {
     let lab = need!(Lab::new("closed"));
     need!(sockeye_lab::program("ss"));
     need!(closes(&lab));
@@ -36,25 +36,25 @@ fn sockets_are_closed_as_by_ss() {
 }
 
 #[test]
-fn a_reader_who_leaves_is_no_trouble() {
+fn closed_output_exits_like_ss() {
     let zoo = need!(Zoo::open("leaves"));
     left(&zoo, &Programs::new(&zoo));
 }
 
 #[test]
-fn a_full_disk_is_told_or_passed_over_as_by_ss() {
+fn full_disk_is_handled_like_ss() {
     let zoo = need!(Zoo::open("full"));
     full(&zoo, &Programs::new(&zoo));
 }
 
 #[test]
-fn nothing_that_others_chose_reaches_a_terminal_raw() {
+fn control_characters_are_escaped_on_a_terminal() {
     let zoo = need!(Zoo::open("harmless"));
     harmless(&zoo, &Programs::new(&zoo));
 }
 
 #[test]
-fn bpf_tells_what_netlink_tells() {
+fn bpf_and_netlink_agree() {
     let zoo = need!(Zoo::open("walked"));
     walked(&zoo, &Programs::new(&zoo));
 }
@@ -237,7 +237,7 @@ impl Drop for Follower {
     }
 }
 
-/// The same sockets at each call in other namespaces, down to their ports: whoever binds to any port finds but one.
+/// The same sockets at each call in other namespaces, down to their ports: a bind to port 0 finds only one free port.
 fn batch(here: &Namespace, lanes: [NetPath; 3]) -> Sockets {
     let mut sockets: Sockets = Vec::new();
     let mut port = 30_000;
@@ -380,7 +380,7 @@ fn harmless(zoo: &Zoo, programs: &Programs) {
     }
 }
 
-/// Our own walk over the kernel's tables tells what netlink tells, wildcards of IPv6 too.
+/// The BPF walk over the kernel's tables lists what netlink lists, also wildcards of IPv6.
 fn walked(zoo: &Zoo, programs: &Programs) {
     for line in ["-tan", "-uan", "-tln", "-6tuln", "-tanp", "-tan --cgroup"] {
         let of = |program, words: &str| {
@@ -395,7 +395,7 @@ fn walked(zoo: &Zoo, programs: &Programs) {
     }
 }
 
-/// `ss ... | head -1`: the first line is the same, nothing is complained of, and nobody hangs.
+/// `ss ... | head -1`: the first line is the same, without an error or a hang.
 fn left(zoo: &Zoo, programs: &Programs) {
     for line in ["-an", "-tani", "-tan", "-h", "-s -ta"] {
         let mut firsts = Vec::new();
@@ -434,9 +434,9 @@ fn full(zoo: &Zoo, programs: &Programs) {
         let [ours, real] = [&programs.ours, &programs.real]
             .map(|program| zoo.here.run(|| case.run(program, &zoo.directory)));
         let stderr = String::from_utf8_lossy(&ours.stderr);
-        let told = !ours.status.success() && stderr.contains("No space left on device");
+        let is_reported = !ours.status.success() && stderr.contains("No space left on device");
         assert!(
-            told || difference(&case, &ours, &real).is_none(),
+            is_reported || difference(&case, &ours, &real).is_none(),
             "{line}: {} {stderr}",
             ours.status
         );

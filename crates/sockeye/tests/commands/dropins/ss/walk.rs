@@ -129,7 +129,7 @@ impl Walk<'_> {
     }
 }
 
-/// Runs both until they agree, but not more often than told: how often, and how they differ.
+/// Runs both until they agree, at most `most` times; returns how often, and the difference.
 fn repeat(zoo: &Zoo, programs: &Programs, case: &Case, tries_max: u32) -> (u32, Option<String>) {
     let mut tries = 0;
     loop {

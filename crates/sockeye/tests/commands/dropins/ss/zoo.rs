@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The zoo as its visitors see it. Gone, and with it all it made, when dropped.
 pub(crate) struct Zoo {
-    keeper: Child,
+    holder: Child,
     stdin: Mutex<Option<ChildStdin>>,
     pub(crate) here: Namespace,
     pub(crate) there: Namespace,
@@ -25,7 +25,7 @@ pub(crate) struct Zoo {
 }
 
 impl Zoo {
-    /// Starts the keeper and waits until everything is there; what this kernel lacks is told as a skip.
+    /// Starts the holder and waits until everything is there; what this kernel lacks is reported as a skip.
     pub(crate) fn open(purpose: &str) -> Result<Self, Skip> {
         // libtest's names leave out the crate's.
         let (_, module) = module_path!().split_once("::").unwrap();
@@ -33,7 +33,7 @@ impl Zoo {
         command
             .args([
                 "--exact",
-                &format!("{module}::keeper"),
+                &format!("{module}::holder"),
                 "--ignored",
                 "--nocapture",
                 "--test-threads=1",
@@ -41,22 +41,22 @@ impl Zoo {
             .env(PURPOSE, purpose)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut keeper = command.spawn().unwrap();
-        let stdin = keeper.stdin.take();
-        let stdout = BufReader::new(keeper.stdout.take().unwrap());
+        let mut holder = command.spawn().unwrap();
+        let stdin = holder.stdin.take();
+        let stdout = BufReader::new(holder.stdout.take().unwrap());
         let mut lines = stdout.lines().map_while(Result::ok);
         let mut facts = Vec::new();
         let fact = |facts: &[(String, String)], name: &str| {
-            let found = facts.iter().find(|(told, _)| told == name);
+            let found = facts.iter().find(|(known, _)| known == name);
             found.map(|(_, value)| value.clone())
         };
         loop {
             let Some(line) = lines.next() else {
-                let status = keeper.wait().unwrap();
+                let status = holder.wait().unwrap();
                 if let Some(reason) = fact(&facts, "skip") {
                     return Err(Skip::new(reason));
                 }
-                panic!("the keeper of the zoo failed: {status}");
+                panic!("the holder of the zoo failed: {status}");
             };
             match line.trim().split_once(": ") {
                 Some(("lacks", what)) => tell_once(what),
@@ -65,13 +65,13 @@ impl Zoo {
                 None => {}
             }
         }
-        let must = |name| fact(&facts, name).unwrap_or_else(|| panic!("the keeper did not tell {name}"));
+        let must = |name| fact(&facts, name).unwrap_or_else(|| panic!("the holder did not report {name}"));
         Ok(Self {
             here: Namespace::open_existing(&must("here")),
             there: Namespace::open_existing(&must("there")),
             directory: must("directory").into(),
             cgroup: fact(&facts, "cgroup"),
-            keeper,
+            holder,
             stdin: Mutex::new(stdin),
             lines: Mutex::new(Box::new(lines)),
         })
@@ -84,7 +84,7 @@ impl Zoo {
         let mut lines = self.lines.lock().unwrap();
         assert!(
             lines.any(|line| line.trim() == READY),
-            "the keeper of the zoo died"
+            "the holder of the zoo died"
         );
     }
 
@@ -100,13 +100,13 @@ impl Drop for Zoo {
             .stdin
             .get_mut()
             .unwrap_or_else(std::sync::PoisonError::into_inner) = None;
-        let _ = self.keeper.wait();
+        let _ = self.holder.wait();
     }
 }
 
 #[test]
 #[ignore = "a process that the other tests start"]
-fn keeper() {
+fn holder() {
     let Some(purpose) = std::env::var_os(PURPOSE) else {
         return;
     };
@@ -124,7 +124,7 @@ fn keeper() {
     }
 }
 
-/// What the keeper holds.
+/// What the holder holds.
 struct Inhabitants {
     pairs: Vec<Pair>,
     singles: Vec<LabSocket>,
@@ -342,8 +342,8 @@ fn converse(pair: &Pair) {
 
 /// Says what no zoo has on this kernel; every zoo finds it out again.
 fn tell_once(what: &str) {
-    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
-    if TOLD.lock().unwrap().insert(what.to_owned()) {
+    static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if PRINTED.lock().unwrap().insert(what.to_owned()) {
         Skip::new(format!("the zoo is without {what}")).tell();
     }
 }

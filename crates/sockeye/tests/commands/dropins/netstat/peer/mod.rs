@@ -132,7 +132,7 @@ pub(crate) fn compare_with(words: &[&str], source: Option<&str>, run: &dyn Fn(&m
     }
 }
 
-/// Tells past the test runner's capture how much was compared.
+/// Prints how much was compared, past the test runner's capture.
 pub(crate) fn tell(text: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(text.as_bytes());

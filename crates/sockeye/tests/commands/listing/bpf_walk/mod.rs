@@ -1,4 +1,4 @@
-//! Listings by the walk over the kernel's tables, and by netlink: the same sockets, field by field.
+//! Listings by the BPF walk over the kernel's tables and by netlink, compared field by field.
 
 use serde_json::Value;
 use sockeye_lab::{DEADLINE, Namespace, Skip, wait_for};
@@ -8,8 +8,8 @@ use std::time::Instant;
 
 pub(crate) const SOCKEYE: &str = env!("CARGO_BIN_EXE_sockeye");
 
-/// What differs between two listings of sockets to which nothing happened: where it stands, whether it rises, how far
-/// apart two readings at one time may be (jiffies tick at 100 Hz or faster), and why it moves.
+/// Fields that change between two listings of idle sockets: path, whether it rises, the largest difference of two readings
+/// at one time (jiffies tick at 100 Hz or faster), and the reason.
 const MOVES: [Moves; 8] = [
     ("/timer/expires_ms", false, 10, "the clock runs on"),
     ("/tcp_info/last_data_sent_ms", true, 10, "the clock runs on"),
@@ -202,10 +202,10 @@ pub(crate) fn compare(what: &str, mut take: impl FnMut(&str) -> Listed) -> Liste
         let mut is_quiet = true;
         for (place, rises, apart, why) in MOVES {
             for (name, row) in &before.rows {
-                let told = [&before, &walked, &after]
+                let values = [&before, &walked, &after]
                     .map(|listed| listed.rows[name].pointer(place).and_then(Value::as_u64));
-                let [Some(first), Some(between), Some(last)] = told else {
-                    assert_eq!(told, [None; 3], "{what}: {place} of {row}");
+                let [Some(first), Some(between), Some(last)] = values else {
+                    assert_eq!(values, [None; 3], "{what}: {place} of {row}");
                     continue;
                 };
                 let (low, high) = (first.min(last), first.max(last));

@@ -1,4 +1,4 @@
-//! `sockeye prof` inside of a container's pid namespace, and of programs in another mount namespace.
+//! `sockeye prof` in the pid namespace of a container, and of programs in another mount namespace.
 
 use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
@@ -33,7 +33,7 @@ int main(int argc, char **argv) {
 const TURNS: u64 = 5_000;
 
 #[test]
-fn in_a_pid_namespace_numbers_are_its_own() {
+fn pids_are_those_of_the_own_pid_namespace() {
     let folder = need!(prepared("pids"));
     let counting = folder.program();
     let own = |words: &[&str]| {
@@ -60,7 +60,7 @@ fn in_a_pid_namespace_numbers_are_its_own() {
     let pid = profile["syscalls"][0]["pid"].as_u64().unwrap();
     assert!(pid < 100, "as it is numbered there: {pid}");
 
-    // Somebody by number, and everybody.
+    // One process by its pid, and all processes.
     for target in ["-p $pid", "--system"] {
         let script = format!(
             "{counting} {TURNS} 2000 & pid=$!; {SOCKEYE} prof --json -d 60 --functions inside {target} > {profile} & prof=$!; \
@@ -71,13 +71,13 @@ fn in_a_pid_namespace_numbers_are_its_own() {
         let text = fs::read_to_string(folder.0.join("profile")).unwrap();
         let profile: Value = serde_json::from_str(&text).unwrap();
         assert_seen(&profile);
-        let told = profile["missing"].to_string().contains("this pid namespace");
-        assert_eq!(told, target == "--system", "{}", profile["missing"]);
+        let is_missing = profile["missing"].to_string().contains("this pid namespace");
+        assert_eq!(is_missing, target == "--system", "{}", profile["missing"]);
     }
 }
 
 #[test]
-fn a_program_that_only_another_mount_namespace_has() {
+fn program_in_another_mount_namespace_is_resolved() {
     let folder = need!(prepared("mounts"));
     let counting = folder.program();
     let room = folder.0.join("room");

@@ -1,5 +1,5 @@
-//! The story of `ip netns`: thousands of namespaces, and a tool that opens each and asks for its number. It was found with
-//! strace, perf and gdb, one after the other; `prof` shows it by count and by time.
+//! A profile of `ip netns list` with thousands of namespaces: it opens each one and requests its id. `prof` shows this by
+//! count and by time; before, it took strace, perf and gdb.
 
 use crate::fixtures::binary::{SOCKEYE, run};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::fs;
 const NAMESPACES: u64 = 2_000;
 
 #[test]
-fn a_list_of_namespaces_that_opens_and_asks_each() {
+fn system_calls_of_ip_netns_list_are_profiled() {
     need!(program("strace"));
     let own = need!(MountNamespace::new(""));
     let count = NAMESPACES.to_string();

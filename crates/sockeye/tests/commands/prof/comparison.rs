@@ -1,4 +1,4 @@
-//! What `sockeye prof` says, against programs that count and time themselves, and against strace and ltrace.
+//! Reports of `sockeye prof` compared with programs that count and time themselves, and with strace and ltrace.
 
 use crate::fixtures::binary::{Said, command, run};
 use serde_json::Value;
@@ -56,7 +56,7 @@ int main(int count, char **words)
 "#;
 
 #[test]
-fn calls_of_functions_as_the_program_makes_them() {
+fn function_calls_are_those_of_the_program() {
     let folder = need!(Folder::new("functions"));
     for (name, flags) in [
         ("dynamic", &["-O1", "-pthread"][..]),
@@ -86,11 +86,11 @@ fn calls_of_functions_as_the_program_makes_them() {
             ("fn_leaf", 4 * 500 + 200 + 30, 0),
             ("fn_last", 1, 1),
         ] {
-            let told = (
+            let reported = (
                 sum(&profile, function, "calls"),
                 sum(&profile, function, "missed_returns"),
             );
-            assert_eq!(told, (calls, missed), "{name}: {function}: {profile}");
+            assert_eq!(reported, (calls, missed), "{name}: {function}: {profile}");
         }
         // Recursion counts the outermost calls only: nothing can have taken longer than there was time.
         assert!(sum(&profile, "fn_fib", "total_ns") <= profile["duration_ns"].as_u64().unwrap());
@@ -129,7 +129,7 @@ int main() {
 }
 
 #[test]
-fn a_go_program_and_a_rust_program_live_on() {
+fn go_and_rust_programs_survive_probes() {
     let folder = need!(Folder::new("others"));
     let go = "package main\nimport \"os\"\n//go:noinline\nfunc called(n int) int { return n * 2 }\nfunc main() {\n\tdone := make(chan int)\n\tfor g := 0; g < 4; g++ {\n\t\tgo func() { sum := 0\n\t\t\tfor i := 0; i < 250; i++ { sum += called(i) }\n\t\t\tdone <- sum }()\n\t}\n\tfor g := 0; g < 4; g++ { <-done }\n\tos.Stderr.WriteString(\"alive\\n\")\n}\n";
     let rust = "#[inline(never)] fn called(n: u32) -> u32 { if n % 4 == 0 { panic!(\"no\") } std::hint::black_box(n) }\nfn main() { std::panic::set_hook(Box::new(|_| {}));\nlet caught = (0..1000).filter(|&n| std::panic::catch_unwind(|| called(n)).is_err()).count();\nif caught == 250 { eprintln!(\"alive\") } }\n";
@@ -161,13 +161,17 @@ fn a_go_program_and_a_rust_program_live_on() {
         let called: Vec<_> = calls.iter().filter(|one| one["calls"] == 1000).collect();
         assert_eq!(called.len(), 1, "{file}: {profile}");
         assert_eq!(called[0]["missed_returns"], missed, "{file}: {profile}");
-        let told = profile["missing"].to_string();
-        assert_eq!(told.contains("Go moves its stacks"), file == "go.go", "{told}");
+        let reported = profile["missing"].to_string();
+        assert_eq!(
+            reported.contains("Go moves its stacks"),
+            file == "go.go",
+            "{reported}"
+        );
     }
 }
 
 #[test]
-fn a_library_as_ltrace_counts_it() {
+fn library_calls_are_those_of_ltrace() {
     let folder = need!(Folder::new("ltrace"));
     let library = "int lib_called(int n) { __asm__ volatile(\"\"); return n + 1; }\nint lib_other(int n) { __asm__ volatile(\"\"); return n; }\n";
     let library = folder.compile("libours.so", library, &["-O1", "-shared", "-fPIC"]);
@@ -190,8 +194,8 @@ fn a_library_as_ltrace_counts_it() {
         "--",
     ];
     let profile = need!(functions(&prof(&wanted, &program, &[])));
-    let told = ["lib_called", "lib_other"].map(|name| sum(&profile, name, "calls"));
-    assert_eq!(told, [321, 107], "{profile}");
+    let reported = ["lib_called", "lib_other"].map(|name| sum(&profile, name, "calls"));
+    assert_eq!(reported, [321, 107], "{profile}");
 
     need!(self::program("ltrace"));
     let seen = folder.0.join("seen");
@@ -200,11 +204,11 @@ fn a_library_as_ltrace_counts_it() {
     run(&mut ltrace);
     let seen = fs::read_to_string(&seen).unwrap();
     let counted = ["lib_called(", "lib_other("].map(|name| seen.matches(name).count() as u64);
-    assert_eq!(told, counted, "{seen}");
+    assert_eq!(reported, counted, "{seen}");
 }
 
 #[test]
-fn a_library_that_is_loaded_later() {
+fn library_loaded_later_is_probed() {
     let folder = need!(Folder::new("dlopen"));
     let library = "int lib_called(int n) { __asm__ volatile(\"\"); return n + 1; }\n";
     let library = folder.compile("liblater.so", library, &["-O1", "-shared", "-fPIC"]);
@@ -217,7 +221,7 @@ fn a_library_that_is_loaded_later() {
 }
 
 #[test]
-fn a_program_that_is_executed_later() {
+fn program_executed_later_is_probed() {
     let folder = need!(Folder::new("later"));
     let source = "__attribute__((noinline)) void late_call(int n) { __asm__ volatile(\"\" :: \"r\"(n)); }\nint main(void) { for (int i = 0; i < 40; i++) late_call(i); return 0; }\n";
     let program = folder.compile("late", source, &["-O1"]);
@@ -237,7 +241,7 @@ fn a_program_that_is_executed_later() {
     let profile = need!(functions(&prof(&wanted, shell, &["-c", &script])));
     assert_eq!(sum(&profile, "late_call", "calls"), 120, "{profile}");
     assert!(!profile["missing"].to_string().contains("meanwhile"), "{profile}");
-    // Else what was missed is told.
+    // Otherwise what was missed is reported.
     let wanted = ["--only", "functions", "--functions", "late_c*", "--"];
     let profile = need!(functions(&prof(&wanted, shell, &["-c", &script])));
     assert!(sum(&profile, "late_call", "calls") < 120, "{profile}");
@@ -245,9 +249,9 @@ fn a_program_that_is_executed_later() {
     assert!(missing.contains("late was mapped meanwhile"), "{profile}");
 }
 
-/// Whoever has the same file mapped, and is not looked at.
+/// Another process that maps the same file and is not profiled.
 #[test]
-fn others_are_spared_or_told_of() {
+fn other_processes_are_skipped_or_reported() {
     let folder = need!(Folder::new("others"));
     let library = "int lib_called(int n) { __asm__ volatile(\"\"); return n + 1; }\n";
     let functions_of_it: String = (0..300)
@@ -266,7 +270,7 @@ fn others_are_spared_or_told_of() {
     let profile = need!(functions(&run(command().arg("prof").arg("--json").args(one))));
     assert!(sum(&profile, "lib_called", "calls") >= 100, "{profile}");
     assert_eq!(profile["functions"]["calls_of_others"], 0, "{profile}");
-    // Of a command, whose children must be seen: in all, which is told.
+    // A command's children must be seen: probes are then in all processes, which is reported.
     wanted.push("--");
     let profile = functions(&prof(&wanted, &program, &["briefly"])).unwrap();
     assert!(sum(&profile, "lib_called", "calls") >= 100, "{profile}");
@@ -274,7 +278,7 @@ fn others_are_spared_or_told_of() {
         profile["functions"]["calls_of_others"].as_u64().unwrap() >= 100,
         "{profile}"
     );
-    // So many that it would be a burden for all: in nobody.
+    // So many that it would slow down all processes: no probe is attached.
     let many = [
         "--only",
         "functions",
@@ -331,7 +335,7 @@ int main(int count, char **words)
 "#;
 
 #[test]
-fn system_calls_as_strace_counts_them() {
+fn system_calls_are_those_of_strace() {
     let folder = need!(Folder::new("strace"));
     need!(self::program("strace"));
     let program = folder.compile("plan", CALLS_BY_PLAN, &["-O1", "-pthread"]);
@@ -342,9 +346,9 @@ fn system_calls_as_strace_counts_them() {
     };
     let mut ours: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for call in calls {
-        let told = ours.entry(call["name"].as_str().unwrap().to_owned()).or_default();
-        told.0 += call["calls"].as_u64().unwrap();
-        told.1 += call["errors"].as_u64().unwrap();
+        let reported = ours.entry(call["name"].as_str().unwrap().to_owned()).or_default();
+        reported.0 += call["calls"].as_u64().unwrap();
+        reported.1 += call["errors"].as_u64().unwrap();
     }
     let seen = folder.0.join("seen");
     run(Command::new("strace")
@@ -375,7 +379,7 @@ fn system_calls_as_strace_counts_them() {
 }
 
 #[test]
-fn waits_as_the_program_plans_and_times_them() {
+fn waits_are_those_that_the_program_measures() {
     let folder = need!(Folder::new("waits"));
     let source = r#"
 #include <stdio.h>
@@ -407,8 +411,8 @@ int main(void)
     let Some(waits) = profile["waits"].as_array() else {
         return Skip::new(profile["missing"].to_string()).tell();
     };
-    let told = said.error();
-    let words: Vec<&str> = told.split_whitespace().collect();
+    let reported = said.error();
+    let words: Vec<&str> = reported.split_whitespace().collect();
     let number = |name: &str| {
         let at = words.iter().position(|word| *word == name).unwrap();
         words[at + 1].parse::<u64>().unwrap()
@@ -448,7 +452,7 @@ int main(void)
 }
 
 #[test]
-fn shares_of_the_processor_as_the_program_times_them() {
+fn cpu_shares_are_those_that_the_program_measures() {
     let folder = need!(Folder::new("cpu"));
     let source = r#"
 #include <stdio.h>
@@ -499,7 +503,7 @@ int main(void)
 }
 
 #[test]
-fn who_ends_early() {
+fn processes_that_end_early_are_counted() {
     // Before anything happens.
     let said = run(command().args(["prof", "--json", "--", "true"]));
     assert!(said.json()["duration_ns"].as_u64().is_some());
@@ -592,7 +596,7 @@ int main(void)
 "#;
 
 #[test]
-fn nobody_waits_for_longer_than_was_looked() {
+fn waits_are_not_longer_than_the_profile() {
     let folder = need!(Folder::new("restless"));
     let running = Running::start(&folder.compile("restless", RESTLESS, &["-O1", "-pthread"]));
     let pid = running.pid().to_string();
@@ -618,7 +622,7 @@ fn nobody_waits_for_longer_than_was_looked() {
 }
 
 #[test]
-fn numbers_that_are_no_calls_are_told_as_such() {
+fn invalid_system_call_numbers_are_reported() {
     let folder = need!(Folder::new("invalid"));
     let source = "#include <signal.h>\n#include <unistd.h>\nstatic void caught(int number) { (void)number; }\nint main(void) { syscall(-1); syscall(-5); syscall(9999); signal(SIGUSR1, caught); for (int i = 0; i < 3; i++) raise(SIGUSR1); return 0; }\n";
     let program = folder.compile("invalid", source, &["-O1"]);
@@ -627,16 +631,16 @@ fn numbers_that_are_no_calls_are_told_as_such() {
         return Skip::new(profile["missing"].to_string()).tell();
     };
     for (name, count) in [("invalid", 2), ("syscall_9999", 1), ("rt_sigreturn", 3)] {
-        let told = calls.iter().find(|call| call["name"] == name);
+        let reported = calls.iter().find(|call| call["name"] == name);
         assert_eq!(
-            told.map(|call| &call["calls"]),
+            reported.map(|call| &call["calls"]),
             Some(&Value::from(count)),
             "{name}: {profile}"
         );
     }
 }
 
-/// Has a program run by `prof`, and told as JSON.
+/// Runs a program under `prof`, with a report as JSON.
 fn prof(wanted: &[&str], program: &Path, arguments: &[&str]) -> Said {
     run(command()
         .args(["prof", "--json"])

@@ -1,4 +1,4 @@
-//! `sockeye prof` where nobody has to be looked at: differences of files, and mistakes on the command line.
+//! `sockeye prof` without processes: differences of files, and wrong options.
 
 #[path = "../../../../commands/prof/src/tests/sampled.rs"]
 mod sampled;
@@ -42,7 +42,7 @@ fn later() -> Profile {
 }
 
 #[test]
-fn what_changed_between_two_files() {
+fn diff_reports_changes_between_profiles() {
     let folder = Folder::new("diff");
     let a = folder.file("a.json", &sampled::rich().to_json());
     let b = folder.file("b.json", &later().to_document());
@@ -71,7 +71,7 @@ fn what_changed_between_two_files() {
 }
 
 #[test]
-fn hostile_names_do_no_harm() {
+fn control_characters_in_profiles_are_escaped() {
     let folder = Folder::new("hostile");
     let a = folder.file("a.json", &sampled::hostile().to_json());
     let b = folder.file("b.json", &sampled::rich().to_json());
@@ -82,7 +82,7 @@ fn hostile_names_do_no_harm() {
 }
 
 #[test]
-fn files_that_are_no_profiles() {
+fn invalid_profiles_are_refused() {
     let folder = Folder::new("broken");
     let good = folder.file("good.json", &sampled::rich().to_json());
     let mut newer = sampled::rich();
@@ -120,7 +120,7 @@ fn files_that_are_no_profiles() {
 }
 
 #[test]
-fn mistakes() {
+fn wrong_options_are_explained() {
     for (line, expected) in [
         ("prof", "whom?"),
         ("prof -d 3", "whom?"),
@@ -168,7 +168,7 @@ fn mistakes() {
 }
 
 #[test]
-fn errors_are_told_once() {
+fn errors_are_printed_once() {
     let folder = Folder::new("once");
     let (good, bad) = (
         folder.file("good.json", &sampled::rich().to_json()),

@@ -1,5 +1,5 @@
-//! How `sockeye netstat` behaves beside its listings: options and mistakes, terminals, users without rights, readers
-//! that go away, disks that are full, rounds without end.
+//! Behaviour of `sockeye netstat` apart from its listings: options and errors, terminals, unprivileged users, closed
+//! output, full disks, continuous output.
 
 use super::peer::{self, SOCKEYE, Said, both, compare, compare_with};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -11,7 +11,7 @@ use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
 #[test]
-fn options_and_mistakes_are_as_there() {
+fn options_and_errors_are_those_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netoptions"));
     let here = lab.namespace("here");
@@ -124,7 +124,7 @@ fn options_and_mistakes_are_as_there() {
 }
 
 #[test]
-fn it_goes_by_the_name_of_a_link() {
+fn link_named_netstat_works() {
     let lab = need!(Lab::new("netlink"));
     let link = lab.directory().join("netstat");
     symlink(SOCKEYE, &link).unwrap();
@@ -133,7 +133,7 @@ fn it_goes_by_the_name_of_a_link() {
 }
 
 #[test]
-fn a_wrong_source_is_told_and_the_right_ones_are_listed() {
+fn unknown_source_is_refused_with_the_known_ones() {
     let output = Command::new(SOCKEYE)
         .args(["netstat", "--source", "disk"])
         .output()
@@ -146,7 +146,7 @@ fn a_wrong_source_is_told_and_the_right_ones_are_listed() {
 }
 
 #[test]
-fn a_terminal_of_any_width_gets_the_same_bytes() {
+fn terminal_width_does_not_change_the_output() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netwidths"));
     let here = lab.namespace("here");
@@ -171,7 +171,7 @@ fn a_terminal_of_any_width_gets_the_same_bytes() {
 }
 
 #[test]
-fn what_steers_a_terminal_reaches_only_pipes() {
+fn control_characters_reach_only_pipes() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netescape"));
     let here = lab.namespace("here");
@@ -186,7 +186,7 @@ fn what_steers_a_terminal_reaches_only_pipes() {
 }
 
 #[test]
-fn nobody_sees_what_he_sees_there() {
+fn unprivileged_output_is_that_of_netstat() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netnobody"));
     let setpriv = need!(program("setpriv"));
@@ -231,7 +231,7 @@ fn nobody_sees_what_he_sees_there() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure_and_a_full_disk_is_one() {
+fn closed_output_exits_0_and_a_full_disk_fails() {
     let lab = need!(Lab::new("netpipe"));
     let here = lab.namespace("here");
     let (_, mut ours) = both(&["-an"], None);
@@ -259,7 +259,7 @@ fn a_reader_that_goes_away_is_no_failure_and_a_full_disk_is_one() {
 }
 
 #[test]
-fn rounds_follow_each_other_until_nobody_reads() {
+fn continuous_output_ends_with_its_reader() {
     let lab = need!(Lab::new("netrounds"));
     let here = lab.namespace("here");
     for (line, first) in [
