@@ -189,9 +189,9 @@ Examples:
   sockeye flows -n --group-by process        which process has how many connections
   sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
 
-The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
-parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
-Put it in quotes where it contains ( ) < > ! & or |.";
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
+and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m,
+retrans > 0 and others. Put it in quotes where it contains ( ) < > ! & or |.";
 
 const SOCKETS_EXAMPLES: &str = "\
 Examples:
@@ -202,9 +202,9 @@ Examples:
   sockeye sockets -tn 'rtt > 50ms' --sort -rtt_us --columns local,peer,rtt_us
   sockeye sockets -a --format jsonl          everything, for a script
 
-The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; and, or, not,
-parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, retrans > 0 and others.
-Put it in quotes where it contains ( ) < > ! & or |.";
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
+and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m,
+retrans > 0 and others. Put it in quotes where it contains ( ) < > ! & or |.";
 
 #[cfg(test)]
 mod tests {

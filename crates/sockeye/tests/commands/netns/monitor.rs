@@ -162,7 +162,7 @@ fn removed_folder_is_created_again() {
     wait_until("a message is printed", || ours.error().contains('\n'));
     assert_eq!(
         ours.error(),
-        "sockeye: /run/netns was removed: it is made again, and watched\n"
+        "sockeye: /run/netns was removed: creating and watching it again\n"
     );
     wait_until("it is there", || {
         fs::metadata(format!("/proc/{}/root/run/netns", own.holder())).is_ok()
@@ -262,7 +262,7 @@ fn missing_rights_are_reported_with_the_remedy() {
     let said = ask();
     assert_eq!(
         said.failed(1),
-        "sockeye: cannot make the folder /run/netns: Permission denied (os error 13); no namespace has a name yet: run as \
+        "sockeye: cannot create the folder /run/netns: Permission denied (os error 13); no namespace has a name yet: run as \
          root\n"
     );
     sh(&own, "mkdir -m 700 /run/netns");
