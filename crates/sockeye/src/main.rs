@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     }
     let outcome = match Cli::try_parse() {
         Ok(cli) => run(cli),
-        Err(message) => tell(message).map(|()| ExitCode::SUCCESS),
+        Err(message) => print_message(message).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| report(&error))
 }
@@ -51,9 +51,9 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     .map(|()| ExitCode::SUCCESS)
 }
 
-/// Help and version are output like any other, with its full disks and closed pipes; a mistake is told in
-/// our own voice.
-fn tell(mut message: clap::Error) -> anyhow::Result<()> {
+/// Help and version are output like any other, with its full disks and closed pipes; a usage error is
+/// worded as our own messages are.
+fn print_message(mut message: clap::Error) -> anyhow::Result<()> {
     if !message.use_stderr() {
         return stdout::write(message.render().to_string().as_bytes());
     }
