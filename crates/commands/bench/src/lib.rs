@@ -8,7 +8,7 @@
 //! | `args.rs`, `run.rs` | the subcommands and their dispatch |
 //! | `stream/`, `latency/`, `serve/`, `tun/`, `file/`, `memory/`, `sources/` | a benchmark each: arguments, run, report |
 //! | `output/` | what the reports share |
-//! | `output_args.rs`, `family_args.rs`, `affinity.rs`, `sizes.rs` | arguments that several benchmarks share |
+//! | `output_args.rs`, `family_args.rs`, `secret_args.rs`, `affinity.rs`, `sizes.rs` | arguments that several benchmarks share |
 
 mod affinity;
 mod args;
@@ -19,6 +19,7 @@ mod memory;
 mod output;
 mod output_args;
 mod run;
+mod secret_args;
 mod serve;
 mod sizes;
 mod sources;

@@ -34,10 +34,6 @@ impl<'a> Control<'a> {
         &self.stream
     }
 
-    pub(crate) fn into_stream(self) -> TcpStream {
-        self.stream
-    }
-
     pub(crate) const fn stop(&self) -> &'a Stop {
         self.stop
     }

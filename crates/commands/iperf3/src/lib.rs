@@ -28,6 +28,7 @@
 //! |---|---|
 //! | `run.rs` | the interface to `bench` |
 //! | `client.rs`, `server.rs` | the two ends of a test |
+//! | `places.rs` | which tests of a server are opening, and which one runs |
 //! | `control.rs`, `message.rs`, `refusal.rs` | the control connection, its messages and error codes |
 //! | `running_test.rs`, `stream.rs`, `datagram.rs`, `socket.rs` | moving and counting bytes |
 //! | `outcome.rs`, `transfer.rs` | the results, also as [`sockeye_measure::Transfer`] |
@@ -40,6 +41,7 @@ mod error;
 mod message;
 mod outcome;
 mod output;
+mod places;
 mod protocol;
 mod refusal;
 mod run;

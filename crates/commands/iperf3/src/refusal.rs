@@ -22,7 +22,6 @@ impl Refusal {
     pub(crate) const CONGESTION: Self = Self(134);
     pub(crate) const AUTHENTICATION: Self = Self(142);
     pub(crate) const WINDOW_NOT_SET: Self = Self(141);
-    pub(crate) const LISTEN: Self = Self(202);
 
     /// Returns the meaning; `None` if the code is unknown here.
     #[must_use]

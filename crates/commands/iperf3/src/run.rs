@@ -1,10 +1,11 @@
 //! The interface to `bench stream --iperf3` and `bench serve`.
 
+use crate::protocol::COOKIE_LEN;
 use crate::{Error, Outcome, PORT, Parameters, Server, StreamOptions, document, failed_document};
 use sockeye_load::session::{Connector, Stop};
 use sockeye_load::stream::{self, Progress, Until};
 use sockeye_load::{ProtocolOptions, StreamDocument, StreamError, StreamProtocol, StreamServer};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 /// iperf3's protocol, for `bench`.
@@ -72,8 +73,32 @@ impl StreamProtocol for Iperf3 {
 }
 
 impl StreamServer for Server {
-    fn receive(&self, number: u64, connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool {
-        Self::receive(self, number, connection, stop, say)
+    fn first_len(&self) -> usize {
+        COOKIE_LEN
+    }
+
+    fn has_test(&self, first: &[u8]) -> bool {
+        Self::has_test(self, first)
+    }
+
+    fn stream(&self, number: u64, first: &[u8], connection: TcpStream) {
+        Self::stream(self, number, first, connection);
+    }
+
+    fn test(&self, first: &[u8], connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool {
+        Self::test(self, first, connection, stop, say)
+    }
+
+    fn refuse(&self, connection: TcpStream) {
+        Self::refuse(self, connection);
+    }
+
+    fn expects_datagram(&self, bytes: &[u8], from: SocketAddr) -> Option<SocketAddr> {
+        Self::expects_datagram(self, bytes, from)
+    }
+
+    fn datagrams(&self, from: SocketAddr, socket: UdpSocket) {
+        Self::datagrams(self, from, socket);
     }
 }
 

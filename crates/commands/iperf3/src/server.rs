@@ -2,97 +2,96 @@
 
 use super::client::{addresses, stream_id};
 use super::control::{Control, TIMEOUT};
-use super::datagram::WELCOME;
+use super::datagram::{HELLO, WELCOME};
 use super::error::Error;
 use super::message::{Direction, Parameters, Results, State};
 use super::outcome::{Outcome, Setup};
 use super::output::{request_line, result_lines, summary};
+use super::places::{Cookie, Place, Places};
 use super::protocol::COOKIE_LEN;
 use super::refusal::Refusal;
 use super::running_test::RunningTest;
 use super::socket::{Woken, await_readable, buffers, canonical, make, set_ip_options, set_window};
 use super::stream::{Stream, StreamOptions};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, bind, connect, recvfrom, send, sockopt};
+use rustix::net::sockopt;
 use sockeye_load::Transport;
 use sockeye_load::session::{Error as SessionError, Stop};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A server for iperf3's clients, with one test at a time.
 #[derive(Debug, Default)]
 pub struct Server {
-    /// The running test.
-    active: Mutex<Option<Active>>,
+    places: Places,
 }
 
-/// The cookie of a test, and the channel to pass its streams to.
-type Active = (Cookie, SyncSender<(u64, TcpStream)>);
-type Cookie = [u8; COOKIE_LEN];
 type Say<'a> = &'a (dyn Fn(&str) + Sync);
 
 impl Server {
-    /// Handles a new connection: a stream of the running test, or a new test, which is over when this returns. `number` counts
-    /// connections in the order of their arrival. `say` logs a line per event. Returns whether this was a test.
-    pub fn receive(&self, number: u64, stream: TcpStream, stop: &Stop, say: Say<'_>) -> bool {
-        let Ok(peer) = stream.peer_addr().map(canonical) else {
-            return false;
-        };
-        let received = Control::new(stream, stop).and_then(|control| {
-            let mut cookie = [0; COOKIE_LEN];
-            control.receive(&mut cookie, "iperf3's cookie", TIMEOUT)?;
-            Ok((control, cookie))
-        });
-        let (control, cookie) = match received {
-            Ok(received) => received,
-            // Port scanners and health checks are not logged.
-            Err(Error::Transport(SessionError::Disconnected(_) | SessionError::Interrupted)) => return false,
-            Err(error) => {
-                say(&format!("{peer}: {error}"));
-                return false;
-            }
-        };
-        if let Some((known, streams)) = &*self.active()
-            && *known == cookie
-        {
-            // Surplus streams are closed.
-            let _ = streams.try_send((number, control.into_stream()));
-            return false;
+    /// Returns whether a test with this cookie expects streams.
+    #[must_use]
+    pub fn has_test(&self, cookie: &[u8]) -> bool {
+        self.places.expects_stream(cookie)
+    }
+
+    /// Takes a connection as a stream of the test with this cookie. `number` counts connections in the order of their
+    /// arrival.
+    pub fn stream(&self, number: u64, cookie: &[u8], connection: TcpStream) {
+        self.places.add_stream(number, cookie, connection);
+    }
+
+    /// Returns the local address of the test that expects this first datagram.
+    #[must_use]
+    pub fn expects_datagram(&self, bytes: &[u8], from: SocketAddr) -> Option<SocketAddr> {
+        if bytes.len() != HELLO.len() {
+            return None;
         }
-        if !self.becomes_free() {
+        self.places.expects_datagrams(from)
+    }
+
+    /// Takes the socket of a UDP stream, connected to its client, and answers the first datagram with as many bytes.
+    pub fn datagrams(&self, from: SocketAddr, socket: UdpSocket) {
+        // The client repeats its datagram if this one is lost.
+        let _ = socket.send(&WELCOME);
+        self.places.add_datagrams(from, socket);
+    }
+
+    /// Tells a client that it had to authenticate itself.
+    pub fn refuse(&self, connection: TcpStream) {
+        let stop = Stop::default();
+        if let Ok(control) = Control::new(connection, &stop) {
+            let _ = control.send_refusal(Refusal::AUTHENTICATION, None);
+        }
+    }
+
+    /// Runs the test of a new client, which is over when this returns. `say` logs a line per event. Returns whether this
+    /// was a test.
+    pub fn test(&self, cookie: &[u8], connection: TcpStream, stop: &Stop, say: Say<'_>) -> bool {
+        let Ok(cookie) = Cookie::try_from(cookie) else {
+            return false;
+        };
+        let copy = connection.try_clone();
+        let control = Control::new(connection, stop);
+        let (Ok(copy), Ok(control)) = (copy, control) else {
+            return false;
+        };
+        let Ok((local, peer)) = control.addresses() else {
+            return false;
+        };
+        let (local, peer) = (canonical(local), canonical(peer));
+        let place = self.places.open(cookie, copy, (local, peer));
+        if !place.becomes_free() {
             let _ = control.send_state(State::AccessDenied);
             say(&format!(
                 "{peer}: another test is running, iperf3's client was refused"
             ));
             return false;
         }
-        self.test(&control, cookie, peer, say)
-    }
-
-    fn active(&self) -> MutexGuard<'_, Option<Active>> {
-        self.active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits a moment until no test is running, since a test ends a little later here than at its client. Returns whether
-    /// there is none.
-    fn becomes_free(&self) -> bool {
-        let until = Instant::now() + BUSY_TIMEOUT;
-        loop {
-            let is_free = self.active().is_none();
-            if is_free || Instant::now() >= until {
-                return is_free;
-            }
-            thread::sleep(POLL_INTERVAL);
-        }
-    }
-
-    /// Runs a test, and logs it.
-    fn test(&self, control: &Control<'_>, cookie: Cookie, peer: SocketAddr, say: Say<'_>) -> bool {
-        match self.try_test(control, cookie, peer, say) {
+        match try_test(&control, cookie, peer, &place, say) {
             Ok(Some(outcome)) => {
                 for line in result_lines(&outcome) {
                     say(&format!("{peer}: {line}"));
@@ -110,54 +109,62 @@ impl Server {
             }
         }
     }
+}
 
-    /// Runs a test; `None` if another one began first.
-    fn try_test(
-        &self,
-        control: &Control<'_>,
-        cookie: Cookie,
-        peer: SocketAddr,
-        say: Say<'_>,
-    ) -> Result<Option<Outcome>, Error> {
-        control.send_state(State::ParamExchange)?;
-        let parameters = Parameters::from_json(&control.receive_json("the client's parameters")?);
-        let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
-        let parameters = parameters.map(|parameters| parameters.with_length(mss));
-        let parameters = match parameters {
-            Ok(parameters) => parameters,
-            Err(refusal) => return Err(refuse(control, refusal, None)),
-        };
-        let (sender, streams) = sync_channel(2 * parameters.streams as usize);
-        {
-            let mut active = self.active();
-            if active.is_some() {
-                let _ = control.send_state(State::AccessDenied);
-                return Ok(None);
-            }
-            *active = Some((cookie, sender));
+/// Runs a test; `None` if another one began first.
+fn try_test(
+    control: &Control<'_>,
+    cookie: Cookie,
+    peer: SocketAddr,
+    place: &Place<'_>,
+    say: Say<'_>,
+) -> Result<Option<Outcome>, Error> {
+    control.send_state(State::ParamExchange)?;
+    let parameters = Parameters::from_json(&control.receive_json("the client's parameters")?);
+    let mss = sockeye_sys::tcp::max_segment(control.stream()).ok();
+    let parameters = parameters.map(|parameters| parameters.with_length(mss));
+    let parameters = match parameters {
+        Ok(parameters) => parameters,
+        Err(refusal) => return Err(refuse(control, refusal, None)),
+    };
+    check_window(control, &parameters)?;
+    let count = stream_count(&parameters);
+    let sockets = match parameters.protocol {
+        Transport::Tcp => {
+            let streams = place.expect_streams(count);
+            say(&format!("{peer}: {}", request_line(&parameters)));
+            control.send_state(State::CreateStreams)?;
+            accept_streams(control, &streams, count)?
         }
-        let _guard = ActiveGuard(&self.active);
-        say(&format!("{peer}: {}", request_line(&parameters)));
-        run(control, cookie, &parameters, &streams).map(Some)
+        Transport::Udp => {
+            let Some(datagrams) = place.expect_datagrams(count) else {
+                return deny(control);
+            };
+            say(&format!("{peer}: {}", request_line(&parameters)));
+            control.send_state(State::CreateStreams)?;
+            accept_datagram_streams(control, &parameters, &datagrams, count)?
+        }
+    };
+    if !place.begin() {
+        return deny(control);
     }
+    run(control, cookie, &parameters, sockets, place).map(Some)
+}
+
+/// Tells the client that another test runs.
+fn deny(control: &Control<'_>) -> Result<Option<Outcome>, Error> {
+    control.send_state(State::AccessDenied)?;
+    Ok(None)
 }
 
 fn run(
     control: &Control<'_>,
     cookie: Cookie,
     parameters: &Parameters,
-    arrivals: &Receiver<(u64, TcpStream)>,
+    sockets: Vec<OwnedFd>,
+    place: &Place<'_>,
 ) -> Result<Outcome, Error> {
     let began = SystemTime::now();
-    let count = stream_count(parameters);
-    let sockets = match parameters.protocol {
-        Transport::Tcp => {
-            check_window(control, parameters)?;
-            control.send_state(State::CreateStreams)?;
-            accept_streams(control, arrivals, count)?
-        }
-        Transport::Udp => accept_datagram_streams(control, parameters, count)?,
-    };
     let mut streams = Vec::new();
     for (index, socket) in sockets.into_iter().enumerate() {
         let addresses = addresses(&socket)?;
@@ -182,7 +189,7 @@ fn run(
     };
     let mut run = RunningTest::start(streams, parameters, INTERVAL, is_bounded, options)?;
     control.send_state(State::TestRunning)?;
-    let results = measure(&mut run, parameters, control);
+    let results = measure(&mut run, parameters, control, place);
     let setup = Setup {
         parameters: parameters.clone(),
         is_client: false,
@@ -200,17 +207,12 @@ fn run(
     Ok(outcome)
 }
 
-/// Marks the server as free when dropped.
-struct ActiveGuard<'a>(&'a Mutex<Option<Active>>);
-
-impl Drop for ActiveGuard<'_> {
-    fn drop(&mut self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
-    }
-}
-
 fn stream_count(parameters: &Parameters) -> usize {
-    let directions = 1 + usize::from(parameters.direction == Direction::Both);
+    let directions = if parameters.direction == Direction::Both {
+        2
+    } else {
+        1
+    };
     parameters.streams as usize * directions
 }
 
@@ -244,7 +246,7 @@ fn accept_streams(
         match arrivals.recv_timeout(POLL_INTERVAL) {
             Ok(stream) => accepted.push(stream),
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Err(SessionError::Disconnected(None).into()),
+            Err(RecvTimeoutError::Disconnected) => return Err(SessionError::Evicted.into()),
         }
         await_more(control, until)?;
     }
@@ -270,63 +272,28 @@ fn await_more(control: &Control<'_>, until: Instant) -> Result<(), Error> {
     }
 }
 
-/// Waits for the first datagrams of the UDP streams. Each gets a socket on the same port. The next socket exists before the
-/// answer to the client, which continues as soon as it has that.
+/// Waits for the UDP streams, each a socket that is connected to the client.
 fn accept_datagram_streams(
     control: &Control<'_>,
     parameters: &Parameters,
+    arrivals: &Receiver<UdpSocket>,
     count: usize,
 ) -> Result<Vec<OwnedFd>, Error> {
-    let (local, peer) = control.addresses()?;
-    let (local, peer) = (canonical(local), canonical(peer));
-    let new_socket = || -> Result<OwnedFd, Errno> {
-        let socket = make(Transport::Udp, local.is_ipv6()).map_err(|error| match error {
-            SessionError::System(_, errno) => errno,
-            _ => Errno::IO,
-        })?;
-        sockopt::set_socket_reuseaddr(&socket, true)?;
-        if parameters.window > 0 {
-            set_window(&socket, parameters.window)?;
-        }
-        bind(&socket, &local)?;
-        Ok(socket)
-    };
-    check_window(control, parameters)?;
-    let mut open = new_socket().map_err(|errno| refuse(control, Refusal::LISTEN, Some(errno)))?;
-    control.send_state(State::CreateStreams)?;
     let until = Instant::now() + STREAMS_TIMEOUT;
     let mut sockets = Vec::new();
     while sockets.len() < count {
-        await_more(control, until)?;
-        if await_readable(&open, control.stop(), Instant::now() + POLL_INTERVAL)? != Woken::Readable {
-            continue;
-        }
-        let mut buffer = [0; 8];
-        let Ok((_, len, Some(from))) = recvfrom(&open, &mut buffer, RecvFlags::DONTWAIT) else {
-            continue;
-        };
-        // Only from the address of the client, and only of the right length.
-        let Ok(from) = SocketAddr::try_from(from) else {
-            continue;
-        };
-        if from.ip() != peer.ip() || len != 4 {
-            continue;
-        }
-        connect(&open, &from).map_err(Error::system("connect a stream"))?;
-        // No further socket after the last one, so that datagrams of the next client do not get lost there.
-        let next = if sockets.len() + 1 < count {
-            Some(new_socket().map_err(Error::system("listen for the next stream"))?)
-        } else {
-            None
-        };
-        send(&open, &WELCOME, SendFlags::NOSIGNAL).map_err(Error::system("answer the first datagram"))?;
-        match next {
-            Some(next) => sockets.push(std::mem::replace(&mut open, next)),
-            None => {
-                sockets.push(open);
-                return Ok(sockets);
+        match arrivals.recv_timeout(POLL_INTERVAL) {
+            Ok(socket) => {
+                if parameters.window > 0 {
+                    set_window(&socket, parameters.window)
+                        .map_err(Error::system("set the socket buffers"))?;
+                }
+                sockets.push(OwnedFd::from(socket));
             }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(SessionError::Evicted.into()),
         }
+        await_more(control, until)?;
     }
     Ok(sockets)
 }
@@ -356,8 +323,13 @@ fn set_up(
     Ok(())
 }
 
-fn measure(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>) -> Result<Results, Error> {
-    await_end(run, parameters, control).inspect_err(|_| run.end())?;
+fn measure(
+    run: &mut RunningTest,
+    parameters: &Parameters,
+    control: &Control<'_>,
+    place: &Place<'_>,
+) -> Result<Results, Error> {
+    await_end(run, parameters, control, place).inspect_err(|_| run.end())?;
     if !parameters.is_by_time()
         && parameters.protocol == Transport::Tcp
         && parameters.direction == Direction::ToServer
@@ -366,6 +338,7 @@ fn measure(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>
     }
     run.end();
     run.close_senders();
+    place.has_moved_all();
     control.send_state(State::ExchangeResults)?;
     let theirs = control.receive_json("the client's results")?;
     let theirs =
@@ -379,11 +352,17 @@ fn measure(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>
 }
 
 /// Waits until the client ends the test.
-fn await_end(run: &mut RunningTest, parameters: &Parameters, control: &Control<'_>) -> Result<(), Error> {
+fn await_end(
+    run: &mut RunningTest,
+    parameters: &Parameters,
+    control: &Control<'_>,
+    place: &Place<'_>,
+) -> Result<(), Error> {
     let longest = run.due().map(|due| due + GRACE);
     let mut moved = (0, Instant::now());
     loop {
         run.tick();
+        place.progress(run.moved());
         let now = Instant::now();
         if run.moved() != moved.0 {
             moved = (run.moved(), now);
@@ -399,7 +378,7 @@ fn await_end(run: &mut RunningTest, parameters: &Parameters, control: &Control<'
         let next = run
             .next()
             .max(now + Duration::from_millis(1))
-            .min(now + Duration::from_secs(1));
+            .min(now + PROGRESS_INTERVAL);
         match await_readable(control.stream(), control.stop(), next)? {
             Woken::TimedOut => {}
             Woken::Stopped => return Err(SessionError::Interrupted.into()),
@@ -431,7 +410,8 @@ fn await_rest(run: &RunningTest) {
 
 const INTERVAL: Duration = Duration::from_secs(1);
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
-const BUSY_TIMEOUT: Duration = Duration::from_millis(500);
+/// Interval between two looks at what has moved: a test that moves nothing makes room for others.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Time that iperf3 waits after the end: ten messages of 4 s.
 const GRACE: Duration = Duration::from_secs(40);

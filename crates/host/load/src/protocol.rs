@@ -3,7 +3,7 @@
 use crate::session::{Connector, Stop};
 use crate::stream::{Outcome, Plan, Progress};
 use std::error::Error;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 
 /// A protocol that another tool speaks for the same measurement, as client and as server.
 pub trait StreamProtocol: Sync {
@@ -43,12 +43,30 @@ pub trait StreamProtocol: Sync {
     fn server(&self) -> Box<dyn StreamServer>;
 }
 
-/// The server side of another tool's protocol.
+/// The server side of another tool's protocol. Its connections are accepted, and their first bytes read, by `bench serve`.
 pub trait StreamServer: Sync {
-    /// Takes a connection of which nothing has been read: a stream of the running test, or a new test, which is over
-    /// when this returns. `number` counts connections in the order they came. `say` gets a line for each event.
-    /// Returns whether this was a test.
-    fn receive(&self, number: u64, connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool;
+    /// Returns the length of the first bytes of a connection, which identify its test.
+    fn first_len(&self) -> usize;
+
+    /// Returns whether a test with these first bytes expects streams.
+    fn has_test(&self, first: &[u8]) -> bool;
+
+    /// Takes a connection as a stream of the test with these first bytes. `number` counts connections in the order they
+    /// came.
+    fn stream(&self, number: u64, first: &[u8], connection: TcpStream);
+
+    /// Runs the test of a new client, which is over when this returns. `say` gets a line for each event. Returns whether
+    /// this was a test.
+    fn test(&self, first: &[u8], connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool;
+
+    /// Tells a client that it cannot be served, since it would have to know a secret.
+    fn refuse(&self, connection: TcpStream);
+
+    /// Returns the local address of the test that expects this first datagram of a UDP stream.
+    fn expects_datagram(&self, bytes: &[u8], from: SocketAddr) -> Option<SocketAddr>;
+
+    /// Takes the socket of a UDP stream, which is connected to the client.
+    fn datagrams(&self, from: SocketAddr, socket: UdpSocket);
 }
 
 /// Options that only another tool's protocol has.

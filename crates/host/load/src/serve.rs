@@ -1,7 +1,7 @@
 //! The server for `stream`, `rr` and `crr`.
 
 use crate::latency;
-use crate::session::{Error, Handler, Kind, Server, Stop, Test};
+use crate::session::{Error, Handler, Kind, Secret, Server, Stop, Test};
 use crate::{StreamServer, stream};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,8 @@ pub struct ServePlan {
     pub is_once: bool,
     /// Whether to serve iperf3's protocol only.
     pub only_iperf3: bool,
+    /// What clients have to know; `None`: nothing.
+    pub secret: Option<Secret>,
 }
 
 /// Serves until `stop` is set. Passes clients of iperf3 to `iperf3`. `say` logs a line per event, the address first.
@@ -31,8 +33,15 @@ pub fn serve(
     stop: &Stop,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<(), Error> {
-    let server = Server::bind(plan.address, plan.is_v6, plan.port)?;
+    let server = Server::bind(plan.address, plan.is_v6, plan.port, plan.secret.clone())?;
     say(&format!("listening on {}", server.address()));
+    if plan.secret.is_none() && !server.address().ip().to_canonical().is_loopback() {
+        say(if plan.only_iperf3 {
+            "every host that reaches this port can put load on this one (-B limits who does)"
+        } else {
+            "every host that reaches this port can put load on this one: there is no secret (--secret-file)"
+        });
+    }
     if let Some(error) = server.udp_error() {
         say(&format!("without UDP: {error}"));
     }
@@ -62,13 +71,35 @@ impl Handler for TestHandler<'_> {
         self.is_done.store(true, Ordering::Relaxed);
     }
 
-    fn iperf3(&self, number: u64, connection: TcpStream, stop: &Stop) {
-        if self.iperf3.receive(number, connection, stop, self.say) {
+    fn iperf3_first_len(&self) -> usize {
+        self.iperf3.first_len()
+    }
+
+    fn has_iperf3_test(&self, first: &[u8]) -> bool {
+        self.iperf3.has_test(first)
+    }
+
+    fn iperf3_stream(&self, number: u64, first: &[u8], connection: TcpStream) {
+        self.iperf3.stream(number, first, connection);
+    }
+
+    fn iperf3_test(&self, first: &[u8], connection: TcpStream, stop: &Stop) {
+        if self.iperf3.test(first, connection, stop, self.say) {
             self.is_done.store(true, Ordering::Relaxed);
         }
     }
 
-    fn datagram(&self, _bytes: &[u8], _from: SocketAddr, _socket: &UdpSocket) {}
+    fn refuse_iperf3(&self, connection: TcpStream) {
+        self.iperf3.refuse(connection);
+    }
+
+    fn expects_iperf3_datagram(&self, bytes: &[u8], from: SocketAddr) -> Option<SocketAddr> {
+        self.iperf3.expects_datagram(bytes, from)
+    }
+
+    fn iperf3_datagrams(&self, from: SocketAddr, socket: UdpSocket) {
+        self.iperf3.datagrams(from, socket);
+    }
 
     fn is_enough(&self) -> bool {
         self.plan.is_once && self.is_done.load(Ordering::Relaxed)

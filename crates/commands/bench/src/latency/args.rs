@@ -3,6 +3,7 @@
 use crate::affinity::{Affinity, affinity, typed};
 use crate::family_args::FamilyArgs;
 use crate::output_args::OutputArgs;
+use crate::secret_args::SecretArgs;
 use clap::Args;
 use sockeye_console::usage::UsageError;
 use sockeye_console::values;
@@ -76,6 +77,8 @@ pub(super) struct AskingArgs {
     pub(super) affinity: Option<Affinity>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
+    #[command(flatten)]
+    pub(super) secret: SecretArgs,
     /// Local address of the connections
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub(super) bind: Option<IpAddr>,
@@ -119,6 +122,8 @@ impl AskingArgs {
                 port: self.port,
                 is_v6: asked.or(family),
                 timeout: self.timeout,
+                from: self.bind,
+                secret: self.secret.secret()?,
             },
             kind,
             transport,
@@ -129,7 +134,6 @@ impl AskingArgs {
             rate: self.rate,
             busy_poll: false,
             processors: self.affinity.unwrap_or_default(),
-            from: self.bind,
         })
     }
 
@@ -140,6 +144,7 @@ impl AskingArgs {
             .option("-p", Some(self.port).filter(|&port| port != PORT))
             .flag("-4", self.family.ipv4)
             .flag("-6", self.family.ipv6)
+            .option("--secret-file", self.secret.typed())
             .option("-B", self.bind)
             .option("-P", Some(self.parallel).filter(|&parallel| parallel > 1))
             .option("-t", self.time.map(|time| time.as_secs_f64()))

@@ -1,6 +1,7 @@
 //! Arguments of `sockeye bench serve`.
 
 use crate::family_args::FamilyArgs;
+use crate::secret_args::SecretArgs;
 use clap::Args;
 use std::net::IpAddr;
 
@@ -9,6 +10,7 @@ use std::net::IpAddr;
 /// Serves until it is interrupted, several tests at once, and iperf3's clients on the same port. Each crr uses one more
 /// TCP port, which the kernel chooses.
 #[derive(Debug, Args)]
+#[command(after_help = LIMITS)]
 pub(crate) struct ServeArgs {
     /// Port of TCP and UDP to listen on; 0: any that is free (default: 5210, with --iperf3 5201)
     #[arg(short, long, value_name = "PORT")]
@@ -22,6 +24,16 @@ pub(crate) struct ServeArgs {
     #[arg(short = '1', long)]
     pub(super) once: bool,
     /// Serve iperf3's clients only, on their port
-    #[arg(long)]
+    #[arg(long, conflicts_with = "secret_file")]
     pub(super) iperf3: bool,
+    #[command(flatten)]
+    pub(super) secret: SecretArgs,
 }
+
+const LIMITS: &str = "\
+Limits, in all and per address (of IPv6 per /64): 512 and 256 connections without a complete request, which has to come \
+within 10 s; 64 and 32 tests; 8 streams per test, and 1536 and 1024 streams more. At a limit, what is oldest or idle \
+makes room for what is new. Of iperf3's tests one runs at a time.
+
+Without --secret-file every host that reaches the port can use it. With it, clients of iperf3 are refused: their \
+protocol has no place for the secret. What is measured is not encrypted.";

@@ -1,9 +1,9 @@
 //! Runs `sockeye bench serve`.
 
 use super::args::ServeArgs;
+use super::log::ServerLog;
 use anyhow::Context;
 use sockeye_console::notes;
-use sockeye_console::stdout;
 use sockeye_load::session::{Error, PORT, Stop};
 use sockeye_load::{ServePlan, StreamProtocol, serve};
 use sockeye_sys::interrupts::Interrupts;
@@ -19,12 +19,10 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
         port: args.port.unwrap_or(default),
         is_once: args.once,
         only_iperf3: args.iperf3,
+        secret: args.secret.secret()?,
     };
-    let served = serve(&plan, &*iperf3.server(), &stop, &|line| {
-        let text = format!("{}\n", harmless(line));
-        // A closed stdout must not end the server.
-        let _ = stdout::write(text.as_bytes());
-    });
+    let log = ServerLog::start().context("start a thread")?;
+    let served = serve(&plan, &*iperf3.server(), &stop, &|line| log.say(line));
     match served {
         Ok(()) => Ok(ExitCode::SUCCESS),
         Err(error @ Error::System(..)) => Err(error).context(format!("serve on port {}", plan.port)),
@@ -33,17 +31,4 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
             Ok(ExitCode::FAILURE)
         }
     }
-}
-
-/// Escapes control characters, since lines contain text of clients.
-fn harmless(line: &str) -> String {
-    let mut clean = String::with_capacity(line.len());
-    for character in line.chars() {
-        if character.is_control() {
-            clean.extend(character.escape_default());
-        } else {
-            clean.push(character);
-        }
-    }
-    clean
 }

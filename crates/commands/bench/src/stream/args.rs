@@ -3,6 +3,7 @@
 use crate::affinity::{Affinity, affinity, typed};
 use crate::family_args::FamilyArgs;
 use crate::output_args::OutputArgs;
+use crate::secret_args::SecretArgs;
 use clap::Args;
 use sockeye_console::usage::UsageError;
 use sockeye_console::values;
@@ -57,6 +58,8 @@ pub(crate) struct StreamArgs {
     pub(super) affinity: Option<Affinity>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
+    #[command(flatten)]
+    pub(super) secret: SecretArgs,
     /// UDP instead of TCP: reports loss, reordering and jitter
     #[arg(short, long)]
     pub(super) udp: bool,
@@ -79,7 +82,7 @@ pub(crate) struct StreamArgs {
     #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
     pub(super) repeats: u64,
     /// The other end is an iperf3 server; JSON is what iperf3 -J prints
-    #[arg(long)]
+    #[arg(long, conflicts_with = "secret_file")]
     pub(super) iperf3: bool,
     /// With --iperf3: how many writes, or datagrams, to send instead
     #[arg(short = 'k', long, value_name = "N", requires = "iperf3", conflicts_with_all = ["time", "bytes"], value_parser = clap::value_parser!(u64).range(1..))]
@@ -165,6 +168,7 @@ impl StreamArgs {
             .option("-p", self.port)
             .flag("-4", self.family.ipv4)
             .flag("-6", self.family.ipv6)
+            .option("--secret-file", self.secret.typed())
             .flag("-u", self.udp)
             .flag("-R", self.reverse)
             .flag("--bidir", self.bidir)
@@ -183,14 +187,16 @@ impl StreamArgs {
             .flag("--skip-rx-copy", self.skip_rx_copy)
     }
 
-    pub(super) fn connector(&self, iperf3_port: u16) -> Connector {
+    pub(super) fn connector(&self, iperf3_port: u16) -> anyhow::Result<Connector> {
         let default = if self.iperf3 { iperf3_port } else { PORT };
-        Connector {
+        Ok(Connector {
             host: self.host.clone(),
             port: self.port.unwrap_or(default),
             is_v6: self.family.is_v6(),
             timeout: self.connect_timeout,
-        }
+            from: None,
+            secret: self.secret.secret()?,
+        })
     }
 }
 

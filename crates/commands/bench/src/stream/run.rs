@@ -18,7 +18,7 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
     let chart = args.output.prepare()?;
     let interrupts = Interrupts::catch().context("catch signals")?;
     let stop = Stop::on_signal(interrupts);
-    let connector = args.connector(iperf3.port());
+    let connector = args.connector(iperf3.port())?;
     let options = ProtocolOptions {
         blocks: args.blocks,
         mss: args.mss,

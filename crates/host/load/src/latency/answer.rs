@@ -3,38 +3,47 @@
 use super::closed_loop::send_datagram;
 use super::exact_io::{BUFFER_LEN, Failure, ZEROS, receive_exact, receive_flags, send_exact};
 use super::run_state::Sizes;
+use crate::session::{Preamble, Role};
 use rustix::io::Errno;
-use rustix::net::recv;
+use rustix::net::{SendFlags, recv, send};
 use sockeye_sys::ProcessorTime;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// What a thread answered, and its cost.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Answered {
-    /// Requests answered.
-    pub(super) answered: u64,
-    /// Processor time of the thread.
-    pub(super) cpu: Duration,
-}
+/// Requests that one thread has answered, which others only read; on a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Answers(AtomicU64);
 
-impl Answered {
-    fn counted(run: impl FnOnce(&mut u64) -> Result<(), Failure>) -> Self {
-        let before = ProcessorTime::of_this_thread();
-        let mut answered = 0;
-        // The client sees the end too, so the error is not reported.
-        let _ = run(&mut answered);
-        Self {
-            answered,
-            cpu: ProcessorTime::of_this_thread().since(&before).total(),
-        }
+impl Answers {
+    pub(super) fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Adds one, without an atomic read-modify-write: only one thread writes.
+    fn add_one(&self) {
+        self.0.store(self.count() + 1, Ordering::Relaxed);
     }
 }
 
+/// Runs a thread's work, and returns its processor time.
+fn measured(work: impl FnOnce() -> Result<(), Failure>) -> Duration {
+    let before = ProcessorTime::of_this_thread();
+    // The client sees the end too, so the error is not reported.
+    let _ = work();
+    ProcessorTime::of_this_thread().since(&before).total()
+}
+
 /// Answers all requests of a connection until the client closes it, or another thread shuts it down.
-pub(super) fn answer_connection(socket: BorrowedFd<'_>, sizes: Sizes, busy_poll: bool) -> Answered {
-    Answered::counted(|answered| {
+#[must_use]
+pub(super) fn answer_connection(
+    socket: BorrowedFd<'_>,
+    sizes: Sizes,
+    busy_poll: bool,
+    answers: &Answers,
+) -> Duration {
+    measured(|| {
         let mut buffer = [0; BUFFER_LEN];
         let first = (sizes.response as usize).min(ZEROS.len());
         let (first, more) = (&ZEROS[..first], sizes.response as usize - first);
@@ -52,7 +61,7 @@ pub(super) fn answer_connection(socket: BorrowedFd<'_>, sizes: Sizes, busy_poll:
             while received >= u64::from(sizes.request.max(1)) {
                 received -= u64::from(sizes.request.max(1));
                 send_exact(socket, first, more)?;
-                *answered += 1;
+                answers.add_one();
             }
         }
     })
@@ -65,21 +74,21 @@ pub(super) fn answer_datagrams(
     sizes: Sizes,
     busy_poll: bool,
     is_over: &AtomicBool,
-) -> Answered {
-    Answered::counted(|answered| {
+    answers: &Answers,
+) -> Duration {
+    measured(|| {
         let mut buffer = [0; BUFFER_LEN];
         let mut response = vec![0; sizes.response as usize];
         let flags = receive_flags(busy_poll);
         while !is_over.load(Ordering::Relaxed) {
             match recv(socket, &mut buffer, flags) {
-                // A preamble is no request, and can be repeated.
-                Ok((count, _)) if count != sizes.request as usize => {}
+                Ok((count, _)) if count != sizes.request as usize => ready_again(socket, &buffer[..count]),
                 Ok((count, _)) => {
                     let number = count.min(response.len()).min(NUMBER_LEN);
                     response[..number].copy_from_slice(&buffer[..number]);
                     match send_datagram(socket, &response) {
                         // The client is gone already: a lost datagram.
-                        Ok(()) => *answered += 1,
+                        Ok(()) => answers.add_one(),
                         Err(failure) if failure.errno == Some(Errno::CONNREFUSED) => {}
                         Err(failure) => return Err(failure),
                     }
@@ -93,17 +102,26 @@ pub(super) fn answer_datagrams(
     })
 }
 
+/// Repeats the answer to a confirmation, since the first answer was lost.
+fn ready_again(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    if let Some(preamble) = Preamble::parse(bytes)
+        && preamble.role == Role::Confirm
+    {
+        let _ = send(socket, &preamble.ready().emit(), SendFlags::NOSIGNAL);
+    }
+}
+
 /// Answers the one request of a connection. The caller closes it then: the end that closes first keeps the port in
 /// TIME_WAIT, and clients have too few ports for that.
-pub(super) fn answer_once(socket: BorrowedFd<'_>, sizes: Sizes) -> Answered {
-    Answered::counted(|answered| {
-        let mut buffer = [0; BUFFER_LEN];
-        receive_exact(socket, &mut buffer, sizes.request as usize, false)?;
-        let first = (sizes.response as usize).min(ZEROS.len());
-        send_exact(socket, &ZEROS[..first], sizes.response as usize - first)?;
-        *answered += 1;
-        Ok(())
-    })
+pub(super) fn answer_once(socket: BorrowedFd<'_>, sizes: Sizes, answers: &Answers) {
+    let mut buffer = [0; BUFFER_LEN];
+    let first = (sizes.response as usize).min(ZEROS.len());
+    let answered = receive_exact(socket, &mut buffer, sizes.request as usize, false)
+        .and_then(|()| send_exact(socket, &ZEROS[..first], sizes.response as usize - first));
+    // The client sees a failure too, so it is not reported.
+    if answered.is_ok() {
+        answers.add_one();
+    }
 }
 
 /// Length of the number at the beginning of a datagram, in bytes.

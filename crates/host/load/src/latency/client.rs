@@ -6,14 +6,13 @@ use super::exact_io::Failure;
 use super::open_loop::open_loop;
 use super::run_state::{RunState, Sizes, Tally};
 use crate::affinity::{may_run_on, pin_thread};
-use crate::session::{Connector, Error, Kind, Preamble, Session, Stop, own_address};
+use crate::session::{Connector, Error, Kind, Session, Stop, bind_to};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::set_tcp_nodelay;
-use rustix::net::{Shutdown, bind, shutdown};
+use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
-use sockeye_sys::tcp::set_bind_without_port;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
@@ -43,8 +42,6 @@ pub struct Plan {
     pub busy_poll: bool,
     /// Processors to pin the local and the server's threads to.
     pub processors: (Option<usize>, Option<usize>),
-    /// Local address of the connections; `None`: chosen by the kernel.
-    pub from: Option<IpAddr>,
 }
 
 /// Outcome of a run.
@@ -173,8 +170,8 @@ impl Connections {
             server.set_port(port);
             let targets = connections.map(|index| Target {
                 server,
-                from: plan.from,
-                preamble: Preamble::data(session.token(), index as u16).emit().to_vec(),
+                from: plan.connector.from,
+                preamble: session.preamble(index as u16).emit().to_vec(),
             });
             return Ok(Self::PerRequest(targets.collect()));
         }
@@ -182,12 +179,12 @@ impl Connections {
             let socket = match plan.transport {
                 Transport::Tcp => OwnedFd::from(session.data(index as u16, &|socket, address| {
                     set_tcp_nodelay(socket, true).map_err(|errno| Error::System("set TCP_NODELAY", errno))?;
-                    let Some(from) = plan.from else { return Ok(()) };
-                    let failed = |errno| Error::System("bind to the address of -B", errno);
-                    set_bind_without_port(socket).map_err(failed)?;
-                    bind(socket, &own_address(from, address)).map_err(failed)
+                    let Some(from) = plan.connector.from else {
+                        return Ok(());
+                    };
+                    bind_to(socket, from, address)
                 })?),
-                Transport::Udp => OwnedFd::from(session.datagrams_from(index as u16, plan.from)?),
+                Transport::Udp => OwnedFd::from(session.datagrams(index as u16)?),
             };
             Ok(Arc::new(socket))
         });

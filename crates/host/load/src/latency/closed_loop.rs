@@ -138,7 +138,7 @@ pub(super) const LOST_AFTER: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::{answer_connection, answer_datagrams};
+    use super::super::answer::{Answers, answer_connection, answer_datagrams};
     use super::*;
     use rustix::net::{Shutdown, shutdown};
     use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -158,11 +158,15 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
             let (server, _) = listener.accept().unwrap();
-            let answering = thread::spawn(move || answer_connection(server.as_fd(), sizes, false));
+            let answering = thread::spawn(move || {
+                let answers = Answers::default();
+                let _ = answer_connection(server.as_fd(), sizes, false, &answers);
+                answers.count()
+            });
             let tally = closed_loop(client.as_fd(), Transport::Tcp, sizes, 0, &run(50));
             drop(client);
             assert_eq!((tally.sent, tally.delays.count(), tally.failure), (50, 50, None));
-            assert_eq!(answering.join().unwrap().answered, 50);
+            assert_eq!(answering.join().unwrap(), 50);
         }
     }
 
@@ -191,12 +195,16 @@ mod tests {
         server.send(&[9; 16]).unwrap();
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let answering = scope.spawn(|| answer_datagrams(server.as_fd(), sizes, false, &is_over));
+            let answering = scope.spawn(|| {
+                let answers = Answers::default();
+                let _ = answer_datagrams(server.as_fd(), sizes, false, &is_over, &answers);
+                answers.count()
+            });
             let tally = closed_loop(client.as_fd(), Transport::Udp, sizes, 0, &run(20));
             assert_eq!((tally.sent, tally.delays.count(), tally.strays), (20, 20, 1));
             is_over.store(true, Ordering::Relaxed);
             shutdown(&server, Shutdown::Both).unwrap();
-            assert_eq!(answering.join().unwrap().answered, 20);
+            assert_eq!(answering.join().unwrap(), 20);
         });
         let (client, _silent_peer) = datagram_pair();
         let tally = closed_loop(client.as_fd(), Transport::Udp, sizes, 0, &run(1));

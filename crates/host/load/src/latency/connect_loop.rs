@@ -212,7 +212,7 @@ const FAILED_MAX: u32 = 10;
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::answer_once;
+    use super::super::answer::{Answers, answer_once};
     use super::*;
     use std::io::Read;
     use std::net::TcpListener;
@@ -236,13 +236,15 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = target(&listener);
         let serving = thread::spawn(move || {
+            let answers = Answers::default();
             for _ in 0..100 {
                 let (mut stream, _) = listener.accept().unwrap();
                 let mut preamble = [0; 4];
                 stream.read_exact(&mut preamble).unwrap();
                 assert_eq!(&preamble, b"here");
-                assert_eq!(answer_once(stream.as_fd(), SIZES).answered, 1);
+                answer_once(stream.as_fd(), SIZES, &answers);
             }
+            assert_eq!(answers.count(), 100);
         });
         let run = RunState::new(Instant::now(), 1, None, Some(100), None, false);
         let tally = connect_loop(&target, SIZES, 0, &run);

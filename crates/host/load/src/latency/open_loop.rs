@@ -266,7 +266,7 @@ const WAKE_INTERVAL_NS: u64 = 100_000_000;
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::answer_connection;
+    use super::super::answer::{Answers, answer_connection};
     use super::*;
     use sockeye_measure::Histogram;
     use std::io::{Read, Write};
@@ -293,11 +293,15 @@ mod tests {
     #[test]
     fn requests_follow_the_schedule() {
         let (client, server) = pair();
-        let answering = thread::spawn(move || answer_connection(server.as_fd(), SIZES, false));
+        let answering = thread::spawn(move || {
+            let answers = Answers::default();
+            let _ = answer_connection(server.as_fd(), SIZES, false, &answers);
+            answers.count()
+        });
         let tally = open_loop(client.as_fd(), Transport::Tcp, SIZES, 0, &run(1000.0, 200));
         drop(client);
         assert_eq!((tally.sent, tally.delays.count(), tally.lost), (200, 200, 0));
-        assert_eq!(answering.join().unwrap().answered, 200);
+        assert_eq!(answering.join().unwrap(), 200);
         assert!(tally.elapsed >= Duration::from_millis(198), "{:?}", tally.elapsed);
     }
 

@@ -1,16 +1,16 @@
 //! The server's end of a test: a thread per connection, and their load.
 
-use super::answer::{Answered, answer_connection, answer_datagrams, answer_once};
+use super::answer::{Answers, answer_connection, answer_datagrams, answer_once};
 use super::run_state::Sizes;
 use crate::affinity::{may_run_on, pin_thread};
-use crate::session::{DataSocket, Error, Kind, PREAMBLE_LEN, Preamble, Role, Test, Token};
+use crate::session::{DataSocket, Error, Kind, PREAMBLE_LEN, Test};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -34,6 +34,10 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
             return Ok(format!("refused: {reason}"));
         }
     };
+    if let Err(error) = test.reserve(usize::from(request.connections)) {
+        test.refuse(&error.to_string())?;
+        return Ok(format!("refused: {error}"));
+    }
     say(&format!(
         "{}: {}: {} connection{} of {}",
         test.client,
@@ -105,10 +109,11 @@ impl Request {
 }
 
 fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Error> {
-    test.accept(json!({}))?;
+    test.accept(json!({}), usize::from(request.connections))?;
     let mut sockets: Vec<OwnedFd> = Vec::new();
+    let until = Instant::now() + DATA_TIMEOUT;
     while sockets.len() < usize::from(request.connections) {
-        let (_, data) = test.data(DATA_TIMEOUT)?;
+        let (_, data) = test.data(until.saturating_duration_since(Instant::now()))?;
         sockets.push(match data {
             DataSocket::Tcp(stream) => {
                 let socket = OwnedFd::from(stream);
@@ -130,17 +135,21 @@ fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Erro
             }
         });
     }
+    test.begin()?;
     let is_over = AtomicBool::new(false);
+    let answers: Vec<Answers> = sockets.iter().map(|_| Answers::default()).collect();
     let (ended, sums) = thread::scope(|scope| {
         let mut threads = Vec::new();
-        for socket in &sockets {
+        for (socket, answers) in sockets.iter().zip(&answers) {
             let is_over = &is_over;
             let answer = move || {
                 pin_thread(request.processor);
                 match request.transport {
-                    Transport::Tcp => answer_connection(socket.as_fd(), request.sizes, request.busy_poll),
+                    Transport::Tcp => {
+                        answer_connection(socket.as_fd(), request.sizes, request.busy_poll, answers)
+                    }
                     Transport::Udp => {
-                        answer_datagrams(socket.as_fd(), request.sizes, request.busy_poll, is_over)
+                        answer_datagrams(socket.as_fd(), request.sizes, request.busy_poll, is_over, answers)
                     }
                 }
             };
@@ -155,7 +164,7 @@ fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Erro
         let ended = if threads.len() == sockets.len() {
             test.channel
                 .send(&json!({"ready": true}))
-                .and_then(|()| until_over(test))
+                .and_then(|()| until_over(test, &answers))
         } else {
             Err(Error::System("start a thread", Errno::AGAIN))
         };
@@ -163,7 +172,7 @@ fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Erro
         for socket in &sockets {
             let _ = shutdown(socket, Shutdown::Both);
         }
-        (ended, sum(threads))
+        (ended, sum(threads, &answers))
     });
     ended.map(|()| sums)
 }
@@ -181,16 +190,26 @@ fn serve_per_request(test: &mut Test<'_>, request: Request) -> Result<Value, Err
     own.set_port(0);
     let listener = TcpListener::bind(own).map_err(failed)?;
     let port = listener.local_addr().map_err(failed)?.port();
-    test.accept(json!({"port": port}))?;
-    let token = test.token();
+    test.begin()?;
+    test.accept(json!({"port": port}), 0)?;
+    let preambles: Vec<_> = (0..request.connections)
+        .map(|number| test.preamble(number).emit())
+        .collect();
+    let client = test.client.ip();
+    let answers: Vec<Answers> = preambles.iter().map(|_| Answers::default()).collect();
     let is_over = AtomicBool::new(false);
     let (ended, sums) = thread::scope(|scope| {
         let mut threads = Vec::new();
-        for _ in 0..request.connections {
+        for answers in &answers {
+            let expected = Expected {
+                client,
+                preambles: &preambles,
+                sizes: request.sizes,
+            };
             let (listener, is_over) = (&listener, &is_over);
             let answer = move || {
                 pin_thread(request.processor);
-                accept_and_answer(listener, token, request.sizes, is_over)
+                accept_and_answer(listener, expected, is_over, answers)
             };
             match thread::Builder::new()
                 .name("answers".to_owned())
@@ -203,53 +222,101 @@ fn serve_per_request(test: &mut Test<'_>, request: Request) -> Result<Value, Err
         let ended = if threads.len() == usize::from(request.connections) {
             test.channel
                 .send(&json!({"ready": true}))
-                .and_then(|()| until_over(test))
+                .and_then(|()| until_over(test, &answers))
         } else {
             Err(Error::System("start a thread", Errno::AGAIN))
         };
         is_over.store(true, Ordering::Relaxed);
         // Wakes up all threads that wait for a connection.
         let _ = shutdown(&listener, Shutdown::Both);
-        (ended, sum(threads))
+        (ended, sum(threads, &answers))
     });
     ended.map(|()| sums)
 }
 
-fn accept_and_answer(listener: &TcpListener, token: Token, sizes: Sizes, is_over: &AtomicBool) -> Answered {
-    let mut all = Answered::default();
+/// Connections that belong to a test with one request each.
+#[derive(Debug, Clone, Copy)]
+struct Expected<'a> {
+    /// The client's address.
+    client: IpAddr,
+    /// What they begin with, by their number.
+    preambles: &'a [[u8; PREAMBLE_LEN]],
+    sizes: Sizes,
+}
+
+fn accept_and_answer(
+    listener: &TcpListener,
+    expected: Expected<'_>,
+    is_over: &AtomicBool,
+    answers: &Answers,
+) -> Duration {
     let before = sockeye_sys::ProcessorTime::of_this_thread();
     while !is_over.load(Ordering::Relaxed) {
-        let Ok((mut stream, _)) = listener.accept() else {
+        let Ok((stream, from)) = listener.accept() else {
             // Out of descriptors, or the test is over.
             if !is_over.load(Ordering::Relaxed) {
                 thread::sleep(RETRY_DELAY);
             }
             continue;
         };
-        // Other programs may find the port, and must not hold up a thread.
-        let set = stream
-            .set_read_timeout(Some(STALLED_AFTER))
-            .and_then(|()| stream.set_write_timeout(Some(STALLED_AFTER)))
-            .and_then(|()| stream.set_nodelay(true));
-        let mut bytes = [0; PREAMBLE_LEN];
-        if set.and_then(|()| stream.read_exact(&mut bytes)).is_err() {
+        // Other hosts may find the port, and must not hold up a thread.
+        if from.ip().to_canonical() != expected.client {
             continue;
         }
-        let preamble = Preamble::parse(&bytes);
-        if preamble.is_some_and(|preamble| preamble.role == Role::Data && preamble.token == token) {
-            all.answered += answer_once(stream.as_fd(), sizes).answered;
+        let set = stream
+            .set_write_timeout(Some(STALLED_AFTER))
+            .and_then(|()| stream.set_nodelay(true));
+        if set.is_ok() && begins_with(&stream, expected.preambles) {
+            answer_once(stream.as_fd(), expected.sizes, answers);
         }
     }
-    all.cpu = sockeye_sys::ProcessorTime::of_this_thread()
+    sockeye_sys::ProcessorTime::of_this_thread()
         .since(&before)
-        .total();
-    all
+        .total()
+}
+
+/// Reads a preamble, and returns whether it is one of these. One by one, bytes do not extend the time for it.
+fn begins_with(mut stream: &TcpStream, preambles: &[[u8; PREAMBLE_LEN]]) -> bool {
+    let until = Instant::now() + STALLED_AFTER;
+    let mut bytes = [0; PREAMBLE_LEN];
+    let mut filled = 0;
+    let mut left = STALLED_AFTER;
+    while filled < bytes.len() {
+        if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
+            return false;
+        }
+        match stream.read(&mut bytes[filled..]) {
+            Ok(0) | Err(_) => return false,
+            Ok(len) => filled += len,
+        }
+        if filled < bytes.len() {
+            left = until.saturating_duration_since(Instant::now());
+        }
+    }
+    // The request has its own time.
+    if left < STALLED_AFTER && stream.set_read_timeout(Some(STALLED_AFTER)).is_err() {
+        return false;
+    }
+    let number = usize::from(u16::from_be_bytes([bytes[10], bytes[11]]));
+    preambles
+        .get(number)
+        .is_some_and(|preamble| is_same(preamble, &bytes))
+}
+
+/// Compares in a time that does not depend on where the difference is.
+fn is_same(one: &[u8; PREAMBLE_LEN], other: &[u8; PREAMBLE_LEN]) -> bool {
+    let difference = one
+        .iter()
+        .zip(other)
+        .fold(0, |all, (one, other)| all | (one ^ other));
+    std::hint::black_box(difference) == 0
 }
 
 /// Waits until the client ends the test. A client without heartbeats is gone.
-fn until_over(test: &mut Test<'_>) -> Result<(), Error> {
+fn until_over(test: &mut Test<'_>, answers: &[Answers]) -> Result<(), Error> {
     let mut last_message = Instant::now();
     loop {
+        test.progress(answers.iter().map(Answers::count).sum());
         test.stop.check()?;
         match test.channel.poll(TICK)? {
             Some(message) if message["end"] == json!(true) => return Ok(()),
@@ -262,14 +329,14 @@ fn until_over(test: &mut Test<'_>) -> Result<(), Error> {
     }
 }
 
-fn sum(threads: Vec<thread::ScopedJoinHandle<'_, Answered>>) -> Value {
-    let (mut answered, mut cpu, mut busiest) = (0, Duration::ZERO, Duration::ZERO);
+fn sum(threads: Vec<thread::ScopedJoinHandle<'_, Duration>>, answers: &[Answers]) -> Value {
+    let (mut cpu, mut busiest) = (Duration::ZERO, Duration::ZERO);
     for thread in threads {
         let Ok(one) = thread.join() else { continue };
-        answered += one.answered;
-        cpu += one.cpu;
-        busiest = busiest.max(one.cpu);
+        cpu += one;
+        busiest = busiest.max(one);
     }
+    let answered: u64 = answers.iter().map(Answers::count).sum();
     json!({
         "answered": answered,
         "cpu_ns": cpu.as_nanos() as u64,

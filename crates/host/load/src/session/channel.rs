@@ -35,13 +35,11 @@ impl Channel {
     }
 
     /// Sends a message.
+    ///
+    /// # Errors
+    /// If the other end is gone, or does not read.
     pub(crate) fn send(&mut self, message: &Value) -> Result<(), Error> {
-        let text = message.to_string();
-        let len = u32::try_from(text.len()).ok().filter(|&len| len <= FRAME_MAX);
-        let len = len.ok_or_else(|| Error::Malformed(format!("a frame of {} bytes", text.len())))?;
-        let mut frame = len.to_be_bytes().to_vec();
-        frame.extend_from_slice(text.as_bytes());
-        self.send_bytes(&frame)
+        self.send_bytes(&frame(message)?)
     }
 
     pub(super) fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
@@ -107,8 +105,18 @@ impl Channel {
     }
 }
 
+/// Returns the bytes of a message: its length, and its text.
+pub(super) fn frame(message: &Value) -> Result<Vec<u8>, Error> {
+    let text = message.to_string();
+    let len = u32::try_from(text.len()).ok().filter(|&len| len <= FRAME_MAX);
+    let len = len.ok_or_else(|| Error::Malformed(format!("a frame of {} bytes", text.len())))?;
+    let mut frame = len.to_be_bytes().to_vec();
+    frame.extend_from_slice(text.as_bytes());
+    Ok(frame)
+}
+
 /// Returns whether the error is a timeout of the socket.
-pub(super) fn is_timeout(error: &io::Error) -> bool {
+fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 

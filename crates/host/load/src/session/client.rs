@@ -1,6 +1,8 @@
 //! The client's end of a session.
 
-use super::channel::Channel;
+use super::channel::{Channel, frame};
+use super::nonce::random;
+use super::secret::{Secret, SessionKey, unhex};
 use super::{Error, Kind, Preamble, Role, Stop, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -8,6 +10,7 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, sockopt};
 use serde_json::{Value, json};
+use sockeye_sys::tcp::set_bind_without_port;
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::fd::AsFd;
@@ -24,6 +27,10 @@ pub struct Connector {
     pub is_v6: Option<bool>,
     /// Longest wait for an answer.
     pub timeout: Duration,
+    /// Local address of all connections; `None`: chosen by the kernel.
+    pub from: Option<IpAddr>,
+    /// What the server has to know, and to be shown that we know.
+    pub secret: Option<Secret>,
 }
 
 impl Connector {
@@ -60,7 +67,11 @@ impl Connector {
     pub fn connect(&self, stop: &Stop) -> Result<TcpStream, Error> {
         let mut failure = None;
         for address in self.addresses()? {
-            match connect(address, self.timeout, stop, &|_, _| Ok(())) {
+            let prepare = |socket: BorrowedFd<'_>, address| match self.from {
+                Some(from) => bind_to(socket, from, address),
+                None => Ok(()),
+            };
+            match connect(address, self.timeout, stop, &prepare) {
                 Ok(stream) => return Ok(stream),
                 Err(error @ Error::Interrupted) => return Err(error),
                 // The first error is the most useful: later ones may only mean that a family is missing.
@@ -83,6 +94,7 @@ pub(crate) struct Session {
     /// The server's address.
     pub(crate) server: SocketAddr,
     token: Token,
+    key: SessionKey,
     timeout: Duration,
     stop: Stop,
 }
@@ -98,36 +110,47 @@ impl Session {
         let stream = connector.connect(stop)?;
         let mut channel = Channel::new(stream)?;
         let (local, server) = channel.addresses()?;
-        channel.send_bytes(&Preamble::control().emit())?;
-        channel.send(&json!({"kind": kind.name(), "parameters": parameters}))?;
-        let answer = first_answer(&mut channel, connector.timeout, stop)?;
-        if let Some(error) = answer["error"].as_str() {
-            return Err(
-                match answer["version"].as_u64().and_then(|it| u8::try_from(it).ok()) {
-                    Some(theirs) if theirs != super::VERSION => Error::Version {
-                        ours: super::VERSION,
-                        theirs,
-                    },
-                    _ => Error::Rejected(error.to_owned()),
-                },
-            );
+        let nonce = random()?;
+        channel.send_bytes(&Preamble::control(nonce).emit())?;
+        let challenge = first_answer(&mut channel, connector.timeout, stop)?;
+        check_refusal(&challenge)?;
+        let server_nonce = challenge["challenge"].as_str().and_then(unhex);
+        let server_nonce =
+            server_nonce.ok_or_else(|| Error::Malformed("an answer without a challenge".to_owned()))?;
+        match (&connector.secret, challenge["secret"] == json!(true)) {
+            (None, true) => return Err(Error::SecretWanted),
+            (Some(_), false) => return Err(Error::SecretUnknown),
+            _ => {}
         }
+        let key = SessionKey::new(connector.secret.as_ref(), &nonce, &server_nonce);
+        let request = json!({"kind": kind.name(), "parameters": parameters});
+        let mut bytes = key.client_proof(request.to_string().as_bytes()).to_vec();
+        bytes.extend_from_slice(&frame(&request)?);
+        channel.send_bytes(&bytes)?;
+        let answer = answer(&mut channel, connector.timeout, stop)?;
+        check_refusal(&answer)?;
         let token = answer["ok"]["token"].as_str().and_then(Token::parse);
         let token = token.ok_or_else(|| Error::Malformed("an answer without a token".to_owned()))?;
+        let proof = answer["ok"]["proof"].as_str().unwrap_or_default();
+        if !key.is_server_proof(token, proof) {
+            return Err(Error::WrongSecret);
+        }
         Ok(Self {
             channel,
             answer: answer["ok"].clone(),
             local,
             server,
             token,
+            key,
             timeout: connector.timeout,
             stop: stop.clone(),
         })
     }
 
-    /// Returns the token that identifies the test at the server.
-    pub(crate) const fn token(&self) -> Token {
-        self.token
+    /// Returns the preamble of data connection `number` of the test.
+    #[must_use]
+    pub(crate) fn preamble(&self, number: u16) -> Preamble {
+        self.key.preamble(Role::Data, self.token, number)
     }
 
     /// Waits until the server is ready for data.
@@ -153,42 +176,47 @@ impl Session {
     /// Opens data connection `number` of the test. `prepare` sets socket options before it connects.
     pub(crate) fn data(&self, number: u16, prepare: &Prepare<'_>) -> Result<TcpStream, Error> {
         let stream = connect(self.server, self.timeout, &self.stop, prepare)?;
-        let preamble = Preamble::data(self.token, number).emit();
+        let preamble = self.preamble(number).emit();
         io::Write::write_all(&mut &stream, &preamble).map_err(|error| Error::of_connection(&error))?;
         Ok(stream)
     }
 
     /// Opens UDP socket `number` of the test, connected to a socket of the server for this test alone.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or the server does not answer.
     pub(crate) fn datagrams(&self, number: u16) -> Result<UdpSocket, Error> {
-        self.datagrams_from(number, None)
-    }
-
-    /// Like [`datagrams`](Self::datagrams), from a chosen address of this host.
-    pub(crate) fn datagrams_from(&self, number: u16, from: Option<IpAddr>) -> Result<UdpSocket, Error> {
         let failed = |operation| move |error: io::Error| system(operation, &error);
-        let own = own_address(from.unwrap_or(self.local.ip()), self.server);
+        let own = own_address(self.local.ip(), self.server);
         let socket = UdpSocket::bind(own).map_err(failed("bind a UDP socket"))?;
         socket
             .connect(self.server)
             .map_err(failed("connect a UDP socket"))?;
-        let first = Preamble {
-            role: Role::Datagram,
-            ..Preamble::data(self.token, number)
-        };
+        let hello = self.key.preamble(Role::Datagram, self.token, number);
+        let mut next = hello;
         let until = Instant::now() + self.timeout;
         let mut refused = None;
         while Instant::now() < until {
             self.stop.check()?;
             // Datagrams can be lost: it is sent again.
-            let sent = socket.send(&first.emit());
+            let sent = socket.send(&next.emit());
             let set = socket.set_read_timeout(Some(DATAGRAM_TIMEOUT));
             let mut buffer = [0; 64];
             match sent.and(set).and_then(|()| socket.recv(&mut buffer)) {
                 Ok(len) => {
                     let answer = Preamble::parse(&buffer[..len]);
-                    if answer.is_some_and(|answer| answer.role == Role::Welcome && answer.token == self.token)
-                    {
-                        return Ok(socket);
+                    let Some(answer) = answer.filter(|answer| answer.token == self.token) else {
+                        continue;
+                    };
+                    match answer.role {
+                        Role::Welcome => {
+                            next = self.key.confirmation(Preamble {
+                                tag: answer.tag,
+                                ..hello
+                            });
+                        }
+                        Role::Ready => return Ok(socket),
+                        _ => {}
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -216,6 +244,47 @@ pub(crate) fn own_address(ip: IpAddr, server: SocketAddr) -> SocketAddr {
             SocketAddrV6::new(ip, 0, 0, server.scope_id()).into()
         }
         _ => SocketAddr::new(ip, 0),
+    }
+}
+
+/// Binds a socket to a local address before it connects; the kernel chooses the port then.
+///
+/// # Errors
+/// If the address is not one of this host.
+pub(crate) fn bind_to(socket: BorrowedFd<'_>, from: IpAddr, server: SocketAddr) -> Result<(), Error> {
+    let failed = |errno| Error::System("bind to the address of -B", errno);
+    set_bind_without_port(socket).map_err(failed)?;
+    rustix::net::bind(socket, &own_address(from, server)).map_err(failed)
+}
+
+/// Returns the error of a refusal.
+fn check_refusal(answer: &Value) -> Result<(), Error> {
+    let Some(error) = answer["error"].as_str() else {
+        return Ok(());
+    };
+    Err(
+        match answer["version"].as_u64().and_then(|it| u8::try_from(it).ok()) {
+            Some(theirs) if theirs != super::VERSION => Error::Version {
+                ours: super::VERSION,
+                theirs,
+            },
+            _ => Error::Rejected(error.to_owned()),
+        },
+    )
+}
+
+/// Receives an answer.
+fn answer(channel: &mut Channel, timeout: Duration, stop: &Stop) -> Result<Value, Error> {
+    let until = Instant::now() + timeout;
+    loop {
+        stop.check()?;
+        match channel.poll(TICK)? {
+            Some(answer) => return Ok(answer),
+            None if Instant::now() >= until => {
+                return Err(Error::Timeout("an answer to the request", timeout));
+            }
+            None => {}
+        }
     }
 }
 

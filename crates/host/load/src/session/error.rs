@@ -56,6 +56,20 @@ pub enum Error {
     },
     /// This processor does not exist.
     NoProcessor(usize),
+    /// The server wants a secret, and the client has none.
+    SecretWanted,
+    /// The client has a secret, and the server has none, so it cannot prove that it is the right one.
+    SecretUnknown,
+    /// The secrets of the two ends differ.
+    WrongSecret,
+    /// The server wants a secret, and the client speaks iperf3's protocol, which has no place for one.
+    NoSecretInIperf3,
+    /// The server takes clients of iperf3 only, and this is none.
+    NotIperf3,
+    /// There is no room for more of these; and the limit per address.
+    Full(&'static str, usize),
+    /// An idle test made room for another.
+    Evicted,
     /// A system call failed: the operation and its errno.
     System(&'static str, Errno),
     /// The stop flag was set.
@@ -156,6 +170,26 @@ impl fmt::Display for Error {
                 f,
                 "there is no processor {number}; nproc prints how many there are"
             ),
+            Self::SecretWanted => {
+                f.write_str("the other end wants to know its secret; name the file that has it by --secret-file")
+            }
+            Self::SecretUnknown => f.write_str(
+                "the other end has no secret, so it cannot prove that it is the right one; start it with --secret-file, \
+                 or leave the option out here",
+            ),
+            Self::WrongSecret => {
+                f.write_str("the secrets of the two ends differ; compare the files of --secret-file")
+            }
+            Self::NoSecretInIperf3 => {
+                f.write_str("iperf3's clients are not served: their protocol has no place for the secret")
+            }
+            Self::NotIperf3 => f.write_str("not an iperf3 client (--iperf3 takes no other)"),
+            Self::Full(what, limit) => write!(
+                f,
+                "there is no room for more {what} (at most {limit} for one address, and fewer while others use many); try \
+                 again later"
+            ),
+            Self::Evicted => f.write_str("it was idle for too long while others waited for its place"),
             Self::System(operation, errno) => write!(f, "{operation}: {errno}{}", hint(*errno)),
             Self::Interrupted => f.write_str("interrupted"),
         }

@@ -3,13 +3,14 @@
 //! ```text
 //! 0   magic    8   "sockeye\n"
 //! 8   version  1
-//! 9   role     1   0 control, 1 data, 2 UDP's first datagram, 3 the answer to that
-//! 10  number     2   big-endian: which of a test's data connections
-//! 12  token   16   of the test; 0 of a control connection
-//! 28  zeros   12
+//! 9   role     1   0 control, 1 data; of UDP 2 first datagram, 3 welcome, 4 confirmation, 5 ready
+//! 10  number   2   big-endian: which of a test's data connections
+//! 12  token   16   of the test; of a control connection the client's nonce
+//! 28  tag     12   of roles 1, 2, 4: proof that the test is the client's; of role 3: the server's nonce; else 0
 //! ```
 
 use super::Error;
+use super::nonce::{Nonce, random};
 use std::fmt;
 
 /// The purpose of a connection, and the test that it belongs to.
@@ -21,35 +22,38 @@ pub(crate) struct Preamble {
     pub(crate) role: Role,
     /// Number of the data connection within its test.
     pub(crate) number: u16,
-    /// Token of the test; all zero for a control connection.
+    /// Token of the test; of a control connection the client's nonce.
     pub(crate) token: Token,
+    /// Proof that the sender knows the key of the session, or the nonce of a welcome.
+    pub(crate) tag: [u8; TAG_LEN],
 }
 
 impl Preamble {
     /// Returns the preamble of a control connection.
-    pub(crate) const fn control() -> Self {
+    pub(super) const fn control(nonce: Nonce) -> Self {
         Self {
             version: VERSION,
             role: Role::Control,
             number: 0,
-            token: Token([0; 16]),
+            token: Token(nonce),
+            tag: [0; TAG_LEN],
         }
     }
 
-    /// Returns the preamble of a data connection.
-    pub(crate) const fn data(token: Token, number: u16) -> Self {
-        Self {
-            version: VERSION,
-            role: Role::Data,
-            number,
-            token,
-        }
-    }
-
-    /// Returns the answer to this first datagram.
-    pub(crate) const fn welcome(self) -> Self {
+    /// Returns the server's answer to this first datagram: as long as that one.
+    pub(super) const fn welcome(self, nonce: [u8; TAG_LEN]) -> Self {
         Self {
             role: Role::Welcome,
+            tag: nonce,
+            ..self
+        }
+    }
+
+    /// Returns the server's answer to this confirmation, after which data may flow.
+    pub(crate) const fn ready(self) -> Self {
+        Self {
+            role: Role::Ready,
+            tag: [0; TAG_LEN],
             ..self
         }
     }
@@ -62,6 +66,7 @@ impl Preamble {
         bytes[9] = self.role as u8;
         bytes[10..12].copy_from_slice(&self.number.to_be_bytes());
         bytes[12..28].copy_from_slice(&self.token.0);
+        bytes[28..].copy_from_slice(&self.tag);
         bytes
     }
 
@@ -76,6 +81,7 @@ impl Preamble {
             role: Role::from_number(bytes[9])?,
             number: u16::from_be_bytes([bytes[10], bytes[11]]),
             token: Token(bytes[12..28].try_into().ok()?),
+            tag: bytes[28..].try_into().ok()?,
         })
     }
 
@@ -110,8 +116,12 @@ pub(crate) enum Role {
     Data = 1,
     /// First datagram of a UDP socket.
     Datagram = 2,
-    /// The server's answer to the first datagram.
+    /// The server's answer to the first datagram, with a nonce.
     Welcome = 3,
+    /// The client's answer to the welcome: what it sends from is its own address.
+    Confirm = 4,
+    /// The server's answer to the confirmation.
+    Ready = 5,
 }
 
 impl Role {
@@ -121,6 +131,8 @@ impl Role {
             1 => Self::Data,
             2 => Self::Datagram,
             3 => Self::Welcome,
+            4 => Self::Confirm,
+            5 => Self::Ready,
             _ => return None,
         })
     }
@@ -132,11 +144,11 @@ pub(crate) struct Token(pub [u8; 16]);
 
 impl Token {
     /// Generates a token.
+    ///
+    /// # Errors
+    /// If the kernel gives no random bytes.
     pub(crate) fn random() -> Result<Self, Error> {
-        let mut bytes = [0; 16];
-        let flags = rustix::rand::GetRandomFlags::empty();
-        rustix::rand::getrandom(&mut bytes, flags).map_err(|errno| Error::System("getrandom", errno))?;
-        Ok(Self(bytes))
+        Ok(Self(random()?))
     }
 
     /// Parses 32 hexadecimal digits.
@@ -154,9 +166,11 @@ impl fmt::Display for Token {
 }
 
 /// The protocol version.
-pub(crate) const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 2;
 /// Length of a preamble, in bytes.
 pub(crate) const PREAMBLE_LEN: usize = 40;
+/// Length of its tag, in bytes.
+pub(crate) const TAG_LEN: usize = 12;
 /// A cookie of iperf3 contains no line feed.
 const MAGIC: &[u8; 8] = b"sockeye\n";
 
@@ -167,7 +181,13 @@ mod tests {
     #[test]
     fn emitted_preamble_parses_back() {
         let token = Token::random().unwrap();
-        let preamble = Preamble::data(token, 513);
+        let preamble = Preamble {
+            version: VERSION,
+            role: Role::Data,
+            number: 513,
+            token,
+            tag: [7; TAG_LEN],
+        };
         assert_eq!(Preamble::parse(&preamble.emit()), Some(preamble));
         assert_eq!(Token::parse(&token.to_string()), Some(token));
         assert!(preamble.check_version().is_ok());
@@ -183,7 +203,7 @@ mod tests {
 
     #[test]
     fn invalid_preamble_is_none() {
-        let good = Preamble::control().emit();
+        let good = Preamble::control([3; 16]).emit();
         for len in 0..PREAMBLE_LEN {
             assert_eq!(Preamble::parse(&good[..len]), None);
             assert!(Preamble::is_prefix(&good[..len]));

@@ -2,7 +2,8 @@
 
 use super::channel::Channel;
 use super::registry::{DataSocket, TestRegistry};
-use super::{Error, Kind, Stop, Token};
+use super::secret::SessionKey;
+use super::{Error, Kind, Preamble, Role, Stop, Token};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,23 +25,38 @@ pub(crate) struct Test<'a> {
     /// Set when the server ends.
     pub(crate) stop: Stop,
     pub(super) token: Token,
+    pub(super) key: SessionKey,
     pub(super) arrivals: Receiver<(u16, DataSocket)>,
     pub(super) registry: &'a TestRegistry,
 }
 
 impl Test<'_> {
-    /// Returns the token of its connections.
-    pub(crate) const fn token(&self) -> Token {
-        self.token
+    /// Returns the preamble of the test's data connection with this number.
+    pub(crate) fn preamble(&self, number: u16) -> Preamble {
+        self.key.preamble(Role::Data, self.token, number)
     }
 
-    /// Accepts the test; the answer is the token and the fields of `more`, which has to be an object.
-    pub(crate) fn accept(&mut self, more: Value) -> Result<(), Error> {
+    /// Reserves the streams of the test, each of which is a thread, and waits a moment for room.
+    ///
+    /// # Errors
+    /// If too many are in use.
+    pub(crate) fn reserve(&self, streams: usize) -> Result<(), Error> {
+        self.registry.reserve(self.token, streams)
+    }
+
+    /// Accepts the test, of which `connections` data connections come. The answer is the token and the fields of `more`,
+    /// which has to be an object.
+    ///
+    /// # Errors
+    /// If the client is gone.
+    pub(crate) fn accept(&mut self, more: Value, connections: usize) -> Result<(), Error> {
+        self.registry.expect(self.token, connections);
         let mut ok = match more {
             Value::Object(more) => more,
             _ => serde_json::Map::new(),
         };
         ok.insert("token".to_owned(), json!(self.token.to_string()));
+        ok.insert("proof".to_owned(), json!(self.key.server_proof(self.token)));
         self.channel.send(&json!({"ok": ok}))
     }
 
@@ -51,6 +67,9 @@ impl Test<'_> {
     }
 
     /// Waits for the next data socket, and returns it with its number.
+    ///
+    /// # Errors
+    /// If none comes within `timeout`, or the test was evicted.
     pub(crate) fn data(&self, timeout: Duration) -> Result<(u16, DataSocket), Error> {
         let until = Instant::now() + timeout;
         loop {
@@ -59,9 +78,25 @@ impl Test<'_> {
             match self.arrivals.recv_timeout(left.min(TICK)) {
                 Ok(arrived) => return Ok(arrived),
                 Err(RecvTimeoutError::Timeout) if !left.is_zero() => {}
-                Err(_) => return Err(Error::Timeout("a connection for data", timeout)),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(Error::Timeout("a connection for data", timeout));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Evicted),
             }
         }
+    }
+
+    /// Records that the test runs: all its connections are there.
+    ///
+    /// # Errors
+    /// If it was evicted meanwhile.
+    pub(crate) fn begin(&self) -> Result<(), Error> {
+        self.registry.begin(self.token)
+    }
+
+    /// Records what has moved so far, in any unit: a test that moves nothing makes room for others.
+    pub(crate) fn progress(&self, moved: u64) {
+        self.registry.progress(self.token, moved);
     }
 }
 

@@ -66,6 +66,11 @@ pub(super) struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
+    /// Returns the bytes of all streams.
+    pub(super) fn moved(&self) -> u64 {
+        self.counters.iter().map(Counters::bytes).sum()
+    }
+
     /// Returns per received stream: number, bytes, and time of the last byte in microseconds.
     pub(super) fn received(&self) -> impl Iterator<Item = (u16, u64, u64)> {
         let all = self.streams.iter().zip(self.counters);

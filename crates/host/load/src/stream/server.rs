@@ -33,8 +33,13 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
             return Ok(format!("stream: refused: {why}"));
         }
     };
+    let count = stream_count(&plan);
+    if let Err(error) = test.reserve(count) {
+        test.refuse(&error.to_string())?;
+        return Ok(format!("stream: refused: {error}"));
+    }
     say(&format!("{}: {}", test.client, title(&plan)));
-    test.accept(json!({}))?;
+    test.accept(json!({}), count)?;
     let streams = match streams(test, &plan) {
         Ok(streams) => streams,
         Err(error) => {
@@ -47,6 +52,7 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     if go["go"] != json!(true) {
         return Err(Error::Malformed("something else than that it begins".to_owned()));
     }
+    test.begin()?;
     let mut monitor = ClientMonitor {
         test,
         last_message: Instant::now(),
@@ -66,7 +72,8 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
         test.channel.send(&message)?;
     }
     // The client closes when it has received all.
-    while let Ok(Some(_)) = test.channel.poll(CLOSE_TIMEOUT) {}
+    let until = Instant::now() + CLOSE_TIMEOUT;
+    while let Ok(Some(_)) = test.channel.poll(until.saturating_duration_since(Instant::now())) {}
     Ok(format!("stream: {bytes} bytes moved"))
 }
 
@@ -87,12 +94,17 @@ fn title(plan: &Plan) -> String {
     )
 }
 
+/// Returns the number of streams in both directions, each of which is a thread.
+fn stream_count(plan: &Plan) -> usize {
+    let directions = usize::from(plan.direction.sends()) + usize::from(plan.direction.receives());
+    usize::from(plan.streams) * directions
+}
+
 /// Accepts the streams of the plan.
 fn streams(test: &Test<'_>, plan: &Plan) -> Result<Vec<Stream>, Error> {
     let mut found = BTreeMap::new();
-    let directions = usize::from(plan.direction.sends()) + usize::from(plan.direction.receives());
     let until = Instant::now() + TIMEOUT;
-    while found.len() < usize::from(plan.streams) * directions {
+    while found.len() < stream_count(plan) {
         let (number, data) = test.data(until.saturating_duration_since(Instant::now()))?;
         let is_sent = number & RECEIVED != 0;
         let is_planned = if is_sent {
@@ -138,6 +150,7 @@ impl ClientMonitor<'_, '_> {
         if snapshot.is_done {
             return Command::Continue;
         }
+        self.test.progress(snapshot.moved());
         if self.lost.is_some() {
             std::thread::sleep(TICK);
             return Command::Abort;

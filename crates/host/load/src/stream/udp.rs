@@ -114,7 +114,7 @@ pub(super) fn receive_udp(socket: &UdpSocket, control: &Control, counters: &Coun
                 Err(errno) => return Err(Error::Disconnected(Some(errno))),
             };
             let Some(head) = read_head(&buffer[..len]) else {
-                welcome_again(socket, &buffer[..len]);
+                ready_again(socket, &buffer[..len]);
                 continue;
             };
             if head.flags & END != 0 {
@@ -129,12 +129,13 @@ pub(super) fn receive_udp(socket: &UdpSocket, control: &Control, counters: &Coun
     })
 }
 
-/// Repeats the answer to a first datagram, since the first answer was lost.
-fn welcome_again(socket: &UdpSocket, bytes: &[u8]) {
+/// Repeats the answer to a confirmation, since the first answer was lost. The socket is connected to the client, which has
+/// been confirmed.
+fn ready_again(socket: &UdpSocket, bytes: &[u8]) {
     if let Some(preamble) = Preamble::parse(bytes)
-        && preamble.role == Role::Datagram
+        && preamble.role == Role::Confirm
     {
-        let _ = send(socket, &preamble.welcome().emit(), SendFlags::NOSIGNAL);
+        let _ = send(socket, &preamble.ready().emit(), SendFlags::NOSIGNAL);
     }
 }
 
