@@ -1,6 +1,10 @@
 //! Tests of `bench`.
 
 mod file;
+mod hostile_client;
+mod hostile_datagrams;
+mod hostile_load;
+mod hostile_secret;
 mod memory;
 mod rr;
 mod sources;

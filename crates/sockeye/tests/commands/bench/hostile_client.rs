@@ -1,0 +1,140 @@
+//! A client of `bench serve` that can do what it should not. It is written from the description of the protocol
+//! (`load::session`), and shares no code with it.
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::Value;
+use sha2::Sha256;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// A control connection after the challenge.
+pub(super) struct HostileClient {
+    pub(super) control: TcpStream,
+    pub(super) key: Vec<u8>,
+    pub(super) challenge: Value,
+    pub(super) token: Vec<u8>,
+}
+
+impl HostileClient {
+    /// Sends a preamble, and reads the challenge.
+    pub(super) fn greet(mut control: TcpStream, secret: &[u8]) -> Self {
+        let nonce = [0x11; 16];
+        control
+            .set_read_timeout(Some(Duration::from_secs(5)))
+            .expect("a timeout");
+        control
+            .write_all(&preamble(0, 0, &nonce, &[0; 12]))
+            .expect("loopback works");
+        let challenge = read_frame(&mut control).expect("a challenge");
+        let server = unhex(challenge["challenge"].as_str().expect("a nonce"));
+        Self {
+            control,
+            key: mac(secret, &[b"session", &[2], &nonce, &server]),
+            challenge,
+            token: Vec::new(),
+        }
+    }
+
+    /// Sends a request with its proof.
+    pub(super) fn request(&mut self, request: &str) {
+        let proof = mac(&self.key, &[b"client", request.as_bytes()]);
+        let mut bytes = proof;
+        bytes.extend(u32::try_from(request.len()).unwrap().to_be_bytes());
+        bytes.extend(request.as_bytes());
+        // A server that has refused already may be gone.
+        let _ = self.control.write_all(&bytes);
+    }
+
+    /// The next message; null if there is none.
+    pub(super) fn answer(&mut self) -> Value {
+        read_frame(&mut self.control).unwrap_or(Value::Null)
+    }
+
+    /// A test that the server has accepted.
+    pub(super) fn accepted(address: SocketAddr, request: &str) -> Result<Self, Value> {
+        let mut client = Self::greet(TcpStream::connect(address).expect("a connection"), b"");
+        client.request(request);
+        let answer = client.answer();
+        match answer["ok"]["token"].as_str() {
+            Some(token) => client.token = unhex(token),
+            None => return Err(answer),
+        }
+        Ok(client)
+    }
+
+    /// The preamble of a data connection, or a first datagram.
+    pub(super) fn data(&self, role: u8, number: u16) -> Vec<u8> {
+        let tag = mac(&self.key, &[b"data", &[role], &number.to_be_bytes(), &self.token]);
+        preamble(role, number, &self.token, &tag[..12])
+    }
+
+    /// The answer to a welcome with this nonce.
+    pub(super) fn confirmation(&self, number: u16, nonce: &[u8]) -> Vec<u8> {
+        let tag = mac(
+            &self.key,
+            &[b"confirm", &number.to_be_bytes(), &self.token, nonce],
+        );
+        preamble(4, number, &self.token, &tag[..12])
+    }
+}
+
+pub(super) fn preamble(role: u8, number: u16, token: &[u8], tag: &[u8]) -> Vec<u8> {
+    let mut bytes = b"sockeye\n".to_vec();
+    bytes.extend([2, role]);
+    bytes.extend(number.to_be_bytes());
+    bytes.extend(token);
+    bytes.extend(tag);
+    assert_eq!(bytes.len(), 40);
+    bytes
+}
+
+pub(super) fn mac(key: &[u8], inputs: &[&[u8]]) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
+    for input in inputs {
+        mac.update(&(input.len() as u64).to_be_bytes());
+        mac.update(input);
+    }
+    mac.finalize().into_bytes().to_vec()
+}
+
+pub(super) fn unhex(text: &str) -> Vec<u8> {
+    let digit = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("digits");
+    (0..text.len()).step_by(2).map(digit).collect()
+}
+
+pub(super) fn read_frame(stream: &mut TcpStream) -> Option<Value> {
+    let mut len = [0; 4];
+    stream.read_exact(&mut len).ok()?;
+    let mut text = vec![0; u32::from_be_bytes(len) as usize];
+    stream.read_exact(&mut text).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// Processor time of a process so far, in seconds.
+pub(super) fn processor_time(child: &Child) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
+    let after_name = stat.rsplit(')').next().expect("a name");
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|word| word.parse::<u64>().expect("a number"))
+        .sum();
+    ticks as f64 / 100.0
+}
+
+/// Threads of a process.
+pub(super) fn threads(child: &Child) -> usize {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).expect("it lives");
+    let line = status.lines().find_map(|line| line.strip_prefix("Threads:"));
+    line.and_then(|line| line.trim().parse().ok()).expect("a number")
+}
+
+/// The result, and how long it took, in seconds.
+pub(super) fn timed<T>(act: impl FnOnce() -> T) -> (T, f64) {
+    let begun = Instant::now();
+    let result = act();
+    (result, begun.elapsed().as_secs_f64())
+}

@@ -1,0 +1,310 @@
+//! `bench serve` under connections that want to keep others out: it serves honest clients at little cost.
+
+use super::hostile_client::{HostileClient, processor_time, threads, timed};
+use crate::fixtures::binary::serving::Serving;
+use crate::fixtures::binary::{Said, run, words};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sockeye_lab::{need, program, wait_within};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Duration;
+
+/// An honest client is served within this, in seconds.
+const SOON_S: f64 = 1.0;
+
+/// A server at loopback: attackers and honest clients have the same address, which is the hardest case.
+fn serving() -> (Serving, SocketAddr) {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    let _ = setrlimit(Resource::Nofile, raised);
+    let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
+    let server = SocketAddr::from(([127, 0, 0, 1], serving.port));
+    (serving, server)
+}
+
+fn connections(server: SocketAddr, count: usize, bytes: &[u8]) -> Vec<TcpStream> {
+    let one = |_| {
+        let mut stream = TcpStream::connect(server).expect("the server accepts");
+        // It may make room for others at once.
+        let _ = stream.write_all(bytes);
+        stream
+    };
+    (0..count).map(one).collect()
+}
+
+#[track_caller]
+fn assert_served(serving: &Serving) {
+    for line in ["stream -n 1M", "rr -c 100", "rr -u -c 100", "crr -c 20"] {
+        let (command, flags) = line.split_once(' ').expect("a command");
+        let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
+        let (said, seconds) = timed(|| words(&line));
+        assert_eq!(said.code, Some(0), "{line}: {said}");
+        assert!(seconds < SOON_S, "{line}: {seconds} s");
+    }
+}
+
+/// A real client of iperf3.
+fn iperf3(serving: &Serving, flags: &str) -> (Said, f64) {
+    let mut command = Command::new("iperf3");
+    command
+        .args(["-c", "127.0.0.1", "-n", "1M", "-p", &serving.port.to_string()])
+        .args(flags.split_whitespace());
+    timed(|| run(&mut command))
+}
+
+#[test]
+fn slow_connections_cost_no_processor_time() {
+    let (serving, server) = serving();
+    for bytes in [&b"socke"[..], b"abcde", b"", b"sockeye\n\x02\0\0\0"] {
+        let slow = connections(server, 1015, bytes);
+        std::thread::sleep(Duration::from_millis(200));
+        let before = processor_time(&serving.child);
+        std::thread::sleep(Duration::from_secs(2));
+        let used = (processor_time(&serving.child) - before) / 2.0;
+        println!("{bytes:x?}: {:.1} % of a core", used * 100.0);
+        assert!(used <= 0.10, "{bytes:x?}: {used} of a core");
+        assert!(threads(&serving.child) < 10, "{}", threads(&serving.child));
+        assert_served(&serving);
+        drop(slow);
+    }
+}
+
+#[test]
+fn bytes_that_trickle_cost_little() {
+    let (serving, server) = serving();
+    let mut slow = connections(server, 250, b"sockeye\n\x02\0");
+    let before = processor_time(&serving.child);
+    let ((), seconds) = timed(|| {
+        for _ in 0..20 {
+            for stream in &mut slow {
+                let _ = stream.write_all(&[0]);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    });
+    let used = (processor_time(&serving.child) - before) / seconds;
+    println!("2500 bytes a second: {:.1} % of a core", used * 100.0);
+    assert!(used <= 0.10, "{used} of a core");
+    assert_served(&serving);
+}
+
+#[test]
+fn idle_connections_keep_nobody_out() {
+    let (serving, server) = serving();
+    let idle = connections(server, 1024, b"");
+    assert_served(&serving);
+    // With a challenge each, and with nothing after it.
+    let nonce = [&b"sockeye\n\x02\0\0\0"[..], &[7; 28]].concat();
+    let challenged = connections(server, 1024, &nonce);
+    assert_served(&serving);
+    drop((idle, challenged));
+}
+
+#[test]
+fn connections_that_return_keep_nobody_out() {
+    let (serving, server) = serving();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                let kept = connections(server, 20, b"socke");
+                std::thread::sleep(Duration::from_millis(50));
+                drop(kept);
+            }
+        });
+        std::thread::sleep(Duration::from_millis(500));
+        let before = processor_time(&serving.child);
+        let ((), seconds) = timed(|| std::thread::sleep(Duration::from_secs(2)));
+        let used = (processor_time(&serving.child) - before) / seconds;
+        println!("400 connections a second: {:.1} % of a core", used * 100.0);
+        let served = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| assert_served(&serving)));
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(used <= 0.10, "{used} of a core");
+        served.expect("honest clients are served");
+    });
+}
+
+#[test]
+fn log_does_not_grow_with_an_attack() {
+    let (mut serving, server) = serving();
+    for _ in 0..2000 {
+        let mut stream = TcpStream::connect(server).unwrap();
+        let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    // Nobody read the log meanwhile.
+    assert_served(&serving);
+    let pid = rustix::process::Pid::from_child(&serving.child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it lives");
+    let log = serving.rest();
+    assert!(log.lines().count() < 20, "{log}");
+    assert!(log.contains("2000 spoke another protocol"), "{log}");
+}
+
+#[test]
+fn many_tests_have_a_bounded_number_of_threads() {
+    let (serving, server) = serving();
+    let request = r#"{"kind": "stream", "parameters": {"direction": "both", "streams": 128, "time_us": 60000000,
+        "transport": "tcp", "length": 1024}}"#;
+    // Each opens all streams that it announced, and begins.
+    let mut attackers = Vec::new();
+    let mut refused = 0;
+    let (mut most, mut streams) = (0, Vec::new());
+    for _ in 0..64 {
+        match HostileClient::accepted(server, request) {
+            Ok(client) => {
+                for number in (0..128).flat_map(|number| [number, number | 0x8000]) {
+                    let mut stream = TcpStream::connect(server).unwrap();
+                    let _ = stream.write_all(&client.data(1, number));
+                    streams.push(stream);
+                }
+                let mut client = client;
+                if client.answer()["ready"] == true {
+                    let _ = client.control.write_all(b"\0\0\0\x0c{\"go\": true}");
+                    attackers.push(client);
+                }
+            }
+            Err(answer) => {
+                assert!(answer["error"].is_string(), "{answer}");
+                refused += 1;
+            }
+        }
+        most = most.max(threads(&serving.child));
+        if refused == 3 {
+            break;
+        }
+    }
+    // The last of them begins a moment later.
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(50));
+        most = most.max(threads(&serving.child));
+    }
+    println!("{} tests run, {refused} refused, {most} threads", attackers.len());
+    assert!(!attackers.is_empty() && refused == 3, "{}", attackers.len());
+    assert!(most < 1200, "{most} threads");
+    // What an honest client needs is not taken by those that need much.
+    for line in ["stream -n 1M", "rr -c 100"] {
+        let (command, flags) = line.split_once(' ').expect("a command");
+        let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
+        let said = words(&line);
+        assert_eq!(said.code, Some(0), "{line}: {said}");
+    }
+    drop((attackers, streams));
+    wait_within(Duration::from_secs(20), "the threads to end", || {
+        (threads(&serving.child) < 10).then_some(())
+    });
+}
+
+#[test]
+fn announced_streams_that_do_not_come_keep_nobody_out() {
+    let (serving, server) = serving();
+    let requests = [
+        r#"{"kind": "stream", "parameters": {"direction": "both", "streams": 128, "time_us": 60000000, "transport": "tcp"}}"#,
+        r#"{"kind": "rr", "parameters": {"transport": "udp", "request": 64, "response": 64, "connections": 1000}}"#,
+        r#"{"kind": "stream", "parameters": {"direction": "send", "streams": 1, "time_us": 60000000, "transport": "tcp"}}"#,
+    ];
+    for request in requests {
+        let attackers: Vec<HostileClient> = (0..64)
+            .map(|_| {
+                let mut client = HostileClient::greet(TcpStream::connect(server).unwrap(), b"");
+                client.request(request);
+                client
+            })
+            .collect();
+        assert!(threads(&serving.child) < 200, "{}", threads(&serving.child));
+        std::thread::sleep(Duration::from_millis(300));
+        assert_served(&serving);
+        drop(attackers);
+    }
+}
+
+#[test]
+fn silent_client_of_iperf3_keeps_nobody_out() {
+    need!(program("iperf3"));
+    let (serving, server) = serving();
+    let parameters = br#"{"tcp": true, "parallel": 1, "time": 86400}"#;
+    let parameters = [&[0, 0, 0, 43], &parameters[..]].concat();
+    let cookie = |letter: u8| [&[letter; 36][..], &[0]].concat();
+    let connect = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(server).unwrap();
+        let _ = stream.write_all(bytes);
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    };
+    let assert_iperf3_served = |what: &str| {
+        for flags in ["", "-R", "-u -b 80M"] {
+            let (said, seconds) = iperf3(&serving, flags);
+            assert_eq!(said.code, Some(0), "{what} {flags}: {said}");
+            println!("{what} {flags}: {seconds:.2} s");
+            assert!(seconds < SOON_S + 0.5, "{what} {flags}: {seconds} s");
+        }
+    };
+    assert_iperf3_served("nobody");
+    // 1. A cookie, 2. parameters too, 3. streams that carry nothing.
+    let mut silent: Vec<TcpStream> = (0..30).map(|_| connect(&cookie(b'a'))).collect();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_iperf3_served("cookie");
+    silent.extend((0..30_u8).map(|at| {
+        let letters = b"abcdefghijklmnopqrstuvwxyz234567";
+        connect(&[cookie(letters[usize::from(at)]), parameters.clone()].concat())
+    }));
+    std::thread::sleep(Duration::from_millis(300));
+    assert_iperf3_served("parameters");
+    let mut control = connect(&[cookie(b'7'), parameters].concat());
+    let mut states = [0; 2];
+    control.read_exact(&mut states).unwrap();
+    assert_eq!(states, [9, 10]);
+    silent.push(connect(&cookie(b'7')));
+    control.read_exact(&mut states).unwrap();
+    assert_eq!(states, [1, 2], "the test runs");
+    assert_iperf3_served("a running test");
+    assert!(threads(&serving.child) < 40, "{}", threads(&serving.child));
+    drop(silent);
+}
+
+/// `crr` has a port of its own, which others can find.
+#[test]
+fn port_of_crr_is_not_held_up_by_other_hosts() {
+    let lab = need!(sockeye_lab::Lab::new("hostile_crr"));
+    let [client, stranger, server] = ["client", "stranger", "server"].map(|name| lab.namespace(name));
+    let (near, far) = (lab.link(&client, &server), lab.link(&stranger, &server));
+    // The test listens at the address that its client connected to, which others can reach too.
+    let host = near.server_addresses().0;
+    let device = far.devices().0;
+    stranger.ip(&format!(
+        "route add {host}/32 via {} dev {device}",
+        far.server_addresses().0
+    ));
+    server.sysctl("ipv4/ip_local_port_range", "40000 40003");
+    let serving = Serving::new(Some(&server), "");
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            stranger.run(|| {
+                let mut kept = Vec::new();
+                while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                    for port in 40000..40004 {
+                        let address = SocketAddr::new(host, port);
+                        kept.extend(TcpStream::connect_timeout(&address, Duration::from_millis(100)));
+                    }
+                    std::thread::sleep(Duration::from_millis(20));
+                }
+            });
+        });
+        let line = format!("bench crr {host} -p {} -t 1 --json", serving.port);
+        let said = crate::fixtures::binary::words_in(&client, &line);
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        let report = said.json();
+        let slowest = report["answers"][1]["max_ns"].as_u64().expect("a time");
+        println!(
+            "{} answers, the slowest after {slowest} ns",
+            report["answers"][1]["count"]
+        );
+        assert!(slowest < 500_000_000, "{slowest}");
+    });
+}
