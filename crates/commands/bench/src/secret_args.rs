@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// The secret that both ends share.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SecretArgs {
-    /// File with the secret of both ends, which each proves to know; nobody but its owner may read it
+    /// File with the secret of both ends, which each proves to know; only its owner may have rights to it
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
 }

@@ -1,6 +1,6 @@
 //! Which tests of a server are opening, and which one runs.
 //!
-//! One test runs at a time. It takes the place when all its streams are there, so a client that opens none keeps nobody
+//! One test runs at a time. It takes the place when all its streams are there, so a client that opens none keeps no other client
 //! out. A test that is idle makes room: while it opens, for a newer client at a limit; while it runs, for the next test.
 
 use super::message::State;
@@ -174,7 +174,7 @@ impl Place<'_> {
         receiver
     }
 
-    /// Lets `count` UDP streams come; `None` if another test of the same address is opening. Nothing else tells the
+    /// Lets `count` UDP streams come; `None` if another test of the same address is opening. Nothing else identifies the
     /// datagrams of two tests apart.
     pub(super) fn expect_datagrams(&self, count: usize) -> Option<Receiver<UdpSocket>> {
         let ip = self.with(|entry| entry.peer.ip())?;

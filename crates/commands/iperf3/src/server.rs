@@ -60,7 +60,7 @@ impl Server {
         self.places.add_datagrams(from, socket);
     }
 
-    /// Tells a client that it had to authenticate itself.
+    /// Informs a client that it had to authenticate itself.
     pub fn refuse(&self, connection: TcpStream) {
         let stop = Stop::default();
         if let Ok(control) = Control::new(connection, &stop) {
@@ -151,7 +151,7 @@ fn try_test(
     run(control, cookie, &parameters, sockets, place).map(Some)
 }
 
-/// Tells the client that another test runs.
+/// Informs the client that another test runs.
 fn deny(control: &Control<'_>) -> Result<Option<Outcome>, Error> {
     control.send_state(State::AccessDenied)?;
     Ok(None)

@@ -59,7 +59,7 @@ pub trait StreamServer: Sync {
     /// this was a test.
     fn test(&self, first: &[u8], connection: TcpStream, stop: &Stop, say: &(dyn Fn(&str) + Sync)) -> bool;
 
-    /// Tells a client that it cannot be served, since it would have to know a secret.
+    /// Informs a client that it is not served because it does not know the secret.
     fn refuse(&self, connection: TcpStream);
 
     /// Returns the local address of the test that expects this first datagram of a UDP stream.

@@ -222,7 +222,7 @@ impl<'a> Acceptor<'a> {
             Next::Complete(complete) => {
                 connection.stage = Stage::Complete(complete, Instant::now());
                 if !self.admit(scope, number) {
-                    // What it sends from now on is not read here.
+                    // The rest of what it sends is not read here.
                     self.has_complete = true;
                     let data = epoll::EventData::new_u64(number);
                     if let Some(connection) = self.waiting.get_mut(number) {

@@ -7,7 +7,7 @@
 //! server  ready
 //! ```
 //!
-//! Whoever writes another source address into the first datagram does not see the nonce, so the server never sends more
+//! A client that writes another source address into the first datagram does not see the nonce, so the server never sends more
 //! to an address than came from it.
 
 use super::client::system;

@@ -324,7 +324,7 @@ impl AdmittedTest {
         self.arrivals.send((number, data)).map_err(|_| unknown_test())
     }
 
-    /// Tells the client why, and wakes up the thread of the test, which ends then.
+    /// Sends the reason to the client, and wakes up the thread of the test, which ends then.
     fn end(self) {
         let text = json!({"error": Error::Evicted.to_string(), "version": super::VERSION}).to_string();
         let mut frame = (text.len() as u32).to_be_bytes().to_vec();

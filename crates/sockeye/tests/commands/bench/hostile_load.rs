@@ -137,7 +137,7 @@ fn log_does_not_grow_with_an_attack() {
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let _ = stream.read_to_end(&mut Vec::new());
     }
-    // Nobody read the log meanwhile.
+    // The log was not read meanwhile.
     assert_served(&serving);
     let pid = rustix::process::Pid::from_child(&serving.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it lives");
@@ -244,7 +244,7 @@ fn silent_client_of_iperf3_keeps_nobody_out() {
             assert!(seconds < SOON_S + 0.5, "{what} {flags}: {seconds} s");
         }
     };
-    assert_iperf3_served("nobody");
+    assert_iperf3_served("no attacker");
     // 1. A cookie, 2. parameters too, 3. streams that carry nothing.
     let mut silent: Vec<TcpStream> = (0..30).map(|_| connect(&cookie(b'a'))).collect();
     std::thread::sleep(Duration::from_millis(300));
