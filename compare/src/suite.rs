@@ -128,7 +128,7 @@ pub enum Target {
         /// With fewer sockets the target is not judged.
         sockets_min: usize,
     },
-    /// Length of the written file: see [`Entry::writes`].
+    /// Length of the written file: see `Entry::writes`.
     Written {
         /// Bytes.
         below: u64,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 /// A veth pair between two namespaces.
 ///
 /// Neighbour entries are permanent, so that no ARP or NDP is needed, and so that a path can be
-/// [cut](NetPath::cut) in one direction by a wrong entry.
+/// [cut](crate::NetPath::cut) in one direction by a wrong entry.
 #[derive(Debug, Clone)]
 pub struct Link(pub(crate) Arc<Ends>);
 

@@ -143,7 +143,7 @@ pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
         }
         let mut source = Object::begin(out);
         source.text("what", Some(what));
-        source.text("rung", Some(kind));
+        source.text("source", Some(kind));
         source.end();
     }
     out.push(b']');

@@ -48,7 +48,7 @@ macro_rules! sock_diag {
 
             accessors! { fixed: $($fields)* }
 
-            /// The attributes after the fixed part; the types are the constants of [`attribute`].
+            /// The attributes after the fixed part; the types are the constants of [`mod@attribute`].
             #[must_use]
             #[inline]
             pub const fn attributes(&self) -> crate::netlink::Attributes<'a> {

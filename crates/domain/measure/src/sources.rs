@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn cost_per_socket_and_ratio() {
         let floor = times(FLOOR, 100, &[50_000.0, 40_000.0, 60_000.0]);
-        let rung = times("procfs", 100, &[200_000.0]);
-        assert_eq!(rung.ns_per_socket(), Some(2_000.0));
-        assert_eq!(rung.ratio_to(&floor), Some(4.0));
+        let procfs = times("procfs", 100, &[200_000.0]);
+        assert_eq!(procfs.ns_per_socket(), Some(2_000.0));
+        assert_eq!(procfs.ratio_to(&floor), Some(4.0));
         assert_eq!(
             times("bpf", 0, &[1.0]).ns_per_socket(),
             None,

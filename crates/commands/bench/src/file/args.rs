@@ -21,8 +21,8 @@ pub(crate) struct FileArgs {
     #[arg(long, value_name = "SIZES", value_parser = sizes::sizes)]
     pub(super) sizes: Option<Sizes>,
     /// Methods to measure [default: all]
-    #[arg(long, value_name = "WAYS", value_enum, value_delimiter = ',')]
-    ways: Vec<MethodArg>,
+    #[arg(long, value_name = "METHODS", value_enum, value_delimiter = ',')]
+    methods: Vec<MethodArg>,
     /// Over lo, over a veth pair between two namespaces made for it (as root), or both [default: both]
     #[arg(long, value_name = "DEVICES", value_enum, value_delimiter = ',')]
     over: Vec<DeviceArg>,
@@ -105,8 +105,9 @@ impl FileArgs {
     }
 
     pub(super) fn methods(&self) -> Vec<Method> {
-        let wanted =
-            |method: &Method| self.ways.is_empty() || self.ways.iter().any(|arg| arg.method() == *method);
+        let wanted = |method: &Method| {
+            self.methods.is_empty() || self.methods.iter().any(|arg| arg.method() == *method)
+        };
         Method::ALL.into_iter().filter(wanted).collect()
     }
 

@@ -103,7 +103,7 @@ impl FileReport<'_> {
         let mut table = Table::new(
             "costs",
             vec![
-                Column::new("way", "way", Unit::Text),
+                Column::new("method", "method", Unit::Text),
                 Column::new("size", "size_bytes", Unit::Bytes),
                 Column::new("spread", "spread_permille", Unit::Permille),
                 Column::new("send ns/B", "sender_cpu_ns_per_byte", Unit::Number),
@@ -150,7 +150,7 @@ impl FileReport<'_> {
         let mut columns = vec![
             Column::new("device", "device", Unit::Text),
             Column::new("ip", "ip_version", Unit::Count),
-            Column::new("way", "way", Unit::Text),
+            Column::new("method", "method", Unit::Text),
             Column::new("size", "size_bytes", Unit::Bytes),
         ];
         columns.extend(rate_columns());
@@ -247,10 +247,10 @@ impl FileReport<'_> {
         if rankings.len() < 2 {
             return;
         }
-        let wins = |way: &str| {
+        let wins = |method: &str| {
             rankings
                 .iter()
-                .filter(|ranking| ranking.first.contains(&way))
+                .filter(|ranking| ranking.first.contains(&method))
                 .count()
         };
         let all = rankings.len();
@@ -260,7 +260,7 @@ impl FileReport<'_> {
             .methods
             .iter()
             .map(|method| method.name())
-            .max_by_key(|way| (wins(way), *way == PLAIN));
+            .max_by_key(|method| (wins(method), *method == PLAIN));
         let Some(best) = best else { return };
         let text = if plain == all {
             format!(
@@ -404,7 +404,7 @@ impl FileReport<'_> {
                     _ => "",
                 };
                 report.say(
-                    "way-missing",
+                    "method-missing",
                     format!("{} was not measured: {failure}{hint}.", method.name()),
                 );
             }
@@ -422,7 +422,7 @@ impl FileReport<'_> {
                 format!("IPv{version}")
             };
             let sentence = report.say(
-                "road-missing",
+                "route-missing",
                 format!("{versions} over {device}: not measured: {failure}."),
             );
             if matches!(failure.errno, Errno::PERM | Errno::ACCESS) {
@@ -470,10 +470,10 @@ impl FileReport<'_> {
         }
     }
 
-    fn find(&self, device: &str, version: u8, way: &str, size: u64) -> Option<&FileTransfers> {
+    fn find(&self, device: &str, version: u8, method: &str, size: u64) -> Option<&FileTransfers> {
         let mut all = self.outcome.transfers.iter();
         all.find(|one| {
-            (one.device, one.ip_version, one.method, one.size_bytes) == (device, version, way, size)
+            (one.device, one.ip_version, one.method, one.size_bytes) == (device, version, method, size)
         })
     }
 
@@ -535,7 +535,7 @@ fn verdict(device: &str, sizes: &str, rankings: &[FileRanking]) -> (&'static str
     }
     if first[0] == PLAIN {
         return (
-            "fastest-way",
+            "fastest-method",
             format!("Over {device}, {sizes}: nothing beats read and write."),
         );
     }
@@ -544,7 +544,7 @@ fn verdict(device: &str, sizes: &str, rankings: &[FileRanking]) -> (&'static str
         first[0],
         gain_text(rankings)
     );
-    ("fastest-way", text)
+    ("fastest-method", text)
 }
 
 fn gain_text(rankings: &[FileRanking]) -> String {

@@ -373,8 +373,8 @@ const DRIVER: &str = r#"<script>
 </script></body>"#;
 
 const HANDS: &str = r##"
-    const { state, ways, x, whole, show, draw } = graph, canvas = document.getElementById("graph");
-    const box = canvas.getBoundingClientRect(), seg = ways[0].seg, sum = (list) => list.reduce((all, one) => all + one, 0);
+    const { state, directions, x, whole, show, draw } = graph, canvas = document.getElementById("graph");
+    const box = canvas.getBoundingClientRect(), seg = directions[0].seg, sum = (list) => list.reduce((all, one) => all + one, 0);
     const at = (px, py, more) => ({ clientX: box.left + px, clientY: box.top + py, bubbles: true, cancelable: true, pointerId: 1, pointerType: "mouse", button: 0, ...more });
     const finger = (kind, px, py, more) => canvas.dispatchEvent(new PointerEvent(kind, at(px, py, more)));
     const key = (name) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
@@ -382,9 +382,9 @@ const HANDS: &str = r##"
     seen.whole = [...whole];
     seen.segments = seg.time.length;
     seen.sums = [seg.time, seg.start, seg.len, seg.frame].map(sum);
-    seen.acked = ways[0].acks.value.at(-1);
-    seen.flight = Math.max(...ways[0].flight.value);
-    seen.rtt = Math.max(...ways[0].rtt.value);
+    seen.acked = directions[0].acks.value.at(-1);
+    seen.flight = Math.max(...directions[0].flight.value);
+    seen.rtt = Math.max(...directions[0].rtt.value);
     const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     const colors = new Set();
     for (let i = 0; i < pixels.length; i += 4) colors.add(pixels[i] * 65536 + pixels[i + 1] * 256 + pixels[i + 2]);
@@ -428,7 +428,7 @@ const HANDS: &str = r##"
     seen.listed = items.length;
     items[3].click();
     seen.jump = [...state.view];
-    seen.jump_event = ways[0].events[3].time;
+    seen.jump_event = directions[0].events[3].time;
     key("n");
     key("n");
     key("n");
@@ -456,16 +456,16 @@ const HANDS: &str = r##"
 "##;
 
 const ZOOM: &str = r##"
-    const { state, ways, x, whole, show, draw } = graph, canvas = document.getElementById("graph");
-    const way = ways[0], flight = way.flight, rtt = way.rtt;
+    const { state, directions, x, whole, show, draw } = graph, canvas = document.getElementById("graph");
+    const direction = directions[0], flight = direction.flight, rtt = direction.rtt;
     const top = (list) => list.reduce((best, one, i) => (one > list[best] ? i : best), 0);
-    const again = way.seg.odd[0], peak = top(flight.value), long = top(rtt.value);
+    const again = direction.seg.odd[0], peak = top(flight.value), long = top(rtt.value);
     const color = (name) => {
       const text = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
       return [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
     };
     const places = [
-      ["sequence", "--re", way.seg.time[again], way.seg.start[again] + way.seg.len[again] / 2],
+      ["sequence", "--re", direction.seg.time[again], direction.seg.start[again] + direction.seg.len[again] / 2],
       ["in-flight", "--da", flight.time[peak], flight.value[peak]],
       ["rtt", "--da", rtt.time[long], rtt.value[long]],
     ];
@@ -495,9 +495,9 @@ const FINDINGS: &str = r##"
     seen.second = buttons()[1].querySelector("b").textContent;
     seen.third = buttons()[2].querySelector("b").textContent;
     for (let i = 0; i <= 600; i++) key("n");
-    seen.chosen = ways_index(state.chosen.event);
+    seen.chosen = direction_index(state.chosen.event);
     seen.current = document.querySelector("#events [aria-current]").dataset.nth;
-    function ways_index(event) { return graph.ways[0].events.indexOf(event); }
+    function direction_index(event) { return graph.directions[0].events.indexOf(event); }
     const kind = document.getElementById("kind");
     kind.dispatchEvent(new Event("change"));
     [...buttons()].at(-1).click();

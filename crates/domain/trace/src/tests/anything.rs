@@ -139,7 +139,7 @@ fn many_connections_take_bounded_memory() {
     );
 }
 
-/// One connection goes on while many come and go: where there is no room for points of all, it is not its own that are lost.
+/// One connection goes on while many come and go: where the points of all exceed the limit, it is not its own that are lost.
 #[test]
 fn largest_connection_keeps_its_points() {
     let mut trace = Trace::new(Options {
@@ -191,7 +191,7 @@ fn largest_connection_keeps_its_points() {
     assert!(all.iter().filter(|other| other.series.is_none()).count() > 100);
 }
 
-/// What one alone has no room for is counted.
+/// What exceeds the limit of one alone is counted.
 #[test]
 fn points_beyond_the_maximum_are_counted() {
     for keep in [Keep::All, Keep::Numbers(vec![0])] {

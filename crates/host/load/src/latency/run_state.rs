@@ -140,7 +140,7 @@ impl RunState {
     }
 }
 
-/// Counts of one connection; [`Tally::merge`] adds up several.
+/// Counts of one connection; `Tally::merge` adds up several.
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     /// Time from when a request was sent, or was due, until its answer arrived.

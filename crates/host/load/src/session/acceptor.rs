@@ -277,7 +277,7 @@ impl<'a> Acceptor<'a> {
         Ok(stream)
     }
 
-    /// Starts the test of a connection; false if there is no room for it now.
+    /// Starts the test of a connection; false if a limit does not allow it now.
     fn admit<'scope>(&mut self, scope: &'scope Scope<'scope, '_>, number: u64) -> bool
     where
         'a: 'scope,

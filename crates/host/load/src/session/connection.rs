@@ -30,7 +30,7 @@ pub(super) enum Stage {
     Preamble,
     /// Its proof and its request are read.
     Request(SessionKey),
-    /// All is read; there was no room for its test.
+    /// All is read; a limit did not allow its test.
     Complete(Complete, Instant),
 }
 

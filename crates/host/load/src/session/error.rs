@@ -66,7 +66,7 @@ pub enum Error {
     NoSecretInIperf3,
     /// The server takes clients of iperf3 only, and this is none.
     NotIperf3,
-    /// There is no room for more of these; and the limit per address.
+    /// The limit of these is reached; and the limit per address.
     Full(&'static str, usize),
     /// An idle test made room for another.
     Evicted,
@@ -186,7 +186,7 @@ impl fmt::Display for Error {
             Self::NotIperf3 => f.write_str("not an iperf3 client (--iperf3 takes no other)"),
             Self::Full(what, limit) => write!(
                 f,
-                "there is no room for more {what} (at most {limit} for one address, and fewer while others use many); try \
+                "the limit of {what} is reached (at most {limit} for one address, and fewer while others use many); try \
                  again later"
             ),
             Self::Evicted => f.write_str("it was idle for too long while others waited for its place"),

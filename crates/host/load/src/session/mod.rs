@@ -1,8 +1,8 @@
 //! Our own protocol between a benchmark and its other end.
 //!
-//! One TCP port for everything, 5210 by default. Each connection begins with a [`Preamble`] of 40 bytes: the protocol
+//! One TCP port for everything, 5210 by default. Each connection begins with a `Preamble` of 40 bytes: the protocol
 //! version, whether this is a control connection or one that carries data, and the token of its test. Control connections
-//! exchange [frames](Channel): a length (`u32`, big-endian, at most 64 KiB) and as many bytes of JSON.
+//! exchange frames: a length (`u32`, big-endian, at most 64 KiB) and as many bytes of JSON.
 //!
 //! ```text
 //! control:  client  preamble with a nonce

@@ -15,7 +15,7 @@ pub(super) enum Reason {
     Version,
     /// It does not know the secret.
     Secret,
-    /// There was no room for its test.
+    /// A limit did not allow its test.
     Full,
     /// It brought data for no test of its own.
     Data,
@@ -84,7 +84,7 @@ const REASONS: [(Reason, &str); 7] = [
     (Reason::Foreign, "spoke another protocol"),
     (Reason::Version, "spoke another version"),
     (Reason::Secret, "did not know the secret"),
-    (Reason::Full, "found no room for their tests"),
+    (Reason::Full, "were refused by a limit"),
     (Reason::Data, "brought data for no test of theirs"),
 ];
 

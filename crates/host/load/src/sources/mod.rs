@@ -85,18 +85,18 @@ impl SourcesPlan {
 struct SourceRun {
     protocols: ProtocolSet,
     /// `None`: the floor.
-    rung: Option<SourceKind>,
+    source: Option<SourceKind>,
     times: SourceTimes,
 }
 
 impl SourceRun {
-    fn new(what: &'static str, protocols: ProtocolSet, rung: Option<SourceKind>) -> Self {
+    fn new(what: &'static str, protocols: ProtocolSet, source: Option<SourceKind>) -> Self {
         Self {
             protocols,
-            rung,
+            source,
             times: SourceTimes {
                 what,
-                source: rung.map_or(FLOOR, SourceKind::name),
+                source: source.map_or(FLOOR, SourceKind::name),
                 ..SourceTimes::default()
             },
         }
@@ -108,9 +108,9 @@ impl SourceRun {
             return;
         }
         let begin = Instant::now();
-        let outcome = match self.rung {
+        let outcome = match self.source {
             None => floor::dump(self.times.what, STATES.bits()).map(|sockets| (sockets, 0)),
-            Some(rung) => self.list(engine, rung),
+            Some(source) => self.list(engine, source),
         };
         let ns = begin.elapsed().as_nanos() as f64;
         match outcome {
@@ -165,7 +165,7 @@ impl SourceRun {
             others => Err(others
                 .iter()
                 .flat_map(|used| &used.not_used)
-                .map(|(rung, reason)| format!("{rung}: {reason}"))
+                .map(|(source, reason)| format!("{source}: {reason}"))
                 .next()
                 .unwrap_or_else(|| "it did not answer".to_owned())),
         }

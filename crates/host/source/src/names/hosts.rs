@@ -37,7 +37,7 @@ pub struct HostCounts {
     pub nameless: usize,
     /// Failed look-ups, and invalid names.
     pub failed: usize,
-    /// Look-ups without a result yet; after [`Hosts::wait`], those that missed the deadline.
+    /// Look-ups without a result yet; after `Hosts::wait`, those that missed the deadline.
     pub pending: usize,
     /// Addresses that were not looked up because of the limit.
     pub skipped: usize,

@@ -1,4 +1,4 @@
-//! `sockeye bench file`: every way delivers what is in the file, is counted, and leaves nothing behind; what goes wrong in the
+//! `sockeye bench file`: every method delivers what is in the file, is counted, and leaves nothing behind; what goes wrong in the
 //! middle leaves results.
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,31 +27,32 @@ fn every_method_on_every_route_transfers_the_file() {
         .unwrap()
         .iter()
         .filter(|one| {
-            ["way-missing", "io-uring-missing", "road-missing"].contains(&one["code"].as_str().unwrap())
+            ["method-missing", "io-uring-missing", "route-missing"].contains(&one["code"].as_str().unwrap())
         })
         .map(|one| one["text"].as_str().unwrap())
         .collect();
-    let ways: Vec<&str> = WAYS
+    let methods: Vec<&str> = WAYS
         .into_iter()
-        .filter(|way| {
+        .filter(|method| {
             !missing.iter().any(|text| {
-                text.starts_with(way) || (way.starts_with("uring") && text.starts_with("io_uring"))
+                text.starts_with(method) || (method.starts_with("uring") && text.starts_with("io_uring"))
             })
         })
         .collect();
-    assert!(ways.len() >= 5, "{missing:?}");
+    assert!(methods.len() >= 5, "{missing:?}");
     for device in ["lo", "veth"] {
         for version in [4, 6] {
-            for way in &ways {
+            for method in &methods {
                 for size in [1_u64, 5000, 1 << 20] {
                     let is_it = |row: &&Value| {
                         row["device"] == device
                             && row["ip_version"] == version
-                            && row["way"] == *way
+                            && row["method"] == *method
                             && row["size_bytes"] == size
                     };
                     let row = rows.iter().find(is_it);
-                    let row = row.unwrap_or_else(|| panic!("{device} {version} {way} {size}: {missing:?}"));
+                    let row =
+                        row.unwrap_or_else(|| panic!("{device} {version} {method} {size}: {missing:?}"));
                     let number = |key: &str| row[key].as_u64().unwrap();
                     assert_eq!(number("bytes"), number("files") * size, "{row}");
                     assert_eq!(number("repeats"), 2);
@@ -59,7 +60,7 @@ fn every_method_on_every_route_transfers_the_file() {
                     assert!(row["bytes_per_s"].as_f64().unwrap() > 0.0);
                     // An independent count: that of the interface.
                     assert!(number("interface_bytes") >= number("bytes"), "{row}");
-                    if way.contains('z') {
+                    if method.contains('z') {
                         // One send for each MiB at most, and the kernel says of each what became of it.
                         assert!(number("zero_copy_sends") >= number("files"), "{row}");
                         assert_eq!(
@@ -72,11 +73,11 @@ fn every_method_on_every_route_transfers_the_file() {
             }
         }
     }
-    assert_eq!(json["settings"]["verified_transfers"], 4 * ways.len());
+    assert_eq!(json["settings"]["verified_transfers"], 4 * methods.len());
     // A call for the whole file, or a few where the socket is full.
     let sendfile = rows
         .iter()
-        .find(|row| row["way"] == "sendfile" && row["size_bytes"] == 5000)
+        .find(|row| row["method"] == "sendfile" && row["size_bytes"] == 5000)
         .unwrap();
     assert!(sendfile["calls_per_file"].as_f64().unwrap() < 2.0, "{sendfile}");
     assert!(json.get("partial").is_none_or(Value::is_null), "{json}");
@@ -98,7 +99,7 @@ fn system_calls_are_those_of_strace() {
         .arg(&log)
         .arg(SOCKEYE)
         .args(["bench", "file", "--over", "lo", "-4", "--json", "--repeats", "1"]);
-    command.args(["--sizes", "100000", "--ways", "sendfile", "-t", "0.01"]);
+    command.args(["--sizes", "100000", "--methods", "sendfile", "-t", "0.01"]);
     let json = json(&command.output().unwrap());
     let row = &json["transfers"][0];
     let files = row["files"].as_u64().unwrap();
@@ -133,14 +134,14 @@ fn unprivileged_run_over_lo_works() {
     let json = json(&command.output().unwrap());
     let rows = json["transfers"].as_array().unwrap();
     assert!(rows.iter().all(|row| row["device"] == "lo"));
-    assert!(rows.iter().any(|row| row["way"] == "zerocopy"), "{json}");
-    let road = json["sentences"]
+    assert!(rows.iter().any(|row| row["method"] == "zerocopy"), "{json}");
+    let route = json["sentences"]
         .as_array()
         .unwrap()
         .iter()
-        .find(|one| one["code"] == "road-missing")
+        .find(|one| one["code"] == "route-missing")
         .unwrap();
-    assert!(road["text"].as_str().unwrap().contains("veth"), "{road}");
+    assert!(route["text"].as_str().unwrap().contains("veth"), "{route}");
 }
 
 #[test]
@@ -234,7 +235,7 @@ fn wrong_options_are_explained() {
         (&["/nonexistent/file"], 1, "No such file"),
         (&[SOCKEYE, "--sizes", "1T"], 2, "more than"),
         (&["--sizes", "0"], 2, "at least one byte"),
-        (&["--ways", "teleport"], 2, "teleport"),
+        (&["--methods", "teleport"], 2, "teleport"),
         (&["--over", "wlan0"], 2, "wlan0"),
         (&["-4", "-6"], 2, "cannot be used with"),
     ] {

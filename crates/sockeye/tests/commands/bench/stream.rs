@@ -95,13 +95,13 @@ fn datagrams_are_counted() {
 fn receiver_window_is_named_as_the_limit() {
     let lab = need!(Lab::new("bench_window"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let road = lab.middlebox(&client, &server, 8);
-    road.set_both(Impairment {
+    let middlebox = lab.middlebox(&client, &server, 8);
+    middlebox.set_both(Impairment {
         delay: Duration::from_millis(10),
         ..Impairment::default()
     });
     let _serving = Serving::new(Some(&server), "");
-    let host = road.net_path().server_ip();
+    let host = middlebox.net_path().server_ip();
     // Only the receiver's buffer is short: what sends may hold as much as it wants.
     server.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
     let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));

@@ -272,9 +272,9 @@ fn data_that_waits_without_being_sent_again() {
 #[test]
 fn data_just_sent_after_a_long_silence() {
     let (lab, client, server) = need!(two("send_not_stuck"));
-    let road = lab.middlebox(&client, &server, 1);
-    let pair = road.net_path().established();
-    road.set_both(Impairment {
+    let middlebox = lab.middlebox(&client, &server, 1);
+    let pair = middlebox.net_path().established();
+    middlebox.set_both(Impairment {
         delay: Duration::from_secs(5),
         ..Impairment::default()
     });

@@ -18,9 +18,9 @@ use std::time::Duration;
 fn apart(purpose: &str, impairment: Impairment) -> Result<(Lab, Namespace, Namespace, Middlebox), Skip> {
     let lab = Lab::new(purpose)?;
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let road = lab.middlebox(&client, &server, 6);
-    road.set_both(impairment);
-    Ok((lab, client, server, road))
+    let middlebox = lab.middlebox(&client, &server, 6);
+    middlebox.set_both(impairment);
+    Ok((lab, client, server, middlebox))
 }
 
 /// So long each way.
@@ -136,20 +136,20 @@ fn lost_segments_are_found() {
 /// are merely late, and the peer says that it got them twice.
 #[test]
 fn spurious_retransmissions_are_found() {
-    let (_lab, client, _server, road) = need!(apart("spurious", away(1)));
+    let (_lab, client, _server, middlebox) = need!(apart("spurious", away(1)));
     // Neither timestamps nor F-RTO tell the sender that it was wrong, before it has sent everything again.
     client.sysctl("ipv4/tcp_timestamps", "0");
     client.sysctl("ipv4/tcp_frto", "0");
-    let transfer = Transfer::paced(&road.net_path(), 3000, Duration::from_millis(2));
+    let transfer = Transfer::paced(&middlebox.net_path(), 3000, Duration::from_millis(2));
     let jumping = Arc::new(AtomicBool::new(true));
     let found = std::thread::scope(|scope| {
         let stop = Arc::clone(&jumping);
         scope.spawn(|| {
             while jumping.load(Ordering::Relaxed) {
-                road.set(Toward::Client, away(400));
+                middlebox.set(Toward::Client, away(400));
                 // Time is what is tested: longer than a retransmission timeout.
                 std::thread::sleep(Duration::from_millis(400));
-                road.set(Toward::Client, away(1));
+                middlebox.set(Toward::Client, away(1));
                 // Time is what is tested: something is sent all the while.
                 std::thread::sleep(Duration::from_millis(300));
             }
@@ -182,13 +182,13 @@ impl Drop for Ended {
 
 #[test]
 fn reordered_segments_are_found() {
-    let (_lab, client, _server, road) = need!(apart("reordering", away(5)));
-    let before = Transfer::paced(&road.net_path(), 10_000, Duration::from_millis(2));
+    let (_lab, client, _server, middlebox) = need!(apart("reordering", away(5)));
+    let before = Transfer::paced(&middlebox.net_path(), 10_000, Duration::from_millis(2));
     // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
     check(&client, &["--only", "reordering"]).nothing();
     drop(before);
-    road.set(
+    middlebox.set(
         Toward::Server,
         Impairment {
             late: Duration::from_millis(3),
@@ -196,7 +196,7 @@ fn reordered_segments_are_found() {
             ..away(5)
         },
     );
-    let transfer = Transfer::paced(&road.net_path(), 10_000, Duration::from_millis(2));
+    let transfer = Transfer::paced(&middlebox.net_path(), 10_000, Duration::from_millis(2));
     let found = expect(&client, &[], &["reordering"]);
     let found = found.the("reordering").severity("notice");
     found.about(1, &transfer.pair.client);
@@ -213,8 +213,8 @@ fn a_queue_that_is_far_too_long() {
         queue_bytes: 400_000,
         ..away(2)
     };
-    let (_lab, client, server, road) = need!(apart("rtt_inflation", impairment));
-    let net_path = road.net_path6().with_client(cubic());
+    let (_lab, client, server, middlebox) = need!(apart("rtt_inflation", impairment));
+    let net_path = middlebox.net_path6().with_client(cubic());
     let talk = Transfer::paced(&net_path, 1000, Duration::from_millis(20));
     // Time is what is tested: something is sent all the while.
     std::thread::sleep(Duration::from_millis(300));
@@ -236,8 +236,8 @@ fn a_queue_that_is_far_too_long() {
 
 #[test]
 fn a_window_that_may_not_grow() {
-    let (_lab, client, _server, road) = need!(apart("cwnd_floor", away(20)));
-    let net_path = road.net_path().with_client(cubic());
+    let (_lab, client, _server, middlebox) = need!(apart("cwnd_floor", away(20)));
+    let net_path = middlebox.net_path().with_client(cubic());
     client.ip(&format!(
         "route replace {}/32 dev tun0c cwnd lock 2",
         net_path.server_ip()
@@ -276,9 +276,9 @@ fn a_window_that_may_not_grow() {
 
 #[test]
 fn a_program_that_asked_for_a_low_rate() {
-    let (_lab, client, _server, road) = need!(apart("pacing_floor", away(20)));
+    let (_lab, client, _server, middlebox) = need!(apart("pacing_floor", away(20)));
     need!(program("python3"));
-    let listener = road.net_path().listener();
+    let listener = middlebox.net_path().listener();
     let to = listener.local.expect("an address");
     let script = format!(
         "import socket\ns = socket.socket()\ns.setsockopt(socket.SOL_SOCKET, 47, 50000)\n\
@@ -327,9 +327,9 @@ impl Drop for Script {
 
 #[test]
 fn a_peer_with_a_small_buffer() {
-    let (_lab, client, _server, road) = need!(apart("receiver_limited", away(20)));
+    let (_lab, client, _server, middlebox) = need!(apart("receiver_limited", away(20)));
     // Cubic, as bbr's pacing takes up to half of the time, wherever it is the machine's default.
-    let net_path = road
+    let net_path = middlebox
         .net_path()
         .with_client(cubic())
         .with_server(SocketOptions::new().recv_buffer_bytes(8 << 10));
@@ -349,8 +349,8 @@ fn a_peer_with_a_small_buffer() {
 
 #[test]
 fn a_small_send_buffer() {
-    let (_lab, client, _server, road) = need!(apart("send_buffer_limited", away(20)));
-    let net_path = road
+    let (_lab, client, _server, middlebox) = need!(apart("send_buffer_limited", away(20)));
+    let net_path = middlebox
         .net_path6()
         .with_client(SocketOptions::new().send_buffer_bytes(8 << 10));
     let transfer = Transfer::new(&net_path);

@@ -252,8 +252,8 @@ fn datagrams_that_were_dropped() {
 #[test]
 fn segments_that_were_dropped() {
     let (lab, client, server) = need!(two("tcp_drops"));
-    let road = lab.middlebox(&client, &server, 2);
-    let pair = road.net_path().established();
+    let middlebox = lab.middlebox(&client, &server, 2);
+    let pair = middlebox.net_path().established();
     let mut reader: TcpStream = pair.server.duplicate().into();
     // Read as it comes, so that no buffer has to be squeezed.
     let mut send = |bytes: usize| {
@@ -264,7 +264,7 @@ fn segments_that_were_dropped() {
     };
     send(200_000);
     check(&server, &[]).nothing();
-    road.set(
+    middlebox.set(
         Toward::Server,
         Impairment {
             duplicate_permille: 300,

@@ -44,7 +44,7 @@ fn missing_rights_select_another_source() {
         // Why it was refused has nothing to do with what this kernel lacks.
         assert!(!reason.contains("this kernel has no"), "{who}: {reason}");
 
-        // By itself it lists by the next rung, in silence.
+        // By itself it lists by the next source, in silence.
         let output = say(&["sockets", "-tan"]);
         assert_eq!(
             (output.status.code(), error(&output)),
@@ -56,7 +56,7 @@ fn missing_rights_select_another_source() {
     }
 }
 
-/// `-v` says which rung answered, and why none above it, each in one line.
+/// `-v` says which source answered, and why none above it, each in one line.
 #[test]
 fn next_source_is_used_and_the_reason_printed() {
     need!(can_walk());
@@ -82,7 +82,7 @@ fn next_source_is_used_and_the_reason_printed() {
         match fallen {
             None => {
                 assert_eq!(lines, ["sockeye: tcp: read by bpf"], "{what}");
-                assert_eq!(used["rung"], "bpf", "{what}");
+                assert_eq!(used["source"], "bpf", "{what}");
             }
             Some(reason) => {
                 assert_eq!(lines.len(), 2, "{what}: {said}");
@@ -91,7 +91,7 @@ fn next_source_is_used_and_the_reason_printed() {
                     "{what}: {said}"
                 );
                 assert_eq!(lines[1], "sockeye: tcp: read by one-pass", "{what}");
-                assert_eq!(used["rung"], "one-pass", "{what}");
+                assert_eq!(used["source"], "one-pass", "{what}");
             }
         }
     };
@@ -176,7 +176,7 @@ fn unreadable_btf_selects_another_source() {
     }
 }
 
-/// A field that the program cannot do without is missing: the rung is not there, and says which.
+/// A field that the program cannot do without is missing: the source is not used, and says which.
 #[test]
 fn missing_required_field_selects_another_source() {
     need!(can_walk());

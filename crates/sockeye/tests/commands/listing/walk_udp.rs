@@ -175,7 +175,7 @@ fn bpf_walk_agrees_with_netlink_on_udp() {
 fn bpf_walk_lists_all_namespaces_and_kernel_sockets() {
     let zoo = need!(Zoo::new("walk_udp_all"));
     let listed = Listed::here("bpf", &["-u", "-a", "--netns", "all"]);
-    assert_eq!(listed.rung(), "bpf");
+    assert_eq!(listed.source(), "bpf");
     for namespace in &zoo.namespaces {
         let inside: Vec<_> = listed
             .rows
@@ -243,7 +243,7 @@ fn udp_chain_longer_than_the_buffer_is_listed_once() {
     ] {
         let listed = Listed::inside(&here, source, words);
         assert_eq!(
-            (listed.rung(), listed.rows.len(), listed.unsettled()),
+            (listed.source(), listed.rows.len(), listed.unsettled()),
             ("bpf", count, 0),
             "{words:?}"
         );

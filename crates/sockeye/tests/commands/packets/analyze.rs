@@ -427,7 +427,7 @@ fn captures_of_both_ends_report_loss_and_delay_between_them() {
         let (at_client, at_server) = (at_client.stop(), at_server.stop());
         let lost = path.path_counters(Toward::Server).lost;
         let document = analyze_json(&[&at_client, &at_server, "src", "10.78.0.1"]);
-        let directions = document["comparisons"][0]["ways"].as_array().unwrap();
+        let directions = document["comparisons"][0]["directions"].as_array().unwrap();
         let forward = directions
             .iter()
             .find(|direction| direction["source"]["ip"] == "10.78.0.1")

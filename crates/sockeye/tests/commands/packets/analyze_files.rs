@@ -120,7 +120,10 @@ fn each_format_follows_its_schema() {
         let both = parse(&document_schema, &output_of(&[file, file, "--format", "json"]));
         let lines = output_of(&[file, file, "--format", "jsonl"]);
         let directions: Vec<Value> = lines.lines().map(|line| parse(&direction, line)).collect();
-        assert_eq!(both["comparisons"][0]["ways"].as_array().unwrap(), &directions);
+        assert_eq!(
+            both["comparisons"][0]["directions"].as_array().unwrap(),
+            &directions
+        );
         for arguments in [&[file][..], &[file, "--flags"], &[file, file]] {
             let text = output_of(&[arguments, &["--format", "csv"]].concat());
             // Commas within quotes do not separate columns.

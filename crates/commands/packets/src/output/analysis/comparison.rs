@@ -276,7 +276,7 @@ fn push_json(out: &mut Vec<u8>, captures: &[ComparedCapture], comparisons: &[Com
             .extend_from_slice(comparison.offset_ns.to_string().as_bytes());
         object.boolean("is_offset_measured", Some(comparison.is_offset_measured));
         object.number("left_out", Some(comparison.left_out));
-        let list = object.key("ways");
+        let list = object.key("directions");
         list.push(b'[');
         for (nth, direction) in comparison.directions.iter().enumerate() {
             if nth > 0 {

@@ -114,8 +114,8 @@ impl Listed {
         listed
     }
 
-    pub(crate) fn rung(&self) -> &str {
-        self.summary["sources"][0]["rung"].as_str().unwrap()
+    pub(crate) fn source(&self) -> &str {
+        self.summary["sources"][0]["source"].as_str().unwrap()
     }
 
     pub(crate) fn unsettled(&self) -> u64 {
@@ -175,8 +175,8 @@ pub(crate) fn compare(what: &str, mut take: impl FnMut(&str) -> Listed) -> Liste
     let mut restless = String::new();
     let moment = quiet(what, || {
         let (before, walked, after) = (take("diag"), take("bpf"), take("diag"));
-        assert_eq!(walked.rung(), "bpf", "{what}");
-        assert!(["one-pass", "diag-v2"].contains(&before.rung()), "{what}");
+        assert_eq!(walked.source(), "bpf", "{what}");
+        assert!(["one-pass", "diag-v2"].contains(&before.source()), "{what}");
         if before.still() != after.still() {
             restless = before.changes(&after);
             return None;

@@ -135,7 +135,7 @@ fn head(view: &View<'_>) -> Vec<u8> {
     let texts: Vec<_> = evidence(view).into_iter().map(json_string).collect();
     let texts = format!("[{}]", texts.join(","));
     head.key("evidence").extend_from_slice(texts.as_bytes());
-    let directions = head.key("ways");
+    let directions = head.key("directions");
     directions.push(b'[');
     for (nth, direction) in view.directions.iter().enumerate() {
         if nth > 0 {

@@ -52,8 +52,8 @@
     return +(value / worth).toPrecision(4) + " " + name;
   };
 
-  const ways = head.ways.map((way) => {
-    const n = way.counts;
+  const directions = head.directions.map((direction) => {
+    const n = direction.counts;
     const time = rising(n.segments), gap = column(n.segments, signed), len = plain(n.segments);
     const flags = Uint16Array.from({ length: n.segments }, number), frame = moving(n.segments);
     const start = new Float64Array(n.segments), sent = new Float64Array(n.segments + 1);
@@ -89,7 +89,7 @@
       const value = word === "loss_burst" ? fields.number[i] : say("time", fields.lasts[i]);
       return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, name: name.replace("{}", value), paint, evidence: head.evidence[fields.why[i]] };
     });
-    return { ...way, seg, sizes: { time, value: len }, duplicates, estimates, events, spans: events.filter((event) => event.until > event.time).sort((a, b) => (a.kind === "window_closed") - (b.kind === "window_closed")), acks, windows, marks, flight, rtt, announced };
+    return { ...direction, seg, sizes: { time, value: len }, duplicates, estimates, events, spans: events.filter((event) => event.until > event.time).sort((a, b) => (a.kind === "window_closed") - (b.kind === "window_closed")), acks, windows, marks, flight, rtt, announced };
   });
   bytes = null;
 
@@ -189,8 +189,8 @@
 
   const lay = (height) => {
     const wanted = [];
-    for (const way of ways)
-      for (const name of head.panels) if (!state.off.has(name)) wanted.push({ way, name, share: name === "sequence" ? 3.2 : 1 });
+    for (const direction of directions)
+      for (const name of head.panels) if (!state.off.has(name)) wanted.push({ direction, name, share: name === "sequence" ? 3.2 : 1 });
     const total = wanted.reduce((sum, panel) => sum + panel.share, 0) || 1;
     const room = height - 34 - wanted.length * 22;
     let top = 0;
@@ -280,17 +280,17 @@
   const rate = (times, sums, time, span, begin) => time <= begin ? 0 : ((sums[from(times, time)] - sums[from(times, time - span)]) * 8e9) / Math.max(span / 2, Math.min(span, time - begin));
 
   const drawPanel = (panel, width) => {
-    const { way, name, top, height } = panel;
+    const { direction, name, top, height } = panel;
     const right = width - RIGHT;
     let low = 0, high = 0, lines = [], dots = null, quantity = "bytes", note = "";
     if (name === "sequence") {
-      const bars = seen(way.seg, fewerBars), acks = seen(way.acks, fewer), windows = seen(way.windows, fewer);
+      const bars = seen(direction.seg, fewerBars), acks = seen(direction.acks, fewer), windows = seen(direction.windows, fewer);
       [low, high] = extremes(Infinity, -Infinity, bars.start, range(bars.time), bars.len);
-      for (let k = from(way.seg.odd, range(way.seg.time)[0]); k < way.seg.odd.length; k++) {
-        const i = way.seg.odd[k];
-        if (way.seg.time[i] > state.view[1]) break;
-        low = Math.min(low, way.seg.start[i]);
-        high = Math.max(high, way.seg.start[i] + way.seg.len[i]);
+      for (let k = from(direction.seg.odd, range(direction.seg.time)[0]); k < direction.seg.odd.length; k++) {
+        const i = direction.seg.odd[k];
+        if (direction.seg.time[i] > state.view[1]) break;
+        low = Math.min(low, direction.seg.start[i]);
+        high = Math.max(high, direction.seg.start[i] + direction.seg.len[i]);
       }
       [low, high] = extremes(low, high, acks.value, range(acks.time));
       const [, end] = extremes(low, high, windows.value, range(windows.time));
@@ -300,7 +300,7 @@
         high = Math.max(high, Math.min(end, limit));
       }
     } else if (name === "in-flight" || name === "window") {
-      const announced = seen(way.announced, fewer), source = name === "window" ? announced : seen(way.flight, fewer);
+      const announced = seen(direction.announced, fewer), source = name === "window" ? announced : seen(direction.flight, fewer);
       lines = [[name === "window" ? "wi" : "da", source]];
       [, high] = extremes(0, 0, source.value, range(source.time));
       const [, most] = extremes(0, 0, announced.value, range(announced.time));
@@ -310,17 +310,17 @@
         high = Math.max(high, most);
       } else if (name === "in-flight" && most > 0) note = "the peer's window: up to " + say("bytes", most);
     } else if (name === "rtt") {
-      dots = seen(way.rtt, fewer);
+      dots = seen(direction.rtt, fewer);
       quantity = "time";
       [, high] = extremes(0, 0, dots.value, range(dots.time));
     } else if (name === "segment-size") {
-      dots = seen(way.sizes, fewer);
+      dots = seen(direction.sizes, fewer);
       [, high] = extremes(0, 0, dots.value, range(dots.time));
     } else {
       quantity = "rate";
-      const shown = state.view[1] - state.view[0], span = Math.max(shown / 60, Math.min(2 * way.round_trip, (whole[1] - whole[0]) / 4));
+      const shown = state.view[1] - state.view[0], span = Math.max(shown / 60, Math.min(2 * direction.round_trip, (whole[1] - whole[0]) / 4));
       note = "over " + say("time", span);
-      for (const [color, times, sums] of [["da", way.seg.time, way.seg.sent], ["ac", way.acks.time, way.acks.up]]) {
+      for (const [color, times, sums] of [["da", direction.seg.time, direction.seg.sent], ["ac", direction.acks.time, direction.acks.up]]) {
         const line = { time: [], value: [] };
         for (let px = LEFT; px <= right; px += 2) {
           line.time.push(timeAt(px));
@@ -340,7 +340,7 @@
     pen.fillStyle = colors.tx;
     pen.textAlign = "left";
     pen.font = "600 11px system-ui,sans-serif";
-    pen.fillText(head.titles[name] + ", " + way.name, LEFT, top - 6);
+    pen.fillText(head.titles[name] + ", " + direction.name, LEFT, top - 6);
     pen.font = "11px system-ui,sans-serif";
     pen.fillStyle = colors.fa;
     pen.textAlign = "right";
@@ -350,7 +350,7 @@
     pen.beginPath();
     pen.rect(LEFT, top - 1, right - LEFT, height + 2);
     pen.clip();
-    for (const span of way.spans) {
+    for (const span of direction.spans) {
       if (span.until < state.view[0] || span.time > state.view[1]) continue;
       pen.fillStyle = colors[span.kind === "window_closed" ? "cl" : "st"];
       pen.fillRect(x(span.time), top, Math.max(1, x(span.until) - x(span.time)), height);
@@ -374,18 +374,18 @@
     pen.beginPath();
     pen.rect(LEFT, top - 4, right - LEFT, height + 6);
     pen.clip();
-    if (state.chosen && state.chosen.way === way) {
+    if (state.chosen && state.chosen.direction === direction) {
       pen.fillStyle = colors.ax;
       pen.fillRect(x(state.chosen.event.time) - 0.5, top, 1, height);
     }
-    if (state.hover && state.hover.way === way) {
+    if (state.hover && state.hover.direction === direction) {
       pen.fillStyle = colors.ax;
-      pen.fillRect(x(way.seg.time[state.hover.i]) - 0.5, top, 1, height);
+      pen.fillRect(x(direction.seg.time[state.hover.i]) - 0.5, top, 1, height);
     }
     if (name === "sequence") drawSequence(panel, y);
     for (const [color, line] of lines) stairs(line.time, line.value, y, color);
     if (name === "in-flight") {
-      const { time, lasts, value } = way.estimates;
+      const { time, lasts, value } = direction.estimates;
       pen.fillStyle = colors.es;
       // Of several in one column the highest
       for (let i = Math.max(0, from(time, state.view[0]) - 1), end = from(time, state.view[1]); i < end; ) {
@@ -439,17 +439,17 @@
   };
 
   const drawSequence = (panel, y) => {
-    const { way } = panel, seg = way.seg;
-    const windows = seen(way.windows, fewer), acks = seen(way.acks, fewer), bars = seen(seg, fewerBars);
+    const { direction } = panel, seg = direction.seg;
+    const windows = seen(direction.windows, fewer), acks = seen(direction.acks, fewer), bars = seen(seg, fewerBars);
     stairs(windows.time, windows.value, y, "wi");
-    let [first, last] = range(way.marks.time);
+    let [first, last] = range(direction.marks.time);
     const letters = [], isSeen = (time) => time >= state.view[0] && time <= state.view[1];
     pen.fillStyle = colors.sa;
     for (let i = first; i < last; i++) {
-      const kind = head.marks[way.marks.kind[i]];
-      const px = x(way.marks.time[i]), py = y(way.marks.seq[i]);
-      if (kind.text === "") pen.fillRect(px - 0.7, y(way.marks.seq[i] + way.marks.len[i]), 1.4, Math.max(1, py - y(way.marks.seq[i] + way.marks.len[i])));
-      else if (isSeen(way.marks.time[i])) letters.push([px, py - 3, kind.text, kind.paint]);
+      const kind = head.marks[direction.marks.kind[i]];
+      const px = x(direction.marks.time[i]), py = y(direction.marks.seq[i]);
+      if (kind.text === "") pen.fillRect(px - 0.7, y(direction.marks.seq[i] + direction.marks.len[i]), 1.4, Math.max(1, py - y(direction.marks.seq[i] + direction.marks.len[i])));
+      else if (isSeen(direction.marks.time[i])) letters.push([px, py - 3, kind.text, kind.paint]);
     }
 
     // Bars that touch in one column of pixels are one.
@@ -474,9 +474,9 @@
     flush();
     stairs(acks.time, acks.value, y, "ac");
     pen.fillStyle = colors.ac;
-    [first, last] = range(way.duplicates.time);
+    [first, last] = range(direction.duplicates.time);
     for (let i = first, px = -1, py = -1; i < last; i++) {
-      const nx = Math.round(x(way.duplicates.time[i]) * 2), ny = Math.round(y(way.duplicates.value[i]));
+      const nx = Math.round(x(direction.duplicates.time[i]) * 2), ny = Math.round(y(direction.duplicates.value[i]));
       if (nx !== px || ny !== py) pen.fillRect((px = nx) / 2 - 0.5, (py = ny), 1, 5);
     }
     [first, last] = range(seg.time);
@@ -497,7 +497,7 @@
         pen.fill();
       }
     }
-    // Letters that would lie upon each other become one with a count; different ones give way upwards.
+    // Letters that would lie upon each other become one with a count; different ones give direction upwards.
     pen.textAlign = "center";
     pen.font = "600 10px system-ui,sans-serif";
     const clusters = [];
@@ -526,7 +526,7 @@
       if (one.high - one.low > 1) pen.fillRect(one.low, base + 1, one.high - one.low, 0.8);
     }
     pen.font = "11px system-ui,sans-serif";
-    if (state.hover && state.hover.way === way && state.hover.name === "sequence") {
+    if (state.hover && state.hover.direction === direction && state.hover.name === "sequence") {
       const i = state.hover.i, barTop = y(seg.start[i] + seg.len[i]);
       pen.strokeStyle = colors.tx;
       pen.lineWidth = 1;
@@ -534,7 +534,7 @@
     }
     // What happened, at the panel's foot
     const drawn = new Map();
-    for (const event of way.events) {
+    for (const event of direction.events) {
       if (event.time < state.view[0] || event.time > state.view[1]) continue;
       const px = Math.round(x(event.time) * 2) / 2;
       if (drawn.get(event.paint) === px) continue;
@@ -558,7 +558,7 @@
   const nearest = (px, py) => {
     const panel = state.panels.find((one) => py >= one.top - 8 && py <= one.top + one.height + 4);
     if (!panel || px < LEFT) return null;
-    const { seg } = panel.way, reach = 24, middle = from(seg.time, timeAt(px));
+    const { seg } = panel.direction, reach = 24, middle = from(seg.time, timeAt(px));
     let best = null, distance = reach * reach;
     const look = (i) => {
       const dx = x(seg.time[i]) - px;
@@ -574,10 +574,10 @@
     };
     for (let i = middle, n = 0; i < seg.time.length && n < 40000 && look(i); i++, n++);
     for (let i = middle - 1, n = 0; i >= 0 && n < 40000 && look(i); i--, n++);
-    return best === null ? null : { way: panel.way, name: panel.name, i: best };
+    return best === null ? null : { direction: panel.direction, name: panel.name, i: best };
   };
-  const describe = ({ way, i }) => {
-    const { seg } = way, flags = head.flag_names.filter((_, bit) => seg.flags[i] & (1 << bit));
+  const describe = ({ direction, i }) => {
+    const { seg } = direction, flags = head.flag_names.filter((_, bit) => seg.flags[i] & (1 << bit));
     if (seg.flags[i] & head.flags.pushed) flags.push("PSH");
     return [
       "frame " + seg.frame[i],
@@ -601,7 +601,7 @@
   };
 
   // --- What happened
-  const all = ways.flatMap((way) => way.events.map((event) => ({ way, event }))).sort((a, b) => a.event.time - b.event.time);
+  const all = directions.flatMap((direction) => direction.events.map((event) => ({ direction, event }))).sort((a, b) => a.event.time - b.event.time);
   let listed = all;
   // So many are in the document at a time: ten thousand would freeze it.
   const LISTED_MAX = 500;
@@ -642,7 +642,7 @@
       item.append(button);
       return item;
     };
-    const items = listed.slice(begin, end).map(({ way, event }, place) => {
+    const items = listed.slice(begin, end).map(({ direction, event }, place) => {
       const nth = begin + place;
       const item = document.createElement("li"), button = document.createElement("button"), name = document.createElement("b");
       button.dataset.nth = nth;
@@ -651,7 +651,7 @@
       name.textContent = event.name;
       const rest = document.createElement("span");
       rest.className = "faint";
-      rest.textContent = " " + seconds(event.time) + ", frame " + event.frame + (ways.length > 1 ? ", " + way.name : "") + (event.evidence ? ": " + event.evidence : "");
+      rest.textContent = " " + seconds(event.time) + ", frame " + event.frame + (directions.length > 1 ? ", " + direction.name : "") + (event.evidence ? ": " + event.evidence : "");
       button.append(name, rest);
       button.addEventListener("click", () => choose(nth));
       item.append(button);
@@ -769,6 +769,6 @@
   new ResizeObserver(drawSoon).observe(canvas);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawSoon);
   draw();
-  window.graph = { state, ways, x, whole, show, draw, nearest };
+  window.graph = { state, directions, x, whole, show, draw, nearest };
   document.body.dataset.ready = "1";
 })();
