@@ -80,7 +80,7 @@ fn unfilled_after(out: &mut Vec<u8>, heading: &str, text: &str) {
 
 /// The sections after the options.
 fn sections(command: &Command, name: &str, after: &str) -> String {
-    let notes = Notes::of(name);
+    let notes = Notes::of(name, command);
     let mut text = String::new();
     let mut remarks = String::new();
     let (mut own_status, mut has_examples) = (None, false);
@@ -97,14 +97,14 @@ fn sections(command: &Command, name: &str, after: &str) -> String {
         }
     }
     if !has_examples && !notes.examples.is_empty() {
-        let indented: Vec<String> = notes.examples.lines().map(|line| format!("  {line}")).collect();
+        let indented: Vec<String> = notes.examples.iter().map(|line| format!("  {line}")).collect();
         unfilled(&mut text, "EXAMPLES", &indented.join("\n"));
     }
     if !remarks.is_empty() {
         section(&mut text, "NOTES", &remarks);
     }
-    listed(&mut text, "FILES", &notes.files(command));
-    listed(&mut text, "ENVIRONMENT", &notes.environment(command));
+    listed(&mut text, "FILES", &notes.files);
+    listed(&mut text, "ENVIRONMENT", &notes.environment);
     match own_status {
         Some(status) => section(&mut text, "EXIT STATUS", status),
         None => listed(&mut text, "EXIT STATUS", EXIT_STATUS),
