@@ -63,7 +63,7 @@ impl Counters {
         title: &[u8],
         counters: impl Iterator<Item = (&'a [u8], u64)>,
     ) {
-        let section = self.begin(out, TABLES, title);
+        let section = self.begin(out, &*TABLES, title);
         for (name, value) in counters {
             self.push_counter(out, section, name, value);
         }
@@ -81,7 +81,7 @@ impl Counters {
                         .position(|&byte| byte == b'6')
                         .map_or(name.len(), |six| six + 1);
                     let title = &name[..end];
-                    let section = self.begin(out, TABLES6, title);
+                    let section = self.begin(out, &*TABLES6, title);
                     current = Some((title, section));
                     section
                 }
