@@ -9,10 +9,11 @@
 //! ```
 
 pub mod args;
-pub mod atomic_file;
+
 pub mod confirm;
 pub mod exit;
 pub mod notes;
+pub mod output_file;
 pub mod progress;
 pub mod stdout;
 pub mod usage;

@@ -3,7 +3,9 @@
 use crate::args::ColorArg;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use sockeye_output::Style;
+use sockeye_sys::closed_stdout;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -12,9 +14,12 @@ use std::time::{Duration, Instant};
 /// Opens standard output without the line buffer of the standard library: writers write large blocks.
 ///
 /// # Errors
-/// When no descriptor is left. If standard output was closed before we began, the standard library has opened
-/// `/dev/null` in its place.
+/// When no descriptor is left. `EBADF` if standard output was closed when we were started (`>&-`).
 pub fn open() -> io::Result<Stdout> {
+    // The standard library has opened `/dev/null` in its place.
+    if closed_stdout::was_closed() {
+        return Err(Errno::BADF.into());
+    }
     io::stdout()
         .as_fd()
         .try_clone_to_owned()
@@ -78,7 +83,7 @@ pub fn pause_until(source: &impl AsFd) -> io::Result<bool> {
             PollFd::new(&stdout, PollFlags::empty()),
         ];
         match poll(&mut polled, None) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
             Ok(_) => return Ok(polled[1].revents().is_empty()),
         }
@@ -96,7 +101,7 @@ fn wait(fd: &impl AsFd, events: PollFlags, limit: Option<Duration>) -> io::Resul
             .map_err(io::Error::other)?;
         let mut polled = [PollFd::new(fd, events)];
         match poll(&mut polled, timeout.as_ref()) {
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
             Ok(_) => {
                 let broken = PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL;

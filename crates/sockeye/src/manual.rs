@@ -6,8 +6,10 @@ use crate::args::Cli;
 use anyhow::Context;
 use clap::{Command, CommandFactory};
 use notes::{Item, Notes};
+use sockeye_console::output_file::OutputFile;
 use sockeye_filter::words;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
 
 /// Writes a page for `sockeye`, one for each of its commands, and one for its filters.
@@ -18,8 +20,11 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
         std::iter::once(("sockeye-filter.7".to_owned(), filter_page().into_bytes())).chain(pages(&root));
     for (name, page) in pages {
         let path = folder.join(name);
-        std::fs::write(&path, page)
-            .with_context(|| format!("write manual pages into {}", folder.display()))?;
+        let written = OutputFile::create(&path).and_then(|mut file| {
+            file.write_all(&page)?;
+            file.finish()
+        });
+        written.with_context(|| format!("write manual pages into {}", folder.display()))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use anyhow::Context;
 use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_console::atomic_file::AtomicFile;
+use sockeye_console::output_file::OutputFile;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_measure::{Noise, NoiseSample, Report};
@@ -39,9 +39,9 @@ impl OutputArgs {
     }
 
     /// Checks that the chart can be written, and creates its file.
-    pub(crate) fn prepare(&self) -> anyhow::Result<Option<AtomicFile>> {
+    pub(crate) fn prepare(&self) -> anyhow::Result<Option<OutputFile>> {
         self.chart_format()?;
-        self.output.as_deref().map(AtomicFile::create).transpose()
+        self.output.as_deref().map(OutputFile::create).transpose()
     }
 
     /// Returns the format by the file name; SVG without an extension.
@@ -65,8 +65,14 @@ impl OutputArgs {
         }
     }
 
+    fn draw(&self, report: &Report, mut chart: OutputFile) -> anyhow::Result<()> {
+        let path = self.output.as_deref().unwrap_or(Path::new(""));
+        write_charts(&mut chart, report, self.chart_format()?).with_context(|| format!("write {path:?}"))?;
+        chart.finish()
+    }
+
     /// Writes the report and its chart. Returns exit status 1 if the report is partial.
-    pub(crate) fn deliver(&self, report: &Report, chart: Option<AtomicFile>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn deliver(&self, report: &Report, chart: Option<OutputFile>) -> anyhow::Result<ExitCode> {
         let format = if self.json {
             Format::Json
         } else {
@@ -80,12 +86,11 @@ impl OutputArgs {
             no_header: self.no_header,
         };
         push_report(&mut text, report, layout);
-        stdout::write(&text)?;
-        if let Some(mut chart) = chart {
-            write_charts(&mut chart, report, self.chart_format()?)
-                .with_context(|| format!("write {:?}", self.output))?;
-            chart.finish()?;
-        }
+        let written = stdout::write(&text);
+        // Also if standard output is a terminal that is gone, or a pipe without a reader.
+        let drawn = chart.map(|chart| self.draw(report, chart));
+        written?;
+        drawn.transpose()?;
         Ok(if report.partial.is_some() {
             ExitCode::FAILURE
         } else {

@@ -31,7 +31,7 @@ enum State {
 }
 
 /// Runs an action for each index below `count`, on `threads` threads. `begin` is called on each thread and returns its
-/// action, which returns whether it replaced a leftover file. After SIGINT or SIGTERM no further action is started, nor
+/// action, which returns whether it replaced a leftover file. After SIGINT, SIGTERM or SIGHUP no further action is started, nor
 /// after a failure unless `keep_going`.
 pub(crate) fn run<A>(
     count: usize,

@@ -33,14 +33,14 @@ pub(super) enum CollectError {
     Other(anyhow::Error),
 }
 
-/// Observes the target until the time is over, all its processes have ended, or SIGINT or SIGTERM arrives. With `--top` it
+/// Observes the target until the time is over, all its processes have ended, or SIGINT, SIGTERM or SIGHUP arrives. With `--top` it
 /// prints a report every interval.
 pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected, CollectError> {
     let began = Instant::now();
     // 1. Mistakes in the options are reported before anything is attached.
     let plan = plan(args, target)?;
     let bpf_engine = context::bpf_engine(&args.btf)?;
-    let interrupts = Interrupts::catch().context("handle SIGINT and SIGTERM")?;
+    let interrupts = Interrupts::catch().context("handle SIGINT, SIGTERM and SIGHUP")?;
     // 2. Attach.
     let session = match Session::start(&plan, Arc::new(bpf_engine), began) {
         Ok(session) => session,
@@ -82,9 +82,10 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
         });
     }
     let command = session.into_inner().into_command();
-    // A terminal sends SIGINT to both; SIGTERM reaches only us and is passed on.
-    if result == WaitResult::Stopped && interrupts.caught() == Some(Signal::TERM.as_raw()) {
-        command.iter().for_each(Launched::terminate);
+    // A terminal sends SIGINT to both; others reach only us and are passed on. A command under nohup ignores SIGHUP.
+    let caught = interrupts.caught().and_then(Signal::from_named_raw);
+    if let Some(signal @ (Signal::TERM | Signal::HUP)) = caught.filter(|_| result == WaitResult::Stopped) {
+        command.iter().for_each(|command| command.send(signal));
     }
     Ok(Collected { profile, command })
 }

@@ -3,7 +3,7 @@
 use crate::args::{ProfArgs, usage_error};
 use crate::output::write_flame;
 use anyhow::Context;
-use sockeye_console::atomic_file::AtomicFile;
+use sockeye_console::output_file::OutputFile;
 use sockeye_console::usage::UsageError;
 use sockeye_output::{ChartFormat, harmless};
 use sockeye_profile::Profile;
@@ -15,13 +15,13 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the name has no known ending or the file cannot be created.
-pub(super) fn create(args: &ProfArgs) -> anyhow::Result<Option<AtomicFile>> {
+pub(super) fn create(args: &ProfArgs) -> anyhow::Result<Option<OutputFile>> {
     format(args)?;
-    args.output.as_deref().map(AtomicFile::create).transpose()
+    args.output.as_deref().map(OutputFile::create).transpose()
 }
 
 /// Draws the profile's stacks into the file and replaces the old one.
-pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: AtomicFile) -> anyhow::Result<()> {
+pub(super) fn draw(args: &ProfArgs, profile: &Profile, mut file: OutputFile) -> anyhow::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, &mut file);
     write_flame(&mut out, profile, args.stacks(), format(args)?)
         .and_then(|()| out.flush())

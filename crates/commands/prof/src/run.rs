@@ -28,10 +28,11 @@ pub fn run(args: &ProfArgs) -> anyhow::Result<ExitCode> {
                 Err(CollectError::CommandNotStarted(code)) => return Ok(code),
                 Err(CollectError::Other(error)) => return Err(error),
             };
-            let code = write_report(args, &collected.profile)?;
-            if let Some(file) = flame_file {
-                flame_file::draw(args, &collected.profile, file)?;
-            }
+            let code = write_report(args, &collected.profile);
+            // Also if standard output is a terminal that is gone, or a pipe without a reader.
+            let drawn = flame_file.map(|file| flame_file::draw(args, &collected.profile, file));
+            let code = code?;
+            drawn.transpose()?;
             Ok(match collected.command {
                 Some(command) => wait_for_command(command, code),
                 None => code,

@@ -98,11 +98,11 @@ impl Launched {
         self.child.wait()
     }
 
-    /// Sends SIGTERM, unless it was waited for.
-    pub fn terminate(&self) {
+    /// Sends a signal, unless it was waited for.
+    pub fn send(&self, signal: Signal) {
         // Its pid is valid until it was waited for.
         if self.status.is_none() {
-            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            let _ = kill_process(Pid::from_child(&self.child), signal);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Handlers of `SIGINT` and `SIGTERM` that record the signal instead of ending the program.
+//! Handlers of `SIGINT`, `SIGTERM` and `SIGHUP` that record the signal instead of ending the program.
 #![allow(unsafe_code)]
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -8,8 +8,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The installed handlers of `SIGINT` and `SIGTERM`. The first signal is recorded; a second one of the same number has
-/// its default effect.
+/// The installed handlers of `SIGINT`, `SIGTERM` and `SIGHUP` (a terminal or ssh connection that is gone). The first signal
+/// is recorded; a second one of the same number has its default effect.
+///
+/// `SIGXFSZ` loses its effect: a write beyond the limit of `ulimit -f` fails with `EFBIG`, and is an error like a full disk.
 ///
 /// A signal that was ignored stays ignored (`nohup`, `&` in a script). Programs started in the meantime get the default
 /// dispositions: handlers do not survive `execve(2)`.
@@ -31,9 +33,10 @@ impl Interrupts {
             }
         };
         EVENT_NUMBER.store(event.as_raw_fd(), Ordering::SeqCst);
-        for signal in [libc::SIGINT, libc::SIGTERM] {
-            handle(signal)?;
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            handle(signal, record, libc::SA_RESTART | libc::SA_RESETHAND)?;
         }
+        handle(libc::SIGXFSZ, ignore, libc::SA_RESTART)?;
         Ok(Self(event.as_fd()))
     }
 
@@ -57,7 +60,7 @@ static EVENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
 /// Never closed, because a handler may be running.
 static EVENT: OnceLock<OwnedFd> = OnceLock::new();
 
-fn handle(signal: i32) -> io::Result<()> {
+fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
     // SAFETY: with a null pointer for the new action, the call only writes the old one, to memory of its size.
     if unsafe { libc::sigaction(signal, std::ptr::null(), old.as_mut_ptr()) } != 0 {
@@ -70,16 +73,19 @@ fn handle(signal: i32) -> io::Result<()> {
     }
     // SAFETY: an all-zero `sigaction` is valid: an empty mask, no flags, SIG_DFL.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
-    new.sa_sigaction = record as extern "C" fn(i32) as libc::sighandler_t;
-    new.sa_flags = libc::SA_RESTART | libc::SA_RESETHAND;
-    // SAFETY: `new` is a complete `sigaction`, whose handler is async-signal-safe (see there).
+    new.sa_sigaction = handler as libc::sighandler_t;
+    new.sa_flags = flags;
+    // SAFETY: `new` is a complete `sigaction`; both handlers of this file are async-signal-safe (see there).
     if unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) } != 0 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// The signal handler. It uses only atomics and `write(2)`, which signal-safety(7) allows, and restores errno for the
+/// The handler of a signal without effect. Unlike `SIG_IGN`, programs that we start do not inherit it.
+extern "C" fn ignore(_: i32) {}
+
+/// The handler of signals that end the program. It uses only atomics and `write(2)`, which signal-safety(7) allows, and restores errno for the
 /// interrupted code.
 extern "C" fn record(signal: i32) {
     let _ = CAUGHT.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);

@@ -17,6 +17,8 @@
 //! ```
 
 pub mod bpf;
+pub mod capabilities;
+pub mod closed_stdout;
 pub mod descriptors;
 mod errno;
 mod extended_ack;

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use rustix::io::Errno;
 use sockeye_act::{CloseOutcome, SocketCloser};
 use sockeye_console::notes;
+use sockeye_console::output_file::OutputFile;
 use sockeye_console::stdout;
 use sockeye_filter::ss::Filter;
 use sockeye_filter::{Filter as KernelFilter, KernelFeatures, Program};
@@ -199,11 +200,11 @@ impl<'a> Listing<'a> {
             .iter()
             .find(|group| group.protocols.contains(Protocol::Tcp));
         let tcp = tcp.context("TCP is among the tables")?;
-        let mut out: Box<dyn Write> = if path.as_encoded_bytes().starts_with(b"-") {
-            Box::new(stdout::open()?)
+        let is_stdout = path.as_encoded_bytes().starts_with(b"-");
+        let file = if is_stdout {
+            None
         } else {
-            let file = File::create(path);
-            Box::new(file.with_context(|| format!("write {}", Path::new(path).display()))?)
+            Some(OutputFile::create(Path::new(path))?)
         };
         let mut bytes = Vec::new();
         let mut losses = Losses::default();
@@ -223,9 +224,14 @@ impl<'a> Listing<'a> {
             losses += outcome.losses;
             bytes.extend(sockeye_source::saved::END);
         }
-        out.write_all(&bytes)
-            .and_then(|()| out.flush())
-            .with_context(|| format!("write {}", Path::new(path).display()))?;
+        match file {
+            None => stdout::write(&bytes)?,
+            Some(mut file) => {
+                file.write_all(&bytes)
+                    .with_context(|| format!("write {:?}", Path::new(path)))?;
+                file.finish()?;
+            }
+        }
         self.report(&losses);
         Ok(ExitCode::SUCCESS)
     }

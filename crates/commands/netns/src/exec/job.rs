@@ -84,10 +84,10 @@ impl<'a> Job<'a> {
             );
             if has_interrupt {
                 is_interrupted = true;
-                // The terminal sends SIGINT to the program too; SIGTERM comes only to us.
-                if let (Some(Signal::TERM), Some(pid)) = (self.caught(), pid) {
+                // The terminal sends SIGINT to the program too; other signals come only to us, and are passed on.
+                if let (Some(signal @ (Signal::TERM | Signal::HUP)), Some(pid)) = (self.caught(), pid) {
                     // It was not waited for yet, so that the pid is still its own.
-                    let _ = kill_process(pid, Signal::TERM);
+                    let _ = kill_process(pid, signal);
                 }
             }
             if has_stdout {

@@ -5,6 +5,8 @@
 pub(super) struct Counts {
     /// Packets handed to the file.
     pub(super) captured: u64,
+    /// Packets that are in the file; the others are in our buffer.
+    pub(super) written: u64,
     /// Packets that passed the filter, including dropped ones.
     pub(super) passed: u64,
     /// Packets that the kernel dropped because the ring was full.

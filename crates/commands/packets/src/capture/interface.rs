@@ -87,6 +87,11 @@ impl Interface {
         Ok(interface)
     }
 
+    /// Returns whether it is in another network namespace than this process.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        self.places.iter().next().flatten().is_some()
+    }
+
     /// Runs `act` in the namespace of the interface.
     pub(super) fn inside<T: Send>(&self, act: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
         match self.places.iter().next().flatten() {

@@ -5,6 +5,7 @@ mod counts;
 mod filter;
 mod interface;
 mod owner_comments;
+mod privileges;
 mod progress;
 mod recorder;
 mod run;

@@ -1,6 +1,7 @@
 //! Packet comments that name the owners of connections. A thread looks the owners up while the capture runs.
 
 use super::interface::{Interface, LOOPBACK_INDEX, Link};
+use super::privileges;
 use super::socket_table::{PacketKey, SocketTable};
 use foldhash::fast::RandomState;
 use sockeye_source::BpfEngine;
@@ -175,9 +176,15 @@ impl OwnerComments {
 pub(super) fn run_lookups(interface: &Interface, lookup: &Lookup, requests: &Receiver<()>) {
     let engine = BpfEngine::default();
     let mut generation = 0_u32;
+    let mut is_confined = false;
     loop {
         let begun = Instant::now();
         let table = SocketTable::read(&engine, interface);
+        if !is_confined {
+            // The sources are open now.
+            privileges::keep_for_lookups(interface.is_elsewhere());
+            is_confined = true;
+        }
         // A lookup must not take much of the capture's time.
         let pause = (begun.elapsed() * PAUSE_FACTOR).max(PAUSE_MIN);
         let until = Instant::now() + pause;

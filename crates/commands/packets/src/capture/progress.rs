@@ -47,20 +47,24 @@ impl ProgressLine {
     }
 }
 
-/// Writes the counts at the end of a capture.
-pub(super) fn summary(counts: &Counts, target: &Target) {
+/// Writes the counts at the end of a capture; if it ended because the file is full, only losses, since the error has the
+/// other counts.
+pub(super) fn summary(counts: &Counts, target: &Target, is_full: bool) {
     let Counts {
-        captured,
+        written,
         passed,
         dropped,
         unreadable,
         ..
     } = *counts;
-    let mut text = format!(
-        "sockeye: {}; {passed} received by filter; {dropped} dropped by kernel; {} in {target}\n",
-        counted(captured, "packet captured", "packets captured"),
-        size(target.written())
-    );
+    let mut text = String::new();
+    if !is_full {
+        text.push_str(&format!(
+            "sockeye: {}; {passed} received by filter; {dropped} dropped by kernel; {} in {target}\n",
+            counted(written, "packet captured", "packets captured"),
+            size(target.written())
+        ));
+    }
     if dropped > 0 {
         text.push_str(&format!(
             "sockeye: the kernel dropped {} because they arrived faster than they were written; a larger ring keeps more of a \

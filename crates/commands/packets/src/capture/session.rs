@@ -4,6 +4,7 @@ use super::args::CaptureArgs;
 use super::counts::Counts;
 use super::interface::{BLOCK_WAIT_MS, Interface};
 use super::owner_comments::{self, OwnerComments};
+use super::privileges;
 use super::progress::{self, ProgressLine};
 use super::recorder::Recorder;
 use super::target::{self, Full, Target};
@@ -79,6 +80,7 @@ pub(super) fn run(
         owners: None,
     };
     if args.no_owners {
+        privileges::keep_for_files(session.target.is_ring());
         return session.run(ring, interrupts);
     }
     std::thread::scope(|scope| {
@@ -87,6 +89,8 @@ pub(super) fn run(
         // If the thread cannot be started, the capture has no owners.
         let is_started = std::thread::Builder::new().spawn_scoped(scope, run).is_ok();
         session.owners = is_started.then_some(owners);
+        // The thread drops its own.
+        privileges::keep_for_files(session.target.is_ring());
         let outcome = session.run(ring, interrupts);
         // Dropping it ends the thread.
         session.owners = None;
@@ -142,11 +146,16 @@ impl Session<'_> {
         self.count(&ring);
         // A full disk may still have space for these few bytes.
         let finished = self.finish();
-        progress::summary(&self.counts, &self.target);
-        let end = match outcome {
+        let mut end = match outcome {
             Ok(end) => finished.map(|()| end),
             Err(error) => Err(error),
         };
+        let full = end.as_mut().err().and_then(|error| error.downcast_mut::<Full>());
+        let is_full = full.is_some();
+        if let Some(full) = full {
+            full.set_counts(self.counts.written, self.counts.captured);
+        }
+        progress::summary(&self.counts, &self.target, is_full);
         match end {
             Ok(EndReason::Requested | EndReason::ClosedPipe) => Ok(ExitCode::SUCCESS),
             Ok(EndReason::InterfaceGone) => Err(anyhow!(
@@ -321,9 +330,15 @@ impl Session<'_> {
         if self.recorder.buffer.is_empty() {
             return Ok(());
         }
-        let written = self.target.write(&self.recorder.buffer);
+        let outcome = self.target.write(&self.recorder.buffer);
         self.recorder.buffer.clear();
-        written
+        match &outcome {
+            Ok(()) => self.counts.written = self.counts.captured,
+            Err(error) => {
+                self.counts.written += error.downcast_ref::<Full>().map_or(0, Full::packets);
+            }
+        }
+        outcome
     }
 
     /// Ends a file with its statistics.

@@ -2,23 +2,20 @@
 
 use super::values::FileRing;
 use anyhow::{Context, anyhow, bail};
-use rustix::fs::{Mode, OFlags, stat};
+use sockeye_console::output_file::{OutputFile, OutputFolder, Readers};
 use sockeye_console::stdout::{self, Stdout};
 use std::collections::VecDeque;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 /// The output of a capture, which takes whole blocks only.
 #[derive(Debug)]
 pub(super) struct Target {
     sink: Sink,
-    /// Path of the file, or the base of the names of a ring's files; `None` for standard output.
-    path: Option<PathBuf>,
-    ring: Option<FileRing>,
+    ring: Option<Ring>,
     /// Files of the ring, oldest first.
     files: VecDeque<PathBuf>,
     /// Number of these files that are of an earlier capture.
@@ -31,10 +28,19 @@ pub(super) struct Target {
     written: u64,
 }
 
+/// A ring of files.
+#[derive(Debug)]
+struct Ring {
+    limits: FileRing,
+    /// Base of the names of its files.
+    path: PathBuf,
+    folder: OutputFolder,
+}
+
 #[derive(Debug)]
 enum Sink {
     Stdout(Stdout),
-    File(File),
+    File(OutputFile),
 }
 
 /// An error of a file that ends the capture; the file has whole packets only.
@@ -42,21 +48,40 @@ enum Sink {
 pub(super) struct Full {
     path: PathBuf,
     error: io::Error,
+    /// Packets of the last write that are in the file.
+    packets: u64,
+    /// Packets of the capture that are in its files, and those that were captured.
+    counts: Option<(u64, u64)>,
+}
+
+impl Full {
+    /// Packets of the last write that are in the file.
+    pub(super) const fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    /// Adds the packets of the capture that were written, and those that were captured, to the message.
+    pub(super) const fn set_counts(&mut self, written: u64, captured: u64) {
+        self.counts = Some((written, captured));
+    }
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let remedy = match self.error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                "; -s 100 keeps headers only, --ring 10x100M the last gigabyte"
-            }
-            _ => "",
+        let remedy = if is_full(&self.error) {
+            "; -s 100 keeps headers only, --ring 10x100M the last gigabyte"
+        } else {
+            ""
         };
         write!(
             f,
-            "cannot write {:?}: {}; the file is complete up to the last packet that fit{remedy}",
+            "cannot write {:?}: {}; the file is complete up to the last packet that fit",
             self.path, self.error
-        )
+        )?;
+        if let Some((written, captured)) = self.counts {
+            write!(f, ": {written} of {captured} captured packets were written")?;
+        }
+        f.write_str(remedy)
     }
 }
 
@@ -70,36 +95,41 @@ impl Target {
     /// Opens standard output.
     pub(super) fn stdout() -> anyhow::Result<Self> {
         let stdout = stdout::open().context(stdout::WRITING)?;
-        Ok(Self::new(Sink::Stdout(stdout), None, None))
+        Ok(Self::new(Sink::Stdout(stdout)))
     }
 
     /// Opens a file, or the first file of a ring. Files that an earlier capture left belong to the ring: numbers continue
     /// after theirs, and they are deleted first.
     pub(super) fn named(path: &Path, ring: Option<FileRing>) -> anyhow::Result<Self> {
-        let Some(ring) = ring else {
-            let file = create(path)?;
-            let mut target = Self::new(Sink::File(file), Some(path.to_owned()), None);
+        let Some(limits) = ring else {
+            let file = OutputFile::begin(path, Readers::Owner).map_err(|error| not_created(path, &error))?;
+            let mut target = Self::new(Sink::File(file));
             target.files.push_back(path.to_owned());
             return Ok(target);
         };
-        let earlier = earlier(path);
+        let folder = OutputFolder::of(path).map_err(|error| not_created(path, &error))?;
+        let earlier = earlier(&folder, path);
         let last = earlier.last().map_or(0, |(number, _)| *number);
         let first = numbered(path, last + 1);
-        let file = create(&first)?;
-        let mut target = Self::new(Sink::File(file), Some(path.to_owned()), Some(ring));
+        let file = begin(&folder, &first).map_err(|error| not_created(&first, &error))?;
+        let mut target = Self::new(Sink::File(file));
+        target.ring = Some(Ring {
+            limits,
+            path: path.to_owned(),
+            folder,
+        });
         target.newest = last + 1;
         target.earlier = earlier.len();
         target.files = earlier.into_iter().map(|(_, path)| path).collect();
-        target.delete_oldest(ring)?;
+        target.delete_oldest()?;
         target.files.push_back(first);
         Ok(target)
     }
 
-    fn new(sink: Sink, path: Option<PathBuf>, ring: Option<FileRing>) -> Self {
+    const fn new(sink: Sink) -> Self {
         Self {
             sink,
-            path,
-            ring,
+            ring: None,
             files: VecDeque::new(),
             earlier: 0,
             newest: 1,
@@ -116,8 +146,10 @@ impl Target {
         match &mut self.sink {
             Sink::Stdout(stdout) => stdout.write_all(blocks).context(stdout::WRITING)?,
             Sink::File(file) => {
+                let file = file.file();
                 if let Err((done, error)) = write_all(file, blocks) {
-                    let whole = whole_blocks(blocks, done) as u64;
+                    let (whole, packets) = whole_blocks(blocks, done);
+                    let whole = whole as u64;
                     let end = self.in_file + whole;
                     // A pipe or a device has no length.
                     if file.metadata().is_ok_and(|metadata| metadata.is_file()) {
@@ -130,7 +162,13 @@ impl Target {
                         return Err(error.into());
                     }
                     let path = self.current().to_owned();
-                    return Err(Full { path, error }.into());
+                    return Err(Full {
+                        path,
+                        error,
+                        packets,
+                        counts: None,
+                    }
+                    .into());
                 }
             }
         }
@@ -143,36 +181,49 @@ impl Target {
     #[inline]
     pub(super) fn is_full_with(&self, more: usize) -> bool {
         self.ring
-            .is_some_and(|ring| self.in_file + more as u64 >= ring.bytes)
+            .as_ref()
+            .is_some_and(|ring| self.in_file + more as u64 >= ring.limits.bytes)
     }
 
     /// Begins the next file of a ring, and deletes the oldest if there would be too many.
     pub(super) fn next_file(&mut self) -> anyhow::Result<()> {
-        let (Some(path), Some(ring)) = (&self.path, self.ring) else {
+        self.delete_oldest()?;
+        let Some(ring) = &self.ring else {
             return Ok(());
         };
         self.newest += 1;
-        let next = numbered(path, self.newest);
-        self.delete_oldest(ring)?;
-        self.sink = Sink::File(create(&next)?);
+        let next = numbered(&ring.path, self.newest);
+        match begin(&ring.folder, &next) {
+            Ok(file) => self.sink = Sink::File(file),
+            Err(error) if is_full(&error) => {
+                return Err(Full {
+                    path: next,
+                    error,
+                    packets: 0,
+                    counts: None,
+                }
+                .into());
+            }
+            Err(error) => return Err(not_created(&next, &error)),
+        }
         self.files.push_back(next);
         self.in_file = 0;
         Ok(())
     }
 
     /// Deletes the oldest files until one more is allowed. Called before the new file is created, as the disk may be full.
-    fn delete_oldest(&mut self, ring: FileRing) -> anyhow::Result<()> {
-        while self.files.len() >= ring.files as usize {
+    fn delete_oldest(&mut self) -> anyhow::Result<()> {
+        let Some(ring) = &self.ring else {
+            return Ok(());
+        };
+        while self.files.len() >= ring.limits.files as usize {
             let Some(oldest) = self.files.pop_front() else {
                 break;
             };
             self.earlier = self.earlier.saturating_sub(1);
-            match fs::remove_file(&oldest) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(error).with_context(|| format!("capture: cannot delete {oldest:?}"));
-                }
-                _ => {}
-            }
+            ring.folder
+                .delete(oldest.file_name().unwrap_or_default())
+                .with_context(|| format!("capture: cannot delete {oldest:?}"))?;
         }
         Ok(())
     }
@@ -190,6 +241,11 @@ impl Target {
     /// Returns the bytes written, those of deleted files included.
     pub(super) const fn written(&self) -> u64 {
         self.written
+    }
+
+    /// Returns whether more files will be created.
+    pub(super) const fn is_ring(&self) -> bool {
+        self.ring.is_some()
     }
 
     pub(super) const fn is_stdout(&self) -> bool {
@@ -210,59 +266,28 @@ impl fmt::Display for Target {
     }
 }
 
-/// Creates a file, or empties it. A new file has mode 0600: packets are private.
-fn create(path: &Path) -> anyhow::Result<File> {
-    open(path).map_err(|error| {
-        let remedy = match error.kind() {
-            ErrorKind::PermissionDenied => "; name another after -o",
-            ErrorKind::NotFound => "; its folder has to exist",
-            _ => "",
-        };
-        anyhow!("capture: cannot create {path:?}: {error}{remedy}")
-    })
+/// Returns the error of a file that cannot be created.
+fn not_created(path: &Path, error: &io::Error) -> anyhow::Error {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => "; name another after -o",
+        ErrorKind::NotFound => "; its folder has to exist",
+        _ => "",
+    };
+    anyhow!("capture: cannot create {path:?}: {error}{remedy}")
 }
 
-fn open(path: &Path) -> io::Result<File> {
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    // In a folder that all users may write to, links and files of other users may be traps: they are not written to.
-    let is_shared = stat(folder)?.st_mode & SHARED == SHARED;
-    let mode = Mode::RUSR | Mode::WUSR;
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
-    match rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-        Err(rustix::io::Errno::EXIST) => {}
-        Err(errno) => return Err(errno.into()),
-        Ok(file) => return Ok(file.into()),
-    }
-    let follow = if is_shared {
-        OFlags::NOFOLLOW
-    } else {
-        OFlags::empty()
-    };
-    let file = File::from(
-        rustix::fs::open(path, flags | follow, Mode::empty()).map_err(|errno| {
-            if errno == rustix::io::Errno::LOOP {
-                io::Error::other("it is a symbolic link, in a folder that all users may write to")
-            } else {
-                errno.into()
-            }
-        })?,
-    );
-    let metadata = file.metadata()?;
-    if metadata.is_file() {
-        use std::os::unix::fs::MetadataExt;
-        if is_shared && metadata.uid() != rustix::process::geteuid().as_raw() {
-            return Err(io::Error::other(
-                "it is another user's, in a folder that all users may write to",
-            ));
-        }
-        file.set_len(0)?;
-    } else if metadata.file_type().is_block_device() {
-        return Err(io::Error::other("it is a disk"));
-    }
-    Ok(file)
+/// Returns whether an error means that no more can be written: the disk, the quota or the limit of the process.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
+}
+
+/// Creates a file of a ring.
+fn begin(folder: &OutputFolder, path: &Path) -> io::Result<OutputFile> {
+    let name: &OsStr = path.file_name().unwrap_or_default();
+    folder.begin(name, Readers::Owner)
 }
 
 /// Returns `web-00001.pcapng` for `web.pcapng`.
@@ -277,21 +302,12 @@ fn numbered(path: &Path, number: u32) -> PathBuf {
 }
 
 /// Returns our own files with names of this ring, sorted by number.
-fn earlier(path: &Path) -> Vec<(u32, PathBuf)> {
-    use std::os::unix::fs::MetadataExt;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let me = rustix::process::geteuid().as_raw();
-    let mut found: Vec<_> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let number = number_of(path, Path::new(&entry.file_name()))?;
-            let metadata = entry.metadata().ok()?;
-            (metadata.is_file() && metadata.uid() == me).then(|| (number, numbered(path, number)))
+fn earlier(folder: &OutputFolder, path: &Path) -> Vec<(u32, PathBuf)> {
+    let names = folder.own_files().into_iter();
+    let mut found: Vec<_> = names
+        .filter_map(|name| {
+            let number = number_of(path, Path::new(&name))?;
+            Some((number, numbered(path, number)))
         })
         .collect();
     found.sort_unstable();
@@ -325,18 +341,20 @@ fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     Ok(())
 }
 
-/// Returns the length of the whole blocks within the first `limit` bytes.
-fn whole_blocks(blocks: &[u8], limit: usize) -> usize {
-    let mut end = 0;
+/// Returns the length of the whole blocks within the first `limit` bytes, and the number of packets in them.
+fn whole_blocks(blocks: &[u8], limit: usize) -> (usize, u64) {
+    let (mut end, mut packets) = (0, 0);
     // A block begins with its type and its length.
     while let Some(len) = blocks.get(end + 4..end + 8).and_then(|len| len.first_chunk()) {
         let next = end + u32::from_le_bytes(*len) as usize;
         if next > limit || next <= end {
             break;
         }
+        let kind = blocks[end..].first_chunk().map(|kind| u32::from_le_bytes(*kind));
+        packets += u64::from(kind == Some(PACKET_BLOCK));
         end = next;
     }
-    end
+    (end, packets)
 }
 
 /// Refuses to write to a terminal.
@@ -351,8 +369,8 @@ pub(super) fn check_terminal() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Mode bits of a shared folder: sticky, and writable for all users.
-const SHARED: u32 = 0o1002;
+/// Type of a block with a packet ("Enhanced Packet Block").
+const PACKET_BLOCK: u32 = 6;
 
 #[cfg(test)]
 mod tests {
@@ -395,19 +413,23 @@ mod tests {
             blocks.resize(begin + len as usize, 0);
             blocks[begin + 4..begin + 8].copy_from_slice(&len.to_le_bytes());
         }
+        // The second and third have a packet.
+        for begin in [12, 32] {
+            blocks[begin] = 6;
+        }
         for (limit, whole) in [
-            (0, 0),
-            (11, 0),
-            (12, 12),
-            (31, 12),
-            (32, 32),
-            (47, 32),
-            (48, 48),
-            (99, 48),
+            (0, (0, 0)),
+            (11, (0, 0)),
+            (12, (12, 0)),
+            (31, (12, 0)),
+            (32, (32, 1)),
+            (47, (32, 1)),
+            (48, (48, 2)),
+            (99, (48, 2)),
         ] {
             assert_eq!(whole_blocks(&blocks, limit), whole, "{limit}");
         }
-        assert_eq!(whole_blocks(&[0; 12], 12), 0);
-        assert_eq!(whole_blocks(&[1; 5], 5), 0);
+        assert_eq!(whole_blocks(&[0; 12], 12), (0, 0));
+        assert_eq!(whole_blocks(&[1; 5], 5), (0, 0));
     }
 }

@@ -8,8 +8,8 @@ use crate::output::{
 };
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use sockeye_console::atomic_file::AtomicFile;
 use sockeye_console::notes;
+use sockeye_console::output_file::OutputFile;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_output::{GraphTheme, Style};
@@ -33,7 +33,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
         let text = "sockeye: graph: a terminal cannot show this format; -o FILE writes it to a file\n";
         return Err(UsageError(text.to_owned()).into());
     }
-    if AtomicFile::is_same(&args.output, file) {
+    if OutputFile::is_same(&args.output, file) {
         let text = format!("sockeye: graph: {:?} is the capture itself\n", args.output);
         return Err(UsageError(text).into());
     }
@@ -58,7 +58,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
         draw(&mut stdout::open().context(stdout::WRITING)?).context(stdout::WRITING)?;
     } else {
         let path = &args.output;
-        let mut file = AtomicFile::create(path)?;
+        let mut file = OutputFile::create(path)?;
         draw(&mut file).with_context(|| format!("write {path:?}"))?;
         file.finish()?;
     }
