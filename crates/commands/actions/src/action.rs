@@ -168,7 +168,8 @@ impl Action {
             style: stdout::style(common.color),
             ..layout(common, listing, targets)
         };
-        let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
+        let mut writer =
+            SocketWriter::with_columns(stdout::open().context(stdout::WRITING)?, layout.listing());
         let sources = targets.report.sources();
         let mut write = || -> io::Result<()> {
             writer.begin()?;

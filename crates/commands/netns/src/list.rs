@@ -118,7 +118,7 @@ fn print(
         processes_hidden: found.hidden,
         sockets_seen,
     };
-    let mut writer = ListingWriter::new(stdout::open()?, layout);
+    let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout);
     writer
         .begin()
         .and_then(|()| found.namespaces.iter().try_for_each(|one| writer.row(&one)))

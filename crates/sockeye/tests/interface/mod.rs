@@ -1,12 +1,14 @@
 //! Tests of the whole binary: command line, help, completion, manual pages, examples of the documents, terminals, schemas, missing
 //! rights and hostile input.
 
+mod aborted;
 mod command_line;
 mod completion;
 mod examples;
 mod hostile;
 mod manual;
 mod output;
+mod output_files;
 mod schema;
 mod schema_files;
 mod snapshots;

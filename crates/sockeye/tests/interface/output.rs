@@ -97,8 +97,42 @@ fn disk_filled_in_the_middle_is_an_error() {
 }
 
 #[test]
-fn closed_standard_descriptors_are_survived() {
-    for redirection in [">&-", "<&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"] {
+fn closed_stdout_is_an_error_and_other_closed_descriptors_are_survived() {
+    let others = [
+        "check",
+        "explain 'neighbour table overflow'",
+        "analyze testdata/captures/fast_open.pcap",
+        "graph testdata/captures/fast_open.pcap",
+        "capture -i lo -a 0.05 -o -",
+        "bench memory --sizes 64 --functions memset --repeats 1 -t 0.05",
+        "bench sources --sockets 10 --repeats 1",
+        "prof -d 0.05 -p 1",
+        "ns list",
+        "keepalive list",
+        "ss -t",
+        "ss --help",
+        "netstat -t",
+    ];
+    for line in EVERYTHING.iter().chain(&others) {
+        let mut shell = std::process::Command::new("sh");
+        binary::clean(&mut shell);
+        shell.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+        shell.args(["-c", &format!("exec \"$0\" {line} >&-"), binary::SOCKEYE]);
+        let said = binary::run(&mut shell);
+        assert!(
+            said.failed(1)
+                .contains("write to standard output: Bad file descriptor"),
+            "{line}: {said}"
+        );
+    }
+    // Its exit status is that of what it replaces.
+    let lstf =
+        binary::run(std::process::Command::new("sh").args(["-c", "exec \"$0\" lstf >&-", binary::SOCKEYE]));
+    assert!(
+        lstf.error().contains("Bad file descriptor") && lstf.code != Some(0),
+        "{lstf}"
+    );
+    for redirection in ["<&-", "2>&-", "<&- >&-", "<&- 2>&-", "<&- >&- 2>&-"] {
         for line in EVERYTHING {
             let mut shell = std::process::Command::new("sh");
             binary::clean(&mut shell);
@@ -108,11 +142,13 @@ fn closed_standard_descriptors_are_survived() {
                 binary::SOCKEYE,
             ]);
             let said = binary::run(&mut shell);
-            assert_eq!(
-                said.quiet().is_empty(),
-                redirection.contains(" >") || redirection.starts_with('>'),
-                "{line} {redirection}: {said}"
-            );
+            if redirection.contains(">&- 2>&-") {
+                assert_eq!(said.failed(1), "", "{line} {redirection}: {said}");
+            } else if redirection.contains(" >") {
+                said.failed(1);
+            } else {
+                assert!(!said.quiet().is_empty(), "{line} {redirection}: {said}");
+            }
         }
     }
 }

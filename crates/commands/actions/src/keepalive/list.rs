@@ -85,7 +85,7 @@ fn write(
     if common.format == FormatArg::Table && !common.no_header {
         stdout::write_lines(settings.lines(listing.context))?;
     }
-    let mut writer = SocketWriter::with_columns(stdout::open()?, layout.listing());
+    let mut writer = SocketWriter::with_columns(stdout::open().context(stdout::WRITING)?, layout.listing());
     let sources = targets.report.sources();
     let mut write = || -> io::Result<()> {
         writer.begin()?;

@@ -69,7 +69,8 @@ pub(super) fn write(
     layout.style = stdout::style(common.color);
     layout.width = stdout::width();
     layout.no_header = common.no_header;
-    let mut writer = ListingWriter::<_, KeepaliveOwners>::new(stdout::open()?, layout);
+    let mut writer =
+        ListingWriter::<_, KeepaliveOwners>::new(stdout::open().context(stdout::WRITING)?, layout);
     writer
         .begin()
         .and_then(|()| owners.iter().try_for_each(|owner| writer.row(owner)))

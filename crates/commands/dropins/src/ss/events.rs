@@ -27,7 +27,7 @@ pub(super) fn follow(listing: &Listing<'_>) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(EXIT_USAGE));
     }
     let mut destroy_events = DestroyEvents::open(&groups).context("listen to sock_diag")?;
-    let mut writer = SsWriter::new(stdout::open()?, listing.layout);
+    let mut writer = SsWriter::new(stdout::open().context(stdout::WRITING)?, listing.layout);
     if !listing.options.no_header {
         writer.header();
     }

@@ -121,7 +121,7 @@ impl<'a> Listing<'a> {
         if self.options.resolve {
             self.resolve_hosts()?;
         }
-        let mut writer = SsWriter::new(stdout::open()?, self.layout);
+        let mut writer = SsWriter::new(stdout::open().context(stdout::WRITING)?, self.layout);
         if !self.options.no_header {
             writer.header();
         }

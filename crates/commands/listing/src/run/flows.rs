@@ -222,7 +222,7 @@ impl Watch<'_> {
             layout.no_header |= layout.format == Format::Csv && sample > 1;
         }
         let has_owners = layout.details.owners;
-        let mut writer = ListingWriter::new(stdout::open()?, layout.listing());
+        let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout.listing());
         let sources = report.sources();
         writer
             .begin()

@@ -94,7 +94,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         width: stdout::width(),
         no_header: args.common.no_header,
     };
-    let mut writer = SocketWriter::new(stdout::open()?, layout);
+    let mut writer = SocketWriter::new(stdout::open().context(stdout::WRITING)?, layout);
     let mut written = writer.begin();
     let (mut listed, mut rows) = (Ok(()), 0_u64);
     if written.is_ok() {

@@ -5,7 +5,9 @@
 pub(super) struct Counts {
     /// Packets handed to the file.
     pub(super) captured: u64,
-    /// Packets that are in the file; the others are in our buffer.
+    /// Packets in our buffer, which are in no file yet.
+    pub(super) buffered: u64,
+    /// Packets that are in the files.
     pub(super) written: u64,
     /// Packets that passed the filter, including dropped ones.
     pub(super) passed: u64,

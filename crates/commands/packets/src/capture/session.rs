@@ -241,6 +241,7 @@ impl Session<'_> {
         let comment = self.owners.as_mut().and_then(|owners| owners.comment(packet));
         self.recorder.packet(packet, comment.as_deref(), name);
         self.counts.captured += 1;
+        self.counts.buffered += 1;
         Ok(())
     }
 
@@ -332,12 +333,11 @@ impl Session<'_> {
         }
         let outcome = self.target.write(&self.recorder.buffer);
         self.recorder.buffer.clear();
-        match &outcome {
-            Ok(()) => self.counts.written = self.counts.captured,
-            Err(error) => {
-                self.counts.written += error.downcast_ref::<Full>().map_or(0, Full::packets);
-            }
-        }
+        self.counts.written += match &outcome {
+            Ok(()) => self.counts.buffered,
+            Err(error) => error.downcast_ref::<Full>().map_or(0, Full::packets),
+        };
+        self.counts.buffered = 0;
         outcome
     }
 

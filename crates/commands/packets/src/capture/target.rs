@@ -85,11 +85,8 @@ impl fmt::Display for Full {
     }
 }
 
-impl std::error::Error for Full {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        Some(&self.error)
-    }
-}
+// The message has the error of the write: as its source it would be printed again.
+impl std::error::Error for Full {}
 
 impl Target {
     /// Opens standard output.

@@ -328,7 +328,13 @@ fn kill_at_any_moment_leaves_no_cgroup_or_program() {
             2 => wait_until("the command runs", || comm() == "sleep\n"),
             _ => while begun.elapsed() < Duration::from_millis(3 * round) {},
         }
-        kill_process(pid, Signal::KILL).unwrap();
+        // A panic aborts.
+        let signal = if round % 8 < 4 {
+            Signal::KILL
+        } else {
+            Signal::ABORT
+        };
+        kill_process(pid, signal).unwrap();
         child.wait().unwrap();
     }
     site.wait_for_nothing();

@@ -154,25 +154,28 @@ fn kill_leaves_no_device() {
             .filter_map(|task| fs::read_link(task.ok()?.path().join("ns/net")).ok())
             .count()
     };
-    let mut child = here.run(|| {
-        let mut command = command();
-        command.args("bench tun --queues 3 -t 30".split(' '));
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        command.spawn().unwrap()
-    });
-    let own = pid(&child);
-    // The sender and the receiver are at work.
-    wait_until("it works", || netns(own) >= 3);
-    let is_ours = |line: &str| line.contains("veth0") || line.contains("tun0");
-    child.kill().unwrap();
-    child.wait().unwrap();
-    let links = here.output("ip", &["-o", "link"]);
-    assert!(!links.lines().any(is_ours), "{links}");
-    let named = here.output("ip", &["netns", "list"]);
-    assert!(!named.contains("sockeye"), "{named}");
+    // A panic aborts.
+    for signal in [Signal::KILL, Signal::ABORT] {
+        let mut child = here.run(|| {
+            let mut command = command();
+            command.args("bench tun --queues 3 -t 30".split(' '));
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            command.spawn().unwrap()
+        });
+        let own = pid(&child);
+        // The sender and the receiver are at work.
+        wait_until("it works", || netns(own) >= 3);
+        let is_ours = |line: &str| line.contains("veth0") || line.contains("tun0");
+        kill_process(own, signal).unwrap();
+        child.wait().unwrap();
+        let links = here.output("ip", &["-o", "link"]);
+        assert!(!links.lines().any(is_ours), "{links}");
+        let named = here.output("ip", &["netns", "list"]);
+        assert!(!named.contains("sockeye"), "{named}");
+    }
 }
 
 #[test]

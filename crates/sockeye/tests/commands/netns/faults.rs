@@ -46,6 +46,11 @@ fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Said {
     run(&mut own.command("strace", &[&strace[..], words].concat()))
 }
 
+/// The signal of `kill -9` and that of a panic that aborts, in turn.
+fn deadly(nth: usize) -> &'static str {
+    ["KILL", "ABRT"][nth % 2]
+}
+
 fn mounts() -> Result<MountNamespace, Skip> {
     program("strace")?;
     MountNamespace::new("")
@@ -62,7 +67,7 @@ fn add_killed_at_any_step_leaves_no_stale_name() {
     let mut kills = 0;
     for &(call, watcher_too) in STEPS {
         for nth in 1..OFTEN {
-            let fault = format!("{call}:signal=KILL:when={nth}");
+            let fault = format!("{call}:signal={}:when={nth}", deadly(nth));
             let said = injected(&own, &fault, &["add", "k1", "k2", "--up", "-j", "1"]);
             if is_unknown(&said) {
                 break;
@@ -106,7 +111,7 @@ fn del_killed_at_any_step_leaves_no_stale_name() {
         for nth in 1..OFTEN {
             run(&mut own.command("ip", &["netns", "add", "d1"])).ok();
             run(&mut own.command("ip", &["netns", "add", "d2"])).ok();
-            let fault = format!("{call}:signal=KILL:when={nth}");
+            let fault = format!("{call}:signal={}:when={nth}", deadly(nth));
             let said = injected(&own, &fault, &["del", "d1", "d2", "--wait", "-j", "1"]);
             let ended_well = said.code == Some(0);
             kills += usize::from(!ended_well && !is_unknown(&said));

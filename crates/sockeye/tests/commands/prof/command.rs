@@ -47,32 +47,68 @@ fn exit_statuses_are_those_of_a_shell() {
 
 #[test]
 fn signal_to_the_profiler_ends_the_command() {
-    let mut profiler = Command::new(env!("CARGO_BIN_EXE_sockeye"))
-        .args([
-            "prof",
-            "--only",
-            "cpu",
-            "--",
-            "sh",
-            "-c",
-            "echo ready >&2; exec sleep 100",
-        ])
+    // SIGHUP is that of a terminal or ssh connection that is gone.
+    for signal in [Signal::TERM, Signal::HUP] {
+        let mut profiler = Command::new(env!("CARGO_BIN_EXE_sockeye"))
+            .args([
+                "prof",
+                "--only",
+                "cpu",
+                "--",
+                "sh",
+                "-c",
+                "echo ready >&2; exec sleep 100",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut error = BufReader::new(profiler.stderr.take().unwrap());
+        let mut line = String::new();
+        error.read_line(&mut line).unwrap();
+        if line != "ready\n" {
+            profiler.wait().unwrap();
+            return Skip::new(line.trim().to_owned()).tell();
+        }
+        kill_process(Pid::from_child(&profiler), signal).unwrap();
+        let output = profiler.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(128 + signal.as_raw()));
+        let report = String::from_utf8_lossy(&output.stdout);
+        assert!(report.starts_with("prof: sh -c echo ready"), "{report}");
+    }
+}
+
+#[test]
+fn hangup_ends_an_observation_with_its_report_and_picture() {
+    let folder = std::env::temp_dir().join(format!("sockeye-hangup-{}", std::process::id()));
+    std::fs::create_dir(&folder).unwrap();
+    let picture = folder.join("out.svg");
+    let mut observed = Command::new("sh")
+        .args(["-c", "while :; do :; done"])
+        .spawn()
+        .unwrap();
+    let profiler = Command::new(env!("CARGO_BIN_EXE_sockeye"))
+        .args(["prof", "-d", "100", "-p", &observed.id().to_string(), "-o"])
+        .arg(&picture)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut error = BufReader::new(profiler.stderr.take().unwrap());
-    let mut line = String::new();
-    error.read_line(&mut line).unwrap();
-    if line != "ready\n" {
-        profiler.wait().unwrap();
-        return Skip::new(line.trim().to_owned()).tell();
-    }
-    kill_process(Pid::from_child(&profiler), Signal::TERM).unwrap();
+    crate::fixtures::binary::wait_for_sigint_handler(profiler.id());
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    kill_process(Pid::from_child(&profiler), Signal::HUP).unwrap();
     let output = profiler.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(128 + Signal::TERM.as_raw()));
+    observed.kill().unwrap();
+    observed.wait().unwrap();
+    let is_drawn = picture.exists();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    if error.contains("nothing could be observed") {
+        return Skip::new(error.into_owned()).tell();
+    }
     let report = String::from_utf8_lossy(&output.stdout);
-    assert!(report.starts_with("prof: sh -c echo ready"), "{report}");
+    assert!(report.contains("ended by a signal after"), "{report}{error}");
+    assert!(output.status.code() == Some(1) && is_drawn, "{report}{error}");
 }
 
 #[test]

@@ -1,0 +1,327 @@
+//! Output files of commands that root runs in folders where another user has set traps.
+
+use crate::fixtures::binary::{Said, command, run};
+use crate::fixtures::processes::NOBODY;
+use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
+use sockeye_lab::{Lab, need};
+use std::fs;
+use std::io::Read;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Commands that write the file named after their last word.
+const WRITERS: [&str; 5] = [
+    "graph testdata/captures/fast_open.pcap -o",
+    "bench memory --sizes 64 --functions memset --repeats 1 -t 0.05 -o",
+    "prof -d 0.1 --only waits --stacks waits -p 1 -o",
+    "capture -i lo -a 0.05 -o",
+    "ss -H -t -D",
+];
+
+/// A folder of another user or of all users, and what must not change.
+struct Scene {
+    folder: PathBuf,
+    victim: PathBuf,
+}
+
+impl Scene {
+    /// Makes a folder of this mode and owner.
+    fn new(lab: &Lab, mode: u32, uid: u32) -> Self {
+        let folder = lab.directory().join(format!("{mode:o}-{uid}"));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+        chown(&folder, Some(uid), Some(uid)).unwrap();
+        let place = lab.directory().join(format!("private-{mode:o}-{uid}"));
+        fs::create_dir(&place).unwrap();
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
+        let victim = place.join("victim");
+        let scene = Self { folder, victim };
+        scene.restore();
+        scene
+    }
+
+    fn restore(&self) {
+        let _ = fs::remove_file(&self.victim);
+        fs::write(&self.victim, "precious").unwrap();
+        fs::set_permissions(&self.victim, fs::Permissions::from_mode(0o640)).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn place(&self) -> &Path {
+        self.victim.parent().unwrap()
+    }
+
+    /// Fails if the victim or its folder changed.
+    #[track_caller]
+    fn check_victim(&self, what: &str) {
+        assert_eq!(fs::read_to_string(&self.victim).unwrap(), "precious", "{what}");
+        let about = fs::metadata(&self.victim).unwrap();
+        assert_eq!(
+            (about.uid(), about.gid(), about.mode() & 0o7777),
+            (0, 0, 0o640),
+            "{what}"
+        );
+        let names: Vec<_> = fs::read_dir(self.place()).unwrap().flatten().collect();
+        assert_eq!(names.len(), 1, "{what}: {names:?}");
+    }
+
+    fn link(&self, target: &Path, name: &str, uid: u32) -> PathBuf {
+        let path = self.path(name);
+        symlink(target, &path).unwrap();
+        lchown(&path, Some(uid), Some(uid)).unwrap();
+        path
+    }
+
+    /// Deletes what is in the folder.
+    fn clear(&self) {
+        for entry in fs::read_dir(&self.folder).unwrap().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => fs::remove_dir_all(entry.path()).unwrap(),
+                false => fs::remove_file(entry.path()).unwrap(),
+            }
+        }
+    }
+}
+
+/// Runs a command of root that writes this file.
+#[track_caller]
+fn write(words: &str, path: &Path) -> Said {
+    let mut command = command();
+    command
+        .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .env_remove("SUDO_UID")
+        .env_remove("SUDO_GID")
+        .args(words.split_whitespace())
+        .arg(path);
+    run(&mut command)
+}
+
+#[track_caller]
+fn refused(said: &Said, what: &str) {
+    assert_eq!(said.code, Some(1), "{what}: {said}");
+    assert!(
+        said.error().contains("refused: it is a ") && said.error().contains("in a folder of your own"),
+        "{what}: {said}"
+    );
+    said.no_panic();
+}
+
+/// Folders where another user can put something.
+fn scenes(lab: &Lab) -> [Scene; 3] {
+    [(0o1777, 0), (0o777, 0), (0o755, NOBODY)].map(|(mode, uid)| Scene::new(lab, mode, uid))
+}
+
+#[test]
+fn traps_of_another_user_are_refused_and_change_nothing() {
+    let lab = need!(Lab::new("traps"));
+    for scene in scenes(&lab) {
+        for words in WRITERS {
+            let what = |trap: &str| format!("{words} {trap} in {:?}", scene.folder);
+            // A link to a file, a link to none, a link to a link, and a folder that is a link.
+            let out = scene.link(&scene.victim, "out.svg", NOBODY);
+            refused(&write(words, &out), &what("link"));
+            scene.link(&scene.place().join("new"), "dangling.svg", NOBODY);
+            refused(&write(words, &scene.path("dangling.svg")), &what("dangling link"));
+            scene.link(Path::new("out.svg"), "second.svg", NOBODY);
+            refused(&write(words, &scene.path("second.svg")), &what("link to a link"));
+            let folder = scene.link(scene.place(), "folder", NOBODY);
+            refused(&write(words, &folder.join("out.svg")), &what("folder"));
+            refused(&write(words, &folder.join("victim")), &what("folder"));
+            assert!(out.is_symlink() && folder.is_symlink());
+            scene.check_victim(&what("links"));
+            // A FIFO that nobody reads: opening it would block.
+            let fifo = scene.path("fifo.svg");
+            mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
+            chown(&fifo, Some(NOBODY), Some(NOBODY)).unwrap();
+            refused(&write(words, &fifo), &what("FIFO"));
+            // A file, which would be the other user's with all that is written to it.
+            let file = scene.path("file.svg");
+            fs::write(&file, "theirs").unwrap();
+            chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+            refused(&write(words, &file), &what("file"));
+            assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
+            // A hard link, which looks like a file of ours: its name is taken, and the file keeps the others.
+            let hard = scene.path("hard.svg");
+            fs::hard_link(&scene.victim, &hard).unwrap();
+            let said = write(words, &hard);
+            assert_eq!(said.code, Some(0), "{}: {said}", what("hard link"));
+            scene.check_victim(&what("hard link"));
+            assert_eq!(fs::metadata(&scene.victim).unwrap().nlink(), 1);
+            assert!(fs::metadata(&hard).unwrap().len() > 8 || words.starts_with("ss"));
+            scene.clear();
+        }
+    }
+}
+
+#[test]
+fn files_in_a_shared_folder_are_our_own() {
+    let lab = need!(Lab::new("ownfiles"));
+    for scene in scenes(&lab) {
+        for words in WRITERS {
+            let out = scene.path("out.svg");
+            for _ in 0..2 {
+                let said = write(words, &out);
+                assert_eq!(said.code, Some(0), "{words} in {:?}: {said}", scene.folder);
+                let about = fs::metadata(&out).unwrap();
+                assert_eq!((about.uid(), about.nlink()), (0, 1), "{words}");
+            }
+            // Nothing else is left.
+            assert_eq!(fs::read_dir(&scene.folder).unwrap().count(), 1, "{words}");
+            scene.clear();
+        }
+    }
+    // A folder of a folder of another user.
+    let scene = Scene::new(&lab, 0o711, NOBODY);
+    fs::create_dir(scene.path("sub")).unwrap();
+    let out = scene.path("sub/out.svg");
+    assert_eq!(write(WRITERS[0], &out).code, Some(0));
+    assert_eq!(fs::metadata(&out).unwrap().uid(), 0);
+}
+
+#[test]
+fn links_and_fifos_of_our_own_are_written_to() {
+    let lab = need!(Lab::new("ownlinks"));
+    let [sticky, open, _] = scenes(&lab);
+    for words in WRITERS {
+        let target = sticky.path("target.svg");
+        let link = sticky.link(&target, "link.svg", 0);
+        assert_eq!(write(words, &link).code, Some(0), "{words}");
+        assert!(
+            link.is_symlink() && fs::metadata(&target).unwrap().is_file(),
+            "{words}"
+        );
+        // Without the sticky bit another user can have renamed a link of ours.
+        let link = open.link(&open.victim, "link.svg", 0);
+        refused(&write(words, &link), words);
+        open.check_victim(words);
+        let fifo = sticky.path("fifo.svg");
+        mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let (code, text) = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| write(words, &fifo));
+            let mut text = Vec::new();
+            fs::File::open(&fifo).unwrap().read_to_end(&mut text).unwrap();
+            (writer.join().unwrap().code, text)
+        });
+        // A host may have no TCP sockets.
+        let is_written = !text.is_empty() || words.starts_with("ss");
+        assert_eq!((code, is_written), (Some(0), true), "{words}");
+        assert!(fs::metadata(&fifo).unwrap().file_type().is_fifo());
+        sticky.clear();
+        open.clear();
+    }
+    for words in WRITERS {
+        assert_eq!(write(words, Path::new("/dev/null")).code, Some(0), "{words}");
+        assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    }
+}
+
+/// Another user swaps what has the name while root writes there: nothing, a link to the victim, and back.
+#[test]
+fn swapping_between_check_and_open_gains_nothing() {
+    let lab = need!(Lab::new("swap"));
+    for (mode, uid) in [(0o1777, 0), (0o777, 0), (0o755, NOBODY)] {
+        let scene = Scene::new(&lab, mode, uid);
+        let over = AtomicBool::new(false);
+        let (trap, folder) = (scene.path("trap"), scene.path("sub"));
+        let (mut written, mut refusals) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| swap(&scene, &trap, &folder, &over));
+            let until = Instant::now() + ROUNDS;
+            while Instant::now() < until {
+                for path in [&trap, &folder.join("victim"), &folder.join("new")] {
+                    match write(WRITERS[0], path).code {
+                        Some(0) => written += 1,
+                        _ => refusals += 1,
+                    }
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        println!("{mode:o}: {written} written, {refusals} refused");
+        assert!(written > 10 && refusals > 10, "{mode:o}: {written} {refusals}");
+        scene.check_victim("swap");
+    }
+}
+
+/// Replaces a name by a link and by nothing, and a folder by a link, until it is over.
+fn swap(scene: &Scene, trap: &Path, folder: &Path, over: &AtomicBool) {
+    let (aside, link) = (scene.path("aside"), scene.path("link"));
+    let real = scene.path("real");
+    fs::create_dir(&real).unwrap();
+    chown(&real, Some(NOBODY), Some(NOBODY)).unwrap();
+    scene.link(scene.place(), "sub", NOBODY);
+    while !over.load(Ordering::Relaxed) {
+        // The owner is set before the link has the name: a link of root would be followed.
+        if !aside.is_symlink() {
+            let _ = fs::remove_file(&aside);
+            scene.link(&scene.victim, "aside", NOBODY);
+        }
+        let _ = fs::rename(&aside, trap);
+        let _ = renameat_with(CWD, folder, CWD, &real, RenameFlags::EXCHANGE);
+        let _ = fs::rename(trap, &aside);
+        let _ = renameat_with(CWD, folder, CWD, &real, RenameFlags::EXCHANGE);
+        let _ = fs::remove_file(&link);
+    }
+}
+
+#[test]
+fn capture_of_sudo_is_the_callers() {
+    let lab = need!(Lab::new("sudo"));
+    let scene = Scene::new(&lab, 0o755, NOBODY);
+    let sudo = |words: &str, path: &Path| {
+        let mut command = command();
+        command
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .env("SUDO_UID", NOBODY.to_string())
+            .env("SUDO_GID", NOBODY.to_string())
+            .args(words.split_whitespace())
+            .arg(path);
+        run(&mut command)
+    };
+    let about = |path: &Path| {
+        let about = fs::metadata(path).unwrap();
+        (about.uid(), about.gid(), about.mode() & 0o7777)
+    };
+    // In the caller's folder, in one of all users, and in root's.
+    let shared = Scene::new(&lab, 0o1777, 0);
+    for folder in [&scene.folder, &shared.folder, shared.place()] {
+        let out = folder.join("out.pcapng");
+        for _ in 0..2 {
+            let said = sudo("capture -i lo -a 0.05 -o", &out);
+            assert_eq!(said.code, Some(0), "{said}");
+            assert_eq!(about(&out), (NOBODY, NOBODY, 0o640), "{folder:?}");
+        }
+    }
+    let said = sudo("capture -i lo -a 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
+    assert_eq!(said.code, Some(0), "{said}");
+    assert_eq!(about(&scene.path("ring-00001.pcapng")), (NOBODY, NOBODY, 0o640));
+    // The caller's link is the user's own.
+    let link = scene.link(&scene.path("target.svg"), "link.svg", NOBODY);
+    assert_eq!(sudo(WRITERS[0], &link).code, Some(0));
+    assert_eq!(about(&scene.path("target.svg")).0, NOBODY);
+    // Pictures elsewhere stay root's.
+    let out = shared.place().join("out.svg");
+    assert_eq!(sudo(WRITERS[0], &out).code, Some(0));
+    assert_eq!(about(&out).0, 0);
+    // Links of a third user are traps.
+    let link = shared.link(&shared.victim, "link.svg", NOBODY - 1);
+    refused(&sudo(WRITERS[0], &link), "third user");
+}
+
+#[test]
+fn manual_pages_do_not_follow_links() {
+    let lab = need!(Lab::new("manlinks"));
+    let scene = Scene::new(&lab, 0o1777, 0);
+    scene.link(&scene.victim, "sockeye.1", NOBODY);
+    let said = write("man", &scene.folder);
+    refused(&said, "man");
+    scene.check_victim("man");
+}
+
+/// How long the names are swapped in each folder.
+const ROUNDS: Duration = Duration::from_secs(4);
