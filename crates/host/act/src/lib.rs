@@ -2,6 +2,30 @@
 //! for new connections of a cgroup, ending processes, creating, removing and entering network namespaces, creating
 //! interfaces.
 //!
+//! # After a panic
+//!
+//! Release builds abort on a panic, and a process can be killed at any moment: `Drop` does not run then. So nothing that
+//! has to be undone depends on it:
+//!
+//! | change | made by | undone by |
+//! |---|---|---|
+//! | names of namespaces, half made or half deleted | `ns add`, `ns del` | the guard process, from the [journal](netns::Journal); the next `ns add` of that name |
+//! | namespaces without a name, veth pairs in them | `ns add`, `bench tun`, `bench sources` | the kernel, with the last thread and descriptor |
+//! | mounts of `ns exec` | `ns exec` | the kernel: they are in the mount namespace of a thread |
+//! | a new cgroup and its BPF program | `keepalive run` | the guard process; the next `keepalive run`, if that was killed too |
+//! | tun and tap devices | `bench tun` | the kernel: they are not persistent |
+//! | promiscuous mode | `capture` | the kernel, with the packet socket |
+//! | BPF programs, perf events, breakpoints in programs and kernel | `prof`, listings | the kernel, with their descriptors |
+//! | a command that waits before `execve(2)` | `prof -- COMMAND` | itself: its pipe is closed |
+//! | duplicates of other processes' sockets | `keepalive` | the kernel, with the process |
+//! | the file that `bench file` sends; unfinished output files | `bench file`, `-o` | the kernel: they have no name (`O_TMPFILE`). On a file system without them (NFS, FAT) a file `.NAME.*.part` stays |
+//!
+//! What stays on purpose: closed sockets, changed socket options, `keepalive attach`, complete names of namespaces, the
+//! packets of a capture so far, and commands that were started (`ns exec`, `prof -- COMMAND`), which go on.
+//!
+//! Tests abort and kill commands in the middle: `aborted.rs`, `netns/faults.rs`, `keepalive_cgroup.rs` and `bench/tun.rs` in
+//! `crates/sockeye/tests`.
+//!
 //! What it deliberately does not do: select the targets, or ask for confirmation. The caller names them.
 //!
 //! ```
