@@ -323,7 +323,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Calls `create` with names for a temporary file until it finds one that is free, which nobody can guess.
+/// Calls `create` with names for a temporary file until it finds one that is free. No other user can guess them.
 fn with_free_name<T>(
     name: &OsStr,
     mut create: impl FnMut(&OsStr) -> Result<T, Errno>,

@@ -14,7 +14,7 @@ pub fn effective() -> Result<CapabilitySet, Errno> {
 }
 
 /// Drops all capabilities of the calling thread but these, for ever: neither it nor threads and programs that it starts
-/// from now on can get others. Those that it has not got are not added. Other threads keep theirs.
+/// afterwards can get others. It adds none. Other threads keep theirs.
 ///
 /// # Errors
 /// The errno of `capset(2)` or `prctl(2)`, which only a sandbox returns.

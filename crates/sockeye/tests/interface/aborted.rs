@@ -114,7 +114,7 @@ fn paused_command_ends_with_the_profiler() {
         let child = start(&mut command);
         std::thread::sleep(Duration::from_millis(round * 8));
         abort(child);
-        // It was resumed and ends by itself, or exits since nobody will resume it.
+        // It was resumed and ends by itself, or exits because its pipe is closed.
         wait_within(Duration::from_secs(5), "no process is left", || {
             processes_with(&word).is_empty().then_some(())
         });

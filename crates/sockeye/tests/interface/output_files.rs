@@ -1,7 +1,7 @@
 //! Output files of commands that root runs in folders where another user has set traps.
 
 use crate::fixtures::binary::{Said, command, run};
-use crate::fixtures::processes::NOBODY;
+use crate::fixtures::processes::UNPRIVILEGED_UID;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use sockeye_lab::{Lab, need};
 use std::fs;
@@ -113,7 +113,7 @@ fn refused(said: &Said, what: &str) {
 
 /// Folders where another user can put something.
 fn scenes(lab: &Lab) -> [Scene; 3] {
-    [(0o1777, 0), (0o777, 0), (0o755, NOBODY)].map(|(mode, uid)| Scene::new(lab, mode, uid))
+    [(0o1777, 0), (0o777, 0), (0o755, UNPRIVILEGED_UID)].map(|(mode, uid)| Scene::new(lab, mode, uid))
 }
 
 #[test]
@@ -123,26 +123,26 @@ fn traps_of_another_user_are_refused_and_change_nothing() {
         for words in WRITERS {
             let what = |trap: &str| format!("{words} {trap} in {:?}", scene.folder);
             // A link to a file, a link to none, a link to a link, and a folder that is a link.
-            let out = scene.link(&scene.victim, "out.svg", NOBODY);
+            let out = scene.link(&scene.victim, "out.svg", UNPRIVILEGED_UID);
             refused(&write(words, &out), &what("link"));
-            scene.link(&scene.place().join("new"), "dangling.svg", NOBODY);
+            scene.link(&scene.place().join("new"), "dangling.svg", UNPRIVILEGED_UID);
             refused(&write(words, &scene.path("dangling.svg")), &what("dangling link"));
-            scene.link(Path::new("out.svg"), "second.svg", NOBODY);
+            scene.link(Path::new("out.svg"), "second.svg", UNPRIVILEGED_UID);
             refused(&write(words, &scene.path("second.svg")), &what("link to a link"));
-            let folder = scene.link(scene.place(), "folder", NOBODY);
+            let folder = scene.link(scene.place(), "folder", UNPRIVILEGED_UID);
             refused(&write(words, &folder.join("out.svg")), &what("folder"));
             refused(&write(words, &folder.join("victim")), &what("folder"));
             assert!(out.is_symlink() && folder.is_symlink());
             scene.check_victim(&what("links"));
-            // A FIFO that nobody reads: opening it would block.
+            // A FIFO without a reader: opening it would block.
             let fifo = scene.path("fifo.svg");
             mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o666), 0).unwrap();
-            chown(&fifo, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(&fifo, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID)).unwrap();
             refused(&write(words, &fifo), &what("FIFO"));
             // A file, which would be the other user's with all that is written to it.
             let file = scene.path("file.svg");
             fs::write(&file, "theirs").unwrap();
-            chown(&file, Some(NOBODY), Some(NOBODY)).unwrap();
+            chown(&file, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID)).unwrap();
             refused(&write(words, &file), &what("file"));
             assert_eq!(fs::read_to_string(&file).unwrap(), "theirs");
             // A hard link, which looks like a file of ours: its name is taken, and the file keeps the others.
@@ -176,7 +176,7 @@ fn files_in_a_shared_folder_are_our_own() {
         }
     }
     // A folder of a folder of another user.
-    let scene = Scene::new(&lab, 0o711, NOBODY);
+    let scene = Scene::new(&lab, 0o711, UNPRIVILEGED_UID);
     fs::create_dir(scene.path("sub")).unwrap();
     let out = scene.path("sub/out.svg");
     assert_eq!(write(WRITERS[0], &out).code, Some(0));
@@ -224,7 +224,7 @@ fn links_and_fifos_of_our_own_are_written_to() {
 #[test]
 fn swapping_between_check_and_open_gains_nothing() {
     let lab = need!(Lab::new("swap"));
-    for (mode, uid) in [(0o1777, 0), (0o777, 0), (0o755, NOBODY)] {
+    for (mode, uid) in [(0o1777, 0), (0o777, 0), (0o755, UNPRIVILEGED_UID)] {
         let scene = Scene::new(&lab, mode, uid);
         let over = AtomicBool::new(false);
         let (trap, folder) = (scene.path("trap"), scene.path("sub"));
@@ -253,13 +253,13 @@ fn swap(scene: &Scene, trap: &Path, folder: &Path, over: &AtomicBool) {
     let (aside, link) = (scene.path("aside"), scene.path("link"));
     let real = scene.path("real");
     fs::create_dir(&real).unwrap();
-    chown(&real, Some(NOBODY), Some(NOBODY)).unwrap();
-    scene.link(scene.place(), "sub", NOBODY);
+    chown(&real, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID)).unwrap();
+    scene.link(scene.place(), "sub", UNPRIVILEGED_UID);
     while !over.load(Ordering::Relaxed) {
         // The owner is set before the link has the name: a link of root would be followed.
         if !aside.is_symlink() {
             let _ = fs::remove_file(&aside);
-            scene.link(&scene.victim, "aside", NOBODY);
+            scene.link(&scene.victim, "aside", UNPRIVILEGED_UID);
         }
         let _ = fs::rename(&aside, trap);
         let _ = renameat_with(CWD, folder, CWD, &real, RenameFlags::EXCHANGE);
@@ -272,13 +272,13 @@ fn swap(scene: &Scene, trap: &Path, folder: &Path, over: &AtomicBool) {
 #[test]
 fn capture_of_sudo_is_the_callers() {
     let lab = need!(Lab::new("sudo"));
-    let scene = Scene::new(&lab, 0o755, NOBODY);
+    let scene = Scene::new(&lab, 0o755, UNPRIVILEGED_UID);
     let sudo = |words: &str, path: &Path| {
         let mut command = command();
         command
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-            .env("SUDO_UID", NOBODY.to_string())
-            .env("SUDO_GID", NOBODY.to_string())
+            .env("SUDO_UID", UNPRIVILEGED_UID.to_string())
+            .env("SUDO_GID", UNPRIVILEGED_UID.to_string())
             .args(words.split_whitespace())
             .arg(path);
         run(&mut command)
@@ -294,22 +294,29 @@ fn capture_of_sudo_is_the_callers() {
         for _ in 0..2 {
             let said = sudo("capture -i lo -a 0.05 -o", &out);
             assert_eq!(said.code, Some(0), "{said}");
-            assert_eq!(about(&out), (NOBODY, NOBODY, 0o640), "{folder:?}");
+            assert_eq!(
+                about(&out),
+                (UNPRIVILEGED_UID, UNPRIVILEGED_UID, 0o640),
+                "{folder:?}"
+            );
         }
     }
     let said = sudo("capture -i lo -a 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
     assert_eq!(said.code, Some(0), "{said}");
-    assert_eq!(about(&scene.path("ring-00001.pcapng")), (NOBODY, NOBODY, 0o640));
+    assert_eq!(
+        about(&scene.path("ring-00001.pcapng")),
+        (UNPRIVILEGED_UID, UNPRIVILEGED_UID, 0o640)
+    );
     // The caller's link is the user's own.
-    let link = scene.link(&scene.path("target.svg"), "link.svg", NOBODY);
+    let link = scene.link(&scene.path("target.svg"), "link.svg", UNPRIVILEGED_UID);
     assert_eq!(sudo(WRITERS[0], &link).code, Some(0));
-    assert_eq!(about(&scene.path("target.svg")).0, NOBODY);
+    assert_eq!(about(&scene.path("target.svg")).0, UNPRIVILEGED_UID);
     // Pictures elsewhere stay root's.
     let out = shared.place().join("out.svg");
     assert_eq!(sudo(WRITERS[0], &out).code, Some(0));
     assert_eq!(about(&out).0, 0);
     // Links of a third user are traps.
-    let link = shared.link(&shared.victim, "link.svg", NOBODY - 1);
+    let link = shared.link(&shared.victim, "link.svg", UNPRIVILEGED_UID - 1);
     refused(&sudo(WRITERS[0], &link), "third user");
 }
 
@@ -317,7 +324,7 @@ fn capture_of_sudo_is_the_callers() {
 fn manual_pages_do_not_follow_links() {
     let lab = need!(Lab::new("manlinks"));
     let scene = Scene::new(&lab, 0o1777, 0);
-    scene.link(&scene.victim, "sockeye.1", NOBODY);
+    scene.link(&scene.victim, "sockeye.1", UNPRIVILEGED_UID);
     let said = write("man", &scene.folder);
     refused(&said, "man");
     scene.check_victim("man");

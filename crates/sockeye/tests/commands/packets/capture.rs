@@ -599,7 +599,7 @@ fn hangup_flushes_all_packets() {
     for (number, signal) in [Signal::HUP, Signal::TERM, Signal::INT].into_iter().enumerate() {
         let file = lab.directory().join(format!("hangup{number}"));
         let mut capture = Capture::start(&lab, &one, &format!("-i lo -o {} udp", file.display()));
-        datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 500);
+        send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 500);
         kill_process(capture.pid(), signal).unwrap();
         assert_eq!(capture.child.wait().unwrap().code(), Some(0));
         assert_eq!(
@@ -617,8 +617,8 @@ fn hangup_flushes_all_packets() {
     clean(&mut command);
     let capture = Capture::spawn(command, lab.directory().join("nohup-stderr"), "capturing on");
     kill_process(capture.pid(), Signal::HUP).unwrap();
-    datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 3);
-    let (code, said) = capture.end();
+    send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 3);
+    let (code, said) = capture.wait();
     assert_eq!((code, packets_of(&file).0), (Some(0), 3), "{said}");
 }
 
@@ -683,7 +683,7 @@ fn privileges_are_dropped_and_owners_still_found() {
         // A lookup may take long, and then the next one comes late.
         let mut sent = 0;
         while sent < 10_000 && !(is_named() && sent >= 200) && !(words == "--no-owners" && sent >= 200) {
-            datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 20);
+            send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 20);
             sent += 20;
             std::thread::sleep(std::time::Duration::from_millis(60));
         }
@@ -720,8 +720,8 @@ fn full_disk_is_one_message_with_the_count_in_the_file() {
         let stderr = lab.directory().join(format!("stderr-{name}"));
         let command = one.command("unshare", &["-m", "sh", "-c", &script]);
         let capture = Capture::spawn(command, stderr, "capturing on");
-        datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 2000);
-        let (code, said) = capture.end();
+        send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 2000);
+        let (code, said) = capture.wait();
         assert_eq!(code, Some(1), "{said}");
         let lines: Vec<_> = said
             .lines()
