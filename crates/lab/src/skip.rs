@@ -25,7 +25,7 @@ impl Skip {
 
     /// Prints `SKIP: TEST: reason` to the real stderr, past the test runner's capture, and appends the line
     /// to the file in the environment variable `SOCKEYE_SKIPS`, if set, so that a script can count skips.
-    pub fn tell(&self) {
+    pub fn print(&self) {
         let thread = std::thread::current();
         let line = format!("SKIP: {}: {}\n", thread.name().unwrap_or("?"), self.reason);
         // eprint! would be hidden for a passing test.
@@ -61,7 +61,7 @@ macro_rules! need {
         match $attempt {
             Ok(value) => value,
             Err(skip) => {
-                $crate::Skip::tell(&skip);
+                $crate::Skip::print(&skip);
                 return;
             }
         }

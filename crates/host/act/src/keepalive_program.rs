@@ -222,7 +222,7 @@ impl fmt::Display for KeepaliveProgramError {
         write!(f, "cannot {what}: {}", self.errno)?;
         let remedy = match (self.step, self.errno) {
             (KeepaliveProgramStep::Look, Errno::PERM) => {
-                "something is attached there, and to tell whose it is takes CAP_SYS_ADMIN: run as root"
+                "something is attached there, and to see whose it is takes CAP_SYS_ADMIN: run as root"
             }
             (KeepaliveProgramStep::AttachExclusive, _) => {
                 "another's program is attached there, which allows no other beside it: `bpftool cgroup show` names it"

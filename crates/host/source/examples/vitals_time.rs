@@ -1,4 +1,4 @@
-//! How long it takes to read what our namespace, the host and every named namespace tell, five times.
+//! How long it takes to read what our namespace, the host and every named namespace report, five times.
 //!
 //! `sockeye ns add --prefix v --count 2000`, then `cargo run --release -p sockeye-source --example vitals_time`
 

@@ -272,7 +272,7 @@ fn options_are_set() {
 
     for name in ["cubic", "reno", "bbr"] {
         if let Err(skip) = congestion_control(name) {
-            skip.tell();
+            skip.print();
             continue;
         }
         let pair = client

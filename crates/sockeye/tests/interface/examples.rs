@@ -64,7 +64,7 @@ fn assert_examples_are_current(page: &str) {
         .arg(root.join(page)));
     let text = String::from_utf8_lossy(&said.stdout);
     for reason in text.lines().filter_map(|line| line.strip_prefix("SKIP: ")) {
-        Skip::new(reason).tell();
+        Skip::new(reason).print();
     }
     assert!(
         said.code == Some(0),

@@ -42,7 +42,7 @@ fn socket_tables_match_their_snapshots() {
     if services.contains("8080/tcp") {
         check("sockets_names", &say("sockets -ta --sort local"));
     } else {
-        Skip::new("/etc/services does not name port 8080").tell();
+        Skip::new("/etc/services does not name port 8080").print();
     }
 }
 

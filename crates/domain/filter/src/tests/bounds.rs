@@ -332,7 +332,7 @@ fn socket_at(bounds: &Bounds, rng: &mut Rng) -> Socket {
     socket
 }
 
-/// Such as bounds can tell, so that they often are exact.
+/// Those that bounds can decide, so that they often are exact.
 fn simple(pool: &Pool, rng: &mut Rng, depth: usize) -> String {
     let inner = |rng: &mut Rng| simple(pool, rng, depth - 1);
     match rng.below(if depth == 0 { 7 } else { 13 }) {

@@ -158,7 +158,7 @@ fn sockets_are_found_by_their_cgroup() {
     let all = dump(&[], StateSet::ALL).unwrap();
     let ours = all.iter().filter(|socket| sockets.is_ours(socket));
     let Some(cgroup) = ours.clone().find_map(|socket| socket.cgroup) else {
-        println!("SKIP: this kernel does not tell cgroups");
+        println!("SKIP: this kernel does not report cgroups");
         return;
     };
     for text in ["cgroup = /mine", "cgroup != /mine"] {

@@ -94,7 +94,7 @@ fn silent_peer_is_found() {
         check(&[nobodys], &[Rule::PeerSilent])[0].severity,
         Severity::Notice
     );
-    // An old kernel does not tell how long a timeout is.
+    // An old kernel does not report how long a timeout is.
     let mut short = in_vain(4, 6_500, 9_000);
     short.tcp_info.as_mut().expect("it has one").rto_us = None;
     check(&[short], &[Rule::PeerSilent]);

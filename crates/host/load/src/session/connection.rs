@@ -231,7 +231,7 @@ fn is_iperf3_cookie(first: &[u8]) -> bool {
         .all(|byte| byte.is_ascii_lowercase() || (b'2'..=b'7').contains(byte))
 }
 
-/// Bytes that tell the protocols apart.
+/// Bytes that distinguish the protocols.
 const FIRST_LEN: usize = 8;
 /// A proof, and the length of the request.
 const REQUEST_HEAD_LEN: usize = PROOF_LEN + 4;

@@ -246,10 +246,10 @@ mod tests {
                             unavailable @ (sockeye_source::Unavailable::Lacks(_)
                             | sockeye_source::Unavailable::Types(..)),
                         ) => {
-                            sockeye_lab::Skip::new(unavailable.to_string()).tell();
+                            sockeye_lab::Skip::new(unavailable.to_string()).print();
                         }
                         Err(unavailable) if unavailable.is_forbidden() => {
-                            sockeye_lab::Skip::new(unavailable.to_string()).tell();
+                            sockeye_lab::Skip::new(unavailable.to_string()).print();
                         }
                         Err(unavailable) => panic!("{scope:?}: {unavailable}"),
                     }

@@ -236,14 +236,14 @@ mod tests {
             let mut probes = match Probes::load_kernel(&engine, mechanism, &names) {
                 Ok(probes) => probes,
                 Err(error) => {
-                    Skip::new(format!("{}: {error}", mechanism.name())).tell();
+                    Skip::new(format!("{}: {error}", mechanism.name())).print();
                     continue;
                 }
             };
             let refused = probes.attach_kernel(&names);
             assert_eq!(refused.first().map(|(index, _)| *index), Some(0), "{mechanism:?}");
             if let Some((_, errno)) = refused.get(1) {
-                Skip::new(format!("{}: {errno}", mechanism.name())).tell();
+                Skip::new(format!("{}: {errno}", mechanism.name())).print();
                 continue;
             }
             let tables = &probes.tables;

@@ -183,14 +183,14 @@ mod tests {
             let mut probes = match Probes::load(&engine, mechanism) {
                 Ok(probes) => probes,
                 Err(error) => {
-                    Skip::new(format!("{mechanism:?}: {error}")).tell();
+                    Skip::new(format!("{mechanism:?}: {error}")).print();
                     continue;
                 }
             };
             let costs = measure(&mut probes, settings);
             // Before Linux 6.6 such programs can be loaded, but not attached.
             if mechanism == ProbeMechanism::Many && costs == Err(Errno::INVAL) {
-                Skip::new("this kernel has no uprobe_multi").tell();
+                Skip::new("this kernel has no uprobe_multi").print();
                 continue;
             }
             let costs = costs.unwrap();

@@ -17,7 +17,7 @@ fn counts_match_strace() {
     let folder = Folder::new("counts");
     let program = folder.compile(COUNTED);
     if Command::new("strace").arg("-V").output().is_err() {
-        Skip::new("no strace (Debian: strace)").tell();
+        Skip::new("no strace (Debian: strace)").print();
         return;
     }
     let mut process = Process::waiting(&program, &[]);
@@ -227,7 +227,7 @@ fn system_and_cgroup_scopes_count_members() {
             all.push(("cgroup", need!(start(&group.scope()))));
             group.take(pid);
         }
-        None => Skip::new("cannot create a cgroup (v2)").tell(),
+        None => Skip::new("cannot create a cgroup (v2)").print(),
     }
     process.go();
     process.end();
@@ -552,7 +552,7 @@ static long long now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
-static void tell(const char *name, long long least, long long most)
+static void report(const char *name, long long least, long long most)
 {
 	printf("%s %lld %lld\n", name, least, most);
 }
@@ -576,17 +576,17 @@ int main(void)
 	begin = now();
 	for (int i = 0; i < 3; i++)
 		usleep(50000);
-	tell("clock_nanosleep", 3 * 50000000LL, now() - begin);
+	report("clock_nanosleep", 3 * 50000000LL, now() - begin);
 
 	int word = 0;
 	struct timespec limit = {.tv_nsec = 60000000};
 	begin = now();
 	syscall(SYS_futex, &word, FUTEX_WAIT, 0, &limit, NULL, 0);
-	tell("futex", 60000000LL, now() - begin);
+	report("futex", 60000000LL, now() - begin);
 
 	begin = now();
 	poll(NULL, 0, 30);
-	tell("poll", 30000000LL, now() - begin);
+	report("poll", 30000000LL, now() - begin);
 
 	int ends[2], pair[2];
 	pipe(ends);
@@ -595,19 +595,19 @@ int main(void)
 	read(ends[0], &byte, 1);
 	took = now() - begin;
 	/* With a late start the wait is shorter. */
-	tell("read", took > 200000000 ? took - 200000000 : 0, took);
+	report("read", took > 200000000 ? took - 200000000 : 0, took);
 
 	socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
 	after(pair[1], 300000);
 	begin = now();
 	recv(pair[0], &byte, 1, 0);
 	took = now() - begin;
-	tell("recvfrom", took > 200000000 ? took - 200000000 : 0, took);
+	report("recvfrom", took > 200000000 ? took - 200000000 : 0, took);
 
 	begin = now();
 	while (wait(NULL) > 0)
 		;
-	tell("wait4", 0, now() - begin);
+	report("wait4", 0, now() - begin);
 	printf("end\n");
 	fflush(stdout);
 	read(0, &byte, 1);

@@ -212,7 +212,7 @@ int main(void) {
     let alone = run(&program);
     let seen = need!(watch(&program, "*", Some("stacks")));
     if seen.mechanism != "uprobe_session" {
-        return Skip::new("before Linux 6.13 the kernel ends programs with several stacks").tell();
+        return Skip::new("before Linux 6.13 the kernel ends programs with several stacks").print();
     }
     assert_eq!((seen.status, &seen.output), (alone.0, &alone.1));
     for name in ["in_handler", "with_signal", "yield", "yield_back"] {
@@ -540,7 +540,7 @@ fn kernel_functions_are_counted_or_refused_with_remedy() {
         Err(unavailable) => {
             assert_eq!(unavailable.part, "kernel_functions");
             assert!(unavailable.remedy.is_some(), "{unavailable}");
-            Skip::new(unavailable.to_string()).tell();
+            Skip::new(unavailable.to_string()).print();
         }
     }
 }

@@ -215,7 +215,7 @@ fn cgroup_scope_excludes_others() {
 #[test]
 fn unprivileged_user_samples_own_processes_only() {
     if !rustix::process::geteuid().is_root() {
-        return Skip::new("only root can change to another user").tell();
+        return Skip::new("only root can change to another user").print();
     }
     let program = need!(Program::new("unprivileged"));
     let mut command = program.command(&["family", "400"]);

@@ -180,7 +180,7 @@ fn plt_entries_are_named_by_target() {
     let folder = Folder::new("plt");
     need!(tools(&["cc", "objdump", "strip", "readelf"]));
     if !cfg!(target_arch = "x86_64") {
-        return Skip::new("entries of other processors are not read").tell();
+        return Skip::new("entries of other processors are not read").print();
     }
     for (name, flags) in [
         ("sealed", &["-fcf-protection=full"][..]),
@@ -305,7 +305,7 @@ fn program_in_other_mount_namespace_has_names() {
     ]));
     need!(root("a mount namespace of its own"));
     if !Path::new("/usr/lib/debug").is_dir() {
-        return Skip::new("no folder /usr/lib/debug to mount on").tell();
+        return Skip::new("no folder /usr/lib/debug to mount on").print();
     }
     let path = compile(&folder, "inside", "c", C, "cc", &["-O1", "-Wl,--build-id"]);
     let place = offset(&segments(&path), addresses(&path)["hidden"]);
@@ -504,7 +504,7 @@ fn kernel_functions_match_kallsyms() {
     }
     by_address.remove(&0);
     if by_address.is_empty() {
-        return Skip::new("/proc/kallsyms shows no addresses here").tell();
+        return Skip::new("/proc/kallsyms shows no addresses here").print();
     }
     let mut symbols = Symbols::new();
     let mut compared = 0;
@@ -531,7 +531,7 @@ fn kernel_functions_match_kallsyms() {
 fn vdso_has_names() {
     let own = code_mappings(std::process::id());
     let Some(vdso) = own.iter().find(|mapping| mapping.is_vdso()) else {
-        return Skip::new("no [vdso] here").tell();
+        return Skip::new("no [vdso] here").print();
     };
     let mut symbols = Symbols::new();
     let number = symbols.add_mapping(std::process::id(), vdso);

@@ -267,7 +267,7 @@ fn algorithms() -> Vec<&'static str> {
         .filter(|name| match congestion_control(name) {
             Ok(()) => true,
             Err(skip) => {
-                skip.tell();
+                skip.print();
                 false
             }
         })

@@ -223,7 +223,7 @@ fn connections_of_static_binaries_have_keepalive() {
         .args(["-static", "-o"])
         .args([&built, &source]));
     if said.code != Some(0) {
-        return Skip::new(format!("nothing can be linked statically: {}", said.error())).tell();
+        return Skip::new(format!("nothing can be linked statically: {}", said.error())).print();
     }
     assert!(!names_an_interpreter(&fs::read(&built).unwrap()));
     let built = built.to_str().unwrap();
@@ -786,7 +786,7 @@ static int option(int fd, int level, int name)
     return value;
 }
 
-static void tell(int fd)
+static void report(int fd)
 {
     printf("%d %d %d %d\n", option(fd, SOL_SOCKET, SO_KEEPALIVE), option(fd, IPPROTO_TCP, TCP_KEEPIDLE),
            option(fd, IPPROTO_TCP, TCP_KEEPINTVL), option(fd, IPPROTO_TCP, TCP_KEEPCNT));
@@ -801,8 +801,8 @@ int main(void)
     if (bind(listener, (void *)&address, length) || listen(listener, 1) ||
         getsockname(listener, (void *)&address, &length) || connect(client, (void *)&address, length))
         return 1;
-    tell(client);
-    tell(accept(listener, NULL, NULL));
+    report(client);
+    report(accept(listener, NULL, NULL));
     return 0;
 }
 "#;

@@ -41,9 +41,16 @@ fn assert_served(serving: &Serving) {
     for line in ["stream -n 1M", "rr -c 100", "rr -u -c 100", "crr -c 20"] {
         let (command, flags) = line.split_once(' ').expect("a command");
         let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
-        let (said, seconds) = timed(|| words(&line));
-        assert_eq!(said.code, Some(0), "{line}: {said}");
-        assert!(seconds < SOON_S, "{line}: {seconds} s");
+        // The quickest of three: other work on the machine delays a client too, but an attack delays all three.
+        let attempts = [(); 3].map(|()| {
+            let (said, seconds) = timed(|| words(&line));
+            assert_eq!(said.code, Some(0), "{line}: {said}");
+            seconds
+        });
+        assert!(
+            attempts.iter().any(|seconds| *seconds < SOON_S),
+            "{line}: {attempts:?} s"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! `sockeye bench sources`, and what all benchmarks have in common: how they tell, and how they fail.
+//! `sockeye bench sources`, and what all benchmarks have in common: how they report, and how they fail.
 
 use crate::fixtures::binary::wait_for_sigint_handler;
 use crate::fixtures::live::{SOCKEYE, attempt, sockeye};

@@ -70,7 +70,7 @@ fn json(said: &Said) -> Value {
 }
 
 /// Runs it with text output, to read the story: `SOCKEYE_STORY=1`, with `--nocapture`.
-fn tell(client: &Namespace, line: &str) {
+fn report(client: &Namespace, line: &str) {
     if std::env::var_os("SOCKEYE_STORY").is_some() {
         let said = words_in(client, line);
         eprintln!("\n$ sockeye {line}\n{}", String::from_utf8_lossy(&said.stdout));
@@ -121,7 +121,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
 
     // 1. It is slow.
     let slow = stream(&client);
-    tell(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
+    report(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
 
     // 2. While it carries, `check`, `bench tun --device` and `analyze` name the queue.
     let file = lab.directory().join("tap0.pcapng");
@@ -149,7 +149,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
         }
     }
     assert!(text.contains("segments overflows"), "{text}");
-    tell(&client, &format!("analyze {}", file.display()));
+    report(&client, &format!("analyze {}", file.display()));
     let said = words_in(&client, "check --watch 1 --format json");
     let findings = json(&said);
     let of_queue = |finding: &&Value| finding["rule"] == "queue-length";
@@ -166,8 +166,8 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
         "{advice:#}"
     );
     assert_eq!(advice["devices"][0]["reader"], "openvpn", "{advice:#}");
-    tell(&client, "check --watch 2");
-    tell(&client, "bench tun --device tap0");
+    report(&client, "check --watch 2");
+    report(&client, "bench tun --device tap0");
     drop(load);
 
     // 3. The recommended setting is applied as printed.
@@ -193,8 +193,8 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
             break;
         }
     }
-    tell(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
-    tell(&client, "bench tun --device tap0");
+    report(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
+    report(&client, "bench tun --device tap0");
     assert!(fast > slow * 1.5, "{slow} before, {fast} after {remedy}");
     eprintln!("{:.1} -> {:.1} Mbit/s by `{remedy}`", slow * 8e-6, fast * 8e-6);
 }

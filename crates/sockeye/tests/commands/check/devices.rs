@@ -188,7 +188,7 @@ for line in sys.stdin:
         while True:
             os.read(near, 2000)
             count += 1
-    except BlockingIOError: tell(count)
+    except BlockingIOError: report(count)
 "
     );
     let tap = Script::start(here, &script);
@@ -330,7 +330,7 @@ fn tunnel_without_a_reader_is_found() {
         "4789",
     ];
     if !here.command("ip", &vxlan).status().unwrap().success() {
-        Skip::new("this kernel has no vxlan").tell();
+        Skip::new("this kernel has no vxlan").print();
         return;
     }
     here.ip("link set vx0 up");

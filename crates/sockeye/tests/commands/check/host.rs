@@ -300,7 +300,7 @@ with open('/proc/self/comm', 'w') as comm: comm.write('a b\\x1b[31m)')
 ready()
 for line in sys.stdin:
     more(int(line))
-    tell('done')
+    report('done')
 ";
     let mut holder = Script::start(&here, script);
     found(&lab, &here, "", &[]);
@@ -366,7 +366,7 @@ fn overloaded_processor_is_found() {
     let own = "mount -t sysfs sysfs /sys && echo 2 >/sys/class/net/right/queues/rx-0/rps_cpus";
     let mut steer = there.command("unshare", &["-m", "sh", "-c", own]);
     if !steer.status().unwrap().success() || std::thread::available_parallelism().unwrap().get() < 2 {
-        Skip::new("packets cannot be steered to another processor").tell();
+        Skip::new("packets cannot be steered to another processor").print();
         return;
     }
     let mut sender = Script::start(
@@ -379,7 +379,7 @@ sender.setsockopt(socket.SOL_SOCKET, 32, 8000000) # SO_SNDBUFFORCE
 ready()
 for line in sys.stdin:
     for _ in range(int(line)): sender.sendto(b'x', ('10.9.0.2', 9))
-    tell('sent')
+    report('sent')
 ",
     );
     // What is dropped is counted for as long as the host runs: few packets more than have room.

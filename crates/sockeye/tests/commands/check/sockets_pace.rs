@@ -137,7 +137,7 @@ fn lost_segments_are_found() {
 #[test]
 fn spurious_retransmissions_are_found() {
     let (_lab, client, _server, middlebox) = need!(apart("spurious", away(1)));
-    // Neither timestamps nor F-RTO tell the sender that it was wrong, before it has sent everything again.
+    // Neither timestamps nor F-RTO show the sender that it was wrong, before it has sent everything again.
     client.sysctl("ipv4/tcp_timestamps", "0");
     client.sysctl("ipv4/tcp_frto", "0");
     let transfer = Transfer::paced(&middlebox.net_path(), 3000, Duration::from_millis(2));
@@ -390,7 +390,7 @@ fn a_program_that_has_little_to_send() {
     found.about(1, &transfer.pair.client);
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("sent_bytes") >= 1_000_000);
-    // It is no fault, and nothing that one look could tell.
+    // It is no fault, and nothing that one look could show.
     check(&client, &["--watch", "0.5"]).nothing();
     check(&client, &["--severity", "info"]).nothing();
     drop(transfer);

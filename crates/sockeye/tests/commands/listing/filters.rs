@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Sockets that filters can tell apart. Nothing of it changes while a test looks, but timers.
+/// Sockets that filters can distinguish. Nothing of it changes while a test looks, but timers.
 struct Crowd {
     client: Namespace,
     server: Namespace,
@@ -202,7 +202,7 @@ fn filters_select_what_ss_selects() {
                 format!("not cgroup {path}"),
             ]);
         }
-        None => Skip::new("no cgroup2 is mounted").tell(),
+        None => Skip::new("no cgroup2 is mounted").print(),
     }
     let (mut empty, mut total) = (0, 0);
     for text in &cases {

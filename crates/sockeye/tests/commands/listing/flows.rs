@@ -115,7 +115,7 @@ fn direction_follows_every_kind_of_listener() {
         let active = flows(&client, &["-n", "--source", source]);
         assert_eq!(seen(&active), expected("active", |pair| &pair.client), "{source}");
     }
-    // /proc does not tell interfaces, and needs none of them here.
+    // /proc does not report interfaces, and needs none of them here.
     let passive = flows(&server, &["-n", "--source", "procfs"]);
     assert_eq!(seen(&passive), expected("passive", |pair| &pair.server));
 }

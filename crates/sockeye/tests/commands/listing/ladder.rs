@@ -110,7 +110,7 @@ fn next_source_is_used_and_the_reason_printed() {
     check(
         "cookies asked for",
         &with(&["-e"]),
-        Some("does not tell the cookie"),
+        Some("does not report the cookie"),
     );
     let mut poor = here.command(
         setpriv.to_str().unwrap(),
@@ -275,7 +275,7 @@ fn missing_optional_field_is_absent() {
             }
             listed
         });
-        // It had something to tell.
+        // It had something to report.
         for field in absent {
             assert!(
                 whole.rows.values().any(|row| row.get(*field).is_some()),

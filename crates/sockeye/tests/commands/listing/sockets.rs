@@ -379,7 +379,7 @@ fn socket_options_are_listed() {
 
     for name in ["cubic", "reno", "bbr"] {
         if let Err(skip) = congestion_control(name) {
-            skip.tell();
+            skip.print();
             continue;
         }
         let net_path = client
@@ -413,7 +413,7 @@ fn bound_sockets_without_connection_are_listed() {
     for source in ["auto", "diag-v2"] {
         let rows = sockets(&client, &["-tap", "--source", source, "state", "bound-inactive"]);
         if rows.is_empty() && !kernel_is(6, 8) {
-            Skip::new("this kernel does not list bound and idle TCP sockets (Linux 6.8)").tell();
+            Skip::new("this kernel does not list bound and idle TCP sockets (Linux 6.8)").print();
             return;
         }
         let row = row_of(&rows, &idle);

@@ -104,7 +104,7 @@ fn tables_freed_during_the_walk_are_skipped() {
     let parent = lab.namespace("parent");
     let set = parent.run(|| std::fs::write("/proc/sys/net/ipv4/tcp_child_ehash_entries", "1024"));
     if let Err(error) = set {
-        return Skip::new(format!("no tables of namespaces' own (Linux 6.1): {error}")).tell();
+        return Skip::new(format!("no tables of namespaces' own (Linux 6.1): {error}")).print();
     }
     let pair = parent.loopback().established();
     let made = [

@@ -104,7 +104,7 @@ impl Zoo {
         let has_vxlan = match [&client, &server].map(vxlan) {
             [Ok(()), Ok(())] => true,
             [Err(skip), _] | [_, Err(skip)] => {
-                skip.tell();
+                skip.print();
                 false
             }
         };
@@ -232,7 +232,7 @@ fn udp_chain_longer_than_the_buffer_is_listed_once() {
     });
     let crowd = match crowd {
         Ok(crowd) => crowd,
-        Err(errno) => return Skip::new(format!("no {CROWD} sockets: {errno}")).tell(),
+        Err(errno) => return Skip::new(format!("no {CROWD} sockets: {errno}")).print(),
     };
     for (words, source, count) in [
         (&["-u", "-a"][..], "bpf", crowd.len()),
@@ -263,7 +263,7 @@ fn udp_socket_that_exists_during_the_walk_is_listed_once() {
     let child = match with_table(&lab, &parent) {
         Ok(child) => Some(child),
         Err(skip) => {
-            skip.tell();
+            skip.print();
             None
         }
     };

@@ -133,14 +133,14 @@ fn exec_leaves_the_vrf() {
     let file = std::fs::read_to_string("/proc/self/mounts").unwrap();
     let mut mounts = file.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let Some(mount) = mounts.find(|words| words[2] == "cgroup2") else {
-        return Skip::new("no cgroup file system of version 2").tell();
+        return Skip::new("no cgroup file system of version 2").print();
     };
     // A new cgroup below the current one.
     let cgroups = std::fs::read_to_string("/proc/self/cgroup").unwrap();
     let here = cgroups.lines().find_map(|line| line.strip_prefix("0::")).unwrap();
     let folder = format!("{}{here}/sockeye-vrf-{}", mount[1], std::process::id());
     if let Err(error) = std::fs::create_dir_all(format!("{folder}/vrf/blue")) {
-        return Skip::new(format!("cannot make cgroups: {error}")).tell();
+        return Skip::new(format!("cannot make cgroups: {error}")).print();
     }
     let ask = |program: &str| {
         let enter = format!("echo $$ >{folder}/vrf/blue/cgroup.procs");
@@ -161,7 +161,7 @@ fn exec_leaves_the_vrf() {
         std::fs::remove_dir(folder).unwrap();
     }
     if !theirs.quiet().starts_with("1\n") {
-        return Skip::new("cannot move into cgroups").tell();
+        return Skip::new("cannot move into cgroups").print();
     }
     assert_eq!(ours.quiet(), theirs.quiet());
     assert_eq!(all.quiet(), theirs.quiet());
@@ -182,7 +182,7 @@ fn locked_read_only_sys_stays_read_only() {
             "no network namespaces in a user namespace: {}",
             theirs.error()
         ))
-        .tell();
+        .print();
         return;
     }
     let ours = sh(
@@ -247,7 +247,7 @@ fn missing_rights_are_named() {
     let own = need!(three());
     let script = format!("exec setpriv --reuid 65534 --regid 65534 --clear-groups {SOCKEYE} ns exec");
     if sh(&own, "setpriv --reuid 65534 --regid 65534 --clear-groups true").code != Some(0) {
-        Skip::new("needs setpriv").tell();
+        Skip::new("needs setpriv").print();
         return;
     }
     // The folder of the build may be unreadable for others: run a copy.

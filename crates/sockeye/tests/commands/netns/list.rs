@@ -236,7 +236,7 @@ fn namespace_held_only_by_sockets_is_listed_with_bpf() {
     ip(&mounts, &["netns", "del", "left"]);
     let said = list(&mounts, &["-v", "--leaked", "--format", "jsonl", &filter]);
     if said.error().contains("only sockets hold are not listed") {
-        Skip::tell(&Skip::new("BPF does not run here"));
+        Skip::print(&Skip::new("BPF does not run here"));
         return;
     }
     let rows = json_lines(said.ok());

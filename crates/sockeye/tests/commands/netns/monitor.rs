@@ -92,7 +92,7 @@ fn lines_are_those_of_ip_netns_monitor() {
         let words = ["-oL", "ip", "netns", "monitor"];
         Some(Monitor::start(&own, "theirs", own.command("stdbuf", &words)))
     } else {
-        sockeye_lab::Skip::new("needs stdbuf to see ip's lines").tell();
+        sockeye_lab::Skip::new("needs stdbuf to see ip's lines").print();
         None
     };
     let json = Monitor::ours(&own, &["--format", "jsonl"]);
@@ -177,7 +177,7 @@ fn queue_overflow_is_repaired_by_listing_names() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let limit: usize = limit.trim().parse().unwrap();
     if limit > 100_000 {
-        sockeye_lab::Skip::new("fs.inotify.max_queued_events is too large to be filled").tell();
+        sockeye_lab::Skip::new("fs.inotify.max_queued_events is too large to be filled").print();
         return;
     }
     let folder = PathBuf::from(format!("/proc/{}/root/run/netns", own.holder()));

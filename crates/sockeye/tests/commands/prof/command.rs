@@ -15,7 +15,7 @@ fn prof(words: &[&str]) -> Option<Output> {
         .unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     if error.contains("nothing can be looked at") {
-        Skip::new(error.trim().to_owned()).tell();
+        Skip::new(error.trim().to_owned()).print();
         return None;
     }
     Some(output)
@@ -68,7 +68,7 @@ fn signal_to_the_profiler_ends_the_command() {
         error.read_line(&mut line).unwrap();
         if line != "ready\n" {
             profiler.wait().unwrap();
-            return Skip::new(line.trim().to_owned()).tell();
+            return Skip::new(line.trim().to_owned()).print();
         }
         kill_process(Pid::from_child(&profiler), signal).unwrap();
         let output = profiler.wait_with_output().unwrap();
@@ -104,7 +104,7 @@ fn hangup_ends_an_observation_with_its_report_and_picture() {
     std::fs::remove_dir_all(&folder).unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     if error.contains("nothing could be observed") {
-        return Skip::new(error.into_owned()).tell();
+        return Skip::new(error.into_owned()).print();
     }
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(report.contains("ended by a signal after"), "{report}{error}");
@@ -114,7 +114,7 @@ fn hangup_ends_an_observation_with_its_report_and_picture() {
 #[test]
 fn unwritable_file_is_named() {
     if !Path::new("/dev/full").exists() {
-        return Skip::new("no /dev/full").tell();
+        return Skip::new("no /dev/full").print();
     }
     let Some(output) = prof(&["-o", "/dev/full", "--", "true"]) else {
         return;
@@ -131,7 +131,7 @@ fn waits_end_where_the_kernel_leaves_the_processor() {
     };
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let Some(waits) = json["waits"].as_array() else {
-        return Skip::new(json["missing"].to_string()).tell();
+        return Skip::new(json["missing"].to_string()).print();
     };
     let slept = waits
         .iter()
@@ -140,7 +140,7 @@ fn waits_end_where_the_kernel_leaves_the_processor() {
     assert!(slept["total_ns"].as_u64().unwrap() >= 100_000_000, "{slept}");
     let innermost = slept["stack"].as_array().unwrap().last().cloned();
     let Some(innermost) = innermost.and_then(|place| place.as_u64()) else {
-        return Skip::new("no stack").tell();
+        return Skip::new("no stack").print();
     };
     let function = &json["frames"][innermost as usize]["function"];
     // Without kallsyms nothing has a name.

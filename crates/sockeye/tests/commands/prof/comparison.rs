@@ -146,7 +146,7 @@ fn go_and_rust_programs_survive_probes() {
         let program = match folder.build(file, source, compiler) {
             Ok(program) => program,
             Err(skip) => {
-                skip.tell();
+                skip.print();
                 continue;
             }
         };
@@ -342,7 +342,7 @@ fn system_calls_are_those_of_strace() {
     let said = prof(&["--only", "syscalls", "--"], &program, &[]);
     let profile = said.json();
     let Some(calls) = profile["syscalls"].as_array() else {
-        return Skip::new(profile["missing"].to_string()).tell();
+        return Skip::new(profile["missing"].to_string()).print();
     };
     let mut ours: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     for call in calls {
@@ -409,7 +409,7 @@ int main(void)
     let said = prof(&["--only", "waits", "--"], &program, &[]);
     let profile = said.json();
     let Some(waits) = profile["waits"].as_array() else {
-        return Skip::new(profile["missing"].to_string()).tell();
+        return Skip::new(profile["missing"].to_string()).print();
     };
     let reported = said.error();
     let words: Vec<&str> = reported.split_whitespace().collect();
@@ -470,7 +470,7 @@ int main(void)
     let program = folder.compile("computes", source, &["-O1", "-fno-omit-frame-pointer"]);
     let profile = prof(&["--only", "cpu", "--hz", "497", "--"], &program, &[]).json();
     let Some(stacks) = profile["cpu"]["stacks"].as_array() else {
-        return Skip::new(profile["missing"].to_string()).tell();
+        return Skip::new(profile["missing"].to_string()).print();
     };
     let frames = profile["frames"].as_array().unwrap();
     let of = |name: &str| {
@@ -561,7 +561,7 @@ fn many_processes_on_all_processors_are_counted_to_the_call() {
     for _ in 0..3 {
         let profile = prof(&["--only", "syscalls", "--"], &program, &[]).json();
         let Some(calls) = profile["syscalls"].as_array() else {
-            return Skip::new(profile["missing"].to_string()).tell();
+            return Skip::new(profile["missing"].to_string()).print();
         };
         let of = |names: &[&str]| -> u64 {
             let named = calls
@@ -604,7 +604,7 @@ fn waits_are_not_longer_than_the_profile() {
         let looked = ["prof", "--json", "-d", "0.5", "--only", only, "-p", &pid];
         let profile = run(command().args(looked)).json();
         let Some(waits) = profile["waits"].as_array() else {
-            return Skip::new(profile["missing"].to_string()).tell();
+            return Skip::new(profile["missing"].to_string()).print();
         };
         let sum: u64 = waits.iter().map(|wait| wait["total_ns"].as_u64().unwrap()).sum();
         let duration = profile["duration_ns"].as_u64().unwrap();
@@ -628,7 +628,7 @@ fn invalid_system_call_numbers_are_reported() {
     let program = folder.compile("invalid", source, &["-O1"]);
     let profile = prof(&["--only", "syscalls", "--"], &program, &[]).json();
     let Some(calls) = profile["syscalls"].as_array() else {
-        return Skip::new(profile["missing"].to_string()).tell();
+        return Skip::new(profile["missing"].to_string()).print();
     };
     for (name, count) in [("invalid", 2), ("syscall_9999", 1), ("rt_sigreturn", 3)] {
         let reported = calls.iter().find(|call| call["name"] == name);

@@ -324,14 +324,14 @@ fn held_down(side: &Side) -> String {
             "; captured near the receiver, which does not show whether a queue overflows (capture near the sender)",
         ),
         None if lost < LOSSES_MIN => text.push_str(
-            ": too few to tell whether the path loses packets, or a queue on it overflows",
+            ": too few to show whether the path loses packets, or a queue on it overflows",
         ),
         None if verdict.has_no_queue => text.push_str(
             ": in no queue of this path, it seems, for nothing waited in one when they were lost: the path loses packets (a bad link, \
              radio, a policer, or a queue full of others' packets)",
         ),
         None => text.push_str(
-            ": the path loses packets, or a queue on it overflows; this capture does not tell which",
+            ": the path loses packets, or a queue on it overflows; this capture does not show which",
         ),
     }
     text

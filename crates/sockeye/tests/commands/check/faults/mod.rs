@@ -105,7 +105,7 @@ pub(crate) fn names(list: &[Value]) -> Vec<String> {
     list.iter().map(name).collect()
 }
 
-/// A fact of it, which it must tell.
+/// A fact of it, which it must have.
 #[track_caller]
 pub(crate) fn fact(finding: &Value, name: &str) -> u64 {
     finding["facts"][name]
@@ -197,7 +197,7 @@ def enter(path):
     if ctypes.CDLL(None, use_errno=True).setns(file, 0x40000000): raise OSError(ctypes.get_errno(), path)
     os.close(file)
 def ready(): print('ready', flush=True)
-def tell(line): print(line, flush=True)
+def report(line): print(line, flush=True)
 def checksum(data):
     data += b'\0' * (len(data) % 2)
     total = sum(struct.unpack('!%dH' % (len(data) // 2), data))

@@ -1,6 +1,6 @@
 //! `sockeye netstat` against that of net-tools 2.10, on live sockets in every state.
 
-use super::peer::{self, compare, tell};
+use super::peer::{self, compare, report};
 use rustix::fs::{Gid, Uid, fchown};
 use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need};
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn output_is_that_of_netstat_for_every_option_and_state() {
         }
     }
     let combinations = lines.len() * 2;
-    tell(&format!(
+    report(&format!(
         "netstat: compared {combinations} combinations of options and namespaces\n"
     ));
     assert!(combinations > 700);

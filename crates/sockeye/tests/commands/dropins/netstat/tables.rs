@@ -1,6 +1,6 @@
 //! `sockeye netstat -s -r -i -g` against those of net-tools 2.10.
 
-use super::peer::{self, both, compare, compare_with, tell, with_files, with_names};
+use super::peer::{self, both, compare, compare_with, report, with_files, with_names};
 use sockeye_lab::{Lab, Namespace, need};
 use std::fs;
 use std::path::Path;
@@ -118,7 +118,7 @@ fn every_counter_is_that_of_netstat() {
     compare_files(&folder, "-s6");
     fs::remove_file(folder.join("snmp6")).unwrap();
     compare_files(&folder, "-s6");
-    tell(&format!(
+    report(&format!(
         "netstat -s: compared {compared} combinations on made counters\n"
     ));
 }
@@ -326,6 +326,6 @@ fn attempt(namespace: &Namespace, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let output = namespace.command("ip", &words).output().unwrap();
     if !output.status.success() {
-        tell(&format!("ip {line}: {}", String::from_utf8_lossy(&output.stderr)));
+        report(&format!("ip {line}: {}", String::from_utf8_lossy(&output.stderr)));
     }
 }

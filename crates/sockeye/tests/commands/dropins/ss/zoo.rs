@@ -329,7 +329,7 @@ impl Drop for Inhabitants {
     }
 }
 
-/// Bytes both ways, so that every counter of tcp_info has something to tell.
+/// Bytes both ways, so that every counter of tcp_info has a value.
 fn converse(pair: &Pair) {
     for (from, to) in [(&pair.client, &pair.server), (&pair.server, &pair.client)] {
         for length in [1, 3_000, 40_000] {
@@ -344,7 +344,7 @@ fn converse(pair: &Pair) {
 fn tell_once(what: &str) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if PRINTED.lock().unwrap().insert(what.to_owned()) {
-        Skip::new(format!("the zoo is without {what}")).tell();
+        Skip::new(format!("the zoo is without {what}")).print();
     }
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn compare_with(words: &[&str], source: Option<&str>, run: &dyn Fn(&m
 }
 
 /// Prints how much was compared, past the test runner's capture.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn report(text: &str) {
     use std::io::Write;
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
