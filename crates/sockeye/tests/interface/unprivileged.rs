@@ -1,7 +1,7 @@
 //! What works with few rights, few descriptors, no threads, little memory, and without netlink.
 
 use crate::fixtures::binary::{SOCKEYE, clean, run, sockets};
-use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other, words_as_nobody};
+use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other, words_unprivileged};
 use serde_json::Value;
 use sockeye_lab::{Lab, need, program};
 use std::os::unix::process::CommandExt;
@@ -14,7 +14,7 @@ fn unprivileged_user_sees_all_addresses_and_own_owners() {
     let here = lab.namespace("here");
     let binary = for_all(&lab);
     let (own, other) = own_and_other(&lab, &here);
-    let say = |line: &str| words_as_nobody(&here, &binary, line);
+    let say = |line: &str| words_unprivileged(&here, &binary, line);
 
     let said = say("sockets -tanp --format json");
     let listed = said.json();
@@ -102,7 +102,7 @@ fn namespace_of_root_needs_a_capability() {
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let binary = for_all(&lab);
     for command in ["flows", "sockets"] {
-        let said = words_as_nobody(&here, &binary, &format!("{command} --netns {}", there.name()));
+        let said = words_unprivileged(&here, &binary, &format!("{command} --netns {}", there.name()));
         let error = said.failed(1);
         assert!(
             error.starts_with("sockeye: cannot enter network namespace "),
@@ -113,14 +113,14 @@ fn namespace_of_root_needs_a_capability() {
             "{said}"
         );
         // The namespace of another user's process may not be opened.
-        let said = words_as_nobody(
+        let said = words_unprivileged(
             &here,
             &binary,
             &format!("{command} --netns {}", std::process::id()),
         );
         assert!(said.failed(1).contains("CAP_SYS_PTRACE"), "{said}");
     }
-    let said = words_as_nobody(&here, &binary, "sockets -tan --netns all");
+    let said = words_unprivileged(&here, &binary, "sockets -tan --netns all");
     said.ok();
     assert!(said.error().contains("grant CAP_SYS_ADMIN"), "{said}");
 }
@@ -130,7 +130,7 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
     let lab = need!(Lab::new("doctor"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
-    let said = words_as_nobody(&here, &binary, "doctor");
+    let said = words_unprivileged(&here, &binary, "doctor");
     let text = said.quiet();
     assert!(text.contains("user 65534"), "{said}");
     for capability in [
@@ -155,7 +155,7 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
             "{capability}: {said}"
         );
     }
-    let document = words_as_nobody(&here, &binary, "doctor --format json").json();
+    let document = words_unprivileged(&here, &binary, "doctor --format json").json();
     assert_eq!(document["uid"], 65534);
     let capabilities = document["capabilities"].as_array().expect("capabilities");
     assert!(

@@ -372,11 +372,11 @@ impl FileReport<'_> {
     }
 
     fn missing(&self, report: &mut Report) {
-        let mut is_told = false;
+        let mut is_reported = false;
         for (method, failure) in &self.outcome.missing {
             let is_ring = matches!(method, Method::Ring | Method::RingZeroCopy);
             let is_disabled = is_ring && matches!(failure.step, Step::Prepare(_));
-            if is_disabled && std::mem::replace(&mut is_told, true) {
+            if is_disabled && std::mem::replace(&mut is_reported, true) {
                 continue;
             }
             if is_disabled {

@@ -2,7 +2,7 @@
 
 use crate::fixtures::binary::asked::Asked;
 use crate::fixtures::binary::{SOCKEYE, assert_harmless, command, run, sockets, words, words_in};
-use crate::fixtures::processes::{holder, own_and_other, words_as_nobody};
+use crate::fixtures::processes::{holder, own_and_other, words_unprivileged};
 use serde_json::Value;
 use sockeye_lab::{
     Lab, LabSocket, Namespace, Pair, SocketOptions, State, Toward, need, program, wait_within,
@@ -496,7 +496,7 @@ fn unprivileged_user_sets_own_sockets_and_others_are_reported() {
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
     let (own, other) = own_and_other(&lab, &here);
-    let say = |line: &str| words_as_nobody(&here, &binary, line);
+    let say = |line: &str| words_unprivileged(&here, &binary, line);
     let own_port = own.sockets()[1].port();
     let said = say(&format!("keepalive set -y sport = :{own_port}"));
     // Yama may forbid it to all but ancestors.

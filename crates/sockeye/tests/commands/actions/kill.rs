@@ -2,7 +2,7 @@
 
 use crate::fixtures::binary::asked::Asked;
 use crate::fixtures::binary::{SOCKEYE, command, run, sockets, words, words_in};
-use crate::fixtures::processes::{holder, without_reader, words_as_nobody};
+use crate::fixtures::processes::{holder, without_reader, words_unprivileged};
 use sockeye_lab::{Lab, LabSocket, Namespace, Pair, SocketOptions, UnixKind, need, wait_until};
 use std::io::{Read, Write};
 use std::process::Command;
@@ -415,7 +415,7 @@ fn unprivileged_kill_fails_with_the_reason() {
         .tcp_pair("127.0.0.1:0")
         .start();
     let client = &process.sockets()[1];
-    let said = words_as_nobody(&here, &binary, &format!("kill -y sport = :{}", client.port()));
+    let said = words_unprivileged(&here, &binary, &format!("kill -y sport = :{}", client.port()));
     assert_eq!(said.code, Some(1), "{said}");
     assert!(
         said.error().contains("1 connection") && said.error().contains("CAP_NET_ADMIN"),

@@ -201,7 +201,7 @@ fn changed(bytes: &[u8], at: usize) -> Vec<u8> {
 
 /// An iperf3 client that opens no UDP stream does not take the datagrams of others.
 #[test]
-fn silent_udp_client_of_iperf3_keeps_nobody_out() {
+fn silent_udp_client_of_iperf3_keeps_no_client_out() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let server = SocketAddr::from(([127, 0, 0, 1], serving.port));
     let mut silent = Vec::new();

@@ -100,7 +100,7 @@ fn bytes_that_trickle_cost_little() {
 }
 
 #[test]
-fn idle_connections_keep_nobody_out() {
+fn idle_connections_keep_no_client_out() {
     let (serving, server) = serving();
     let idle = connections(server, 1024, b"");
     assert_served(&serving);
@@ -112,7 +112,7 @@ fn idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn connections_that_return_keep_nobody_out() {
+fn connections_that_return_keep_no_client_out() {
     let (serving, server) = serving();
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -208,7 +208,7 @@ fn many_tests_have_a_bounded_number_of_threads() {
 }
 
 #[test]
-fn announced_streams_that_do_not_come_keep_nobody_out() {
+fn announced_streams_that_do_not_come_keep_no_client_out() {
     let (serving, server) = serving();
     let requests = [
         r#"{"kind": "stream", "parameters": {"direction": "both", "streams": 128, "time_us": 60000000, "transport": "tcp"}}"#,
@@ -231,7 +231,7 @@ fn announced_streams_that_do_not_come_keep_nobody_out() {
 }
 
 #[test]
-fn silent_client_of_iperf3_keeps_nobody_out() {
+fn silent_client_of_iperf3_keeps_no_client_out() {
     need!(program("iperf3"));
     let (serving, server) = serving();
     let parameters = br#"{"tcp": true, "parallel": 1, "time": 86400}"#;

@@ -177,7 +177,7 @@ fn sockets_option_creates_its_own_load() {
 
 #[test]
 fn table_and_csv_have_the_same_rows() {
-    let (_lab, namespace) = need!(empty("bench_sources_told"));
+    let (_lab, namespace) = need!(empty("bench_sources_report"));
     let words = ["bench", "sources", "-A", "tcp,udp", "--repeats", "3"];
     let table = sockeye(&namespace, &words);
     assert!(

@@ -167,7 +167,7 @@ fn requested_rate_is_kept() {
 
 #[test]
 fn kinds_of_missing_answers_have_different_codes() {
-    let (_lab, client, _server, link, mut serving) = need!(apart("bench_nobody"));
+    let (_lab, client, _server, link, mut serving) = need!(apart("bench_silent"));
     let host = link.server_addresses().0;
     let said = words_in(&client, &format!("bench stream {host} -p 9 -t 1"));
     assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");

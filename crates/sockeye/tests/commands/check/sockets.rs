@@ -143,7 +143,7 @@ fn peers_that_vanish_while_we_close() {
     let (own, peer) = (pair.client.local, pair.client.peer);
     drop(pair.client);
     let found = expect(&client, &[], &["peer-silent"]);
-    let found = found.the("peer-silent").severity("notice").of_nobody();
+    let found = found.the("peer-silent").severity("notice").without_owner();
     let example = found.counted(1);
     assert_eq!(example["state"], "fin_wait_1");
     assert!(example["inode"].is_null());

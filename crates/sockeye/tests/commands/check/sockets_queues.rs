@@ -347,7 +347,7 @@ fn local_ports_towards_a_service() {
     let _one_more = connect(1);
     let found = check(&client, &[]);
     assert_eq!(found.rules(), ["ephemeral-ports"], "{found}");
-    let found = found.the("ephemeral-ports").severity("warning").of_nobody();
+    let found = found.the("ephemeral-ports").severity("warning").without_owner();
     assert_eq!((found.fact("used"), found.fact("ports")), (80, 100));
     let subject = &found.0["subject"];
     assert_eq!(subject["kind"], "service", "{subject}");

@@ -385,10 +385,10 @@ fn processes_are_those_of_lstf() {
         &["-npf", "private"],
         &["-np", "-f=public"],
     ] {
-        let tells_all = words.contains(&"--json");
+        let shows_all = words.contains(&"--json");
         for namespace in [&client, &server] {
             // Where a row has no process it ends the alignment of counts, and where that is differs from run to run.
-            if tells_all {
+            if shows_all {
                 bench.compare(namespace, words);
             } else {
                 let words_of = |output: Output| -> Vec<String> {
@@ -775,7 +775,7 @@ fn link_named_lstf_and_closed_output_work() {
 
 #[test]
 fn unprivileged_user_sees_what_is_readable_and_what_is_missing() {
-    let lab = need!(Lab::new("lstf_nobody"));
+    let lab = need!(Lab::new("lstf_unprivileged"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(Path::new(SOCKEYE));
     let (own, other) = own_and_other(&lab, &here);

@@ -64,7 +64,7 @@ impl Inhabited {
     }
 
     /// Runs it as an unprivileged user.
-    fn as_nobody(&self, words: &str) -> Said {
+    fn unprivileged(&self, words: &str) -> Said {
         // The folder of the build may be unreadable for others: run a copy.
         self.sh(&format!(
             "cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye && \
@@ -164,7 +164,7 @@ fn pids_of_a_missing_namespace_fails() {
 #[test]
 fn unreadable_processes_are_counted() {
     let lab = need!(Inhabited::new());
-    let said = lab.as_nobody("pids full");
+    let said = lab.unprivileged("pids full");
     // It sees its own processes.
     assert_eq!(said.ok().lines().count(), 2, "{said}");
     let (count, rest) = said
@@ -224,13 +224,13 @@ fn identify_of_a_missing_process_fails() {
         assert!(said.failed(2).ends_with("is no pid\n"), "{said}");
         assert_ne!(lab.theirs(&["identify", bad]).code, Some(0));
     }
-    let said = lab.as_nobody("identify 1");
+    let said = lab.unprivileged("identify 1");
     assert!(
         said.failed(1).ends_with("run as root, or grant CAP_SYS_PTRACE\n"),
         "{said}"
     );
     lab.sh("chmod 700 /run/netns");
-    let said = lab.as_nobody("identify");
+    let said = lab.unprivileged("identify");
     assert!(
         said.failed(1)
             .contains("read the folder /run/netns: Permission denied"),

@@ -92,7 +92,7 @@ fn each_format_follows_its_schema() {
     let (document_schema, connection) = (schema::compile(&text), definition("connection"));
     let (segment, direction, summary) = (
         definition("segment"),
-        definition("way"),
+        definition("path_direction"),
         definition("summary_line"),
     );
     for file in captures() {

@@ -175,7 +175,7 @@ impl<'a> Found<'a> {
 
     /// It has no owner.
     #[track_caller]
-    pub(crate) fn of_nobody(self) -> Self {
+    pub(crate) fn without_owner(self) -> Self {
         assert!(self.0["owner"].is_null(), "{}", self.0);
         self
     }

@@ -192,7 +192,7 @@ fn unprivileged_output_is_that_of_netstat() {
     let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
-    let as_nobody = |command: &Command| -> Said {
+    let unprivileged = |command: &Command| -> Said {
         let mut inside = Command::new(&setpriv);
         inside.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         let own = command.get_program() == SOCKEYE;
@@ -217,7 +217,7 @@ fn unprivileged_output_is_that_of_netstat() {
     ];
     let check = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        compare_with(&words, None, &|command| as_nobody(command));
+        compare_with(&words, None, &|command| unprivileged(command));
     };
     lines.iter().for_each(|line| check(line));
     let _own = lab

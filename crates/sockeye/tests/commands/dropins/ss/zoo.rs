@@ -59,7 +59,7 @@ impl Zoo {
                 panic!("the holder of the zoo failed: {status}");
             };
             match line.trim().split_once(": ") {
-                Some(("lacks", what)) => tell_once(what),
+                Some(("lacks", what)) => report_once(what),
                 Some((name, value)) => facts.push((name.to_owned(), value.to_owned())),
                 None if line.trim() == READY => break,
                 None => {}
@@ -341,7 +341,7 @@ fn converse(pair: &Pair) {
 }
 
 /// Says what no zoo has on this kernel; every zoo finds it out again.
-fn tell_once(what: &str) {
+fn report_once(what: &str) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if PRINTED.lock().unwrap().insert(what.to_owned()) {
         Skip::new(format!("the zoo is without {what}")).print();
