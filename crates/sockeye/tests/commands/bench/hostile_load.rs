@@ -41,16 +41,14 @@ fn assert_served(serving: &Serving) {
     for line in ["stream -n 1M", "rr -c 100", "rr -u -c 100", "crr -c 20"] {
         let (command, flags) = line.split_once(' ').expect("a command");
         let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
-        // The quickest of three: other work on the machine delays a client too, but an attack delays all three.
-        let attempts = [(); 3].map(|()| {
+        // Up to three attempts: other work on the machine delays a client too, but an attack delays all of them.
+        let is_served = (0..3).any(|_| {
             let (said, seconds) = timed(|| words(&line));
             assert_eq!(said.code, Some(0), "{line}: {said}");
-            seconds
+            println!("{line}: {seconds:.3} s");
+            seconds < SOON_S
         });
-        assert!(
-            attempts.iter().any(|seconds| *seconds < SOON_S),
-            "{line}: {attempts:?} s"
-        );
+        assert!(is_served, "{line}: each attempt took more than {SOON_S} s");
     }
 }
 
