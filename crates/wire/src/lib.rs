@@ -7,6 +7,9 @@
 //! What it deliberately does not do: open, read or send anything, allocate per record, use a clock,
 //! or convert units. Views borrow the buffer they were parsed from.
 //!
+//! It has more than 10,000 lines because Linux has that many interfaces. Each is a module that can be read alone; as
+//! crates of their own they would share nothing but byte order, attributes and errors, which are here.
+//!
 //! Integers are read with an explicit byte order: `ne_` for the kernel's native order (netlink stays
 //! on one host), `be_` for the network's.
 //!

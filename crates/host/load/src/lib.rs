@@ -5,6 +5,9 @@
 //!
 //! What it deliberately does not do: parse command lines, print, or choose what a report shows.
 //!
+//! It has more than 10,000 lines because one session with one server serves streams, requests and tunnels, which share its
+//! limits, clocks and reports of noise. The generators that need no peer (`file`, `memory`, `sources`) are separate modules.
+//!
 //! ```
 //! use sockeye_load::stream::Plan;
 //!

@@ -6,6 +6,9 @@
 //!
 //! What it deliberately does not do: judge, fold or print sockets, or store them.
 //!
+//! It has more than 10,000 lines because the ladder of sources is one promise: every source returns the same sockets, owners
+//! and losses, and falls back to the next. A crate per source would make each of them public.
+//!
 //! ```
 //! use sockeye_model::{ProtocolSet, StateSet};
 //! use sockeye_source::{list, Choice, Detail, Ends, BpfEngine, Families, Query, NetnsScope};
