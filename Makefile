@@ -17,7 +17,7 @@ OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release
 PACKAGE := $(OUTPUT)/dist
 
-.PHONY: run build package quick test check bench bench-doc miri fuzz bpf install clean
+.PHONY: run build package quick test check bench bench-quick bench-doc miri fuzz bpf install clean
 
 run: build
 	@echo
@@ -41,9 +41,15 @@ test:
 check:
 	scripts/check
 
-bench: build
+# Measures what packages contain.
+bench: package
+	$(CARGO) build --locked --profile dist --target $(TARGET) -p sockeye-compare
+	$(PACKAGE)/bench-compare $(BENCH)
+
+# Runs each benchmark once with the binary of plain `make`, so that none stops working; the figures mean nothing.
+bench-quick: build
 	$(CARGO) build --locked --release --target $(TARGET) -p sockeye-compare
-	$(RELEASE)/bench-compare $(BENCH)
+	$(RELEASE)/bench-compare --quick $(BENCH)
 
 # As bench, and writes the table into the document.
 bench-doc: BENCH += --markdown docs/BENCHMARKS.md

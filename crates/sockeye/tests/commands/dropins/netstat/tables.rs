@@ -48,48 +48,37 @@ fn every_counter_is_that_of_netstat() {
     let lab = need!(Lab::new("netcounters"));
     let folder = lab.directory().join("net");
     fs::create_dir_all(folder.join("sctp")).unwrap();
-    let sentences = include_str!("../../../../../commands/dropins/src/output/netstat/sentences.rs");
+    let sentences = include_str!("../../../../../commands/dropins/src/output/netstat/sentences.txt");
     let mut compared = 0;
     for zero in [false, true] {
         let (mut snmp, mut netstat) = (String::new(), String::new());
         let (mut snmp6, mut sctp) = (String::new(), String::new());
-        let mut table = String::new();
         let mut number = 0_u64;
-        let (mut names, mut values) = (String::new(), String::new());
-        for line in sentences.lines() {
-            let line = line.trim();
-            if let Some(name) = line
-                .strip_prefix("const ")
-                .and_then(|rest| rest.split(':').next())
-            {
-                table = name.to_owned();
-                (names, values) = (String::new(), String::new());
-            } else if let Some(name) = line.strip_prefix("(\"").and_then(|rest| rest.split('"').next()) {
+        for section in sentences.split('[').skip(1) {
+            let (table, lines) = section.split_once("]\n").unwrap();
+            let (mut names, mut values) = (String::new(), String::new());
+            // `WHEN COUNTER|SENTENCE|`
+            for line in lines.lines() {
+                let name = line.split([' ', '|']).nth(1).unwrap();
                 number += 1;
                 let value = if zero { 0 } else { number };
                 names += &format!(" {name}");
                 values += &format!(" {value}");
-                match table.as_str() {
-                    "IP6" | "ICMP6" | "UDP6" => snmp6 += &format!("{:<32}\t{value}\n", name.trim()),
+                match table {
+                    "IP6" | "ICMP6" | "UDP6" => snmp6 += &format!("{name:<32}\t{value}\n"),
                     "SCTP" => sctp += &format!("{name:<32}\t{value}\n"),
                     _ => {}
                 }
-            } else if line == "];" {
-                let title = match table.as_str() {
-                    "IP" => "Ip",
-                    "ICMP" => "Icmp",
-                    "TCP" => "Tcp",
-                    "UDP" => "Udp",
-                    "TCP_EXT" => "TcpExt",
-                    _ => continue,
-                };
-                let file: &mut String = if title == "TcpExt" {
-                    &mut netstat
-                } else {
-                    &mut snmp
-                };
-                *file += &format!("{title}:{names} NoSentence\n{title}:{values} 5\n");
             }
+            let (title, file) = match table {
+                "IP" => ("Ip", &mut snmp),
+                "ICMP" => ("Icmp", &mut snmp),
+                "TCP" => ("Tcp", &mut snmp),
+                "UDP" => ("Udp", &mut snmp),
+                "TCP_EXT" => ("TcpExt", &mut netstat),
+                _ => continue,
+            };
+            *file += &format!("{title}:{names} NoSentence\n{title}:{values} 5\n");
         }
         snmp += "UdpLite: InDatagrams New\nUdpLite: 1 0\n";
         netstat += "IpExt: InOctets Minus\nIpExt: 18446744073709551615 -1\n";
