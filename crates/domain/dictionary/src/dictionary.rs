@@ -1,3 +1,6 @@
+//! Entry point of the crate: parses the built-in texts of all kinds and answers look-ups for `explain`.
+//! The index of names is built at the first look-up, because reading a log does not need it.
+
 use crate::lookup::Names;
 use crate::messages::Messages;
 use crate::{Entry, Found, Kind, Log, stanza};

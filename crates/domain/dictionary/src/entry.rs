@@ -1,3 +1,6 @@
+//! Record of one explained item. `stanza` parses it from `data/`, `explain` prints it.
+//! Its texts borrow from the file where they are in one piece.
+
 use crate::{Kind, Severity};
 use std::borrow::Cow;
 

@@ -1,3 +1,6 @@
+//! Kinds of entries: each has a name that `explain` accepts and prints, and a file in `data/`.
+//! `include_str!` puts the texts into the binary: nothing is read at run time.
+
 use core::fmt;
 
 /// What an entry explains.

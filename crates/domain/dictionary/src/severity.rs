@@ -1,3 +1,6 @@
+//! Scale of severities that entries of the dictionary and findings of `check` share.
+//! `explain` and `check` compare it with their flags, so the order of the variants matters.
+
 use core::fmt;
 
 /// Severity, ascending.

@@ -1,3 +1,6 @@
+//! Public face of a parsed expression: `query` and the drop-ins ask it what to request from the kernel,
+//! and call `matches` for each socket. `matches` must not allocate; names are resolved before, in the parser.
+
 use crate::expr::{Expr, Test, TextField};
 use crate::field::Field;
 use crate::needs::Needs;

@@ -1,3 +1,6 @@
+//! Details that a filter requires, computed from its conditions. `query` and the `ss` drop-in turn them into
+//! `Detail` flags before the dump.
+
 /// The details that a filter needs. A detail that was not requested is absent, and a condition on it does not
 /// match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

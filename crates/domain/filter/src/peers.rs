@@ -1,3 +1,6 @@
+//! Classification of peers as public, private or loopback, for the condition `peers`.
+//! `eval`, `compile` and `bounds` must agree on it: they share the prefixes of this file.
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A class of peers, by address. Each address is in exactly one class, except the unspecified

@@ -1,3 +1,6 @@
+//! Output of `compile`: `inet_diag` bytecode for the kernel, and the kernel features that it may rely on.
+//! `query` and the `ss` drop-in put it into the request of a `sock_diag` dump.
+
 /// The conditions that the kernel supports in a program.
 ///
 /// One dump shows it: `EPERM` means that `net_admin` must be off; `EINVAL`, that the kernel lacks one of

@@ -1,3 +1,6 @@
+//! Interface of the parsers (ours, `ss`'s and tcpdump's) to name look-ups, which keeps this crate pure.
+//! `query`, the `ss` drop-in and the packet commands implement it.
+
 use sockeye_model::{CgroupId, InterfaceIndex, NetnsInode, Protocol, Uid};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;

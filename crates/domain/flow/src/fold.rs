@@ -1,3 +1,6 @@
+//! Aggregation of connections to flows, with sums, medians and rates, for `flows` and `lstf`.
+//! It keeps no sockets, and the elapsed time is an argument: it reads no clock.
+
 use crate::sample::{ConnectionId, Counters};
 use crate::{Listeners, Sample};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};

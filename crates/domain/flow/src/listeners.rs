@@ -1,3 +1,6 @@
+//! Index of listening sockets, by which the fold decides whether a connection is passive or active.
+//! `flows` and `lstf` must add all listeners before the first connection.
+
 use foldhash::HashMap;
 use sockeye_model::{InterfaceIndex, NetnsInode, Port, Socket};
 use std::net::IpAddr;

@@ -1,3 +1,5 @@
+//! Sort keys of `flows --sort`: their names, what each requires the fold to measure, and the comparison.
+
 use sockeye_model::Flow;
 use std::cmp::Ordering;
 

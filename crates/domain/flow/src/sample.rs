@@ -1,3 +1,6 @@
+//! Snapshot of the tcp_info counters of connections: the next fold of `flows --watch` computes rates from it.
+//! A connection is identified by its cookie: connections from `/proc` have none, so they have no rates.
+
 use foldhash::HashMap;
 use sockeye_model::{Cookie, FlowKey, NetnsInode, Socket, TcpInfo};
 

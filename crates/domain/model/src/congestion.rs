@@ -1,3 +1,6 @@
+//! Congestion control of a TCP socket: algorithm and private data, from `inet_diag` or a BPF walk.
+//! The columns of `sockets` and the `ss` drop-in print it.
+
 use crate::ShortText;
 use sockeye_wire::inet_diag::{BbrInfo, DctcpInfo, VegasInfo};
 use sockeye_wire::walk::Congestion;

@@ -1,3 +1,6 @@
+//! Recognition of containers by the path of their cgroup, for the names in `host/source/src/names/`.
+//! Pure: the caller reads `/proc/PID/cgroup`.
+
 use crate::ShortText;
 use core::fmt::{self, Write as _};
 use sockeye_wire::proc_pid::cgroup_lines;

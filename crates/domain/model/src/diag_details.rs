@@ -1,3 +1,6 @@
+//! Rare attributes of diag messages that only the `ss` drop-in prints (TLS, MD5 keys, rings, BPF filters).
+//! They borrow from the message and stay out of `Socket`, so that it keeps its fixed size.
+
 use crate::{Protocol, Ulp};
 use sockeye_wire::inet_diag::{self, InetDiag};
 use sockeye_wire::netlink_diag::{self, Groups, NetlinkDiag};

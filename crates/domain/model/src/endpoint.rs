@@ -1,3 +1,5 @@
+//! Local and peer endpoint of a socket in any family: filters compare it, tables and JSON print it.
+
 use crate::{Inode, InterfaceIndex, Port, ShortText};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,3 +1,5 @@
+//! Pair of a socket and its owners that filters, folds, rules and renderers take. It borrows both.
+
 use crate::{Owner, Socket};
 
 /// A socket with its owners: the input of filters and renderers.

@@ -1,3 +1,6 @@
+//! Flow record and its key: `domain/flow` fills it, `flows` and the `lstf` drop-in print it.
+//! `domain/flow` breaks ties by the derived order of `FlowKey`: the order of its fields matters.
+
 use crate::{NetnsInode, Port, Process, State, Uid};
 use std::net::IpAddr;
 

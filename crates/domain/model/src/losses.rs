@@ -1,3 +1,6 @@
+//! Counters of incomplete reads: sources, owners and namespaces add to them.
+//! `query` writes them to stderr as notes with remedies, the renderers to JSON.
+
 /// Counts of what a listing could not read, or read while it changed. All zeros: nothing is known to be missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses {

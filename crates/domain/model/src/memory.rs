@@ -1,3 +1,6 @@
+//! Socket memory (`SK_MEMINFO`), from diag messages, BPF walks or `/proc/net`.
+//! The columns of `sockets`, filters, `check` and the `ss` drop-in use it.
+
 use sockeye_wire::inet_diag::{MemoryInfo, SkMemInfo};
 
 /// Memory use and limits of a socket, and its drops (`ss -m`).

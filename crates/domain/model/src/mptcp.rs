@@ -1,3 +1,6 @@
+//! Fields of `struct mptcp_info` with units in their names. The macro lists each field once, so that struct,
+//! conversion and `visit` cannot differ. The renderers of `sockets` and of the `ss` drop-in use it.
+
 use sockeye_wire::inet_diag::MptcpInfo as Wire;
 
 macro_rules! mptcp_info {

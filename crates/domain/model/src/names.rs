@@ -1,3 +1,6 @@
+//! Interface of the renderers to names of interfaces, services, hosts, users, cgroups and namespaces.
+//! It keeps `output` pure: `host/source/src/names/`, `query` and the drop-ins implement it.
+
 use crate::{CgroupId, InterfaceIndex, NetnsInode, Port, Protocol, Uid};
 use std::net::IpAddr;
 

@@ -1,3 +1,6 @@
+//! Record of a network namespace, its age and its holders. `host/source/src/netns/` fills it, `ns` prints it.
+//! Each list of holders keeps `HOLDERS_MAX` items and the total.
+
 use crate::{Fd, NetnsInode, NetnsName, Pid, Process};
 use core::cmp::Ordering;
 

@@ -1,3 +1,6 @@
+//! Validated name of a network namespace, which `ns` and `host/act` use as a path below `/run/netns`.
+//! It guards these paths: no slash, no `..`, no NUL; a new name also has no control characters.
+
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;

@@ -1,3 +1,6 @@
+//! Owner of a socket: process and descriptor. `host/source/src/owners/` finds them.
+//! Both types are `Copy` and of fixed size, so a table of owners needs no allocation per process name.
+
 use crate::{Fd, Pgid, Pid, ShortText};
 
 /// Name of a process (comm): at most 15 bytes, any but NUL.

@@ -1,3 +1,6 @@
+//! Protocol and address family of a socket, converted from the kernel's numbers.
+//! Sources, filters and renderers use them; the names are those of `ss`.
+
 use core::fmt;
 
 /// The protocol of a socket: the kernel's family and type together, like the Netid column of `ss`.

@@ -1,3 +1,5 @@
+//! Set of protocols: what a query requests from the sources, and the names for it in filters and flags.
+
 use crate::Protocol;
 
 /// A set of protocols, as bits.

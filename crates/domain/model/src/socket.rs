@@ -1,3 +1,6 @@
+//! Central record: every source fills it, every filter, fold, rule and renderer reads it.
+//! It must stay of fixed size without allocations: one value is reused for all sockets of a dump.
+
 use crate::{
     Algorithm, CgroupId, CongestionInfo, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo,
     NetnsInode, Protocol, ShortText, State, TcpInfo, Timer, Uid,

@@ -1,3 +1,6 @@
+//! Socket states with their names, and the set of states that a dump requests from the kernel.
+//! Filters, sources and renderers use both; `StateSet` has the bits of the kernel's request.
+
 use core::fmt;
 
 /// The kernel's socket states, which are TCP's. UDP, RAW and UNIX sockets use some of them:

@@ -1,3 +1,6 @@
+//! Fields of `struct tcp_info` with units in their names, from `inet_diag`, a BPF walk or partly `/proc/net`.
+//! The macro lists each field once, so that struct, conversions, names and `visit` cannot differ.
+
 use crate::State;
 use sockeye_wire::tcp_info::TcpInfo as Wire;
 use sockeye_wire::walk::TcpRaw;

@@ -1,3 +1,6 @@
+//! Fixed-size text for names in records (UNIX names, comm, interfaces), so that they need no allocation.
+//! It does not escape: a renderer must do that before the text reaches a terminal.
+
 use core::fmt;
 use core::hash::{Hash, Hasher};
 

@@ -1,3 +1,6 @@
+//! Socket timer, from diag messages, BPF walks or `/proc/net`. Filters, `check` and the renderers use it.
+//! The conversion corrects overdue timers, for which the kernel's number wraps.
+
 use core::fmt;
 
 /// The running timer of a socket.

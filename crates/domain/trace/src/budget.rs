@@ -1,3 +1,6 @@
+//! Limit of memory that all flows of one `Trace` share: unacknowledged transmissions and points of graphs.
+//! It counts what did not fit, so that the analysis can report it instead of growing without bound.
+
 /// Memory budget of all connections together.
 #[derive(Debug)]
 pub(crate) struct Budget {

@@ -1,3 +1,6 @@
+//! Records of BPF walks over descriptors, and over the kernel's UDP table, to `Socket`.
+//! The result must equal that of `sock_diag`. Called per record: must not allocate.
+
 use super::WalkLayout;
 use crate::{
     Cookie, Endpoint, Family, Inode, InterfaceIndex, NetnsInode, Protocol, Queues, Shutdown, Socket, State,

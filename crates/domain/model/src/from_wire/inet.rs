@@ -1,3 +1,7 @@
+//! `inet_diag` messages (TCP, UDP, RAW, MPTCP) to `Socket`: `host/source` calls it for dumps,
+//! single queries, destroy events and saved files. Head and attributes are separate steps, because a dump
+//! that needs only the head skips the attributes.
+
 use crate::{
     Algorithm, CgroupId, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, MptcpInfo, Options,
     Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer, Ulp,

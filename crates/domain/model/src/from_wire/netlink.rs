@@ -1,3 +1,5 @@
+//! `netlink_diag` messages to `Socket`, for the `sock_diag` source; and the family's own state numbers.
+
 use super::Socket;
 use crate::{Endpoint, Family, Protocol, State};
 use sockeye_wire::netlink_diag::{NetlinkDiag, attribute};

@@ -1,3 +1,5 @@
+//! `packet_diag` messages to `Socket`, for the `sock_diag` source. Rings and filters are in `diag_details`.
+
 use super::Socket;
 use crate::{Endpoint, Family, InterfaceIndex, Protocol, State, Uid};
 use sockeye_wire::packet_diag::{Info, PacketDiag, attribute};

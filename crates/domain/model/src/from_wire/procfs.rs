@@ -1,3 +1,5 @@
+//! Lines of `/proc/net` to `Socket`, for the procfs source. `wire::proc_net` parses the lines.
+
 use super::Socket;
 use crate::{
     Endpoint, Family, Inode, InterfaceIndex, Memory, Protocol, Queues, State, TcpInfo, Timer, TimerKind, Uid,

@@ -1,3 +1,5 @@
+//! `unix_diag` messages to `Socket`, for the `sock_diag` source; UNIX names and socket types.
+
 use super::Socket;
 use crate::{Endpoint, Family, Inode, Memory, Protocol, Queues, Shutdown, State, Uid, UnixName};
 use sockeye_wire::inet_diag::SkMemInfo;

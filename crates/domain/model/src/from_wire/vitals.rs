@@ -1,3 +1,6 @@
+//! rtnetlink links, qdiscs and neighbour tables, ethtool link modes and softnet lines to records of vitals.
+//! `host/source/src/vitals/` calls it.
+
 use crate::{
     Bond, BondPort, Device, DeviceName, Duplex, Fill, InterfaceIndex, NeighbourTable, Qdisc, ShortText,
     Softnet, Traffic,

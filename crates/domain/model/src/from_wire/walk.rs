@@ -1,3 +1,6 @@
+//! Records of BPF walks over the kernel's TCP tables to `Socket`; `by_descriptor` shares the IP part.
+//! Called per record: must not allocate.
+
 use crate::{
     CgroupId, CongestionInfo, Cookie, Endpoint, Family, Inode, InterfaceIndex, Memory, NetnsInode, Options,
     Port, Protocol, Queues, Shutdown, Socket, State, TcpInfo, Timer,

@@ -1,3 +1,6 @@
+//! Counters of `/proc/net/snmp`, `netstat` and `snmp6` that rules of `check` and benchmarks read.
+//! A new counter needs one line here; `host/source/src/vitals/` finds it by table and name.
+
 use core::fmt;
 
 macro_rules! counters {

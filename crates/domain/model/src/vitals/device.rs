@@ -1,3 +1,6 @@
+//! Record of a network interface with its qdiscs: `from_wire/vitals.rs` fills it, the device rules of `check`
+//! and the TUN benchmark read it.
+
 use crate::{InterfaceIndex, ShortText};
 use std::net::IpAddr;
 

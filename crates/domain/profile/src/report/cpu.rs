@@ -1,3 +1,5 @@
+//! Table `cpu` of a profile for `prof`: functions by the number of CPU samples, own and total.
+
 use super::{NAME_MAX, TableBuilder, permille, table};
 use crate::profile::Space;
 use crate::stacks;

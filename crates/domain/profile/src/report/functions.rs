@@ -1,3 +1,6 @@
+//! Table `functions` of a profile for `prof`: calls and time of watched functions.
+//! Calls without an observed return have no time, so the mean leaves them out.
+
 use super::{NAME_MAX, TableBuilder, table};
 use crate::tally;
 use sockeye_measure::{Column, Table, Unit, Value};

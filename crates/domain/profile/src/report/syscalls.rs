@@ -1,3 +1,6 @@
+//! Table `syscalls` of a profile for `prof`: calls, errors and time per system call.
+//! The time of calls that were never timed is absent, not 0.
+
 use super::{TableBuilder, mean, permille, table};
 use crate::profile::Errno;
 use crate::tally;

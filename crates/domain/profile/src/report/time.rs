@@ -1,3 +1,5 @@
+//! Table `time` of a profile for `prof`: computing and each reason of waiting, with shares of thread time.
+
 use super::{TableBuilder, permille};
 use crate::format::counted;
 use crate::tally;

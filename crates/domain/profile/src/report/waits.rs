@@ -1,3 +1,5 @@
+//! Table `waits` of a profile for `prof`: waits by reason, system call, object and function.
+
 use super::{NAME_MAX, TableBuilder, mean, permille, table};
 use crate::format::short;
 use crate::stack_site::StackSite;
