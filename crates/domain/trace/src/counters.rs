@@ -1,3 +1,6 @@
+//! Totals of an analysed capture, and what was dropped at a limit. `Trace` and `Flow` count here; `analyze`
+//! and `graph` read the numbers through `CaptureReader::tally`.
+
 /// Totals, and what did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counters {

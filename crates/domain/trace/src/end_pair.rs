@@ -1,3 +1,6 @@
+//! Directed key of a segment: sender first. `pairing` and `address_translation` look up the direction of
+//! a connection by it. `tuple.rs` has the key that is the same for both directions.
+
 use sockeye_wire::packet::Segment;
 use std::net::IpAddr;
 

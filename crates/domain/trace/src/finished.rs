@@ -1,3 +1,6 @@
+//! Result for one TCP connection: `Trace` puts it in its queue, the commands `analyze` and `graph` take it
+//! out and print or draw it.
+
 use crate::{Connection, Series};
 
 /// A finished connection.

@@ -1,3 +1,6 @@
+//! Key of a TCP connection, the same for both directions. `Trace` finds the `Flow` of each segment by it;
+//! the index of the sending end selects the half of the `Flow`. It must not allocate: it runs per segment.
+
 use sockeye_wire::packet::Segment;
 use std::net::IpAddr;
 

@@ -1,3 +1,6 @@
+//! Table of peers that sent something recently. `Snapshot` fills it from `tcp_info`; `Connection` uses it to
+//! decide whether the peer of a stalled connection is alive. `PEERS_MAX` bounds the memory.
+
 use foldhash::fast::FixedState;
 use sockeye_model::{NetnsInode, Socket, State};
 use std::collections::HashMap;

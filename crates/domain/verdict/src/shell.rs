@@ -1,3 +1,6 @@
+//! Quoting for the shell commands that Sockeye proposes: in the remedies of `check` and in the report of
+//! `bench tun`. It guards against names from outside that would run as commands.
+
 /// Quotes a text as one word for a shell: names from outside may contain `;` and `$( )`.
 ///
 /// ```

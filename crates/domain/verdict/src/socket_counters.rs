@@ -1,3 +1,6 @@
+//! Counters of `tcp_info` and of the socket's drops that `check` compares between two samples. `Snapshot`
+//! makes the differences; `connection.rs` and `socket.rs` judge them. A missing counter counts as 0.
+
 use sockeye_model::{Socket, TcpInfo};
 
 /// Counters of one socket: at one moment, or their change between two samples.

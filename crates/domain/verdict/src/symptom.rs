@@ -1,3 +1,6 @@
+//! Result of a rule for one socket. `connection`, `socket` and `listener` make it, `egress` lowers it if
+//! losses of the device explain it, and `symptom_groups` groups it by rule, namespace and owner.
+
 use crate::finding::{FactValue, Facts};
 use crate::{Rule, Severity};
 

@@ -1,3 +1,6 @@
+//! Duplicates of sockets of other processes (`pidfd_getfd`), on which the `keepalive` command reads and sets
+//! options. It checks the inode of each duplicate, because the process can reuse the descriptor number.
+
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::process::{Pid as KernelPid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};

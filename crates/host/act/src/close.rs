@@ -1,3 +1,6 @@
+//! `SOCK_DESTROY` over `sock_diag`, for `sockeye kill` and `ss -K`. The cookie guards against closing
+//! another socket that has the same addresses now.
+
 use rustix::io::Errno;
 use sockeye_model::{Cookie, Family, Protocol, Socket};
 use sockeye_sys::netlink::NetlinkSocket;

@@ -1,3 +1,6 @@
+//! `SIGTERM` and `SIGKILL` by pidfd, for `ns del`, which ends the processes in a namespace. The caller checks
+//! the process after the pidfd is open, so that a reused pid gets no signal.
+
 use rustix::io::Errno;
 use rustix::process::{Pid as KernelPid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use sockeye_model::Pid;

@@ -1,3 +1,6 @@
+//! Reads and sets `SO_KEEPALIVE`, `TCP_KEEPIDLE`, `TCP_KEEPINTVL`, `TCP_KEEPCNT` and `TCP_USER_TIMEOUT` on
+//! borrowed sockets, for `keepalive list`, `set` and `unset`.
+
 use crate::borrow::BorrowedSocket;
 use rustix::io::Errno;
 use rustix::net::sockopt;

@@ -1,3 +1,6 @@
+//! Attaches and detaches the keepalive BPF program at a cgroup, and reads its settings and counts; for
+//! `keepalive attach`, `detach`, `attached` and `run`. Programs of others must stay attached.
+
 use crate::Keepalive;
 use rustix::io::Errno;
 use sockeye_sys::bpf::{Map, Program, cgroup};

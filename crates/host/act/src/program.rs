@@ -1,3 +1,6 @@
+//! Search and start of a user's command, with `execve` or as a child; for `ns exec` and `keepalive run`.
+//! Its errors say what the user can do.
+
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

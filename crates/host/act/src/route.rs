@@ -1,3 +1,6 @@
+//! rtnetlink requests that change the host or ask about it. `netns` (links, `lo`, nsids) and `interfaces` use
+//! it. The socket belongs to the network namespace of the thread that opened it.
+
 use rustix::io::Errno;
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Messages, NLMSG_DONE, NLMSG_ERROR};

@@ -1,3 +1,6 @@
+//! Selection of the processes of a `Session`; `prof` builds it from its arguments. `Processes`, the perf
+//! events and the BPF programs of `calls` and `functions` are limited to it.
+
 use std::path::PathBuf;
 
 /// The processes to observe.

@@ -1,3 +1,6 @@
+//! Error of `calls`, `functions` and `sampler`. `Session` continues without the part and turns the error into
+//! a `Missing` of the `Profile`; `doctor` prints the errors of the probes in `support.rs`.
+
 use std::fmt;
 
 /// The reason why a part of a profile is missing, completely or partly.

@@ -1,3 +1,6 @@
+//! The sysctls that apply to sockets without settings of their own. The `keepalive` command reads them in the
+//! network namespace of each target.
+
 use std::fs::read_to_string;
 
 /// The keepalive defaults of a network namespace: `net.ipv4.tcp_keepalive_*`.

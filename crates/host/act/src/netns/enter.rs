@@ -1,3 +1,6 @@
+//! Entry into a named namespace for `ns exec`: `setns`, then a mount namespace with its own `/sys` and
+//! `/etc/netns/NAME`. It runs on a thread that ends or execs afterwards.
+
 use super::open_file;
 use rustix::fs::StatVfsMountFlags;
 use rustix::io::Errno;

@@ -1,3 +1,6 @@
+//! Error type of the files in this folder that change namespaces: the step, the path, the kernel's error and
+//! a remedy. The commands `ns add`, `del`, `attach` and `set` print it.
+
 use crate::route::RouteError;
 use rustix::io::Errno;
 use std::fmt;

@@ -1,3 +1,6 @@
+//! The directory `/run/netns`. `ns add` and `ns attach` prepare it before they bind names in it; `Maker::new`
+//! takes the `Folder` as proof, so that a caller cannot forget the step.
+
 use super::error::{NetnsError, NetnsStep};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, mkdir, open};
 use rustix::io::Errno;

@@ -1,3 +1,6 @@
+//! Veth pairs from new namespaces to a bridge or another namespace, over rtnetlink; for `ns add` with a
+//! target. `LinkTarget::lock` keeps two processes from choosing the same addresses.
+
 use super::error::{NetnsError, NetnsStep};
 use super::{OWN_NETNS, open_file};
 use crate::route::{Route, RouteError};

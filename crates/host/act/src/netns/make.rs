@@ -1,3 +1,6 @@
+//! Creation of named namespaces for `ns add`, and names for existing ones for `ns attach`. The `Journal` slot
+//! records the name while it is unfinished, so that the guard process can undo it.
+
 use super::OWN_NETNS;
 use super::error::{NetnsError, NetnsStep};
 use super::folder::Folder;

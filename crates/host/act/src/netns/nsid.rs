@@ -1,3 +1,6 @@
+//! Namespace ids (nsid) over rtnetlink: `ns set` assigns one; `ns del` uses them to wait until the kernel has
+//! freed the namespaces.
+
 use super::OWN_NETNS;
 use super::error::{NetnsError, NetnsStep};
 use super::open_file;

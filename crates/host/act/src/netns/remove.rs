@@ -1,3 +1,6 @@
+//! Removal of a name for `ns del`. The `Journal` slot records it, so that the guard process completes the
+//! removal after a kill.
+
 use super::error::{NetnsError, NetnsStep};
 use super::journal::Slot;
 use super::unmount::unmount_name;

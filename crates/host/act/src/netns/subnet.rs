@@ -1,3 +1,6 @@
+//! Choice of free addresses for the veth pairs of `ns add --subnet`. Pure: the caller passes the addresses
+//! that are in use.
+
 use super::links::Addresses;
 use std::collections::BTreeSet;
 use std::fmt;

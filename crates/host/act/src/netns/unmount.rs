@@ -1,3 +1,6 @@
+//! Unmounts and unlinks the file of a name, for `remove` and for the `journal`, which completes a removal
+//! after a kill. It leaves a file alone that is neither a mount point nor a leftover.
+
 use super::leftover::{self, Found};
 use rustix::fs::{Access, access, stat, unlink};
 use rustix::io::Errno;

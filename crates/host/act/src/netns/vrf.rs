@@ -1,3 +1,6 @@
+//! Exit from the VRF cgroup of `ip vrf exec`. `ns exec` calls it before it enters a namespace. It moves the
+//! whole process, not only the calling thread.
+
 use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;

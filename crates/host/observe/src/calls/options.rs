@@ -1,3 +1,6 @@
+//! Options of `Calls::start`, from `session.rs` and `support.rs`. `programs.rs` loads and attaches only the
+//! BPF programs that they require.
+
 /// What to count, and from when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallOptions {

@@ -1,3 +1,6 @@
+//! Result of `Calls::read`: system calls and waits by number, and losses, from the BPF maps. `since.rs`
+//! subtracts an earlier result; `session/profile.rs` turns it into parts of a `Profile`.
+
 use crate::{Incarnation, RawStack};
 use sockeye_wire::calls::{COMPAT, NONE};
 

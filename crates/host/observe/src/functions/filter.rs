@@ -1,3 +1,6 @@
+//! The functions that a user names for `prof`: a pattern and a file. `session.rs` takes it as a part of the
+//! plan; `watch.rs` selects the functions by it.
+
 use crate::executable;
 use std::path::PathBuf;
 

@@ -1,3 +1,6 @@
+//! The interface between `sampler`, which makes events from the records of perf, and `Processes`, which
+//! applies them in the order of their times.
+
 use crate::Mapping;
 
 /// An event in the life of a process, from a perf record.

@@ -1,3 +1,6 @@
+//! Memory map of one program, by which `Processes` resolves a sampled address to a file and an offset. Pure:
+//! the caller brings the mappings, from perf events or from `/proc`. `REGIONS_MAX` bounds the memory.
+
 use crate::{FileNumber, Mapping};
 
 /// The code in a process by address. A later mapping replaces earlier ones at the same addresses.

@@ -1,3 +1,6 @@
+//! State that `Processes` keeps for each process: name, end, and one layout for each exec. `PROGRAMS_MAX`
+//! bounds the layouts of a process that calls `execve` often.
+
 use super::layout::Layout;
 use std::sync::Arc;
 

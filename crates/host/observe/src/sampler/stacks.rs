@@ -1,3 +1,6 @@
+//! Aggregation of samples for `Sampler`: one count for each process and stack. `ADDRESSES_MAX` bounds the
+//! memory; beyond it samples count without a stack.
+
 use crate::{Incarnation, RawStack};
 use foldhash::HashMap;
 

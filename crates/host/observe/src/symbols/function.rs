@@ -1,3 +1,6 @@
+//! Entry of a symbol table. `symbol_tables.rs` reads it; `functions/selection.rs` compares its name with the
+//! pattern, and takes the place of the uprobe from its offset.
+
 use super::demangle;
 use std::borrow::Cow;
 

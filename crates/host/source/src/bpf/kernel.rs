@@ -1,3 +1,6 @@
+//! BTF of the running kernel: it relocates our BPF objects for this kernel (CO-RE) and loads them. The walks
+//! and iterators of `bpf/` and `BpfEngine` use it, and through it `observe`.
+
 use crate::unavailable::Unavailable;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;

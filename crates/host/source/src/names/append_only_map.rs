@@ -1,3 +1,6 @@
+//! Cache for `SystemNames` (namespace names, interfaces of other namespaces) and `Hosts`. It gives out
+//! references while other threads add, without a lock. The users of the map must bound its size.
+
 use std::borrow::Borrow;
 use std::collections::hash_map::RandomState;
 use std::fmt;

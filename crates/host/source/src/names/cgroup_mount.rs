@@ -1,3 +1,6 @@
+//! Place where the cgroup v2 file system is reachable, also below `ip netns exec` and in containers.
+//! `Cgroups` and `query::cgroup` (the cgroups of `keepalive` and `prof`) use it.
+
 use sockeye_model::Pid;
 use std::ffi::{OsStr, OsString};
 use std::fs;

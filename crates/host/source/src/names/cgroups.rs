@@ -1,3 +1,6 @@
+//! Cgroup ids of sockets as paths, for the column and the filter `cgroup`, and the cgroup of a container
+//! that the user names. `FOLDERS_MAX` bounds the walk.
+
 use super::CgroupMount;
 use super::docker::Docker;
 use sockeye_model::{CgroupId, Container, Runtime};

@@ -1,3 +1,6 @@
+//! Names of Docker containers, for labels of namespaces (`netns_name.rs`) and for finding the cgroup of a
+//! container (`cgroups.rs`). The files are untrusted: length and characters of a name are checked.
+
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;

@@ -1,3 +1,6 @@
+//! One process per network namespace, from a scan of `/proc` or from our BPF programs. `netns_name` takes the
+//! label of a namespace without a name from it; `query` uses it to find and enter namespaces.
+
 use crate::bpf::BpfEngine;
 use crate::proc_folder::{open_proc, processes};
 use crate::process_netns::netns_now;

@@ -1,3 +1,6 @@
+//! Reverse look-ups for names in output (`SystemNames`), and `resolve`, by which filters look up a host. The
+//! system resolver can block without limit, so it runs on threads of its own, and callers have a deadline.
+
 use super::append_only_map::AppendOnlyMap;
 use dns_lookup::{LookupErrorKind, getnameinfo};
 use std::collections::{HashSet, VecDeque};

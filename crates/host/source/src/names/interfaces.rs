@@ -1,3 +1,6 @@
+//! Interface index to name and back, for one network namespace. `SystemNames`, `query`, `ss` and `capture`
+//! use it. Call `snapshot` on a thread that is in the namespace.
+
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use sockeye_model::InterfaceIndex;

@@ -1,3 +1,6 @@
+//! Scan of `/run/netns` for named namespaces. `SystemNames` uses it for names, `query` to select and open
+//! namespaces, `ns list` and `ns identify` to print them. It never creates or removes a name.
+
 use sockeye_model::NetnsInode;
 use std::collections::HashSet;
 use std::fs;

@@ -1,3 +1,7 @@
+//! Label of a network namespace without a name from `ip netns`: a container, a process or an inode.
+//! `SystemNames` asks for it and caches it. What a process file says counts only if the process is still in
+//! the namespace.
+
 use super::docker::Docker;
 use super::first_processes::{First, KnownCgroup};
 use super::{Cgroups, FirstProcesses, Namespaces};

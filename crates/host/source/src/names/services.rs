@@ -1,3 +1,6 @@
+//! Port names for output, and port numbers for service names in filters, through `SystemNames`. It reads the
+//! files directly: the name service switch is not used.
+
 use sockeye_model::{Port, Protocol};
 use std::fs;
 

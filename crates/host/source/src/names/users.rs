@@ -1,3 +1,6 @@
+//! User names for the user column and for filters, through `SystemNames`. It reads the file directly: users
+//! of LDAP and other name services have no name.
+
 use sockeye_model::Uid;
 use std::fs;
 
