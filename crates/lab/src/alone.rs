@@ -1,3 +1,6 @@
+//! A lock between processes (`flock` on a file in the temporary folder) for tests that must not run at the
+//! same time. The tests of `bench tun` use it.
+
 use crate::or_panic::OrPanic;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;

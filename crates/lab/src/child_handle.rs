@@ -1,3 +1,6 @@
+//! A shared handle to a child process: `process.rs` kills and reaps the child when its `Process` is dropped,
+//! `lab.rs` when the lab is. The second of both calls has no effect.
+
 use std::process::Child;
 use std::sync::{Mutex, PoisonError};
 

@@ -1,3 +1,6 @@
+//! Makes UDP, UDP-Lite, raw, packet and netlink sockets in a namespace: the counterpart of `tcp.rs` and
+//! `unix.rs`.
+
 use crate::or_panic::OrPanic;
 use crate::tcp::bound;
 use crate::{LabSocket, Namespace, NetPath, Pair, Protocol, Skip, SocketOptions, State};

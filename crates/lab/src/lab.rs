@@ -1,3 +1,7 @@
+//! Lifetime of a test laboratory: creates namespaces, links and a cgroup, and deletes them on drop. A new lab
+//! first deletes what killed test runs left, by the pid in the name. It needs root and `ip`, and is a `Skip`
+//! without.
+
 use crate::child_handle::ChildHandle;
 use crate::namespace::{NETNS_DIRECTORY, Namespace};
 use crate::or_panic::OrPanic;

@@ -1,3 +1,6 @@
+//! A socket of the lab with the values that a test expects of it: addresses, state, queues, timer, inode,
+//! cookie. `tcp.rs`, `datagram.rs`, `unix.rs` and `process.rs` make them; tests compare listings with them.
+
 use crate::or_panic::OrPanic;
 use crate::procnet::Row;
 use crate::{Namespace, State, Timer, lookup, wait_for};

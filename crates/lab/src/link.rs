@@ -1,3 +1,6 @@
+//! A veth pair between two namespaces: makes the devices, addresses and permanent neighbour entries with
+//! `ip`. `lab.rs` creates it; `net_path.rs` makes paths over it.
+
 use crate::Namespace;
 use crate::or_panic::OrPanic;
 use crate::program::ip_batch;

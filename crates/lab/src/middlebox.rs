@@ -1,3 +1,6 @@
+//! Emulates a bad network path (delay, loss, duplication, reordering, rate) with two TUN devices and one
+//! thread for each direction. Tests of `analyze`, `check` and `bench` use it.
+
 use crate::or_panic::OrPanic;
 use crate::program::ip_batch;
 use crate::{Namespace, NetPath, Toward};

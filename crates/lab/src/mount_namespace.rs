@@ -1,3 +1,6 @@
+//! A private mount namespace for tests of `ns` and `prof`: the names that they create in `/run/netns` do not
+//! appear on the host.
+
 use crate::or_panic::OrPanic;
 use crate::{Skip, program};
 use std::ffi::OsStr;

@@ -1,3 +1,6 @@
+//! A network namespace of the lab: runs closures and programs in it, sets sysctls, reads its `/proc/net`. A
+//! closure runs on a thread of its own, so the thread of the test never changes its namespace.
+
 use crate::or_panic::OrPanic;
 use crate::procnet::{self, Row};
 use crate::program::{ip_batch, output_of};

@@ -1,3 +1,6 @@
+//! A path between a client and a server address, over loopback or a link, and its silent cut in one
+//! direction. `tcp.rs` and `datagram.rs` add the methods that make sockets over it.
+
 use crate::lab_socket::mapped;
 use crate::link::End;
 use crate::or_panic::OrPanic;

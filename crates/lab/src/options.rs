@@ -1,3 +1,6 @@
+//! Socket options that tests set before bind (backlog, mark, device, buffers ...), and a check for the
+//! congestion controls of the kernel. A `NetPath` has one set for clients and one for servers.
+
 use crate::Skip;
 use crate::or_panic::OrPanic;
 use socket2::{Socket, TcpKeepalive};

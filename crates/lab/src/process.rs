@@ -1,3 +1,6 @@
+//! Child processes with chosen name, user, group and sockets, for tests of socket owners. The child runs
+//! `bin/lab-holder.rs`, which opens the sockets and reports them on its stdout.
+
 use crate::child_handle::ChildHandle;
 use crate::lab_socket::Family;
 use crate::or_panic::OrPanic;

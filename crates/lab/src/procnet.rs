@@ -1,3 +1,6 @@
+//! Parses `/proc/net/tcp` and `tcp6` for `namespace.rs`; `lookup.rs` gives the same `Row` for inet_diag. It
+//! must not use `wire`, which is under test.
+
 use crate::{State, Timer};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

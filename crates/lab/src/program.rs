@@ -1,3 +1,6 @@
+//! Runs external programs for the lab and its tests: finds them (or skips), takes their stdout, and passes
+//! batches of commands to `ip`.
+
 use crate::Skip;
 use crate::or_panic::OrPanic;
 use std::io::Write;

@@ -1,3 +1,6 @@
+//! The skip of a test where the machine lacks something, and the macro `need!`. `scripts/test` counts skips
+//! through the file in `SOCKEYE_SKIPS`. A failure of the lab itself is a panic, not a skip.
+
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -1,3 +1,6 @@
+//! Makes TCP and MPTCP sockets in every state, with full queues, lost packets and running timers, over a
+//! `NetPath`. Tests of listings and `check` compare with them. It waits until the kernel reports the state.
+
 use crate::or_panic::OrPanic;
 use crate::wait::DEADLINE;
 use crate::{

@@ -1,3 +1,6 @@
+//! TCP states and timers by the numbers and names of the kernel and of `ss`. A second definition on purpose:
+//! it must not depend on that of `model`, which is under test.
+
 /// TCP states with the kernel's numbers (include/net/tcp_states.h); other protocols use `Established`,
 /// `Listen` and `Close`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

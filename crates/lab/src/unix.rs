@@ -1,3 +1,5 @@
+//! Makes UNIX sockets in a namespace: stream, datagram and seqpacket; named, abstract and pairs.
+
 use crate::or_panic::OrPanic;
 use crate::{LabSocket, Namespace, Pair, Protocol, State, UnixName};
 use socket2::{Domain, SockAddr, Socket, Type};

@@ -1,3 +1,6 @@
+//! Polls until a condition holds, and panics after a deadline with the name of what is missing. The lab and
+//! the tests use it instead of fixed sleeps.
+
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 

@@ -1,3 +1,6 @@
+//! Formats (`--format`), colours and the summary that all listings share: `listing/writer.rs`, `json.rs` and
+//! the commands use them. `SCHEMA_VERSION` is the version of the JSON of listings and reports.
+
 use sockeye_model::Losses;
 
 /// Output format of a listing.

@@ -1,3 +1,6 @@
+//! Buffers of rendered rows for `listing/writer.rs`: one collects bytes for few large writes, one keeps all
+//! rows for sorting. Neither may allocate per row.
+
 use std::io::{self, Write};
 
 /// A buffer of rendered bytes, which are written in large pieces.

@@ -1,3 +1,6 @@
+//! The error of decoders in this crate: which layer, at which offset, how many bytes are missing. `model` and
+//! `source` pass it on. It is `Copy` and borrows nothing, so that an invalid record costs no allocation.
+
 use core::fmt;
 
 /// A decoding error: bytes that are not valid in their format.

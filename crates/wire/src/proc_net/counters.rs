@@ -1,3 +1,6 @@
+//! Parses `/proc/net/snmp`, `netstat`, `snmp6` and `sctp/snmp`, for `source::vitals` and `netstat -s`. Names
+//! of counters stay bytes: the callers know their meaning.
+
 use super::words::{decimal, words};
 
 /// A pair of lines of `snmp` or `netstat`: a title with the names of counters, and the same title with their values.

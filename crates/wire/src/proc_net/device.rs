@@ -1,3 +1,5 @@
+//! Parses `/proc/net/dev`. `netstat -i` shows its counters; `source::netns` only counts the interfaces.
+
 use super::words::{decimal, words};
 
 /// A line of `dev`: an interface and its counters.

@@ -1,3 +1,6 @@
+//! Parses `/proc/net/tcp`, `udp`, `udplite`, `raw` and their IPv6 files, for the `/proc` source of sockets
+//! (`source/src/procfs.rs`). It runs once per socket and must not allocate.
+
 use super::columns::{Columns, hex4, hex8};
 use crate::{Error, Layer};
 

@@ -1,3 +1,6 @@
+//! Parses multicast memberships (`/proc/net/igmp`, `igmp6`) and IPv6 addresses (`if_inet6`), for `netstat -g`
+//! and `netstat -i`.
+
 use super::words::{decimal, hex, ipv4, ipv6, words};
 
 /// A line of `igmp`.

@@ -1,3 +1,6 @@
+//! Parses `/proc/net/netlink`, for the `/proc` source of sockets (`source/src/procfs.rs`), the last of the
+//! ladder.
+
 use super::columns::Columns;
 use crate::{Error, Layer};
 

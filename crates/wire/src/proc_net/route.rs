@@ -1,3 +1,5 @@
+//! Parses the routing tables `/proc/net/route` and `ipv6_route`, for `netstat -r`.
+
 use super::words::{decimal, hex, ipv4, ipv6, words};
 
 /// A line of `route`.

@@ -1,3 +1,6 @@
+//! Parses `/proc/net/sockstat` and `sockstat6`: numbers of sockets, orphans, TIME_WAIT and memory pages, for
+//! `source::vitals`.
+
 use super::words::{decimal, words};
 
 /// A line of `sockstat` or `sockstat6`: `TCP: inuse 5 orphan 0 tw 2 alloc 7 mem 1`.

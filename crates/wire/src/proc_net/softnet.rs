@@ -1,3 +1,6 @@
+//! Parses `/proc/net/softnet_stat`, the packet and drop counters of each processor, for `source::vitals`.
+//! `check` judges them.
+
 use super::words::{hex, words};
 
 /// A line of `softnet_stat`: the network counters of one processor, in hexadecimal words. Eleven words, 13 since Linux

@@ -1,3 +1,6 @@
+//! Parses `/proc/net/unix`, for the `/proc` source of sockets (`source/src/procfs.rs`), the last of the
+//! ladder. It must not trust the path: any process can put a newline into it.
+
 use super::columns::Columns;
 use crate::unix_diag::Name;
 use crate::{Error, Layer};

@@ -1,3 +1,6 @@
+//! Interface counters in rtnetlink link messages (`IFLA_STATS64`). `Link::parse` decodes them; `model` turns
+//! them into `Traffic`.
+
 use crate::bytes::ne_u64;
 
 attribute! {

@@ -1,3 +1,6 @@
+//! Congestion control of a socket as the BPF walk reports it: algorithm and BBR state. `model` makes
+//! `CongestionInfo` of it.
+
 use crate::bytes::{array, ne_u32};
 use crate::inet_diag::BbrInfo;
 

@@ -1,3 +1,6 @@
+//! Converts jiffies and kernel timestamps in BPF walk records into microseconds and milliseconds, and finds
+//! HZ. `source::bpf` makes one for each run. Pure: it reads no clock, the kernel's times are arguments.
+
 /// The kernel's clocks at the start of a run: the reference of the times in a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelClock {

@@ -1,3 +1,6 @@
+//! Decodes one socket record of a BPF walk: a head, then the sections that the request asked for.
+//! `source::bpf` reads the records, `model` turns them into `Socket`. It is a view: it must not allocate.
+
 use super::{Congestion, KernelClock, RECORDS_AT, RECORDS_BYTES, Reply, TcpRaw, detail};
 use crate::bytes::{array, byte, ne_i32, ne_u16, ne_u32, ne_u64};
 use core::net::Ipv6Addr;

@@ -1,3 +1,6 @@
+//! Calculates `tcp_info` from the raw fields of a BPF walk record, as `tcp_get_info()` of the kernel does.
+//! `TcpInfo::from_walk` of `model` uses it. Its results must equal those of `sock_diag`.
+
 use super::KernelClock;
 use crate::bytes::{ne_u16, ne_u32, ne_u64};
 

@@ -1,3 +1,6 @@
+//! The processes in given network namespaces, from `/proc/PID/ns/net` of each process and of the threads of
+//! multi-threaded ones. `ns pids` and `ns del` use it; `netns/mod.rs` takes process names from here.
+
 use crate::proc_folder::{Decimal, open_proc, open_to_list, processes};
 use crate::process_netns::netns_now;
 use crate::threads::for_each;

@@ -1,3 +1,6 @@
+//! Reads `/proc/PID/fd` of one process and finds its sockets, for `procfs_scan.rs` and `large_process.rs`. It
+//! must not open, duplicate or `stat` what a descriptor refers to: it only reads the links.
+
 use crate::proc_folder::{Decimal, number, open_folder, open_to_list};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{RawDir, SeekFrom, readlinkat_raw, seek, statat};

@@ -1,3 +1,6 @@
+//! Why a scan of `/proc` for socket owners cannot start; `Owners::scan` returns it. A single process that
+//! cannot be read is no error: `procfs_scan.rs` counts it as a loss.
+
 use rustix::io::Errno;
 use std::fmt;
 use std::path::PathBuf;

@@ -1,3 +1,6 @@
+//! Splits the descriptors of a very large process into ranges, which all threads of `procfs_scan.rs` read in
+//! parallel. Otherwise one process with most of the sockets would keep one thread busy and the others idle.
+
 use super::descriptors::Descriptors;
 use crate::process_descriptors::SocketDescriptor;
 use rustix::io::Errno;

@@ -1,3 +1,6 @@
+//! Process name, process group and state from `/proc/PID/stat`, for `procfs_scan.rs`. It opens the file
+//! relative to the descriptor folder, so that a reused pid cannot give a wrong name.
+
 use rustix::fd::BorrowedFd;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;

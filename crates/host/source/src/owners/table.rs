@@ -1,3 +1,6 @@
+//! The table from socket inode to owners inside `Owners`. The scan of `/proc` and both BPF sources fill it; a
+//! listing looks up each socket in it once. Pure; a look-up allocates nothing.
+
 use crate::process_descriptors::SocketDescriptor;
 use sockeye_model::{Fd, Inode, Owner, Process};
 

@@ -1,3 +1,6 @@
+//! Decodes the counters of `/proc/net/snmp`, `netstat` and `snmp6` into `Counters`, for `reader.rs`. It skips
+//! counters that the model does not know. It opens no file itself.
+
 use foldhash::HashMap;
 use sockeye_model::{Counter, Counters};
 use sockeye_wire::proc_net::{CounterTable, counter_lines};

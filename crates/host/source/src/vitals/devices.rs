@@ -1,3 +1,6 @@
+//! The interfaces of a namespace with addresses, qdiscs and link speed, from dumps of rtnetlink and ethtool
+//! netlink. `reader.rs` calls it for each namespace.
+
 use crate::dump::run_here;
 use sockeye_model::{Device, InterfaceIndex, Qdisc};
 use sockeye_sys::netlink::NetlinkSocket;

@@ -1,3 +1,6 @@
+//! Open descriptors of processes and their limit (`RLIMIT_NOFILE`), from `/proc/PID/fd` and
+//! `/proc/PID/limits`. `check` judges with it how close a process is to its limit.
+
 use crate::proc_folder::{open_folder, open_to_list, read};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Dir};

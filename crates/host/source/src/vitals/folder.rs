@@ -1,3 +1,7 @@
+//! Opens `/proc/sys/net` for `reader.rs` and `host.rs`: on a private procfs where it can mount one, else on
+//! the mounted procfs. It renews the private one regularly, because a look-up slows down with each visited
+//! namespace.
+
 use crate::proc_folder::open_folder;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::CWD;

@@ -1,3 +1,6 @@
+//! Vitals of the whole host: softnet counters of each processor, memory and orphans of TCP, memory of UDP,
+//! socket buffer limits, neighbour tables, uptime. `check` and the stream benchmark in `load` read them.
+
 use super::folder::Folder;
 use crate::proc_folder::{open_folder, read, read_setting};
 use rustix::fd::AsFd;

@@ -1,3 +1,7 @@
+//! Neighbour (ARP and NDP) tables from rtnetlink: the fill of the tables that all namespaces share, for
+//! `host.rs`, and the entries of one namespace, for `reader.rs`, which counts them only if a table is at
+//! least half full.
+
 use crate::dump::run_here;
 use sockeye_model::{InterfaceIndex, NeighbourTable, Neighbours};
 use sockeye_sys::netlink::NetlinkSocket;

@@ -1,3 +1,7 @@
+//! Reads the vitals of one namespace after the other, for `vitals::namespace` and `vitals::namespaces`. It
+//! must stay on the thread that opened it, and skips settings that cannot matter, because each file read
+//! costs time.
+
 use super::counters::Names;
 use super::folder::Folder;
 use super::{counters, devices, neighbours, settings};

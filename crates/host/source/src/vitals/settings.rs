@@ -1,3 +1,6 @@
+//! Reads sysctls of a namespace (`somaxconn`, `tcp_rmem`, `ip_local_port_range`, keepalive ...) into
+//! `Settings`, for `reader.rs`, in groups: the caller chooses which matter. It changes none.
+
 use crate::proc_folder::{open_folder, read_setting};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use sockeye_model::Settings;

@@ -1,3 +1,6 @@
+//! The BPF link: a program attached to a raw tracepoint, function or perf event. The profilers in `observe`
+//! attach with it. The attachment ends when the value is dropped.
+
 use super::Program;
 use super::call;
 use rustix::io::Errno;

@@ -1,3 +1,6 @@
+//! A BPF array map with one value: settings and counters of the keepalive program, which `source` loads and
+//! `act` reads and changes. Maps of other kinds are in `table.rs`, maps in shared memory in `array.rs`.
+
 use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,3 +1,7 @@
+//! Parses a compiled BPF object, patches its relocations, links its maps and loads its programs. `source`
+//! loads its socket walk, file iterator and keepalive program with it; `load.rs` builds on it for objects
+//! with many programs.
+
 use super::Map;
 use super::array::{Array, MMAPABLE};
 use super::call::{self, Code};

@@ -1,3 +1,6 @@
+//! A loaded BPF program: runs it once (`BPF_PROG_TEST_RUN`), reads its iterator output, or opens it and its
+//! maps by id. `run` accepts only a slot of the array that the program was loaded with.
+
 use super::Map;
 use super::array::{Identity, Slot};
 use super::call;
