@@ -73,8 +73,10 @@ impl Unit {
 
 /// Appends the name of a state of congestion control; one without a name as its number.
 pub fn push_ca_state(out: &mut Vec<u8>, number: u64) {
-    let state = u8::try_from(number).map_or(CaState::Unknown(u8::MAX), CaState::from_number);
-    if let Some(name) = state.name() {
+    let name = u8::try_from(number)
+        .ok()
+        .and_then(|number| CaState::from_number(number).name());
+    if let Some(name) = name {
         push_short(out, name.as_bytes());
     } else {
         out.extend_from_slice(b"unknown(");

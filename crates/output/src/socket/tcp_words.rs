@@ -3,7 +3,7 @@
 //! Every field that is present and not zero is shown once: first the most used fields, some of them together
 //! (`rtt 0.12/0.03ms`), then the others by their names, in the kernel's order.
 
-use super::tcp_field::{CA_STATE, TcpField};
+use super::tcp_field::{APP_LIMITED, CA_STATE, TcpField};
 use crate::listing::strip_unit;
 use crate::number::{push_256ths, push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
@@ -264,7 +264,6 @@ const ACKED: TcpField = TcpField::named("bytes_acked");
 const RECEIVED: TcpField = TcpField::named("bytes_received");
 const NOTSENT: TcpField = TcpField::named("notsent_bytes");
 const DELIVERY_RATE: TcpField = TcpField::named("delivery_rate_bytes_per_s");
-const APP_LIMITED: TcpField = TcpField::named("delivery_rate_app_limited");
 const PACING_RATE: TcpField = TcpField::named("pacing_rate_bytes_per_s");
 const MAX_PACING_RATE: TcpField = TcpField::named("max_pacing_rate_bytes_per_s");
 const BUSY: TcpField = TcpField::named("busy_time_us");
