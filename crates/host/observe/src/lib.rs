@@ -8,7 +8,7 @@
 //! ```
 //! let engine = std::sync::Arc::new(sockeye_source::BpfEngine::default());
 //! for part in sockeye_observe::probe_parts(&engine) {
-//!     println!("{}: {:?}", part.part, part.finding);
+//!     println!("{}: {:?}", part.part, part.mechanism);
 //! }
 //! ```
 
@@ -42,4 +42,6 @@ pub use scope::Scope;
 pub use session::{Plan, Session, StartError, Target, WaitResult};
 pub use support::{PartSupport, probe_parts};
 pub(crate) use symbols::Symbols;
+#[cfg(any(test, fuzzing))]
+pub use symbols::fuzz_body;
 pub use unavailable::Unavailable;
