@@ -43,6 +43,8 @@ pub enum Layer {
     RouteAddress,
     /// `struct tcmsg`
     RouteQdisc,
+    /// `struct rtmsg`
+    RouteLookup,
     /// `struct ndmsg`
     RouteNeighbour,
     /// `struct ndtmsg`
@@ -85,6 +87,12 @@ pub enum Layer {
     PcapngInterface,
     /// A packet of a pcapng file
     PcapngPacket,
+    /// The header of a snoop file
+    SnoopHeader,
+    /// A packet of a snoop file
+    SnoopPacket,
+    /// A record of an ERF file
+    ErfRecord,
     /// A link-layer header
     Link,
     /// Ethernet, with its tags
@@ -122,6 +130,7 @@ impl fmt::Display for Error {
             Layer::RouteLink => "rtnetlink message about a link",
             Layer::RouteAddress => "rtnetlink message about an address",
             Layer::RouteQdisc => "rtnetlink message about a queueing discipline",
+            Layer::RouteLookup => "rtnetlink message about a route",
             Layer::RouteNeighbour => "rtnetlink message about a neighbour",
             Layer::RouteNeighbourTable => "rtnetlink message about a table of neighbours",
             Layer::GenericNetlink => "generic netlink message",
@@ -143,6 +152,9 @@ impl fmt::Display for Error {
             Layer::PcapngSection => "section header of the pcapng file",
             Layer::PcapngInterface => "interface block of the pcapng file",
             Layer::PcapngPacket => "packet block of the pcapng file",
+            Layer::SnoopHeader => "header of the snoop file",
+            Layer::SnoopPacket => "packet of the snoop file",
+            Layer::ErfRecord => "record of the ERF file",
             Layer::Link => "link header",
             Layer::Ethernet => "Ethernet header",
             Layer::Shim => "header between Ethernet and IP",

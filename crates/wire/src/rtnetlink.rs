@@ -1,4 +1,4 @@
-//! `NETLINK_ROUTE`: interfaces and their addresses, queueing disciplines, neighbour tables.
+//! `NETLINK_ROUTE`: interfaces and their addresses, queueing disciplines, neighbour tables, route look-ups.
 //!
 //! ```text
 //! struct ifinfomsg { u8 family, pad; u16 type; i32 index; u32 flags, change; }    16
@@ -16,11 +16,13 @@ pub mod change;
 mod info;
 mod neighbour;
 mod qdisc;
+mod route;
 mod stats;
 
 pub use info::{BOND_LINK_UP, BondInfo, BondPortInfo, IFF_TAP, IFF_TUN, LinkInfo, TunInfo};
 pub use neighbour::{Neighbour, NeighbourTable, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
 pub use qdisc::{Qdisc, QdiscStats, RTM_NEWQDISC};
+pub use route::{FoundRoute, RTM_NEWROUTE, RouteQuery};
 pub use stats::LinkStats;
 
 /// An interface.

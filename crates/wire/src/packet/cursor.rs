@@ -1,6 +1,6 @@
 //! A position in a packet that is decoded, and what comes next.
 
-use super::Decoded;
+use super::{Decoded, Fragment};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 use core::net::IpAddr;
@@ -14,6 +14,8 @@ pub(super) enum Next {
     Ethertype(u16),
     /// A protocol number of PPP
     Ppp,
+    /// An 802.11 header
+    Wireless,
     /// IPv4 or IPv6, according to its first four bits
     Ip,
     /// The payload of this IP header
@@ -38,6 +40,22 @@ pub(super) struct Ip {
 }
 
 impl Ip {
+    /// Returns the first fragment without a segment; `None` for a whole packet.
+    pub(super) fn first_fragment(&self) -> Option<Fragment> {
+        let (id, begin, end) = self.first_of?;
+        Some(Fragment {
+            source: self.source,
+            destination: self.destination,
+            protocol: self.protocol,
+            id,
+            offset: 0,
+            len: u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX),
+            has_more: true,
+            segment: None,
+            header_len: 0,
+        })
+    }
+
     pub(super) const fn other(&self) -> Decoded {
         Decoded::Ip {
             source: self.source,
@@ -54,6 +72,8 @@ pub(super) struct Cursor<'a> {
     /// End of the current layer, whether captured or not
     pub(super) end: usize,
     pub(super) tunnels: u8,
+    /// The outermost packet of which only the first fragment is here, if a tunnel is inside
+    pub(super) outer_fragment: Option<Fragment>,
 }
 
 impl<'a> Cursor<'a> {
@@ -64,6 +84,7 @@ impl<'a> Cursor<'a> {
             at: 0,
             end: (original_len as usize).max(bytes.len()),
             tunnels: 0,
+            outer_fragment: None,
         }
     }
 
@@ -106,9 +127,10 @@ impl<'a> Cursor<'a> {
         }
         self.tunnels += 1;
         self.at += header_len;
-        if outer.first_of.is_some() {
+        if let Some(fragment) = outer.first_fragment() {
             // The outer packet continues in other fragments: only the inner header has the inner length.
             self.end = usize::MAX / 2;
+            self.outer_fragment.get_or_insert(fragment);
         }
         next
     }

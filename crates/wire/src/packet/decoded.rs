@@ -1,6 +1,6 @@
 //! The results of decoding.
 
-use super::Segment;
+use super::{LinkType, Segment};
 use core::net::IpAddr;
 
 /// A decoded packet.
@@ -36,6 +36,8 @@ pub enum Decoded {
         /// Ethertype (`ETH_P_ARP`, ...); `None` if unknown
         ethertype: Option<u16>,
     },
+    /// A packet with a link header of a type that is not decoded.
+    UnknownLink(LinkType),
 }
 
 /// A fragment of an IP packet.
@@ -55,6 +57,9 @@ pub struct Fragment {
     pub len: u32,
     /// Whether more fragments follow
     pub has_more: bool,
-    /// In the first fragment of a TCP segment, its header; `payload_len` counts this fragment's payload
+    /// In the first fragment of a TCP segment, its header; `payload_len` counts this fragment's payload. In the first fragment of a
+    /// tunnel's packet, the segment in the tunnel; `payload_len` is that of its own headers, and `protocol` is not TCP
     pub segment: Option<Segment>,
+    /// Length of the TCP header with its options in bytes, which may continue in the next fragment; 0 without one
+    pub header_len: u32,
 }

@@ -1,6 +1,6 @@
 //! Reading capture files of any format.
 
-use super::{FileError, SkippedPackets, Step, pcap, pcapng};
+use super::{FileError, SkippedPackets, Step, erf, pcap, pcapng, snoop};
 
 /// A reader of a capture file of any format; the caller supplies the bytes.
 ///
@@ -28,6 +28,8 @@ pub struct Reader {
 enum Format {
     Pcap(pcap::Reader),
     Pcapng(pcapng::Reader),
+    Snoop(snoop::Reader),
+    Erf(erf::Reader),
 }
 
 impl Reader {
@@ -43,6 +45,12 @@ impl Reader {
             Format::Pcap(pcap)
         } else if u32::from_le_bytes(*magic) == pcapng::SECTION {
             Format::Pcapng(pcapng::Reader::default())
+        } else if let Some(snoop) = snoop::Reader::new(*magic) {
+            Format::Snoop(snoop)
+        } else if let Some(erf) = erf::Reader::new(first) {
+            Format::Erf(erf)
+        } else if erf::is_possible(first) {
+            return Ok(None);
         } else {
             return Err(FileError::Unknown { magic: *magic });
         };
@@ -58,6 +66,8 @@ impl Reader {
         let step = match &mut self.format {
             Format::Pcap(pcap) => pcap.step(bytes, self.offset),
             Format::Pcapng(pcapng) => pcapng.step(bytes, self.offset),
+            Format::Snoop(snoop) => snoop.step(bytes, self.offset),
+            Format::Erf(erf) => erf.step(bytes, self.offset),
         };
         match &step {
             Ok(Step::Packet(record)) => self.offset += record.used as u64,
@@ -73,21 +83,26 @@ impl Reader {
         self.offset
     }
 
-    /// Returns the interfaces described so far, numbered through all sections. A pcap file has none.
+    /// Returns the interfaces described so far, numbered through all sections. A pcap file has none, those of snoop and ERF have one.
     #[must_use]
     pub fn interfaces(&self) -> &[pcapng::InterfaceDescription] {
         match &self.format {
             Format::Pcap(_) => &[],
             Format::Pcapng(pcapng) => pcapng.interfaces(),
+            Format::Snoop(snoop) => snoop.interfaces(),
+            Format::Erf(erf) => erf.interfaces(),
         }
     }
 
     /// Returns the counts of packets that were skipped or changed so far.
     #[must_use]
-    pub const fn skipped(&self) -> SkippedPackets {
+    pub fn skipped(&self) -> SkippedPackets {
         match &self.format {
             Format::Pcap(pcap) => pcap.skipped(),
             Format::Pcapng(pcapng) => pcapng.skipped(),
+            Format::Snoop(snoop) => snoop.skipped(),
+            // No record is long enough to be skipped.
+            Format::Erf(_) => SkippedPackets::default(),
         }
     }
 }

@@ -1,9 +1,11 @@
-//! TCP segments from IP fragments.
+//! Merges IP fragments into TCP segments, for `analyze` and `graph`. It keeps headers and lengths, never the data, and does not
+//! detect overlaps.
 
+use super::cursor::protocol::{GRE, IPV4, IPV6, TCP};
 use super::{Fragment, Segment};
 use core::net::IpAddr;
 
-/// A table of fragmented TCP segments. It keeps only their headers and lengths, not their data, and only the last
+/// A table of fragmented TCP segments, and of segments in tunnels whose packets are fragmented. It keeps only their headers and lengths, not their data, and only the last
 /// [`Self::PARTIALS_MAX`] that are not complete.
 ///
 /// A segment is returned with the fragment that completes it, as in Wireshark. Overlaps are not detected: a fragment
@@ -19,6 +21,7 @@ pub struct Fragments {
 struct Partial {
     source: IpAddr,
     destination: IpAddr,
+    protocol: u8,
     id: u32,
     /// The segment of the first fragment, with the length of its TCP header
     segment: Option<(Segment, u32)>,
@@ -44,29 +47,35 @@ impl Fragments {
 
     /// Adds a fragment. Returns the segment if the fragment completes it.
     pub fn add(&mut self, fragment: &Fragment) -> Option<Segment> {
-        if fragment.protocol != TCP {
-            return None;
-        }
         let is_same = |partial: &Partial| {
-            (partial.id, partial.source, partial.destination)
-                == (fragment.id, fragment.source, fragment.destination)
+            (partial.id, partial.protocol, partial.source, partial.destination)
+                == (
+                    fragment.id,
+                    fragment.protocol,
+                    fragment.source,
+                    fragment.destination,
+                )
         };
         let known = self
             .partials
             .iter()
             .position(|partial| partial.as_ref().is_some_and(is_same));
-        let index = known.unwrap_or_else(|| self.begin(fragment));
+        // UDP is rarely a tunnel: only its first fragment begins an entry.
+        let is_possible = fragment.segment.is_some() || matches!(fragment.protocol, TCP | IPV4 | IPV6 | GRE);
+        let index = known.or_else(|| is_possible.then(|| self.begin(fragment)))?;
         let partial = self.partials.get_mut(index)?.as_mut()?;
         partial.received = partial.received.saturating_add(fragment.len);
         if let Some(segment) = fragment.segment {
-            partial.segment = Some((segment, fragment.len.saturating_sub(segment.payload_len)));
+            partial.segment = Some((segment, fragment.header_len));
         }
         if !fragment.has_more {
             partial.len = Some(fragment.offset.saturating_add(fragment.len));
         }
         let (mut segment, header_len) = partial.segment?;
         let len = partial.len.filter(|len| partial.received >= *len)?;
-        segment.payload_len = len.saturating_sub(header_len);
+        if fragment.protocol == TCP {
+            segment.payload_len = len.saturating_sub(header_len);
+        }
         self.partials[index] = None;
         Some(segment)
     }
@@ -74,20 +83,23 @@ impl Fragments {
     /// Returns the number of segments with missing fragments.
     #[must_use]
     pub fn incomplete(&self) -> u64 {
-        self.incomplete + self.partials.iter().flatten().count() as u64
+        let partials = self.partials.iter().flatten();
+        self.incomplete + partials.filter(|partial| partial.is_segment()).count() as u64
     }
 
     /// Adds an entry for a segment, if necessary in index of an older one. Returns its index.
     fn begin(&mut self, fragment: &Fragment) -> usize {
         let free = self.partials.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
-            self.incomplete += 1;
             self.oldest = (self.oldest + 1) % Self::PARTIALS_MAX;
+            let oldest = self.partials[self.oldest].as_ref();
+            self.incomplete += u64::from(oldest.is_some_and(Partial::is_segment));
             self.oldest
         });
         self.partials[index] = Some(Partial {
             source: fragment.source,
             destination: fragment.destination,
+            protocol: fragment.protocol,
             id: fragment.id,
             segment: None,
             received: 0,
@@ -97,8 +109,12 @@ impl Fragments {
     }
 }
 
-/// `IPPROTO_TCP`
-const TCP: u8 = 6;
+impl Partial {
+    /// Whether it is known to contain TCP; the rest of a tunnel's packet may be of another one.
+    fn is_segment(&self) -> bool {
+        self.protocol == TCP || self.segment.is_some()
+    }
+}
 
 #[cfg(test)]
 mod tests {

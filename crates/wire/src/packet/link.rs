@@ -1,57 +1,9 @@
 //! Link headers, and headers between them and IP.
 
-use super::Decoded;
 use super::cursor::{Cursor, Next};
+use super::{Decoded, LinkType, erf, nflog, wireless};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
-
-/// The type of a link header: a number of <https://www.tcpdump.org/linktypes.html>.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct LinkType(pub u16);
-
-#[allow(missing_docs)] // the names of that page
-impl LinkType {
-    /// A protocol family in the capturing machine's byte order, then IP.
-    pub const NULL: Self = Self(0);
-    pub const ETHERNET: Self = Self(1);
-    pub const PPP: Self = Self(9);
-    /// `DLT_RAW` of most systems, in old files
-    pub const RAW_DLT: Self = Self(12);
-    /// `DLT_RAW` of OpenBSD
-    pub const RAW_OPENBSD: Self = Self(14);
-    pub const PPP_HDLC: Self = Self(50);
-    pub const RAW: Self = Self(101);
-    pub const C_HDLC: Self = Self(104);
-    /// As [`Self::NULL`], in network byte order
-    pub const LOOP: Self = Self(108);
-    /// Linux cooked capture: old versions of `tcpdump -i any`
-    pub const LINUX_SLL: Self = Self(113);
-    pub const IPV4: Self = Self(228);
-    pub const IPV6: Self = Self(229);
-    /// Linux cooked capture with the interface index: `tcpdump -i any`
-    pub const LINUX_SLL2: Self = Self(276);
-
-    /// Whether [`decode`](fn@super::decode) supports it.
-    #[must_use]
-    pub const fn is_known(self) -> bool {
-        matches!(
-            self,
-            Self::NULL
-                | Self::ETHERNET
-                | Self::PPP
-                | Self::RAW_DLT
-                | Self::RAW_OPENBSD
-                | Self::PPP_HDLC
-                | Self::RAW
-                | Self::C_HDLC
-                | Self::LOOP
-                | Self::LINUX_SLL
-                | Self::IPV4
-                | Self::IPV6
-                | Self::LINUX_SLL2
-        )
-    }
-}
 
 /// Interface and packet type of a cooked header, of a packet captured on all interfaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,8 +65,54 @@ pub(super) fn first(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Next
         LinkType::NULL | LinkType::LOOP => family(cursor),
         LinkType::PPP | LinkType::PPP_HDLC => hdlc(cursor),
         LinkType::C_HDLC => cisco(cursor),
-        _ => Ok(Next::Done(Decoded::Other { ethertype: None })),
+        LinkType::FDDI => fddi(cursor),
+        LinkType::ATM_RFC1483 => Ok(Next::Ethertype(LLC)),
+        LinkType::PPP_ETHER => Ok(Next::Ethertype(ETHERTYPE_PPPOE)),
+        LinkType::IEEE802_11
+        | LinkType::IEEE802_11_PRISM
+        | LinkType::IEEE802_11_RADIOTAP
+        | LinkType::IEEE802_11_AVS => {
+            let padding = wireless::driver_header(cursor, link_type)?;
+            wireless::frame(cursor, padding)
+        }
+        LinkType::NFLOG => nflog::packet(cursor),
+        LinkType::IPOIB => {
+            // A pseudo header with the destination, then u16 ethertype; u16 reserved
+            let ethertype = cursor.u16(40, Layer::Link)?;
+            cursor.at += 44;
+            Ok(Next::Ethertype(ethertype))
+        }
+        LinkType::IPNET => {
+            cursor.peek::<24>(Layer::Link)?;
+            cursor.at += 24;
+            Ok(Next::Ip)
+        }
+        LinkType::ERF => match erf::link_type(cursor)? {
+            LinkType::ERF => Ok(Next::Done(Decoded::UnknownLink(LinkType::ERF))),
+            inner => first(cursor, inner),
+        },
+        // u8 version; u8 flags; u16 length; u32 linktype; in little-endian order
+        LinkType::PPI => {
+            let header: &[u8; 8] = cursor.peek(Layer::Link)?;
+            let inner = LinkType(u16::from_le_bytes([header[4], header[5]]));
+            cursor.at += usize::from(u16::from_le_bytes([header[2], header[3]])).max(header.len());
+            match inner {
+                LinkType::PPI | LinkType::ERF => Ok(Next::Done(Decoded::UnknownLink(inner))),
+                _ => first(cursor, inner),
+            }
+        }
+        _ => Ok(Next::Done(Decoded::UnknownLink(link_type))),
     }
+}
+
+/// Parses FDDI: `u8 control; u8 destination[6]; u8 source[6]`, then 802.2. The other frames manage the ring.
+fn fddi(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    let header: &[u8; 13] = cursor.peek(Layer::Link)?;
+    cursor.at += header.len();
+    Ok(match header[0] & 0x70 {
+        0x50 => Next::Ethertype(LLC),
+        _ => Next::Done(Decoded::Other { ethertype: None }),
+    })
 }
 
 /// Parses a `struct ethhdr`; a number below 1536 is a length instead of an ethertype.
@@ -143,15 +141,26 @@ pub(super) fn ethertype(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next,
             }
             Ok(Next::Ethertype(number))
         }
+        // 802.1ah: four bytes of tag; FabricPath: two. Then the customer's Ethernet header
+        0x88e7 | 0x8903 => {
+            cursor.at += if ethertype == 0x8903 { 2 } else { 4 };
+            Ok(Next::Ethernet)
+        }
+        // 802.1BR: six bytes of tag
+        0x893f => {
+            let number = cursor.u16(6, Layer::Ethernet)?;
+            cursor.at += 8;
+            Ok(Next::Ethertype(number))
+        }
         0x8847 | 0x8848 => mpls(cursor, ethertype),
-        // PPPoE: version and type, code, session, length
-        0x8864 => {
-            cursor.peek::<6>(Layer::Shim)?;
+        // PPPoE: u8 version_type; u8 code; u16 session; u16 length
+        ETHERTYPE_PPPOE => {
+            let len = usize::from(cursor.u16(4, Layer::Shim)?);
             cursor.at += 6;
+            cursor.end = cursor.end.min(cursor.at + len);
             Ok(Next::Ppp)
         }
         0x6558 => Ok(Next::Ethernet),
-        // 4 is what Linux calls 802.2 in cooked headers.
         0..ETHERTYPE_MIN => Ok(llc(cursor)),
         _ => Ok(Next::Done(Decoded::Other {
             ethertype: Some(ethertype),
@@ -247,12 +256,17 @@ fn mpls(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next, Error> {
 /// Parses 802.2; with SNAP, an ethertype follows.
 fn llc(cursor: &mut Cursor<'_>) -> Next {
     match cursor.rest() {
-        [0xaa, 0xaa, 0x03, 0, 0, 0, high, low, ..] => {
+        // 802.1H uses the second prefix for some ethertypes.
+        [0xaa, 0xaa, 0x03, 0, 0, 0 | 0xf8, high, low, ..] => {
             cursor.at += 8;
             match u16::from_be_bytes([*high, *low]) {
                 number @ ETHERTYPE_MIN.. => Next::Ethertype(number),
                 _ => Next::Done(Decoded::Other { ethertype: None }),
             }
+        }
+        [SAP_IP, SAP_IP, 0x03, ..] => {
+            cursor.at += 3;
+            Next::Ip
         }
         _ => Next::Done(Decoded::Other { ethertype: None }),
     }
@@ -260,6 +274,11 @@ fn llc(cursor: &mut Cursor<'_>) -> Next {
 
 pub(super) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
+const ETHERTYPE_PPPOE: u16 = 0x8864;
+/// What Linux calls 802.2 in cooked headers
+const LLC: u16 = 4;
+/// IP directly in 802.2, with neither SNAP nor ethertype
+const SAP_IP: u8 = 0x06;
 /// Smaller numbers are lengths.
 const ETHERTYPE_MIN: u16 = 1536;
 const ARPHRD_NETLINK: u16 = 824;

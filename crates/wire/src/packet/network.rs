@@ -31,17 +31,23 @@ fn ipv4(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     if total_len != 0 {
         cursor.end = cursor.end.min(cursor.at + total_len);
     } // else it was captured before segmentation, and is longer than the 16-bit field
-    let is_routed = header_len > header.len() && is_source_routed(cursor, header_len);
+    let routed = match header_len > header.len() {
+        true => source_route(cursor, header_len),
+        false => Routed::No,
+    };
     cursor.at += header_len;
     let id = half(4);
     let mut ip = Ip {
         source: IpAddr::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15])),
-        destination: IpAddr::V4(Ipv4Addr::new(header[16], header[17], header[18], header[19])),
+        destination: IpAddr::V4(match routed {
+            Routed::To(last) => last,
+            Routed::No => Ipv4Addr::new(header[16], header[17], header[18], header[19]),
+        }),
         protocol: header[9],
         id: Some(id),
         ttl: header[8],
         ecn: header[1] & 3,
-        is_routed,
+        is_routed: matches!(routed, Routed::To(_)),
         first_of: None,
     };
     let fragment = half(6);
@@ -56,8 +62,15 @@ fn ipv4(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     Ok(Next::Protocol(ip))
 }
 
-/// Whether options (RFC 791) contain a source route, so that the final destination is in them.
-fn is_source_routed(cursor: &Cursor<'_>, header_len: usize) -> bool {
+/// The destination of options (RFC 791) that contain a source route.
+enum Routed {
+    /// They contain none, or it is complete, so that the header has the last one.
+    No,
+    /// The last one of the route; the header has the next one
+    To(Ipv4Addr),
+}
+
+fn source_route(cursor: &Cursor<'_>, header_len: usize) -> Routed {
     const LOOSE: u8 = 131;
     const STRICT: u8 = 137;
     let captured = cursor.rest();
@@ -66,11 +79,20 @@ fn is_source_routed(cursor: &Cursor<'_>, header_len: usize) -> bool {
         .unwrap_or_default();
     loop {
         options = match options {
-            [] | [0, ..] => return false,
-            [LOOSE | STRICT, ..] => return true,
+            [] | [0, ..] => return Routed::No,
+            // u8 type; u8 length; u8 pointer, from 1; addresses
+            [LOOSE | STRICT, len, pointer, rest @ ..] => {
+                let addresses = rest
+                    .get(..usize::from(*len).saturating_sub(3))
+                    .unwrap_or_default();
+                return match addresses.last_chunk::<4>() {
+                    Some(last) if pointer <= len => Routed::To(Ipv4Addr::from(*last)),
+                    _ => Routed::No,
+                };
+            }
             [1, rest @ ..] => rest,
             [_, len, ..] if *len >= 2 => options.get(usize::from(*len)..).unwrap_or_default(),
-            _ => return false,
+            _ => return Routed::No,
         };
     }
 }
@@ -167,6 +189,7 @@ fn later_fragment(cursor: &Cursor<'_>, ip: &Ip, id: u32, offset: u32, has_more: 
         len: u32::try_from(cursor.end.saturating_sub(cursor.at)).unwrap_or(u32::MAX),
         has_more,
         segment: None,
+        header_len: 0,
     }))
 }
 

@@ -1,4 +1,5 @@
-//! Integers in the byte order of a file.
+//! Integers in the byte order of a capture file. `pcap` and `pcapng` detect the order and read all their fields through it;
+//! packets themselves are in network byte order and do not use it.
 
 /// A byte order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

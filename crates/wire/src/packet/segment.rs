@@ -35,6 +35,8 @@ pub struct Segment {
     pub bad_checksum: Option<bool>,
     /// Number of tunnels around it.
     pub tunnels: u8,
+    /// Whether its data begins like a TLS handshake record; false if that was not captured.
+    pub is_tls_handshake: bool,
 }
 
 /// Flags of a TCP header, including the three of ECN.

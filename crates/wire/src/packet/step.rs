@@ -67,6 +67,11 @@ pub enum FileError {
         /// Minor
         minor: u16,
     },
+    /// A snoop file with this number of a link type.
+    SnoopDatalink {
+        /// RFC 1761's number, or that of a later system
+        number: u32,
+    },
     /// A record has an invalid length.
     Broken(Error),
 }
@@ -77,11 +82,18 @@ impl fmt::Display for FileError {
             Self::Unknown { magic: [a, b, c, d] } => {
                 write!(
                     f,
-                    "begins with {a:02x} {b:02x} {c:02x} {d:02x}: neither pcap nor pcapng"
+                    "begins with {a:02x} {b:02x} {c:02x} {d:02x}: neither pcap, pcapng, snoop nor ERF"
                 )
             }
             Self::Version { major, minor } => {
                 write!(f, "is of version {major}.{minor}, which is not known here")
+            }
+            Self::SnoopDatalink { number } => {
+                let name = super::snoop_datalink::datalink_name(*number).unwrap_or("unknown");
+                write!(
+                    f,
+                    "has packets of snoop's datalink type {number} ({name}), which is not supported"
+                )
             }
             Self::Broken(error) => error.fmt(f),
         }
@@ -92,7 +104,7 @@ impl core::error::Error for FileError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Broken(error) => Some(error),
-            Self::Unknown { .. } | Self::Version { .. } => None,
+            Self::Unknown { .. } | Self::Version { .. } | Self::SnoopDatalink { .. } => None,
         }
     }
 }

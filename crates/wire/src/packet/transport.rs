@@ -17,7 +17,8 @@ pub(super) fn tcp(cursor: &Cursor<'_>, ip: &Ip) -> Result<Decoded, Error> {
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let header_len = usize::from(header[12] >> 4) * 4;
     let len = cursor.end.saturating_sub(cursor.at);
-    if header_len < FIXED_LEN || header_len > len {
+    let is_too_long = header_len > len && ip.first_of.is_none();
+    if header_len < FIXED_LEN || is_too_long {
         return Err(Error {
             got: len,
             ..cursor.short(Layer::Tcp, header_len.max(FIXED_LEN))
@@ -42,27 +43,29 @@ pub(super) fn tcp(cursor: &Cursor<'_>, ip: &Ip) -> Result<Decoded, Error> {
         acknowledgement: word(8),
         flags,
         window: half(14),
-        payload_len: u32::try_from(len - header_len).unwrap_or(u32::MAX),
+        payload_len: u32::try_from(len.saturating_sub(header_len)).unwrap_or(u32::MAX),
         options,
         ip_id: ip.id,
         ttl: ip.ttl,
         ecn: ip.ecn,
         bad_checksum: bad_checksum(cursor, ip),
         tunnels: cursor.tunnels,
+        is_tls_handshake: is_tls_handshake(cursor, header_len),
     };
-    Ok(match ip.first_of {
+    Ok(match ip.first_fragment() {
         None => Decoded::Segment(segment),
-        Some((id, begin, end)) => Decoded::Fragment(Fragment {
-            source: ip.source,
-            destination: ip.destination,
-            protocol: ip.protocol,
-            id,
-            offset: 0,
-            len: u32::try_from(end.saturating_sub(begin)).unwrap_or(u32::MAX),
-            has_more: true,
+        Some(fragment) => Decoded::Fragment(Fragment {
             segment: Some(segment),
+            header_len: header_len as u32,
+            ..fragment
         }),
     })
+}
+
+/// Whether the data after the header begins with `u8 type = 22 (handshake); u8 major = 3; ...`, the TLS record layer.
+#[inline]
+fn is_tls_handshake(cursor: &Cursor<'_>, header_len: usize) -> bool {
+    cursor.end > cursor.at + header_len && matches!(cursor.rest().get(header_len..), Some([22, 3, ..]))
 }
 
 /// ```text
@@ -72,7 +75,7 @@ pub(super) fn udp(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
     let header: &[u8; 4] = cursor.peek(Layer::Udp)?;
     let source_port = u16::from_be_bytes([header[0], header[1]]);
     let destination_port = u16::from_be_bytes([header[2], header[3]]);
-    if let Some(next) = tunnel::by_port(cursor, ip, destination_port) {
+    if let Some(next) = tunnel::by_port(cursor, ip, source_port, destination_port) {
         return Ok(next);
     }
     Ok(Next::Done(Decoded::Datagram {

@@ -3,6 +3,7 @@
 //! ```text
 //! struct ndmsg { u8 family, pad; u16 pad; i32 ifindex; u16 state; u8 flags, type; }    12
 //! struct ndtmsg { u8 family, pad; u16 pad; }    4
+//! NDA_DST 1: address
 //! NDTA_NAME 1 "arp_cache"      NDTA_THRESH3 4: u32
 //! NDTA_CONFIG 5: struct ndt_config { u16 key_len, entry_size; u32 entries, last_flush, last_rand, hash_rnd, hash_mask,
 //!                                    hash_chain_gc, proxy_qlen; }
@@ -11,11 +12,12 @@
 //! ```
 //! Source: `include/uapi/linux/neighbour.h`, `net/core/neighbour.c` (`neightbl_fill_info`).
 
-use super::text;
+use super::{ip, text};
 use crate::bytes::{ne_u32, ne_u64, split_fixed};
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
 use alloc::vec::Vec;
+use core::net::IpAddr;
 
 /// A neighbour table, which all network namespaces share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,8 @@ pub struct Neighbour {
     pub state: u16,
     /// `NTF_*`
     pub flags: u8,
+    /// `NDA_DST`; `None` for an entry of a bridge
+    pub ip: Option<IpAddr>,
 }
 
 impl Neighbour {
@@ -82,8 +86,12 @@ impl Neighbour {
     /// # Errors
     /// When it is shorter than `struct ndmsg`.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
-        let (fixed, _) = split_fixed::<12>(payload, Layer::RouteNeighbour)?;
+        let (fixed, attributes) = split_fixed::<12>(payload, Layer::RouteNeighbour)?;
+        let mut attributes = Attributes::new(attributes).flatten();
         Ok(Self {
+            ip: attributes
+                .find(|attribute| attribute.kind == NDA_DST)
+                .and_then(|attribute| ip(attribute.payload)),
             family: fixed[0],
             index: i32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
             state: u16::from_ne_bytes([fixed[8], fixed[9]]),
@@ -98,6 +106,12 @@ impl Neighbour {
         self.state & NUD_PERMANENT == 0 && self.flags & NTF_EXT_LEARNED == 0
     }
 
+    /// Whether the last attempts to find out its hardware address failed, or none was answered yet.
+    #[must_use]
+    pub const fn is_unanswered(&self) -> bool {
+        self.state & (NUD_FAILED | NUD_INCOMPLETE) != 0
+    }
+
     /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
@@ -108,6 +122,9 @@ impl Neighbour {
 /// `RTM_NEWNEIGH`: the answer to [`Neighbour::dump`]
 pub const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
+const NDA_DST: u16 = 1;
+const NUD_INCOMPLETE: u16 = 0x01;
+const NUD_FAILED: u16 = 0x20;
 const NUD_PERMANENT: u16 = 0x80;
 const NTF_EXT_LEARNED: u8 = 0x10;
 /// `RTM_NEWNEIGHTBL`: the answer to [`NeighbourTable::dump`]
@@ -123,6 +140,8 @@ mod tests {
     use super::super::build::attribute;
     use super::*;
 
+    // Its bytes are those of a little-endian kernel.
+    #[cfg(target_endian = "little")]
     #[test]
     fn neighbour_is_parsed() {
         let mut bytes = alloc::vec![2, 0, 0, 0];
@@ -131,7 +150,14 @@ mod tests {
         bytes.extend([0, 1]);
         let neighbour = Neighbour::parse(&bytes).unwrap();
         assert_eq!((neighbour.family, neighbour.index, neighbour.state), (2, 7, 2));
-        assert!(neighbour.is_limited());
+        assert!(neighbour.is_limited() && !neighbour.is_unanswered());
+        assert_eq!(neighbour.ip, None);
+        let mut failed = bytes.clone();
+        failed[8] = 0x20;
+        failed.extend(attribute(NDA_DST, &[10, 0, 0, 9]));
+        let failed = Neighbour::parse(&failed).unwrap();
+        assert_eq!(failed.ip, Some([10, 0, 0, 9].into()));
+        assert!(failed.is_unanswered());
         let by_hand = Neighbour {
             state: 0x80,
             ..neighbour
