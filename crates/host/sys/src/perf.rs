@@ -199,7 +199,7 @@ impl Ring {
     /// # Errors
     /// `EPERM` beyond `kernel.perf_event_mlock_kb`; `EINVAL` for an event that cannot have a ring.
     pub fn of(event: &Event, pages: u32) -> Result<Self, Errno> {
-        let page_bytes = rustix::param::page_size();
+        let page_bytes = crate::page_bytes();
         if !pages.is_power_of_two() {
             return Err(Errno::INVAL);
         }

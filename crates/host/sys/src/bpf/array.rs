@@ -35,7 +35,7 @@ pub struct Slot {
 impl Array {
     /// Creates the map. `value_bytes` must be a multiple of the page size.
     pub(super) fn create(value_bytes: u32, entries: u32) -> Result<Self, Errno> {
-        if !(value_bytes as usize).is_multiple_of(rustix::param::page_size()) {
+        if !(value_bytes as usize).is_multiple_of(crate::page_bytes()) {
             return Err(Errno::INVAL);
         }
         let fd = create_map(&mut MapAttributes {

@@ -3,7 +3,7 @@
 //! An attached program stays when the process that attached it ends; it is removed with the cgroup.
 
 use super::Program;
-use super::call::{self, CGROUP_SOCK_OPS};
+use super::attach_call::{self, CGROUP_SOCK_OPS};
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -23,7 +23,7 @@ pub struct Attached {
 /// `E2BIG` beyond 64 programs.
 pub fn attach(cgroup: BorrowedFd<'_>, program: &Program, replaced: Option<&Program>) -> Result<(), Errno> {
     let replaced = replaced.map(|replaced| replaced.fd.as_fd());
-    call::attach(cgroup, program.fd.as_fd(), replaced, CGROUP_SOCK_OPS)
+    attach_call::attach(cgroup, program.fd.as_fd(), replaced, CGROUP_SOCK_OPS)
 }
 
 /// Detaches a program.
@@ -31,7 +31,7 @@ pub fn attach(cgroup: BorrowedFd<'_>, program: &Program, replaced: Option<&Progr
 /// # Errors
 /// `ENOENT` if it is not attached there, `EPERM` without CAP_NET_ADMIN.
 pub fn detach(cgroup: BorrowedFd<'_>, program: &Program) -> Result<(), Errno> {
-    call::detach(cgroup, program.fd.as_fd(), CGROUP_SOCK_OPS)
+    attach_call::detach(cgroup, program.fd.as_fd(), CGROUP_SOCK_OPS)
 }
 
 /// Returns the programs attached to the cgroup itself, not to those above it.
@@ -40,10 +40,10 @@ pub fn detach(cgroup: BorrowedFd<'_>, program: &Program) -> Result<(), Errno> {
 /// `EPERM` without CAP_NET_ADMIN, `EBADF` if it is not a cgroup.
 pub fn attached(cgroup: BorrowedFd<'_>) -> Result<Attached, Errno> {
     let mut ids = vec![0; ATTACHED_MAX];
-    let (count, flags) = call::query(cgroup, CGROUP_SOCK_OPS, &mut ids)?;
+    let (count, flags) = attach_call::query(cgroup, CGROUP_SOCK_OPS, &mut ids)?;
     ids.truncate(count);
     Ok(Attached {
-        allows_more: ids.is_empty() || flags & call::ALLOW_MULTI != 0,
+        allows_more: ids.is_empty() || flags & attach_call::ALLOW_MULTI != 0,
         ids,
     })
 }

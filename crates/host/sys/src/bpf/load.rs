@@ -1,6 +1,6 @@
 //! Loading several programs of one object, with all maps that it defines.
 
-use super::call;
+use super::attach_call;
 use super::object::{LoadError, Object};
 use super::program::Program;
 use super::table::{Definition, Table};
@@ -88,7 +88,7 @@ impl Kind<'_> {
             Self::KernelSession => (KPROBE, KPROBE_SESSION),
             Self::Entry(_) => (TRACING, FENTRY),
             Self::Exit(_) => (TRACING, FEXIT),
-            Self::Iterator(_) => (TRACING, call::TRACE_ITER),
+            Self::Iterator(_) => (TRACING, attach_call::TRACE_ITER),
         }
     }
 }

@@ -18,6 +18,7 @@
 //! ```
 
 mod array;
+mod attach_call;
 mod call;
 pub mod cgroup;
 mod link;

@@ -4,6 +4,7 @@
 
 use super::Map;
 use super::array::{Array, MMAPABLE};
+use super::attach_call;
 use super::call::{self, Code};
 use super::program::Program;
 use super::table::Definition;
@@ -210,7 +211,7 @@ impl<'a> Object<'a> {
     pub fn load_iterator(self, program: &str, iterated: u32) -> Result<Program, LoadError> {
         let fd = self
             .link(&[])?
-            .load(program, TRACING, call::TRACE_ITER, iterated)?;
+            .load(program, TRACING, attach_call::TRACE_ITER, iterated)?;
         Ok(Program { fd, array: None })
     }
 
@@ -244,7 +245,7 @@ impl<'a> Object<'a> {
             .collect();
         let fd = self
             .link(&descriptors)?
-            .load(name, SOCK_OPS, call::CGROUP_SOCK_OPS, 0)?;
+            .load(name, SOCK_OPS, attach_call::CGROUP_SOCK_OPS, 0)?;
         Ok((Program { fd, array: None }, made))
     }
 

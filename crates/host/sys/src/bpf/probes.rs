@@ -1,6 +1,6 @@
 //! Attaching programs to function entries and returns.
 
-use super::call;
+use super::attach_call;
 use super::{Kind, Link, Program};
 use rustix::io::Errno;
 use std::ffi::CStr;
@@ -35,7 +35,8 @@ impl Program {
     ) -> Result<Link, Errno> {
         let (kind, flags) = point.attach_type(Kind::UserProbes, Kind::UserSession);
         let pid = process.unwrap_or(0);
-        call::link_user_probes(self.fd.as_fd(), kind, path, offsets, cookies, flags, pid).map(Link::from)
+        attach_call::link_user_probes(self.fd.as_fd(), kind, path, offsets, cookies, flags, pid)
+            .map(Link::from)
     }
 
     /// Attaches the program to these kernel functions. The program gets the cookie of the function.
@@ -50,7 +51,7 @@ impl Program {
         point: ProbePoint,
     ) -> Result<Link, Errno> {
         let (kind, flags) = point.attach_type(Kind::KernelProbes, Kind::KernelSession);
-        call::link_kernel_probes(self.fd.as_fd(), kind, names, cookies, flags).map(Link::from)
+        attach_call::link_kernel_probes(self.fd.as_fd(), kind, names, cookies, flags).map(Link::from)
     }
 
     /// Attaches the program to the entry or exit of the kernel function that it was loaded for ([`Kind::Entry`],
@@ -60,7 +61,7 @@ impl Program {
     /// `EPERM` where that is forbidden; `EINVAL` or `EBUSY` if the function cannot be traced; `E2BIG` beyond 38
     /// programs.
     pub fn attach_traced(&self, kind: Kind<'_>, cookie: u64) -> Result<Link, Errno> {
-        call::link_traced(self.fd.as_fd(), kind.types().1, cookie).map(Link::from)
+        attach_call::link_traced(self.fd.as_fd(), kind.types().1, cookie).map(Link::from)
     }
 
     /// Attaches the program to a perf event, with a cookie (Linux 5.15). The event must stay open as well.
@@ -68,7 +69,7 @@ impl Program {
     /// # Errors
     /// The errno of `bpf(2)`.
     pub fn attach_perf_event(&self, event: BorrowedFd<'_>, cookie: u64) -> Result<Link, Errno> {
-        call::link_perf_event(self.fd.as_fd(), event, cookie).map(Link::from)
+        attach_call::link_perf_event(self.fd.as_fd(), event, cookie).map(Link::from)
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::Map;
 use super::array::{Identity, Slot};
+use super::attach_call;
 use super::call;
 use rustix::io::Errno;
 use std::fs::File;
@@ -95,9 +96,9 @@ impl Program {
     /// # Errors
     /// The errno of `bpf(2)`: `EINVAL` if this is not an iterator.
     pub fn iterate(&self) -> Result<Iteration, Errno> {
-        let link = call::create_iterator_link(self.fd.as_fd())?;
+        let link = attach_call::create_iterator_link(self.fd.as_fd())?;
         Ok(Iteration {
-            file: File::from(call::create_iterator(link.as_fd())?),
+            file: File::from(attach_call::create_iterator(link.as_fd())?),
         })
     }
 }
