@@ -92,19 +92,37 @@ pub struct Totals {
     pub delivery_rate_bytes_per_s_median: Option<u64>,
 }
 
-/// Changes per second between two samples.
+/// Changes per second between two samples; `None` if unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Rates {
     /// Data acknowledged by the peers.
-    pub sent_bytes_per_s: f64,
+    pub sent_bytes_per_s: Option<f64>,
     /// Data received.
-    pub received_bytes_per_s: f64,
+    pub received_bytes_per_s: Option<f64>,
     /// Segments retransmitted.
-    pub retrans_segs_per_s: f64,
-    /// Connections in the second sample only.
-    pub opened_per_s: f64,
-    /// Connections in the first sample only, or in TIME_WAIT in the second.
-    pub closed_per_s: f64,
+    pub retrans_segs_per_s: Option<f64>,
+    /// Connections in the second sample only; `None` if some that no sample has were opened meanwhile.
+    pub opened_per_s: Option<f64>,
+    /// Connections in the first sample only, or in TIME_WAIT in the second; `None` as for `opened_per_s`.
+    pub closed_per_s: Option<f64>,
+}
+
+/// Connections of network namespaces between two samples, by the namespaces' own counters. A connection between two
+/// sockets of the same namespace counts for both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionTotals {
+    /// Connections that were begun from here (`TcpActiveOpens`)
+    pub active_opens: u64,
+    /// Connections that came in (`TcpPassiveOpens`)
+    pub passive_opens: u64,
+    /// Attempts that failed (`TcpAttemptFails`)
+    pub attempt_fails: u64,
+    /// Connections that were reset (`TcpEstabResets`)
+    pub resets: u64,
+    /// Opened connections that neither sample has: they were too short to be seen
+    pub unseen: u64,
+    /// Time that they cover
+    pub interval_ms: u64,
 }
 
 impl Flow {

@@ -55,7 +55,7 @@ pub use detail::Detail;
 pub use diag_details::{DiagDetails, Fanout, Instruction, Md5Key, PacketInfo, Ring, Subflow, Tls, Vfs};
 pub use endpoint::{Endpoint, UnixName};
 pub use entry::Entry;
-pub use flow::{Direction, Flow, FlowKey, GroupBy, Rates, Totals};
+pub use flow::{ConnectionTotals, Direction, Flow, FlowKey, GroupBy, Rates, Totals};
 pub use from_wire::WalkLayout;
 pub use ids::{CgroupId, Cookie, Fd, Inode, InterfaceIndex, NetnsInode, Pgid, Pid, Port, Uid};
 pub use losses::Losses;
@@ -76,6 +76,7 @@ pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
 pub use vitals::{
-    Bond, BondPort, Counter, Counters, Device, DeviceName, Duplex, Fill, HostVitals, MemoryUse,
-    NeighbourTable, Neighbours, OpenFiles, Qdisc, Settings, Softnet, Traffic, Usage, Vitals,
+    Bond, BondPort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex, Fill, HostVitals,
+    MemoryUse, NeighbourTable, Neighbours, OpenFiles, PathQuery, ProcessState, Qdisc, Route, SendPath,
+    Settings, Softnet, Traffic, Usage, Vitals,
 };

@@ -14,6 +14,9 @@ pub struct Losses {
     pub truncated_messages: u64,
     /// Malformed messages or lines; each was skipped.
     pub broken_records: u64,
+    /// Rows of `/proc/net/unix` that are more than there are UNIX sockets: a name with a line feed can imitate a row. They are
+    /// listed, since they look like the others.
+    pub surplus_rows: u64,
     /// Protocols that no source could list.
     pub unlisted_protocols: u64,
     /// Hash chains of the kernel that kept changing during the walk: sockets may be missing.
@@ -29,13 +32,14 @@ pub struct Losses {
 impl Losses {
     /// Returns each counter with its name.
     #[must_use]
-    pub fn counters(&self) -> [(&'static str, u64); 10] {
+    pub fn counters(&self) -> [(&'static str, u64); 11] {
         [
             ("repeated_dumps", self.repeated_dumps),
             ("incomplete_dumps", self.incomplete_dumps),
             ("overruns", self.overruns),
             ("truncated_messages", self.truncated_messages),
             ("broken_records", self.broken_records),
+            ("surplus_rows", self.surplus_rows),
             ("unlisted_protocols", self.unlisted_protocols),
             ("unsettled_chains", self.unsettled_chains),
             ("unreadable_processes", self.unreadable_processes),
@@ -58,6 +62,7 @@ impl std::ops::AddAssign for Losses {
         self.overruns += other.overruns;
         self.truncated_messages += other.truncated_messages;
         self.broken_records += other.broken_records;
+        self.surplus_rows += other.surplus_rows;
         self.unlisted_protocols += other.unlisted_protocols;
         self.unsettled_chains += other.unsettled_chains;
         self.unreadable_processes += other.unreadable_processes;

@@ -61,7 +61,7 @@ impl AgeFrom {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Mount => "mount",
-            Self::Descriptor => "held",
+            Self::Descriptor => "descriptor",
             Self::Process => "process",
         }
     }

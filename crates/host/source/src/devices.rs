@@ -6,6 +6,7 @@
 use crate::dump::{self, Dump};
 use crate::outcome::Reason;
 use rustix::io::Errno;
+use sockeye_model::InterfaceIndex;
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::Message;
 pub use sockeye_wire::rtnetlink::Map;
@@ -94,6 +95,25 @@ impl Devices {
             }
         })?;
         Ok(devices)
+    }
+}
+
+impl Devices {
+    /// Returns the index and name of each interface with a name that is UTF-8.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub(crate) fn names() -> Result<Vec<(InterfaceIndex, String)>, Reason> {
+        let mut names = Vec::new();
+        all(&rtnetlink::Link::dump(SEQUENCE), &mut |message| {
+            if message.kind == RTM_NEWLINK
+                && let Ok(link) = rtnetlink::Link::parse(message.payload)
+                && let Ok(name) = std::str::from_utf8(link.name)
+            {
+                names.push((InterfaceIndex(link.index.cast_unsigned()), name.to_owned()));
+            }
+        })?;
+        Ok(names)
     }
 }
 

@@ -453,6 +453,11 @@ impl Fallback<'_> {
                 Err(Errno::NOENT) if listed => continue,
                 Err(errno) => return Err(Reason::File("open", table.path(), errno).into()),
             };
+            let count = || match table {
+                procfs::Table::Unix => query.inside(procfs::unix_sockets_in_use).ok().flatten(),
+                _ => None,
+            };
+            let before = count();
             let take = &mut *self.take;
             let read = procfs::read(&file, table, only_listeners, &mut |mut socket| {
                 if !query.matches(&socket) {
@@ -465,6 +470,10 @@ impl Fallback<'_> {
             match read {
                 Ok(status) => {
                     self.outcome.losses.broken_records += status.broken;
+                    // Any user can bind a name with a line feed and what looks like a row.
+                    if let Some((before, after)) = before.zip(count()) {
+                        self.outcome.losses.surplus_rows += status.rows.saturating_sub(before.max(after));
+                    }
                     self.outcome.stopped |= status.stopped;
                 }
                 Err(errno) => {

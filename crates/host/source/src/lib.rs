@@ -57,6 +57,9 @@ mod procfs;
 mod protocol_group;
 mod query;
 mod repeat;
+#[cfg(test)]
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
 mod request_bits;
 pub mod saved;
 mod sock_diag;

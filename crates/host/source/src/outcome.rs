@@ -3,6 +3,7 @@
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{Losses, NetnsInode};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt;
 
 /// A source of sockets; the order is that of the ladder, best first.
@@ -242,7 +243,11 @@ impl fmt::Display for Error {
             Self::Namespace(inode, errno) => {
                 write!(f, "cannot enter network namespace {inode}: {errno}")?;
                 match *errno {
-                    Errno::PERM => write!(f, "; entering a namespace needs CAP_SYS_ADMIN: run as root"),
+                    Errno::PERM => write!(
+                        f,
+                        "; entering a namespace needs CAP_SYS_ADMIN: {}",
+                        remedy("CAP_SYS_ADMIN", CheckedIn::Initial)
+                    ),
                     Errno::AGAIN => {
                         write!(
                             f,
@@ -260,7 +265,15 @@ impl fmt::Display for Error {
                         write!(f, "; {source}: {reason}")?;
                     }
                 }
-                Ok(())
+                let procfs = |used: &ProtocolSource| {
+                    used.not_used
+                        .iter()
+                        .any(|(source, _)| *source == SourceKind::Procfs)
+                };
+                match sockeye_sys::proc_mount::problem().filter(|_| all.iter().any(procfs)) {
+                    Some(problem) => write!(f, "; {problem}"),
+                    None => Ok(()),
+                }
             }
         }
     }

@@ -75,7 +75,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
         (SourceKind::Walk, bpf(engine.tables(TableKind::Tcp).map(drop))),
         (SourceKind::Descriptors, bpf(engine.try_owned_sockets())),
         (SourceKind::DiagV2, may_enter().into()),
-        (SourceKind::Procfs, ProbeResult::Works),
+        (SourceKind::Procfs, shows_processes().into()),
     ] {
         probes.push(Probe {
             what: "all netns",
@@ -86,11 +86,18 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
     probes
 }
 
+/// Tests whether `/proc` shows processes, in whose folders the tables of their namespaces are.
+fn shows_processes() -> Result<(), Reason> {
+    match sockeye_sys::proc_mount::problem() {
+        None => Ok(()),
+        Some(_) => Err(Reason::File("read", "/proc/self", Errno::NOENT)),
+    }
+}
+
 /// Tests the right to enter network namespaces by entering our own.
 fn may_enter() -> Result<(), Reason> {
-    let path = "/proc/thread-self/ns/net";
-    let file = std::fs::File::open(path)
-        .map_err(|error| Reason::File("open", path, Errno::from_io_error(&error).unwrap_or(Errno::IO)))?;
+    let file = sockeye_sys::netns::open_own()
+        .map_err(|errno| Reason::File("open", "/proc/thread-self/ns/net", errno))?;
     sockeye_sys::netns::within(file.as_fd(), || ())
         .map_err(|errno| Reason::System("enter a namespace", errno))
 }

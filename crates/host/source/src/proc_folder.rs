@@ -1,16 +1,21 @@
 //! Folders and files below `/proc`, and the processes listed there.
 
 use rustix::fd::{BorrowedFd, OwnedFd};
-use rustix::fs::{CWD, Mode, OFlags, RawDir, openat};
+use rustix::fs::{CWD, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, fstatfs, openat};
 use rustix::io::Errno;
 use rustix::path::Arg;
 use sockeye_model::Pid;
 use std::ffi::CStr;
 use std::io::Write;
 
-/// Opens `/proc`.
+/// Opens `/proc`; `ENOENT` if something else than a proc file system is there, such as an empty folder.
 pub(crate) fn open_proc() -> Result<OwnedFd, Errno> {
-    open_to_list(CWD, c"/proc")
+    let proc = open_to_list(CWD, c"/proc")?;
+    if fstatfs(&proc)?.f_type == PROC_SUPER_MAGIC {
+        Ok(proc)
+    } else {
+        Err(Errno::NOENT)
+    }
 }
 
 /// Opens a folder, to list it or to open files below it.

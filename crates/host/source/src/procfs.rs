@@ -9,7 +9,7 @@ use crate::repeat::Seen;
 use rustix::io::Errno;
 use sockeye_model::{Pid, Protocol, Socket, State};
 use sockeye_wire::proc_net::{InetLine, NetlinkLine, PacketLine, UnixLine, is_header};
-use std::fs::File;
+use std::fs::{self, File};
 use std::ops::ControlFlow;
 
 /// A file of `/proc/net`.
@@ -87,6 +87,8 @@ impl Table {
 pub(crate) struct ReadStatus {
     /// Lines that could not be parsed.
     pub(crate) broken: u64,
+    /// Lines that were parsed, also those that were listed before.
+    pub(crate) rows: u64,
     /// The caller stopped the reading.
     pub(crate) stopped: bool,
 }
@@ -148,6 +150,20 @@ pub(crate) fn read(
     }
 }
 
+/// Returns the number of UNIX sockets in the calling thread's network namespace; `None` if it cannot be read.
+pub(crate) fn unix_sockets_in_use() -> Option<u64> {
+    in_use(&fs::read_to_string("/proc/thread-self/net/protocols").ok()?)
+}
+
+/// Adds up the third column, `sockets`, of the protocols `UNIX` and, since Linux 5.15, `UNIX-STREAM`.
+fn in_use(protocols: &str) -> Option<u64> {
+    let counts = protocols.lines().filter(|line| line.starts_with("UNIX"));
+    let counts: Vec<u64> = counts
+        .map(|line| line.split_ascii_whitespace().nth(2)?.parse().ok())
+        .collect::<Option<_>>()?;
+    (!counts.is_empty()).then(|| counts.iter().sum())
+}
+
 struct Lines<'a> {
     table: Table,
     only_listeners: bool,
@@ -166,6 +182,7 @@ impl Lines<'_> {
                 self.status.broken += 1;
                 continue;
             };
+            self.status.rows += 1;
             if self.only_listeners && self.table.has_listeners_first() && socket.state != State::Listen {
                 return ControlFlow::Break(());
             }
@@ -186,3 +203,20 @@ impl Lines<'_> {
 
 /// The kernel returns at most a page per read for most of these files.
 const BUFFER_LEN: usize = 32 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unix_sockets_of_all_types_are_counted() {
+        let header = "protocol  size sockets  memory press maxhdr  slab module     cl co\n";
+        let row = "UNIX        1152     34      -1   NI       0   yes  kernel      y  n\n";
+        let stream = "UNIX-STREAM 1152      8      -1   NI       0   yes  kernel      y  n\n";
+        let other = "TCP         2496      5       0   no     320   yes  kernel      y  y\n";
+        assert_eq!(in_use(&format!("{header}{stream}{other}{row}")), Some(42));
+        assert_eq!(in_use(&format!("{header}{row}")), Some(34));
+        assert_eq!(in_use(&format!("{header}{other}")), None);
+        assert_eq!(in_use("UNIX 1152 many"), None);
+    }
+}

@@ -56,8 +56,11 @@ pub fn read(file: &mut dyn Read, take: &mut dyn FnMut(&Socket, DumpContext<'_>))
             NLMSG_DONE => return Ok(()),
             NLMSG_ERROR => {
                 let code = message.outcome().map_or(0, |outcome| outcome.code);
-                let errno = code.saturating_neg().clamp(0, ERRNO_MAX);
-                return Err(Broken::Error(Errno::from_raw_os_error(errno)));
+                // A file can contain any number, an `Errno` cannot.
+                return Err(match code.saturating_neg() {
+                    errno @ 1..=ERRNO_MAX => Broken::Error(Errno::from_raw_os_error(errno)),
+                    _ => Broken::NoMessage,
+                });
             }
             _ => {
                 let wire = InetDiag::parse(message.payload).map_err(|_| Broken::NoMessage)?;
@@ -151,5 +154,18 @@ mod tests {
         refused[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
         refused[16..20].copy_from_slice(&(-1_i32).to_ne_bytes());
         check(&refused, Err(Broken::Error(Errno::PERM)), 0);
+    }
+
+    #[test]
+    fn error_message_without_errno_is_no_message() {
+        for code in [0, 1, i32::MAX, i32::MIN, -4096] {
+            let mut error = message(&[0; 20]);
+            error[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+            error[16..20].copy_from_slice(&code.to_ne_bytes());
+            check(&error, Err(Broken::NoMessage), 0);
+        }
+        let mut short = message(&[]);
+        short[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        check(&short, Err(Broken::NoMessage), 0);
     }
 }

@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 use sockeye_sys::bpf::LoadError;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -62,7 +63,8 @@ impl fmt::Display for Unavailable {
             Self::Load(error, _) if self.is_forbidden() => {
                 write!(
                     f,
-                    "{error}; it needs CAP_BPF and CAP_PERFMON: run as root, or grant them"
+                    "{error}; it needs CAP_BPF and CAP_PERFMON: {}",
+                    remedy("them", CheckedIn::Initial)
                 )
             }
             Self::Load(error, _) => error.fmt(f),

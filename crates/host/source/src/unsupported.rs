@@ -41,12 +41,16 @@ fn first_reply(request: &[u8]) -> Result<(), Errno> {
         return Ok(());
     };
     match end.outcome() {
-        Ok(outcome) if outcome.code < 0 => Err(Errno::from_raw_os_error(outcome.code.saturating_neg())),
+        Ok(outcome) if outcome.code < 0 => Err(Errno::from_raw_os_error(
+            outcome.code.saturating_neg().min(ERRNO_MAX),
+        )),
         _ => Ok(()),
     }
 }
 
 const SEQUENCE: u32 = 1;
+/// The kernel's own limit (`include/linux/err.h`)
+const ERRNO_MAX: i32 = 4095;
 /// `IPPROTO_DCCP`
 const DCCP: u8 = 33;
 /// Removed in Linux 6.16

@@ -2,11 +2,16 @@
 
 mod counters;
 mod device;
+mod processes;
+mod send_path;
 
 pub use counters::{Counter, Counters};
 pub use device::{Bond, BondPort, Device, DeviceName, Duplex, Qdisc, Traffic};
 
-use crate::{NetnsInode, Process, ShortText};
+pub use processes::{DescriptorKinds, OpenFiles, ProcessState};
+pub use send_path::{PathQuery, Route, SendPath};
+
+use crate::{NetnsInode, ShortText};
 
 /// The vitals of a network namespace.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -23,7 +28,7 @@ pub struct Vitals {
     pub devices: Vec<Device>,
     /// Tracked connections and their limit; `None` if the kernel tracks none.
     pub conntrack: Option<Fill>,
-    /// Entries in the neighbour tables; only counted if a table is at least half full.
+    /// Entries of the neighbour tables that their limits do not count; only counted if a table is at least half full.
     pub neighbours: Option<Neighbours>,
 }
 
@@ -44,7 +49,7 @@ pub struct HostVitals {
     pub rmem_max_bytes: Option<u64>,
     /// `net.core.wmem_max`
     pub wmem_max_bytes: Option<u64>,
-    /// Open files of the requested processes.
+    /// Open files of processes that have many.
     pub files: Vec<OpenFiles>,
     /// Uptime in seconds.
     pub uptime_s: Option<u64>,
@@ -123,13 +128,14 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
-/// Neighbours of a namespace that count against the limits: neither of loopback nor permanent.
+/// Neighbours of a namespace that do not count against the limits of the tables, which all namespaces share: those of
+/// loopback, and permanent ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Neighbours {
     /// Entries in `arp_cache`
-    pub ipv4: u64,
+    pub exempt_ipv4: u64,
     /// Entries in `ndisc_cache`
-    pub ipv6: u64,
+    pub exempt_ipv6: u64,
 }
 
 /// A neighbour table (`RTM_NEWNEIGHTBL`).
@@ -141,15 +147,4 @@ pub struct NeighbourTable {
     pub fill: Fill,
     /// How often the table was full (`table_fulls`)
     pub overflows: u64,
-}
-
-/// The descriptors of a process, and their limits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct OpenFiles {
-    /// The process
-    pub process: Process,
-    /// Open descriptors, and the soft limit (`RLIMIT_NOFILE`)
-    pub fill: Fill,
-    /// Hard limit; `None` if unlimited
-    pub hard_max: Option<u64>,
 }

@@ -30,10 +30,12 @@ impl fmt::Display for Error {
                 write!(f, "{name} is no capture: it {error}")?;
                 match unpacker(*magic) {
                     Some(program) => write!(f, "; unpack it first: {program} -dc FILE | sockeye analyze -"),
-                    None => write!(f, ", nor either of them packed with gzip or zstd"),
+                    None => write!(f, ", nor one of them packed with gzip or zstd"),
                 }
             }
-            Self::Format(name, error @ FileError::Version { .. }) => write!(f, "{name} {error}"),
+            Self::Format(name, error @ (FileError::Version { .. } | FileError::SnoopDatalink { .. })) => {
+                write!(f, "{name} {error}")
+            }
             Self::Format(name, error @ FileError::Broken(_)) => {
                 write!(f, "{name} is damaged, what follows cannot be found: {error}")
             }

@@ -1,32 +1,21 @@
 //! The bytes of a file or a pipe, decompressed on a separate thread if needed.
 
 use super::Error;
-use flate2::bufread::MultiGzDecoder;
+use super::packing::{Packing, decompress};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
-use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use sockeye_sys::interrupts::Interrupts;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Cursor, ErrorKind, Read};
+use std::io::{self, Cursor, ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// The compression of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Packing {
-    /// None
-    None,
-    /// gzip, of any number of members
-    Gzip,
-    /// zstd, of any number of frames
-    Zstd,
-}
 
 /// The source of a capture's bytes.
 pub(super) struct Input {
@@ -51,12 +40,21 @@ struct Unpacked {
 
 /// Opens a file, or the standard input for `-`. Returns it with its name for errors.
 pub(super) fn open(path: &Path) -> Result<(String, File), Error> {
+    // Without O_NONBLOCK, the opening of a FIFO waits for its writer, and no signal ends it.
+    let open_without_waiting = || {
+        let file = File::options()
+            .read(true)
+            .custom_flags(OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
+        fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+        Ok(file)
+    };
     let (name, opened) = if path == Path::new("-") {
         // Not `io::stdin()`: that reads in small pieces.
         let stdin = io::stdin().as_fd().try_clone_to_owned().map(File::from);
         ("the standard input".to_owned(), stdin)
     } else {
-        (path.display().to_string(), File::open(path))
+        (path.display().to_string(), open_without_waiting())
     };
     match opened {
         Ok(file) => Ok((name, file)),
@@ -74,8 +72,10 @@ pub(super) struct ReadDeadline(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     interrupts: Interrupts,
-    /// Whether it is a regular file, not a pipe or the like
-    is_regular_file: bool,
+    /// Length of a regular file in bytes; `None` for a pipe or the like
+    file_len: Option<u64>,
+    /// Bytes read
+    position: AtomicU64,
     interrupted_at: OnceLock<Instant>,
     gave_up: AtomicBool,
 }
@@ -84,7 +84,12 @@ impl ReadDeadline {
     pub(super) fn new(file: &File, interrupts: Interrupts) -> Self {
         Self(Arc::new(Shared {
             interrupts,
-            is_regular_file: file.metadata().is_ok_and(|file| file.is_file()),
+            file_len: file
+                .metadata()
+                .ok()
+                .filter(std::fs::Metadata::is_file)
+                .map(|file| file.len()),
+            position: AtomicU64::new(0),
             interrupted_at: OnceLock::new(),
             gave_up: AtomicBool::new(false),
         }))
@@ -94,7 +99,7 @@ impl ReadDeadline {
     fn left(&self) -> Option<Duration> {
         self.0.interrupts.caught()?;
         let asked = self.0.interrupted_at.get_or_init(Instant::now);
-        let left = match self.0.is_regular_file {
+        let left = match self.0.file_len.is_some() {
             true => Duration::ZERO,
             false => PIPE_WAIT.saturating_sub(asked.elapsed()),
         };
@@ -107,6 +112,11 @@ impl ReadDeadline {
     /// Whether the deadline has passed.
     pub(super) fn has_passed(&self) -> bool {
         self.left() == Some(Duration::ZERO)
+    }
+
+    /// Returns the bytes read so far, and the length of a regular file.
+    pub(super) fn position(&self) -> (u64, Option<u64>) {
+        (self.0.position.load(Ordering::Relaxed), self.0.file_len)
     }
 
     /// Whether reading ended before the end of the file.
@@ -149,10 +159,13 @@ impl DeadlineFile {
 
 impl Read for DeadlineFile {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.is_ready()? {
-            return self.file.read(into);
+        if !self.is_ready()? {
+            return Ok(0);
         }
-        Ok(0)
+        let len = self.file.read(into)?;
+        let position = &self.deadline.0.position;
+        position.fetch_add(len as u64, Ordering::Relaxed);
+        Ok(len)
     }
 }
 
@@ -169,22 +182,11 @@ impl Input {
                 len => first.extend_from_slice(&more[..len]),
             }
         }
-        let packing = match first[..] {
-            [0x1f, 0x8b, ..] => Packing::Gzip,
-            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Packing::Zstd,
-            _ => Packing::None,
-        };
+        let packing = Packing::of(&first);
         let whole = Cursor::new(first).chain(bytes);
         let source = match packing {
             Packing::None => Source::Plain(Box::new(whole)),
-            Packing::Gzip => Source::Unpacked(
-                Unpacked::start(MultiGzDecoder::new(BufReader::with_capacity(
-                    BLOCK_LEN_ENOUGH,
-                    whole,
-                )))
-                .map_err(failed)?,
-            ),
-            Packing::Zstd => Source::Unpacked(Unpacked::start(Frames::new(whole)).map_err(failed)?),
+            _ => Source::Unpacked(Unpacked::start(decompress(packing, whole)).map_err(failed)?),
         };
         Ok(Self {
             packing,
@@ -202,7 +204,7 @@ impl Input {
         self.is_cut
     }
 
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes; 0 at the end. `WouldBlock` if decompressing yields nothing for a while: then call it again.
     pub(super) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let result = match &mut self.source {
             Source::Plain(source) => return read(source, into),
@@ -236,7 +238,7 @@ impl Unpacked {
 
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at == self.block.len() {
-            match self.blocks.recv() {
+            match self.blocks.recv_timeout(UNPACK_WAIT) {
                 Ok(block) => {
                     let used = std::mem::replace(&mut self.block, block?);
                     self.at = 0;
@@ -244,7 +246,9 @@ impl Unpacked {
                         let _ = self.used.try_send(used); // else it is freed
                     }
                 }
-                Err(_) => return Ok(0), // the thread has ended, and so has the file
+                Err(RecvTimeoutError::Timeout) => return Err(ErrorKind::WouldBlock.into()),
+                // The thread has ended, and so has the file.
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
             }
         }
         let rest = &self.block[self.at..];
@@ -276,115 +280,14 @@ fn unpack(mut source: impl Read, filled: &SyncSender<io::Result<Vec<u8>>>, free:
 fn fill(source: &mut impl Read, block: &mut [u8]) -> (usize, io::Result<()>) {
     let mut len = 0;
     while len < BLOCK_LEN_ENOUGH {
-        match read(source, &mut block[len..]) {
+        let step = (len + STEP_LEN).min(block.len());
+        match read(source, &mut block[len..step]) {
             Ok(0) => break,
             Ok(more) => len += more,
             Err(error) => return (len, Err(error)),
         }
     }
     (len, Ok(()))
-}
-
-/// A stream of zstd frames.
-struct Frames<R> {
-    source: BufReader<R>,
-    decoder: FrameDecoder,
-    is_inside: bool,
-    /// An error to report after the data before it has been returned
-    failed: Option<io::Error>,
-}
-
-impl<R: Read> Frames<R> {
-    fn new(source: R) -> Self {
-        Self {
-            source: BufReader::with_capacity(BLOCK_LEN_ENOUGH, source),
-            decoder: FrameDecoder::new(),
-            is_inside: false,
-            failed: None,
-        }
-    }
-
-    /// Starts the next frame that is not skippable; `false`: there is none.
-    fn begin(&mut self) -> io::Result<bool> {
-        while !self.source.fill_buf()?.is_empty() {
-            match self.decoder.init(&mut self.source) {
-                Ok(()) => return Ok(true),
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
-                    length,
-                    ..
-                })) => {
-                    io::copy(&mut (&mut self.source).take(u64::from(length)), &mut io::sink())?;
-                }
-                Err(error) => return Err(unpacking(error)),
-            }
-        }
-        Ok(false)
-    }
-
-    fn check_sum(&self) -> io::Result<()> {
-        match (
-            self.decoder.get_checksum_from_data(),
-            self.decoder.get_calculated_checksum(),
-        ) {
-            (Some(stored), Some(computed)) if stored != computed => Err(io::Error::new(
-                ErrorKind::InvalidData,
-                "zstd: the checksum of a frame is wrong",
-            )),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl<R: Read> Read for Frames<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if !self.is_inside && !self.begin()? {
-                return Ok(0);
-            }
-            self.is_inside = true;
-            if self.decoder.can_collect() > 0 {
-                return self.decoder.read(into);
-            }
-            if let Some(error) = self.failed.take() {
-                return Err(error);
-            }
-            if self.decoder.is_finished() {
-                self.check_sum()?;
-                self.is_inside = false;
-                continue;
-            }
-            let one = BlockDecodingStrategy::UptoBlocks(1);
-            if let Err(error) = self.decoder.decode_blocks(&mut self.source, one) {
-                // The decoder keeps a window of decompressed data, and returns it only after a last block.
-                let all = BlockDecodingStrategy::All;
-                self.decoder
-                    .decode_blocks(&mut &LAST_BLOCK[..], all)
-                    .map_err(unpacking)?;
-                self.failed = Some(unpacking(error));
-            }
-        }
-    }
-}
-
-/// Converts an error. An early end stays `UnexpectedEof`, so that the caller can accept it.
-fn unpacking(error: FrameDecoderError) -> io::Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    while let Some(inner) = cause {
-        if let Some(inner) = inner.downcast_ref::<io::Error>()
-            && inner.kind() == ErrorKind::UnexpectedEof
-        {
-            return ErrorKind::UnexpectedEof.into();
-        }
-        cause = inner.source();
-    }
-    if let FrameDecoderError::WindowSizeTooBig { requested, max } = error {
-        let text = format!(
-            "zstd: it looks back {requested} bytes, more than {max} are not kept here; unpack it first: zstd -dc --long=31 FILE | \
-             sockeye analyze -"
-        );
-        return io::Error::new(ErrorKind::InvalidData, text);
-    }
-    io::Error::new(ErrorKind::InvalidData, error)
 }
 
 fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
@@ -398,10 +301,12 @@ fn read(source: &mut impl Read, into: &mut [u8]) -> io::Result<usize> {
 
 /// How long a pipe is read after a signal.
 const PIPE_WAIT: Duration = Duration::from_secs(1);
+/// How long the reader waits for decompressed data before it shows its progress.
+const UNPACK_WAIT: Duration = Duration::from_millis(200);
 /// Blocks in the queue between the threads
 const BLOCKS: usize = 4;
 const BLOCK_LEN: usize = 256 * 1024;
+/// Unpacked bytes per step of the decoder: of damaged gzip data, it loses what it unpacked in its last one.
+const STEP_LEN: usize = 16 * 1024;
 /// A block with this much data is passed on.
 const BLOCK_LEN_ENOUGH: usize = 128 * 1024;
-/// An empty last block, with room for the frame's checksum
-const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];

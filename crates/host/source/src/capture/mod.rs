@@ -1,17 +1,22 @@
-//! Capture files: pcap and pcapng, plain or compressed, from a file or a pipe, packet by packet.
+//! Capture files: pcap, pcapng, snoop and ERF, plain or compressed, from a file or a pipe, packet by packet.
 
 mod error;
+/// Body of the fuzz target `compressed_files`.
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../../fuzz/unpack_body.rs"]
+pub mod fuzz_body;
 mod input;
+mod packing;
 
 pub use error::Error;
-pub use input::Packing;
+pub use packing::Packing;
 
 use input::{DeadlineFile, Input, ReadDeadline};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_wire::Error as WireError;
 use sockeye_wire::packet::pcapng::{InterfaceDescription, Options};
-use sockeye_wire::packet::{Decoded, LinkType, Reader, Record, SkippedPackets, Step, decode};
-use std::io::Read;
+use sockeye_wire::packet::{Decoded, FileError, LinkType, Reader, Record, SkippedPackets, Step, decode};
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 /// An open capture. It has a buffer of half a MiB, independent of the length of the file.
@@ -38,6 +43,18 @@ pub struct Capture {
     is_over: bool,
     cut: Option<WireError>,
     deadline: Option<ReadDeadline>,
+    on_read: Option<Box<dyn FnMut(ReadPosition) + Send>>,
+}
+
+/// How far a capture has been read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadPosition {
+    /// Packets returned
+    pub packets: u64,
+    /// Bytes read of the file or pipe, before decompression
+    pub bytes: u64,
+    /// Length of the file in bytes; `None` for a pipe
+    pub file_len: Option<u64>,
 }
 
 /// A packet of a capture.
@@ -112,6 +129,7 @@ impl Capture {
             is_over: false,
             cut: None,
             deadline: None,
+            on_read: None,
         };
         // Detects the format, so that an error comes before anything else happens.
         while capture.reader.is_none() {
@@ -119,10 +137,32 @@ impl Capture {
             capture.reader =
                 Reader::new(first).map_err(|error| Error::Format(capture.name.clone(), error))?;
             if capture.reader.is_none() && !capture.fill()? {
-                return Err(Error::TooShort(capture.name, capture.end as u64));
+                let first = &capture.buffer[capture.begin..capture.end];
+                return Err(match first.first_chunk() {
+                    Some(magic) => Error::Format(capture.name, FileError::Unknown { magic: *magic }),
+                    None => Error::TooShort(capture.name, capture.end as u64),
+                });
             }
         }
         Ok(capture)
+    }
+
+    /// Calls this after each read, that is for each half MiB or less, and now and then while compressed data yield nothing.
+    /// It also sees what has no packets. `None` ends that.
+    pub fn on_read(&mut self, show: Option<Box<dyn FnMut(ReadPosition) + Send>>) {
+        self.on_read = show;
+    }
+
+    /// Returns how far it has been read. Its bytes are 0 if it was not opened by [`Self::open_until`].
+    #[must_use]
+    pub fn position(&self) -> ReadPosition {
+        let deadline = self.deadline.as_ref();
+        let (bytes, file_len) = deadline.map(ReadDeadline::position).unwrap_or_default();
+        ReadPosition {
+            packets: self.packets,
+            bytes,
+            file_len,
+        }
     }
 
     /// Reads the next packet; `None` at the end, also of a file that ends in the middle of a packet ([`Self::cut`]).
@@ -218,15 +258,24 @@ impl Capture {
         if self.packing() != Packing::None && self.deadline.as_ref().is_some_and(ReadDeadline::has_passed) {
             return Ok(false);
         }
-        let read = match self.input.read(&mut self.buffer[self.end..]) {
-            Ok(read) => read,
-            Err(error) => {
-                self.is_over = true;
-                return Err(Error::Read(self.name.clone(), error));
+        loop {
+            let outcome = self.input.read(&mut self.buffer[self.end..]);
+            let position = self.position();
+            if let Some(on_read) = &mut self.on_read {
+                on_read(position);
             }
-        };
-        self.end += read;
-        Ok(read > 0)
+            match outcome {
+                Ok(read) => {
+                    self.end += read;
+                    return Ok(read > 0);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    self.is_over = true;
+                    return Err(Error::Read(self.name.clone(), error));
+                }
+            }
+        }
     }
 
     /// Returns where the file ended in the middle of a packet, if it did; known at the end. A killed `tcpdump` leaves such a

@@ -61,7 +61,7 @@ impl CgroupMount {
 
     /// Parses it from the text of `/proc/self/mountinfo` (proc_pid_mountinfo(5)):
     /// `id parent dev ROOT POINT options [optional…] - TYPE source options`.
-    fn among(mounts: &[u8]) -> Option<Self> {
+    pub(super) fn among(mounts: &[u8]) -> Option<Self> {
         mounts.split(|&byte| byte == b'\n').find_map(|line| {
             let words: Vec<_> = line.split(|&byte| byte == b' ').collect();
             let dash = words.iter().position(|word| *word == b"-")?;

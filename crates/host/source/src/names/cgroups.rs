@@ -1,5 +1,5 @@
 //! Cgroup ids of sockets as paths, for the column and the filter `cgroup`, and the cgroup of a container
-//! that the user names. `FOLDERS_MAX` bounds the walk.
+//! that the user names. [`Cgroups::FOLDERS_MAX`] bounds the walk.
 
 use super::CgroupMount;
 use super::docker::Docker;
@@ -19,16 +19,16 @@ pub struct Cgroups {
     is_incomplete: bool,
 }
 
-/// Maximum number of visited folders; a busy container host has a few thousand.
-const FOLDERS_MAX: usize = 65_536;
-
 impl Cgroups {
+    /// Maximum number of visited folders; a busy container host has a few thousand.
+    pub const FOLDERS_MAX: usize = 65_536;
+
     /// Walks all folders below the cgroup2 mount once. Without one, or without the right to read it,
     /// cgroups have no names.
     #[must_use]
     pub fn read() -> Self {
         match CgroupMount::find() {
-            Some(mount) => Self::walk(mount.point().to_owned(), FOLDERS_MAX),
+            Some(mount) => Self::walk(mount.point().to_owned(), Self::FOLDERS_MAX),
             None => Self::default(),
         }
     }

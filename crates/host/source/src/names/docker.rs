@@ -24,15 +24,22 @@ impl Docker {
         let file = File::open(folder.join("config.v2.json")).ok()?;
         let mut json = Vec::new();
         file.take(LEN_MAX).read_to_end(&mut json).ok()?;
-        let name = top_level_text(&json, b"Name")?;
-        let name = name.strip_prefix(b"/").unwrap_or(name);
-        // The characters that the daemon allows (moby's `names.RestrictedNameChars`). JSON escapes none of them.
-        let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
-        let is_good = !name.is_empty() && name.iter().all(is_name);
-        is_good.then(|| String::from_utf8_lossy(name).into_owned())
+        container_name(&json)
     }
 }
 
+/// Returns the name in the text of `config.v2.json`; `None` if there is none, or it is not one that the daemon allows.
+pub(super) fn container_name(json: &[u8]) -> Option<String> {
+    let name = top_level_text(json, b"Name")?;
+    let name = name.strip_prefix(b"/").unwrap_or(name);
+    // The characters that the daemon allows (moby's `names.RestrictedNameChars`). JSON escapes none of them.
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+    let is_good = (1..=NAME_LEN_MAX).contains(&name.len()) && name.iter().all(is_name);
+    is_good.then(|| String::from_utf8_lossy(name).into_owned())
+}
+
+/// The longest name that is shown, in bytes: the daemon has no limit, but a host name, which it usually becomes, has one.
+pub(super) const NAME_LEN_MAX: usize = 255;
 /// The file usually has some 5 KiB; labels and environment can make it longer.
 const LEN_MAX: u64 = 1024 * 1024;
 
@@ -108,6 +115,14 @@ mod tests {
         ] {
             check(broken, None);
         }
+    }
+
+    #[test]
+    fn name_longer_than_any_host_name_is_none() {
+        let named = |len: usize| container_name(format!(r#"{{"Name":"/{}"}}"#, "a".repeat(len)).as_bytes());
+        assert_eq!(named(NAME_LEN_MAX).map(|name| name.len()), Some(NAME_LEN_MAX));
+        assert_eq!(named(NAME_LEN_MAX + 1), None);
+        assert_eq!(named(500_000), None);
     }
 
     #[test]

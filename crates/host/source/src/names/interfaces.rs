@@ -1,6 +1,7 @@
 //! Interface index to name and back, for one network namespace. `SystemNames`, `query`, `ss` and `capture`
 //! use it. Call `snapshot` on a thread that is in the namespace.
 
+use crate::devices::Devices;
 use rustix::net::netdevice::name_to_index;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use sockeye_model::InterfaceIndex;
@@ -16,11 +17,13 @@ impl Interfaces {
     /// Reads those of the calling thread's network namespace.
     ///
     /// Names come from `/proc/thread-self/net/dev`: unlike `/sys/class/net` it follows the thread, and
-    /// unlike `/proc/net` it follows *this* thread. Indices come from `SIOCGIFINDEX`. If either cannot
-    /// be read, interfaces have no names.
+    /// unlike `/proc/net` it follows *this* thread. Indices come from `SIOCGIFINDEX`. Without `/proc`, both come from
+    /// rtnetlink. If none can be read, interfaces have no names.
     #[must_use]
     pub fn snapshot() -> Self {
-        let names = fs::read("/proc/thread-self/net/dev").unwrap_or_default();
+        let Ok(names) = fs::read("/proc/thread-self/net/dev") else {
+            return Self::from_pairs(Devices::names().unwrap_or_default());
+        };
         let names = String::from_utf8_lossy(&names);
         let Ok(socket) = socket_with(AddressFamily::UNIX, SocketType::DGRAM, SocketFlags::CLOEXEC, None)
         else {
@@ -76,6 +79,12 @@ mod tests {
         let text = "Inter-|   Receive  |  Transmit\n face |bytes    packets|bytes\n    lo: 1 2\nveth0@x:1 2\nbroken\n";
         assert_eq!(names_in(text).collect::<Vec<_>>(), ["lo", "veth0@x"]);
         assert_eq!(names_in("").count(), 0);
+    }
+
+    #[test]
+    fn rtnetlink_has_the_same_names_as_proc() {
+        let by_netlink = Interfaces::from_pairs(Devices::names().unwrap());
+        assert_eq!(by_netlink.by_index, Interfaces::snapshot().by_index);
     }
 
     #[test]

@@ -12,6 +12,10 @@ mod cgroup_mount;
 mod cgroups;
 mod docker;
 mod first_processes;
+/// Body of the fuzz target `container_names`.
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../../fuzz/names_body.rs"]
+pub mod fuzz_body;
 mod hosts;
 mod interfaces;
 mod namespaces;
@@ -157,6 +161,11 @@ impl SystemNames {
     /// Returns the cgroups, even if their names are not shown.
     pub fn cgroups(&self) -> &Cgroups {
         self.cgroups.get_or_init(Cgroups::read)
+    }
+
+    /// Returns whether the cgroups were read, and some are missing because there are too many.
+    pub fn cgroups_are_incomplete(&self) -> bool {
+        self.cgroups.get().is_some_and(Cgroups::is_incomplete)
     }
 
     /// Returns the named network namespaces, even if their names are not shown.

@@ -30,6 +30,7 @@ use sockeye_model::{
     Age, AgeFrom, Comm, DescriptorHolder, Fd, Losses, MountHolder, Namespace, NetnsInode, NetnsName, Pid,
     Process, ThreadHolder, TruncatedList, natural_order,
 };
+use sockeye_sys::proc_mount::{self, ProcProblem};
 use sockeye_wire::proc_pid;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -76,6 +77,8 @@ pub struct Survey {
     pub unread_mounts: u64,
     /// Whether `/proc` hides the processes of other users.
     pub hidden: bool,
+    /// Why no process is known; `None` if `/proc` is usable.
+    pub proc_error: Option<ProcProblem>,
     /// Why namespaces that only sockets keep alive were not found; `None` if they were.
     pub socket_scan_error: Option<Reason>,
 }
@@ -102,8 +105,9 @@ pub fn names() -> io::Result<Vec<OsString>> {
 /// Finds all namespaces.
 ///
 /// # Errors
-/// When `/proc` cannot be read. A process or namespace that may not be read is counted.
+/// When `/proc` is mounted and cannot be read. A process or namespace that may not be read is counted.
 pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
+    let proc_error = proc_mount::problem();
     // 1. Our own counts, before we open a socket.
     let own = own_namespace();
     let own_stats = if options.counts {
@@ -113,9 +117,10 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
     };
     // 2. In this order: our mounts, the names, the descriptors, the processes. A process that enters a namespace meanwhile is
     // then found there, and a namespace that vanishes meanwhile is not reported.
-    let nsfs = fs::metadata("/proc/thread-self/ns/net")
+    let nsfs = sockeye_sys::netns::open_own()
+        .and_then(rustix::fs::fstat)
         .ok()
-        .map(|file| file.dev());
+        .map(|stat| stat.st_dev);
     let (mut mounts, held) = std::thread::scope(|scope| {
         let own_mounts = || {
             let mounts = Mounts::own();
@@ -144,10 +149,10 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         .collect();
     mounts.keep_names(NetnsName::FOLDER.as_bytes(), |path| paths.contains(path));
     let scan = |with_descriptors| {
-        ProcessScan::scan(nsfs, with_descriptors).map_err(|errno| ScanError::Unreadable {
-            path: PathBuf::from("/proc"),
-            errno,
-        })
+        if proc_error.is_some() {
+            return Ok(ProcessScan::unknown());
+        }
+        ProcessScan::scan(nsfs, with_descriptors).map_err(|errno| ScanError::of("/proc".into(), errno))
     };
     // 3. The namespaces of the processes.
     let mut scanned = scan(held.is_err())?;
@@ -206,7 +211,8 @@ pub fn survey(options: &SurveyOptions<'_>) -> Result<Survey, ScanError> {
         unplaced_processes: surveyor.scanned.lost as u64,
         stale_names: options.names.namespaces().unreadable(),
         unread_mounts: surveyor.mounts.unread,
-        hidden: surveyor.scanned.hidden,
+        hidden: surveyor.scanned.hidden && proc_error.is_none(),
+        proc_error,
         socket_scan_error,
         ..Survey::default()
     };
@@ -488,7 +494,7 @@ fn process(pid: Pid) -> Process {
 /// Returns the age of a process in seconds; `None` if it has ended.
 fn began_s_ago(pid: Pid) -> Option<u64> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let start_s = proc_pid::start_ticks(&stat)? / rustix::param::clock_ticks_per_second().max(1);
+    let start_s = proc_pid::start_ticks(&stat)? / sockeye_sys::clock_ticks_per_s();
     let now = u64::try_from(clock_gettime(ClockId::Boottime).tv_sec).ok()?;
     Some(now.saturating_sub(start_s))
 }

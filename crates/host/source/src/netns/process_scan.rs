@@ -87,6 +87,14 @@ impl ProcessScan {
         Ok(all)
     }
 
+    /// The result where `/proc` is not usable: nothing is known.
+    pub(super) fn unknown() -> Self {
+        Self {
+            hidden: true,
+            ..Self::default()
+        }
+    }
+
     /// Adds the unreadable processes whose namespace BPF reports. Their descriptors stay unknown.
     pub(super) fn place_unreadable(&mut self, known: impl Iterator<Item = (Pid, NetnsInode)>) {
         for (pid, netns) in known {

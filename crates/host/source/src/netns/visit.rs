@@ -137,12 +137,16 @@ impl<'a> Worker<'a> {
     fn visit(&mut self, visitor: &mut NetnsThread, entry: &NetnsEntry) -> NetnsStats {
         let mut stats = NetnsStats::default();
         if self.task.is_none() {
-            self.task = open_folder(CWD, c"/proc/thread-self").ok();
+            self.task = match open_folder(CWD, c"/proc/thread-self") {
+                Ok(task) => Some(task),
+                Err(Errno::MFILE | Errno::NFILE) => {
+                    stats.status = VisitStatus::NoDescriptors;
+                    return stats;
+                }
+                // Without /proc the namespace exists nevertheless.
+                Err(_) => None,
+            };
         }
-        let Some(task) = &self.task else {
-            stats.status = VisitStatus::NoDescriptors;
-            return stats;
-        };
         let namespace = match open_one(entry) {
             Ok(namespace) => namespace,
             Err(status) => {
@@ -155,7 +159,11 @@ impl<'a> Worker<'a> {
         };
         stats.id = self.id(namespace.as_fd());
         match visitor.enter(namespace.as_fd()) {
-            Ok(()) => stats.read(task.as_fd(), &mut self.buffer),
+            Ok(()) => {
+                if let Some(task) = &self.task {
+                    stats.read(task.as_fd(), &mut self.buffer);
+                }
+            }
             Err(Errno::INVAL) => stats.status = VisitStatus::NotNetns,
             Err(_) => {
                 stats.status = VisitStatus::Denied;

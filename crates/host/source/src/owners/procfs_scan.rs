@@ -14,19 +14,22 @@ use crate::proc_folder::{Decimal, open_to_list, processes};
 use crate::process_descriptors::SocketDescriptor;
 use crate::threads::{for_each_on, in_parallel, thread_count};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{CWD, PROC_SUPER_MAGIC, fstatfs};
+use rustix::fs::{AtFlags, CWD, PROC_SUPER_MAGIC, fstatfs, statat};
 use rustix::io::Errno;
 use sockeye_model::{Losses, Pid, Process};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners, ScanError> {
-    let unreadable = |errno| ScanError::Unreadable {
-        path: options.proc.clone(),
-        errno,
-    };
+    let unreadable = |errno| ScanError::of(options.proc.clone(), errno);
     let proc = open_to_list(CWD, &options.proc).map_err(unreadable)?;
     if fstatfs(&proc).map_err(unreadable)?.f_type != PROC_SUPER_MAGIC {
         return Err(ScanError::NotProc {
+            path: options.proc.clone(),
+        });
+    }
+    // One that does not show us is that of another pid namespace, or of one whose processes have ended.
+    if statat(&proc, c"self/stat", AtFlags::empty()).is_err() {
+        return Err(ScanError::OtherPidNamespace {
             path: options.proc.clone(),
         });
     }

@@ -169,7 +169,7 @@ fn non_capture_is_an_error_with_remedy() {
     };
     assert_eq!(error(b""), "x is empty: no capture");
     assert_eq!(error(b"ab"), "x has only 2 bytes: no capture");
-    assert!(error(b"<?xml version").contains("neither pcap nor pcapng"));
+    assert!(error(b"<?xml version").contains("neither pcap, pcapng, snoop nor ERF"));
     assert!(error(b"\xfd7zXZ\0").contains("xz -dc FILE"));
     assert!(error(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0]).contains("no capture"));
     let mut old = long_pcap();

@@ -364,7 +364,7 @@ fn missing_proc_is_an_error_with_remedy() {
     assert_eq!(at(&tmp).unwrap_err(), ScanError::NotProc { path: tmp.clone() });
     assert!(at(&tmp).unwrap_err().to_string().contains("mount -t proc"));
     let error = at(Path::new("/nosuch")).unwrap_err();
-    assert!(matches!(error, ScanError::Unreadable { .. }), "{error}");
+    assert!(matches!(error, ScanError::NotProc { .. }), "{error}");
     assert!(error.to_string().contains("/nosuch"));
 }
 

@@ -1,7 +1,7 @@
 //! The vitals of a host, read in namespaces with known values.
 
 use sockeye_lab::{Lab, Namespace, need, program, wait_for, wait_until};
-use sockeye_model::{Comm, Counter, Device, Duplex, NetnsInode, Pid, Process, Settings, Vitals};
+use sockeye_model::{Counter, Device, Duplex, NetnsInode, Pid, Settings, Vitals};
 use sockeye_source::{OpenNetns, vitals};
 use std::collections::HashMap;
 use std::fs::File;
@@ -342,17 +342,15 @@ sys.stdin.read()
     let mut command = Command::new("python3");
     command.args(["-c", script]);
     let holder = Holder::start(command);
-    let process = |pid| Process {
-        pid: Pid(pid),
-        pgid: None,
-        comm: Comm::new(b"python3"),
-    };
-    let asked = [process(holder.0.id()), process(u32::MAX)];
-    let found = vitals::open_files(&asked);
-    let [files] = found[..] else {
+    let found = vitals::open_files(800);
+    let of_holder = |(files, _): &&(sockeye_model::OpenFiles, _)| files.process.pid == Pid(holder.0.id());
+    let Some((files, netns)) = found.files.iter().find(of_holder) else {
         panic!("{found:?}");
     };
-    assert_eq!(files.process, asked[0]);
+    assert!(netns.is_some(), "{found:?}");
+    let kinds = files.kinds.expect("its descriptors may be read");
+    assert!(kinds.files >= 30, "{kinds:?}");
+    assert_eq!(kinds.unlisted_sockets, Some(0), "{kinds:?}");
     // It may have been born with some beyond the limit.
     let open = std::fs::read_dir(format!("/proc/{}/fd", holder.0.id()))
         .unwrap()
@@ -443,7 +441,7 @@ fn host_vitals_are_read_once() {
     let arp = arp.unwrap();
     assert_eq!([arp.fill.max], setting("ipv4/neigh/default/gc_thresh3")[..]);
     assert!(arp.fill.used > 0, "of the other namespace");
-    let page = u64::try_from(rustix::param::page_size()).unwrap();
+    let page = u64::try_from(sockeye_sys::page_bytes()).unwrap();
     let limits: Vec<_> = setting("ipv4/tcp_mem").iter().map(|pages| pages * page).collect();
     assert_eq!(host.tcp_memory.unwrap().limits_bytes[..], limits);
     assert_eq!([host.orphans.unwrap().max], setting("ipv4/tcp_max_orphans")[..]);

@@ -1,49 +1,196 @@
-//! Open descriptors of processes and their limit (`RLIMIT_NOFILE`), from `/proc/PID/fd` and
-//! `/proc/PID/limits`. `check` judges with it how close a process is to its limit.
+//! Open descriptors of all processes and their limits (`RLIMIT_NOFILE`), from `/proc/PID/fd` and
+//! `/proc/PID/limits`. `check` judges with it how close a process is to its limit, and by what.
 
-use crate::proc_folder::{open_folder, open_to_list, read};
+use crate::proc_folder::{Decimal, number, open_folder, open_proc, open_to_list, processes, read};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{CWD, Dir};
-use sockeye_model::{Fill, OpenFiles, Process};
-use sockeye_wire::proc_pid::open_files_max;
+use rustix::fs::{AtFlags, Dir, readlinkat, statat};
+use rustix::io::Errno;
+use sockeye_model::{Comm, DescriptorKinds, Fill, NetnsInode, OpenFiles, Pgid, Pid, Process};
+use sockeye_wire::proc_pid::{Stat, open_files_max};
+use std::collections::HashSet;
 
-/// Returns the number of open descriptors of each process, and its limits. Processes that have ended, that we may not
-/// read, or that have no limit are left out.
+/// The processes that use much of their limit of open files.
+#[derive(Debug, Clone, Default)]
+pub struct OpenFilesScan {
+    /// Processes at or above the share, each with its network namespace if we may know it.
+    pub files: Vec<(OpenFiles, Option<NetnsInode>)>,
+    /// Processes whose number of descriptors or limit could not be read.
+    pub unreadable: u64,
+}
+
+/// Finds the processes with at least `share_permille` thousandths of their limit of open files, and what their
+/// descriptors are. Processes that have ended or have no limit are left out.
 #[must_use]
-pub fn open_files(processes: &[Process]) -> Vec<OpenFiles> {
+pub fn open_files(share_permille: u64) -> OpenFilesScan {
+    let mut scan = OpenFilesScan::default();
+    let Ok(proc) = open_proc() else {
+        scan.unreadable = 1;
+        return scan;
+    };
     let mut buffer = Vec::new();
-    let files = |&process: &Process| {
-        let folder = open_folder(CWD, format!("/proc/{}", process.pid.0)).ok()?;
-        let used = used(folder.as_fd())?;
-        let (max, hard_max) = max(folder.as_fd(), &mut buffer)?;
-        Some(OpenFiles {
+    let sizes_are_counts = statat(&proc, c"self/fd", AtFlags::empty()).is_ok_and(|stat| stat.st_size > 0);
+    for pid in processes(proc.as_fd()).unwrap_or_default() {
+        let used = match used(proc.as_fd(), pid, sizes_are_counts) {
+            Ok(used) => used,
+            Err(Errno::NOENT | Errno::SRCH) => continue,
+            Err(_) => {
+                scan.unreadable += 1;
+                continue;
+            }
+        };
+        // Few processes have a limit that is so low.
+        if used < USED_MIN {
+            continue;
+        }
+        let Ok(folder) = open_folder(proc.as_fd(), Decimal::new(pid.0).as_c_str()) else {
+            continue;
+        };
+        let (max, hard_max) = match read(folder.as_fd(), c"limits", &mut buffer) {
+            Ok(limits) => match open_files_max(limits) {
+                Some(limits) => limits,
+                None => continue,
+            },
+            Err(Errno::NOENT | Errno::SRCH) => continue,
+            Err(_) => {
+                scan.unreadable += 1;
+                continue;
+            }
+        };
+        if used.saturating_mul(1000) < max.saturating_mul(share_permille) {
+            continue;
+        }
+        let Some(process) = process(folder.as_fd(), &mut buffer) else {
+            continue;
+        };
+        let files = OpenFiles {
             process,
             fill: Fill { used, max },
             hard_max,
-        })
-    };
-    processes.iter().filter_map(files).collect()
+            kinds: kinds(folder.as_fd(), &mut buffer),
+        };
+        scan.files.push((files, netns(folder.as_fd())));
+    }
+    scan
 }
 
 /// Counts the descriptors of a process. Since Linux 6.2 the size of the folder is their number (`fs/proc/fd.c`,
-/// `proc_fd_getattr()`); before, it was 0, as it is with no descriptor.
-fn used(process: BorrowedFd<'_>) -> Option<u64> {
-    let folder = open_to_list(process, c"fd").ok()?;
-    let size = rustix::fs::fstat(&folder).ok()?.st_size;
-    match u64::try_from(size) {
-        Ok(count) if count > 0 => Some(count),
-        _ => {
-            let all = Dir::new(folder).ok()?.flatten();
-            let is_descriptor = |name: &[u8]| name.first().is_some_and(u8::is_ascii_digit);
-            let count = all
-                .filter(|file| is_descriptor(file.file_name().to_bytes()))
-                .count();
-            u64::try_from(count).ok()
-        }
+/// `proc_fd_getattr()`); before, it was 0, and they have to be listed.
+fn used(proc: BorrowedFd<'_>, pid: Pid, sizes_are_counts: bool) -> Result<u64, Errno> {
+    let path = Decimal::with_suffix(pid.0, "/fd");
+    if sizes_are_counts {
+        let size = statat(proc, path.as_c_str(), AtFlags::empty())?.st_size;
+        return Ok(u64::try_from(size).unwrap_or(0));
     }
+    let all = Dir::new(open_to_list(proc, path.as_c_str())?)?.flatten();
+    let is_descriptor = |name: &[u8]| name.first().is_some_and(u8::is_ascii_digit);
+    Ok(all
+        .filter(|file| is_descriptor(file.file_name().to_bytes()))
+        .count() as u64)
 }
 
-/// Reads the soft and the hard limit. Everyone may read the file; `prlimit(2)` needs rights on the process.
-fn max(process: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<(u64, Option<u64>)> {
-    open_files_max(read(process, c"limits", buffer).ok()?)
+fn process(folder: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<Process> {
+    let stat = Stat::parse(read(folder, c"stat", buffer).ok()?).ok()?;
+    Some(Process {
+        pid: Pid(stat.pid),
+        pgid: (stat.group != 0).then_some(Pgid(stat.group)),
+        comm: Comm::new(stat.comm),
+    })
 }
+
+/// The network namespace of a process; `None` if we may not know it.
+fn netns(folder: BorrowedFd<'_>) -> Option<NetnsInode> {
+    let link = readlinkat(folder, c"ns/net", Vec::new()).ok()?;
+    inode_in(link.to_bytes(), b"net:[").map(NetnsInode)
+}
+
+/// Counts the descriptors of a process by kind; `None` if they may not be read.
+fn kinds(folder: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<DescriptorKinds> {
+    let descriptors = open_to_list(folder, c"fd").ok()?;
+    let names = Dir::read_from(&descriptors).ok()?.flatten();
+    let mut kinds = DescriptorKinds::default();
+    let mut sockets = Vec::new();
+    for name in names.filter(|name| number(name.file_name()).is_some()) {
+        // It may have been closed meanwhile.
+        let Ok(link) = readlinkat(&descriptors, name.file_name(), Vec::new()) else {
+            continue;
+        };
+        let link = link.to_bytes();
+        if let Some(inode) = inode_in(link, b"socket:[") {
+            kinds.sockets += 1;
+            sockets.push(inode);
+        } else if link.starts_with(b"pipe:[") {
+            kinds.pipes += 1;
+        } else if link.starts_with(b"/") {
+            kinds.files += 1;
+        } else {
+            kinds.others += 1;
+        }
+    }
+    if kinds.sockets + kinds.pipes + kinds.files + kinds.others == 0 {
+        return None;
+    }
+    kinds.unlisted_sockets = unlisted(folder, &sockets, buffer);
+    Some(kinds)
+}
+
+/// Counts the sockets that none of the tables of the process's network namespace has; `None` if a table cannot be read.
+fn unlisted(folder: BorrowedFd<'_>, sockets: &[u32], buffer: &mut Vec<u8>) -> Option<u64> {
+    let mut missing: HashSet<u32> = sockets.iter().copied().collect();
+    for (file, column) in TABLES {
+        let path = format!("net/{file}\0");
+        let path = std::ffi::CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+        match read(folder, path, buffer) {
+            Ok(text) => {
+                for line in text.split(|&byte| byte == b'\n').skip(1) {
+                    let mut words = line
+                        .split(u8::is_ascii_whitespace)
+                        .filter(|word| !word.is_empty());
+                    let word = match column {
+                        Column::Nth(column) => words.nth(*column),
+                        Column::Last => words.next_back(),
+                    };
+                    let inode = word.and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
+                    if let Some(inode) = inode {
+                        missing.remove(&inode);
+                    }
+                }
+            }
+            // A protocol that this kernel does not have.
+            Err(Errno::NOENT) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(missing.len() as u64)
+}
+
+/// Reads the number in `socket:[12345]`.
+fn inode_in(link: &[u8], kind: &[u8]) -> Option<u32> {
+    let number = link.strip_prefix(kind)?.strip_suffix(b"]")?;
+    std::str::from_utf8(number).ok()?.parse().ok()
+}
+
+/// Where a table has the inode of a socket.
+enum Column {
+    Nth(usize),
+    Last,
+}
+
+/// The tables of sockets below `/proc/PID/net`. Sockets of rarer families are in none of them.
+const TABLES: &[(&str, Column)] = &[
+    ("tcp", Column::Nth(9)),
+    ("tcp6", Column::Nth(9)),
+    ("udp", Column::Nth(9)),
+    ("udp6", Column::Nth(9)),
+    ("udplite", Column::Nth(9)),
+    ("udplite6", Column::Nth(9)),
+    ("raw", Column::Nth(9)),
+    ("raw6", Column::Nth(9)),
+    ("icmp", Column::Nth(9)),
+    ("icmp6", Column::Nth(9)),
+    ("unix", Column::Nth(6)),
+    ("netlink", Column::Last),
+    ("packet", Column::Last),
+];
+
+/// Processes with fewer descriptors are not compared with their limit.
+const USED_MIN: u64 = 8;

@@ -75,7 +75,7 @@ fn fill(used: Option<u64>, max: Option<u64>) -> Option<Fill> {
 
 /// Converts a memory use and its limits from pages, the unit of the kernel.
 fn memory(used: Option<u64>, limits: Option<[u64; 3]>) -> Option<MemoryUse> {
-    let page = u64::try_from(rustix::param::page_size()).ok()?;
+    let page = u64::try_from(sockeye_sys::page_bytes()).ok()?;
     Some(MemoryUse {
         used_bytes: used?.saturating_mul(page),
         limits_bytes: limits?.map(|limit| limit.saturating_mul(page)),

@@ -19,17 +19,24 @@ mod files;
 mod folder;
 mod host;
 mod neighbours;
+mod processes;
 mod reader;
+mod send_path;
 mod settings;
 
-pub use files::open_files;
+pub use files::{OpenFilesScan, open_files};
 pub use host::host;
+pub use processes::process_state;
+pub use send_path::send_paths;
 
+use crate::proc_folder::{open_folder, read};
 use crate::query::OpenNetns;
 use crate::visits::spread;
 use reader::Reader;
+use rustix::fd::AsFd;
+use rustix::fs::CWD;
 use rustix::io::Errno;
-use sockeye_model::{Settings, Vitals};
+use sockeye_model::{Counters, Settings, Vitals};
 use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::io;
 
@@ -75,6 +82,22 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
         let _ = on_netns_thread(again);
     }
     found
+}
+
+/// Reads the counters of the calling thread's network namespace.
+#[must_use]
+pub fn counters() -> Counters {
+    let mut values = Counters::default();
+    let mut buffer = Vec::new();
+    let names = counters::Names::new();
+    if let Ok(net) = open_folder(CWD, c"/proc/thread-self/net") {
+        for (file, take) in counters::FILES {
+            if let Ok(text) = read(net.as_fd(), file, &mut buffer) {
+                take(&names, text, &mut values);
+            }
+        }
+    }
+    values
 }
 
 /// Opens the namespace with this number, for [`namespaces`].

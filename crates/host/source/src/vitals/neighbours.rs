@@ -1,6 +1,6 @@
 //! Neighbour (ARP and NDP) tables from rtnetlink: the fill of the tables that all namespaces share, for
-//! `host.rs`, and the entries of one namespace, for `reader.rs`, which counts them only if a table is at
-//! least half full.
+//! `host.rs`, and the entries of one namespace that the limits do not count, for `reader.rs`, which counts them
+//! only if a table is at least half full.
 
 use crate::dump::run_here;
 use sockeye_model::{InterfaceIndex, NeighbourTable, Neighbours};
@@ -32,8 +32,9 @@ pub(super) fn are_crowded(buffer: &mut Vec<u8>) -> bool {
         .any(|table| table.fill.used.saturating_mul(2) >= table.fill.max)
 }
 
-/// Counts the neighbours of the calling thread's namespace. No limit applies to entries of `loopback`.
-pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
+/// Counts the neighbours of the calling thread's namespace that no limit applies to: those of `loopback`, permanent and
+/// learned ones.
+pub(super) fn count_exempt(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
     let route = NetlinkSocket::open_route().ok()?;
     let mut neighbours = Neighbours::default();
     run_here(
@@ -48,12 +49,12 @@ pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Ne
             let Ok(neighbour) = Neighbour::parse(message.payload) else {
                 return;
             };
-            if !neighbour.is_limited() || neighbour.index.cast_unsigned() == loopback.0 {
+            if neighbour.is_limited() && neighbour.index.cast_unsigned() != loopback.0 {
                 return;
             }
             match neighbour.family {
-                AF_INET => neighbours.ipv4 += 1,
-                AF_INET6 => neighbours.ipv6 += 1,
+                AF_INET => neighbours.exempt_ipv4 += 1,
+                AF_INET6 => neighbours.exempt_ipv6 += 1,
                 _ => {}
             }
         },

@@ -80,11 +80,7 @@ impl Reader {
 
     fn count_neighbours(&mut self, devices: &[Device]) -> Option<Neighbours> {
         let loopback = devices.iter().find(|device| device.is_loopback)?;
-        // Loopback alone has no neighbours.
-        if devices.iter().all(|device| device.is_loopback) {
-            return Some(Neighbours::default());
-        }
-        neighbours::count(loopback.index, &mut self.buffer)
+        neighbours::count_exempt(loopback.index, &mut self.buffer)
     }
 
     fn usage(&mut self) -> Usage {

@@ -1,0 +1,106 @@
+//! Looks up how the host would send to peers now: the route, and whether the next hop answers ARP or neighbour
+//! discovery. `check` asks for connections that cannot send.
+
+use crate::dump::run_here;
+use rustix::io::Errno;
+use sockeye_model::{InterfaceIndex, PathQuery, Route, SendPath};
+use sockeye_sys::netlink::NetlinkSocket;
+use sockeye_wire::netlink::{Messages, NLMSG_ERROR};
+use sockeye_wire::rtnetlink::{FoundRoute, Neighbour, RTM_NEWNEIGH, RTM_NEWROUTE, RouteQuery};
+use std::net::IpAddr;
+
+/// Looks up the way of each query in the calling thread's network namespace.
+#[must_use]
+pub fn send_paths(queries: &[PathQuery]) -> Vec<SendPath> {
+    let mut buffer = Vec::new();
+    let socket = NetlinkSocket::open_route().ok();
+    let found = queries.iter().zip(1..).map(|(&query, sequence)| SendPath {
+        query,
+        route: socket
+            .as_ref()
+            .and_then(|socket| look_up(socket, &query, sequence))
+            .unwrap_or(Route::Unknown),
+        is_unanswered: None,
+    });
+    let mut found: Vec<SendPath> = found.collect();
+    if found.iter().any(|path| matches!(path.route, Route::Via { .. })) {
+        let neighbours = neighbours(&mut buffer);
+        for path in &mut found {
+            let Route::Via { device, gateway } = path.route else {
+                continue;
+            };
+            let hop = gateway.unwrap_or_else(|| path.query.to.to_canonical());
+            let mut entries = neighbours.iter();
+            let entry = entries.find(|(index, ip, _)| (*index, *ip) == (device, hop));
+            path.is_unanswered = entry.map(|(_, _, is_unanswered)| *is_unanswered);
+        }
+    }
+    found
+}
+
+fn look_up(socket: &NetlinkSocket, query: &PathQuery, sequence: u32) -> Option<Route> {
+    let request = RouteQuery {
+        to: query.to.to_canonical(),
+        from: query.from.to_canonical(),
+        mark: query.mark,
+        uid: query.uid.map(|uid| uid.0),
+        interface: query.interface.map_or(0, |interface| interface.0),
+    };
+    socket.send(&request.request(sequence)).ok()?;
+    let mut buffer = [0; 4096];
+    let received = socket.receive(&mut buffer).ok()?;
+    let mut answers = Messages::new(buffer.get(..received.len)?)
+        .flatten()
+        .filter(|message| message.sequence == sequence);
+    let answer = answers.next()?;
+    if answer.kind == NLMSG_ERROR {
+        let code = answer.outcome().ok()?.code;
+        return (code < 0).then_some(Route::Refused(-code));
+    }
+    if answer.kind != RTM_NEWROUTE {
+        return None;
+    }
+    let route = FoundRoute::parse(answer.payload).ok()?;
+    Some(match route.kind {
+        RTN_BLACKHOLE => Route::Refused(Errno::INVAL.raw_os_error()),
+        RTN_UNREACHABLE => Route::Refused(Errno::HOSTUNREACH.raw_os_error()),
+        RTN_PROHIBIT => Route::Refused(Errno::ACCESS.raw_os_error()),
+        _ => Route::Via {
+            device: InterfaceIndex(route.interface),
+            gateway: route.gateway,
+        },
+    })
+}
+
+/// The neighbours with their interfaces, and whether they do not answer.
+fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, bool)> {
+    let mut all = Vec::new();
+    // A socket of its own: answers to look-ups must not come in between.
+    let Ok(socket) = NetlinkSocket::open_route() else {
+        return all;
+    };
+    run_here(
+        &socket,
+        &Neighbour::dump(SEQUENCE),
+        SEQUENCE,
+        buffer,
+        &mut |message| {
+            if message.kind == RTM_NEWNEIGH
+                && let Ok(neighbour) = Neighbour::parse(message.payload)
+                && let Some(ip) = neighbour.ip
+                && all.len() < NEIGHBOURS_MAX
+            {
+                let index = InterfaceIndex(neighbour.index.cast_unsigned());
+                all.push((index, ip, neighbour.is_unanswered()));
+            }
+        },
+    );
+    all
+}
+
+const SEQUENCE: u32 = 1;
+const RTN_BLACKHOLE: u8 = 6;
+const RTN_UNREACHABLE: u8 = 7;
+const RTN_PROHIBIT: u8 = 8;
+/// Neighbours that are kept.
+const NEIGHBOURS_MAX: usize = 100_000;
