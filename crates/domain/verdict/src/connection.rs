@@ -1,8 +1,10 @@
 //! Rules about one TCP connection: is the peer alive, does data get through, what limits the rate.
 
 use crate::recent_peers::RecentPeers;
+use crate::sending::has_open_window;
 use crate::share::permille;
 use crate::socket_counters::SocketCounters;
+use crate::suspects::is_at_floor;
 use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule, Severity};
 use sockeye_model::{Queues, Socket, State, TcpInfo, TimerKind};
@@ -82,12 +84,33 @@ impl ConnectionCheck<'_> {
         Some(symptom)
     }
 
-    /// Time for which the segment at the head of the queue has been sent without an acknowledgement: the
-    /// timeouts that passed, each twice as long as the one before, and the elapsed part of the current one.
+    /// Time for which this host has tried to send what it has to send; `None` if unknown.
+    pub(crate) fn unsent_ms(&self) -> Option<u64> {
+        match self.retransmits(TimerKind::Retransmission) {
+            Some(tries) => self.stalled_ms(tries),
+            None => self
+                .retransmits(TimerKind::ZeroWindowProbe)
+                .and_then(|_| self.probing_ms()),
+        }
+    }
+
+    /// Time for which the segment at the head of the queue has been sent without an acknowledgement.
     fn stalled_ms(&self, tries: u64) -> Option<u64> {
         let rto_ms = u64::from(self.info.rto_us?) / 1000;
-        let doublings = u32::from(self.info.backoff?).min(30).min(tries as u32);
+        let backoff = u32::from(self.info.backoff?);
+        let doublings = backoff.min(30).min(tries as u32);
         let first_ms = (rto_ms >> doublings).max(1);
+        // Since Linux 6.7 the kernel reports the time since the first timeout, here of the only series so far.
+        if let (Some(1), Some(since_first_ms)) = (self.info.total_rto_recoveries, self.info.total_rto_time_ms)
+        {
+            return Some(u64::from(since_first_ms) + first_ms);
+        }
+        // An ICMP message takes the last doubling back (RFC 6069), and a send that fails on this host does not
+        // double: the pauses are not known.
+        if u64::from(backoff) < tries {
+            return None;
+        }
+        // The timeouts that passed, each twice as long as the one before, and the elapsed part of the current one.
         let passed_ms = first_ms.saturating_mul((1 << doublings) - 1);
         let left_ms = self.socket.timer.map_or(0, |timer| u64::from(timer.expires_ms));
         Some(passed_ms.saturating_add(rto_ms.saturating_sub(left_ms)))
@@ -139,14 +162,23 @@ impl ConnectionCheck<'_> {
 
     fn zero_window(&self) -> Option<Symptom> {
         let probes = self.retransmits(TimerKind::ZeroWindowProbe)?;
-        let idle = u64::from(self.info.last_data_sent_ms?);
         let sendq = self.send_queue().filter(|bytes| *bytes > 0)?;
+        let idle = u64::from(self.info.last_data_sent_ms?);
         // Data written a moment ago has not waited since the last transmission.
         let stalled = match self.probing_ms() {
             Some(probing) if self.info.backoff < Some(BACKED_OFF) => idle.min(probing),
             _ => idle,
         };
-        let applies = stalled >= self.limits.of(Limit::ZeroWindowFor);
+        // The timer alone is no closed window: it also runs when this host cannot send. Without the window in
+        // tcp_info, a peer that answers the probes is evidence.
+        let is_closed = match has_open_window(self.socket, self.info) {
+            Some(is_open) => !is_open,
+            None => self
+                .info
+                .last_ack_recv_ms
+                .is_some_and(|ms| u64::from(ms) < stalled),
+        };
+        let applies = is_closed && stalled >= self.limits.of(Limit::ZeroWindowFor);
         applies.then(|| {
             Symptom::new(Rule::ZeroWindow, stalled)
                 .fact("stalled_ms", stalled)
@@ -161,9 +193,10 @@ impl ConnectionCheck<'_> {
     fn probing_ms(&self) -> Option<u64> {
         let first_ms = u64::from(self.info.rto_us?) / 1000;
         let doublings = u32::from(self.info.backoff?).min(30);
-        let passed_ms = first_ms.saturating_mul((1 << doublings) - 1);
+        let pause_after = |doublings: u32| first_ms.saturating_mul(1 << doublings).min(RTO_MAX_MS);
+        let passed_ms: u64 = (0..doublings).map(pause_after).sum();
         let left_ms = self.socket.timer.map_or(0, |timer| u64::from(timer.expires_ms));
-        let pause_ms = first_ms.saturating_mul(1 << doublings);
+        let pause_ms = pause_after(doublings);
         Some(passed_ms.saturating_add(pause_ms.saturating_sub(left_ms)))
     }
 
@@ -282,11 +315,7 @@ impl ConnectionCheck<'_> {
         let times_out = self
             .retransmits(TimerKind::Retransmission)
             .is_some_and(|tries| tries > 0);
-        if cwnd <= self.limits.of(Limit::CwndFloorSegments)
-            && !times_out
-            && !self.is_bbr_probing_rtt(cwnd)
-            && in_flight >= cwnd
-            && busy_ms >= self.limits.of(Limit::CwndFloorBusy)
+        if is_at_floor(self.info, self.limits) && !times_out && busy_ms >= self.busy_for(Limit::CwndFloorBusy)
         {
             return Some(
                 Symptom::new(Rule::CwndFloor, u64::MAX - cwnd)
@@ -309,19 +338,14 @@ impl ConnectionCheck<'_> {
         })
     }
 
-    /// Whether BBR is probing the minimal RTT: it goes down to four segments for a moment every ten seconds,
-    /// while its pacing rate still shows what the path carries.
-    fn is_bbr_probing_rtt(&self, cwnd: u64) -> bool {
-        let (Some(rate), Some(rtt), Some(mss)) = (
-            self.info.pacing_rate_bytes_per_s,
-            self.info.min_rtt_us,
-            self.info.snd_mss_bytes,
-        ) else {
-            return false;
-        };
-        // Other algorithms pace at up to two windows per round trip.
-        let carries = u128::from(rate) * u128::from(rtt) / 1_000_000;
-        carries > u128::from(cwnd) * u128::from(mss) * 4
+    /// Time for which a connection must have been busy. Between two samples that are less apart it must have been so
+    /// for three quarters of that time.
+    fn busy_for(&self, limit: Limit) -> u64 {
+        let least = self.limits.of(limit);
+        match self.elapsed_us {
+            Some(elapsed_us) => least.min(elapsed_us / 1000 * 3 / 4),
+            None => least,
+        }
     }
 
     fn limits(&self) -> Option<Symptom> {
@@ -330,7 +354,7 @@ impl ConnectionCheck<'_> {
         let judge = |rule, part_us, [share, busy, below]: [Limit; 3]| {
             let shared = permille(part_us, change.busy_us);
             let applies = shared >= self.limits.of(share)
-                && change.busy_us / 1000 >= self.limits.of(busy)
+                && change.busy_us / 1000 >= self.busy_for(busy)
                 && rate.is_some_and(|rate| rate < self.limits.of(below));
             applies.then(|| {
                 Symptom::new(rule, shared)
@@ -428,6 +452,8 @@ impl ConnectionCheck<'_> {
 /// Every IPv4 host accepts 576 bytes and every IPv6 link 1280; even with a tunnel or two around them every
 /// path carries segments of this size.
 const SMALLEST_MSS: u64 = 536;
+/// The longest pause between two probes (`TCP_RTO_MAX`, the default of `net.ipv4.tcp_rto_max_ms`).
+const RTO_MAX_MS: u64 = 120_000;
 /// Kernel clocks count in jiffies of at most 10 ms.
 const MARGIN_MS: u64 = 30;
 /// From this backoff on, the pauses may have reached their maximum of two minutes and do not double any more.

@@ -81,10 +81,12 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
         } else {
             "since_start"
         };
+        // More events than there are in the whole are no part of it.
+        let is_part = whole > 0 && count <= whole;
         Facts::NONE
             .with(name, count)
-            .with("of", Some(whole).filter(|whole| *whole > 0))
-            .with("share_permille", (whole > 0).then_some(share))
+            .with("compared_with", Some(whole).filter(|whole| *whole > 0))
+            .with("share_permille", is_part.then_some(share))
     })
 }
 
@@ -119,7 +121,7 @@ meanings! {
         "Listeners turned connections away, for whatever reason: a full queue (ListenOverflows), no memory, no route."
         Some("ss -ltn");
     TcpReqQFullDrop Warning [TcpPassiveOpens] never [SynQueue]
-        "SYNs were dropped: a listener's queue of half-open connections was full and SYN cookies are off."
+        "SYNs were dropped: a listener's queue of half-open connections was full, and SYN cookies are off (net.ipv4.tcp_syncookies=0)."
         Some("sysctl -w net.ipv4.tcp_syncookies=1");
     TcpReqQFullDoCookies Warning [TcpPassiveOpens] never [SynQueue]
         "SYN cookies were sent: a listener's queue of half-open connections was full. A SYN flood, or a backlog that is too short."
@@ -134,17 +136,17 @@ meanings! {
         "TCP Fast Open was refused: too many of its connections were not acknowledged yet."
         None;
     TcpRetransSegs Warning [TcpOutSegs] share
-        [Retransmissions, PeerSilent, MtuBlackHole, SpuriousRetransmissions, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        [CannotSend, Retransmissions, PeerSilent, MtuBlackHole, SpuriousRetransmissions, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
         "A large part of all TCP segments is sent again: segments get lost on the path."
         Some("nstat -az | grep -i retrans");
     TcpLostRetransmit Warning [TcpRetransSegs] share
-        [Retransmissions, PeerSilent, MtuBlackHole, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        [CannotSend, Retransmissions, PeerSilent, MtuBlackHole, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
         "Retransmitted segments were lost too: the path loses bursts, or a policer drops them."
         None;
     TcpSpuriousRtos Notice [TcpTimeouts] share []
         "Timeouts turned out to be needless: round trips are sometimes much longer than they were before."
         None;
-    TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [PeerSilent, KeepaliveUnanswered]
+    TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, PeerSilent, KeepaliveUnanswered]
         "Connections were ended because the peer did not answer: peers vanish, or paths to them."
         None;
     TcpAbortOnMemory Critical [TcpActiveOpens, TcpPassiveOpens] never [TcpMemory, Orphans]
@@ -156,10 +158,10 @@ meanings! {
     TcpMemoryPressures Warning [] never [TcpMemory]
         "TCP came under memory pressure and shrank its buffers."
         Some("sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat");
-    TcpAttemptFails Notice [TcpActiveOpens, TcpPassiveOpens] share [ConnectUnanswered, SynQueue]
+    TcpAttemptFails Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue]
         "A large part of the attempts to connect fails: refused or not answered."
         Some("ss -tno state syn-sent");
-    TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [ConnectUnanswered, SynQueue, AcceptQueue]
+    TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue, AcceptQueue]
         "A large part of the attempts to connect had to be repeated: SYNs get lost, or servers drop them."
         Some("ss -tno state syn-sent");
     TcpInErrs Warning [TcpInSegs] share [] less [TcpInCsumErrors]
@@ -195,7 +197,7 @@ meanings! {
     TcpWqueueTooBig Warning [] never []
         "A send queue grew beyond all measure and a segment could not be split: a peer acknowledges tiny pieces."
         None;
-    TcpRetransFail Notice [TcpRetransSegs] share [DeviceDrops, QdiscDrops, QueueLength]
+    TcpRetransFail Notice [TcpRetransSegs] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength]
         "Segments could not be sent again: the device's queue or memory was full."
         Some("tc -s qdisc");
     TcpTimeWaitOverflow Warning [TcpActiveOpens, TcpPassiveOpens] never [TimeWaitMax]
@@ -234,10 +236,10 @@ meanings! {
     IpInDiscards Warning [IpInReceives] never []
         "Good packets were dropped on their way in because memory was short."
         None;
-    IpOutDiscards Warning [IpOutRequests] share [DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
+    IpOutDiscards Warning [IpOutRequests] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
         "Packets were dropped on their way out: no buffer, or a filter (EPERM to the program)."
         Some("nft list ruleset");
-    IpOutNoRoutes Warning [IpOutRequests, IpForwDatagrams] share []
+    IpOutNoRoutes Warning [IpOutRequests, IpForwDatagrams] share [CannotSend]
         "Packets could not be sent: there is no route to where they go."
         Some("ip route");
     IpInNoRoutes Warning [IpInReceives] share []
@@ -279,10 +281,10 @@ meanings! {
     Ip6InDiscards Info [Ip6InReceives] share []
         "IPv6 packets were dropped on their way in: their device has IPv6 switched off (disable_ipv6), or memory was short."
         None;
-    Ip6OutDiscards Warning [Ip6OutRequests] share [DeviceDrops, QdiscDrops, QueueLength] less [Udp6SndbufErrors]
+    Ip6OutDiscards Warning [Ip6OutRequests] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength] less [Udp6SndbufErrors]
         "IPv6 packets were dropped on their way out: no buffer, or a filter."
         Some("nft list ruleset");
-    Ip6OutNoRoutes Notice [Ip6OutRequests] share []
+    Ip6OutNoRoutes Notice [Ip6OutRequests] share [CannotSend]
         "IPv6 packets could not be sent: there is no route to where they go."
         Some("ip -6 route");
     Ip6ReasmFails Warning [Ip6ReasmReqds] share []

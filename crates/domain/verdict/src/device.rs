@@ -5,20 +5,25 @@ use crate::egress::EgressDevices;
 use crate::finding::Subject;
 use crate::share::permille;
 use crate::{Finding, Limit, Limits, Rule, Severity, shell_word};
-use sockeye_model::{Device, Duplex, Qdisc, Traffic, Vitals};
+use sockeye_model::{Device, Duplex, InterfaceIndex, Qdisc, Traffic, Vitals};
+use std::time::Duration;
 
 pub(crate) fn findings(
     vitals: &Vitals,
     before: Option<&Vitals>,
     egress: &EgressDevices,
+    is_explained: &dyn Fn(InterfaceIndex) -> bool,
+    elapsed: Option<Duration>,
     limits: &Limits,
 ) -> Vec<Finding> {
     let mut found = Vec::new();
-    for device in &vitals.devices {
+    // Of a device without carrier that connections need, only that is reported.
+    for device in vitals.devices.iter().filter(|device| !is_explained(device.index)) {
         let check = DeviceCheck {
             device,
             earlier: earlier(device, before),
             vitals,
+            elapsed,
             limits,
         };
         found.extend(check.link());
@@ -49,6 +54,8 @@ struct DeviceCheck<'a> {
     device: &'a Device,
     earlier: Option<&'a Device>,
     vitals: &'a Vitals,
+    /// Time since the earlier sample; `None` if there is none.
+    elapsed: Option<Duration>,
     limits: &'a Limits,
 }
 
@@ -63,7 +70,13 @@ impl DeviceCheck<'_> {
     ) -> Finding {
         let least = self.limits.of(share).saturating_mul(CLEAR_FACTOR);
         let is_much = |(lost, carried): (u64, u64)| permille(lost, carried.saturating_add(lost)) >= least;
-        if self.earlier.is_none() && !directions.into_iter().any(is_much) {
+        // Without its carrier a device drops all packets; that is over.
+        let had_no_carrier = self
+            .device
+            .carrier_changes
+            .is_some_and(|changes| changes >= CARRIER_CAME_BACK);
+        let is_clear = directions.into_iter().any(is_much) && !had_no_carrier;
+        if self.earlier.is_none() && !is_clear {
             finding.severity = finding.severity.min(Severity::Notice);
         }
         finding
@@ -89,7 +102,21 @@ impl DeviceCheck<'_> {
             .unwrap_or(&nothing);
         let since = |field: fn(&Traffic) -> u64| field(now).saturating_sub(field(before));
         let (rx, tx) = (since(|t| t.rx_packets), since(|t| t.tx_packets));
-        let (rx_dropped, tx_dropped) = (since(|t| t.rx_dropped), since(|t| t.tx_dropped));
+        let tx_dropped = since(|t| t.tx_dropped);
+        // The kernel also counts frames of protocols that it does not handle (LLDP, STP, VLANs that are not set up) as
+        // dropped: only what the device itself lost is a loss, and all that a tunnel's program wrote in vain.
+        let rx_dropped = if self.is_tunnel() {
+            since(|t| t.rx_dropped)
+        } else {
+            let lost = since(|t| t.rx_missed_errors).saturating_add(since(|t| t.rx_fifo_errors));
+            let dropped = since(|t| t.rx_dropped);
+            // Such frames come a few times a second.
+            let is_fast = self.elapsed.is_some_and(|elapsed| {
+                let per_s = u128::from(dropped) * 1000 / elapsed.as_millis().max(1);
+                self.earlier.is_some() && per_s >= UNHANDLED_PER_S_MAX
+            });
+            if lost > 0 || is_fast { dropped.max(lost) } else { 0 }
+        };
         let (rx_errors, tx_errors) = (since(|t| t.rx_errors), since(|t| t.tx_errors));
         let is_much = |lost: u64, carried: u64, count, share| {
             lost >= self.limits.of(count)
@@ -350,7 +377,11 @@ fn is_link_local(ip: std::net::IpAddr) -> bool {
     }
 }
 
+/// Frames of protocols that are not handled; more than so many a second are a loss.
+const UNHANDLED_PER_S_MAX: u128 = 100;
 const TC_H_ROOT: u32 = 0xffff_ffff;
+/// Changes of the carrier of a device that was up, down and up again; the first makes it up.
+const CARRIER_CAME_BACK: u32 = 3;
 /// Losses of this multiple of the limit are reported without a second sample.
 const CLEAR_FACTOR: u64 = 10;
 /// The default of `txqueuelen`, and the length from which more only adds delay.

@@ -2,8 +2,10 @@
 
 use crate::{Rule, Severity};
 use sockeye_model::{
-    Counter, DeviceName, Endpoint, Inode, NetnsInode, Process, Protocol, ShortText, Socket, State, Uid,
+    Counter, DeviceName, Endpoint, Inode, NetnsInode, Process, ProcessState, Protocol, ShortText, Socket,
+    State, Uid,
 };
+use std::net::IpAddr;
 
 /// One thing that is wrong, with its evidence.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,8 +18,14 @@ pub struct Finding {
     pub netns: Option<NetnsInode>,
     /// What the finding is about.
     pub subject: Subject,
-    /// Process that owns the sockets, or that the finding is about; `None` if unknown.
+    /// Further namespaces with the same finding; the evidence is that of the first.
+    pub more_netns: Vec<NetnsInode>,
+    /// Process that owns the sockets, or that the finding is about; `None` if unknown or several.
     pub owner: Option<Process>,
+    /// Number of owners, if the finding is about sockets of several; else 0 or 1.
+    pub owners: u64,
+    /// State of the owner, if it says something about the finding.
+    pub owner_state: Option<ProcessState>,
     /// Meaning, in one sentence.
     pub meaning: &'static str,
     /// Evidence that holds for all of its sockets.
@@ -38,12 +46,40 @@ impl Finding {
             severity: rule.severity(),
             netns,
             subject,
+            more_netns: Vec::new(),
             owner: None,
+            owners: 0,
+            owner_state: None,
             meaning: rule.meaning(),
             facts: Facts::NONE,
             sockets: 0,
             examples: Vec::new(),
             remedies: Vec::new(),
+        }
+    }
+
+    /// Whether the state of its owner says something about it: the owner does not do what it should.
+    #[must_use]
+    pub const fn is_about_inactivity(&self) -> bool {
+        matches!(
+            self.rule,
+            Rule::AcceptQueue | Rule::Unread | Rule::UdpUnread | Rule::CloseWait | Rule::SocketDrops
+        )
+    }
+
+    /// Sets the state of the owner. A stopped owner is the cause.
+    pub fn set_owner_state(&mut self, state: ProcessState) {
+        self.owner_state = Some(state);
+        if let (true, Some(owner)) = (state.is_stopped() && self.is_about_inactivity(), self.owner) {
+            self.meaning = match self.rule {
+                Rule::AcceptQueue => STOPPED_ACCEPTS_NOTHING,
+                _ => STOPPED_READS_NOTHING,
+            };
+            if self.rule == Rule::AcceptQueue {
+                self.severity = Severity::Critical;
+            }
+            let resume = Remedy::Anywhere(format!("kill -CONT {}", owner.pid));
+            self.remedies.insert(0, resume);
         }
     }
 
@@ -83,6 +119,9 @@ impl Finding {
     }
 }
 
+const STOPPED_ACCEPTS_NOTHING: &str = "The program is stopped, by a signal or a debugger, and accepts nothing: connections wait in the listener's queue.";
+const STOPPED_READS_NOTHING: &str = "The program is stopped, by a signal or a debugger: it does not read what has come in, nor close what its peers have closed.";
+
 /// What a finding is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Subject {
@@ -96,6 +135,13 @@ pub enum Subject {
         local: Endpoint,
         /// Address and port of the service
         peer: Endpoint,
+    },
+    /// A router or a peer on the link.
+    NextHop {
+        /// Its address
+        ip: IpAddr,
+        /// The interface to it; `None` if unknown
+        device: Option<DeviceName>,
     },
     /// A network interface.
     Device(DeviceName),

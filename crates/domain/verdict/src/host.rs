@@ -74,15 +74,19 @@ fn neighbours(
     limits: &Limits,
 ) -> Option<Finding> {
     let is_v6 = table.name.as_bytes().starts_with(b"nd");
-    // The table also holds entries that its limit does not count; those that it counts are known per
-    // namespace.
-    let counted = |vitals: &Vitals| {
-        let neighbours = vitals.neighbours?;
-        Some(if is_v6 { neighbours.ipv6 } else { neighbours.ipv4 })
+    // The table also holds entries that its limit does not count; they are known of the namespaces that were read. The
+    // table is one for all namespaces, so its own number counts, whichever of them were read.
+    let exempt = |vitals: &Vitals| {
+        let neighbours = vitals.neighbours.unwrap_or_default();
+        if is_v6 {
+            neighbours.exempt_ipv6
+        } else {
+            neighbours.exempt_ipv4
+        }
     };
-    let counted: Option<u64> = namespaces.iter().map(counted).sum();
+    let exempt: u64 = namespaces.iter().map(exempt).sum();
     let fill = Fill {
-        used: counted.unwrap_or(table.fill.used).min(table.fill.used),
+        used: table.fill.used.saturating_sub(exempt),
         max: table.fill.max,
     };
     let overflows = before.map(|before| table.overflows.saturating_sub(before.overflows));
@@ -158,16 +162,33 @@ fn doubled_limit(files: &OpenFiles) -> String {
 fn open_files(files: &OpenFiles, limits: &Limits) -> Option<Finding> {
     let share = fill_above(files.fill, limits.of(Limit::OpenFilesShare))?;
     let pid = files.process.pid;
+    let kinds = files.kinds;
+    let unlisted = kinds.and_then(|kinds| kinds.unlisted_sockets).unwrap_or(0);
+    let known = |count: u64| Some(count).filter(|count| *count > 0);
     let mut finding = Finding::about(Rule::OpenFiles, None, Subject::Process)
         .fact("open_files", files.fill.used)
         .fact("open_files_max", files.fill.max)
         .fact("share_permille", share)
-        .sockeye(format!("sockets -ap 'pid = {pid}' --netns all"))
-        .anywhere(format!("prlimit --pid {pid} --nofile={}", doubled_limit(files)));
+        .fact("sockets", kinds.and_then(|kinds| known(kinds.sockets)))
+        .fact("dead_sockets", known(unlisted))
+        .fact("files", kinds.and_then(|kinds| known(kinds.files)))
+        .fact("pipes", kinds.and_then(|kinds| known(kinds.pipes)))
+        .fact("others", kinds.and_then(|kinds| known(kinds.others)));
+    // A leak of sockets that no listing shows.
+    if unlisted.saturating_mul(2) >= files.fill.used {
+        finding.meaning = DEAD_SOCKETS;
+        finding = finding
+            .advice("mend the program: it does not close sockets whose connections were reset or failed");
+    } else {
+        finding = finding.sockeye(format!("sockets -ap 'pid = {pid}' --netns all"));
+    }
+    finding = finding.anywhere(format!("prlimit --pid {pid} --nofile={}", doubled_limit(files)));
     finding.owner = Some(files.process);
     finding.severity = severity_of_fill(share);
     Some(finding)
 }
+
+const DEAD_SOCKETS: &str = "The process has nearly as many files open as it may, most of them sockets that are in no table: their connections were reset or failed, or were never made, and it never closed them. accept() and connect() will fail with EMFILE.";
 
 #[cfg(test)]
 mod tests {
@@ -270,8 +291,11 @@ mod tests {
                 overflows: 0,
             }];
         });
-        let namespaces = [400, 30].map(|ipv4| Vitals {
-            neighbours: Some(sockeye_model::Neighbours { ipv4, ipv6: 900 }),
+        let namespaces = [540, 30].map(|exempt_ipv4| Vitals {
+            neighbours: Some(sockeye_model::Neighbours {
+                exempt_ipv4,
+                exempt_ipv6: 900,
+            }),
             ..Vitals::default()
         });
         let found = findings(&host, None, &namespaces, &Limits::default());
@@ -324,6 +348,7 @@ mod tests {
                     process,
                     fill: Fill { used, max: 1000 },
                     hard_max: Some(1500),
+                    kinds: None,
                 }];
             })
         };

@@ -32,6 +32,7 @@
 #[cfg(test)]
 extern crate self as sockeye_verdict;
 
+mod closing;
 mod connection;
 mod counter;
 mod device;
@@ -41,16 +42,19 @@ mod finding;
 mod host;
 mod limit;
 mod listener;
+mod merge;
 mod namespace;
 mod ports;
 mod recent_peers;
 mod remedy;
 mod rule;
+mod sending;
 mod share;
 mod shell;
 mod snapshot;
 mod socket;
 mod socket_counters;
+mod suspects;
 mod symptom;
 mod symptom_groups;
 #[cfg(test)]
@@ -63,3 +67,4 @@ pub use rule::{Rule, Scope};
 pub use shell::shell_word;
 pub use snapshot::{Baseline, Coverage, Snapshot};
 pub use sockeye_dictionary::Severity;
+pub use suspects::Suspects;

@@ -83,13 +83,14 @@ limits! {
     ZeroWindowFor ZeroWindow "for" Ms 10_000 "nothing sent for at least so long";
     SendStuckFor SendStuck "for" Ms 20_000 "nothing received for at least so long";
     MtuRetransmissions MtuBlackHole "retransmissions" Count 3 "of a full-sized segment";
-    CloseWaitAge CloseWait "age" Ms 60_000 "one that is at least so old is found";
-    CloseWaitCount CloseWait "count" Count 10 "so many of one owner are found once a second old";
-    FinWait2Age FinWait2 "age" Ms 120_000 "one that is at least so old is found";
-    FinWait2Count FinWait2 "count" Count 10 "so many of one owner are found once five seconds old";
+    CloseWaitAge CloseWait "age" Ms 60_000 "one that is quiet for so long is found; five times as long while a request is unanswered";
+    CloseWaitCount CloseWait "count" Count 10 "so many of one owner are found after five quiet seconds, if they do not drain between two looks";
+    FinWait2Age FinWait2 "age" Ms 120_000 "one that is quiet for so long is found; five times as long while an answer is outstanding";
+    FinWait2Count FinWait2 "count" Count 10 "so many of one owner are found after five quiet seconds, if they do not drain between two looks";
     UnreadFor Unread "for" Ms 10_000 "unread for at least so long";
     UnreadBytes Unread "bytes" Bytes 1 "at least so many bytes";
     AcceptQueueShare AcceptQueue "share" Permille 800 "of the backlog waits (from a backlog of 16 on; below, all of it)";
+    AcceptQueueAge AcceptQueue "age" Ms 2_000 "the first in the queue waits for so long, in both of two looks";
     BacklogShare BacklogCapped "share" Permille 500 "of the backlog waits, or connections were turned away";
     ListenerDropsCount ListenerDrops "count" Count 10 "connections turned away";
     ListenerDropsShare ListenerDrops "share" Permille 10 "of the connections that were taken; between two samples (--watch) 1 is enough";

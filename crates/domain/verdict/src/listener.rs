@@ -2,6 +2,7 @@
 
 use crate::finding::{Example, Facts, Subject};
 use crate::share::permille;
+use crate::suspects::{Sighting, SocketKey, Suspicion};
 use crate::symptom::Symptom;
 use crate::{Finding, Limit, Limits, Rule, Severity};
 use foldhash::fast::FixedState;
@@ -16,6 +17,21 @@ pub(crate) struct Listeners {
     /// Indices into `all` of listeners with a full queue, by port.
     full: HashMap<Port, Vec<usize>, FixedState>,
     half_open: HashMap<ListenKey, u64, FixedState>,
+    /// Data received by connections that are not accepted yet, by their local end.
+    unread: HashMap<ListenKey, u64, FixedState>,
+}
+
+/// Connections that wait to be accepted, as the looks at them show.
+#[derive(Debug, Clone, Copy, Default)]
+struct Queue {
+    /// Longest time that one has waited
+    longest_ms: u64,
+    /// Whether a second look saw that one, too: accept() takes the first, so nothing was accepted in between
+    is_first_unchanged: Option<bool>,
+    /// Connections that wait in both looks
+    unchanged: u64,
+    /// Data received by them
+    unread_bytes: u64,
 }
 
 /// Where a socket listens, or a connection is half open.
@@ -68,23 +84,67 @@ impl Listeners {
         }
     }
 
-    /// Half-open connections per listener at each place where a socket listens (`SO_REUSEPORT` distributes
-    /// them evenly).
-    fn half_open_per_listener(&self) -> HashMap<ListenKey, u64, FixedState> {
-        let mut listeners: HashMap<ListenKey, u64, FixedState> = HashMap::default();
-        if self.half_open.is_empty() {
-            return listeners;
+    /// Adds the unread data of a connection that is not accepted yet.
+    pub(crate) fn not_accepted(&mut self, socket: &Socket) {
+        if let (Endpoint::Inet { ip, port }, Queues::Data { receive_bytes, .. }) =
+            (socket.local, socket.queues)
+            && receive_bytes > 0
+        {
+            let place = (socket.netns, ip.to_canonical(), port);
+            if self.unread.len() < LISTENERS_MAX || self.unread.contains_key(&place) {
+                *self.unread.entry(place).or_default() += u64::from(receive_bytes);
+            }
         }
+    }
+
+    /// Number of listeners at each place: `SO_REUSEPORT` allows several.
+    fn count_by_place(&self) -> HashMap<ListenKey, u64, FixedState> {
+        let mut listeners: HashMap<ListenKey, u64, FixedState> = HashMap::default();
         for place in self.all.iter().filter_map(Listener::place) {
             *listeners.entry(place).or_default() += 1;
         }
+        listeners
+    }
+
+    /// What waits at each place where a socket listens.
+    fn queues<'a>(
+        &self,
+        listeners: &HashMap<ListenKey, u64, FixedState>,
+        suspects: impl Iterator<Item = (&'a SocketKey, &'a Sighting, Option<bool>)>,
+    ) -> HashMap<ListenKey, Queue, FixedState> {
+        let mut queues: HashMap<ListenKey, Queue, FixedState> = HashMap::default();
+        for (key, sighting, is_unchanged) in suspects {
+            let (Suspicion::NotAccepted, Endpoint::Inet { ip, port }) = (sighting.suspicion, key.local)
+            else {
+                continue;
+            };
+            let Some(place) = answering((key.netns, ip.to_canonical(), port), listeners) else {
+                continue;
+            };
+            let queue = queues.entry(place).or_default();
+            queue.unchanged += u64::from(is_unchanged == Some(true));
+            if sighting.age_ms >= queue.longest_ms {
+                queue.longest_ms = sighting.age_ms;
+                queue.is_first_unchanged = is_unchanged;
+            }
+        }
+        for (&local, bytes) in &self.unread {
+            if let Some(queue) = answering(local, listeners).and_then(|place| queues.get_mut(&place)) {
+                queue.unread_bytes += bytes;
+            }
+        }
+        queues
+    }
+
+    /// Half-open connections per listener at each place where a socket listens (`SO_REUSEPORT` distributes
+    /// them evenly).
+    fn half_open_per_listener(
+        &self,
+        listeners: &HashMap<ListenKey, u64, FixedState>,
+    ) -> HashMap<ListenKey, u64, FixedState> {
         let mut each: HashMap<ListenKey, u64, FixedState> = HashMap::default();
-        for (&(netns, ip, port), count) in &self.half_open {
-            // A listener at the exact address takes precedence over one at the unspecified address.
-            let any_v4 = ip.is_ipv4().then_some(IpAddr::from([0; 4]));
-            let answers = [Some(ip), any_v4, Some(IpAddr::from([0; 16]))];
-            let mut places = answers.into_iter().flatten().map(|ip| (netns, ip, port));
-            if let Some(place) = places.find(|place| listeners.contains_key(place)) {
+        for (&local, count) in &self.half_open {
+            if let Some(place) = answering(local, listeners) {
                 *each.entry(place).or_default() += count;
             }
         }
@@ -109,19 +169,72 @@ impl Listeners {
         })
     }
 
-    /// What is wrong with the listeners. `moving`: drops are those since the earlier sample.
+    /// What is wrong with the listeners. `suspects`: connections that may wait to be accepted, each with whether a second
+    /// look saw it unchanged. `is_moving`: drops are those since the earlier sample.
     pub(crate) fn findings<'a>(
         &'a self,
         limits: &'a Limits,
-        moving: bool,
-        vitals: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
+        is_moving: bool,
+        suspects: impl Iterator<Item = (&'a SocketKey, &'a Sighting, Option<bool>)>,
+        vitals: &'a dyn Fn(Option<NetnsInode>) -> Option<Counted<'a>>,
     ) -> impl Iterator<Item = Finding> + 'a {
-        let half_open = self.half_open_per_listener();
-        self.all.iter().flat_map(move |listener| {
-            let half_open = listener.place().and_then(|place| half_open.get(&place).copied());
-            listener.findings(limits, moving, half_open.unwrap_or(0), vitals(listener.netns))
+        let listeners = self.count_by_place();
+        let half_open = self.half_open_per_listener(&listeners);
+        let queues = self.queues(&listeners, suspects);
+        self.all.iter().enumerate().flat_map(move |(number, listener)| {
+            let place = listener.place();
+            let half_open = place.and_then(|place| half_open.get(&place).copied());
+            let queue = place.and_then(|place| queues.get(&place));
+            let is_alone = place.is_none_or(|place| listeners.get(&place) == Some(&1));
+            // Of several listeners at one place the one with the longest queue is most likely the one that waits.
+            let queue = queue.filter(|_| listener.waiting > 0 && (is_alone || self.is_longest(number)));
+            listener.findings(
+                limits,
+                is_moving,
+                half_open.unwrap_or(0),
+                queue,
+                vitals(listener.netns),
+            )
         })
     }
+
+    /// Whether no other listener at the same place has a longer queue.
+    fn is_longest(&self, number: usize) -> bool {
+        let Some(listener) = self.all.get(number) else {
+            return false;
+        };
+        let place = listener.place();
+        let mut others = self.all.iter().filter(|other| other.place() == place);
+        others.all(|other| other.waiting <= listener.waiting)
+    }
+}
+
+/// The vitals of a namespace, and those of the earlier sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counted<'a> {
+    pub(crate) now: &'a Vitals,
+    pub(crate) before: Option<&'a Vitals>,
+}
+
+impl Counted<'_> {
+    /// Change of a counter since the earlier sample, or its value.
+    fn since(&self, counter: Counter) -> Option<u64> {
+        let now = self.now.counters.value(counter)?;
+        let before = self.before.and_then(|before| before.counters.value(counter));
+        Some(now.saturating_sub(before.unwrap_or(0)))
+    }
+}
+
+/// The place of the listener that answers for a local end: one at the exact address takes precedence over one at the
+/// unspecified address.
+fn answering(
+    (netns, ip, port): ListenKey,
+    listeners: &HashMap<ListenKey, u64, FixedState>,
+) -> Option<ListenKey> {
+    let any_v4 = ip.is_ipv4().then_some(IpAddr::from([0; 4]));
+    let answers = [Some(ip), any_v4, Some(IpAddr::from([0; 16]))];
+    let mut places = answers.into_iter().flatten().map(|ip| (netns, ip, port));
+    places.find(|place| listeners.contains_key(place))
 }
 
 impl Listener {
@@ -133,23 +246,30 @@ impl Listener {
     fn findings(
         &self,
         limits: &Limits,
-        moving: bool,
+        is_moving: bool,
         half_open: u64,
-        vitals: Option<&Vitals>,
-    ) -> impl Iterator<Item = Finding> {
-        let settings = vitals.map(|vitals| &vitals.settings);
-        let queue = self.queue(limits);
+        queue: Option<&Queue>,
+        vitals: Option<Counted<'_>>,
+    ) -> Vec<Finding> {
+        let settings = vitals.map(|vitals| &vitals.now.settings);
+        let stalled = queue.and_then(|queue| self.stalled(limits, queue));
+        let is_proof = stalled.is_some_and(|(_, is_proof)| is_proof);
+        // A queue in which the first waits is the cause of its length.
+        let queue = match (stalled, self.queue(limits)) {
+            (Some((stalled, true)), _) | (Some((stalled, false)), None) => Some(stalled),
+            (_, full) => full,
+        };
         // Drops of years are compared with accepted connections; only the namespace counts those, not the
         // listener.
-        let taken = vitals.and_then(|vitals| vitals.counters.value(Counter::TcpPassiveOpens));
-        let turned_away = if moving {
+        let taken = vitals.and_then(|vitals| vitals.now.counters.value(Counter::TcpPassiveOpens));
+        let turned_away = if is_moving {
             self.drops > 0
         } else {
             self.drops >= limits.of(Limit::ListenerDropsCount).max(1)
                 && permille(self.drops, taken.unwrap_or(0).max(self.drops))
                     >= limits.of(Limit::ListenerDropsShare)
         };
-        let half_open = self.half_open(limits, half_open, settings);
+        let half_open = self.half_open(limits, half_open, vitals);
         // A full queue already explains the drops.
         let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
             Symptom::new(Rule::ListenerDrops, self.drops)
@@ -157,11 +277,12 @@ impl Listener {
                 .fact("waiting", self.waiting)
                 .fact("backlog", self.backlog)
         });
-        let capped = self.capped(limits, settings, turned_away);
+        let capped = self.capped(limits, settings, turned_away).filter(|_| !is_proof);
         [queue, drops, capped, half_open]
             .into_iter()
             .flatten()
             .map(|symptom| self.finding(&symptom))
+            .collect()
     }
 
     fn finding(&self, symptom: &Symptom) -> Finding {
@@ -174,11 +295,29 @@ impl Listener {
                 .with(symptom.severity)
         };
         match symptom.rule {
+            Rule::AcceptQueue if symptom.facts.value("longest_wait_ms").is_some() => {
+                let mut finding = Finding {
+                    meaning: if symptom.severity == Severity::Notice {
+                        PERHAPS_STALLED
+                    } else {
+                        STALLED
+                    },
+                    ..finding.sockeye(format!("sockets -tlp 'sport = :{}'", self.port))
+                };
+                if let Some(owner) = self.owner {
+                    finding = finding.anywhere(format!(
+                        "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
+                        owner.pid
+                    ));
+                }
+                finding
+                    .advice("a longer backlog does not help: see what the program waits for, or restart it")
+            }
             Rule::SynQueue => {
                 let mut finding =
                     finding.sockeye(format!("sockets -tn state syn-recv 'sport = :{}'", self.port));
-                // Only without SYN cookies another limit than the backlog exists.
-                if symptom.facts.value("half_open_max") < symptom.facts.value("backlog") {
+                if symptom.facts.value("syncookies") == Some(0) {
+                    finding.meaning = NO_COOKIES;
                     finding = finding.inside("sysctl -w net.ipv4.tcp_syncookies=1");
                 }
                 finding.advice(
@@ -190,6 +329,9 @@ impl Listener {
                 .advice("restart the program afterwards: listen() takes the limit when it is called"),
             _ => {
                 let mut finding = finding.sockeye(format!("sockets -tlp 'sport = :{}'", self.port));
+                if symptom.rule == Rule::AcceptQueue {
+                    finding.meaning = FULL;
+                }
                 if let Some(owner) = self.owner {
                     finding = finding.anywhere(format!(
                         "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
@@ -200,6 +342,33 @@ impl Listener {
                     .advice("let the program accept faster (more workers), or give listen() a longer backlog")
             }
         }
+    }
+
+    /// Whether the first connection in the queue waits for long, and whether two looks prove that nothing was accepted
+    /// in between.
+    fn stalled(&self, limits: &Limits, queue: &Queue) -> Option<(Symptom, bool)> {
+        let is_proof = queue.is_first_unchanged == Some(true);
+        if queue.longest_ms < limits.of(Limit::AcceptQueueAge) || queue.is_first_unchanged == Some(false) {
+            return None;
+        }
+        let is_full = self.backlog.is_some_and(|backlog| self.waiting > backlog);
+        let severity = match is_proof {
+            false => Severity::Notice,
+            true if is_full || queue.longest_ms >= STALLED_LONG_MS => Severity::Critical,
+            true => Severity::Warning,
+        };
+        let symptom = Symptom::new(Rule::AcceptQueue, queue.longest_ms)
+            .fact("waiting", self.waiting)
+            .fact("backlog", self.backlog)
+            .fact("longest_wait_ms", queue.longest_ms)
+            .fact("unchanged", Some(queue.unchanged).filter(|_| is_proof))
+            .fact(
+                "unread_bytes",
+                Some(queue.unread_bytes).filter(|bytes| *bytes > 0),
+            )
+            .fact("drops", Some(self.drops).filter(|drops| *drops > 0))
+            .with(severity);
+        Some((symptom, is_proof))
     }
 
     fn queue(&self, limits: &Limits) -> Option<Symptom> {
@@ -236,10 +405,11 @@ impl Listener {
         })
     }
 
-    fn half_open(&self, limits: &Limits, half_open: u64, settings: Option<&Settings>) -> Option<Symptom> {
+    fn half_open(&self, limits: &Limits, half_open: u64, vitals: Option<Counted<'_>>) -> Option<Symptom> {
         let backlog = self.backlog?;
         // With SYN cookies only the backlog counts, without them tcp_max_syn_backlog, too
         // (`tcp_conn_request`).
+        let settings = vitals.map(|vitals| vitals.now.settings);
         let without_cookies = settings.filter(|settings| settings.syncookies == Some(0));
         let max = without_cookies
             .and_then(|settings| settings.syn_backlog_max)
@@ -247,15 +417,28 @@ impl Listener {
         let share = permille(half_open, max.max(1));
         let applies =
             half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
+        let dropped = vitals.and_then(|vitals| vitals.since(Counter::TcpReqQFullDrop));
         applies.then(|| {
             Symptom::new(Rule::SynQueue, half_open)
                 .fact("half_open", half_open)
                 .fact("half_open_max", max)
                 .fact("backlog", backlog)
+                .fact("syncookies", without_cookies.map(|_| 0_u64))
+                .fact("syns_dropped", dropped.filter(|count| *count > 0))
         })
     }
 }
 
+/// As many as may wait.
+const FULL: &str = "Connections wait to be accepted, as many as may wait: the program is too slow or stuck, and clients will be turned away.";
+/// Proof that nothing is accepted.
+const STALLED: &str = "The program accepts nothing: the first connection in the listener's queue is the same in two looks. It is stopped, stuck, or busy with something else.";
+/// One look.
+const PERHAPS_STALLED: &str = "Connections wait for seconds to be accepted: the program is slow, stuck or stopped. A second look would show which.";
+/// A full queue of half-open connections without SYN cookies.
+const NO_COOKIES: &str = "Half-open connections fill the listener's queue, and SYN cookies are off: further SYNs are dropped, and clients cannot connect.";
+/// Connections that wait for so long are lost to their clients.
+const STALLED_LONG_MS: u64 = 10_000;
 /// Below this backlog a share means little: one of five is nothing, and the queue is full before it is nearly
 /// full.
 const NEARLY_FULL_BACKLOG_MIN: u64 = 16;

@@ -59,15 +59,32 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
             let mut list = vec![sockeye(format!(
                 "sockets -tp state close-wait and {owner_filter}"
             ))];
-            list.push(sockeye(format!("kill 'state close-wait and {owner_filter}'")));
-            list.push(Remedy::Advice(
-                "mend the program: it does not close what the peer has closed",
-            ));
+            // A request that is still being worked on is not killed.
+            if finding.facts.value("unanswered").is_none() {
+                list.push(sockeye(format!(
+                    "kill 'state close-wait and {owner_filter} and {}'",
+                    quiet_filter(finding)
+                )));
+                list.push(Remedy::Advice(
+                    "mend the program: it does not close what the peer has closed",
+                ));
+            } else {
+                list.push(Remedy::Advice(
+                    "look at the program: it received requests and neither answers nor closes",
+                ));
+            }
             list
         }
+        Rule::FinWait2 if finding.severity < crate::Severity::Warning => vec![
+            sockeye(format!("sockets -tp state fin-wait-2 and {owner_filter}")),
+            Remedy::Advice("look at the peer: it neither answers nor closes"),
+        ],
         Rule::FinWait2 => vec![
             sockeye(format!("sockets -tp state fin-wait-2 and {owner_filter}")),
-            sockeye(format!("kill 'state fin-wait-2 and {owner_filter}'")),
+            sockeye(format!(
+                "kill 'state fin-wait-2 and {owner_filter} and {}'",
+                quiet_filter(finding)
+            )),
             Remedy::Advice(
                 "look at the peer: it does not close; let the program close() instead of shutdown()",
             ),
@@ -154,6 +171,13 @@ fn longer_send_buffer(finding: &Finding) -> Remedy {
 fn idle_filter(finding: &Finding) -> String {
     let all = finding.examples.iter();
     let least = all.filter_map(|example| example.facts.value("idle_ms")).min();
+    format!("idle > {}ms", least.unwrap_or(0) / 2)
+}
+
+/// A filter for half-closed sockets: half of the shortest age shown, so that younger ones do not match.
+fn quiet_filter(finding: &Finding) -> String {
+    let all = finding.examples.iter();
+    let least = all.filter_map(|example| example.facts.value("age_ms")).min();
     format!("idle > {}ms", least.unwrap_or(0) / 2)
 }
 

@@ -84,6 +84,8 @@ rules! {
         "Keepalive probes are not answered: the peer or the path to it is gone, and the connection will be ended soon.";
     PeerSilent "peer-silent" Sockets Critical
         "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, and the connection is half open.";
+    CannotSend "cannot-send" Sockets Critical
+        "This host cannot send: data of connections does not leave it, for a lost route, address or carrier, a next hop that does not answer, or a firewall rule of its own.";
     ConnectUnanswered "connect-unanswered" Sockets Warning
         "The attempt to connect is not answered: the host is down, a firewall swallows it, or its accept queue is full.";
     ZeroWindow "zero-window" Sockets Warning
@@ -93,13 +95,13 @@ rules! {
     MtuBlackHole "mtu-black-hole" Sockets Critical
         "The peer is alive, but full-sized segments do not reach it: on the path a smaller MTU drops them, and the ICMP message that should report it is lost or filtered.";
     CloseWait "close-wait" Sockets Warning
-        "The peer has closed, but the program keeps its end open: it leaks connections, and will run out of descriptors.";
+        "The peer has closed, but the program keeps its end open, and nothing happens: it leaks connections, and will run out of descriptors.";
     FinWait2 "fin-wait2" Sockets Warning
-        "The program has shut down its end, but the peer does not close: it leaks connections.";
+        "The program has shut down its end, but the peer does not close, and nothing happens: it leaks connections.";
     Unread "unread" Sockets Warning
         "Data has come in, and the program that owns the socket does not read it.";
     AcceptQueue "accept-queue" Sockets Warning
-        "Connections wait to be accepted, as many as may wait: the program is too slow or stuck, and clients will be turned away.";
+        "Connections wait to be accepted: as many as may wait, or always the same ones. The program is too slow or stuck, and clients will be turned away.";
     BacklogCapped "backlog-capped" Sockets Notice
         "The listener's queue is under pressure and exactly as long as net.core.somaxconn allows: the program probably requested more.";
     ListenerDrops "listener-drops" Sockets Warning

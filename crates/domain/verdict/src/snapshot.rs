@@ -1,19 +1,22 @@
 //! A snapshot of a host: takes vitals and a stream of sockets, and returns what is wrong.
 
+use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
 use crate::egress::EgressDevices;
-use crate::listener::Listeners;
+use crate::listener::{Counted, Listeners};
 use crate::ports::Ports;
 use crate::recent_peers::{PEERS_MAX, RecentPeers};
-use crate::socket::{closing, dropped, udp_unread, unread};
+use crate::sending::{self, SendFaults};
+use crate::socket::{dropped, udp_unread, unread};
 use crate::socket_counters::SocketCounters;
+use crate::suspects::{Sighting, SocketKey, Suspects};
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
-use crate::{Finding, Limits, Rule, counter, device, host, namespace};
+use crate::{Finding, Limits, Rule, counter, device, host, merge, namespace};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, Protocol, Socket, State, TcpInfo, TimerKind,
-    Vitals,
+    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Protocol, SendPath, Socket, State,
+    TcpInfo, TimerKind, Vitals,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -35,9 +38,15 @@ pub struct Snapshot<'a> {
     egress: EgressDevices,
     /// Connections with unacknowledged data: judged when all peers are known.
     silent: Vec<(Socket, Option<Owner>)>,
+    send_faults: SendFaults,
     recent_peers: RecentPeers,
     /// Both ends of connections that are not read, as the peer's socket has them.
     unread: HashSet<(Endpoint, Endpoint), FixedState>,
+    suspects: Suspects,
+    /// What another look at the suspects saw, and the time between the two.
+    other_look: Option<(&'a Suspects, Duration)>,
+    /// Connections with a congestion window at its floor: a fault only if a second look sees it, too.
+    at_floor: Vec<(Socket, Option<Owner>, Symptom)>,
     samples: Option<CounterSamples>,
     seen: Coverage,
 }
@@ -63,6 +72,7 @@ pub struct Baseline {
     samples: CounterSamples,
     namespaces: HashMap<Option<NetnsInode>, Vitals>,
     host: HostVitals,
+    suspects: Suspects,
 }
 
 type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
@@ -81,8 +91,12 @@ impl<'a> Snapshot<'a> {
             ports: Ports::default(),
             egress: EgressDevices::default(),
             silent: Vec::new(),
+            send_faults: SendFaults::default(),
             recent_peers: RecentPeers::default(),
             unread: HashSet::default(),
+            suspects: Suspects::default(),
+            other_look: None,
+            at_floor: Vec::new(),
             samples: None,
             seen: Coverage::default(),
         }
@@ -92,7 +106,19 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub const fn after(mut self, earlier: &'a Baseline, elapsed: Duration) -> Self {
         self.earlier = Some((earlier, elapsed));
+        self.other_look = Some((&earlier.suspects, elapsed));
         self
+    }
+
+    /// Whether a second look at the sockets would prove or clear a suspicion. A snapshot with an earlier one has it.
+    #[must_use]
+    pub fn needs_second_look(&self) -> bool {
+        self.other_look.is_none() && self.suspects.need_second_look(self.limits)
+    }
+
+    /// Compares with a second look at the sockets, taken `elapsed` after this one.
+    pub const fn second_look(&mut self, later: &'a Suspects, elapsed: Duration) {
+        self.other_look = Some((later, elapsed));
     }
 
     /// Keeps the counters of all sockets for the next snapshot.
@@ -124,16 +150,40 @@ impl<'a> Snapshot<'a> {
         let socket = entry.socket;
         self.seen.sockets += 1;
         match socket.protocol {
-            Protocol::Tcp => self.tcp(entry),
+            Protocol::Tcp => {
+                self.suspects.socket(entry, self.limits);
+                self.tcp(entry);
+            }
             Protocol::Udp | Protocol::UdpLite => self.udp(entry),
             _ => {}
         }
+    }
+
+    /// Returns the ways that should be looked up, for connections whose data or probes are not acknowledged.
+    #[must_use]
+    pub fn paths_to_look_up(&self) -> Vec<PathQuery> {
+        let stuck = self.silent.iter().filter(|(socket, _)| {
+            let info = socket.tcp_info.as_ref();
+            info.is_some_and(|info| sending::is_stuck(socket, info))
+        });
+        let mut known = HashSet::new();
+        let queries = stuck.filter_map(|(socket, _)| sending::query(socket));
+        queries
+            .filter(|query| known.insert(*query))
+            .take(PATHS_MAX)
+            .collect()
+    }
+
+    /// Adds the ways that were looked up.
+    pub fn send_paths(&mut self, paths: Vec<SendPath>) {
+        self.send_faults.add_paths(paths);
     }
 
     /// Everything that is wrong, the worst first.
     #[must_use]
     pub fn findings(&mut self) -> Vec<Finding> {
         self.judge_silent();
+        self.judge_at_floor();
         let limits = self.limits;
         let by_netns: HashMap<_, _> = self
             .namespaces
@@ -141,25 +191,63 @@ impl<'a> Snapshot<'a> {
             .map(|vitals| (vitals.netns, vitals))
             .collect();
         let vitals_of = |netns| by_netns.get(&netns).copied();
-        let mut found: Vec<Finding> = self
-            .symptom_groups
-            .findings(limits, &vitals_of, &self.host)
-            .collect();
+        let mut found: Vec<Finding> = self.symptom_groups.findings(&vitals_of, &self.host).collect();
+        let baseline = self.earlier.map(|(baseline, _)| baseline);
+        let counted = |netns| {
+            Some(Counted {
+                now: vitals_of(netns)?,
+                before: baseline.and_then(|baseline| baseline.namespaces.get(&netns)),
+            })
+        };
         found.extend(
             self.listeners
-                .findings(limits, self.earlier.is_some(), &vitals_of),
+                .findings(limits, self.earlier.is_some(), self.looks(), &counted),
         );
+        let mut half_closed = HalfClosed::default();
+        match (self.earlier, self.other_look) {
+            // Of two looks the age at the later one counts: here it is this one. What it does not have has drained.
+            (Some(_), Some((before, apart))) => {
+                let apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX);
+                for (key, sighting) in self.suspects.iter() {
+                    half_closed.add(key, sighting, Some(true), 0, limits);
+                }
+                let gone = before
+                    .iter()
+                    .filter(|(key, sighting)| !self.suspects.has_unchanged(key, sighting, apart));
+                for (key, sighting) in gone {
+                    half_closed.add(key, sighting, Some(false), apart_ms, limits);
+                }
+            }
+            (_, other) => {
+                let later_ms = other.map_or(0, |(_, apart)| apart.as_millis());
+                let later_ms = u64::try_from(later_ms).unwrap_or(u64::MAX);
+                for (key, sighting, is_unchanged) in self.looks() {
+                    half_closed.add(key, sighting, is_unchanged, later_ms, limits);
+                }
+            }
+        }
+        found.extend(half_closed.findings(limits, self.other_look.is_some()));
+        found.extend(self.send_faults.findings(&vitals_of));
         found.extend(self.ports.findings(limits));
+        let dead_devices: HashSet<_> = self.send_faults.devices().collect();
         let mut reported: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
         for finding in &found {
             reported.entry(finding.netns).or_default().insert(finding.rule);
         }
-        let baseline = self.earlier.map(|(baseline, _)| baseline);
+        let elapsed = self.earlier.map(|(_, elapsed)| elapsed);
         for vitals in &self.namespaces {
             let before = baseline.and_then(|baseline| baseline.namespaces.get(&vitals.netns));
             let begin = found.len();
             found.extend(namespace::findings(vitals, limits));
-            found.extend(device::findings(vitals, before, &self.egress, limits));
+            let is_explained = |index| dead_devices.contains(&(vitals.netns, index));
+            found.extend(device::findings(
+                vitals,
+                before,
+                &self.egress,
+                &is_explained,
+                elapsed,
+                limits,
+            ));
             // Another rule may already report the same event with more detail.
             let reported = reported.entry(vitals.netns).or_default();
             // Drops in the receive direction do not explain faults of the send direction.
@@ -171,6 +259,7 @@ impl<'a> Snapshot<'a> {
         }
         let before = baseline.map(|baseline| &baseline.host);
         found.extend(host::findings(&self.host, before, &self.namespaces, limits));
+        let mut found = merge::namespaces(found);
         found.sort_by_cached_key(order);
         found
     }
@@ -179,7 +268,10 @@ impl<'a> Snapshot<'a> {
     #[must_use]
     pub const fn seen(&self) -> Coverage {
         Coverage {
-            left_out: self.symptom_groups.left_out + self.ports.left_out + self.seen.left_out,
+            left_out: self.symptom_groups.left_out
+                + self.ports.left_out
+                + self.suspects.left_out
+                + self.seen.left_out,
             ..self.seen
         }
     }
@@ -195,7 +287,39 @@ impl<'a> Snapshot<'a> {
                 .map(|vitals| (vitals.netns, vitals))
                 .collect(),
             host: self.host,
+            suspects: self.suspects,
         }
+    }
+
+    /// The suspicious sockets, each with whether the other look saw it unchanged.
+    fn looks(&self) -> impl Iterator<Item = (&SocketKey, &Sighting, Option<bool>)> {
+        let other = self.other_look;
+        self.suspects.iter().map(move |(key, sighting)| {
+            let is_unchanged = other.map(|(other, apart)| other.has_unchanged(key, sighting, apart));
+            (key, sighting, is_unchanged)
+        })
+    }
+
+    fn judge_at_floor(&mut self) {
+        for (socket, owner, symptom) in std::mem::take(&mut self.at_floor) {
+            let key = SocketKey::of(&socket);
+            // BBR goes down to the floor for a moment every ten seconds, to measure the round trip: only two looks
+            // show that the window stays there.
+            let stays = self.looks_unchanged(&key);
+            if stays {
+                let entry = Entry {
+                    socket: &socket,
+                    owners: Some(owner.as_slice()),
+                };
+                self.symptom_groups.add(&entry, &symptom);
+            }
+        }
+    }
+
+    fn looks_unchanged(&self, key: &SocketKey) -> bool {
+        let sighting = self.suspects.of(key);
+        let both = self.other_look.zip(sighting);
+        both.is_some_and(|((other, apart), sighting)| other.has_unchanged(key, sighting, apart))
     }
 
     fn tcp(&mut self, entry: &Entry<'_>) {
@@ -231,7 +355,7 @@ impl<'a> Snapshot<'a> {
         self.egress.record(socket, info);
         // Connections with unacknowledged data are judged when all other connections of the peer are known.
         let is_unacknowledged = socket.timer.is_some_and(|timer| match timer.kind {
-            TimerKind::Retransmission => timer.retransmits > 1,
+            TimerKind::Retransmission | TimerKind::Keepalive => timer.retransmits > 0,
             TimerKind::ZeroWindowProbe => true,
             _ => false,
         });
@@ -239,21 +363,42 @@ impl<'a> Snapshot<'a> {
             let owner = entry.owners.and_then(|owners| owners.first()).copied();
             self.silent.push((socket.clone(), owner));
         } else if let Some(symptom) = self.judge(socket, info, change) {
-            self.symptom_groups.add(entry, &symptom);
+            if symptom.rule == Rule::CwndFloor {
+                if self.at_floor.len() < SILENT_MAX {
+                    let owner = entry.owners.and_then(|owners| owners.first()).copied();
+                    self.at_floor.push((socket.clone(), owner, symptom));
+                }
+            } else {
+                self.symptom_groups.add(entry, &symptom);
+            }
+        }
+        if socket.inode.is_none() && matches!(socket.state, State::Established | State::CloseWait) {
+            self.listeners.not_accepted(socket);
         }
         let unread = unread(socket, self.limits);
         if unread.is_some() && self.unread.len() < PEERS_MAX {
             self.unread.insert((socket.peer, socket.local));
         }
         let dropped = dropped(socket, &change, self.earlier.is_some(), self.limits);
-        for symptom in [closing(socket, self.limits), unread, dropped].iter().flatten() {
+        for symptom in [unread, dropped].iter().flatten() {
             self.symptom_groups.add(entry, symptom);
         }
     }
 
     /// Returns what stalls or slows down a connection.
     fn judge(&self, socket: &Socket, info: &TcpInfo, change: SocketCounters) -> Option<Symptom> {
-        let check = ConnectionCheck {
+        let check = self.check_of(socket, info, change);
+        let symptom = check.stall().or_else(|| check.slowness())?;
+        Some(self.egress.explain(socket, symptom))
+    }
+
+    fn check_of<'b>(
+        &'b self,
+        socket: &'b Socket,
+        info: &'b TcpInfo,
+        change: SocketCounters,
+    ) -> ConnectionCheck<'b> {
+        ConnectionCheck {
             socket,
             info,
             limits: self.limits,
@@ -262,23 +407,45 @@ impl<'a> Snapshot<'a> {
                 .earlier
                 .and_then(|(_, elapsed)| u64::try_from(elapsed.as_micros()).ok()),
             recent_peers: &self.recent_peers,
-        };
-        let symptom = check.stall().or_else(|| check.slowness())?;
-        Some(self.egress.explain(socket, symptom))
+        }
     }
 
     fn judge_silent(&mut self) {
-        for (socket, owner) in std::mem::take(&mut self.silent) {
+        let silent = std::mem::take(&mut self.silent);
+        let by_netns: HashMap<_, _> = self
+            .namespaces
+            .iter()
+            .map(|vitals| (vitals.netns, vitals))
+            .collect();
+        // 1. This host cannot send: whatever else these connections show follows from it.
+        let mut others = Vec::new();
+        for (socket, owner) in silent {
             let Some(info) = &socket.tcp_info else { continue };
-            let Some(symptom) = self.judge(&socket, info, self.change_since_earlier(&socket)) else {
+            let vitals = by_netns.get(&socket.netns).copied();
+            let Some(cause) = self.send_faults.cause(&socket, info, vitals) else {
+                others.push((socket, owner));
+                continue;
+            };
+            let stalled_ms = self
+                .check_of(&socket, info, SocketCounters::default())
+                .unsent_ms();
+            self.send_faults.add(&socket, owner.as_ref(), cause, stalled_ms);
+        }
+        // 2. The others.
+        for (socket, owner) in others {
+            let Some(info) = &socket.tcp_info else { continue };
+            let change = self.change_since_earlier(&socket);
+            let Some(symptom) = self.judge(&socket, info, change) else {
                 continue;
             };
             // For a fault on this host its cause is reported, not the effect on the other end.
-            let is_reported = match symptom.rule {
-                Rule::ZeroWindow => self.unread.contains(&(socket.local, socket.peer)),
-                Rule::ConnectUnanswered => self.listeners.is_full_at(&socket.peer),
-                _ => false,
-            };
+            let vitals = by_netns.get(&socket.netns).copied();
+            let is_reported = self.send_faults.explains(&socket, &symptom, vitals)
+                || match symptom.rule {
+                    Rule::ZeroWindow => self.unread.contains(&(socket.local, socket.peer)),
+                    Rule::ConnectUnanswered => self.listeners.is_full_at(&socket.peer),
+                    _ => false,
+                };
             if !is_reported {
                 let entry = Entry {
                     socket: &socket,
@@ -294,7 +461,7 @@ impl<'a> Snapshot<'a> {
         self.ports.count(socket);
         let change = self.change(socket);
         let dropped = || dropped(socket, &change, self.earlier.is_some(), self.limits);
-        if let Some(symptom) = udp_unread(socket, self.limits).or_else(dropped) {
+        if let Some(symptom) = udp_unread(socket, change.drops, self.limits).or_else(dropped) {
             self.symptom_groups.add(entry, &symptom);
         }
     }
@@ -334,5 +501,7 @@ fn order(finding: &Finding) -> impl Ord + use<> {
 
 /// Connections that are judged at the end; further ones are judged at once, by what is known until then.
 const SILENT_MAX: usize = 10_000;
+/// Ways that are looked up.
+const PATHS_MAX: usize = 256;
 /// Sockets that are kept for the next snapshot; of further ones it judges the whole life.
 const SAMPLES_MAX: usize = 2_000_000;

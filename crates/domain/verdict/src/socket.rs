@@ -1,4 +1,4 @@
-//! Rules about what waits in a socket, what it dropped, and how long it closes.
+//! Rules about what waits in a socket, and what it dropped.
 
 use crate::share::permille;
 use crate::socket_counters::SocketCounters;
@@ -6,33 +6,17 @@ use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule};
 use sockeye_model::{Protocol, Queues, Socket, State};
 
-/// CLOSE_WAIT or FIN_WAIT2: one of the two ends is closed, the other is not.
-pub(crate) fn closing(socket: &Socket, limits: &Limits) -> Option<Symptom> {
-    let info = socket.tcp_info.as_ref()?;
-    // Time since the FIN or its acknowledgement: nothing follows it.
-    let age = u64::from(info.last_ack_recv_ms?);
-    let (rule, least, oldest) = match socket.state {
-        State::CloseWait => (Rule::CloseWait, CLOSE_WAIT_SETTLED_MS, Limit::CloseWaitAge),
-        // Without a process the kernel itself ends it, after net.ipv4.tcp_fin_timeout.
-        State::FinWait2 if socket.inode.is_some() => {
-            (Rule::FinWait2, FIN_WAIT2_SETTLED_MS, Limit::FinWait2Age)
-        }
-        _ => return None,
-    };
-    // Whether they are old or many enough is known at the end; until then skip those in regular transition.
-    (age >= least.min(limits.of(oldest))).then(|| {
-        Symptom::new(rule, age)
-            .fact("age_ms", age)
-            .fact("recvq_bytes", receive_queue(socket).filter(|bytes| *bytes > 0))
-    })
-}
-
 pub(crate) fn unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
-    let waiting = receive_queue(socket).filter(|bytes| *bytes >= limits.of(Limit::UnreadBytes).max(1))?;
+    // The FIN of the peer counts as a byte.
+    let fin = u64::from(socket.state == State::CloseWait);
+    let waiting = receive_queue(socket)?.saturating_sub(fin);
+    if waiting < limits.of(Limit::UnreadBytes).max(1) {
+        return None;
+    }
     // A closed socket has no program that could read.
     socket.inode?;
     let since = u64::from(socket.tcp_info.as_ref()?.last_data_recv_ms?);
-    let applies = since >= limits.of(Limit::UnreadFor) && socket.state != State::CloseWait;
+    let applies = since >= limits.of(Limit::UnreadFor);
     applies.then(|| {
         Symptom::new(Rule::Unread, waiting)
             .fact("recvq_bytes", waiting)
@@ -76,7 +60,8 @@ pub(crate) fn dropped(
     })
 }
 
-pub(crate) fn udp_unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
+/// `drops`: those since the earlier sample, or since the socket was created.
+pub(crate) fn udp_unread(socket: &Socket, drops: u32, limits: &Limits) -> Option<Symptom> {
     let memory = socket.memory?;
     let (used, max) = (
         u64::from(memory.rmem_alloc_bytes?),
@@ -89,7 +74,7 @@ pub(crate) fn udp_unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
             .fact("share_permille", share)
             .fact("recvq_bytes", used)
             .fact("rcvbuf_bytes", max)
-            .fact("drops", memory.drops)
+            .fact("drops", memory.drops.map(|_| drops))
     })
 }
 
@@ -99,7 +84,3 @@ fn receive_queue(socket: &Socket) -> Option<u64> {
         Queues::Accept { .. } | Queues::Unknown => None,
     }
 }
-
-/// Younger ones are in regular transition.
-const CLOSE_WAIT_SETTLED_MS: u64 = 1_000;
-const FIN_WAIT2_SETTLED_MS: u64 = 5_000;

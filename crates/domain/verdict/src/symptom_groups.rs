@@ -3,7 +3,7 @@
 
 use crate::finding::{Example, Facts, Subject};
 use crate::symptom::Symptom;
-use crate::{Finding, Limit, Limits, Rule, Severity, remedy};
+use crate::{Finding, Rule, Severity, remedy};
 use foldhash::fast::FixedState;
 use sockeye_model::{Entry, HostVitals, NetnsInode, Process, Settings, Vitals};
 use std::collections::HashMap;
@@ -60,32 +60,19 @@ impl SymptomGroups {
         }
     }
 
-    /// Returns a finding for each group with enough sockets, or with an old one.
+    /// Returns a finding for each group.
     pub(crate) fn findings<'a>(
         &'a self,
-        limits: &'a Limits,
         vitals_of: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
         host: &'a HostVitals,
     ) -> impl Iterator<Item = Finding> + 'a {
-        let groups = self.groups.iter();
-        groups
-            .filter(|(key, group)| group.is_enough(key.rule, limits))
+        self.groups
+            .iter()
             .map(|(key, group)| group.finding(key, vitals_of(key.netns), host))
     }
 }
 
 impl Group {
-    /// Some rules require many sockets, or an old one.
-    fn is_enough(&self, rule: Rule, limits: &Limits) -> bool {
-        let (oldest, count) = match rule {
-            Rule::CloseWait => (Limit::CloseWaitAge, Limit::CloseWaitCount),
-            Rule::FinWait2 => (Limit::FinWait2Age, Limit::FinWait2Count),
-            _ => return true,
-        };
-        let worst_weight = self.worst.first().map_or(0, |(weight, _)| *weight);
-        worst_weight >= limits.of(oldest) || self.sockets >= limits.of(count)
-    }
-
     fn finding(&self, key: &Key, vitals: Option<&Vitals>, host: &HostVitals) -> Finding {
         let mut finding = Finding {
             owner: key.owner,

@@ -68,6 +68,8 @@ fn check(before: Option<&Device>, now: &Device, expected: &[&str]) -> Vec<Findin
         &vitals(now),
         before.as_ref(),
         &EgressDevices::default(),
+        &|_| false,
+        Some(std::time::Duration::from_secs(100)),
         &Limits::default(),
     );
     let names: Vec<String> = found
@@ -96,7 +98,7 @@ fn device_without_faults_gives_no_finding() {
 
 #[test]
 fn old_drops_are_a_notice_and_new_drops_a_warning() {
-    let few = with_traffic(|traffic| traffic.rx_dropped = 2000);
+    let few = with_traffic(|traffic| (traffic.rx_dropped, traffic.rx_missed_errors) = (2000, 5));
     check(None, &few, &["notice device-drops"]);
     check(Some(&few), &few, &[]);
     check(Some(&device()), &few, &["warning device-drops"]);
@@ -106,8 +108,12 @@ fn old_drops_are_a_notice_and_new_drops_a_warning() {
         &["warning device-drops"],
     );
     // Nine of nine packets are below the least count.
-    let nine = with_traffic(|traffic| (traffic.rx_packets, traffic.rx_dropped) = (0, 9));
+    let nine = with_traffic(|traffic| (traffic.tx_packets, traffic.tx_dropped) = (0, 9));
     check(None, &nine, &[]);
+    // The kernel also counts frames of protocols that it does not handle.
+    let unhandled = with_traffic(|traffic| (traffic.rx_packets, traffic.rx_dropped) = (0, 5000));
+    check(None, &unhandled, &[]);
+    check(Some(&device()), &unhandled, &[]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Every rule on connections, at its threshold and beyond, with what the kernel may leave out.
 
-use super::made::{check, check_after, connection, end, listener, received, sending, timer};
+use super::made::{check, check_after, check_twice, connection, end, listener, received, sending, timer};
 use sockeye_model::{Endpoint, Inode, Port, Protocol, Queues, Socket, State, TcpInfo, TimerKind};
-use sockeye_verdict::{Rule, Severity};
+use sockeye_verdict::{Remedy, Rule, Severity};
 use std::time::Duration;
 
 const HOUR_MS: u32 = 3_600_000;
@@ -174,6 +174,23 @@ fn zero_window_is_found() {
     check(&[nothing.clone()], &[]);
     nothing.queues = Queues::Unknown;
     check(&[nothing], &[]);
+    // The timer runs, but the window is open.
+    let open = |change: fn(&mut TcpInfo)| {
+        let mut socket = closed_window(HOUR_MS, Some(7));
+        let info = socket.tcp_info.as_mut().expect("it has one");
+        (info.notsent_bytes, info.snd_wnd_bytes) = (Some(5000), Some(60_000));
+        change(info);
+        socket
+    };
+    check(&[open(|_| ())], &[]);
+    check(
+        &[open(|info| info.snd_wnd_bytes = Some(1447))],
+        &[Rule::ZeroWindow],
+    );
+    // An older kernel does not report the window: the peer answers the probes, or it does not.
+    check(&[open(|info| info.snd_wnd_bytes = None)], &[Rule::ZeroWindow]);
+    let silent = open(|info| (info.snd_wnd_bytes, info.last_ack_recv_ms) = (None, Some(HOUR_MS)));
+    check(&[silent], &[]);
 }
 
 #[test]
@@ -213,33 +230,118 @@ fn stuck_data_is_found() {
     check(&[nothing], &[]);
 }
 
-#[test]
-fn close_wait_and_fin_wait2_are_found() {
-    let closing = |state, age: Option<u32>| {
-        connection(move |socket, info| {
-            socket.state = state;
-            info.last_ack_recv_ms = age;
-        })
-    };
-    check(&[closing(State::CloseWait, Some(59_999))], &[]);
-    check(&[closing(State::CloseWait, Some(60_000))], &[Rule::CloseWait]);
-    check(&[closing(State::CloseWait, None)], &[]);
-    let many = |count, age| vec![closing(State::CloseWait, Some(age)); count];
-    check(&many(9, 1_000), &[]);
-    check(&many(10, 999), &[]);
-    let findings = check(&many(10, 1_000), &[Rule::CloseWait]);
-    assert_eq!((findings[0].sockets, findings[0].examples.len()), (10, 5));
+/// A half-closed connection that has been quiet for so long, with what may be outstanding.
+fn half_closed(
+    state: State,
+    quiet_ms: u32,
+    number: u16,
+    change: impl FnOnce(&mut Socket, &mut TcpInfo),
+) -> Socket {
+    connection(move |socket, info| {
+        socket.state = state;
+        socket.peer = end([10, 0, 0, 2], number);
+        info.last_ack_recv_ms = Some(quiet_ms);
+        info.last_data_recv_ms = Some(quiet_ms.saturating_add(10));
+        info.last_data_sent_ms = Some(quiet_ms.saturating_add(5));
+        info.bytes_received = Some(100);
+        info.bytes_acked = Some(2);
+        // The FIN of the peer counts as a byte.
+        socket.queues = received(u32::from(state == State::CloseWait));
+        change(socket, info);
+    })
+}
 
-    check(&[closing(State::FinWait2, Some(119_999))], &[]);
-    check(&[closing(State::FinWait2, Some(120_000))], &[Rule::FinWait2]);
-    check(
-        &vec![closing(State::FinWait2, Some(5_000)); 10],
-        &[Rule::FinWait2],
-    );
-    check(&vec![closing(State::FinWait2, Some(4_999)); 10], &[]);
-    let mut orphan = closing(State::FinWait2, Some(u32::MAX));
+#[test]
+fn old_half_closed_connection_is_a_leak() {
+    let one = |state, age| half_closed(state, age, 1, |_, _| ());
+    check(&[one(State::CloseWait, 59_999)], &[]);
+    check(&[one(State::CloseWait, 60_000)], &[Rule::CloseWait]);
+    check(&[one(State::FinWait2, 119_999)], &[]);
+    check(&[one(State::FinWait2, 120_000)], &[Rule::FinWait2]);
+    let mut orphan = one(State::FinWait2, u32::MAX);
     orphan.inode = None;
     check(&[orphan], &[]);
+    let unknown = half_closed(State::CloseWait, 60_000, 1, |_, info| {
+        info.last_ack_recv_ms = None;
+    });
+    check(&[unknown], &[]);
+    // It still sends.
+    let sends = half_closed(State::CloseWait, 60_000, 1, |_, info| {
+        info.last_data_sent_ms = Some(100);
+    });
+    check(&[sends], &[]);
+}
+
+#[test]
+fn many_half_closed_connections_are_a_leak_if_they_do_not_drain() {
+    let many = |count, age| -> Vec<Socket> {
+        let numbers = 0..count;
+        numbers
+            .map(|number| half_closed(State::CloseWait, age, number, |_, _| ()))
+            .collect()
+    };
+    let second = Duration::from_secs(1);
+    // One look is no proof.
+    check(&many(50, 30_000), &[]);
+    let findings = check_twice(&many(10, 4_000), second, &many(10, 5_000), &[Rule::CloseWait]);
+    assert_eq!((findings[0].sockets, findings[0].examples.len()), (10, 5));
+    check_twice(&many(9, 5_000), second, &many(9, 6_000), &[]);
+    check_twice(&many(10, 3_999), second, &many(10, 4_999), &[]);
+    // Some are gone meanwhile, or others took their addresses.
+    check_twice(&many(30, 5_000), second, &many(27, 6_000), &[]);
+    check_twice(&many(30, 5_000), second, &many(30, 500), &[]);
+}
+
+#[test]
+fn half_closed_connections_with_a_working_handler_are_not_accused() {
+    // The request was read, nothing was answered yet.
+    let works = |state, count, age| -> Vec<Socket> {
+        let one = |number| {
+            half_closed(state, age, number, |_, info| {
+                if state == State::CloseWait {
+                    info.last_data_sent_ms = Some(age.saturating_add(50));
+                } else {
+                    // We asked last.
+                    (info.bytes_acked, info.last_data_recv_ms) = (Some(100), Some(age.saturating_add(50)));
+                }
+            })
+        };
+        (0..count).map(one).collect()
+    };
+    let second = Duration::from_secs(1);
+    for (state, rule, many_ms, one_ms) in [
+        (State::CloseWait, Rule::CloseWait, 20_000, 300_000),
+        (State::FinWait2, Rule::FinWait2, 40_000, 600_000),
+    ] {
+        let twice = |count, age, rules: &[Rule]| {
+            check_twice(
+                &works(state, count, age),
+                second,
+                &works(state, count, age + 1000),
+                rules,
+            )
+        };
+        twice(500, 8_999, &[]);
+        let findings = twice(500, 9_000, &[rule]);
+        assert_eq!(findings[0].severity, Severity::Notice);
+        assert_eq!(twice(500, many_ms - 1000, &[rule])[0].severity, Severity::Warning);
+        twice(9, one_ms - 1001, &[]);
+        let findings = twice(10, many_ms - 1000, &[rule]);
+        assert_eq!(findings[0].facts.value("unanswered"), Some(10));
+        let kills = |remedy: &Remedy| matches!(remedy, Remedy::Sockeye(text) if text.starts_with("kill"));
+        assert_eq!(
+            findings[0].remedies.iter().any(kills),
+            state == State::FinWait2,
+            "{:?}",
+            findings[0].remedies
+        );
+        check(&works(state, 1, one_ms), &[rule]);
+    }
+    // What is not read is reported as such.
+    let unread = half_closed(State::CloseWait, 60_000, 1, |socket, _| {
+        socket.queues = received(101);
+    });
+    check(&[unread], &[Rule::Unread]);
 }
 
 #[test]
@@ -318,21 +420,32 @@ fn window_and_pacing_floors_are_found() {
             info.busy_time_us = Some(1_000_000);
         })
     };
-    check(&[waiting(4, 4, 3_000_000)], &[Rule::CwndFloor]);
-    check(&[waiting(4, 3, 3_000_000)], &[]);
-    check(&[waiting(5, 5, 3_000_000)], &[]);
-    check(&[waiting(0, 0, 0)], &[Rule::CwndFloor]);
-    // BBR takes a look at the path, and knows that it carries more: 3 ms at 10 MB/s.
-    check(&[waiting(4, 4, 10_000_000)], &[]);
+    let stays = |socket: Socket, rules: &[Rule]| {
+        let both = [socket];
+        check_twice(&both, Duration::from_secs(1), &both, rules);
+    };
+    stays(waiting(4, 4, 3_000_000), &[Rule::CwndFloor]);
+    stays(waiting(4, 3, 3_000_000), &[]);
+    stays(waiting(5, 5, 3_000_000), &[]);
+    stays(waiting(0, 0, 0), &[Rule::CwndFloor]);
+    // BBR is at the floor for a moment every ten seconds: one look is no proof.
+    check(&[waiting(4, 4, 3_000_000)], &[]);
+    let second = Duration::from_secs(1);
+    check_twice(
+        &[waiting(4, 4, 3_000_000)],
+        second,
+        &[waiting(40, 40, 3_000_000)],
+        &[],
+    );
     let mut young = waiting(4, 4, 3_000_000);
     young.tcp_info.as_mut().expect("it has one").busy_time_us = Some(999_999);
-    check(&[young], &[]);
+    stays(young, &[]);
     let mut timed_out = waiting(1, 1, 400_000);
     timed_out.timer = timer(TimerKind::Retransmission, 100, 1);
-    check(&[timed_out], &[]);
+    stays(timed_out, &[]);
     let mut nothing = waiting(2, 2, 400_000);
     nothing.tcp_info.as_mut().expect("it has one").notsent_bytes = Some(0);
-    check(&[nothing], &[]);
+    stays(nothing, &[]);
 
     check(&[waiting(10, 1, 125_000)], &[Rule::PacingFloor]);
     check(&[waiting(10, 1, 125_001)], &[]);

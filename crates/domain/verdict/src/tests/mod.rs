@@ -10,3 +10,4 @@ mod connections;
 mod generated;
 mod made;
 mod queues;
+mod sending;

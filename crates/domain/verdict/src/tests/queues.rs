@@ -1,6 +1,8 @@
 //! Every rule on queues, buffers and ports, at its threshold and beyond, with what the kernel may leave out.
 
-use super::made::{check, check_after, check_in, connection, datagrams, end, listener, set};
+use super::made::{
+    check, check_after, check_in, check_twice, connection, datagrams, end, listener, received, set,
+};
 use sockeye_model::{Counter, Endpoint, Memory, Protocol, Socket, State, Vitals};
 use sockeye_verdict::{Rule, Severity, Subject};
 use std::time::Duration;
@@ -18,6 +20,67 @@ fn full_accept_queue_is_found() {
     check(&[listener(u32::MAX, Some(u32::MAX), 0)], &[Rule::AcceptQueue]);
     // /proc does not show the backlog.
     check(&[listener(u32::MAX, None, 0)], &[]);
+}
+
+/// A connection that has waited for so long to be accepted, with so much unread.
+fn waiting(age_ms: u32, number: u16, unread: u32) -> Socket {
+    let mut socket = connection(move |socket, info| {
+        (socket.local, socket.peer) = (end([10, 0, 0, 1], 80), end([10, 0, 0, 2], number));
+        socket.queues = received(unread);
+        (info.last_data_sent_ms, info.bytes_sent) = (Some(age_ms), Some(0));
+    });
+    socket.inode = None;
+    socket
+}
+
+#[test]
+fn queue_whose_first_is_not_accepted_is_found() {
+    let of = |ages: &[u32]| -> Vec<Socket> {
+        let each = ages
+            .iter()
+            .zip(1..)
+            .map(|(&age, number)| waiting(age, number, 100));
+        each.chain([listener(ages.len() as u32, Some(128), 0)]).collect()
+    };
+    let second = Duration::from_secs(1);
+    // One look is a suspicion.
+    check(&of(&[1_999, 100]), &[]);
+    let findings = check(&of(&[2_000, 100]), &[Rule::AcceptQueue]);
+    assert_eq!(findings[0].severity, Severity::Notice);
+    // Two are a proof.
+    let findings = check_twice(
+        &of(&[2_000, 1_500]),
+        second,
+        &of(&[3_000, 2_500]),
+        &[Rule::AcceptQueue],
+    );
+    assert_eq!(findings[0].severity, Severity::Warning);
+    let facts = &findings[0].facts;
+    assert_eq!(
+        (facts.value("longest_wait_ms"), facts.value("unread_bytes")),
+        (Some(2_000), Some(200))
+    );
+    let findings = check_twice(&of(&[10_000]), second, &of(&[11_000]), &[Rule::AcceptQueue]);
+    assert_eq!(findings[0].severity, Severity::Critical);
+    // The first was accepted meanwhile, or another came from the same address.
+    check_twice(&of(&[5_000, 4_000]), second, &[waiting(5_000, 2, 0)], &[]);
+    check_twice(&of(&[5_000]), second, &of(&[400]), &[]);
+    // No socket listens there any more, or the queue is empty.
+    check(&[waiting(60_000, 1, 0)], &[]);
+    check(&[waiting(60_000, 1, 0), listener(0, Some(128), 0)], &[]);
+}
+
+#[test]
+fn one_of_several_listeners_at_a_port_is_found() {
+    let both = |stuck: u32| [listener(0, Some(128), 0), listener(stuck, Some(128), 0)];
+    let sockets: Vec<Socket> = both(1).into_iter().chain([waiting(3_000, 1, 0)]).collect();
+    let findings = check_twice(
+        &sockets,
+        Duration::from_secs(1),
+        &[waiting(4_000, 1, 0)],
+        &[Rule::AcceptQueue],
+    );
+    assert_eq!(findings[0].facts.value("waiting"), Some(1));
 }
 
 #[test]

@@ -3,7 +3,7 @@ use sockeye_model::{
     Comm, Endpoint, Entry, Fd, Inode, Memory, Owner, Pid, Port, Process, Protocol, Queues, Settings, Socket,
     State, TcpInfo, Timer, TimerKind, Vitals,
 };
-use sockeye_verdict::{Finding, Limits, Rule, Snapshot};
+use sockeye_verdict::{Finding, Limits, Rule, Snapshot, Suspects};
 use std::time::Duration;
 
 /// A connection with which all is well, but for what `change` does to it.
@@ -151,6 +151,24 @@ pub(crate) fn check_after(
     let memory = earlier.into_baseline();
     let mut snapshot = Snapshot::new(&limits).after(&memory, elapsed);
     judged(&mut snapshot, &Vitals::default(), now, rules)
+}
+
+/// What is found of the first, if the others are seen in a second look.
+#[track_caller]
+pub(crate) fn check_twice(
+    first: &[Socket],
+    apart: Duration,
+    second: &[Socket],
+    rules: &[Rule],
+) -> Vec<Finding> {
+    let limits = Limits::default();
+    let mut later = Suspects::default();
+    for socket in second {
+        later.socket(&Entry::new(socket), &limits);
+    }
+    let mut snapshot = Snapshot::new(&limits);
+    snapshot.second_look(&later, apart);
+    judged(&mut snapshot, &Vitals::default(), first, rules)
 }
 
 #[track_caller]

@@ -1,0 +1,352 @@
+//! Finds why this host cannot send: connections with data that does not leave it, tied to their route, the state of the
+//! device and of the next hop.
+
+use crate::finding::{Example, Facts, Subject};
+use crate::symptom::Symptom;
+use crate::{Finding, Rule, shell_word};
+use foldhash::fast::FixedState;
+use sockeye_model::{
+    Device, InterfaceIndex, NetnsInode, Owner, PathQuery, Process, Queues, Route, SendPath, Socket, TcpInfo,
+    TimerKind, Vitals,
+};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::IpAddr;
+
+/// The ways to the peers of connections that cannot send, and these connections by cause.
+#[derive(Debug, Default)]
+pub(crate) struct SendFaults {
+    paths: HashMap<PathQuery, SendPath, FixedState>,
+    groups: BTreeMap<(Option<NetnsInode>, Cause), Group>,
+}
+
+/// Why this host cannot send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    NoRoute,
+    RouteRejects,
+    AddressGone(IpAddr),
+    DeviceDown(InterfaceIndex),
+    NoCarrier(InterfaceIndex),
+    /// The next hop does not answer.
+    Unanswered(InterfaceIndex, IpAddr),
+    /// The way is open, but the packets do not leave.
+    Dropped,
+}
+
+#[derive(Debug, Default)]
+struct Group {
+    sockets: u64,
+    owners: BTreeSet<Option<Process>>,
+    stalled_ms: Option<u64>,
+    sendq_bytes: u64,
+    examples: Vec<Example>,
+}
+
+/// Whether the packets of a socket do not leave this host, as its own state shows.
+///
+/// - Data waits, nothing is in flight, and the peer's window is open: it could be sent, but is not.
+/// - A retransmission is due again and again, and none is under way (`tcp_retransmit_skb()` failed).
+///
+/// `tries`: timers that must have gone off.
+fn does_not_leave(socket: &Socket, info: &TcpInfo, tries: u32) -> bool {
+    let Some(timer) = socket.timer.filter(|timer| timer.retransmits >= tries) else {
+        return false;
+    };
+    match timer.kind {
+        TimerKind::ZeroWindowProbe => {
+            info.unacked_segs == Some(0) && has_open_window(socket, info) == Some(true)
+        }
+        TimerKind::Retransmission => {
+            info.retrans_segs == Some(0)
+                && info.lost_segs.is_some_and(|lost| lost > 0)
+                && info.sacked_segs == Some(0)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the peer's window has room for the next segment; `None` if the kernel does not report it (before Linux 5.18).
+pub(crate) fn has_open_window(socket: &Socket, info: &TcpInfo) -> Option<bool> {
+    let window = info.snd_wnd_bytes?;
+    let queued = match socket.queues {
+        Queues::Data { send_bytes, .. } => Some(send_bytes),
+        _ => None,
+    };
+    let next = info.notsent_bytes.or(queued)?.min(info.snd_mss_bytes?);
+    Some(window > 0 && window >= next)
+}
+
+/// Whether the way of a socket to its peer should be looked up.
+pub(crate) fn is_stuck(socket: &Socket, info: &TcpInfo) -> bool {
+    does_not_leave(socket, info, 0)
+        || socket.timer.is_some_and(|timer| {
+            matches!(timer.kind, TimerKind::Retransmission | TimerKind::Keepalive) && timer.retransmits > 0
+        })
+}
+
+/// The question for the way of a socket to its peer.
+pub(crate) fn query(socket: &Socket) -> Option<PathQuery> {
+    Some(PathQuery {
+        netns: socket.netns,
+        from: socket.local.ip()?.to_canonical(),
+        to: socket.peer.ip()?.to_canonical(),
+        mark: socket.mark.unwrap_or(0),
+        uid: socket.uid,
+        interface: socket.interface,
+    })
+}
+
+impl SendFaults {
+    pub(crate) fn add_paths(&mut self, paths: Vec<SendPath>) {
+        self.paths
+            .extend(paths.into_iter().map(|path| (path.query, path)));
+    }
+
+    /// Returns why this host cannot send what the socket has to send; `None` if it is not known that it cannot.
+    pub(crate) fn cause(&self, socket: &Socket, info: &TcpInfo, vitals: Option<&Vitals>) -> Option<Cause> {
+        if !is_stuck(socket, info) {
+            return None;
+        }
+        // One timer may be bad luck; with a way that is known to be closed it is enough.
+        let fails_here = does_not_leave(socket, info, 0);
+        let is_dropped = does_not_leave(socket, info, TRIES_MIN);
+        let path = query(socket).and_then(|query| self.paths.get(&query));
+        match path.map(|path| path.route) {
+            Some(Route::Via { device, gateway }) => {
+                let found = vitals.and_then(|vitals| with_index(vitals, device));
+                if let Some(found) = found.filter(|found| !found.is_loopback) {
+                    if !found.is_up {
+                        return Some(Cause::DeviceDown(device));
+                    }
+                    if found.has_carrier == Some(false) {
+                        return Some(Cause::NoCarrier(device));
+                    }
+                }
+                if path.and_then(|path| path.is_unanswered) == Some(true) {
+                    let hop = gateway.or_else(|| socket.peer.ip())?;
+                    return Some(Cause::Unanswered(device, hop.to_canonical()));
+                }
+                is_dropped.then_some(Cause::Dropped)
+            }
+            Some(Route::Refused(errno)) => {
+                // The look-up cannot see all that a socket's own route depends on: its own state must agree.
+                let knows = info.retrans_segs.is_some() && info.lost_segs.is_some();
+                let is_keepalive = socket
+                    .timer
+                    .is_some_and(|timer| timer.kind == TimerKind::Keepalive);
+                if knows && !fails_here && !is_keepalive {
+                    return None;
+                }
+                let local = socket.local.ip()?.to_canonical();
+                let is_ours = vitals.is_none_or(|vitals| {
+                    let mut all = vitals.devices.iter().flat_map(|device| &device.addresses);
+                    // Loopback's addresses are not read.
+                    vitals.devices.is_empty()
+                        || local.is_loopback()
+                        || all.any(|ip| ip.to_canonical() == local)
+                });
+                Some(match errno {
+                    _ if !is_ours => Cause::AddressGone(local),
+                    ENETUNREACH => Cause::NoRoute,
+                    _ => Cause::RouteRejects,
+                })
+            }
+            Some(Route::Unknown) | None => is_dropped.then_some(Cause::Dropped),
+        }
+    }
+
+    /// Adds a socket that cannot send for this cause.
+    pub(crate) fn add(
+        &mut self,
+        socket: &Socket,
+        owner: Option<&Owner>,
+        cause: Cause,
+        stalled_ms: Option<u64>,
+    ) {
+        let sendq = match socket.queues {
+            Queues::Data { send_bytes, .. } => u64::from(send_bytes),
+            _ => 0,
+        };
+        let group = self.groups.entry((socket.netns, cause)).or_default();
+        group.sockets += 1;
+        if group.owners.len() < OWNERS_MAX {
+            group.owners.insert(owner.map(|owner| owner.process));
+        }
+        group.stalled_ms = group.stalled_ms.max(stalled_ms);
+        group.sendq_bytes += sendq;
+        if group.examples.len() < EXAMPLES_MAX {
+            let tries = socket.timer.map(|timer| timer.retransmits);
+            let facts = Facts::NONE
+                .with("stalled_ms", stalled_ms)
+                .with("sendq_bytes", sendq)
+                .with("tries", tries);
+            group.examples.push(Example::new(socket, facts));
+        }
+    }
+
+    /// Devices that are the cause, by namespace.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = (Option<NetnsInode>, InterfaceIndex)> {
+        self.groups.keys().filter_map(|(netns, cause)| match cause {
+            Cause::NoCarrier(device) | Cause::DeviceDown(device) => Some((*netns, *device)),
+            _ => None,
+        })
+    }
+
+    /// Whether a symptom of this socket is an effect: everything through its device stands still.
+    pub(crate) fn explains(&self, socket: &Socket, symptom: &Symptom, vitals: Option<&Vitals>) -> bool {
+        let is_effect = matches!(
+            symptom.rule,
+            Rule::PeerSilent
+                | Rule::SendStuck
+                | Rule::ConnectUnanswered
+                | Rule::KeepaliveUnanswered
+                | Rule::MtuBlackHole
+                | Rule::ZeroWindow
+                | Rule::Retransmissions
+                | Rule::CwndFloor
+                | Rule::RttInflation
+        );
+        let (true, Some(local)) = (is_effect, socket.local.ip()) else {
+            return false;
+        };
+        self.devices().any(|(netns, index)| {
+            let device = vitals.and_then(|vitals| with_index(vitals, index));
+            netns == socket.netns
+                && device.is_some_and(|device| {
+                    let mut all = device.addresses.iter();
+                    all.any(|ip| ip.to_canonical() == local.to_canonical())
+                })
+        })
+    }
+
+    pub(crate) fn findings<'a>(
+        &'a self,
+        vitals_of: &'a dyn Fn(Option<NetnsInode>) -> Option<&'a Vitals>,
+    ) -> impl Iterator<Item = Finding> + 'a {
+        self.groups
+            .iter()
+            .map(|(&(netns, cause), group)| group.finding(netns, cause, vitals_of(netns)))
+    }
+}
+
+impl Group {
+    fn finding(&self, netns: Option<NetnsInode>, cause: Cause, vitals: Option<&Vitals>) -> Finding {
+        let device = match cause {
+            Cause::DeviceDown(index) | Cause::NoCarrier(index) | Cause::Unanswered(index, _) => {
+                vitals.and_then(|vitals| with_index(vitals, index))
+            }
+            _ => None,
+        };
+        let subject = match (cause, device) {
+            (Cause::Unanswered(_, ip), _) => Subject::NextHop {
+                ip,
+                device: device.map(|device| device.name),
+            },
+            (Cause::DeviceDown(_) | Cause::NoCarrier(_), Some(device)) => Subject::Device(device.name),
+            _ => Subject::Sockets,
+        };
+        let peer = self.examples.first().and_then(|example| example.peer.ip());
+        let local = self.examples.first().and_then(|example| example.local.ip());
+        let mut finding = Finding {
+            meaning: cause.meaning(),
+            owner: if self.owners.len() == 1 {
+                self.owners.first().copied().flatten()
+            } else {
+                None
+            },
+            owners: self.owners.len() as u64,
+            facts: Facts::NONE
+                .with("stalled_ms", self.stalled_ms)
+                .with("sendq_bytes", Some(self.sendq_bytes).filter(|bytes| *bytes > 0))
+                .with(
+                    "carrier_changes",
+                    device
+                        .filter(|_| matches!(cause, Cause::NoCarrier(_)))
+                        .and_then(|device| device.carrier_changes),
+                ),
+            sockets: self.sockets,
+            examples: self.examples.clone(),
+            ..Finding::about(Rule::CannotSend, netns, subject)
+        };
+        let name = device.map(|device| shell_word(&String::from_utf8_lossy(device.name.as_bytes())));
+        if let (Cause::NoRoute | Cause::RouteRejects | Cause::AddressGone(_) | Cause::Dropped, Some(peer)) =
+            (cause, peer)
+        {
+            let from = match (cause, local) {
+                (Cause::AddressGone(_), _) | (_, None) => String::new(),
+                (_, Some(local)) => format!(" from {}", local.to_canonical()),
+            };
+            finding = finding.inside(format!("ip route get {}{from}", peer.to_canonical()));
+        }
+        match (cause, name) {
+            (Cause::NoRoute | Cause::RouteRejects, _) => finding
+                .inside("ip route show table all")
+                .inside("ip rule")
+                .advice("set the route again; the connections go on by themselves"),
+            (Cause::AddressGone(_), _) => finding
+                .inside("ip address")
+                .advice("set the address again, or let the programs connect anew from another one"),
+            (Cause::DeviceDown(_), Some(name)) => finding.inside(format!("ip link set dev {name} up")),
+            (Cause::NoCarrier(_), Some(name)) => {
+                let finding = if device.is_some_and(|device| device.is_physical) {
+                    finding.inside(format!("ethtool {name}"))
+                } else {
+                    finding.inside(format!("ip -d link show dev {name}"))
+                };
+                finding.advice("look at the cable, the other end, or the program that reads the tunnel")
+            }
+            (Cause::Unanswered(_, ip), Some(name)) => finding
+                .inside(format!("ip neigh show to {ip} dev {name}"))
+                .inside(format!("ping -c 3 {ip}"))
+                .advice("look whether that host is up and in this network, and whether the VLAN is right"),
+            (Cause::Dropped, _) => finding
+                .inside("nft list ruleset")
+                .inside("tc -s qdisc")
+                .advice(
+                    "look for a rule that drops what goes out: netfilter (nft, iptables), a BPF program of the cgroup, a tc filter",
+                ),
+            _ => finding.inside("ip address"),
+        }
+    }
+}
+
+impl Cause {
+    const fn meaning(self) -> &'static str {
+        match self {
+            Self::NoRoute => {
+                "This host cannot send: it has no route to the peer any more. The data of these connections does not leave it."
+            }
+            Self::RouteRejects => {
+                "This host cannot send: its route to the peer rejects packets (blackhole, unreachable or prohibit). The data of these connections does not leave it."
+            }
+            Self::AddressGone(_) => {
+                "This host cannot send: the local address of these connections is not its own any more."
+            }
+            Self::DeviceDown(_) => {
+                "This host cannot send: the device to the peer is switched off. The data of these connections does not leave it."
+            }
+            Self::NoCarrier(_) => {
+                "This host cannot send: the device to the peer has no carrier (no cable, its other end is down, or no program reads the tunnel)."
+            }
+            Self::Unanswered(..) => {
+                "This host cannot send: the next hop does not answer ARP or neighbour discovery, so its neighbour entry fails. The peer itself may be well."
+            }
+            Self::Dropped => {
+                "This host drops what these connections send: the route is open and the peer's window too, but nothing leaves. A firewall rule of its own (netfilter), a BPF program or a tc filter does it."
+            }
+        }
+    }
+}
+
+fn with_index(vitals: &Vitals, index: InterfaceIndex) -> Option<&Device> {
+    vitals.devices.iter().find(|device| device.index == index)
+}
+
+/// `ENETUNREACH`: what the kernel answers without a route.
+const ENETUNREACH: i32 = 101;
+/// Timers that went off without data leaving this host: a paced connection runs the same timer once.
+const TRIES_MIN: u32 = 2;
+/// Owners that are counted.
+const OWNERS_MAX: usize = 100;
+/// Sockets that are shown.
+const EXAMPLES_MAX: usize = 5;

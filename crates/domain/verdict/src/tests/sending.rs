@@ -1,0 +1,178 @@
+//! Connections that cannot send, with what the look-up of their way says, and those that only look like it.
+
+use super::made::{connection, sending, set, timer};
+use sockeye_model::{
+    Device, DeviceName, Entry, InterfaceIndex, Route, SendPath, ShortText, Socket, TcpInfo, TimerKind, Vitals,
+};
+use sockeye_verdict::{Finding, Limits, Snapshot, Subject};
+
+/// The persist timer runs: data waits and nothing is in flight, though the window is open.
+fn unsent(change: impl FnOnce(&mut TcpInfo)) -> Socket {
+    connection(|socket, info| {
+        socket.timer = timer(TimerKind::ZeroWindowProbe, 100, 3);
+        socket.queues = sending(5000);
+        (info.notsent_bytes, info.unacked_segs) = (Some(5000), Some(0));
+        (info.snd_wnd_bytes, info.backoff) = (Some(60_000), Some(3));
+        change(info);
+    })
+}
+
+/// Retransmissions are due, and none is under way (`failed`), or they are sent and not answered.
+fn retransmitting(failed: bool) -> Socket {
+    connection(move |socket, info| {
+        socket.timer = timer(TimerKind::Retransmission, 100, 5);
+        socket.queues = sending(500);
+        (info.unacked_segs, info.lost_segs) = (Some(1), Some(1));
+        info.retrans_segs = Some(u32::from(!failed));
+        (info.backoff, info.rto_us) = (Some(5), Some(6_400_000));
+        info.last_ack_recv_ms = Some(20_000);
+    })
+}
+
+fn device(is_up: bool, carrier: bool) -> Vitals {
+    let device = Device {
+        index: InterfaceIndex(2),
+        name: DeviceName::new(b"eth0"),
+        driver: ShortText::new(b"veth"),
+        is_physical: false,
+        is_loopback: false,
+        is_up,
+        has_carrier: Some(carrier),
+        carrier_changes: Some(3),
+        mtu_bytes: Some(1500),
+        queue_packets: Some(1000),
+        traffic: None,
+        speed_mbit_per_s: None,
+        duplex: None,
+        master: None,
+        bond: None,
+        bond_port: None,
+        qdiscs: Vec::new(),
+        addresses: vec![[10, 0, 0, 1].into()],
+    };
+    Vitals {
+        devices: vec![device],
+        ..set(|_| ())
+    }
+}
+
+fn via(gateway: Option<[u8; 4]>) -> Route {
+    Route::Via {
+        device: InterfaceIndex(2),
+        gateway: gateway.map(Into::into),
+    }
+}
+
+#[track_caller]
+fn check(
+    vitals: Vitals,
+    route: Route,
+    is_unanswered: Option<bool>,
+    sockets: &[Socket],
+    expected: &[&str],
+) -> Vec<Finding> {
+    let limits = Limits::default();
+    let mut snapshot = Snapshot::new(&limits);
+    snapshot.namespace(vitals);
+    for socket in sockets {
+        snapshot.socket(&Entry::new(socket));
+    }
+    let queries = snapshot.paths_to_look_up();
+    let paths = queries.into_iter().map(|query| SendPath {
+        query,
+        route,
+        is_unanswered,
+    });
+    snapshot.send_paths(paths.collect());
+    let found = snapshot.findings();
+    let names: Vec<String> = found
+        .iter()
+        .map(|finding| format!("{} {}", finding.severity, finding.rule))
+        .collect();
+    assert_eq!(names, expected, "{found:#?}");
+    found
+}
+
+const CANNOT_SEND: &[&str] = &["critical cannot-send"];
+
+#[test]
+fn lost_route_is_the_cause_of_unsent_data() {
+    let both = [unsent(|_| ()), retransmitting(true)];
+    let found = check(device(true, true), Route::Refused(101), None, &both, CANNOT_SEND);
+    assert!(found[0].meaning.contains("no route"), "{found:?}");
+    assert_eq!(found[0].sockets, 2);
+    let found = check(device(true, true), Route::Refused(13), None, &both, CANNOT_SEND);
+    assert!(found[0].meaning.contains("rejects"), "{found:?}");
+    let mut moved = device(true, true);
+    moved.devices[0].addresses = vec![[10, 0, 0, 9].into()];
+    let found = check(moved, Route::Refused(22), None, &both, CANNOT_SEND);
+    assert!(found[0].meaning.contains("local address"), "{found:?}");
+    // Retransmissions leave the host: its route is not what the look-up shows.
+    let sent = [retransmitting(false)];
+    check(
+        device(true, true),
+        Route::Refused(101),
+        None,
+        &sent,
+        &["critical peer-silent"],
+    );
+}
+
+#[test]
+fn device_and_next_hop_are_the_cause_whatever_the_socket_shows() {
+    let both = [retransmitting(false), unsent(|_| ())];
+    let found = check(device(true, false), via(None), None, &both, CANNOT_SEND);
+    assert_eq!(found[0].subject, Subject::Device(DeviceName::new(b"eth0")));
+    let found = check(device(false, false), via(None), None, &both, CANNOT_SEND);
+    assert!(found[0].meaning.contains("switched off"), "{found:?}");
+    let found = check(
+        device(true, true),
+        via(Some([10, 0, 0, 254])),
+        Some(true),
+        &both,
+        CANNOT_SEND,
+    );
+    let expected = Subject::NextHop {
+        ip: [10, 0, 0, 254].into(),
+        device: Some(DeviceName::new(b"eth0")),
+    };
+    assert_eq!(found[0].subject, expected);
+}
+
+#[test]
+fn data_that_is_dropped_on_this_host_is_found() {
+    let open = [unsent(|_| ())];
+    let found = check(device(true, true), via(None), Some(false), &open, CANNOT_SEND);
+    assert!(found[0].meaning.contains("firewall"), "{found:?}");
+    check(device(true, true), Route::Unknown, None, &open, CANNOT_SEND);
+    check(
+        device(true, true),
+        via(None),
+        None,
+        &[retransmitting(true)],
+        CANNOT_SEND,
+    );
+}
+
+#[test]
+fn sockets_that_can_send_are_not_accused() {
+    let quiet = |socket: Socket| check(device(true, true), via(None), Some(false), &[socket], &[]);
+    // The peer's window is closed, or has no room for the next segment; some data is in flight.
+    quiet(unsent(|info| info.snd_wnd_bytes = Some(0)));
+    quiet(unsent(|info| info.snd_wnd_bytes = Some(1000)));
+    quiet(unsent(|info| info.unacked_segs = Some(1)));
+    quiet(unsent(|info| info.snd_wnd_bytes = None));
+    // A paced connection runs the same timer, but is never probed twice.
+    let mut paced = unsent(|_| ());
+    paced.timer = timer(TimerKind::ZeroWindowProbe, 100, 1);
+    quiet(paced);
+    // What is sent is not answered: that is no fault of this host.
+    let silent = [retransmitting(false)];
+    check(
+        device(true, true),
+        via(None),
+        Some(false),
+        &silent,
+        &["critical peer-silent"],
+    );
+}
