@@ -10,7 +10,9 @@ use std::time::Duration;
 ///
 /// It checks all TCP and UDP sockets, counters, settings, devices, tables and limits once. With a filter, only the rules
 /// about sockets run, on the sockets that match. Counters cover the time since the host started, and give a finding if
-/// they are a large share of their total; with --watch they cover the time between two samples.
+/// they are a large share of their total; with --watch they cover the time between two samples. If a socket looks
+/// suspicious, check looks at the sockets a second time after a second: what did not move in between is a finding.
+/// What could not be judged is part of the result.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
@@ -21,7 +23,12 @@ pub struct CheckArgs {
     #[arg(long, value_name = "N", requires = "watch", default_value = "2", allow_negative_numbers = true,
           value_parser = selection::samples)]
     pub(crate) count: u64,
-    /// Exit with 1 if there is a finding of at least this severity: info, notice, warning or critical
+    /// Time after which suspicious sockets are looked at again; 0 for never
+    #[arg(long, value_name = "SECS", default_value = "1", allow_negative_numbers = true,
+          value_parser = selection::second_look, conflicts_with = "watch")]
+    pub(crate) second_look: Duration,
+    /// Exit with 1 if there is a finding of at least this severity: info, notice, warning or critical; with 3 if there is
+    /// none, but something could not be judged
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<Severity>,
     /// Least severity that is shown

@@ -4,10 +4,12 @@
 //!
 //! - `args`, `selection`: arguments, and the rules and thresholds that they select
 //! - `run`: reads the host, judges it and prints findings
+//! - `gaps`: what could not be judged
 //! - `netns_access`: how to run a remedy in a network namespace
 //! - `output`: findings and the list of rules, as text, CSV and JSON
 
 mod args;
+mod gaps;
 mod netns_access;
 pub mod output;
 mod run;

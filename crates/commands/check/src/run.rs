@@ -1,14 +1,16 @@
 //! Reads the host, judges it and prints findings, once or repeatedly.
 
 use crate::args::CheckArgs;
+use crate::gaps::Gaps;
 use crate::netns_access;
 use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
 use crate::selection::RuleSelection;
 use anyhow::Context;
 use rustix::io::Errno;
-use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_model::{HostVitals, Pid, Process, Protocol, ProtocolSet, StateSet, Vitals};
+use sockeye_model::{
+    HostVitals, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet, SendPath, State, StateSet, Vitals,
+};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
@@ -16,8 +18,8 @@ use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_
 use sockeye_query::namespaces::{Namespace, NetnsSelection};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
-use sockeye_verdict::{Baseline, Coverage, Finding, Rule, Scope as Concerns, Severity, Snapshot};
-use std::collections::HashMap;
+use sockeye_verdict::{Baseline, Finding, Limit, Rule, Scope as Concerns, Severity, Snapshot, Suspects};
+use std::collections::{BTreeMap, HashSet};
 use std::io::{ErrorKind, Write as _};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
@@ -70,19 +72,20 @@ impl Check<'_> {
         let samples = self.args.watch.map_or(1, |_| self.args.count);
         let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
+        let mut has_gaps = false;
         for sample in 1..=samples {
             let mut report = self.listing.begin();
             let result = self.take_sample(before.as_ref(), &mut report, samples > 1)?;
             // The first of several has nothing to compare with.
             if sample > 1 || samples == 1 {
                 worst = worst.max(result.worst);
+                has_gaps |= !result.checked.not_judged.is_empty();
                 match self.print(&result, &report, (samples > 2).then_some(sample - 1)) {
                     // The reader ended; the exit status still has the result.
                     Err(error) if stdout::is_closed_pipe(&error) => break,
                     printed => printed?,
                 }
                 self.listing.write_notes(&report, self.args.common.verbose);
-                self.note_gaps(&result.checked.seen, &report);
             }
             before = Some((result.baseline, result.taken));
             let Some(interval) = self.args.watch.filter(|_| sample < samples) else {
@@ -92,14 +95,11 @@ impl Check<'_> {
                 break;
             }
         }
-        let is_failure = self
-            .args
-            .fail_on
-            .is_some_and(|least| worst.is_some_and(|worst| worst >= least));
-        Ok(if is_failure {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
+        Ok(match self.args.fail_on {
+            Some(least) if worst.is_some_and(|worst| worst >= least) => ExitCode::FAILURE,
+            // What was not looked at may be worse.
+            Some(_) if has_gaps => ExitCode::from(EXIT_NOT_JUDGED),
+            _ => ExitCode::SUCCESS,
         })
     }
 
@@ -110,8 +110,10 @@ impl Check<'_> {
         keep_counters: bool,
     ) -> anyhow::Result<Sample> {
         let begun = Instant::now();
+        let mut gaps = Gaps::default();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
         let owners = self.listing.owners(report)?;
+        let mut later = Suspects::default();
         let mut snapshot = Snapshot::new(&self.rules.limits);
         if keep_counters {
             snapshot = snapshot.keep_counters();
@@ -121,23 +123,39 @@ impl Check<'_> {
         if let (Some((baseline, _)), Some(interval)) = (before, interval) {
             snapshot = snapshot.after(baseline, interval);
         }
-        self.read_namespaces(&mut snapshot, report)?;
-        let processes = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        self.read_namespaces(&mut snapshot, &mut gaps, report)?;
+        let looked = Instant::now();
+        let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        snapshot.send_paths(self.look_up(&snapshot.paths_to_look_up()));
         if self.args.filter.is_empty() {
-            snapshot.host(self.read_host(&processes));
+            snapshot.host(self.read_host(&owning, &mut gaps));
+        }
+        // With several samples the next one is the second look.
+        if snapshot.needs_second_look() && !keep_counters {
+            let wait = self.args.second_look;
+            if !wait.is_zero() && stdout::pause(wait) {
+                let apart = looked.elapsed();
+                self.look_again(&mut later, owners.as_ref())?;
+                snapshot.second_look(&later, apart);
+            } else {
+                gaps.unproven = true;
+            }
         }
         let mut findings = snapshot.findings();
         findings.retain(|finding| self.is_selected(finding));
+        show_owner_states(&mut findings);
         let worst = findings.iter().map(|finding| finding.severity).max();
         let all = findings.len();
         findings.retain(|finding| self.rules.shows(finding));
+        let seen = snapshot.seen();
         Ok(Sample {
             checked: CheckedScope {
-                seen: snapshot.seen(),
+                seen,
                 rules: self.rules.count(|rule| self.can_judge(*rule)),
                 hidden: all - findings.len(),
                 took_ms: milliseconds(begun.elapsed()),
                 interval_ms: interval.map(milliseconds),
+                not_judged: gaps.list(report, &seen, interval, &self.rules, |rule| self.can_judge(rule)),
             },
             findings,
             worst,
@@ -147,12 +165,19 @@ impl Check<'_> {
     }
 
     /// Reads counters, settings and devices of each namespace.
-    fn read_namespaces(&self, snapshot: &mut Snapshot<'_>, report: &mut ListingReport) -> anyhow::Result<()> {
+    fn read_namespaces(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        gaps: &mut Gaps,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<()> {
         let selection = &self.listing.context.namespaces;
         let targets = self.listing.targets.candidates();
         let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
         if namespaces.is_empty() {
-            snapshot.namespace(self.without_unjudged(vitals::namespace()));
+            let vitals = vitals::namespace();
+            gaps.namespace(&vitals);
+            snapshot.namespace(self.without_unjudged(vitals));
             return Ok(());
         }
         let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
@@ -163,7 +188,10 @@ impl Check<'_> {
         };
         for (namespace, found) in namespaces.iter().zip(vitals::namespaces(namespaces.len(), &open)) {
             match found {
-                Ok(vitals) => snapshot.namespace(self.without_unjudged(vitals)),
+                Ok(vitals) => {
+                    gaps.namespace(&vitals);
+                    snapshot.namespace(self.without_unjudged(vitals));
+                }
                 // It no longer exists, so nothing is wrong with it.
                 Err(error) if selection.are_many() && error.kind() == ErrorKind::NotFound => {}
                 Err(_) if selection.are_many() => {
@@ -199,7 +227,7 @@ impl Check<'_> {
         snapshot: &mut Snapshot<'_>,
         owners: Option<&Owners>,
         report: &mut ListingReport,
-    ) -> anyhow::Result<Vec<Process>> {
+    ) -> anyhow::Result<HashSet<Pid>> {
         let filter = self.listing.filter();
         let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
         let options = QueryOptions {
@@ -214,25 +242,89 @@ impl Check<'_> {
                 | Detail::MEMORY,
             scope: Scope::Matching,
         };
-        let mut processes: HashMap<Pid, Process> = HashMap::new();
+        let mut processes = HashSet::new();
         self.listing.run(&options, owners, report, &mut |entry, _| {
             for owner in entry.owners.unwrap_or_default() {
-                processes.entry(owner.process.pid).or_insert(owner.process);
+                processes.insert(owner.process.pid);
             }
             snapshot.socket(entry);
             ControlFlow::Continue(())
         })?;
-        Ok(processes.into_values().collect())
+        Ok(processes)
     }
 
-    /// Reads what all namespaces share; with one selected namespace, only the open files of its processes.
-    fn read_host(&self, processes: &[Process]) -> HostVitals {
-        let mut host = if self.concerns(Concerns::Host) {
-            vitals::host()
-        } else {
-            HostVitals::default()
+    /// Looks at the TCP sockets again.
+    fn look_again(&self, later: &mut Suspects, owners: Option<&Owners>) -> anyhow::Result<()> {
+        let filter = self.listing.filter();
+        let states = StateSet::EMPTY
+            .with(State::Established)
+            .with(State::CloseWait)
+            .with(State::FinWait2);
+        let options = QueryOptions {
+            protocols: ProtocolSet::of(&[Protocol::Tcp]),
+            families: self.listing.families(),
+            states: states.and(filter.states().unwrap_or(StateSet::ALL)),
+            detail: Detail::QUEUES | Detail::INODE | Detail::TCP_INFO,
+            scope: Scope::Matching,
         };
-        host.files = vitals::open_files(processes);
+        let mut report = self.listing.begin();
+        self.listing.run(&options, owners, &mut report, &mut |entry, _| {
+            later.socket(entry, &self.rules.limits);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Looks up how the host would send to these peers now, in the namespaces of their sockets.
+    fn look_up(&self, queries: &[PathQuery]) -> Vec<SendPath> {
+        let mut by_netns: BTreeMap<Option<NetnsInode>, Vec<PathQuery>> = BTreeMap::new();
+        for query in queries {
+            by_netns.entry(query.netns).or_default().push(*query);
+        }
+        let selection = &self.listing.context.namespaces;
+        let mut found = Vec::new();
+        for (netns, queries) in by_netns {
+            let Some(netns) = netns else {
+                found.extend(vitals::send_paths(&queries));
+                continue;
+            };
+            // Without the right to enter it the state of the sockets has to do.
+            let Some(namespace) = selection.with_inode(netns) else {
+                continue;
+            };
+            let paths = selection.open(namespace, |place| {
+                sockeye_source::within(place, || vitals::send_paths(&queries))
+            });
+            if let Ok(Ok(paths)) = paths {
+                found.extend(paths);
+            }
+        }
+        found
+    }
+
+    /// Reads what all namespaces share; with one selected namespace, only the open files of its processes and the
+    /// tables of neighbours, which all namespaces share.
+    fn read_host(&self, owning: &HashSet<Pid>, gaps: &mut Gaps) -> HostVitals {
+        let mut host = vitals::host();
+        let scan = vitals::open_files(self.rules.limits.of(Limit::OpenFilesShare));
+        gaps.unreadable_files = scan.unreadable;
+        let mut files = scan.files;
+        if self.concerns(Concerns::Host) {
+            gaps.host(&host);
+        } else {
+            let neighbours = std::mem::take(&mut host.neighbours);
+            host = HostVitals {
+                neighbours,
+                rmem_max_bytes: host.rmem_max_bytes,
+                wmem_max_bytes: host.wmem_max_bytes,
+                ..HostVitals::default()
+            };
+            let selection = &self.listing.context.namespaces;
+            files.retain(|(files, netns)| {
+                owning.contains(&files.process.pid)
+                    || netns.is_some_and(|netns| selection.with_inode(netns).is_some())
+            });
+        }
+        host.files = files.into_iter().map(|(files, _)| files).collect();
         host
     }
 
@@ -248,9 +340,10 @@ impl Check<'_> {
         }
     }
 
-    /// Returns whether a rule has anything to judge. Open files are read of every process with a listed socket.
+    /// Returns whether a rule has anything to judge. Open files and neighbours are read for one namespace, too.
     fn can_judge(&self, rule: Rule) -> bool {
-        self.concerns(rule.scope()) || (rule == Rule::OpenFiles && self.args.filter.is_empty())
+        self.concerns(rule.scope())
+            || (matches!(rule, Rule::OpenFiles | Rule::Neighbours) && self.args.filter.is_empty())
     }
 
     fn is_selected(&self, finding: &Finding) -> bool {
@@ -284,29 +377,20 @@ impl Check<'_> {
             .and_then(|mut stdout| stdout.write_all(&out))
             .context(stdout::WRITING)
     }
+}
 
-    /// Notes on stderr what could not be judged.
-    fn note_gaps(&self, seen: &Coverage, report: &ListingReport) {
-        if seen.without_info > 0 {
-            notes::say(&format!(
-                "sockeye: {} TCP connections could not be judged: their source ({}) has no tcp_info\n",
-                seen.without_info,
-                report
-                    .sources()
-                    .iter()
-                    .filter(|(what, _)| *what == "tcp")
-                    .map(|(_, source)| *source)
-                    .collect::<Vec<_>>()
-                    .join(", "),
-            ));
-        }
-        if seen.left_out > 0 {
-            notes::say(&format!(
-                "sockeye: {} sockets were counted, but not judged by service: there are too many services\n",
-                seen.left_out
-            ));
+/// Adds what the owners are doing to findings about what they do not do. One that is stopped is the cause.
+fn show_owner_states(findings: &mut [Finding]) {
+    let inactive = findings
+        .iter_mut()
+        .filter(|finding| finding.is_about_inactivity());
+    for finding in inactive.take(OWNER_STATES_MAX) {
+        let state = finding.owner.and_then(|owner| vitals::process_state(owner.pid));
+        if let Some(state) = state {
+            finding.set_owner_state(state);
         }
     }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
 }
 
 fn milliseconds(time: Duration) -> u64 {
@@ -325,3 +409,8 @@ fn print_rules(rules: &RuleSelection, common: &ListingArgs) -> anyhow::Result<()
     );
     stdout::write(&out)
 }
+
+/// Owners whose state is read.
+const OWNER_STATES_MAX: usize = 100;
+/// Exit status of `--fail-on` without a finding, if something could not be judged.
+const EXIT_NOT_JUDGED: u8 = 3;

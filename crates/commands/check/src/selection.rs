@@ -2,6 +2,7 @@
 
 use sockeye_verdict::{Finding, Limit, Limits, Rule, Severity};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The selected rules, their thresholds, and the least severity that is shown.
 #[derive(Debug)]
@@ -51,6 +52,11 @@ impl RuleSelection {
         finding.severity >= self.least
     }
 
+    /// Returns whether a rule is selected.
+    pub(crate) fn has(&self, rule: Rule) -> bool {
+        self.rules.contains(&rule)
+    }
+
     /// Returns the number of selected rules that pass a test.
     pub(crate) fn count(&self, test: impl Fn(&Rule) -> bool) -> usize {
         self.rules.iter().filter(|rule| test(rule)).count()
@@ -90,6 +96,14 @@ pub(crate) fn samples(text: &str) -> Result<u64, String> {
         .ok()
         .filter(|count| *count >= 2)
         .ok_or_else(|| "expected a whole number, 2 or more".to_owned())
+}
+
+/// Parses the time until the second look: seconds, or 0 for none.
+pub(crate) fn second_look(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    sockeye_console::values::seconds(text)
 }
 
 #[cfg(test)]

@@ -60,6 +60,7 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
 fn push_subject(out: &mut Vec<u8>, subject: &Subject) {
     match subject {
         Subject::Device(name) | Subject::Qdisc { device: name, .. } => push_clean(out, name.as_bytes()),
+        Subject::NextHop { ip, .. } => out.extend_from_slice(ip.to_string().as_bytes()),
         Subject::Table(name) => push_clean(out, name.as_bytes()),
         Subject::Counter(counter) => out.extend_from_slice(counter.to_string().as_bytes()),
         Subject::Processor(number) => out.extend_from_slice(format!("processor {number}").as_bytes()),

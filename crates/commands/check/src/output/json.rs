@@ -16,10 +16,33 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
         object.number("netns_inode", Some(inode.0));
         object.text("netns", names.netns(inode));
     }
+    if !finding.more_netns.is_empty() {
+        let list = object.key("more_netns");
+        list.push(b'[');
+        for (nth, inode) in finding.more_netns.iter().enumerate() {
+            if nth > 0 {
+                list.push(b',');
+            }
+            let mut fields = Object::begin(list);
+            fields.number("netns_inode", Some(inode.0));
+            fields.text("netns", names.netns(*inode));
+            fields.end();
+        }
+        list.push(b']');
+    }
     push_subject(&mut object, &finding.subject, names);
     if let Some(owner) = &finding.owner {
         let mut fields = object.object("owner");
         push_process_fields(&mut fields, owner);
+        fields.end();
+    }
+    object.number("owners", Some(finding.owners).filter(|owners| *owners > 1));
+    if let Some(state) = &finding.owner_state {
+        let mut fields = object.object("owner_state");
+        fields.text("letter", Some(&char::from(state.letter).to_string()));
+        fields.text("name", state.name());
+        let waits_in = state.waits_in.as_bytes();
+        fields.bytes("waits_in", Some(waits_in).filter(|name| !name.is_empty()));
         fields.end();
     }
     push_facts(&mut object, &finding.facts);
@@ -60,6 +83,31 @@ pub(super) fn push_checked(object: &mut Object<'_>, checked: &CheckedScope) {
     fields.number("took_ms", Some(checked.took_ms));
     fields.number("interval_ms", checked.interval_ms);
     fields.end();
+    let list = object.key("not_judged");
+    list.push(b'[');
+    for (nth, gap) in checked.not_judged.iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        let mut fields = Object::begin(list);
+        fields.word("kind", gap.kind);
+        fields.number("count", Some(gap.count));
+        fields.text("text", Some(&gap.text));
+        if !gap.rules.is_empty() {
+            let rules = fields.key("rules");
+            rules.push(b'[');
+            for (nth, rule) in gap.rules.iter().enumerate() {
+                if nth > 0 {
+                    rules.push(b',');
+                }
+                rules.extend_from_slice(format!("\"{rule}\"").as_bytes());
+            }
+            rules.push(b']');
+        }
+        fields.text("remedy", gap.remedy);
+        fields.end();
+    }
+    list.push(b']');
 }
 
 fn push_subject(object: &mut Object<'_>, subject: &Subject, names: &dyn Names) {
@@ -74,6 +122,11 @@ fn push_subject(object: &mut Object<'_>, subject: &Subject, names: &dyn Names) {
             fields.word("kind", "service");
             push_endpoint(&mut fields, "local", local, &end(*local), names);
             push_endpoint(&mut fields, "peer", peer, &end(*peer), names);
+        }
+        Subject::NextHop { ip, device } => {
+            fields.word("kind", "next_hop");
+            fields.text("ip", Some(&ip.to_string()));
+            fields.bytes("device", device.as_ref().map(sockeye_model::ShortText::as_bytes));
         }
         Subject::Device(name) => {
             fields.word("kind", "device");

@@ -10,7 +10,7 @@ use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
 use sockeye_query::namespaces::NetnsAccess;
-use sockeye_verdict::{Coverage, Example, Finding, Remedy, shell_word};
+use sockeye_verdict::{Coverage, Example, Finding, Remedy, Rule, shell_word};
 use std::collections::HashMap;
 
 /// How findings are written.
@@ -57,7 +57,7 @@ impl CommandPrefix for NetnsAccess {
 }
 
 /// What was checked, in addition to the findings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CheckedScope {
     /// Number of sockets, namespaces and devices.
     pub seen: Coverage,
@@ -69,6 +69,23 @@ pub struct CheckedScope {
     pub took_ms: u64,
     /// Time since the previous sample; `None` for the first.
     pub interval_ms: Option<u64>,
+    /// What could not be judged.
+    pub not_judged: Vec<NotJudged>,
+}
+
+/// Something that could not be judged.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotJudged {
+    /// What it is: `namespaces`, `connections`, ...
+    pub kind: &'static str,
+    /// How many of them.
+    pub count: u64,
+    /// Rules that lack it; empty: all.
+    pub rules: Vec<Rule>,
+    /// What it is, in words.
+    pub text: String,
+    /// What to do about it.
+    pub remedy: Option<&'static str>,
 }
 
 /// Appends findings, in the given order, and what was checked.

@@ -1,7 +1,7 @@
 //! Findings as text: a heading, the meaning, the evidence and the remedies.
 
-use super::{CheckedScope, FindingsLayout, end, socket};
-use sockeye_model::{Names, Process};
+use super::{CheckedScope, FindingsLayout, NotJudged, end, socket};
+use sockeye_model::{Counter, Names, Process};
 use sockeye_output::address::{push_local, push_peer};
 use sockeye_output::number::{push_decimal, push_human, push_time_us};
 use sockeye_output::severity::colour;
@@ -9,7 +9,7 @@ use sockeye_output::socket::state::push_state;
 use sockeye_output::text::push_clean;
 use sockeye_output::unit::Unit;
 use sockeye_output::wrap::push_wrapped;
-use sockeye_verdict::{Example, Fact, Facts, Finding, Severity, Subject};
+use sockeye_verdict::{Example, Fact, Facts, Finding, MEANINGS, Severity, Subject};
 
 pub(super) fn push(
     out: &mut Vec<u8>,
@@ -22,7 +22,11 @@ pub(super) fn push(
         push_heading(out, finding, layout, names);
         push_wrapped(out, finding.meaning.as_bytes(), "  ", layout.width);
         let mut line = Vec::new();
-        push_facts(&mut line, &finding.facts);
+        match finding.subject {
+            Subject::Counter(counter) => push_counted(&mut line, counter, &finding.facts),
+            _ => push_facts(&mut line, &finding.facts),
+        }
+        push_owner_state(&mut line, finding);
         if !line.is_empty() {
             push_wrapped(out, &line, "  ", layout.width);
         }
@@ -72,6 +76,8 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
     if let Some(owner) = &finding.owner {
         line.extend_from_slice(if about.is_empty() { b"  " } else { b" of " });
         push_process(&mut line, owner);
+    } else if finding.owners > 1 {
+        line.extend_from_slice(format!(" of {} processes", finding.owners).as_bytes());
     } else if finding.examples.iter().any(|example| example.inode.is_some()) {
         line.extend_from_slice(b" of an unknown process");
     } else if !finding.examples.is_empty() {
@@ -83,6 +89,10 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
             Some(name) => push_clean(&mut line, name.as_bytes()),
             None => line.extend_from_slice(format!("net:[{inode}]").as_bytes()),
         }
+    }
+    if let more @ 1.. = finding.more_netns.len() {
+        line.extend_from_slice(b" and ");
+        push_number_of(&mut line, more as u64, "other network namespace");
     }
     let begin = out.len();
     push_wrapped(out, &line, "", layout.width);
@@ -110,6 +120,13 @@ fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
             push_local(out, &from, names);
             out.extend_from_slice(b" to ");
             push_local(out, &to, names);
+        }
+        Subject::NextHop { ip, device } => {
+            out.extend_from_slice(format!("next hop {ip}").as_bytes());
+            if let Some(device) = device {
+                out.extend_from_slice(b" on ");
+                push_clean(out, device.as_bytes());
+            }
         }
         Subject::Device(name) => push_clean(out, name.as_bytes()),
         Subject::Qdisc { device, kind } => {
@@ -156,6 +173,56 @@ fn push_facts(out: &mut Vec<u8>, facts: &Facts) {
     }
 }
 
+/// Appends what a counter counted: `1410 since the start, 12.5% of 11280 (TcpPassiveOpens)`.
+fn push_counted(out: &mut Vec<u8>, counter: Counter, facts: &Facts) {
+    let (count, since) = match facts.value("since_last_sample") {
+        Some(count) => (count, "since the last sample"),
+        None => (facts.value("since_start").unwrap_or(0), "since the start"),
+    };
+    push_human(out, count.into());
+    out.push(b' ');
+    out.extend_from_slice(since.as_bytes());
+    let Some(whole) = facts.value("compared_with") else {
+        return;
+    };
+    let meaning = MEANINGS.iter().find(|meaning| meaning.counter == counter);
+    let names: Vec<String> = meaning
+        .iter()
+        .flat_map(|meaning| meaning.of)
+        .map(ToString::to_string)
+        .collect();
+    match facts.value("share_permille") {
+        Some(share) => {
+            out.extend_from_slice(format!(", {}.{}% of ", share / 10, share % 10).as_bytes());
+            push_human(out, whole.into());
+        }
+        None => {
+            out.extend_from_slice(b"; compared with ");
+            push_human(out, whole.into());
+        }
+    }
+    out.extend_from_slice(format!(" ({})", names.join(" + ")).as_bytes());
+}
+
+/// Appends what the owner is doing: `gunicorn(29) is asleep in futex_wait_queue`.
+fn push_owner_state(out: &mut Vec<u8>, finding: &Finding) {
+    let (Some(owner), Some(state)) = (&finding.owner, &finding.owner_state) else {
+        return;
+    };
+    let Some(name) = state.name() else { return };
+    if !out.is_empty() {
+        out.extend_from_slice(b"; ");
+    }
+    push_process(out, owner);
+    out.extend_from_slice(b" is ");
+    out.extend_from_slice(name.as_bytes());
+    let waits_in = state.waits_in.as_bytes();
+    if !waits_in.is_empty() {
+        out.extend_from_slice(b" in ");
+        push_clean(out, waits_in);
+    }
+}
+
 /// Appends a fact: `idle 2h3m`, `share 12.5%`, `waiting 129`.
 pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
     let unit = UNITS
@@ -187,11 +254,17 @@ pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
 
 fn push_end(out: &mut Vec<u8>, findings: &[Finding], checked: &CheckedScope, width: Option<usize>) {
     let seen = &checked.seen;
+    push_not_judged(out, &checked.not_judged, width);
     let mut line = Vec::new();
+    let is_part = !checked.not_judged.is_empty();
     if findings.is_empty() && checked.hidden > 0 {
         line.extend_from_slice(b"Nothing of this severity found");
     } else if findings.is_empty() {
-        line.extend_from_slice(b"Nothing found");
+        line.extend_from_slice(if is_part {
+            b"No finding in what could be judged"
+        } else {
+            b"Nothing found"
+        });
     } else {
         push_number_of(&mut line, findings.len() as u64, "finding");
         let parts: Vec<_> = Severity::ALL
@@ -236,6 +309,27 @@ fn push_end(out: &mut Vec<u8>, findings: &[Finding], checked: &CheckedScope, wid
     push_wrapped(out, &line, "", width);
 }
 
+fn push_not_judged(out: &mut Vec<u8>, not_judged: &[NotJudged], width: Option<usize>) {
+    if not_judged.is_empty() {
+        return;
+    }
+    out.extend_from_slice(b"NOT JUDGED\n");
+    for gap in not_judged {
+        let rules: Vec<&str> = gap.rules.iter().map(|rule| rule.name()).collect();
+        let mut line = gap.text.clone();
+        if rules.len() > RULES_SHOWN {
+            line += &format!(" ({} rules)", rules.len());
+        } else if !rules.is_empty() {
+            line += &format!(" ({})", rules.join(", "));
+        }
+        if let Some(remedy) = gap.remedy {
+            line += &format!("; {remedy}");
+        }
+        push_wrapped(out, line.as_bytes(), "  ", width);
+    }
+    out.push(b'\n');
+}
+
 fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
     push_decimal(out, count);
     out.push(b' ');
@@ -245,6 +339,8 @@ fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
     }
 }
 
+/// Names of rules that are shown; of more their number is.
+const RULES_SHOWN: usize = 5;
 /// Suffixes of names that are units, longer ones first.
 const UNITS: &[&str] = &["_bytes_per_s", "_mbit_per_s", "_permille", "_bytes", "_us", "_ms"];
 
