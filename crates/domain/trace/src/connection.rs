@@ -1,6 +1,8 @@
 //! The result of the analysis of one connection.
 
-use crate::{Ending, Event, Flag, Shares, Verdict};
+use crate::{
+    DelayVariation, Ending, Event, Exchanges, Flag, IcmpReport, NameLookup, Percentiles, Shares, Verdict,
+};
 use std::net::IpAddr;
 
 /// One connection, when it or the capture is over.
@@ -32,6 +34,16 @@ pub struct Connection {
     pub syn_acks: u32,
     /// Number of times that one end sent data after the other
     pub turns: u32,
+    /// Requests, answers, and the time between them
+    pub exchanges: Exchanges,
+    /// Name lookup that the client waited for before its SYN; `None` if none was captured
+    pub lookup: Option<Box<NameLookup>>,
+    /// ICMP errors that quote segments of this connection
+    pub icmp: Vec<IcmpReport>,
+    /// Silence before the data that was answered by RST, in nanoseconds; `None` if it ended otherwise
+    pub idle_before_reset_ns: Option<u64>,
+    /// Segments with an earlier timestamp than the one before
+    pub times_backwards: u64,
     /// Client to server
     pub forward: Side,
     /// Server to client
@@ -49,15 +61,6 @@ pub struct Endpoint {
     pub ip: IpAddr,
     /// Port
     pub port: u16,
-}
-
-/// Which of the two directions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// Client to server
-    Forward,
-    /// Server to client
-    Backward,
 }
 
 /// Captured parts of a connection: tshark's bits (`tcp.completeness`).
@@ -124,6 +127,39 @@ pub struct Side {
     pub knows_losses: bool,
     /// Where it was captured: the limiting factor is known better near the sender
     pub vantage: Vantage,
+    /// How much delays vary
+    pub variation: DelayVariation,
+    /// Small writes that waited for delayed acknowledgements
+    pub small_writes: SmallWrites,
+    /// Acknowledgements with a window of less than a full segment, but more than 0
+    pub small_windows: u64,
+    /// What shows whether large packets pass
+    pub path_mtu: PathMtuEvidence,
+    /// Keepalives of this side since the last segment of the other
+    pub unanswered_keepalives: u32,
+}
+
+/// Small segments that the sender kept until earlier ones were acknowledged (Nagle), while the receiver delayed its
+/// acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SmallWrites {
+    /// How often
+    pub count: u64,
+    /// Delays of these acknowledgements together, in nanoseconds
+    pub waited_ns: u64,
+}
+
+/// What shows whether large packets reach the receiver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PathMtuEvidence {
+    /// Data of the longest segment that was acknowledged, in bytes
+    pub delivered_bytes: u32,
+    /// Data of the segment that was retransmitted most often in a row, in bytes; 0 if none was
+    pub stuck_bytes: u32,
+    /// Its retransmissions
+    pub stuck_times: u32,
+    /// Whether it, or parts of it, got through in the end
+    pub is_delivered: bool,
 }
 
 /// Numbers of this side's segments by our own diagnosis; each is an [`Event`] too, unless it did not fit.
@@ -178,16 +214,4 @@ impl Vantage {
             Self::Unknown => "unknown",
         }
     }
-}
-
-/// Percentiles of times, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(missing_docs)] // the names say it all
-pub struct Percentiles {
-    pub count: u64,
-    pub min_ns: u64,
-    pub p50_ns: u64,
-    pub p90_ns: u64,
-    pub p99_ns: u64,
-    pub max_ns: u64,
 }

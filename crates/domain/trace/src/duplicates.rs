@@ -68,7 +68,7 @@ impl DuplicateFinder {
             }
         }
         // Duplicate acknowledgements are usually adjacent.
-        if let Some(last) = self.last.replace(this).filter(|last| last.len > 0) {
+        if let Some(last) = self.last.replace(this).filter(Recent::takes_space) {
             if self.recent.len() < RECENT {
                 self.recent.push(last);
             } else {
@@ -123,6 +123,11 @@ impl Recent {
             && self.window == other.window
             && self.flags == other.flags
             && self.ttl.abs_diff(other.ttl) <= HOPS
+    }
+
+    /// Whether it takes sequence space.
+    const fn takes_space(&self) -> bool {
+        self.len > 0 || TcpFlags(self.flags).has(TcpFlags::SYN.or(TcpFlags::FIN))
     }
 
     /// Whether both are at most `most_ns` apart.

@@ -33,6 +33,8 @@ pub(crate) struct EndingEvidence {
     reset_by: Option<u8>,
     /// Retransmissions of this end since the last segment of the other
     unanswered: [u8; 2],
+    /// Of these, keepalives
+    keepalives: [u8; 2],
     has_syn: bool,
     has_answer: bool,
 }
@@ -41,6 +43,7 @@ impl EndingEvidence {
     /// Records a segment of this end.
     pub(crate) fn segment(&mut self, from: usize, is_syn: bool, is_reset: bool, is_again: bool) {
         self.unanswered[1 - from] = 0;
+        self.keepalives[1 - from] = 0;
         if is_again {
             self.unanswered[from] = self.unanswered[from].saturating_add(1);
         }
@@ -51,6 +54,16 @@ impl EndingEvidence {
         } else {
             self.has_answer = true;
         }
+    }
+
+    /// Records that the segment of this end is a keepalive.
+    pub(crate) fn keepalive(&mut self, from: usize) {
+        self.keepalives[from] = self.keepalives[from].saturating_add(1);
+    }
+
+    /// Keepalives of this end since the last segment of the other.
+    pub(crate) fn unanswered_keepalives(&self, end: usize) -> u32 {
+        self.keepalives[end].into()
     }
 
     /// The ending; `is_closed`: both FINs were acknowledged.

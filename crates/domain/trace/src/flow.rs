@@ -4,17 +4,19 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::ending::EndingEvidence;
 use crate::event_log::EventLog;
+use crate::exchange::{DataSegment, ExchangeTracker};
 use crate::finished::Finished;
+use crate::icmp_reports;
 use crate::rules::{Captured, Rules, Scale, end_of, is_syn};
 use crate::sender::{AckInfo, Sender};
 use crate::series_recorder::SeriesRecorder;
 use crate::timestamp_echo::is_far;
 use crate::tuple::Tuple;
 use crate::{
-    Completeness, Confidence, Connection, Endpoint, EventKind, Flag, Limit, Negotiated, SegmentNotes, Side,
-    Vantage,
+    Completeness, Confidence, Connection, Direction, Endpoint, EventKind, Flag, IcmpReport, Limit,
+    NameLookup, Negotiated, SegmentNotes, Side, Vantage,
 };
-use sockeye_wire::packet::{Segment, TcpFlags};
+use sockeye_wire::packet::{IcmpError, Segment, TcpFlags};
 
 /// The state of one connection. Arrays are indexed by end, in the order of [`Tuple`].
 #[derive(Debug)]
@@ -37,6 +39,13 @@ pub(crate) struct Flow {
     /// End that sent data last, and number of changes
     last_sender: Option<u8>,
     turns: u32,
+    exchanges: ExchangeTracker,
+    lookup: Option<Box<NameLookup>>,
+    icmp: Vec<IcmpReport>,
+    /// Time and length of the last long silence
+    silence: Option<(u64, u64)>,
+    idle_before_reset_ns: Option<u64>,
+    times_backwards: u64,
     history: EventLog,
     recorder: Option<Box<SeriesRecorder>>,
 }
@@ -93,6 +102,12 @@ impl Flow {
             ending: EndingEvidence::default(),
             last_sender: None,
             turns: 0,
+            exchanges: ExchangeTracker::default(),
+            lookup: None,
+            icmp: Vec::new(),
+            silence: None,
+            idle_before_reset_ns: None,
+            times_backwards: 0,
             history: EventLog::new(events_max),
             recorder: keeps_series.then(Box::default),
         }
@@ -129,7 +144,30 @@ impl Flow {
             .sum();
         let senders: usize = self.senders.iter().map(Sender::heap_bytes).sum();
         let recorder = self.recorder.as_ref().map_or(0, |recorder| recorder.heap_bytes());
-        size_of::<Self>() + unacked + senders + self.history.heap_bytes() + recorder
+        let reports = self.icmp.capacity() * size_of::<IcmpReport>();
+        let others = self.exchanges.heap_bytes() + reports;
+        size_of::<Self>() + unacked + senders + self.history.heap_bytes() + others + recorder
+    }
+
+    /// The client's address, and the server's.
+    pub(crate) fn addresses(&self) -> (std::net::IpAddr, std::net::IpAddr) {
+        (self.tuple.ips[self.client], self.tuple.ips[1 - self.client])
+    }
+
+    /// Records the name lookup that the client waited for.
+    pub(crate) fn set_lookup(&mut self, lookup: NameLookup) {
+        self.lookup = Some(Box::new(lookup));
+    }
+
+    /// Records an ICMP error about a segment of end `from`.
+    pub(crate) fn icmp(&mut self, from: usize, time_ns: u64, error: &IcmpError) {
+        let direction = if from == self.client {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        };
+        let time_ns = time_ns.saturating_sub(self.origin_ns);
+        icmp_reports::add(&mut self.icmp, direction, time_ns, error);
     }
 
     /// Updates tshark's completeness: of the first segment, only a SYN counts.
@@ -178,6 +216,7 @@ impl Flow {
         let events_before = self.history.len();
         if captured.time_ns < self.last_ns {
             counters.times_backwards += 1;
+            self.times_backwards += 1;
         }
         let now_ns = captured.time_ns.max(self.last_ns);
         let has_ack = segment.flags.has(TcpFlags::ACK);
@@ -188,6 +227,13 @@ impl Flow {
         );
         self.note_handshake(from, segment, captured.time_ns);
         self.note_stall(from, now_ns, segment);
+        self.note_silence(from, now_ns, segment);
+        // Needed only where the turn changes.
+        let sender_round_trip_ns = if segment.payload_len > 0 && self.last_sender != Some(from as u8) {
+            self.end_round_trip_ns(from)
+        } else {
+            0
+        };
 
         let [lower, higher] = &mut self.senders;
         let (sender, peer) = if from == 0 {
@@ -196,8 +242,11 @@ impl Flow {
             (higher, lower)
         };
         let is_quiet = sender.in_flight() == 0;
+        let is_free = is_quiet && sender.is_free(now_ns);
+        let (high, timeouts) = (sender.high(), sender.timeouts());
         captured.train = sender.sends(now_ns, segment, &mut self.rules.sides[from], &mut self.history);
         let acknowledged = self.rules.segment(from, &captured, notes, budget);
+        let mut rtt_ns = None;
         if has_ack && !sender.is_repeated() {
             let scale = self.rules.sides[from].scale;
             let window = match scale {
@@ -214,8 +263,9 @@ impl Flow {
                 window,
                 newest_ns: acknowledged.newest_ns,
                 farthest: acknowledged.farthest,
+                longest: acknowledged.longest,
             };
-            peer.acknowledged(&answer, &mut self.history);
+            rtt_ns = peer.acknowledged(&answer, &mut self.history);
         }
         sender.count(segment, notes);
         if segment.payload_len > 0 && !sender.is_repeated() {
@@ -224,6 +274,25 @@ impl Flow {
             // A request must be acknowledged before the answer; simultaneous senders take no turns.
             let is_answer = is_other && is_quiet && peer.in_flight() == 0;
             self.turns = self.turns.saturating_add(is_answer.into());
+            let is_probe = notes.flags.has(Flag::KeepAlive) || notes.flags.has(Flag::ZeroWindowProbe);
+            if !is_probe {
+                let data = DataSegment {
+                    now_ns,
+                    from_client: from == self.client,
+                    bytes: segment.payload_len,
+                    is_tls: segment.is_tls_handshake,
+                    is_recovery: sender.high() == high || sender.timeouts() != timeouts,
+                    is_free,
+                    is_answer: peer.in_flight() == 0,
+                    sender_round_trip_ns,
+                    round_trip_ns: sender.round_trip_ns(),
+                };
+                let ready_ns = self.handshake.ready_ns();
+                self.exchanges.data(&data, self.begin_ns, ready_ns);
+            }
+        }
+        if segment.flags.has(TcpFlags::FIN.or(TcpFlags::RST)) {
+            self.exchanges.close(now_ns, from == self.client);
         }
         if let Some(recorder) = &mut self.recorder {
             let relative_ns = captured.time_ns.saturating_sub(self.begin_ns);
@@ -231,7 +300,7 @@ impl Flow {
                 from == self.client,
                 relative_ns,
                 &captured,
-                notes,
+                (notes, rtt_ns),
                 (sender, peer),
                 budget,
             );
@@ -254,6 +323,14 @@ impl Flow {
             sender.finish(end_ns, &mut self.history);
         }
         let (events, events_left_out) = self.history.events();
+        let exchanges = self.exchanges.finish(
+            self.begin_ns,
+            self.handshake.ready_or(self.begin_ns),
+            end_ns,
+            self.end_round_trip_ns(server),
+            self.senders[client].in_flight() == 0,
+        );
+        let (lookup, icmp) = (self.lookup.take(), std::mem::take(&mut self.icmp));
         let endpoint = |end: usize| Endpoint {
             ip: self.tuple.ips[end],
             port: self.tuple.ports[end],
@@ -264,6 +341,7 @@ impl Flow {
                 mss: offer.and_then(|offer| offer.mss),
                 window_scale: offer.and_then(|offer| offer.window_scale),
                 vantage: self.vantage(end),
+                unanswered_keepalives: self.ending.unanswered_keepalives(end),
                 ..self.senders[end].side()
             };
             if side.verdict.limit == Some(Limit::ReceiverWindow) {
@@ -287,6 +365,11 @@ impl Flow {
             syns: self.handshake.syns,
             syn_acks: self.handshake.syn_acks,
             turns: self.turns,
+            exchanges,
+            lookup,
+            icmp,
+            idle_before_reset_ns: self.idle_before_reset_ns,
+            times_backwards: self.times_backwards,
             forward: side(client),
             backward: side(server),
             events,
@@ -306,7 +389,14 @@ impl Flow {
             } else {
                 &mut self.handshake.syns
             };
-            *count = count.saturating_add(1);
+            let before_ns = if has(TcpFlags::ACK) {
+                self.handshake.syn_ack_ns
+            } else {
+                self.handshake.syn_ns
+            };
+            // No SYN is sent again so soon: it was captured twice.
+            let is_copy = before_ns.is_some_and(|before_ns| time_ns.abs_diff(before_ns) <= SYN_COPY_NS);
+            *count = count.saturating_add(u32::from(!is_copy));
             let options = &segment.options;
             let ecn = if has(TcpFlags::ACK) {
                 has(TcpFlags::ECE) && !has(TcpFlags::CWR)
@@ -396,22 +486,60 @@ impl Flow {
         }
     }
 
+    /// Shortest round trip between the capture and this end, in nanoseconds; 0 if unknown.
+    fn end_round_trip_ns(&self, end: usize) -> u64 {
+        let by_handshake = self.distances(1 - end).map(|(_, receiver_ns)| receiver_ns);
+        let by_acks = self.senders[1 - end].shortest_ns();
+        by_handshake.into_iter().chain(by_acks).min().unwrap_or(0)
+    }
+
+    /// Remembers a long silence before data, which a RST may follow.
+    fn note_silence(&mut self, from: usize, now_ns: u64, segment: &Segment) {
+        let quiet_ns = now_ns - self.last_ns;
+        if quiet_ns >= IDLE_NS {
+            self.silence = Some((now_ns, quiet_ns));
+        }
+        if segment.flags.has(TcpFlags::RST)
+            && let Some((since_ns, silence_ns)) = self.silence
+            && self.last_sender == Some(1 - from as u8)
+            && self.fins[1 - from].is_none()
+            && now_ns - since_ns <= SOON_NS.max(3 * self.senders[1 - from].round_trip_ns())
+        {
+            self.idle_before_reset_ns.get_or_insert(silence_ns);
+        }
+    }
+
+    /// Records a stall: a pause much longer than a round trip of this connection.
     fn note_stall(&mut self, from: usize, now_ns: u64, segment: &Segment) {
         let quiet_ns = now_ns - self.last_ns;
-        if quiet_ns < STALL_NS {
+        if quiet_ns < STALL_NS_MIN {
             return;
         }
         let since_ns = self.last_ns.saturating_sub(self.origin_ns);
         for end in 0..2 {
             let sender = &self.senders[end];
+            let long_ns = sender.round_trip_ns().saturating_mul(STALL_ROUND_TRIPS);
             let evidence = if sender.is_window_closed() {
+                if quiet_ns < long_ns.max(STALL_NS) {
+                    continue;
+                }
                 "the receiver's window was closed"
             } else if sender.in_flight() > 0 {
-                if quiet_ns < sender.round_trip_ns().saturating_mul(3) {
+                // An acknowledgement of little data may be delayed on purpose.
+                let least_ns = if sender.has_much_in_flight() {
+                    STALL_NS_MIN
+                } else {
+                    STALL_NS
+                };
+                if quiet_ns < long_ns.max(least_ns) {
                     continue;
                 }
                 "data was in flight, and nothing came"
-            } else if end == from && segment.payload_len > 0 && sender.has_sent() && quiet_ns >= PAUSE_NS {
+            } else if end == from
+                && segment.payload_len > 0
+                && sender.has_sent()
+                && quiet_ns >= long_ns.max(PAUSE_NS)
+            {
                 "nothing was in flight, as captured, and it sent nothing"
             } else {
                 continue;
@@ -436,6 +564,9 @@ impl Flow {
         .any(|flag| notes.flags.has(flag));
         self.ending
             .segment(from, is_syn(segment), segment.flags.has(TcpFlags::RST), is_again);
+        if notes.flags.has(Flag::KeepAlive) {
+            self.ending.keepalive(from);
+        }
         if segment.flags.has(TcpFlags::RST) {
             self.is_closed = true;
         }
@@ -454,6 +585,17 @@ impl Flow {
 }
 
 impl Handshake {
+    /// Time from which data may flow; `None` if the handshake was not captured.
+    fn ready_ns(&self) -> Option<u64> {
+        self.ack_ns
+    }
+
+    /// The same; `begin_ns` if the handshake was over before the capture began.
+    fn ready_or(&self, begin_ns: u64) -> Option<u64> {
+        self.ack_ns
+            .or((self.syns + self.syn_acks == 0).then_some(begin_ns))
+    }
+
     fn round_trip_ns(&self) -> Option<u64> {
         Some(self.ack_ns?.saturating_sub(self.syn_ns?))
     }
@@ -475,11 +617,25 @@ impl Handshake {
     }
 }
 
+/// SYNs this close to each other are the same one.
+const SYN_COPY_NS: u64 = 1_000_000;
+
 /// Padded length of the timestamp option in each segment.
 const CLOCK_LEN: u32 = 12;
 
-/// A pause this long with data in flight is a stall; delayed acknowledgements are shorter.
+/// A pause this long with data in flight is a stall, if it is long for this connection: delayed acknowledgements are
+/// shorter, and so are most pauses of schedulers and network cards.
 const STALL_NS: u64 = 250_000_000;
+const STALL_NS_MIN: u64 = 50_000_000;
+
+/// A pause of so many round trips is long.
+const STALL_ROUND_TRIPS: u64 = 3;
+
+/// Firewalls and NAT devices do not forget a connection that was idle for less than this.
+const IDLE_NS: u64 = 60_000_000_000;
+
+/// A RST within this time answers the data before it.
+const SOON_NS: u64 = 1_000_000_000;
 
 /// A silence this long in the middle of a transfer is a pause.
 const PAUSE_NS: u64 = 1_000_000_000;

@@ -1,6 +1,6 @@
 //! A compact histogram.
 
-use crate::Percentiles;
+use crate::percentiles::Percentiles;
 
 /// Counts values in buckets of an eighth of a power of two: percentiles are exact to about 6 %. Only the
 /// buckets from the lowest to the highest used one take memory.

@@ -25,6 +25,7 @@
 //!     ecn: 0,
 //!     bad_checksum: None,
 //!     tunnels: 0,
+//!     is_tls_handshake: false,
 //! };
 //! let mut trace = Trace::new(Options::default());
 //! assert!(trace.segment(1, 1_000, &syn).flags.is_empty());
@@ -43,22 +44,28 @@ mod budget;
 mod bursts;
 mod connection;
 mod counters;
+mod direction;
 mod duplicates;
 mod end_pair;
 mod ending;
 mod event;
 mod event_log;
+mod exchange;
+mod finding;
 mod finished;
 mod flags;
 mod flow;
 mod histogram;
+mod icmp_reports;
 mod ip_ids;
 mod limit;
 mod linear;
+mod lookups;
 mod loss_episodes;
 mod loss_tracker;
 mod named;
 mod pairing;
+mod percentiles;
 mod queue;
 mod rules;
 mod sacked_ranges;
@@ -72,17 +79,25 @@ mod timestamp_echo;
 mod trace;
 mod tuple;
 mod unacked;
+mod variation;
 mod wait_times;
 
 pub use connection::{
-    Completeness, Connection, Direction, Endpoint, Negotiated, Opinions, Percentiles, Side, Vantage,
+    Completeness, Connection, Endpoint, Negotiated, Opinions, PathMtuEvidence, Side, SmallWrites, Vantage,
 };
 pub use counters::Counters;
+pub use direction::Direction;
 pub use ending::Ending;
 pub use event::{Confidence, Event, EventKind};
+pub use exchange::{Exchanges, Turn, TurnTimes};
+pub use finding::{Finding, FindingKind, findings};
 pub use finished::Finished;
 pub use flags::{Flag, Flags, SegmentNotes};
+pub use icmp_reports::{IcmpReport, icmp_name};
 pub use limit::{Limit, Shares, Verdict};
+pub use lookups::NameLookup;
 pub use pairing::{Paired, PairedDirection, Pairing};
+pub use percentiles::Percentiles;
 pub use series::{AckPoint, Mark, MarkKind, SegmentPoint, Series, SideSeries, WindowPoint};
 pub use trace::{Keep, Options, Trace};
+pub use variation::DelayVariation;

@@ -24,6 +24,8 @@ pub(crate) struct LossTracker {
     opinions: Opinions,
     /// Number of duplicates that may be made by the capture or the network
     undecided_duplicates: u64,
+    /// Of these, packets that take sequence space
+    undecided_with_data: u64,
     /// Losses without a captured retransmission, and when
     presumed: (u64, u64),
     /// Segments that looked lost but were only late
@@ -108,6 +110,7 @@ impl LossTracker {
                 EventKind::DuplicatedByCapture,
                 if origin == DuplicateOrigin::Either {
                     self.undecided_duplicates += 1;
+                    self.undecided_with_data += u64::from(range.0 < range.1);
                     DUPLICATE_AT_ONCE
                 } else {
                     "all the same but for the hops left, within 100 us"
@@ -314,8 +317,8 @@ impl LossTracker {
         history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
     }
 
-    /// Ends the analysis; `packets`: total of the direction.
-    pub(crate) fn finish(&mut self, packets: u64, history: &mut EventLog) {
+    /// Ends the analysis; `packets`: total of the direction, and `data_packets` of these that take sequence space.
+    pub(crate) fn finish(&mut self, packets: u64, data_packets: u64, history: &mut EventLog) {
         self.episodes.end(history, false);
         // Not every DSACK is sent, and not every one arrives.
         if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
@@ -325,7 +328,11 @@ impl LossTracker {
                 history.change_all((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
             }
         }
-        if self.undecided_duplicates > 0 && DUPLICATES_EVERY * self.undecided_duplicates < packets {
+        // Of acknowledgements only adjacent duplicates are found.
+        let has_all_data = self.undecided_with_data >= DUPLICATED_DATA_MIN
+            && DUPLICATES_EVERY * self.undecided_with_data >= data_packets;
+        let are_few = DUPLICATES_EVERY * self.undecided_duplicates < packets && !has_all_data;
+        if self.undecided_duplicates > 0 && are_few {
             self.opinions.duplicated_by_capture -=
                 self.undecided_duplicates.min(self.opinions.duplicated_by_capture);
             self.opinions.duplicated_by_network += self.undecided_duplicates;
@@ -671,6 +678,9 @@ const DUPLICATE_AT_ONCE: &str = "all the same within 100 us";
 
 /// A capture with duplicates duplicates at least one packet in this many.
 const DUPLICATES_EVERY: u64 = 4;
+
+/// Duplicated packets with data that are no coincidence.
+const DUPLICATED_DATA_MIN: u64 = 3;
 
 /// Evidence of unclear cases.
 const UNCLEAR: &str = "sent again without an answer; another one was sent again without need";

@@ -310,12 +310,11 @@ impl Side {
             .unacked
             .oldest()
             .map_or((self.next_frame, self.next_ns), |sent| (sent.frame, sent.time_ns));
-        let since_ns = captured
-            .time_ns
-            .checked_sub(oldest.1)
-            .filter(|since_ns| *since_ns > 0);
-        notes.rto_ns = since_ns;
-        notes.rto_frame = since_ns.map(|_| oldest.0);
+        // tshark shows neither for the same time, and a negative time if that goes backwards.
+        if captured.time_ns != oldest.1 {
+            notes.rto_ns = captured.time_ns.checked_sub(oldest.1);
+            notes.rto_frame = Some(oldest.0);
+        }
     }
 
     fn remember(&mut self, captured: &Captured<'_>, notes: &SegmentNotes, budget: &mut Budget) {

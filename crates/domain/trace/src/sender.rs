@@ -21,8 +21,9 @@ use crate::rules::{self, end_of};
 use crate::sequence::{after, before};
 use crate::timestamp_echo::TimestampEcho;
 use crate::unacked::Transmission;
+use crate::variation::{FlightCorrelation, OneWayDelay};
 use crate::wait_times::WaitTimes;
-use crate::{EventKind, Flag, Limit, SegmentNotes};
+use crate::{EventKind, Flag, Limit, PathMtuEvidence, SegmentNotes, SmallWrites};
 use pacing::Pacing;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
@@ -34,6 +35,8 @@ pub(crate) struct Sender {
     /// The first captured segment is not its SYN: earlier ones are missing
     has_begun_unseen: bool,
     packets: u64,
+    /// Of these, packets that take sequence space
+    data_packets: u64,
     bytes_sent: u64,
     longest: u32,
     /// Boxed: most connections have few flags
@@ -59,6 +62,20 @@ pub(crate) struct Sender {
     /// The last captured window
     advertised: Option<u32>,
     window_closed: Option<(u64, u64)>,
+    /// Acknowledgements with a window of less than a full segment
+    small_windows: u64,
+    one_way: OneWayDelay,
+    correlation: FlightCorrelation,
+    /// The last packet of any kind
+    last_packet_ns: u64,
+    last_len: u32,
+    small_writes: SmallWrites,
+    /// Excess of the last round trip over the shortest
+    ack_delay_ns: u64,
+    repeated_acks: RepeatedAcks,
+    path_mtu: PathMtuEvidence,
+    /// The oldest segment while it is sent again: its start, and how often so far
+    stuck: Option<(u64, u32)>,
 
     // The sender's view:
     shift_ns: u64,
@@ -114,6 +131,15 @@ struct Recovery {
     is_probe: bool,
 }
 
+/// Acknowledgements that the receiver repeated since the last one that acknowledged more.
+#[derive(Debug, Default, Clone, Copy)]
+struct RepeatedAcks {
+    count: u32,
+    last_ns: u64,
+    /// One of them reported later data (SACK)
+    has_sack: bool,
+}
+
 /// What a segment of the other end says about this direction's data.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckInfo<'a> {
@@ -125,6 +151,8 @@ pub(crate) struct AckInfo<'a> {
     pub(crate) newest_ns: Option<u64>,
     /// Farthest position in a train of the acknowledged segments that were sent once
     pub(crate) farthest: u16,
+    /// Length of the longest acknowledged segment
+    pub(crate) longest: u32,
 }
 
 impl Sender {
@@ -133,6 +161,7 @@ impl Sender {
             last_data_ns: begin_ns,
             last_sent_ns: begin_ns,
             last_ack_ns: begin_ns,
+            last_packet_ns: begin_ns,
             window_grew_ns: begin_ns,
             is_drained: true,
             waits: WaitTimes::new(begin_ns),
@@ -176,15 +205,17 @@ impl Sender {
         history: &mut EventLog,
     ) -> u16 {
         self.packets += 1;
+        self.data_packets += u64::from(takes_space(segment));
         self.process_acks_until(now_ns);
         self.pass(now_ns);
         let len = segment.payload_len;
-        if len > 0
-            && let Some(stamps) = segment.options.timestamps
-            && self.echo.comes(stamps.echo, now_ns)
-        {
-            self.limit_distance();
+        if let Some(stamps) = segment.options.timestamps {
+            self.one_way.add(now_ns, stamps.value);
+            if len > 0 && self.echo.comes(stamps.echo, now_ns) {
+                self.limit_distance();
+            }
         }
+        let silent_ns = now_ns.saturating_sub(std::mem::replace(&mut self.last_packet_ns, now_ns));
         let duplicate = self.duplicates.find(now_ns, segment);
         self.is_repeated = duplicate.is_some();
         if let Some(duplicate) = duplicate {
@@ -198,7 +229,7 @@ impl Sender {
                 .note_duplicate(now_ns, duplicate, range, history);
             return Transmission::AGAIN;
         }
-        let skipped = self.ids.next(segment.ip_id).unwrap_or(0);
+        let skipped = self.skipped_ids(segment, silent_ns);
         let (seq, end) = (segment.sequence, end_of(segment));
         let is_first = !self.line.is_known;
         let high_raw = self.line.high_raw;
@@ -222,6 +253,7 @@ impl Sender {
         let mss = self.mss();
         let round_trip_ns = self.round_trip_ns();
         if is_again {
+            self.note_stuck(start, len);
             let original = rules.unacked.covering(seq, end_of(segment)).copied();
             rules.unacked.sent_again(seq, end_of(segment));
             let again = Retransmission {
@@ -283,8 +315,51 @@ impl Sender {
                 self.line.data = self.line.data.max(end);
             }
         }
-        self.last_sent_ns = now_ns;
+        (self.last_sent_ns, self.last_len) = (now_ns, len);
+        self.in_flight_max = self.in_flight_max.max(self.in_flight_bytes());
         train
+    }
+
+    /// Number of IP identifications that are missing before this segment. Only far from the sender they show more than the
+    /// sequence numbers.
+    fn skipped_ids(&mut self, segment: &Segment, silent_ns: u64) -> u16 {
+        if self.shift_ns == 0 {
+            self.ids.restart();
+            return 0;
+        }
+        let mss = self.mss();
+        let segs = |bytes: u32| if bytes <= mss { 1 } else { bytes.div_ceil(mss) };
+        let is_ahead = self.line.is_known && after(segment.sequence, self.line.high_raw);
+        let missing_segs = if is_ahead {
+            segs(segment.sequence.wrapping_sub(self.line.high_raw))
+        } else {
+            0
+        };
+        let is_after_silence = self.is_long(silent_ns);
+        let skipped = self.ids.next(
+            segment.ip_id,
+            segs(segment.payload_len),
+            missing_segs,
+            is_after_silence,
+        );
+        skipped.unwrap_or(0)
+    }
+
+    /// Records that this segment is sent again, which may be too large for the path.
+    fn note_stuck(&mut self, start: u64, len: u32) {
+        if start > self.line.acked || len == 0 {
+            return;
+        }
+        let times = match self.stuck {
+            Some((stuck, times)) if stuck == start => times + 1,
+            _ => 1,
+        };
+        self.stuck = Some((start, times));
+        let is_smaller = len < self.path_mtu.stuck_bytes && times > 1;
+        if times > self.path_mtu.stuck_times && !is_smaller {
+            (self.path_mtu.stuck_bytes, self.path_mtu.stuck_times) = (len, times);
+            self.path_mtu.is_delivered = false;
+        }
     }
 
     /// Round-trip time between the capture and the sender, by timestamps.
@@ -297,8 +372,8 @@ impl Sender {
         self.rtt.min()
     }
 
-    /// Processes an acknowledgement of the other end.
-    pub(crate) fn acknowledged(&mut self, answer: &AckInfo<'_>, history: &mut EventLog) {
+    /// Processes an acknowledgement of the other end; returns the round trip that it ends, if it ends one.
+    pub(crate) fn acknowledged(&mut self, answer: &AckInfo<'_>, history: &mut EventLog) -> Option<u64> {
         let now_ns = answer.now_ns;
         let segment = answer.segment;
         if let Some(stamps) = segment.options.timestamps {
@@ -314,11 +389,17 @@ impl Sender {
             self.acked = self.line.acked;
             self.window = answer.window;
             self.has_begun_unseen = true;
-            return;
+            return None;
         }
-        if let Some(newest_ns) = answer.newest_ns {
-            let rtt_ns = now_ns.saturating_sub(newest_ns);
+        let rtt_ns = answer.newest_ns.map(|newest_ns| now_ns.saturating_sub(newest_ns));
+        if let Some(rtt_ns) = rtt_ns {
             self.rtt.add(rtt_ns, 1);
+            // While the last data drains, the flight is smaller than it was when the segment was sent.
+            if now_ns.saturating_sub(self.last_sent_ns) <= rtt_ns / 8 {
+                let flight = self.line.high.saturating_sub(self.line.acked);
+                self.correlation.add(rtt_ns, flight);
+            }
+            self.ack_delay_ns = rtt_ns.saturating_sub(self.rtt.min().unwrap_or(rtt_ns));
             if self.queue.is_none() && self.rtt.count() > FEW_ROUND_TRIPS {
                 self.queue = Some(Box::default());
             }
@@ -332,6 +413,7 @@ impl Sender {
             };
         }
         self.bursts.arrive(answer.farthest);
+        self.path_mtu.delivered_bytes = self.path_mtu.delivered_bytes.max(answer.longest);
         let acked = self.line.at(segment.acknowledgement);
         if acked > self.line.high {
             // In a capture that begins in the middle, the data was sent before.
@@ -349,6 +431,16 @@ impl Sender {
                 acked,
                 history,
             );
+        }
+        if acked > self.line.acked {
+            self.repeated_acks = RepeatedAcks::default();
+            if self.stuck.take_if(|(start, _)| *start < acked).is_some() {
+                self.path_mtu.is_delivered = true;
+            }
+        } else if segment.payload_len == 0 && self.in_flight() > 0 {
+            self.repeated_acks.count = self.repeated_acks.count.saturating_add(1);
+            self.repeated_acks.last_ns = now_ns;
+            self.repeated_acks.has_sack |= !blocks.is_empty();
         }
         if acked > self.line.acked {
             let echo = segment.options.timestamps.map(|stamps| stamps.echo);
@@ -387,6 +479,7 @@ impl Sender {
                 ..notice
             };
         }
+        rtt_ns
     }
 
     /// Counts the flags of a segment.
@@ -398,9 +491,6 @@ impl Sender {
             for flag in notes.flags.iter() {
                 flags[flag as usize] += 1;
             }
-        }
-        if let Some(bytes) = notes.bytes_in_flight {
-            self.in_flight_max = self.in_flight_max.max(bytes);
         }
     }
 
@@ -422,6 +512,33 @@ impl Sender {
     /// Unacknowledged bytes, as captured.
     pub(crate) fn in_flight(&self) -> u64 {
         self.line.high.saturating_sub(self.line.acked)
+    }
+
+    /// Unacknowledged data, as captured: what both the analysis and the graph show.
+    pub(crate) fn in_flight_bytes(&self) -> u32 {
+        let bytes = self.line.data.saturating_sub(self.line.acked.max(1));
+        u32::try_from(bytes).unwrap_or(u32::MAX)
+    }
+
+    /// Whether so much is in flight that receivers acknowledge it at once.
+    pub(crate) fn has_much_in_flight(&self) -> bool {
+        self.in_flight() > 2 * u64::from(self.mss())
+    }
+
+    /// Whether the sender waits for nothing: its data is acknowledged since a while, and the window is open.
+    pub(crate) fn is_free(&self, now_ns: u64) -> bool {
+        let soon_ns = (self.round_trip_ns() / 8).clamp(SOON_NS.0, SOON_NS.1);
+        !self.is_window_closed() && now_ns.saturating_sub(self.last_ack_ns) > soon_ns
+    }
+
+    /// Highest sequence number sent.
+    pub(crate) fn high(&self) -> u64 {
+        self.line.high
+    }
+
+    /// Retransmission timeouts so far.
+    pub(crate) fn timeouts(&self) -> u64 {
+        self.timeouts
     }
 
     pub(crate) fn has_sent(&self) -> bool {
@@ -460,6 +577,7 @@ impl Sender {
             + self.bursts.heap_bytes()
             + self.queue.as_ref().map_or(0, |queue| queue.heap_bytes())
             + self.delayed_acks.capacity() * size_of::<DelayedAck>()
+            + self.one_way.heap_bytes()
     }
 
     fn losses_mut(&mut self) -> &mut LossTracker {
@@ -480,6 +598,10 @@ impl Sender {
 
     fn note_window(&mut self, answer: &AckInfo<'_>, history: &mut EventLog) {
         let segment = answer.segment;
+        let is_small = answer
+            .window
+            .is_some_and(|window| (1..self.mss()).contains(&window) && segment.window > 0);
+        self.small_windows += u64::from(is_small && !segment.flags.has(TcpFlags::SYN.or(TcpFlags::RST)));
         let is_closed = segment.window == 0
             && !segment
                 .flags
@@ -497,6 +619,9 @@ impl Sender {
 
 /// No path takes longer; captures with wrong times do.
 const ROUND_TRIP_MAX_NS: u64 = 3_600_000_000_000;
+
+/// Data within this time after an acknowledgement was triggered by it: least, most.
+const SOON_NS: (u64, u64) = (200_000, 3_000_000);
 
 /// Default data bytes of a full segment: Ethernet's, without options.
 const COMMON_MSS: u32 = 1_460;

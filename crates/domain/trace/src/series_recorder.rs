@@ -16,13 +16,13 @@ pub(crate) struct SeriesRecorder {
 }
 
 impl SeriesRecorder {
-    /// Adds a segment, after both sides processed it. `budget` is that of all connections.
+    /// Adds a segment, after both sides processed it. `rtt_ns` is the round trip that it ends. `budget` is that of all connections.
     pub(crate) fn segment(
         &mut self,
         from_client: bool,
         time_ns: u64,
         captured: &Captured<'_>,
-        notes: &SegmentNotes,
+        (notes, rtt_ns): (&SegmentNotes, Option<u64>),
         (sender, peer): (&Sender, &Sender),
         budget: &mut Budget,
     ) {
@@ -78,11 +78,7 @@ impl SeriesRecorder {
             mark(MarkKind::CongestionExperienced);
         }
         if end > start {
-            push_changed(
-                &mut own.in_flight,
-                time_ns,
-                u32::try_from(sender.in_flight()).unwrap_or(u32::MAX),
-            );
+            push_changed(&mut own.in_flight, time_ns, sender.in_flight_bytes());
         }
         if has(TcpFlags::ACK) {
             let sequence = peer.place(segment.acknowledgement);
@@ -121,13 +117,9 @@ impl SeriesRecorder {
                     kind: MarkKind::Sack,
                 });
             }
-            push_changed(
-                &mut other.in_flight,
-                time_ns,
-                u32::try_from(peer.in_flight()).unwrap_or(u32::MAX),
-            );
+            push_changed(&mut other.in_flight, time_ns, peer.in_flight_bytes());
         }
-        if let Some(rtt_ns) = notes.ack_rtt_ns {
+        if let Some(rtt_ns) = rtt_ns {
             other.rtt.push((time_ns, rtt_ns));
         }
         let more = own.len() + other.len() - before;

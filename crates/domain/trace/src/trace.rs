@@ -4,11 +4,12 @@ use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::finished::Finished;
 use crate::flow::Flow;
-use crate::rules::Captured;
+use crate::lookups::Lookups;
+use crate::rules::{Captured, is_syn};
 use crate::tuple::Tuple;
 use crate::{Flag, SegmentNotes};
 use foldhash::{HashMap, HashMapExt};
-use sockeye_wire::packet::Segment;
+use sockeye_wire::packet::{Notice, Segment};
 use std::collections::VecDeque;
 
 /// Analyses segments in the order of their capture.
@@ -34,6 +35,7 @@ pub struct Trace {
     /// No connection has points left that could be dropped for others
     is_full_of_points: bool,
     counters: Counters,
+    lookups: Lookups,
 }
 
 /// What to keep, and limits.
@@ -118,6 +120,24 @@ impl Trace {
             budget,
             is_full_of_points: false,
             counters: Counters::default(),
+            lookups: Lookups::default(),
+        }
+    }
+
+    /// Processes a packet that explains connections: an ICMP error belongs to the one that it quotes, a DNS answer to
+    /// those that follow it.
+    pub fn notice(&mut self, time_ns: u64, notice: &Notice) {
+        match notice {
+            Notice::Dns(message) => self.lookups.add(time_ns, message),
+            Notice::Icmp(error) => {
+                let (tuple, from) = Tuple::of_ends(error.source, error.destination);
+                let flow = self
+                    .find(&tuple)
+                    .and_then(|index| self.flows.get_mut(index as usize)?.as_deref_mut());
+                if let Some(flow) = flow {
+                    flow.icmp(from, time_ns, error);
+                }
+            }
         }
     }
 
@@ -157,6 +177,12 @@ impl Trace {
         };
         notes.connection = flow.number;
         flow.count_completeness(segment, is_new && !is_reused, is_reused);
+        if is_new && is_syn(segment) {
+            let (client, server) = flow.addresses();
+            if let Some(lookup) = self.lookups.before(time_ns, client, server) {
+                flow.set_lookup(lookup);
+            }
+        }
         let was_closed = flow.is_closed();
         flow.segment(from, captured, &mut notes, &mut self.budget, &mut self.counters);
         if flow.is_closed() && !was_closed {
@@ -212,6 +238,7 @@ impl Trace {
         }
     }
 
+    #[inline]
     fn find(&mut self, tuple: &Tuple) -> Option<u32> {
         if let Some((last, index)) = &self.last
             && last == tuple

@@ -16,6 +16,11 @@ impl Tuple {
     pub(crate) fn of(segment: &Segment) -> (Self, usize) {
         let source = (segment.source, segment.source_port);
         let destination = (segment.destination, segment.destination_port);
+        Self::of_ends(source, destination)
+    }
+
+    /// The tuple of what `source` sends to `destination`, and the index of the sending end.
+    pub(crate) fn of_ends(source: (IpAddr, u16), destination: (IpAddr, u16)) -> (Self, usize) {
         let is_higher = source > destination;
         let (low, high) = if is_higher {
             (destination, source)

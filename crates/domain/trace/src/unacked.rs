@@ -57,6 +57,8 @@ pub(crate) struct Acknowledged {
     pub(crate) newest_ns: Option<u64>,
     /// Farthest position in a train of the covered segments that were sent once
     pub(crate) farthest: u16,
+    /// Length of the longest covered segment
+    pub(crate) longest: u32,
     /// Number of removed transmissions
     pub(crate) removed: usize,
 }
@@ -211,6 +213,7 @@ impl Unacked {
 impl Acknowledged {
     fn take(&mut self, sent: &Transmission, ack: u32) {
         self.removed += 1;
+        self.longest = self.longest.max(sent.end.wrapping_sub(sent.start));
         if sent.end == ack && self.exactly.is_none() {
             self.exactly = Some((sent.frame, sent.time_ns));
         }

@@ -2,7 +2,7 @@
 
 use super::Sender;
 use crate::event_log::EventLog;
-use crate::{EventKind, Flag, Limit, Opinions, Side, Verdict};
+use crate::{DelayVariation, EventKind, Flag, Limit, Opinions, Side, Verdict};
 
 impl Sender {
     /// Ends the analysis of the direction.
@@ -26,7 +26,7 @@ impl Sender {
             );
         }
         if let Some(losses) = &mut self.losses {
-            losses.finish(self.packets, history);
+            losses.finish(self.packets, self.data_packets, history);
         }
     }
 
@@ -42,14 +42,11 @@ impl Sender {
         } else {
             crate::Shares::default()
         };
-        let begin_ns = self.first_data_ns.unwrap_or(0);
-        let lasted_ns = self.last_data_ns.max(self.last_ack_ns).saturating_sub(begin_ns);
         let bytes = self
             .line
             .data
             .saturating_sub(1)
             .min(self.bytes_sent.max(1) - u64::from(self.bytes_sent == 0));
-        let rate = |bytes: u64| u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(lasted_ns)).ok();
         Side {
             packets: self.packets,
             bytes,
@@ -57,9 +54,17 @@ impl Sender {
             longest_segment: self.longest,
             flags: (self.flags.as_deref()).map_or([0; Flag::ALL.len()], |flags| flags.map(u64::from)),
             rtt: self.rtt.percentiles(),
-            throughput_bit_per_s: (carried_data && lasted_ns > 0).then(|| rate(bytes)).flatten(),
+            throughput_bit_per_s: self.rate_bit_per_s(bytes),
             in_flight_max_bytes: self.in_flight_max,
             shares,
+            variation: DelayVariation {
+                one_way: self.one_way.percentiles(),
+                one_way_step_ns: self.one_way.mean_step_ns(),
+                flight_correlation_percent: self.correlation.percent(),
+            },
+            small_writes: self.small_writes,
+            small_windows: self.small_windows,
+            path_mtu: self.path_mtu,
             busy_ns: if carried_data { self.busy_ns } else { 0 },
             knows_losses: self.shift_ns == 0 || self.ids.is_per_connection(),
             verdict: self.verdict(carried_data, &shares, &opinions),
@@ -69,6 +74,14 @@ impl Sender {
             },
             ..Side::default()
         }
+    }
+
+    /// Data by the time from its first byte to its last one; `None` if that is too little to be a rate.
+    fn rate_bit_per_s(&self, bytes: u64) -> Option<u64> {
+        let lasted_ns = self.last_data_ns.saturating_sub(self.first_data_ns?);
+        let is_rate = bytes >= RATE_BYTES_MIN && lasted_ns >= RATE_NS_MIN.max(self.round_trip_ns());
+        let rate = || u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(lasted_ns)).ok();
+        is_rate.then(rate).flatten()
     }
 
     pub(super) fn verdict(&self, carried_data: bool, shares: &crate::Shares, opinions: &Opinions) -> Verdict {
@@ -113,3 +126,7 @@ impl Sender {
         }
     }
 }
+
+/// Less data, or data within less time than this and a round trip, has no rate.
+const RATE_BYTES_MIN: u64 = 10_000;
+const RATE_NS_MIN: u64 = 1_000_000;

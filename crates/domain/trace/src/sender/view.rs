@@ -1,6 +1,6 @@
 //! The sender's view at each moment, and what it waits for.
 
-use super::{DelayedAck, Recovery, Sender};
+use super::{DelayedAck, Recovery, RepeatedAcks, SOON_NS, Sender};
 use crate::event_log::EventLog;
 use crate::loss_tracker::Retransmission;
 use crate::timestamp_echo::is_far;
@@ -19,6 +19,7 @@ impl Sender {
         let soon_ns = (round_trip_ns / 8).clamp(SOON_NS.0, SOON_NS.1);
         let is_answer = now_ns.saturating_sub(self.last_ack_ns) <= soon_ns && self.ack_was_pure;
         let had_several_in_flight = self.had_several_in_flight;
+        self.note_small_write(segment, is_answer, mss);
         // Programs may write again when a third of the buffer is free; windows release one segment per
         // acknowledged one.
         let flight = self.line.high.saturating_sub(self.acked);
@@ -171,7 +172,7 @@ impl Sender {
     ) {
         let round_trip_ns = again.round_trip_ns;
         let is_probe = again.end == self.line.high && again.start > self.acked;
-        if self.is_long(quiet_ns) && is_oldest && !is_probe {
+        if self.is_long(quiet_ns) && is_oldest && !is_probe && !self.answers_repeated_acks(again.now_ns) {
             self.times_out(
                 again.now_ns,
                 again.end,
@@ -204,6 +205,34 @@ impl Sender {
         let until = self.line.high;
         let episodes = &mut self.losses_mut().episodes;
         episodes.lose(again.now_ns, again.segs, has_grown, until, history.now());
+    }
+
+    /// Whether the receiver has just reported that something is missing: by later data (SACK), or by three duplicate
+    /// acknowledgements (RFC 5681).
+    fn answers_repeated_acks(&self, now_ns: u64) -> bool {
+        let RepeatedAcks {
+            count,
+            last_ns,
+            has_sack,
+        } = self.repeated_acks;
+        let soon_ns = self
+            .shift_ns
+            .saturating_add((self.round_trip_ns() / 4).max(ANSWER_NS_MIN));
+        (count >= DUPLICATE_ACKS || has_sack && count > 0) && now_ns.saturating_sub(last_ns) <= soon_ns
+    }
+
+    /// Counts a small segment that was kept until the one before it was acknowledged, which took long.
+    fn note_small_write(&mut self, segment: &Segment, is_answer: bool, mss: u32) {
+        let is_small = |len: u32| len > 0 && len < mss;
+        if is_answer
+            && is_small(segment.payload_len)
+            && is_small(self.last_len)
+            && self.line.high == self.acked
+            && (DELAYED_ACK_NS.0..=DELAYED_ACK_NS.1).contains(&self.ack_delay_ns)
+        {
+            self.small_writes.count += 1;
+            self.small_writes.waited_ns += self.ack_delay_ns;
+        }
     }
 
     pub(super) fn times_out(
@@ -354,11 +383,17 @@ impl Sender {
     }
 }
 
+/// Duplicate acknowledgements after which a segment is sent again (RFC 5681).
+const DUPLICATE_ACKS: u32 = 3;
+
+/// Time for answers to duplicate acknowledgements: timers of reordering (RFC 8985) and of interrupts.
+const ANSWER_NS_MIN: u64 = 10_000_000;
+
+/// Delays of acknowledgements on purpose: 40 ms in Linux, 200 ms in others, and at most 500 ms (RFC 1122).
+const DELAYED_ACK_NS: (u64, u64) = (30_000_000, 520_000_000);
+
 /// Shortest silence that counts as waiting for a timer: Linux waits for at least 200 ms.
 const TIMEOUT_NS_MIN: u64 = 150_000_000;
-
-/// Data within this time after an acknowledgement was triggered by it: least, most.
-const SOON_NS: (u64, u64) = (200_000, 3_000_000);
 
 /// Data released by an acknowledgement is sent within this time.
 const PROMPT_NS: u64 = 150_000;

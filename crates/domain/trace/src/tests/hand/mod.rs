@@ -45,6 +45,7 @@ fn segment(
         ecn: 0,
         bad_checksum: None,
         tunnels: 0,
+        is_tls_handshake: false,
     };
     Hand { time_us, segment }
 }

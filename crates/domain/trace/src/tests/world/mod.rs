@@ -286,6 +286,7 @@ impl Run {
             ecn: 0,
             bad_checksum: None,
             tunnels: 0,
+            is_tls_handshake: false,
         }
     }
 

@@ -1,0 +1,290 @@
+//! Name lookups that came before connections.
+//!
+//! Queries of one client for one name are one lookup, whatever their types and however often they are repeated. A
+//! connection belongs to the lookup if its server's address was in the answer, and its SYN follows soon.
+
+use foldhash::HashMap;
+use sockeye_wire::packet::DnsMessage;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+
+/// The name lookup before a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NameLookup {
+    /// Name, in lower case
+    pub name: String,
+    /// Name server that was asked last
+    pub server: IpAddr,
+    /// From the first query to the last answer, or to the SYN if a query was not answered by then, in nanoseconds
+    pub took_ns: u64,
+    /// Queries that were sent
+    pub queries: u32,
+    /// Queries without an answer before the SYN
+    pub unanswered: u32,
+    /// Type of the query that took longest: `A`, `AAAA`; `None` for other types
+    pub slowest: Option<&'static str>,
+}
+
+/// Recent lookups.
+#[derive(Debug, Default)]
+pub(crate) struct Lookups {
+    /// By client and name; at most [`LOOKUPS_MAX`]
+    lookups: HashMap<(IpAddr, String), Lookup>,
+    /// The oldest first
+    order: VecDeque<(IpAddr, String)>,
+    /// Name of each address in the answers, by client
+    names: HashMap<(IpAddr, IpAddr), String>,
+}
+
+#[derive(Debug)]
+struct Lookup {
+    server: IpAddr,
+    began_ns: u64,
+    last_ns: u64,
+    answered_ns: Option<u64>,
+    queries: u32,
+    /// Type, number, time of the first query with that type, and whether it is answered
+    asked: Vec<(u16, u64, bool)>,
+    unanswered: u32,
+    slowest: (u64, u16),
+    addresses: Vec<IpAddr>,
+}
+
+impl Lookups {
+    /// Records a query or an answer.
+    pub(crate) fn add(&mut self, time_ns: u64, message: &DnsMessage) {
+        let key = (message.client.0, message.name.clone());
+        let is_over = self
+            .lookups
+            .get(&key)
+            .is_some_and(|lookup| time_ns.saturating_sub(lookup.last_ns) > SAME_LOOKUP_NS);
+        let is_next = !message.is_answer
+            && self.lookups.get(&key).is_some_and(|lookup| {
+                lookup.asked.iter().all(|(_, _, is_answered)| *is_answered)
+                    && time_ns.saturating_sub(lookup.last_ns) > TOGETHER_NS
+            });
+        if is_over || is_next {
+            self.forget(&key);
+        }
+        if !self.lookups.contains_key(&key) {
+            if message.is_answer {
+                return;
+            }
+            if self.order.len() >= LOOKUPS_MAX
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.forget(&oldest);
+            }
+            self.order.push_back(key.clone());
+        }
+        let lookup = self.lookups.entry(key.clone()).or_insert(Lookup {
+            server: message.server.0,
+            began_ns: time_ns,
+            last_ns: time_ns,
+            answered_ns: None,
+            queries: 0,
+            asked: Vec::new(),
+            unanswered: 0,
+            slowest: (0, 0),
+            addresses: Vec::new(),
+        });
+        lookup.last_ns = time_ns;
+        let asked = lookup.asked.iter_mut().find(|asked| asked.0 == message.kind);
+        if message.is_answer {
+            let since_ns = asked.as_ref().map_or(lookup.began_ns, |asked| asked.1);
+            if let Some(asked) = asked {
+                asked.2 = true;
+            }
+            let took_ns = time_ns.saturating_sub(since_ns);
+            if took_ns >= lookup.slowest.0 {
+                lookup.slowest = (took_ns, message.kind);
+            }
+            lookup.answered_ns = Some(time_ns);
+            lookup.unanswered = lookup.unanswered.saturating_sub(1);
+            for address in &message.addresses {
+                if !lookup.addresses.contains(address) && lookup.addresses.len() < ADDRESSES_MAX {
+                    lookup.addresses.push(*address);
+                    self.names.insert((key.0, *address), key.1.clone());
+                }
+            }
+            return;
+        }
+        lookup.server = message.server.0;
+        lookup.queries = lookup.queries.saturating_add(1);
+        lookup.unanswered = lookup.unanswered.saturating_add(1);
+        if asked.is_none() && lookup.asked.len() < TYPES_MAX {
+            lookup.asked.push((message.kind, time_ns, false));
+        }
+    }
+
+    /// The lookup after which this client connects to this server now; `None` if there is none.
+    pub(crate) fn before(&self, now_ns: u64, client: IpAddr, server: IpAddr) -> Option<NameLookup> {
+        let name = self.names.get(&(client, server))?;
+        let lookup = self.lookups.get(&(client, name.clone()))?;
+        let waits = lookup.asked.iter().filter(|(_, _, is_answered)| !is_answered);
+        let waiting = waits.min_by_key(|(_, since_ns, _)| *since_ns);
+        let end_ns = if waiting.is_some() {
+            now_ns
+        } else {
+            lookup.answered_ns?
+        };
+        let last_ns = lookup.last_ns;
+        let soon_ns = if waiting.is_some() {
+            SAME_LOOKUP_NS
+        } else {
+            SOON_NS
+        };
+        if now_ns < last_ns || now_ns - last_ns > soon_ns {
+            return None;
+        }
+        let slowest = waiting.map_or(lookup.slowest.1, |(kind, _, _)| *kind);
+        Some(NameLookup {
+            name: name.clone(),
+            server: lookup.server,
+            took_ns: end_ns.saturating_sub(lookup.began_ns),
+            queries: lookup.queries,
+            unanswered: lookup.unanswered,
+            slowest: match slowest {
+                1 => Some("A"),
+                28 => Some("AAAA"),
+                _ => None,
+            },
+        })
+    }
+
+    fn forget(&mut self, key: &(IpAddr, String)) {
+        if let Some(lookup) = self.lookups.remove(key) {
+            for address in lookup.addresses {
+                self.names.remove(&(key.0, address));
+            }
+            self.order.retain(|other| other != key);
+        }
+    }
+}
+
+/// Lookups that are kept.
+const LOOKUPS_MAX: usize = 4_096;
+
+/// Addresses of one lookup that are kept.
+const ADDRESSES_MAX: usize = 64;
+
+/// Query types of one lookup that are kept.
+const TYPES_MAX: usize = 8;
+
+/// Messages with the same name further apart than this belong to different lookups: resolvers repeat after 5 s.
+const SAME_LOOKUP_NS: u64 = 12_000_000_000;
+
+/// Queries for A and AAAA are sent within this time.
+const TOGETHER_NS: u64 = 100_000_000;
+
+/// A connection that is caused by a lookup begins within this time.
+const SOON_NS: u64 = 1_000_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const CLIENT: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const WEB: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 80));
+
+    fn message(kind: u16, answer: Option<&[IpAddr]>) -> DnsMessage {
+        DnsMessage {
+            client: (CLIENT, 5_000),
+            server: ([10, 0, 0, 53].into(), 53),
+            id: kind,
+            is_answer: answer.is_some(),
+            code: 0,
+            name: "web.example".to_owned(),
+            kind,
+            addresses: answer.unwrap_or_default().to_vec(),
+        }
+    }
+
+    fn lookups(messages: &[(u64, u16, Option<&[IpAddr]>)]) -> Lookups {
+        let mut lookups = Lookups::default();
+        for (ms, kind, answer) in messages {
+            lookups.add(ms * MS, &message(*kind, *answer));
+        }
+        lookups
+    }
+
+    #[test]
+    fn lookup_lasts_until_its_last_answer() {
+        let lookups = lookups(&[
+            (0, 1, None),
+            (1, 28, None),
+            (20, 1, Some(&[WEB])),
+            (4_000, 28, Some(&[])),
+        ]);
+        let found = lookups.before(4_010 * MS, CLIENT, WEB).unwrap();
+        assert_eq!(
+            (found.took_ns / MS, found.queries, found.unanswered),
+            (4_000, 2, 0)
+        );
+        assert_eq!(found.slowest, Some("AAAA"));
+        // Later connections use the cached answer.
+        assert_eq!(lookups.before(6_000 * MS, CLIENT, WEB), None);
+        assert_eq!(lookups.before(4_010 * MS, WEB, CLIENT), None);
+    }
+
+    #[test]
+    fn repeated_query_counts_as_unanswered() {
+        let lookups = lookups(&[(0, 1, None), (5_000, 1, None), (5_010, 1, Some(&[WEB]))]);
+        let found = lookups.before(5_011 * MS, CLIENT, WEB).unwrap();
+        assert_eq!(
+            (found.took_ns / MS, found.queries, found.unanswered),
+            (5_010, 2, 1)
+        );
+    }
+
+    #[test]
+    fn query_that_is_never_answered_lasts_until_the_connection() {
+        let lookups = lookups(&[
+            (0, 1, None),
+            (0, 28, None),
+            (10, 1, Some(&[WEB])),
+            (5_000, 28, None),
+        ]);
+        let found = lookups.before(10_000 * MS, CLIENT, WEB).unwrap();
+        assert_eq!((found.took_ns / MS, found.slowest), (10_000, Some("AAAA")));
+    }
+
+    #[test]
+    fn new_query_for_a_known_name_is_a_new_lookup() {
+        let lookups = lookups(&[
+            (0, 1, None),
+            (2_000, 1, Some(&[WEB])),
+            (8_000, 1, None),
+            (8_003, 1, Some(&[WEB])),
+        ]);
+        let found = lookups.before(8_004 * MS, CLIENT, WEB).unwrap();
+        assert_eq!((found.took_ns / MS, found.queries), (3, 1));
+    }
+
+    #[test]
+    fn lookups_are_bounded() {
+        let mut lookups = Lookups::default();
+        for number in 0..2 * LOOKUPS_MAX {
+            let name = format!("{number}.example");
+            let base = message(1, None);
+            lookups.add(
+                number as u64,
+                &DnsMessage {
+                    name: name.clone(),
+                    ..base.clone()
+                },
+            );
+            lookups.add(
+                number as u64,
+                &DnsMessage {
+                    name,
+                    is_answer: true,
+                    addresses: vec![WEB],
+                    ..base
+                },
+            );
+        }
+        assert_eq!(lookups.lookups.len(), LOOKUPS_MAX);
+    }
+}
