@@ -6,7 +6,7 @@ use std::ffi::OsString;
 
 /// Why captured transfers are slow: what limited each, what was lost, what proves it
 ///
-/// Reads pcap and pcapng files, also packed with gzip or zstd; `-` is the standard input. The biggest connections come
+/// Reads pcap, pcapng, snoop and ERF files, also packed with gzip or zstd; `-` is the standard input. The biggest connections come
 /// first, each with what took most of its time. With several captures of one transfer, each is compared with the one
 /// before it: where segments were lost, and where the delay is.
 #[derive(Debug, Args)]

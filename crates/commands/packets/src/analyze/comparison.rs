@@ -19,6 +19,7 @@ pub(super) fn run(
     let mut captures: Vec<(ComparedCapture, Directions)> = Vec::new();
     let mut pairs: Vec<Paired> = Vec::new();
     let mut before: Option<Pairing> = None;
+    let mut interrupted = None;
     for file in &selection.files {
         let mut reader = CaptureReader::open(file)?;
         let mut directions = Directions::default();
@@ -42,9 +43,6 @@ pub(super) fn run(
         let tally = reader.tally();
         skipped::report(&reader, &tally);
         outcome?;
-        if let Some(status) = reader.interrupted() {
-            return Ok(status);
-        }
         pairs.extend(before.replace(next).map(Pairing::finish));
         let name = reader.name().to_owned();
         let interfaces = reader.interfaces();
@@ -54,6 +52,14 @@ pub(super) fn run(
             interfaces,
         };
         captures.push((capture, directions));
+        interrupted = reader.interrupted();
+        if interrupted.is_some() {
+            // With two captures there is something to compare.
+            if captures.len() < 2 {
+                return Ok(interrupted.unwrap_or(ExitCode::FAILURE));
+            }
+            break;
+        }
     }
     let top = args.top.unwrap_or(match layout.format {
         sockeye_output::Format::Table => TOP,
@@ -84,7 +90,7 @@ pub(super) fn run(
     stdout::open()
         .and_then(|mut stdout| stdout.write_all(&out))
         .context(stdout::WRITING)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
 }
 
 /// Adds the figures of the capture nearer to the sender.

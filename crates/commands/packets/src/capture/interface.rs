@@ -10,6 +10,7 @@ use sockeye_query::namespaces::NetnsSelection;
 use sockeye_source::names::{Interfaces, NameKinds, SystemNames};
 use sockeye_source::{Devices, within};
 use sockeye_sys::packet_ring::{Instruction, PacketRing, RingError, RingOptions};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use sockeye_wire::packet::LinkType;
 
 /// An interface, or all interfaces of a namespace.
@@ -100,11 +101,7 @@ impl Interface {
                 .places
                 .open(namespace, |place| within(place, act))
                 .context("capture: cannot open the network namespace")?
-                .map_err(|error| {
-                    anyhow!(
-                        "capture: {error}; it takes CAP_SYS_ADMIN and CAP_NET_RAW: run as root of the host"
-                    )
-                }),
+                .map_err(|error| anyhow!("capture: {error}; capturing there takes CAP_NET_RAW too")),
         }
     }
 
@@ -139,7 +136,8 @@ impl Interface {
         let name = harmless(self.name.as_bytes());
         match error.errno {
             Errno::PERM | Errno::ACCESS => anyhow!(
-                "capture: {error}; it takes CAP_NET_RAW: run as root, or `setcap cap_net_raw+ep` a copy of this binary"
+                "capture: {error}; it takes CAP_NET_RAW: {}; or `setcap cap_net_raw+ep` a copy of this binary",
+                remedy("CAP_NET_RAW", CheckedIn::OwnerOfNetns)
             ),
             Errno::NETDOWN => anyhow!("capture: {name} is down; `ip link set {name} up` brings it up"),
             Errno::NODEV | Errno::NXIO => anyhow!("capture: {name} has just vanished"),

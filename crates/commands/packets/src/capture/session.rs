@@ -10,13 +10,13 @@ use super::recorder::Recorder;
 use super::target::{self, Full, Target};
 use super::values::FileRing;
 use anyhow::{Context, anyhow};
-use jiff::Zoned;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sockeye_console::notes;
 use sockeye_console::stdout::is_closed_pipe;
 use sockeye_output::harmless;
 use sockeye_sys::interrupts::Interrupts;
+use sockeye_sys::local_time::LocalTime;
 use sockeye_sys::packet_ring::{Block, Packet, PacketRing};
 use sockeye_wire::packet::pcapng;
 use std::path::{Path, PathBuf};
@@ -109,7 +109,15 @@ fn target(args: &CaptureArgs, interface: &Interface, ring: Option<FileRing>) -> 
         }
         Some(path) => Target::named(path, ring),
         None => {
-            let time = Zoned::now().strftime("%Y%m%d-%H%M%S").to_string();
+            let LocalTime {
+                year,
+                month,
+                day,
+                hour,
+                minute,
+                second,
+            } = LocalTime::now();
+            let time = format!("{year}{month:02}{day:02}-{hour:02}{minute:02}{second:02}");
             // The name of an interface has no '/'.
             let path = PathBuf::from(format!("sockeye-{}-{time}.pcapng", interface.name));
             Target::named(&path, ring)

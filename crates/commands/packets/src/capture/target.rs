@@ -7,7 +7,6 @@ use sockeye_console::stdout::{self, Stdout};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -46,7 +45,8 @@ enum Sink {
 /// An error of a file that ends the capture; the file has whole packets only.
 #[derive(Debug)]
 pub(super) struct Full {
-    path: PathBuf,
+    /// `None`: standard output, which may end within a packet.
+    path: Option<PathBuf>,
     error: io::Error,
     /// Packets of the last write that are in the file.
     packets: u64,
@@ -73,13 +73,20 @@ impl fmt::Display for Full {
         } else {
             ""
         };
-        write!(
-            f,
-            "cannot write {:?}: {}; the file is complete up to the last packet that fit",
-            self.path, self.error
-        )?;
+        match &self.path {
+            Some(path) => write!(
+                f,
+                "cannot write {path:?}: {}; the file is complete up to the last packet that fit",
+                self.error
+            )?,
+            None => write!(f, "{}: {}", stdout::WRITING, self.error)?,
+        }
         if let Some((written, captured)) = self.counts {
-            write!(f, ": {written} of {captured} captured packets were written")?;
+            let separator = if self.path.is_some() { ':' } else { ';' };
+            write!(
+                f,
+                "{separator} {written} of {captured} captured packets were written"
+            )?;
         }
         f.write_str(remedy)
     }
@@ -138,10 +145,26 @@ impl Target {
     /// Writes blocks.
     ///
     /// # Errors
-    /// [`Full`] for a file, which is then truncated to whole blocks; for standard output the error of the write.
+    /// [`Full`] for a file, which is then truncated to whole blocks, and for standard output on a full disk; otherwise the error
+    /// of the write.
     pub(super) fn write(&mut self, blocks: &[u8]) -> anyhow::Result<()> {
         match &mut self.sink {
-            Sink::Stdout(stdout) => stdout.write_all(blocks).context(stdout::WRITING)?,
+            Sink::Stdout(stdout) => {
+                if let Err((done, error)) = write_all(stdout, blocks) {
+                    let (_, packets) = whole_blocks(blocks, done);
+                    self.written += done as u64;
+                    if !is_full(&error) {
+                        return Err(error).context(stdout::WRITING);
+                    }
+                    return Err(Full {
+                        path: None,
+                        error,
+                        packets,
+                        counts: None,
+                    }
+                    .into());
+                }
+            }
             Sink::File(file) => {
                 let file = file.file();
                 if let Err((done, error)) = write_all(file, blocks) {
@@ -158,7 +181,7 @@ impl Target {
                     if error.kind() == ErrorKind::BrokenPipe {
                         return Err(error.into());
                     }
-                    let path = self.current().to_owned();
+                    let path = Some(self.current().to_owned());
                     return Err(Full {
                         path,
                         error,
@@ -194,7 +217,7 @@ impl Target {
             Ok(file) => self.sink = Sink::File(file),
             Err(error) if is_full(&error) => {
                 return Err(Full {
-                    path: next,
+                    path: Some(next),
                     error,
                     packets: 0,
                     counts: None,
@@ -325,7 +348,7 @@ fn number_of(path: &Path, name: &Path) -> Option<u32> {
 }
 
 /// Writes all bytes; an error has the number of bytes written.
-fn write_all(file: &mut File, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
+fn write_all(file: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     let mut done = 0;
     while done < bytes.len() {
         match file.write(&bytes[done..]) {

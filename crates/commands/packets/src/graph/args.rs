@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// Draw a captured connection: time-sequence, data in flight, round trips, throughput, window
 ///
-/// Reads pcap and pcapng files, also packed with gzip or zstd; `-` is the standard input. Without --connection or a
+/// Reads pcap, pcapng, snoop and ERF files, also packed with gzip or zstd; `-` is the standard input. Without --connection or a
 /// filter that leaves one it is the biggest. The suffix of the output selects the format: .svg and .png are pictures,
 /// .html is an interactive page, .xpl is for xplot, .json has every point, and `-` draws in the terminal: with pixels if
 /// its name (TERM, TERM_PROGRAM) is known to support them (kitty, WezTerm, ghostty, foot, ...), else in braille.

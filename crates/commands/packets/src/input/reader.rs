@@ -4,10 +4,11 @@ use super::comment_owners::CommentOwners;
 use crate::output::{CaptureTally, EndOwners, FlaggedSegment};
 use anyhow::Context;
 use sockeye_console::progress::Progress;
-use sockeye_source::capture::Capture;
+use sockeye_output::unit::Unit;
+use sockeye_source::capture::{Capture, ReadPosition};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_trace::{Endpoint, Finished, Options, Trace};
-use sockeye_wire::packet::{Decoded, Fragments, Segment};
+use sockeye_wire::packet::{Decoded, Fragments, Segment, notice};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,7 +59,12 @@ impl CaptureReader {
         on_segment: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
         on_item: &mut dyn FnMut(CaptureItem<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
+        let mut progress = Progress::without_total("packets");
+        let show = move |position| progress.update(|| progress_text(position));
+        self.capture.on_read(Some(Box::new(show)));
         let read = self.read(on_segment, on_item);
+        // Removes the line from the terminal.
+        self.capture.on_read(None);
         let has_reader = match &read {
             Ok(()) => true,
             // An error of `on_item`: its output failed.
@@ -82,27 +88,35 @@ impl CaptureReader {
         on_segment: &mut impl FnMut(u64, u64, &Segment, (Endpoint, Endpoint)),
         on_item: &mut dyn FnMut(CaptureItem<'_>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let mut progress = Progress::without_total("packets");
         let tally = &mut self.tally;
         while let Some(packet) = self.capture.next()? {
-            if packet.frame % PROGRESS_EVERY == 0 {
-                progress.reach(usize::try_from(packet.frame).unwrap_or(usize::MAX));
-            }
             let first_ns = *self.first_ns.get_or_insert(packet.time_ns);
             let since_ns = packet.time_ns.saturating_sub(first_ns);
             tally.duration_ns = tally.duration_ns.max(since_ns);
             let segment = match packet.decode() {
                 Ok(Decoded::Segment(segment)) => Ok(segment),
-                Ok(Decoded::Fragment(fragment)) => self.fragments.add(&fragment).ok_or(&mut tally.fragments),
-                Ok(Decoded::Datagram { .. }) => Err(&mut tally.datagrams),
-                Ok(Decoded::Ip { .. }) => Err(&mut tally.other_ip),
-                Ok(Decoded::Other { .. }) => Err(&mut tally.not_ip),
-                Err(_) => Err(&mut tally.undecodable),
+                Ok(Decoded::Fragment(fragment)) => {
+                    self.fragments.add(&fragment).ok_or((&mut tally.fragments, false))
+                }
+                Ok(Decoded::Datagram { .. }) => Err((&mut tally.datagrams, true)),
+                Ok(Decoded::Ip { .. }) => Err((&mut tally.other_ip, true)),
+                Ok(Decoded::Other { .. }) => Err((&mut tally.not_ip, false)),
+                Ok(Decoded::UnknownLink(link_type)) => {
+                    tally.unsupported_links.add(link_type);
+                    continue;
+                }
+                Err(_) => Err((&mut tally.undecodable, false)),
             };
             let segment = match segment {
                 Ok(segment) => segment,
-                Err(count) => {
+                Err((count, may_explain)) => {
                     *count += 1;
+                    let notice = may_explain
+                        .then(|| notice(packet.link_type, packet.captured, packet.original_len))
+                        .flatten();
+                    if let Some(notice) = notice {
+                        self.trace.notice(packet.time_ns, &notice);
+                    }
                     continue;
                 }
             };
@@ -185,6 +199,11 @@ impl CaptureReader {
         names
     }
 
+    /// Returns the bytes that were read, for messages: `2.3GB of 10.7GB`.
+    pub(super) fn bytes_read(&self) -> String {
+        bytes_of(self.capture.position())
+    }
+
     /// Returns the name of the capture, for messages.
     pub(crate) fn name(&self) -> &str {
         self.capture.name()
@@ -204,8 +223,20 @@ fn ends(segment: &Segment) -> (Endpoint, Endpoint) {
     )
 }
 
-/// Packets between two updates of the progress line.
-const PROGRESS_EVERY: u64 = 1 << 14;
+/// Returns the text of the progress line: `2.3GB of 10.7GB, 1372271 packets`.
+fn progress_text(position: ReadPosition) -> String {
+    format!("{}, {} packets", bytes_of(position), position.packets)
+}
+
+fn bytes_of(position: ReadPosition) -> String {
+    let mut out = Vec::new();
+    Unit::Bytes.push(&mut out, position.bytes);
+    if let Some(file_len) = position.file_len {
+        out.extend_from_slice(b" of ");
+        Unit::Bytes.push(&mut out, file_len);
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
 
 /// Limit for names of interfaces.
 const INTERFACES_MAX: usize = 64;

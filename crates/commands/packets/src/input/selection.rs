@@ -119,7 +119,7 @@ impl Resolve for Names {
 }
 
 /// Suffixes of captures.
-const SUFFIXES: &[&str] = &[".pcap", ".pcapng", ".cap"];
+const SUFFIXES: &[&str] = &[".pcap", ".pcapng", ".cap", ".snoop", ".erf"];
 
 /// Words that filters begin with; a file with such a name must be written as `./src`.
 const FILTER_WORDS: &[&str] = &[

@@ -16,6 +16,18 @@ pub(crate) fn report(reader: &CaptureReader, tally: &CaptureTally) {
             ));
         }
     };
+    for (link_type, packets) in tally.unsupported_links.counts() {
+        line(
+            packets,
+            &format!("packet has link type {link_type}, which is not supported: it was not looked at"),
+            &format!("packets have link type {link_type}, which is not supported: they were not looked at"),
+        );
+    }
+    line(
+        tally.unsupported_links.others(),
+        "packet has another link type that is not supported",
+        "packets have other link types that are not supported",
+    );
     let others = tally.datagrams + tally.other_ip + tally.not_ip;
     line(others, "packet is not of TCP", "packets are not of TCP");
     line(
@@ -71,8 +83,9 @@ pub(crate) fn report(reader: &CaptureReader, tally: &CaptureTally) {
     }
     if tally.is_interrupted {
         text.push_str(&format!(
-            "sockeye: {name}: interrupted: only the first {} packets were read\n",
-            tally.packets
+            "sockeye: {name}: interrupted: only the first {} packets were read, in {}\n",
+            tally.packets,
+            reader.bytes_read()
         ));
     } else if tally.is_cut {
         text.push_str(&format!(

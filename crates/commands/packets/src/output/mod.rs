@@ -7,6 +7,6 @@ mod graph;
 
 pub use analysis::{
     AnalysisLayout, AnalysisWriter, CaptureTally, ComparedCapture, ComparedDirection, Comparison, EndOwners,
-    FlaggedSegment, Listed, connection_sentences, push_comparisons,
+    FlaggedSegment, Listed, UnsupportedLinks, connection_sentences, push_comparisons,
 };
 pub use graph::{GraphDirections, GraphFormat, GraphLayout, GraphPanel, write_graph};

@@ -203,7 +203,7 @@ fn long_event_list_has_few_elements() {
     assert_eq!(seen["listed"], 501, "{seen}");
     assert_eq!(seen["count"], "1 to 500 of 20000", "{seen}");
     assert_eq!(seen["second"], "7 lost at once", "{seen}");
-    assert_eq!(seen["third"], "nothing moved for 2 ms", "{seen}");
+    assert_eq!(seen["third"], "nothing moved for 2ms", "{seen}");
     assert_eq!(seen["chosen"], 600, "{seen}");
     assert_eq!(seen["current"], "600", "{seen}");
     assert_eq!(seen["later"], "501 to 1000 of 20000", "{seen}");

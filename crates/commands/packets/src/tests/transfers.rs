@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "not every test needs all of it")]
 
 use sockeye_trace::{
-    AckPoint, Completeness, Confidence, Connection, Endpoint, Event, EventKind, Flag, Flags, Mark, MarkKind,
-    Negotiated, SegmentPoint, Series, Side, WindowPoint,
+    AckPoint, Completeness, Confidence, Connection, Endpoint, Event, EventKind, Exchanges, Flag, Flags, Mark,
+    MarkKind, Negotiated, SegmentPoint, Series, Side, WindowPoint,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
@@ -444,10 +444,27 @@ pub(crate) fn connection(series: &Series) -> Connection {
         syns: 1,
         syn_acks: 1,
         turns: 1,
-        forward: Side::default(),
-        backward: Side::default(),
+        exchanges: Exchanges::default(),
+        lookup: None,
+        icmp: Vec::new(),
+        idle_before_reset_ns: None,
+        times_backwards: 0,
+        forward: side(&series.forward),
+        backward: side(&series.backward),
         events: Vec::new(),
         events_left_out: 0,
+    }
+}
+
+/// Returns the figures of a direction that graphs show.
+fn side(series: &sockeye_trace::SideSeries) -> Side {
+    let sent = series.segments.iter().map(|segment| segment.end - segment.start);
+    let is_sign = |mark: &&Mark| matches!(mark.kind, MarkKind::Syn | MarkKind::Fin);
+    let signs = series.marks.iter().filter(is_sign).count() as u64;
+    Side {
+        packets: series.segments.len() as u64,
+        bytes: sent.sum::<u64>().saturating_sub(signs),
+        ..Side::default()
     }
 }
 

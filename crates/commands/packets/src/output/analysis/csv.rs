@@ -6,7 +6,7 @@ use super::sentence::sentences;
 use super::shares::percent;
 use sockeye_output::address::push_ip;
 use sockeye_output::csv::Line;
-use sockeye_trace::{Connection, Flag, Limit};
+use sockeye_trace::{Connection, Flag, Limit, findings};
 
 pub(super) fn push_header(out: &mut Vec<u8>) {
     let mut names: Vec<String> = [
@@ -41,7 +41,7 @@ pub(super) fn push_header(out: &mut Vec<u8>) {
             add(&format!("opinion_{name}"));
         }
     }
-    names.extend(["verdict", "client_owner", "server_owner"].map(str::to_owned));
+    names.extend(["findings", "verdict", "client_owner", "server_owner"].map(str::to_owned));
     out.extend_from_slice(names.join(",").as_bytes());
     out.extend_from_slice(b"\r\n");
 }
@@ -79,6 +79,11 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
             line.number(Some(count));
         }
     }
+    let kinds: Vec<_> = findings(connection)
+        .iter()
+        .map(|finding| finding.kind.name())
+        .collect();
+    line.text(Some(&kinds.join(" ")));
     line.text(Some(&sentences(connection).join(" ")));
     line.text(owners.client.as_deref());
     line.text(owners.server.as_deref());

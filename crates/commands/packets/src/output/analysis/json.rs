@@ -7,7 +7,9 @@ use super::shares::percent;
 use crate::output::event_json::push_event_fields;
 use sockeye_output::address::push_ip;
 use sockeye_output::json::{Object, json_string};
-use sockeye_trace::{Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side};
+use sockeye_trace::{
+    Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side, Turn, findings, icmp_name,
+};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
     let mut object = Object::begin(out);
@@ -22,6 +24,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
         fields.end();
     }
     object.text("verdict", Some(&sentences(connection).join(" ")));
+    push_findings(&mut object, connection);
     object.number("begin_ns", Some(connection.begin_ns));
     object.number(
         "duration_ns",
@@ -38,6 +41,11 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     object.number("syns", Some(connection.syns));
     object.number("syn_acks", Some(connection.syn_acks));
     object.number("turns", Some(connection.turns));
+    push_exchanges(&mut object, connection);
+    push_lookup(&mut object, connection);
+    push_icmp(&mut object, connection);
+    object.number("idle_before_reset_ns", connection.idle_before_reset_ns);
+    object.number("times_backwards", Some(connection.times_backwards));
     let negotiated = &connection.negotiated;
     object.boolean("window_scaling", negotiated.window_scaling);
     object.boolean("sack", negotiated.sack);
@@ -64,6 +72,83 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     object.end();
 }
 
+fn push_exchanges(object: &mut Object<'_>, connection: &Connection) {
+    let exchanges = &connection.exchanges;
+    let mut fields = object.object("exchanges");
+    let mut times = fields.object("times_ns");
+    for turn in Turn::ALL {
+        times.number(turn.name(), Some(exchanges.times.of(turn)));
+    }
+    times.end();
+    push_percentiles(&mut fields, "server", &exchanges.server);
+    push_percentiles(&mut fields, "client", &exchanges.client);
+    push_percentiles(&mut fields, "client_pauses", &exchanges.client_pauses);
+    push_percentiles(&mut fields, "server_pauses", &exchanges.server_pauses);
+    fields.number("slow_answers", Some(exchanges.slow_answers));
+    fields.number("slow_answers_ns", Some(exchanges.slow_answers_ns));
+    fields.number("first_answer_ns", exchanges.first_answer_ns);
+    fields.number("unanswered_ns", exchanges.unanswered_ns);
+    fields.number("interrupted_ns", Some(exchanges.interrupted_ns));
+    fields.number("interruption_max_ns", Some(exchanges.interruption_max_ns));
+    fields.boolean("is_server_first", Some(exchanges.is_server_first));
+    fields.boolean("is_tls", Some(exchanges.is_tls));
+    fields.end();
+}
+
+fn push_findings(object: &mut Object<'_>, connection: &Connection) {
+    let list = object.key("findings");
+    list.push(b'[');
+    for (nth, finding) in findings(connection).iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        let mut fields = Object::begin(list);
+        fields.word("kind", finding.kind.name());
+        fields.word("direction", direction_name(finding.direction));
+        fields.number("cost_ns", Some(finding.cost_ns));
+        fields.boolean("is_minor", Some(finding.is_minor));
+        fields.end();
+    }
+    list.push(b']');
+}
+
+fn push_lookup(object: &mut Object<'_>, connection: &Connection) {
+    let Some(lookup) = &connection.lookup else { return };
+    let mut fields = object.object("lookup");
+    fields.text("name", Some(&lookup.name));
+    let out = fields.key("server");
+    out.push(b'"');
+    push_ip(out, lookup.server);
+    out.push(b'"');
+    fields.number("took_ns", Some(lookup.took_ns));
+    fields.number("queries", Some(lookup.queries));
+    fields.number("unanswered", Some(lookup.unanswered));
+    fields.text("slowest", lookup.slowest);
+    fields.end();
+}
+
+fn push_icmp(object: &mut Object<'_>, connection: &Connection) {
+    let list = object.key("icmp");
+    list.push(b'[');
+    for (nth, report) in connection.icmp.iter().enumerate() {
+        if nth > 0 {
+            list.push(b',');
+        }
+        let mut fields = Object::begin(list);
+        fields.word("kind", icmp_name(report.kind));
+        fields.word("direction", direction_name(report.direction));
+        let out = fields.key("reporter");
+        out.push(b'"');
+        push_ip(out, report.reporter);
+        out.push(b'"');
+        fields.number("mtu", report.mtu);
+        fields.number("time_ns", Some(report.time_ns));
+        fields.number("count", Some(report.count));
+        fields.end();
+    }
+    list.push(b']');
+}
+
 pub(super) fn push_endpoint(fields: &mut Object<'_>, end: Endpoint) {
     let out = fields.key("ip");
     out.push(b'"');
@@ -88,6 +173,17 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     fields.number("in_flight_max_bytes", Some(side.in_flight_max_bytes));
     fields.word("vantage", side.vantage.name());
     push_percentiles(fields, "rtt", &side.rtt);
+    push_percentiles(fields, "one_way_variation", &side.variation.one_way);
+    fields.number("one_way_step_ns", Some(side.variation.one_way_step_ns));
+    if let Some(percent) = side.variation.flight_correlation_percent {
+        let text = percent.to_string();
+        fields
+            .key("flight_correlation_percent")
+            .extend_from_slice(text.as_bytes());
+    }
+    fields.number("small_writes", Some(side.small_writes.count));
+    fields.number("small_writes_waited_ns", Some(side.small_writes.waited_ns));
+    fields.number("small_windows", Some(side.small_windows));
     if let Some(percent) = percent(&side.shares) {
         let mut shares = fields.object("shares_percent");
         for (limit, share) in Limit::ALL.into_iter().zip(percent) {
@@ -102,6 +198,12 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     }
     fields.number("busy_ns", Some(side.busy_ns));
     push_verdict(fields, side);
+    let mut mtu = fields.object("path_mtu");
+    mtu.number("delivered_bytes", Some(side.path_mtu.delivered_bytes));
+    mtu.number("stuck_bytes", Some(side.path_mtu.stuck_bytes));
+    mtu.number("stuck_times", Some(side.path_mtu.stuck_times));
+    mtu.boolean("is_delivered", Some(side.path_mtu.is_delivered));
+    mtu.end();
     let mut flags = fields.object("flags");
     for (flag, count) in Flag::ALL.into_iter().zip(side.flags) {
         flags.number(flag.name(), Some(count));

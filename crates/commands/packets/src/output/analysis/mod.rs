@@ -3,6 +3,7 @@
 mod comparison;
 mod counts;
 mod csv;
+mod exchanges;
 mod flagged;
 mod json;
 mod quantity;
@@ -10,11 +11,13 @@ mod sentence;
 mod shares;
 mod tally;
 mod text;
+mod unsupported_links;
 
 pub use comparison::{ComparedCapture, ComparedDirection, Comparison, push_comparisons};
 pub use flagged::FlaggedSegment;
 pub use sentence::sentences as connection_sentences;
 pub use tally::CaptureTally;
+pub use unsupported_links::UnsupportedLinks;
 
 use sockeye_output::format::{Format, Style};
 use sockeye_trace::Connection;

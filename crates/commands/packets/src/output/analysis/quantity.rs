@@ -7,6 +7,15 @@ pub(super) fn number_of(count: u64, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Returns `1 query`, `2 queries`.
+pub(super) fn queries(count: u32) -> String {
+    if count == 1 {
+        "1 query".to_owned()
+    } else {
+        format!("{count} queries")
+    }
+}
+
 /// Returns a duration with a unit: `12.3ms`.
 pub(super) fn time(ns: u64) -> String {
     if ns > 0 && ns < 1000 {

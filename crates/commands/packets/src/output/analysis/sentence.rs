@@ -1,106 +1,749 @@
-//! What limited a connection, in one or two sentences.
+//! The findings of a connection as sentences: the cause first, then the evidence, then what to do. Each kind of finding has
+//! one wording, and no sentence has more than 30 words.
 
-use super::quantity::{number_of, time};
-use super::shares::percent;
+use super::exchanges::idle_part;
+use super::quantity::{number_of, queries, time};
+use super::shares::share_of;
 use crate::output::endpoint;
-use sockeye_trace::{Completeness, Connection, Ending, EventKind, Flag, Limit, Side, Vantage};
+use sockeye_output::text::harmless;
+use sockeye_trace::{
+    Completeness, Connection, Direction, EventKind, Finding, FindingKind, IcmpReport, Limit, Side, Turn,
+    Vantage, findings,
+};
+use sockeye_wire::packet::IcmpKind;
 
-/// Returns one or two sentences: first what took most of the time of the main direction, then other events.
+/// Returns the sentences about a connection, the most important first.
 #[must_use]
 pub fn sentences(connection: &Connection) -> Vec<String> {
-    let mut all = Vec::new();
-    let is_forward = is_forward_main(connection);
-    let (side, peer) = if is_forward {
-        (&connection.forward, &connection.backward)
-    } else {
-        (&connection.backward, &connection.forward)
-    };
-    match connection.ending {
-        Ending::Refused => {
-            all.push(format!(
-                "Refused: {} answered the SYN with RST: nothing listens there, or a firewall rejects it.",
-                endpoint::text(connection.server)
-            ));
-            return all;
-        }
-        Ending::Unanswered => {
-            all.push(format!(
-                "No answer: {}, and nothing came back: the host is down, a firewall drops it, or the way back is broken{}.",
-                if connection.syns > 1 {
-                    let lasted_ns = connection.end_ns.saturating_sub(connection.begin_ns);
-                    format!("{} SYNs sent within {}", connection.syns, time(lasted_ns))
+    let all = findings(connection);
+    let is_healthy = matches!(
+        all.first().map(|finding| finding.kind),
+        Some(FindingKind::Healthy | FindingKind::HealthyIdle)
+    );
+    all.iter()
+        .flat_map(|finding| {
+            let [statement, advice] = Story {
+                connection,
+                finding,
+                all: &all,
+                is_healthy,
+            }
+            .text_and_advice();
+            [statement, advice]
+        })
+        .flatten()
+        .collect()
+}
+
+/// A finding with what its sentences need.
+struct Story<'a> {
+    connection: &'a Connection,
+    finding: &'a Finding,
+    all: &'a [Finding],
+    is_healthy: bool,
+}
+
+impl Story<'_> {
+    /// Returns cause and evidence, and what to do about it.
+    fn text_and_advice(&self) -> [Option<String>; 2] {
+        use FindingKind as Kind;
+        let connection = self.connection;
+        let side = connection.side(self.finding.direction);
+        let (sender, receiver) = self.ends();
+        let text = |statement: String, advice: &str| {
+            [Some(statement), (!advice.is_empty()).then(|| advice.to_owned())]
+        };
+        match self.finding.kind {
+            Kind::Healthy => text(self.healthy(), ""),
+            Kind::HealthyIdle => {
+                let (client, server) = ends(connection, true);
+                let part = idle_part(connection, (&client, &server));
+                text(format!("Healthy, mostly idle: {part}."), "")
+            }
+            Kind::Refused => text(
+                format!(
+                    "Refused: {} answered the SYN with RST.",
+                    endpoint::text(connection.server)
+                ),
+                "Nothing listens there, or a firewall rejects it.",
+            ),
+            Kind::Unanswered => self.unanswered(),
+            Kind::IcmpUnreachable | Kind::IcmpProhibited | Kind::IcmpTimeExceeded => self.icmp(),
+            Kind::OneDirection => {
+                let end = if connection.forward.packets > 0 {
+                    connection.client
                 } else {
-                    "1 SYN sent".to_owned()
-                },
-                // Without an answer the client sends another SYN after a second.
-                if connection.syns > 1 {
+                    connection.server
+                };
+                text(
+                    format!(
+                        "Only what {} sends was captured: answers, losses and delays cannot be judged.",
+                        endpoint::text(end)
+                    ),
+                    "Capture at one of the ends, or on all paths between them.",
+                )
+            }
+            Kind::BackwardTimes => text(
+                "The capture's timestamps run backwards in this connection: its times are not reliable."
+                    .to_owned(),
+                "",
+            ),
+            Kind::NameLookupSlow => self.name_lookup(),
+            Kind::SynLost => self.syn_lost(),
+            Kind::ServerSlow => self.server_slow(),
+            Kind::ClientIdle if self.is_healthy => [None, None],
+            Kind::ClientIdle => text(format!("It was the turn of {sender} for {}.", self.share()), ""),
+            Kind::SenderPaced => {
+                let exchanges = &connection.exchanges;
+                let pauses = match self.finding.direction {
+                    Direction::Forward => &exchanges.client_pauses,
+                    Direction::Backward => &exchanges.server_pauses,
+                };
+                text(
+                    format!(
+                        "The program of {sender} had nothing to send for {}: {} of {} (median) between its writes.",
+                        self.share(),
+                        number_of(pauses.count, "pause"),
+                        time(pauses.p50_ns)
+                    ),
+                    &format!("Neither the path nor {receiver} is the limit."),
+                )
+            }
+            Kind::ReceiverWindow => {
+                let holds = side.verdict.window_segs.map_or_else(String::new, |segs| {
+                    format!(", which holds {},", number_of(segs.into(), "segment"))
+                });
+                text(
+                    format!(
+                        "The receive window of {receiver}{holds} was full for {}.",
+                        self.share()
+                    ),
+                    "It is smaller than the path needs, or its program reads too slowly: look at net.ipv4.tcp_rmem and SO_RCVBUF there.",
+                )
+            }
+            Kind::SlowReader => {
+                let (times, ns) = self.closings();
+                let closed = if times > 0 {
+                    format!("its window was closed {}, {} in all", times_of(times), time(ns))
+                } else {
+                    "its window was closed".to_owned()
+                };
+                text(
+                    format!(
+                        "The program of {receiver} reads too slowly: {closed}, and held the sender for {}.",
+                        self.share()
+                    ),
+                    "Look at what this program does between its reads.",
+                )
+            }
+            Kind::SillyWindow => text(
+                format!(
+                    "The program of {receiver} reads few bytes at once: {} a window of less than a segment (silly window).",
+                    number_of(side.small_windows, "ACK")
+                        + if side.small_windows == 1 { " has" } else { " have" }
+                ),
+                "Let it read more at once, or give it a larger receive buffer.",
+            ),
+            Kind::SendBuffer => self.send_buffer(),
+            Kind::NagleDelayedAck => text(
+                format!(
+                    "Small writes of {sender} wait for delayed ACKs (Nagle's algorithm): {}, {} in all.",
+                    times_of(side.small_writes.count),
+                    time(side.small_writes.waited_ns)
+                ),
+                "Let its program write at once what belongs together, or set TCP_NODELAY.",
+            ),
+            Kind::QueueOverflow => self.queue_overflow(),
+            Kind::PathLoss => self.path_loss(),
+            Kind::LossBeforeCapture => self.loss_before_capture(),
+            Kind::RetransmissionTimeouts => self.timeouts(),
+            Kind::SpuriousRetransmissions => {
+                let count = side.opinions.spurious;
+                let lost = if side.opinions.lost == 0 {
+                    ": nothing was lost"
+                } else {
                     ""
+                };
+                text(
+                    format!(
+                        "{} of {sender} {} sent again without need{lost}.",
+                        number_of(count, "segment"),
+                        was_or_were(count)
+                    ),
+                    "",
+                )
+            }
+            Kind::UnclearRetransmissions => {
+                let count = side.opinions.unclear;
+                text(
+                    format!(
+                        "{} of {sender} {} sent again, and whether segments or only ACKs were lost is unknown.",
+                        number_of(count, "segment"),
+                        was_or_were(count)
+                    ),
+                    "",
+                )
+            }
+            Kind::Reordering => text(
+                format!(
+                    "The path to {receiver} reorders segments: {} came late.",
+                    side.opinions.reordered
+                ),
+                "",
+            ),
+            Kind::Duplicates => text(
+                format!(
+                    "The network delivered {} of {sender} twice.",
+                    number_of(side.opinions.duplicated_by_network, "segment")
+                ),
+                "",
+            ),
+            Kind::CapturedTwice => {
+                let count = side.opinions.duplicated_by_capture;
+                text(
+                    format!(
+                        "{} of {sender} {} captured twice.",
+                        number_of(count, "packet"),
+                        was_or_were(count)
+                    ),
+                    "",
+                )
+            }
+            Kind::MissingInCapture => text(
+                format!(
+                    "The capture has {} in the data of {sender}: it missed what was acknowledged.",
+                    number_of(side.opinions.missing_in_capture, "gap")
+                ),
+                "",
+            ),
+            Kind::PmtuDiscovery => {
+                let report = connection.too_big(self.finding.direction);
+                text(
+                    format!(
+                        "Path MTU discovery works: {}, and {sender} sends smaller segments.",
+                        report.map_or_else(String::new, mtu_report)
+                    ),
+                    "",
+                )
+            }
+            Kind::PmtuBlackHole => self.black_hole(),
+            Kind::Jitter => {
+                let delay = &side.variation.one_way;
+                text(
+                    format!(
+                        "The delay of the path from {sender} varies: {} above its shortest in the median, {} in 10% of the cases.",
+                        time(delay.p50_ns),
+                        time(delay.p90_ns)
+                    ),
+                    "Look for radio links, busy hosts, and queues full of others' packets.",
+                )
+            }
+            Kind::Bufferbloat => {
+                let (from_ns, to_ns) = if side.variation.one_way.p90_ns > side.rtt.max_ns {
+                    let delay = &side.variation.one_way;
+                    (
+                        connection.round_trip_ns(),
+                        connection.round_trip_ns().saturating_add(delay.p90_ns),
+                    )
                 } else {
-                    "; or the capture ended before an answer could come"
-                }
-            ));
-            return all;
+                    (side.rtt.min_ns, side.rtt.p90_ns)
+                };
+                text(
+                    format!(
+                        "A long queue on the path to {receiver} delays everything: the round trip grows with the data in flight, from {} to {}.",
+                        time(from_ns),
+                        time(to_ns)
+                    ),
+                    "Limit the rate before this queue, or use fq_codel or CAKE there.",
+                )
+            }
+            Kind::PathLimited if self.is_healthy => [None, None],
+            Kind::PathLimited => text(
+                format!(
+                    "Data of {sender} waited for ACKs, and nothing was lost: the path or a growing congestion window set its pace."
+                ),
+                "",
+            ),
+            Kind::PeerVanished => self.vanished(),
+            Kind::ResetAfterIdle => text(
+                format!(
+                    "Reset by {sender} when data came after {} of silence: probably a NAT or firewall has forgotten the connection.",
+                    time(connection.idle_before_reset_ns.unwrap_or(0))
+                ),
+                "Send keepalives more often than its timeout (sockeye keepalive).",
+            ),
+            Kind::Reset => text(format!("Reset by {sender}."), ""),
         }
-        _ => {}
     }
-    if let Some(text) = limited(side, peer, connection, is_forward) {
-        all.push(if carry_both(connection) {
-            let (sender, receiver) = ends(connection, is_forward);
-            format!("From {sender} to {receiver}: {text}")
+
+    /// Returns the names of sender and receiver of the direction.
+    fn ends(&self) -> (String, String) {
+        ends(self.connection, self.finding.direction == Direction::Forward)
+    }
+
+    /// Returns the cost as a part of the connection's time: `97% of the time`.
+    fn share(&self) -> String {
+        share_of(self.finding.cost_ns, self.connection)
+    }
+
+    fn has(&self, kind: FindingKind) -> bool {
+        self.all.iter().any(|finding| finding.kind == kind)
+    }
+
+    fn healthy(&self) -> String {
+        let connection = self.connection;
+        let exchanges = &connection.exchanges;
+        let side = connection.side(connection.main_direction());
+        let has_lost = [&connection.forward, &connection.backward]
+            .into_iter()
+            .any(|side| side.opinions.lost > 0);
+        let lost = if has_lost {
+            "little was lost, "
         } else {
-            text
+            "nothing was lost, "
+        };
+        if self.has(FindingKind::PathLimited) {
+            let what = if connection.negotiated.window_scaling.is_none() {
+                "the path set the pace, or the receiver's window, whose scale was not captured"
+            } else if side.vantage == Vantage::Receiver {
+                "the path or the sender set the pace, or a window that gets there smaller than captured here"
+            } else {
+                "the path or a growing congestion window set the pace"
+            };
+            return format!("Healthy: {lost}and {what}.");
+        }
+        if exchanges.server.count > 0 {
+            let (_, server) = ends(connection, true);
+            let works_ns = exchanges.times.of(Turn::ServerWorks);
+            let share = if works_ns > 0 && works_ns >= connection.duration_ns() / 4 {
+                format!(", {}", share_of(works_ns, connection))
+            } else {
+                String::new()
+            };
+            let took = time(exchanges.server.p50_ns);
+            let what = if exchanges.server.count == 1 {
+                format!("{took} for its answer")
+            } else {
+                format!("{took} (median) for each of {} answers", exchanges.server.count)
+            };
+            return format!(
+                "Healthy: {lost}and {server} took {what}{share}; the round trip is {}.",
+                time(connection.round_trip_ns())
+            );
+        }
+        if connection.forward.bytes + connection.backward.bytes == 0 {
+            return "Healthy: no data was sent.".to_owned();
+        }
+        format!("Healthy: {lost}and nothing was slow.")
+    }
+
+    fn unanswered(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        if connection.syns > 1 {
+            [
+                Some(format!(
+                    "No answer: {} SYNs sent within {}, and nothing came back.",
+                    connection.syns,
+                    time(connection.duration_ns())
+                )),
+                Some("The host is down, a firewall drops it, or the way back is broken.".to_owned()),
+            ]
+        } else {
+            [
+                Some("No answer: 1 SYN sent, and nothing came back.".to_owned()),
+                Some(
+                    "The host is down, a firewall drops it, or the capture ended before an answer could come."
+                        .to_owned(),
+                ),
+            ]
+        }
+    }
+
+    fn icmp(&self) -> [Option<String>; 2] {
+        let Some(report) = self.connection.undelivered() else {
+            return [None, None];
+        };
+        let (says, advice) = match report.kind {
+            IcmpKind::NetUnreachable => (
+                "it has no route to the network: net unreachable",
+                "Look at the routes there.",
+            ),
+            IcmpKind::PortUnreachable => (
+                "nothing listens on the port: port unreachable",
+                "Start the program that should listen there, or look for a firewall rule that rejects (REJECT).",
+            ),
+            IcmpKind::Prohibited => (
+                "a firewall there prohibits it",
+                "Look at the rules of this firewall.",
+            ),
+            IcmpKind::TimeExceeded => (
+                "packets passed too many routers (time exceeded): probably a routing loop",
+                "Compare the routes on the way, for example with tracepath.",
+            ),
+            _ => (
+                "the host does not answer it: host unreachable",
+                "Look whether the host is up, and at the neighbour table there.",
+            ),
+        };
+        let times = if report.count > 1 {
+            format!(" ({})", times_of(report.count))
+        } else {
+            String::new()
+        };
+        [
+            Some(format!(
+                "Not delivered: {} reports by ICMP that {says}{times}.",
+                report.reporter
+            )),
+            Some(advice.to_owned()),
+        ]
+    }
+
+    fn name_lookup(&self) -> [Option<String>; 2] {
+        let Some(lookup) = &self.connection.lookup else {
+            return [None, None];
+        };
+        let kind = lookup
+            .slowest
+            .map_or_else(String::new, |kind| format!(" ({kind})"));
+        let queries = queries(lookup.queries);
+        let unanswered = match lookup.unanswered {
+            0 => "all answered".to_owned(),
+            1 => "1 of them not answered".to_owned(),
+            more => format!("{more} of them not answered"),
+        };
+        [
+            Some(format!(
+                "The name lookup of {}{kind} took {} before the connection: {queries} to {}, {unanswered}.",
+                harmless(lookup.name.as_bytes()),
+                time(lookup.took_ns),
+                lookup.server
+            )),
+            Some("Look at this name server, and at the servers in /etc/resolv.conf.".to_owned()),
+        ]
+    }
+
+    fn syn_lost(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let took = time(connection.exchanges.times.of(Turn::Setup));
+        let (syns, answers) = (connection.syns, connection.syn_acks);
+        let what = if answers <= 1 {
+            format!("{syns} SYNs were sent until one was answered, so a SYN or its answer was lost")
+        } else {
+            format!(
+                "{} and {} were sent, so a SYN-ACK or the ACK after it was lost",
+                number_of(syns.into(), "SYN"),
+                number_of(answers.into(), "SYN-ACK")
+            )
+        };
+        [
+            Some(format!("Connection setup took {took}: {what}.")),
+            Some(
+                "Look for losses on the path, and for a full accept queue or a firewall at the server."
+                    .to_owned(),
+            ),
+        ]
+    }
+
+    fn server_slow(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let exchanges = &connection.exchanges;
+        let (_, server) = ends(connection, true);
+        let (answers, slow) = (exchanges.server.count, exchanges.slow_answers);
+        let is_first = slow == 1
+            && answers > 1
+            && exchanges
+                .first_answer_ns
+                .is_some_and(|ns| ns == exchanges.server.max_ns);
+        let is_tls = exchanges.is_tls && (is_first || answers == 1);
+        let what = if let Some(ns) = exchanges.unanswered_ns {
+            format!("it did not answer the last request within {}", time(ns))
+        } else if exchanges.is_server_first
+            && exchanges.times.of(Turn::BeforeFirst) > exchanges.slow_answers_ns
+        {
+            format!(
+                "it took {} to send its first data",
+                time(exchanges.times.of(Turn::BeforeFirst))
+            )
+        } else if exchanges.interrupted_ns > exchanges.times.of(Turn::ServerWorks) {
+            format!(
+                "it paused for {} in the middle of an answer",
+                time(exchanges.interruption_max_ns)
+            )
+        } else if answers == 1 {
+            format!("its answer took {}", time(exchanges.server.max_ns))
+        } else if is_first {
+            format!(
+                "its first answer took {}, the others {} (median)",
+                time(exchanges.server.max_ns),
+                time(exchanges.server.p50_ns)
+            )
+        } else if slow == answers || slow == 0 {
+            format!(
+                "{} took it {} (median)",
+                number_of(answers, "answer"),
+                time(exchanges.server.p50_ns)
+            )
+        } else {
+            format!(
+                "{slow} of {answers} answers took it up to {}",
+                time(exchanges.server.max_ns)
+            )
+        };
+        let name = if is_tls {
+            format!("The TLS handshake of {server} is slow")
+        } else {
+            format!("The program of {server} is slow")
+        };
+        let advice = if exchanges.server.count > 0 && exchanges.server.min_ns >= LONG_POLL_NS {
+            "Unless it waits on purpose (long polling), look at what it does or waits for."
+        } else {
+            "Look at what it does or waits for then."
+        };
+        [
+            Some(format!(
+                "{name}: {what}, {}; the round trip takes {}.",
+                self.share(),
+                time(connection.round_trip_ns())
+            )),
+            Some(advice.to_owned()),
+        ]
+    }
+
+    fn send_buffer(&self) -> [Option<String>; 2] {
+        let side = self.connection.side(self.finding.direction);
+        let (sender, _) = self.ends();
+        let flight = side.verdict.in_flight_segs.map_or_else(String::new, |segs| {
+            format!(" with {} in flight", number_of(segs.into(), "segment"))
         });
-    } else if side.bytes == 0 {
-        all.push("No data was sent.".to_owned());
+        let room = side
+            .verdict
+            .window_segs
+            .filter(|window| side.verdict.in_flight_segs.is_none_or(|flight| *window > flight))
+            .map_or_else(String::new, |window| {
+                format!(", while the peer's window would have held {window}")
+            });
+        let advice = if self.connection.negotiated.window_scaling.is_none() {
+            "Look at net.ipv4.tcp_wmem and SO_SNDBUF there, or it is the receiver's window, whose scale was not captured."
+        } else if side.vantage == Vantage::Receiver {
+            "Look at net.ipv4.tcp_wmem and SO_SNDBUF there; a window that gets there smaller than captured here looks the same."
+        } else {
+            "Look at net.ipv4.tcp_wmem and SO_SNDBUF there."
+        };
+        [
+            Some(format!(
+                "The send buffer of {sender} was full for {}{flight}{room}.",
+                self.share()
+            )),
+            Some(advice.to_owned()),
+        ]
     }
-    all.extend(silence(connection, is_forward));
-    all.extend(other_events(side, peer));
-    all.extend(ending(connection));
-    all
-}
 
-/// Returns whether the sentences are about the forward direction: about the one with most data, or, if both have much, about
-/// the one that was limited for longer.
-pub(super) fn is_forward_main(connection: &Connection) -> bool {
-    let (forward, backward) = (&connection.forward, &connection.backward);
-    let has_more = forward.bytes >= backward.bytes;
-    if !carry_both(connection) {
-        return has_more;
+    fn queue_overflow(&self) -> [Option<String>; 2] {
+        let side = self.connection.side(self.finding.direction);
+        let verdict = &side.verdict;
+        let (_, receiver) = self.ends();
+        let (least, most) = verdict.queue_segs.unwrap_or((1, 1));
+        let size = if least == most {
+            number_of(most.into(), "segment")
+        } else {
+            format!("{least}-{most} segments")
+        };
+        let grown = verdict.lost_after_growth_segs;
+        let when = if grown >= verdict.lost_segs {
+            ", all right after window growth".to_owned()
+        } else if grown > 0 {
+            format!(", {grown} of them right after window growth")
+        } else {
+            String::new()
+        };
+        [
+            Some(format!(
+                "A queue of about {size} overflows on the path to {receiver}: {}{when}, which cost {}.",
+                losses(side),
+                self.share()
+            )),
+            Some(
+                "Look at tun/tap txqueuelen, tc qdisc limits, and the buffers of routers on the way."
+                    .to_owned(),
+            ),
+        ]
     }
-    let limited_ns = |side: &Side| {
-        let free_ns = side.shares.of(Limit::Application) + side.shares.of(Limit::Setup);
-        side.shares.total().saturating_sub(free_ns)
-    };
-    let (forward_ns, backward_ns) = (limited_ns(forward), limited_ns(backward));
-    if forward_ns.max(backward_ns) / 4 * 3 > forward_ns.min(backward_ns) {
-        forward_ns > backward_ns
-    } else {
-        has_more
-    }
-}
 
-/// Returns whether both directions carry much data.
-pub(super) fn carry_both(connection: &Connection) -> bool {
-    let (forward, backward) = (connection.forward.bytes, connection.backward.bytes);
-    let less = forward.min(backward);
-    less >= MUCH_DATA && less >= forward.max(backward) / 4
+    fn path_loss(&self) -> [Option<String>; 2] {
+        let side = self.connection.side(self.finding.direction);
+        let (_, receiver) = self.ends();
+        let advice = if side.verdict.has_no_queue {
+            "Nothing waited in a queue then: look for a bad link, radio, a policer, or a queue full of others' packets."
+        } else if side.vantage == Vantage::Receiver {
+            "Captured near the receiver, a queue that overflows does not show: capture near the sender."
+        } else if side.opinions.lost < LOSSES_MIN {
+            "They are too few to show whether a queue overflows or a link is bad."
+        } else {
+            "Look for a queue that overflows, a policer, or a bad link; this capture does not show which."
+        };
+        [
+            Some(format!(
+                "The path to {receiver} loses segments: {}, which cost {}.",
+                losses(side),
+                self.share()
+            )),
+            Some(advice.to_owned()),
+        ]
+    }
+
+    fn loss_before_capture(&self) -> [Option<String>; 2] {
+        let side = self.connection.side(self.finding.direction);
+        let (sender, _) = self.ends();
+        let advice = match side.vantage {
+            Vantage::Sender => "Look at tc -s qdisc and ip -s link of the sender.".to_owned(),
+            _ => format!("Capture near {sender} to see whether a queue overflows or a link is bad."),
+        };
+        let all = side.opinions.lost == side.opinions.lost_before;
+        let count = if all {
+            losses(side)
+        } else {
+            format!("{} of {}", side.opinions.lost_before, losses(side))
+        };
+        [
+            Some(format!(
+                "Segments of {sender} were lost before they reached this capture: {count}, which cost {}.",
+                self.share()
+            )),
+            Some(advice),
+        ]
+    }
+
+    fn timeouts(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let (sender, _) = self.ends();
+        let timeouts = connection.data_timeouts(self.finding.direction);
+        let opinions = &connection.side(self.finding.direction).opinions;
+        let advice = if opinions.lost == 0 && opinions.spurious > 0 {
+            "Nothing was missing: ACKs came late or were lost."
+        } else {
+            "No duplicate ACKs reported what was missing: the end of a burst, or all of it, was lost."
+        };
+        let silence = self.silence().map_or_else(String::new, |(begin_ns, ns)| {
+            format!(
+                "; nothing came back for {} from {:.1}s on",
+                time(ns),
+                begin_ns as f64 / 1e9
+            )
+        });
+        [
+            Some(format!(
+                "{} of {sender} took {}{silence}.",
+                number_of(timeouts, "retransmission timeout"),
+                self.share()
+            )),
+            Some(advice.to_owned()),
+        ]
+    }
+
+    fn black_hole(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let side = connection.side(self.finding.direction);
+        let (sender, _) = self.ends();
+        let evidence = &side.path_mtu;
+        match connection.too_big(self.finding.direction) {
+            Some(report) => [
+                Some(format!(
+                    "Path MTU black hole: {}, but {sender} sent segments of {} bytes {} more.",
+                    mtu_report(report),
+                    evidence.stuck_bytes,
+                    times_of(evidence.stuck_times.into())
+                )),
+                Some(format!(
+                    "Let ICMP reach {sender}, lower its MTU, or clamp the MSS on the way."
+                )),
+            ],
+            None => [
+                Some(format!(
+                    "Path MTU black hole, probably: segments of {} bytes vanish, sent again {}, while smaller packets pass.",
+                    evidence.stuck_bytes,
+                    times_of(evidence.stuck_times.into())
+                )),
+                Some(
+                    "Look for a smaller MTU on the way and for a firewall that drops ICMP, or clamp the MSS."
+                        .to_owned(),
+                ),
+            ],
+        }
+    }
+
+    fn vanished(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let (gone, waits) = self.ends();
+        let waiting = connection.side(match self.finding.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        });
+        let keepalives = waiting.unanswered_keepalives;
+        let gone = capitalized(&gone);
+        let what = if keepalives > 0 {
+            format!(
+                "{} of {waits} were not answered",
+                number_of(keepalives.into(), "keepalive")
+            )
+        } else {
+            format!("what {waits} sent to it again and again was not answered any more")
+        };
+        [
+            Some(format!("{gone} vanished: {what}.")),
+            Some(
+                "Look whether the host is up, and for a NAT or firewall that forgot the connection."
+                    .to_owned(),
+            ),
+        ]
+    }
+
+    /// Returns begin and length of the longest silence with data of this direction in flight.
+    fn silence(&self) -> Option<(u64, u64)> {
+        let from_client = self.finding.direction == Direction::Forward;
+        let silences = self
+            .connection
+            .events
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::Stall { duration_ns }
+                    if event.from_client == from_client
+                        && event.evidence.starts_with("data was in flight") =>
+                {
+                    Some((event.time_ns, duration_ns))
+                }
+                _ => None,
+            });
+        silences.max_by_key(|(_, duration_ns)| *duration_ns)
+    }
+
+    /// Returns how often the window of this direction's receiver was closed, and for how long in total.
+    fn closings(&self) -> (u64, u64) {
+        let from_client = self.finding.direction == Direction::Forward;
+        let of_receiver = self
+            .connection
+            .events
+            .iter()
+            .filter_map(|event| match event.kind {
+                EventKind::WindowClosed { duration_ns } if event.from_client == from_client => {
+                    Some(duration_ns)
+                }
+                _ => None,
+            });
+        of_receiver.fold((0, 0), |(count, sum), ns| (count + 1, sum + ns))
+    }
 }
 
 /// Returns the names of sender and receiver. If the handshake was not captured, it is unknown which end is the client.
 pub(super) fn ends(connection: &Connection, is_forward: bool) -> (String, String) {
     let is_known = connection.completeness.0 & (Completeness::SYN | Completeness::SYN_ACK) != 0;
     let (client, server) = if is_known {
-        ("client".to_owned(), "server".to_owned())
+        ("the client".to_owned(), "the server".to_owned())
     } else {
         (
             endpoint::text(connection.client),
             endpoint::text(connection.server),
         )
-    };
-    let (client, server) = if is_known {
-        (format!("the {client}"), format!("the {server}"))
-    } else {
-        (client, server)
     };
     if is_forward {
         (client, server)
@@ -109,369 +752,39 @@ pub(super) fn ends(connection: &Connection, is_forward: bool) -> (String, String
     }
 }
 
-/// Returns what limited the direction: `54% waiting for ...`.
-fn limited(side: &Side, peer: &Side, connection: &Connection, is_forward: bool) -> Option<String> {
-    let limit = side.verdict.limit?;
-    let share = percent(&side.shares)?[limit as usize];
-    let verdict = &side.verdict;
-    let flight = verdict
-        .in_flight_segs
-        .map(|segs| format!(" with {} in flight", number_of(segs.into(), "segment")));
-    let window = verdict
-        .window_segs
-        .filter(|window| verdict.in_flight_segs.is_none_or(|flight| *window > flight));
-    let flight = flight.unwrap_or_default();
-    let (sender, receiver) = ends(connection, is_forward);
-    let has_scale = connection.negotiated.window_scaling.is_some() || verdict.window_segs.is_some();
-    let text = match limit {
-        Limit::Setup => format!("{share}% connection setup: {}.", set_up(side, connection)),
-        Limit::Application => application(share, side, connection, (&sender, &receiver)),
-        Limit::ReceiverWindow => {
-            let closed = closings(connection, is_forward);
-            let zero = peer.flags[Flag::ZeroWindow as usize];
-            if closed.0 > 0 || zero > 0 {
-                let (times, ns) = closed;
-                let how = if times > 0 {
-                    format!("its window was closed {}, {} in all", times_of(times), time(ns))
-                } else {
-                    "its window was closed".to_owned()
-                };
-                format!(
-                    "{share}% waiting for {receiver} to open its window: {how}: the program there reads too slowly."
-                )
-            } else {
-                let segs = verdict
-                    .window_segs
-                    .map(|segs| format!(", which holds {}", number_of(segs.into(), "segment")));
-                format!(
-                    "{share}% waiting for {receiver}'s window{}: it is smaller than the path needs, or the program there reads \
-                     too slowly (look at net.ipv4.tcp_rmem and SO_RCVBUF there).",
-                    segs.unwrap_or_default()
-                )
-            }
-        }
-        Limit::SendBuffer => {
-            let would = window.map_or_else(String::new, |window| {
-                format!(" while the peer's window would have held {window}")
-            });
-            let or_else = if !has_scale {
-                ", or the receiver's window is, whose scale was not captured"
-            } else if side.vantage == Vantage::Receiver {
-                ", or the window that it gets to see is smaller than the one captured here"
-            } else {
-                ""
-            };
-            format!(
-                "{share}% waiting for ACKs{flight}{would}, without losses and without growing: {sender}'s send buffer is full \
-                 of what is not acknowledged yet (look at net.ipv4.tcp_wmem and SO_SNDBUF there){or_else}."
-            )
-        }
-        Limit::CongestionWindow => {
-            let would = window.map_or_else(String::new, |window| {
-                format!(" while the peer's window would have held {window}")
-            });
-            let or_else = if verdict.lost_segs > 0 || side.opinions.spurious > 0 {
-                ""
-            } else if !has_scale {
-                "; or the receiver's window is, whose scale was not captured"
-            } else if side.vantage == Vantage::Receiver {
-                "; or something at the sender that does not show near the receiver: its send buffer, or a window that gets there \
-                 smaller than captured here"
-            } else {
-                ""
-            };
-            format!(
-                "{share}% waiting for ACKs{flight}{would}: {}{or_else}.",
-                held_down(side)
-            )
-        }
-        Limit::FastRecovery => format!("{share}% recovering from losses{flight}: {}.", held_down(side)),
-        Limit::Timeout => {
-            let timeouts = number_of(verdict.timeouts.max(1), "retransmission timeout");
-            let why = if verdict.lost_segs == 0 && side.opinions.spurious == 0 {
-                "nothing is known to be lost but acknowledgements".to_owned()
-            } else {
-                held_down(side)
-            };
-            format!("{share}% waiting for {timeouts}: {why}.")
-        }
-    };
-    Some(text)
+/// Returns `10.1.0.1 reports an MTU of 1400`.
+fn mtu_report(report: &IcmpReport) -> String {
+    match report.mtu {
+        Some(mtu) => format!("{} reports an MTU of {mtu}", report.reporter),
+        None => format!("{} reports a smaller MTU", report.reporter),
+    }
 }
 
-/// Returns what took the time of the connection setup.
-fn set_up(side: &Side, connection: &Connection) -> String {
-    let took = time(side.shares.of(Limit::Setup));
-    let (syns, answers) = (connection.syns, connection.syn_acks);
-    if syns > 1 && answers <= 1 {
-        format!("it took {took}, for {syns} SYNs were sent until one was answered: it or its answer was lost")
-    } else if syns > 1 || answers > 1 {
-        format!(
-            "it took {took}, with {} and {}: what one end sends is lost on the way to the other",
-            number_of(syns.into(), "SYN"),
-            number_of(answers.into(), "SYN-ACK")
-        )
+/// Returns `31 losses (2.3%)`.
+fn losses(side: &Side) -> String {
+    let lost = side.opinions.lost;
+    let noun = if lost == 1 { "loss" } else { "losses" };
+    let permyriad = lost.saturating_mul(10_000) / side.packets.max(1).max(lost);
+    if permyriad < 1 {
+        format!("{lost} {noun}")
+    } else if permyriad < 1_000 {
+        format!("{lost} {noun} ({}.{:02}%)", permyriad / 100, permyriad % 100)
     } else {
-        format!("the handshake took {took}, all data less than that")
+        format!("{lost} {noun} ({}%)", permyriad / 100)
     }
 }
 
-/// Returns why the sender had nothing to send.
-fn application(share: u8, side: &Side, connection: &Connection, (sender, receiver): (&str, &str)) -> String {
-    let round_trip_ns = round_trip_ns(connection);
-    let lasted_ns = connection.end_ns.saturating_sub(connection.begin_ns).max(1);
-    // Two turns are one round trip.
-    let asked = u64::from(connection.turns / 2);
-    let under_way_ns = asked.saturating_mul(round_trip_ns);
-    let turns_part = under_way_ns.saturating_mul(100) / lasted_ns;
-    if asked >= FEW_TURNS && turns_part >= SOME_PART {
-        return format!(
-            "{share}% {sender} had nothing to send: both ends took turns {asked} times, which takes a round trip of {} each, {} in all \
-             ({turns_part}% of the time); the rest is their programs.",
-            time(round_trip_ns),
-            time(under_way_ns)
-        );
-    }
-    if asked >= FEW_TURNS {
-        return format!(
-            "{share}% {sender} had nothing to send: both ends took turns {asked} times, and their programs are what takes the time, \
-             not the path."
-        );
-    }
-    if !side.knows_losses {
-        return format!(
-            "{share}% nothing came from {sender}: its program had nothing to send, or what it sent was lost before it was captured \
-             (captured near {receiver}; capture near {sender} to be sure)."
-        );
-    }
-    let path_ns = round_trip_ns.max(side.rtt.p50_ns);
-    if lasted_ns < FEW_ROUND_TRIPS * path_ns {
-        return format!(
-            "{share}% {sender} had nothing more to send: it was over within a few round trips (of {} each).",
-            time(path_ns)
-        );
-    }
-    if side.vantage == Vantage::Receiver {
-        return format!(
-            "{share}% {sender} had nothing to send, as far as a capture near {receiver} shows: its program is what takes the time, or \
-             it waited for ACKs on their way to it (capture near {sender} to be sure)."
-        );
-    }
-    format!(
-        "{share}% {sender} had nothing to send: its program is what takes the time, neither the path nor {receiver}."
-    )
+fn was_or_were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
 }
 
-/// Returns the shortest round trip of the whole path, 0 if unknown. The handshake may be slower, on a busy machine.
-fn round_trip_ns(connection: &Connection) -> u64 {
-    let (there, back) = (&connection.forward.rtt, &connection.backward.rtt);
-    let both_ns = (there.count > 0 && back.count > 0).then(|| there.min_ns.saturating_add(back.min_ns));
-    match (connection.handshake_ns, both_ns) {
-        (Some(handshake_ns), Some(both_ns)) => handshake_ns.min(both_ns),
-        (one, other) => one.or(other).unwrap_or(0),
-    }
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
-/// Returns why the congestion window was not larger.
-fn held_down(side: &Side) -> String {
-    let verdict = &side.verdict;
-    let lost = verdict.lost_segs;
-    if lost == 0 {
-        let needless = side.opinions.spurious;
-        return if needless > 0 {
-            format!(
-                "the congestion window was cut by {} without need, nothing was lost{}",
-                number_of(needless, "retransmission"),
-                if side.opinions.reordered > 0 {
-                    ", but segments came late"
-                } else {
-                    ""
-                }
-            )
-        } else if verdict.timeouts > 0 {
-            "nothing is known to be lost".to_owned()
-        } else {
-            "nothing was lost: what the path lets through, or a congestion window that was still growing, is the limit"
-                .to_owned()
-        };
-    }
-    let mut text = format!("congestion window held down by {}", losses(lost));
-    let grown = verdict.lost_after_growth_segs;
-    match verdict.queue_segs {
-        Some((least, most)) => {
-            if grown >= lost {
-                text.push_str(", all in bursts right after window growth");
-            } else if grown > 0 {
-                text.push_str(&format!(", {grown} of them in bursts right after window growth"));
-            }
-            let size = if least == most {
-                number_of(most.into(), "segment")
-            } else {
-                format!("{least}-{most} segments")
-            };
-            text.push_str(&format!(
-                ": a queue of about {size} overflows on the path (look at tun/tap txqueuelen, tc qdisc limits, the \
-                 buffers of routers on the way)"
-            ));
-        }
-        // The segments are missing here: they were lost between the sender and this capture.
-        None if side.opinions.lost_before >= lost / 10 * 9 && side.vantage != Vantage::Receiver => text.push_str(
-            ", before they came to where this was captured: in a queue of the sender itself or on the way here (look at tc -s qdisc \
-             and ip -s link there)",
-        ),
-        // Between the queue and the receiver bursts are spread out, and lost segments are missing.
-        None if side.vantage == Vantage::Receiver => text.push_str(
-            "; captured near the receiver, which does not show whether a queue overflows (capture near the sender)",
-        ),
-        None if lost < LOSSES_MIN => text.push_str(
-            ": too few to show whether the path loses packets, or a queue on it overflows",
-        ),
-        None if verdict.has_no_queue => text.push_str(
-            ": in no queue of this path, it seems, for nothing waited in one when they were lost: the path loses packets (a bad link, \
-             radio, a policer, or a queue full of others' packets)",
-        ),
-        None => text.push_str(
-            ": the path loses packets, or a queue on it overflows; this capture does not show which",
-        ),
-    }
-    text
-}
-
-/// Returns other events of the connection.
-fn other_events(side: &Side, peer: &Side) -> Option<String> {
-    let has_loss_sentence = matches!(
-        side.verdict.limit,
-        Some(Limit::CongestionWindow | Limit::FastRecovery | Limit::Timeout)
-    );
-    let (own, other) = (&side.opinions, &peer.opinions);
-    let mut parts = Vec::new();
-    let mut part = |count: u64, one: &str, many: &str| {
-        if count > 0 {
-            parts.push(format!("{count} {}", if count == 1 { one } else { many }));
-        }
-    };
-    part(
-        if has_loss_sentence {
-            other.lost
-        } else {
-            own.lost + other.lost
-        },
-        if has_loss_sentence {
-            "segment the other way was lost"
-        } else {
-            "segment was lost"
-        },
-        if has_loss_sentence {
-            "segments the other way were lost"
-        } else {
-            "segments were lost"
-        },
-    );
-    part(
-        own.reordered + other.reordered,
-        "came late (the path reorders)",
-        "came late (the path reorders)",
-    );
-    part(
-        own.spurious + other.spurious,
-        "was sent again without need",
-        "were sent again without need",
-    );
-    part(
-        own.unclear + other.unclear,
-        "was sent again, and whether it was lost or late, or its ACK lost, is unknown",
-        "were sent again, and whether they were lost or late, or their ACKs lost, is unknown",
-    );
-    part(
-        own.duplicated_by_network + other.duplicated_by_network,
-        "was delivered twice by the network",
-        "were delivered twice by the network",
-    );
-    part(
-        own.duplicated_by_capture + other.duplicated_by_capture,
-        "was captured twice",
-        "were captured twice",
-    );
-    part(
-        own.missing_in_capture + other.missing_in_capture,
-        "gap in the capture (it missed what was acknowledged)",
-        "gaps in the capture (it missed what was acknowledged)",
-    );
-    (!parts.is_empty()).then(|| format!("{}.", parts.join(", ")))
-}
-
-/// Returns for how long nothing came back in spite of timeouts; [`ending`] handles connections that end so.
-fn silence(connection: &Connection, is_forward: bool) -> Option<String> {
-    let (mut begin_ns, mut silent_ns, mut times, mut end_ns) = (0, 0, 0_u64, 0);
-    for event in &connection.events {
-        let EventKind::Stall { duration_ns } = event.kind else {
-            continue;
-        };
-        if event.from_client != is_forward || !event.evidence.starts_with("data was in flight") {
-            continue;
-        }
-        if silent_ns == 0 {
-            begin_ns = event.time_ns;
-        }
-        if end_ns == 0 || event.time_ns > end_ns + SAME_SILENCE_NS {
-            times += 1;
-        }
-        silent_ns += duration_ns;
-        end_ns = event.time_ns + duration_ns;
-    }
-    let side = if is_forward {
-        &connection.forward
-    } else {
-        &connection.backward
-    };
-    let is_gone = matches!(connection.ending, Ending::ClientVanished | Ending::ServerVanished);
-    if side.opinions.timeouts == 0 || times == 0 || is_gone {
-        return None;
-    }
-    let when = if times == 1 {
-        format!("for {}, from {:.3} s on", time(silent_ns), begin_ns as f64 / 1e9)
-    } else {
-        format!("{}, {} in all", times_of(times), time(silent_ns))
-    };
-    let timeouts = number_of(side.opinions.timeouts, "retransmission timeout");
-    Some(format!(
-        "With data in flight nothing came back {when} ({timeouts})."
-    ))
-}
-
-fn ending(connection: &Connection) -> Option<String> {
-    let text = match connection.ending {
-        Ending::ResetByClient => "Reset by the client.",
-        Ending::ResetByServer => "Reset by the server.",
-        Ending::ClientVanished => {
-            "The client vanished: what was sent to it again and again was not answered any more."
-        }
-        Ending::ServerVanished => {
-            "The server vanished: what was sent to it again and again was not answered any more."
-        }
-        _ => return None,
-    };
-    Some(text.to_owned())
-}
-
-/// Returns how often the window of this direction's receiver was closed, and for how long in total.
-fn closings(connection: &Connection, is_forward: bool) -> (u64, u64) {
-    let of_receiver = connection.events.iter().filter_map(|event| match event.kind {
-        EventKind::WindowClosed { duration_ns } if event.from_client == is_forward => Some(duration_ns),
-        _ => None,
-    });
-    of_receiver.fold((0, 0), |(count, sum), ns| (count + 1, sum + ns))
-}
-
-fn losses(count: u64) -> String {
-    if count == 1 {
-        "1 loss".to_owned()
-    } else {
-        format!("{count} losses")
-    }
-}
-
-fn times_of(count: u64) -> String {
+pub(super) fn times_of(count: u64) -> String {
     match count {
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
@@ -479,20 +792,18 @@ fn times_of(count: u64) -> String {
     }
 }
 
-/// Turns from which the ends count as a request-response protocol.
-const FEW_TURNS: u64 = 3;
+/// Returns whether the sentences are about the forward direction first.
+pub(super) fn is_forward_main(connection: &Connection) -> bool {
+    connection.main_direction() == Direction::Forward
+}
 
-/// Smallest percentage of the time that is reported.
-const SOME_PART: u64 = 10;
-
-/// Silences this close to each other are one: data was sent in between and not answered.
-const SAME_SILENCE_NS: u64 = 50_000_000;
-
-/// A shorter connection is as fast as the path allows.
-const FEW_ROUND_TRIPS: u64 = 8;
-
-/// Bytes that are more than requests.
-const MUCH_DATA: u64 = 100_000;
+/// Returns whether the time with nothing to send is worth a split by whose turn it was.
+pub(super) fn is_application_limited(side: &Side) -> bool {
+    side.shares.of(Limit::Application) >= side.shares.total() / 5
+}
 
 /// Losses that are enough to show whether they are at the end of bursts.
 const LOSSES_MIN: u64 = 15;
+
+/// Answers that all take longer than this may wait on purpose.
+const LONG_POLL_NS: u64 = 10_000_000_000;

@@ -1,6 +1,6 @@
 //! Shares of time in percent that add up to 100.
 
-use sockeye_trace::{Limit, Shares};
+use sockeye_trace::{Connection, Limit, Shares};
 
 /// Returns the shares in whole percent, in the order of [`Limit::ALL`]; `None` if no time passed.
 ///
@@ -19,6 +19,17 @@ pub(super) fn percent(shares: &Shares) -> Option<[u8; Limit::ALL.len()]> {
         whole[index] += 1;
     }
     Some(whole)
+}
+
+/// Returns this time as a part of the connection's time: `97% of the time`; never more than 100%.
+pub(super) fn share_of(ns: u64, connection: &Connection) -> String {
+    let total = u128::from(connection.duration_ns().max(1));
+    let percent = (u128::from(ns) * 100 + total / 2) / total;
+    if percent == 0 {
+        "less than 1% of the time".to_owned()
+    } else {
+        format!("{}% of the time", percent.min(100))
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Counts of a capture: packets, connections, and what was skipped.
 
+use super::UnsupportedLinks;
 use super::quantity::time;
 use sockeye_output::json::{Object, json_string};
 use sockeye_output::number::push_decimal;
@@ -27,6 +28,8 @@ pub struct CaptureTally {
     pub other_ip: u64,
     /// Packets of other protocols than IP.
     pub not_ip: u64,
+    /// Packets with link headers of types that are not decoded.
+    pub unsupported_links: UnsupportedLinks,
     /// Fragments of IP packets that were incomplete or not TCP.
     pub fragments: u64,
     /// Packets that are truncated before the end of their headers, or malformed.
@@ -103,6 +106,9 @@ impl CaptureTally {
             let names: Vec<_> = interfaces.iter().map(|name| json_string(name)).collect();
             let list = fields.key("interfaces");
             list.extend_from_slice(format!("[{}]", names.join(",")).as_bytes());
+        }
+        if self.unsupported_links.packets() > 0 {
+            self.unsupported_links.push_json(fields.key("unsupported_links"));
         }
         fields.number("dropped", self.dropped);
         fields.boolean("is_cut", Some(self.is_cut));

@@ -1,15 +1,18 @@
 //! A connection as text: its ends and figures, what limited it, and on request every detail.
 
 use super::counts::{completeness_words, opinions_of};
-use super::quantity::{bytes, human, number_of, time};
-use super::sentence::{is_forward_main, sentences};
+use super::exchanges::{details, turn_shares};
+use super::quantity::{bytes, human, number_of, queries, time};
+use super::sentence::{is_application_limited, is_forward_main, sentences, times_of};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
 use crate::output::endpoint;
 use sockeye_output::format::Style;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
-use sockeye_trace::{Confidence, Connection, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage};
+use sockeye_trace::{
+    Confidence, Connection, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage, icmp_name,
+};
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners, layout: &AnalysisLayout) {
     push_heading(out, connection, layout);
@@ -32,6 +35,11 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
         push_details(out, connection, layout);
     } else if let Some(text) = shares(main) {
         push_wrapped(out, format!("time: {text}").as_bytes(), "  ", layout.width);
+        if is_application_limited(main)
+            && let Some(turns) = turn_shares(&connection.exchanges.times)
+        {
+            push_wrapped(out, format!("turns: {turns}").as_bytes(), "  ", layout.width);
+        }
     }
     out.push(b'\n');
 }
@@ -130,6 +138,33 @@ fn push_details(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
         ]
         .join(", "),
     );
+    for (name, text) in details(connection) {
+        line(name, text);
+    }
+    if let Some(lookup) = &connection.lookup {
+        line(
+            "name lookup",
+            format!(
+                "{}, {} in {}",
+                harmless(lookup.name.as_bytes()),
+                queries(lookup.queries),
+                time(lookup.took_ns)
+            ),
+        );
+    }
+    for report in &connection.icmp {
+        let mtu = report.mtu.map_or_else(String::new, |mtu| format!(", MTU {mtu}"));
+        line(
+            "ICMP",
+            format!(
+                "{} by {} at {}, {}{mtu}",
+                icmp_name(report.kind).replace('_', " "),
+                report.reporter,
+                seconds(report.time_ns),
+                times_of(report.count)
+            ),
+        );
+    }
     for (name, side) in [
         ("client to server", &connection.forward),
         ("server to client", &connection.backward),

@@ -4,7 +4,6 @@ use super::axis::{Quantity, counted};
 use super::view::View;
 use crate::output::endpoint;
 use sockeye_output::text::harmless;
-use sockeye_trace::MarkKind;
 
 /// Returns the ends of the connection.
 pub(super) fn title(view: &View<'_>) -> String {
@@ -24,25 +23,14 @@ pub(super) fn facts(view: &View<'_>) -> String {
         parts.push(harmless(view.layout.source.as_bytes()));
     }
     for direction in &view.directions {
-        let segments = &direction.side.segments;
-        let bytes = segments
-            .iter()
-            .map(|segment| segment.end.saturating_sub(segment.start))
-            .fold(0, u64::saturating_add);
-        // SYN and FIN have a sequence number each, but are not data.
-        let signs = direction.side.marks.iter();
-        let signs = signs.filter(|mark| matches!(mark.kind, MarkKind::Syn | MarkKind::Fin));
-        let bytes = bytes.saturating_sub(signs.count() as u64);
+        // The same figures as in the analysis, also where points are left out.
+        let side = connection.side(direction.orientation);
         parts.push(format!(
             "{} {}, {} {}",
             direction.name(),
-            Quantity::Bytes.label(bytes as f64),
-            counted(segments.len() as u64),
-            if segments.len() == 1 {
-                "segment"
-            } else {
-                "segments"
-            }
+            Quantity::Bytes.label(side.bytes as f64),
+            counted(side.packets),
+            if side.packets == 1 { "segment" } else { "segments" }
         ));
     }
     let duration = connection.end_ns.saturating_sub(connection.begin_ns);

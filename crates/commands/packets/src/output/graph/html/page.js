@@ -42,14 +42,14 @@
   // --- Numbers in words
   const units = {
     // Minutes from three on, hours and days likewise
-    time: [[864e11, "d", 3], [36e11, "h", 3], [6e10, "min", 3], [1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]],
-    bytes: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
-    rate: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "kbit/s"], [1, "bit/s"]],
+    time: [[864e11, "d", 3], [36e11, "h", 3], [6e10, "min", 3], [1e9, "s"], [1e6, "ms"], [1e3, "us"], [1, "ns"]],
+    bytes: [[1e12, "TB"], [1e9, "GB"], [1e6, "MB"], [1e3, "KB"], [1, "B"]],
+    rate: [[1e9, "Gbit/s"], [1e6, "Mbit/s"], [1e3, "Kbit/s"], [1, "bit/s"]],
   };
   const unitOf = (quantity, high) => units[quantity].find(([worth, , least]) => high >= worth * (least || 1)) || units[quantity].at(-1);
   const say = (quantity, value) => {
     const [worth, name] = unitOf(quantity, Math.abs(value));
-    return +(value / worth).toPrecision(4) + " " + name;
+    return +(value / worth).toPrecision(4) + name;
   };
 
   const directions = head.directions.map((direction) => {
@@ -124,7 +124,7 @@
     const digits = Math.min(9, Math.max(0, -Math.floor(Math.log10(step) + 1e-9)));
     const found = [];
     for (let k = Math.ceil(low / worth / step); k * step * worth <= high && found.length < 60; k++)
-      found.push([k * step * worth, k === 0 ? "0" : (k * step).toFixed(digits) + " " + name]);
+      found.push([k * step * worth, k === 0 ? "0" : (k * step).toFixed(digits) + name]);
     return found;
   };
   const seconds = (time) => (time / 1e9).toFixed(6) + " s";
