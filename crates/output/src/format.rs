@@ -1,7 +1,7 @@
 //! Formats (`--format`), colours and the summary that all listings share: `listing/writer.rs`, `json.rs` and
 //! the commands use them. `SCHEMA_VERSION` is the version of the JSON of listings and reports.
 
-use sockeye_model::Losses;
+use sockeye_model::{ConnectionTotals, Losses};
 
 /// Output format of a listing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -55,6 +55,8 @@ pub struct Summary<'a> {
     pub coverage: Option<Coverage>,
     /// Whether the user interrupted the listing.
     pub interrupted: bool,
+    /// Connections that were opened and closed since the previous sample; `None` without one.
+    pub connections: Option<ConnectionTotals>,
 }
 
 /// What a listing of every network namespace covers.
@@ -74,7 +76,7 @@ impl Coverage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
-            Self::Owned => "held",
+            Self::Owned => "owned",
             Self::Reachable => "reachable",
         }
     }

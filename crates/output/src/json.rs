@@ -148,13 +148,16 @@ pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
     }
     out.push(b']');
     fields.text("coverage", summary.coverage.map(Coverage::name));
+    if let Some(totals) = &summary.connections {
+        let mut counts = fields.object("connections");
+        counts.number("active_opens", Some(totals.active_opens));
+        counts.number("passive_opens", Some(totals.passive_opens));
+        counts.number("attempt_fails", Some(totals.attempt_fails));
+        counts.number("resets", Some(totals.resets));
+        counts.number("unseen", Some(totals.unseen));
+        counts.number("interval_ms", Some(totals.interval_ms));
+        counts.end();
+    }
     fields.boolean("interrupted", Some(summary.interrupted));
     fields.number("schema_version", Some(SCHEMA_VERSION));
-}
-
-/// Appends the last of JSON lines: `{"summary":{...}}`.
-pub fn push_summary_line(out: &mut Vec<u8>, summary: &Summary<'_>) {
-    out.extend_from_slice(b"{\"summary\":{");
-    push_summary_fields(out, summary);
-    out.extend_from_slice(b"}}\n");
 }

@@ -47,6 +47,7 @@
 
 pub mod address;
 pub mod csv;
+pub mod date;
 /// Output formats, styles and the summary that ends a listing.
 pub mod format;
 pub mod json;
@@ -71,4 +72,4 @@ pub use listing::{Align, SortKey, UnknownColumn};
 pub use picture::GraphTheme;
 pub use report::{ChartFormat, ReportLayout, push_report, write_charts};
 pub use socket::{Details, SocketLayout, SocketWriter, Sockets};
-pub use text::harmless;
+pub use text::{harmless, is_hidden};

@@ -5,6 +5,8 @@ use rustix::fs::{Mode, OFlags, fstatfs};
 use sockeye_model::Pid;
 use sockeye_output::harmless;
 use sockeye_source::names::{CgroupMount, Cgroups};
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::ffi::OsStr;
 use std::fs;
 use std::io::ErrorKind;
@@ -91,9 +93,15 @@ impl Cgroup {
             .folder_of(Some(pid))
             .map_err(|error| match error.raw_os_error() {
                 Some(_) if error.kind() == ErrorKind::NotFound => {
+                    if let Some(problem) = proc_mount::problem() {
+                        return anyhow!("the cgroup of process {pid} is not known: {problem}");
+                    }
                     anyhow!("there is no process {pid}; CGROUP is a path, a pid, or a container's name or id")
                 }
-                Some(_) => anyhow!("the cgroup of process {pid}: {error}; run as root of the host"),
+                Some(_) => anyhow!(
+                    "the cgroup of process {pid}: {error}; {}",
+                    remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+                ),
                 None => anyhow!("process {pid}: {error}; give the path of a cgroup"),
             })?;
         let found = Self::open(mount, &folder)?;
@@ -198,7 +206,11 @@ impl AsFd for Cgroup {
 }
 
 fn mount() -> anyhow::Result<CgroupMount> {
-    CgroupMount::find().context(
+    let found = CgroupMount::find();
+    if let (None, Some(problem)) = (&found, proc_mount::problem()) {
+        bail!("where cgroups are mounted is not known: {problem}");
+    }
+    found.context(
         "no cgroup file system of version 2 is mounted here, nor where process 1 is (to which only root may look); as root, `mkdir -p \
          /run/cgroup2 && mount -t cgroup2 none /run/cgroup2` mounts it",
     )

@@ -36,8 +36,6 @@ impl QueryContext {
     /// needed. With `needs_netns`, sockets carry their namespace also in a listing of our own.
     pub fn new(common: &ListingArgs, hosts: bool, needs_netns: bool) -> anyhow::Result<Self> {
         let mut discovery_losses = Losses::default();
-        // Our own namespace, selected by its path, is recorded in each socket.
-        let own = needs_netns.then_some("/proc/self/ns/net");
         let kinds = NameKinds {
             services: !common.numeric,
             users: !common.numeric,
@@ -48,12 +46,11 @@ impl QueryContext {
         let engine = bpf_engine(&common.btf)?;
         let choice = Choice::from(common.source);
         let by_bpf = matches!(choice, Choice::Auto | Choice::Bpf).then_some(&engine);
-        let namespaces = NetnsSelection::find(
-            common.netns.as_deref().or(own),
-            &names,
-            by_bpf,
-            &mut discovery_losses,
-        )?;
+        let namespaces = match common.netns.as_deref() {
+            // Our own namespace, if it is selected, is recorded in each socket.
+            None if needs_netns => NetnsSelection::own()?,
+            netns => NetnsSelection::find(netns, &names, by_bpf, &mut discovery_losses)?,
+        };
         Ok(Self {
             engine,
             choice,
@@ -85,6 +82,11 @@ impl QueryContext {
                 self.names_timeout
             ));
         }
+    }
+
+    /// Returns whether the names of some cgroups are unknown because there are too many.
+    pub(crate) fn cgroups_are_incomplete(&self) -> bool {
+        self.names.cgroups_are_incomplete()
     }
 
     /// Returns how a command can be run in a network namespace; `None` if unknown.

@@ -8,8 +8,10 @@ pub use crate::report::ListingReport;
 use sockeye_console::notes::say;
 use sockeye_filter::{Filter, KernelFeatures};
 use sockeye_model::{ProtocolSet, StateSet};
+use sockeye_source::names::Cgroups;
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, Families, SourceKind};
+use sockeye_sys::rights::{self, CheckedIn};
 
 /// A listing that can be run once or repeatedly.
 #[derive(Debug)]
@@ -95,12 +97,28 @@ impl<'a> Listing<'a> {
         self.needs_owners = true;
     }
 
-    /// Finds the owners of all sockets; `None` if no option and no filter needs them.
+    /// Finds the owners of all sockets; `None` if no option and no filter needs them, or if they are not known, which the
+    /// report then says.
+    ///
+    /// # Errors
+    /// If they are not known and the filter tests them.
     pub fn owners(&self, report: &mut ListingReport) -> anyhow::Result<Option<Owners>> {
         if !self.needs_owners {
             return Ok(None);
         }
-        let (owners, lookup) = Owners::find(&self.context.engine, self.context.choice)?;
+        let (owners, lookup) = match Owners::find(&self.context.engine, self.context.choice) {
+            Ok(found) => found,
+            // A filter that tests owners would select the wrong sockets, and an action would change them.
+            Err(error) if self.filter().needs().owners => {
+                return Err(
+                    anyhow::Error::from(error).context("the filter tests owners, and they are not known")
+                );
+            }
+            Err(error) => {
+                report.owners_error = Some(error);
+                return Ok(None);
+            }
+        };
         report.owners = Some(lookup);
         let mut losses = owners.losses();
         // The search for namespaces already counted the same processes.
@@ -142,9 +160,10 @@ impl<'a> Listing<'a> {
         );
         let needs = self.filter().needs();
         if needs.mark && !self.sees_marks {
-            say(
-                "sockeye: the kernel reports marks to CAP_NET_ADMIN only, tests of them are false: run as root, or grant it\n",
-            );
+            say(&format!(
+                "sockeye: the kernel reports marks to CAP_NET_ADMIN only, tests of them are false; {}\n",
+                rights::remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns)
+            ));
         }
         let by_procfs = report
             .used
@@ -155,10 +174,21 @@ impl<'a> Listing<'a> {
                 "sockeye: /proc/net does not have all values that the filter tests: tests of missing values are false\n",
             );
         }
+        if self.context.cgroups_are_incomplete() {
+            say(&format!(
+                "sockeye: the host has more than {} cgroups: the deepest have no names here, and filters by name do not match \
+                 them\n",
+                Cgroups::FOLDERS_MAX
+            ));
+        }
+        if let Some(error) = &report.owners_error {
+            say(&format!("sockeye: owners are not known: {error}\n"));
+        }
         if report.processes_hidden {
-            say(
-                "sockeye: /proc hides the processes of other users (hidepid): owners may be missing; run as root\n",
-            );
+            say(&format!(
+                "sockeye: /proc hides the processes of other users (hidepid): owners may be missing; {}\n",
+                rights::remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+            ));
         }
     }
 }
@@ -168,8 +198,9 @@ pub fn tests_netns(filter: &[String]) -> bool {
     filter.iter().any(|word| word.contains("netns"))
 }
 
-/// Returns whether we have `CAP_NET_ADMIN`, without which the kernel does not report socket marks.
+/// Returns whether we have `CAP_NET_ADMIN` in our network namespace, without which the kernel does not report socket marks.
 pub fn may_see_marks() -> bool {
     let sets = rustix::thread::capabilities(None);
     sets.is_ok_and(|sets| sets.effective.contains(rustix::thread::CapabilitySet::NET_ADMIN))
+        && sockeye_sys::netns::capabilities_count()
 }

@@ -2,9 +2,12 @@
 
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Mode, OFlags};
+use sockeye_console::notes::say;
 use sockeye_model::{Losses, NetnsInode, Pid};
 use sockeye_source::names::{FirstProcesses, SystemNames};
 use sockeye_source::{BpfEngine, OpenNetns};
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{self, CheckedIn};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -73,6 +76,20 @@ impl NetnsSelection {
             }),
             Some(text) => find_one(text, names).map(Self::One),
         }
+    }
+
+    /// Selects our own namespace by its inode, which each of its sockets then carries.
+    pub fn own() -> anyhow::Result<Self> {
+        let opened = open_own().map_err(|error| {
+            let remedy = proc_mount::problem().map_or(String::new(), |problem| format!("; {problem}"));
+            anyhow!("cannot open the network namespace of this process: {error}{remedy}")
+        });
+        opened.map(|(inode, file)| {
+            Self::One(Namespace {
+                inode,
+                location: Location::Open(file, None),
+            })
+        })
     }
 
     /// Iterates over the namespaces; `None` is our own.
@@ -156,6 +173,13 @@ fn open(path: &Path) -> io::Result<(NetnsInode, File)> {
     Ok((NetnsInode(inode), file))
 }
 
+/// Opens our own namespace, also without `/proc`.
+fn open_own() -> io::Result<(NetnsInode, File)> {
+    let file = File::from(sockeye_sys::netns::open_own()?);
+    let inode = u32::try_from(file.metadata()?.st_ino()).map_err(io::Error::other)?;
+    Ok((NetnsInode(inode), file))
+}
+
 /// Opens a namespace that was found at this path before; `NotFound` if another one is there now.
 fn open_again(path: &Path, inode: NetnsInode) -> io::Result<File> {
     match open(path)? {
@@ -191,14 +215,21 @@ fn find_one(text: &str, names: &SystemNames) -> anyhow::Result<Namespace> {
             return Ok(namespace);
         }
     }
-    let remedy = match error.kind() {
-        ErrorKind::PermissionDenied => {
-            "namespaces of others' processes need CAP_SYS_PTRACE: run as root of the host"
-        }
-        _ => {
-            "`ip netns list` shows names, a number is taken for a pid, text with a '/' for a path; a container's \
-             name will do, or its id, or at least the first 12 digits of it, and so will an inode"
-        }
+    let remedy = match (error.kind(), proc_mount::problem()) {
+        (ErrorKind::PermissionDenied, _) => format!(
+            "namespaces of others' processes need CAP_SYS_PTRACE: {}",
+            rights::remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+        ),
+        // Only a name or a path is found without it.
+        (ErrorKind::NotFound, Some(problem)) => problem.to_string(),
+        // Process 1 exists as long as its pid namespace.
+        (ErrorKind::NotFound, None) if process.is_some() && !Path::new("/proc/1").exists() => format!(
+            "/proc hides the processes of other users (hidepid): {}",
+            rights::remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+        ),
+        _ => "`ip netns list` shows names, a number is taken for a pid, text with a '/' for a path; a container's \
+              name will do, or its id, or at least the first 12 digits of it, and so will an inode"
+            .to_owned(),
     };
     Err(anyhow!(
         "cannot open network namespace {text:?} ({path:?}): {error}; {remedy}"
@@ -248,14 +279,14 @@ fn numbered(text: &str, names: &SystemNames) -> Option<Namespace> {
         .and_then(|rest| rest.strip_suffix(']'))
         .unwrap_or(text);
     let inode = NetnsInode(digits.parse().ok()?);
-    let own = PathBuf::from("/proc/self/ns/net");
-    let others = names.first_processes().of(inode).map(of_process);
-    let mut paths = std::iter::once(own).chain(others);
-    paths.find_map(|path| {
-        Some(Namespace {
-            inode,
-            location: Location::Open(open_again(&path, inode).ok()?, None),
-        })
+    let own = open_own().ok().filter(|(own, _)| *own == inode);
+    let file = own.map(|(_, file)| file).or_else(|| {
+        let process = names.first_processes().of(inode)?;
+        open_again(&of_process(process), inode).ok()
+    })?;
+    Some(Namespace {
+        inode,
+        location: Location::Open(file, None),
     })
 }
 
@@ -281,7 +312,15 @@ fn find_all(
     });
     let (first, by_bpf) = match scanned {
         Some(Ok(first)) => (first, true),
-        Some(Err(_)) | None => (FirstProcesses::scan().context("read /proc")?, false),
+        Some(Err(_)) | None => match (FirstProcesses::scan(), proc_mount::problem()) {
+            (_, Some(problem)) => {
+                say(&format!(
+                    "sockeye: namespaces without a name are missing: {problem}\n"
+                ));
+                (FirstProcesses::default(), false)
+            }
+            (scanned, None) => (scanned.context("read /proc")?, false),
+        },
     };
     *losses += first.losses();
     let mut found: BTreeMap<NetnsInode, Location> = first
@@ -302,11 +341,12 @@ fn find_all(
             .map(|named| (named.inode, Location::Path(named.path.clone()))),
     );
     // Our own namespace needs no right.
-    if let Ok((inode, file)) = open(Path::new("/proc/self/ns/net")) {
+    if let Ok((inode, file)) = open_own() {
         found.insert(inode, Location::Open(file, None));
     }
     if found.is_empty() {
-        bail!("no network namespace could be found");
+        let reason = proc_mount::problem().map_or(String::new(), |problem| format!(": {problem}"));
+        bail!("no network namespace could be found{reason}");
     }
     Ok(found
         .into_iter()

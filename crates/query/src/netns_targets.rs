@@ -6,6 +6,7 @@ use sockeye_console::usage::UsageError;
 use sockeye_filter::{Bounds, Filter, KernelFeatures, Prefix128, Program, join_words, parse_words};
 use sockeye_model::NetnsInode;
 use sockeye_source::{End, Ends};
+use sockeye_sys::proc_mount;
 use std::ops::RangeInclusive;
 
 /// Namespaces to list, at least one, in the order of their inodes.
@@ -90,7 +91,14 @@ impl<'a> NetnsTargets<'a> {
         }
         // A name that can be resolved in some namespaces only is no error.
         if let (true, Some(error)) = (all.targets.is_empty(), parse_error) {
-            return Err(UsageError(error.render(&join_words(words))).into());
+            let mut text = error.render(&join_words(words));
+            let needs_proc = |word: &String| word.contains("cgroup") || word.contains("netns");
+            if let Some(problem) = proc_mount::problem().filter(|_| words.iter().any(needs_proc)) {
+                text.push_str(&format!(
+                    "sockeye: cgroups and namespaces are not known: {problem}\n"
+                ));
+            }
+            return Err(UsageError(text).into());
         }
         // At least one is listed: an empty listing also reports its sources.
         if let [first, rest @ ..] = &mut all.targets[..]

@@ -1,10 +1,12 @@
 //! Notes on stderr about a listing: losses with their remedies, sources, missing rights.
 
 use crate::report::AllNetnsReport;
-use sockeye_console::notes::{remedy, say};
+use sockeye_console::notes::say;
 use sockeye_model::Losses;
 use sockeye_source::owners::OwnerLookup;
 use sockeye_source::{ProtocolSource, SourceKind};
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt::Write as _;
 
 /// Writes a line for each kind of loss, with the remedy where there is one.
@@ -58,6 +60,16 @@ pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
         "",
     );
     line(
+        losses.surplus_rows,
+        [
+            "row of /proc/net/unix is more than there are UNIX sockets: a name with a line feed can imitate rows, which look like \
+             the others there",
+            "rows of /proc/net/unix are more than there are UNIX sockets: a name with a line feed can imitate rows, which look \
+             like the others there",
+        ],
+        "netlink has the true names: `sockeye sockets -xa --source diag`",
+    );
+    line(
         losses.unsettled_chains,
         [
             "chain of the kernel's tables would not hold still: sockets may be missing",
@@ -82,7 +94,7 @@ pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
                     "processes could not be read: owners and namespaces may be missing",
                 ],
             },
-            remedy("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
+            &remedy("CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH", CheckedIn::Initial),
         );
         line(
             losses.vanished_processes,
@@ -99,7 +111,7 @@ pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
             "network namespace could not be entered: its sockets are missing",
             "network namespaces could not be entered: their sockets are missing",
         ],
-        remedy("run as root, or grant CAP_SYS_ADMIN"),
+        &remedy("CAP_SYS_ADMIN", CheckedIn::Initial),
     );
     say(&text);
 }
@@ -108,9 +120,15 @@ pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
 /// of each protocol, and why better ones were not used.
 pub fn sources(used: &[ProtocolSource], verbose: bool) {
     let mut text = String::new();
+    let mut needs_proc = false;
     for used in used {
         let what = used.what;
         let missing = used.source.is_none() && !used.optional;
+        needs_proc |= missing
+            && used
+                .not_used
+                .iter()
+                .any(|(source, _)| *source == SourceKind::Procfs);
         if verbose || missing {
             for (source, reason) in &used.not_used {
                 let _ = writeln!(text, "sockeye: {what}: {source} did not answer: {reason}");
@@ -135,6 +153,9 @@ pub fn sources(used: &[ProtocolSource], verbose: bool) {
         if let Some(reason) = &used.ended_early {
             let _ = writeln!(text, "sockeye: {what}: the listing broke off: {reason}");
         }
+    }
+    if let Some(problem) = needs_proc.then(proc_mount::problem).flatten() {
+        let _ = writeln!(text, "sockeye: {problem}");
     }
     say(&text);
 }

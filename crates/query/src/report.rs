@@ -2,7 +2,7 @@
 
 use sockeye_model::{Losses, NetnsInode};
 use sockeye_output::{Coverage, Summary};
-use sockeye_source::owners::OwnerLookup;
+use sockeye_source::owners::{OwnerLookup, ScanError};
 use sockeye_source::{ProtocolSource, Reason};
 use std::collections::BTreeSet;
 
@@ -23,6 +23,8 @@ pub struct ListingReport {
     pub all_netns: Option<AllNetnsReport>,
     /// How owners were found; `None` if they were not looked for.
     pub(crate) owners: Option<OwnerLookup>,
+    /// Why no owner is known, although owners were looked for; `None` if they were found or not looked for.
+    pub owners_error: Option<ScanError>,
 }
 
 /// How every namespace was listed.
@@ -42,11 +44,19 @@ impl ListingReport {
         }
     }
 
+    /// Returns whether a protocol that every kernel has could not be listed.
+    pub fn lacks_protocols(&self) -> bool {
+        self.used
+            .iter()
+            .any(|used| used.source.is_none() && !used.optional)
+    }
+
     /// Returns each protocol with the name of its source, or `none`.
     pub fn sources(&self) -> Vec<(&'static str, &'static str)> {
         self.used
             .iter()
             .map(|used| (used.what, used.source.map_or("none", |source| source.name())))
+            .chain(self.owners_error.as_ref().map(|_| ("owners", "none")))
             .collect()
     }
 

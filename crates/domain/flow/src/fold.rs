@@ -24,6 +24,8 @@ pub struct Fold<'a> {
     owners_seen: HashSet<(u32, u32)>,
     measure: bool,
     rates: Option<RateSampler<'a>>,
+    /// Connections that the last sample does not have, in flows or not.
+    opened: u64,
 }
 
 /// The result of a fold.
@@ -31,6 +33,8 @@ pub struct Fold<'a> {
 pub struct FoldResult {
     /// The flows, in no particular order.
     pub flows: Vec<Flow>,
+    /// Connections that the last sample does not have, in flows or not; 0 without one.
+    pub opened: u64,
     /// Input for the rates of the next fold; empty unless [`Fold::with_rates`].
     pub sample: Sample,
 }
@@ -74,6 +78,7 @@ impl<'a> Fold<'a> {
             owners_seen: HashSet::new(),
             measure: false,
             rates: None,
+            opened: 0,
         }
     }
 
@@ -141,12 +146,15 @@ impl<'a> Fold<'a> {
                 }
                 accumulator.flow.rates = elapsed.filter(|_| accumulator.has_rates).map(|elapsed| {
                     let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+                    // Without tcp_info, or with closed connections only, the amount is unknown.
+                    let amount = |count: Option<u64>| count.map(|count| per_second(count as f64));
+                    let changed = &accumulator.changed;
                     Rates {
-                        sent_bytes_per_s: per_second(accumulator.changed.bytes_acked as f64),
-                        received_bytes_per_s: per_second(accumulator.changed.bytes_received as f64),
-                        retrans_segs_per_s: per_second(accumulator.changed.retrans_segs as f64),
-                        opened_per_s: per_second(f64::from(accumulator.opened)),
-                        closed_per_s: per_second(f64::from(accumulator.closed)),
+                        sent_bytes_per_s: amount(changed.bytes_acked),
+                        received_bytes_per_s: amount(changed.bytes_received),
+                        retrans_segs_per_s: amount(changed.retrans_segs),
+                        opened_per_s: Some(per_second(f64::from(accumulator.opened))),
+                        closed_per_s: Some(per_second(f64::from(accumulator.closed))),
                     }
                 });
                 accumulator.flow
@@ -154,6 +162,7 @@ impl<'a> Fold<'a> {
             .collect();
         FoldResult {
             flows,
+            opened: self.opened,
             sample: self.rates.map(|sampler| sampler.now).unwrap_or_default(),
         }
     }
@@ -256,10 +265,12 @@ impl<'a> Fold<'a> {
         sampler.now.connections.insert(id, counters);
         let (sample, _) = sampler.before.unzip();
         let before = sample.and_then(|sample| sample.connections.get(&id));
+        let opened = sample.is_some() && before.is_none();
+        self.opened += u64::from(opened);
         Some(ConnectionDelta {
             id,
             counted: counters.since(before.copied().unwrap_or_default()),
-            opened: sample.is_some() && before.is_none(),
+            opened,
         })
     }
 
@@ -557,15 +568,22 @@ mod tests {
                 .rates
                 .unwrap()
         };
-        assert_eq!(rates_of("10.0.0.3").sent_bytes_per_s, 120.0);
+        assert_eq!(rates_of("10.0.0.3").sent_bytes_per_s, Some(120.0));
+        assert_eq!(rates_of("10.0.0.3").received_bytes_per_s, None);
+        assert_eq!(second.opened, 1);
         assert_eq!(
             (
                 rates_of("10.0.0.3").opened_per_s,
                 rates_of("10.0.0.3").closed_per_s
             ),
-            (0.5, 0.0)
+            (Some(0.5), Some(0.0))
         );
-        assert_eq!(rates_of("10.0.0.9").closed_per_s, 0.5);
+        assert_eq!(rates_of("10.0.0.9").closed_per_s, Some(0.5));
+        assert_eq!(
+            rates_of("10.0.0.9").sent_bytes_per_s,
+            None,
+            "its last bytes are unknown"
+        );
     }
 
     #[test]
@@ -587,7 +605,10 @@ mod tests {
         let mut second = Fold::new(GroupBy::Host, &listeners).with_rates(second_ago);
         second.add(&Entry::new(&count(1_000_300)));
         let rates = second.finish().flows[0].rates.unwrap();
-        assert_eq!((rates.received_bytes_per_s, rates.opened_per_s), (300.0, 0.0));
+        assert_eq!(
+            (rates.received_bytes_per_s, rates.opened_per_s),
+            (Some(300.0), Some(0.0))
+        );
     }
 
     #[test]
@@ -617,7 +638,7 @@ mod tests {
             second
                 .flows
                 .iter()
-                .all(|flow| flow.rates.unwrap().closed_per_s == 1.0)
+                .all(|flow| flow.rates.unwrap().closed_per_s == Some(1.0))
         );
     }
 

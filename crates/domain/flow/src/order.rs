@@ -1,6 +1,6 @@
 //! Sort keys of `flows --sort`: their names, what each requires the fold to measure, and the comparison.
 
-use sockeye_model::Flow;
+use sockeye_model::{Flow, Rates};
 use std::cmp::Ordering;
 
 /// Keys to sort flows by.
@@ -82,7 +82,11 @@ impl SortKey {
 
     fn compare(self, a: &Flow, b: &Flow) -> Ordering {
         let total = |flow: &Flow| flow.totals.unwrap_or_default();
-        let rate = |flow: &Flow| flow.rates.unwrap_or_default();
+        // An unknown rate is the lowest.
+        let by_rate = |a: &Flow, b: &Flow, of: fn(Rates) -> Option<f64>| {
+            let rate = |flow: &Flow| flow.rates.and_then(of).unwrap_or(f64::NEG_INFINITY);
+            rate(a).total_cmp(&rate(b))
+        };
         match self {
             Self::Connections => a.connections.cmp(&b.connections),
             Self::Direction => a.key.direction.cmp(&b.key.direction),
@@ -99,12 +103,10 @@ impl SortKey {
             Self::DeliveryRate => total(a)
                 .delivery_rate_bytes_per_s_sum
                 .cmp(&total(b).delivery_rate_bytes_per_s_sum),
-            Self::SentRate => rate(a).sent_bytes_per_s.total_cmp(&rate(b).sent_bytes_per_s),
-            Self::ReceivedRate => rate(a)
-                .received_bytes_per_s
-                .total_cmp(&rate(b).received_bytes_per_s),
-            Self::Opened => rate(a).opened_per_s.total_cmp(&rate(b).opened_per_s),
-            Self::Closed => rate(a).closed_per_s.total_cmp(&rate(b).closed_per_s),
+            Self::SentRate => by_rate(a, b, |rates| rates.sent_bytes_per_s),
+            Self::ReceivedRate => by_rate(a, b, |rates| rates.received_bytes_per_s),
+            Self::Opened => by_rate(a, b, |rates| rates.opened_per_s),
+            Self::Closed => by_rate(a, b, |rates| rates.closed_per_s),
         }
     }
 }

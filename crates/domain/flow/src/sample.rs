@@ -25,37 +25,44 @@ impl ConnectionId {
     }
 }
 
-/// Counters of tcp_info that only grow.
+/// Counters of tcp_info that only grow; `None` if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
-    pub(crate) bytes_acked: u64,
-    pub(crate) bytes_received: u64,
-    pub(crate) retrans_segs: u64,
+    pub(crate) bytes_acked: Option<u64>,
+    pub(crate) bytes_received: Option<u64>,
+    pub(crate) retrans_segs: Option<u64>,
 }
 
 impl Counters {
     pub(crate) fn of(info: Option<&TcpInfo>) -> Self {
         info.map_or_else(Self::default, |info| Self {
-            bytes_acked: info.bytes_acked.unwrap_or(0),
-            bytes_received: info.bytes_received.unwrap_or(0),
-            retrans_segs: info.total_retrans_segs.map_or(0, u64::from),
+            bytes_acked: info.bytes_acked,
+            bytes_received: info.bytes_received,
+            retrans_segs: info.total_retrans_segs.map(u64::from),
         })
     }
 
-    /// Increase since `before`.
+    /// Increase since `before`; what was unknown then counts from 0.
     pub(crate) fn since(self, before: Self) -> Self {
+        let since = |now: Option<u64>, before: Option<u64>| Some(now?.saturating_sub(before.unwrap_or(0)));
         Self {
-            bytes_acked: self.bytes_acked.saturating_sub(before.bytes_acked),
-            bytes_received: self.bytes_received.saturating_sub(before.bytes_received),
-            retrans_segs: self.retrans_segs.saturating_sub(before.retrans_segs),
+            bytes_acked: since(self.bytes_acked, before.bytes_acked),
+            bytes_received: since(self.bytes_received, before.bytes_received),
+            retrans_segs: since(self.retrans_segs, before.retrans_segs),
         }
     }
 }
 
+/// Adds what is known.
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
-        self.bytes_acked += other.bytes_acked;
-        self.bytes_received += other.bytes_received;
-        self.retrans_segs += other.retrans_segs;
+        let add = |sum: &mut Option<u64>, more: Option<u64>| {
+            if let Some(more) = more {
+                *sum = Some(sum.unwrap_or(0) + more);
+            }
+        };
+        add(&mut self.bytes_acked, other.bytes_acked);
+        add(&mut self.bytes_received, other.bytes_received);
+        add(&mut self.retrans_segs, other.retrans_segs);
     }
 }

@@ -5,12 +5,11 @@ use super::composites::{CongestionInfo, End, Family, Netid, Options, Queue, Shut
 use super::memory::Memory;
 use super::owners::Owners;
 use super::row::SocketRow;
-use super::tcp_field::{APP_LIMITED, CA_STATE, MptcpField, TcpField};
+use super::tcp_field::{APP_LIMITED, MptcpField, TcpField, push_tcp_value};
 use crate::csv::Line;
 use crate::listing::Align::{Left, Right};
 use crate::listing::{Column, Value};
-use crate::number::push_decimal;
-use crate::unit::{Unit, push_ca_state};
+use crate::unit::Unit;
 use sockeye_model::{Detail, ShortText};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -336,13 +335,8 @@ fn tcp_column(field: TcpField) -> Column<Sockets> {
 fn push_tcp_csv(line: &mut Line<'_>, row: &SocketRow<'_>, indices: Range<u8>) {
     for index in indices.map(usize::from) {
         let out = line.field();
-        match row.tcp.0[index] {
-            None => {}
-            Some(number) if index == CA_STATE.index() => push_ca_state(out, number),
-            Some(number) if index == APP_LIMITED.index() => {
-                out.extend_from_slice(if number != 0 { b"true" } else { b"false" });
-            }
-            Some(number) => push_decimal(out, number),
+        if let Some(value) = row.tcp.0[index] {
+            push_tcp_value(out, index, value, b"");
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Fields of tcp_info and of MPTCP's info, as columns.
 
 use crate::listing::strip_unit;
+use crate::number::push_decimal;
+use crate::unit::push_ca_state;
 use sockeye_model::{MptcpInfo, TcpInfo};
 
 /// A field of [`TcpInfo`], by its index in [`TcpInfo::NAMES`].
@@ -90,6 +92,21 @@ impl MptcpField {
             index += 1;
         });
         found
+    }
+}
+
+/// Appends the value of the field with this index as CSV and JSON show it: the name of a state between `quotes`, a truth
+/// value, or a number.
+#[inline]
+pub(super) fn push_tcp_value(out: &mut Vec<u8>, index: usize, value: u64, quotes: &[u8]) {
+    if index == CA_STATE.index() {
+        out.extend_from_slice(quotes);
+        push_ca_state(out, value);
+        out.extend_from_slice(quotes);
+    } else if index == APP_LIMITED.index() {
+        out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
+    } else {
+        push_decimal(out, value);
     }
 }
 

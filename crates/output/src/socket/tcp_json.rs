@@ -1,9 +1,8 @@
 //! tcp_info and the state of congestion control as JSON objects.
 
-use super::tcp_field::{APP_LIMITED, CA_STATE, TcpField};
+use super::tcp_field::{TcpField, push_tcp_value};
 use crate::json::Object;
-use crate::number::{push_decimal, push_padded};
-use crate::unit::push_ca_state;
+use crate::number::push_padded;
 use sockeye_model::{CongestionInfo, TcpInfo};
 
 /// Appends `congestion_info`.
@@ -63,15 +62,7 @@ pub(super) fn push_tcp_info(object: &mut Object<'_>, info: &TcpInfo) {
         let (key, len) = &TCP_KEYS[index];
         if let Some(value) = value {
             push_padded(out, key, *len);
-            if index == CA_STATE.index() {
-                out.push(b'"');
-                push_ca_state(out, value);
-                out.push(b'"');
-            } else if index == APP_LIMITED.index() {
-                out.extend_from_slice(if value != 0 { b"true" } else { b"false" });
-            } else {
-                push_decimal(out, value);
-            }
+            push_tcp_value(out, index, value, b"\"");
         }
         index += 1;
     });

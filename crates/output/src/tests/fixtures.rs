@@ -295,11 +295,11 @@ pub(crate) fn full_flow() -> Flow {
         delivery_rate_bytes_per_s_median: Some(u64::MAX),
     });
     flow.rates = Some(Rates {
-        sent_bytes_per_s: 1.5e300,
-        received_bytes_per_s: 0.1,
-        retrans_segs_per_s: 0.0,
-        opened_per_s: -1.0,
-        closed_per_s: 12_345.678,
+        sent_bytes_per_s: Some(1.5e300),
+        received_bytes_per_s: Some(0.1),
+        retrans_segs_per_s: Some(0.0),
+        opened_per_s: Some(-1.0),
+        closed_per_s: Some(12_345.678),
     });
     flow
 }
@@ -415,12 +415,14 @@ pub(crate) fn bare_namespace() -> Namespace {
 
 /// A summary with every counter set.
 pub(crate) const LOSSY: Summary<'static> = Summary {
+    connections: None,
     losses: Losses {
         repeated_dumps: 1,
         incomplete_dumps: 2,
         overruns: 3,
         truncated_messages: 4,
         broken_records: 5,
+        surplus_rows: 8,
         unlisted_protocols: 9,
         unsettled_chains: 1,
         unreadable_processes: u64::MAX,

@@ -376,6 +376,7 @@ fn json_ends_with_losses_and_sources() {
         ..Losses::default()
     };
     let summary = Summary {
+        connections: None,
         losses,
         sources: &[("tcp", "sock_diag")],
         coverage: None,

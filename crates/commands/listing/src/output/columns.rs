@@ -25,7 +25,7 @@ macro_rules! total {
 macro_rules! rate {
     ($member:ident, $name:literal, $heading:literal, $about:literal) => {
         FlowColumn::value($name, $heading, Right, $about, |row, _| {
-            Value::float(row.flow.rates.as_ref().map(|rates| rates.$member))
+            Value::float(row.flow.rates.as_ref().and_then(|rates| rates.$member))
         })
         .fields(&[stringify!($member)])
         .json(&[concat!("rates.", stringify!($member))])

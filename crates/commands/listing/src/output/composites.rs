@@ -333,11 +333,18 @@ fn states_of(flow: &Flow) -> impl Iterator<Item = (State, u64)> {
 pub(super) fn push_rates(object: &mut JsonObject<'_>, flow: &Flow) {
     let Some(rates) = &flow.rates else { return };
     let mut fields = object.object("rates");
-    fields.float("sent_bytes_per_s", rates.sent_bytes_per_s);
-    fields.float("received_bytes_per_s", rates.received_bytes_per_s);
-    fields.float("retrans_segs_per_s", rates.retrans_segs_per_s);
-    fields.float("opened_per_s", rates.opened_per_s);
-    fields.float("closed_per_s", rates.closed_per_s);
+    let all = [
+        ("sent_bytes_per_s", rates.sent_bytes_per_s),
+        ("received_bytes_per_s", rates.received_bytes_per_s),
+        ("retrans_segs_per_s", rates.retrans_segs_per_s),
+        ("opened_per_s", rates.opened_per_s),
+        ("closed_per_s", rates.closed_per_s),
+    ];
+    for (name, rate) in all {
+        if let Some(rate) = rate {
+            fields.float(name, rate);
+        }
+    }
     fields.end();
 }
 

@@ -3,6 +3,7 @@
 use sockeye_observe::PartSupport;
 use sockeye_output::JsonObject;
 use sockeye_source::{Probe, ProbeResult, Reason};
+use sockeye_sys::proc_mount::ProcProblem;
 use std::fmt::Write as _;
 
 /// The state of the kernel and of our rights.
@@ -10,8 +11,12 @@ pub(crate) struct Report {
     pub(crate) kernel: String,
     pub(crate) uid: u32,
     pub(crate) capabilities: Vec<Capability>,
+    /// Whether they are those of another user namespace than the initial one.
+    pub(crate) in_user_namespace: bool,
     /// Sources of sockets, in the order in which they are tried.
     pub(crate) sources: Vec<Probe>,
+    /// Why `/proc` is not usable; `None` if it is.
+    pub(crate) proc_problem: Option<ProcProblem>,
     /// Parts of `prof`.
     pub(crate) prof_parts: Vec<PartSupport>,
 }
@@ -51,6 +56,13 @@ impl Report {
                  setcap cap_net_admin,cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin+ep $(command -v sockeye)"
             );
         }
+        if self.in_user_namespace {
+            let _ = writeln!(
+                text,
+                "\nThis is a user namespace: capabilities count for what belongs to it, not for the host. BPF, perf and the processes of \
+                 other users need them in the initial user namespace."
+            );
+        }
         let _ = writeln!(text, "\nSockets   Source    Works");
         for (index, probe) in self.sources.iter().enumerate() {
             // The first source that works is used.
@@ -79,14 +91,17 @@ impl Report {
                 let _ = writeln!(text, "{:<9} {}", source.name(), source.coverage());
             }
         }
+        if let Some(problem) = self.proc_problem {
+            let _ = writeln!(text, "\n{problem}");
+        }
         let _ = writeln!(text, "\nFor prof          Works");
         for part in &self.prof_parts {
-            let result = match &part.finding {
+            let result = match &part.mechanism {
                 Ok(mechanism) => format!("yes, by {mechanism}"),
                 Err(error) => format!("no: {error}"),
             };
             let _ = writeln!(text, "{:<17} {result}", part.part.replace('_', " "));
-            for missing in &part.but {
+            for missing in &part.missing {
                 let _ = writeln!(text, "{:<17} but {missing}", "");
             }
         }
@@ -123,14 +138,14 @@ impl Report {
         });
         push_array(&mut object, "prof", &self.prof_parts, |object, part| {
             object.word("part", part.part);
-            let (works, key, value) = match &part.finding {
+            let (works, key, value) = match &part.mechanism {
                 Ok(mechanism) => ("yes", "mechanism", mechanism.clone()),
                 Err(error) => ("no", "reason", error.to_string()),
             };
             object.word("works", works);
             object.text(key, Some(&value));
             let missing: Vec<String> = part
-                .but
+                .missing
                 .iter()
                 .map(|error| sockeye_output::json_string(&error.to_string()))
                 .collect();

@@ -25,7 +25,9 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
         uid: rustix::process::geteuid().as_raw(),
         capabilities: CAPABILITIES.iter().map(capability).collect(),
+        in_user_namespace: sockeye_sys::rights::in_user_namespace(),
         sources: probe(&engine),
+        proc_problem: sockeye_sys::proc_mount::problem(),
         prof_parts: probe_parts(&engine),
     };
     match args.format {

@@ -1,5 +1,6 @@
 //! `sockeye flows`: folds connections into host flows.
 
+use super::opens::{self, Opens};
 use crate::args::{FlowOptions, FlowsArgs, Peers, Sorting};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
@@ -7,9 +8,9 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
-use sockeye_model::{Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
-use sockeye_output::Format;
+use sockeye_model::{ConnectionTotals, Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
+use sockeye_output::{Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{Detail, Families};
@@ -106,26 +107,42 @@ struct Watch<'a> {
     totals: bool,
 }
 
+/// What a sample is compared with.
+struct Before {
+    sample: Sample,
+    /// When its connections were read.
+    taken: Instant,
+    /// Counters after it; `None` if unknown.
+    opens: Option<Opens>,
+}
+
+/// The result of one pass over the connections.
+struct Pass {
+    flows: Vec<Flow>,
+    totals: Option<ConnectionTotals>,
+    before: Before,
+}
+
 impl Watch<'_> {
     fn run(&self) -> anyhow::Result<()> {
-        let mut before: Option<(Sample, Instant)> = None;
+        let mut before: Option<Before> = None;
         let mut samples: u64 = 0;
         loop {
             let started = Instant::now();
             let mut report = self.listing.begin();
-            let (flows, sample, taken) = self.fold(before.as_ref(), &mut report)?;
+            let pass = self.fold(before.as_ref(), &mut report)?;
             if samples > 0 && self.layout.format == Format::Table {
                 stdout::write(b"\n")?;
             }
             samples += 1;
-            self.print(&flows, samples, &report)?;
+            self.print(&pass.flows, samples, pass.totals, &report)?;
             let Some(interval) = self.options.watch else {
                 return Ok(());
             };
             if self.options.count.is_some_and(|count| samples >= count) {
                 return Ok(());
             }
-            before = Some((sample, taken));
+            before = Some(pass.before);
             if !stdout::pause(interval.saturating_sub(started.elapsed())) {
                 return Ok(());
             }
@@ -134,11 +151,7 @@ impl Watch<'_> {
 
     /// Reads listeners first, since they decide the direction, then connections. Also returns when it began to read
     /// connections, for rates: the time to find owners must not count.
-    fn fold(
-        &self,
-        before: Option<&(Sample, Instant)>,
-        report: &mut ListingReport,
-    ) -> anyhow::Result<(Vec<Flow>, Sample, Instant)> {
+    fn fold(&self, before: Option<&Before>, report: &mut ListingReport) -> anyhow::Result<Pass> {
         let owners = self.listing.owners(report)?;
         let protocols = ProtocolSet::of(&[self.protocol]);
         let listening = if self.options.udp {
@@ -162,13 +175,18 @@ impl Watch<'_> {
             })?;
 
         let with_rates = self.options.watch.is_some();
+        // Read before this pass and after the last one: what they count lies between the two.
+        let counts_opens = with_rates && self.protocol == Protocol::Tcp;
+        let opens = before
+            .filter(|_| counts_opens)
+            .and_then(|_| Opens::read(self.listing));
         let taken = Instant::now();
         let mut fold = Fold::new(self.options.group_by, &listeners);
         if self.totals {
             fold = fold.with_totals();
         }
         if with_rates {
-            fold = fold.with_rates(before.map(|(sample, at)| (sample, taken.duration_since(*at))));
+            fold = fold.with_rates(before.map(|before| (&before.sample, taken.duration_since(before.taken))));
         }
         let connections = QueryOptions {
             protocols,
@@ -190,8 +208,20 @@ impl Watch<'_> {
                 }
                 ControlFlow::Continue(())
             })?;
+        let opens_after = counts_opens.then(|| Opens::read(self.listing)).flatten();
         let folded = fold.finish();
         let mut flows = folded.flows;
+        let totals = before.and_then(|before| {
+            let (now, then) = (opens?, before.opens?);
+            Some(now.since(&then, folded.opened, taken.duration_since(before.taken)))
+        });
+        // Which flows the connections belong to that no sample has is unknown, and without counters whether there
+        // are any.
+        if totals.is_none_or(|totals| totals.unseen > 0) {
+            for rates in flows.iter_mut().filter_map(|flow| flow.rates.as_mut()) {
+                (rates.opened_per_s, rates.closed_per_s) = (None, None);
+            }
+        }
         let Sorting { key, is_descending } = self.options.sort;
         // The first sample has no rates to sort by.
         if key.measure() == Measure::Rates && before.is_none() {
@@ -200,10 +230,24 @@ impl Watch<'_> {
             sort(&mut flows, key, is_descending);
         }
         flows.truncate(self.options.top.unwrap_or(usize::MAX));
-        Ok((flows, folded.sample, taken))
+        Ok(Pass {
+            flows,
+            totals,
+            before: Before {
+                sample: folded.sample,
+                taken,
+                opens: opens_after,
+            },
+        })
     }
 
-    fn print(&self, flows: &[Flow], sample: u64, report: &ListingReport) -> anyhow::Result<()> {
+    fn print(
+        &self,
+        flows: &[Flow],
+        sample: u64,
+        totals: Option<ConnectionTotals>,
+        report: &ListingReport,
+    ) -> anyhow::Result<()> {
         if !self.options.common.numeric {
             let hosts = flows.iter().flat_map(|flow| {
                 // A prefix has no host name.
@@ -236,8 +280,16 @@ impl Watch<'_> {
                     })
                 })
             })
-            .and_then(|()| writer.finish(&report.summary(&sources)))
+            .and_then(|()| {
+                writer.finish(&Summary {
+                    connections: totals,
+                    ..report.summary(&sources)
+                })
+            })
             .context(stdout::WRITING)?;
+        if let (Some(totals), Format::Table) = (totals, self.layout.format) {
+            stdout::write(opens::line(&totals).as_bytes())?;
+        }
         self.listing.write_notes(report, self.options.common.verbose);
         Ok(())
     }

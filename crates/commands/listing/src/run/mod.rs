@@ -2,6 +2,7 @@
 
 mod doctor;
 mod flows;
+mod opens;
 mod sockets;
 
 pub use doctor::run as doctor;

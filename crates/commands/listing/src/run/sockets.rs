@@ -12,16 +12,18 @@ use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Sockets, SortK
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_source::Detail;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::process::ExitCode;
 
 /// Lists sockets.
 ///
 /// # Errors
 /// If the filter or an option is wrong, nothing could be listed, or output failed.
-pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
+pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
     if args.columns.as_deref() == Some("help") {
-        return stdout::write_lines(columns_help::<Sockets>());
+        return stdout::write_lines(columns_help::<Sockets>()).map(|()| ExitCode::SUCCESS);
     }
     let columns = args.columns.as_deref().map(columns).transpose()?;
     let sort = args
@@ -55,7 +57,10 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
     };
     let marks = args.extended || columns.iter().flatten().any(|column| column.name == "mark");
     if marks && !listing.sees_marks {
-        notes::say("sockeye: the kernel reports marks only with CAP_NET_ADMIN: run as root, or grant it\n");
+        notes::say(&format!(
+            "sockeye: the kernel reports marks only with CAP_NET_ADMIN; {}\n",
+            remedy("it", CheckedIn::OwnerOfNetns)
+        ));
     }
     let mut report = listing.begin();
 
@@ -109,7 +114,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         });
     }
     if listed.is_err() && rows == 0 {
-        return listed;
+        return listed.map(|()| ExitCode::SUCCESS);
     }
     // Also after a failure: a document that has begun needs its end.
     let sources = report.sources();
@@ -118,7 +123,12 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<()> {
         .context(stdout::WRITING)?;
     listed?;
     listing.write_notes(&report, args.common.verbose);
-    Ok(())
+    // The rows are those of the other protocols.
+    Ok(if report.lacks_protocols() {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
 }
 
 /// Returns the protocols that the flags select; all if they select none.

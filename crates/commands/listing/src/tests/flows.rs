@@ -45,11 +45,11 @@ fn ordinary() -> Vec<Flow> {
         delivery_rate_bytes_per_s_median: Some(77_000),
     });
     active.rates = Some(Rates {
-        sent_bytes_per_s: 12_345.6,
-        received_bytes_per_s: 0.0,
-        retrans_segs_per_s: 0.25,
-        opened_per_s: 3.0,
-        closed_per_s: f64::NAN,
+        sent_bytes_per_s: Some(12_345.6),
+        received_bytes_per_s: Some(0.0),
+        retrans_segs_per_s: Some(0.25),
+        opened_per_s: Some(3.0),
+        closed_per_s: Some(f64::NAN),
     });
     let mut passive = flow(key(Direction::Passive), 120);
     passive.key.peer = Some("10.0.2.13".parse().unwrap());
