@@ -1,14 +1,14 @@
 //! Analysis of logs: entries, counts and values of their lines.
 
 use crate::log_line::{self, message_of};
-use crate::messages::{MatchedLine, Messages};
+use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
 use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// Takes a log line by line and counts the dictionary's entries.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Log<'d> {
     messages: Messages<'d>,
     met: HashMap<*const Entry<'static>, EntryOccurrences<'d>>,
@@ -170,7 +170,5 @@ impl EntryOccurrences<'_> {
     }
 }
 
-/// The rest of a longer line is ignored.
-const LINE_LEN_MAX: usize = 4_096;
 /// Distinct values kept per entry.
 const VALUES_MAX: usize = 64;

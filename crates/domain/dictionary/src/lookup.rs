@@ -154,7 +154,9 @@ impl<'d> Lookup<'d> {
         let text = text.to_lowercase();
         let mut words: Vec<&str> = text
             .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .filter(|word| word.len() > 2 && !word.bytes().all(|byte| byte.is_ascii_digit()))
+            // Preparing the search for a longer one costs more than the search, for each entry.
+            .filter(|word| (3..=NAME_LEN_MAX).contains(&word.len()))
+            .filter(|word| !word.bytes().all(|byte| byte.is_ascii_digit()))
             .collect();
         words.sort_unstable();
         words.dedup();

@@ -1,11 +1,11 @@
 //! Matches lines of a log with the texts of the entries.
 
-use crate::pattern::Pattern;
+use crate::pattern::{Budget, Pattern};
 use crate::{Entry, Placeholder};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// The texts of all messages.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Messages<'d> {
     /// The most specific texts first.
     texts: Vec<(&'d Entry<'static>, Pattern<'d>)>,
@@ -38,8 +38,13 @@ impl<'d> Messages<'d> {
     }
 
     /// The entry of a line and the values of its placeholders. `line` is what the kernel printed, without the
-    /// log's prefix.
+    /// log's prefix. The rest of a line longer than [`LINE_LEN_MAX`] is ignored.
     pub(crate) fn match_line<'l>(&self, line: &'l str) -> Option<MatchedLine<'d, 'l>> {
+        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
+        self.match_within(line, &mut Budget::for_line(line.len()))
+    }
+
+    fn match_within<'l>(&self, line: &'l str, budget: &mut Budget) -> Option<MatchedLine<'d, 'l>> {
         let pieces = self.pieces.as_ref()?;
         let mut likely: Vec<usize> = pieces
             .find_overlapping_iter(line)
@@ -55,7 +60,7 @@ impl<'d> Messages<'d> {
             let rest = &line[start..];
             likely.iter().find_map(|&nth| {
                 let (entry, pattern) = &self.texts[nth];
-                let mut values = pattern.values(rest)?;
+                let mut values = pattern.values(rest, budget)?;
                 if let Some(interface) = interface(&line[..start])
                     && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
                 {
@@ -86,7 +91,61 @@ fn interface(prefix: &str) -> Option<&str> {
     (is_name && !is_bus && words.contains(' ')).then_some(last)
 }
 
+/// Limit for a line in bytes; the kernel prints no line that is half as long.
+pub(crate) const LINE_LEN_MAX: usize = 4_096;
 /// Longer ones are no prefixes.
 const PREFIX_LEN_MAX: usize = 80;
 /// `bonding: bond0: (slave eth1): ` has three.
 const PREFIXES_MAX: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Dictionary;
+
+    /// Returns the share of its budget that a line needs.
+    fn share_spent(messages: &Messages<'_>, line: &str) -> f64 {
+        let whole = Budget::for_line(line.len()).left();
+        let mut budget = Budget::for_line(line.len());
+        messages.match_within(line, &mut budget);
+        1.0 - budget.left() as f64 / whole as f64
+    }
+
+    #[test]
+    fn budget_is_four_times_what_real_lines_need() {
+        let dictionary = Dictionary::new();
+        let messages = Messages::new(dictionary.entries());
+        let examples = dictionary.entries().iter().flat_map(|entry| &entry.examples);
+        let mut most = 0.0_f64;
+        for example in examples {
+            for prefix in ["", "e1000e 0000:00:1f.6 eth0: ", "a: b: c: d: "] {
+                most = most.max(share_spent(&messages, &format!("{prefix}{example}")));
+            }
+        }
+        assert!((0.001..0.25).contains(&most), "{most}");
+    }
+
+    /// Each text again with all its pieces but the last, as often as they fit: the most that its placeholders can try.
+    #[test]
+    fn work_for_hostile_line_is_bounded() {
+        let dictionary = Dictionary::new();
+        let messages = Messages::new(dictionary.entries());
+        let mut spends_all = 0;
+        for text in dictionary.entries().iter().flat_map(|entry| &entry.texts) {
+            let pieces: Vec<&str> = text.split(['{', '}']).step_by(2).collect();
+            let [first, inner @ .., _] = &pieces[..] else {
+                continue;
+            };
+            let longest = pieces.iter().max_by_key(|piece| piece.len()).unwrap_or(first);
+            let repeated: String = inner.iter().map(|piece| format!("0{piece}")).collect();
+            let count = LINE_LEN_MAX / (repeated.len() + 2);
+            let line = format!(
+                "{first}{}\u{1}{longest}\u{1}",
+                format!("{repeated}0 ").repeat(count)
+            );
+            spends_all += u32::from(share_spent(&messages, &line) > 0.99);
+        }
+        // Without the limit the lines of these texts would take far longer.
+        assert!(spends_all > 0);
+    }
+}

@@ -110,12 +110,15 @@ impl Head<'_> {
     pub(crate) fn operator(&self) -> Operator {
         self.operator
             .as_ref()
-            .map_or(Operator::Equal, |(operator, _)| *operator)
+            .map_or(Operator::Compare(Compare::Equal), |(operator, _)| *operator)
     }
 
     /// Whether the operator is `!=` or `!~`.
     pub(crate) fn is_negated(&self) -> bool {
-        matches!(self.operator(), Operator::NotEqual | Operator::NotLike)
+        matches!(
+            self.operator(),
+            Operator::Compare(Compare::NotEqual) | Operator::NotLike
+        )
     }
 
     /// Whether the operator is `~` or `!~`.
@@ -126,12 +129,8 @@ impl Head<'_> {
     /// Returns the comparison with a number.
     pub(crate) fn compare(&self) -> Compare {
         match self.operator() {
-            Operator::Equal | Operator::Like | Operator::NotLike => Compare::Equal,
-            Operator::NotEqual => Compare::NotEqual,
-            Operator::Less => Compare::Less,
-            Operator::LessOrEqual => Compare::LessOrEqual,
-            Operator::Greater => Compare::Greater,
-            Operator::GreaterOrEqual => Compare::GreaterOrEqual,
+            Operator::Compare(compare) => compare,
+            Operator::Like | Operator::NotLike => Compare::Equal,
         }
     }
 }
@@ -140,21 +139,24 @@ impl Head<'_> {
 pub(crate) const DEPTH_MAX: usize = 200;
 
 /// `=` and `!=`
-pub(crate) const EQUALITY: [Operator; 2] = [Operator::Equal, Operator::NotEqual];
+pub(crate) const EQUALITY: [Operator; 2] = [
+    Operator::Compare(Compare::Equal),
+    Operator::Compare(Compare::NotEqual),
+];
 
 /// Equality, and comparison with a pattern
 pub(crate) const PATTERNS: [Operator; 4] = [
-    Operator::Equal,
-    Operator::NotEqual,
+    Operator::Compare(Compare::Equal),
+    Operator::Compare(Compare::NotEqual),
     Operator::Like,
     Operator::NotLike,
 ];
 
 pub(crate) const COMPARISONS: [Operator; 6] = [
-    Operator::Equal,
-    Operator::NotEqual,
-    Operator::Less,
-    Operator::LessOrEqual,
-    Operator::Greater,
-    Operator::GreaterOrEqual,
+    Operator::Compare(Compare::Equal),
+    Operator::Compare(Compare::NotEqual),
+    Operator::Compare(Compare::Less),
+    Operator::Compare(Compare::LessOrEqual),
+    Operator::Compare(Compare::Greater),
+    Operator::Compare(Compare::GreaterOrEqual),
 ];

@@ -3,6 +3,7 @@
 //! `ss` needs a space around each; here only adjacent words need one. The extent of a word depends on
 //! its position: `80)` after `dport =` is a value and a parenthesis, `unix:/a(b)` is one value.
 
+use crate::expr::Compare;
 use std::ops::Range;
 
 /// A text and the position in it.
@@ -28,12 +29,7 @@ pub(crate) enum Token<'a> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operator {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
+    Compare(Compare),
     Like,
     NotLike,
 }
@@ -108,24 +104,24 @@ impl<'a> Lexer<'a> {
         let start = start + usize::from(escaped);
         let rest = &self.text[start..];
         let (operator, len) = match rest.as_bytes() {
-            [b'=', b'=', ..] => (Operator::Equal, 2),
-            [b'=', ..] => (Operator::Equal, 1),
-            [b'!', b'=', ..] => (Operator::NotEqual, 2),
+            [b'=', b'=', ..] => (Operator::Compare(Compare::Equal), 2),
+            [b'=', ..] => (Operator::Compare(Compare::Equal), 1),
+            [b'!', b'=', ..] => (Operator::Compare(Compare::NotEqual), 2),
             [b'!', b'~', ..] => (Operator::NotLike, 2),
-            [b'>', b'=', ..] => (Operator::GreaterOrEqual, 2),
-            [b'>', ..] => (Operator::Greater, 1),
-            [b'<', b'=', ..] => (Operator::LessOrEqual, 2),
-            [b'<', ..] => (Operator::Less, 1),
+            [b'>', b'=', ..] => (Operator::Compare(Compare::GreaterOrEqual), 2),
+            [b'>', ..] => (Operator::Compare(Compare::Greater), 1),
+            [b'<', b'=', ..] => (Operator::Compare(Compare::LessOrEqual), 2),
+            [b'<', ..] => (Operator::Compare(Compare::Less), 1),
             [b'~', ..] => (Operator::Like, 1),
             _ => {
                 let word = &rest[..word_len(rest)];
                 let operator = match word {
-                    "eq" => Operator::Equal,
-                    "ne" | "neq" => Operator::NotEqual,
-                    "ge" | "geq" => Operator::GreaterOrEqual,
-                    "le" | "leq" => Operator::LessOrEqual,
-                    "gt" => Operator::Greater,
-                    "lt" => Operator::Less,
+                    "eq" => Operator::Compare(Compare::Equal),
+                    "ne" | "neq" => Operator::Compare(Compare::NotEqual),
+                    "ge" | "geq" => Operator::Compare(Compare::GreaterOrEqual),
+                    "le" | "leq" => Operator::Compare(Compare::LessOrEqual),
+                    "gt" => Operator::Compare(Compare::Greater),
+                    "lt" => Operator::Compare(Compare::Less),
                     _ => return None,
                 };
                 (operator, word.len())
@@ -227,12 +223,7 @@ fn word_len(text: &str) -> usize {
 impl Operator {
     pub(crate) const fn word(self) -> &'static str {
         match self {
-            Self::Equal => "=",
-            Self::NotEqual => "!=",
-            Self::Less => "<",
-            Self::LessOrEqual => "<=",
-            Self::Greater => ">",
-            Self::GreaterOrEqual => ">=",
+            Self::Compare(compare) => compare.word(),
             Self::Like => "~",
             Self::NotLike => "!~",
         }

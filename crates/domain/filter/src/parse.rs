@@ -9,10 +9,10 @@
 
 use crate::condition::{COMPARISONS, DEPTH_MAX, EQUALITY, Head, PATTERNS, Reader};
 use crate::error::nearest;
-use crate::expr::{Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField};
+use crate::expr::{Compare, Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField};
 use crate::field::Field;
 use crate::host;
-use crate::lexer::{Operator, Token, ValueKind};
+use crate::lexer::{Token, ValueKind};
 use crate::{ParseError, PeerClass, Resolve, states};
 use sockeye_model::{ProtocolSet, StateSet};
 use std::ops::Range;
@@ -219,8 +219,8 @@ impl<'a> Parser<'a> {
         let value = self.reader.value(&head, ValueKind::Host, "a port")?;
         let mut condition = host::parse(&value.text, side, true, self.resolve)
             .map_err(|expected| self.reader.not_found(&head, &value, expected))?;
-        let operator = head.operator();
-        if !matches!(operator, Operator::Equal | Operator::NotEqual) {
+        let compare = head.compare();
+        if !matches!(compare, Compare::Equal | Compare::NotEqual) {
             // Only a single port can be compared by order, not "any port" or a range.
             let host::Condition::Inet {
                 ports: Some(ports), ..
@@ -232,13 +232,13 @@ impl<'a> Parser<'a> {
                 return Err(self.reader.not_found(&head, &value, "a single port"));
             }
             let port = ports.low;
-            *ports = match operator {
-                Operator::GreaterOrEqual => Ports {
+            *ports = match compare {
+                Compare::GreaterOrEqual => Ports {
                     low: port,
                     high: u16::MAX,
                 },
-                Operator::LessOrEqual => Ports { low: 0, high: port },
-                Operator::Greater => port
+                Compare::LessOrEqual => Ports { low: 0, high: port },
+                Compare::Greater => port
                     .checked_add(1)
                     .map_or(Ports::NONE, |low| Ports { low, high: u16::MAX }),
                 _ => port

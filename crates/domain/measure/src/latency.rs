@@ -24,7 +24,7 @@ pub struct Latency {
     /// Nanoseconds from the beginning to the last answer.
     pub elapsed_ns: u64,
     /// Requested rate in requests per second.
-    pub asked_rate: Option<f64>,
+    pub requested_rate: Option<f64>,
     /// Number of simultaneous connections.
     pub connections: u64,
     /// Whether threads poll all the time: then their processor time means nothing.
@@ -83,14 +83,14 @@ impl Latency {
 
     /// Conclusions, the most important first.
     #[must_use]
-    pub fn sentences(&self, again: &TypedCommand) -> Vec<Sentence> {
+    pub fn sentences(&self, command: &TypedCommand) -> Vec<Sentence> {
         let all = [
             self.failures(),
             self.losses(),
             self.rate_not_reached(),
             self.busy_tester(),
-            self.late_tester(again),
-            self.stall_not_counted(again),
+            self.late_tester(command),
+            self.stall_not_counted(command),
             self.few_samples(),
         ];
         all.into_iter().flatten().collect()
@@ -120,10 +120,10 @@ impl Latency {
     }
 
     fn rate_not_reached(&self) -> Option<Sentence> {
-        let asked = self.asked_rate?;
+        let requested = self.requested_rate?;
         let rate = self.rate()?;
         let due = self.sent + self.unsent;
-        if self.unsent * 100 <= due && rate >= asked * REACHED_PART {
+        if self.unsent * 100 <= due && rate >= requested * REACHED_PART {
             return None;
         }
         let reason = if self.is_busy(&self.here) {
@@ -139,7 +139,7 @@ impl Latency {
         Some(Sentence::new(
             "rate-not-reached",
             format!(
-                "The requested rate was not reached: {rate:.0} instead of {asked:.0} a second, and {} requests that were due \
+                "The requested rate was not reached: {rate:.0} instead of {requested:.0} a second, and {} requests that were due \
                  were never sent: their delays are missing here; {reason}.",
                 self.unsent
             ),
@@ -148,7 +148,7 @@ impl Latency {
 
     /// Without a schedule no request is late, but the rate shows the tester's limit.
     fn busy_tester(&self) -> Option<Sentence> {
-        let applies = self.asked_rate.is_none() && !self.spins && self.is_busy(&self.here);
+        let applies = self.requested_rate.is_none() && !self.spins && self.is_busy(&self.here);
         applies.then(|| {
             Sentence::new(
                 "tester-limited",
@@ -157,7 +157,7 @@ impl Latency {
         })
     }
 
-    fn late_tester(&self, again: &TypedCommand) -> Option<Sentence> {
+    fn late_tester(&self, command: &TypedCommand) -> Option<Sentence> {
         let late = self.lateness.as_ref()?.percentile(Histogram::P99)?;
         let delay = self.delays.percentile(Histogram::P99)?;
         (late > 1000 && late * 2 >= delay).then(|| {
@@ -170,15 +170,15 @@ impl Latency {
                     duration(delay)
                 ),
             );
-            sentence.remedy(format!("{}    # a processor of its own", again.with("-A", 0)));
+            sentence.remedy(format!("{}    # a processor of its own", command.with("-A", 0)));
             sentence
         })
     }
 
-    fn stall_not_counted(&self, again: &TypedCommand) -> Option<Sentence> {
+    fn stall_not_counted(&self, command: &TypedCommand) -> Option<Sentence> {
         let median = self.delays.percentile(Histogram::P50)?;
         let max = self.delays.max()?;
-        let is_stalled = self.asked_rate.is_none() && max > STALLED_NS && max / STALLED_TIMES > median;
+        let is_stalled = self.requested_rate.is_none() && max > STALLED_NS && max / STALLED_TIMES > median;
         is_stalled.then(|| {
             let mut sentence = Sentence::new(
                 "stalls-counted-once",
@@ -191,7 +191,7 @@ impl Latency {
             );
             if let Some(rate) = self.rate() {
                 // Half of the possible rate leaves capacity to catch up.
-                sentence.remedy(again.with("--rate", format!("{:.0}", (rate / 2.0).max(1.0))));
+                sentence.remedy(command.with("--rate", format!("{:.0}", (rate / 2.0).max(1.0))));
             }
             sentence
         })
@@ -276,7 +276,7 @@ mod tests {
     fn good_figures_give_no_sentence() {
         assert!(codes(&answers(20_000)).is_empty());
         let mut on_time = answers(20_000);
-        on_time.asked_rate = Some(20_000.0);
+        on_time.requested_rate = Some(20_000.0);
         on_time.lateness = Some(on_time.delays.clone());
         on_time.lateness.as_mut().unwrap().record(1);
         assert_eq!(codes(&on_time), ["tester-late"]);
@@ -289,7 +289,7 @@ mod tests {
     fn missed_rate_gives_its_reason() {
         let slow = |change: fn(&mut Latency)| {
             let mut slow = answers(10_000);
-            slow.asked_rate = Some(50_000.0);
+            slow.requested_rate = Some(50_000.0);
             slow.unsent = 40_000;
             change(&mut slow);
             let sentence = slow.sentences(&TypedCommand::default());
@@ -305,7 +305,7 @@ mod tests {
         assert!(slow(|slow| slow.connects = Some(Histogram::new())).contains("before the next is made"));
         let text = {
             let mut here = answers(10_000);
-            (here.asked_rate, here.here) = (Some(50_000.0), busy);
+            (here.requested_rate, here.here) = (Some(50_000.0), busy);
             here.sentences(&TypedCommand::default()).remove(0).text
         };
         assert!(text.contains("the tester itself was the limit"), "{text}");
@@ -331,7 +331,7 @@ mod tests {
                 "few-requests"
             ]
         );
-        latency.asked_rate = Some(500.0);
+        latency.requested_rate = Some(500.0);
         assert!(!codes(&latency).contains(&"stalls-counted-once"));
     }
 

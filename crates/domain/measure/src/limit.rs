@@ -130,14 +130,17 @@ impl LimitShares {
             (Limit::SendBuffer, sender.samples_buffer_full),
             (Limit::Application, sender.samples_idle),
         ];
-        let all: u64 = seen.iter().map(|(_, samples)| samples.unwrap_or(0)).sum();
+        let all: u128 = seen
+            .iter()
+            .map(|(_, samples)| u128::from(samples.unwrap_or(0)))
+            .sum();
         if all == 0 {
             self.put(Limit::CongestionWindow, rest);
             return Some(());
         }
         let mut left = rest;
         for (limit, samples) in seen {
-            let part = u128::from(rest) * u128::from(samples.unwrap_or(0)) / u128::from(all);
+            let part = u128::from(rest) * u128::from(samples.unwrap_or(0)) / all;
             let part = u64::try_from(part).unwrap_or(0).min(left);
             self.put(limit, part);
             left -= part;

@@ -33,10 +33,11 @@ impl Transfer {
     /// Bytes per second that arrived in this direction, summed over all streams.
     #[must_use]
     pub fn bytes_per_s(&self, is_sent: bool) -> Option<f64> {
-        let bytes: u64 = self
+        // The other end chooses some of these.
+        let bytes = self
             .streams(is_sent)
             .filter_map(StreamTransfer::carried_bytes)
-            .sum();
+            .fold(0, u64::saturating_add);
         let longest = self
             .streams(is_sent)
             .filter_map(StreamTransfer::carried_us)

@@ -89,25 +89,25 @@ mod tests {
 
     #[test]
     fn with_replaces_one_option() {
-        let again = TypedCommand::new("sockeye bench stream", "fe80::1%veth0")
+        let command = TypedCommand::new("sockeye bench stream", "fe80::1%veth0")
             .option("-p", None::<u16>)
             .option("-t", Some(2))
             .option("-P", Some(4))
             .flag("-R", true)
             .flag("-u", false);
         assert_eq!(
-            again.with("-P", 2),
+            command.with("-P", 2),
             "sockeye bench stream fe80::1%veth0 -t 2 -R -P 2"
         );
         assert_eq!(
-            again.with_flag("--skip-rx-copy"),
+            command.with_flag("--skip-rx-copy"),
             "sockeye bench stream fe80::1%veth0 -t 2 -P 4 -R --skip-rx-copy"
         );
         assert_eq!(
-            again.without("-R"),
+            command.without("-R"),
             "sockeye bench stream fe80::1%veth0 -t 2 -P 4"
         );
-        assert!(again.has("-R") && !again.has("-u"));
+        assert!(command.has("-R") && !command.has("-u"));
     }
 
     #[test]

@@ -3,3 +3,4 @@
 
 mod entries;
 mod kernel;
+mod sizes;

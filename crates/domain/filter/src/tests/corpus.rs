@@ -2,6 +2,8 @@
 
 #[path = "../../../../../fuzz/filter_body.rs"]
 mod filter_body;
+#[path = "../../../../../fuzz/netns_filter_body.rs"]
+mod netns_filter_body;
 #[path = "../../../../../fuzz/pcap_body.rs"]
 mod pcap_body;
 
@@ -15,6 +17,11 @@ fn filter_expressions() {
 #[test]
 fn packet_filters() {
     replay("packet_filters", pcap_body::packet_filters);
+}
+
+#[test]
+fn netns_filters() {
+    replay("netns_filters", netns_filter_body::netns_filters);
 }
 
 fn replay(target: &str, body: fn(&[u8])) {

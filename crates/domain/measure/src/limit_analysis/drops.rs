@@ -26,7 +26,7 @@ impl LimitAnalysis<'_> {
         let ends = [self.sender, self.receiver].into_iter();
         list.extend(ends.filter_map(backlog_drops).next());
         let received = self.receiver.end.work.receive_queue_drops;
-        if let Some(drops) = received.filter(|&drops| drops > 0 && !self.asked.is_udp) {
+        if let Some(drops) = received.filter(|&drops| drops > 0 && !self.limits.is_udp) {
             let at = self.receiver.at;
             let text = format!(
                 "{drops} segments that arrived were dropped {at}, because the receive buffer was full."
@@ -113,8 +113,8 @@ fn drops_of(device: &DeviceWork) -> [Option<u64>; 4] {
 }
 
 fn device_drops(device: &DeviceWork, end: NamedEnd<'_>) -> Option<Sentence> {
-    let [queue, tx, rx, missed] = drops_of(device).map(|drops| drops.unwrap_or(0));
-    if queue + tx + rx + missed == 0 {
+    let all @ [queue, tx, rx, missed] = drops_of(device).map(|drops| drops.unwrap_or(0));
+    if all == [0; 4] {
         return None;
     }
     let (name, at) = (&device.name, end.at);

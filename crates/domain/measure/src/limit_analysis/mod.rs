@@ -29,12 +29,12 @@ pub struct RequestedLimits<'a> {
     /// Bytes per write or per datagram
     pub length: Option<u64>,
     /// The typed command, which remedies repeat
-    pub again: Option<&'a TypedCommand>,
+    pub command: Option<&'a TypedCommand>,
 }
 
 /// Returns what limited the transfer in this direction, the most important first.
 #[must_use]
-pub fn what_limited(transfer: &Transfer, is_sent: bool, asked: RequestedLimits<'_>) -> Vec<Sentence> {
+pub fn what_limited(transfer: &Transfer, is_sent: bool, limits: RequestedLimits<'_>) -> Vec<Sentence> {
     let streams: Vec<&StreamTransfer> = transfer.streams(is_sent).collect();
     let none = End::default();
     let theirs = transfer.theirs.as_ref().unwrap_or(&none);
@@ -49,7 +49,7 @@ pub fn what_limited(transfer: &Transfer, is_sent: bool, asked: RequestedLimits<'
         sender: NamedEnd::new(sender, is_sent),
         receiver: NamedEnd::new(receiver, !is_sent),
         is_sent,
-        asked,
+        limits,
     };
     analysis.sentences()
 }
@@ -81,7 +81,7 @@ struct LimitAnalysis<'a> {
     sender: NamedEnd<'a>,
     receiver: NamedEnd<'a>,
     is_sent: bool,
-    asked: RequestedLimits<'a>,
+    limits: RequestedLimits<'a>,
 }
 
 impl LimitAnalysis<'_> {
@@ -92,7 +92,7 @@ impl LimitAnalysis<'_> {
             list.extend(self.tester_limited());
         }
         list.extend(self.drops());
-        if self.asked.is_udp {
+        if self.limits.is_udp {
             list.extend(self.datagrams());
         }
         if let Some(sentence) = self.too_short() {
@@ -103,7 +103,7 @@ impl LimitAnalysis<'_> {
             for limit in shares.ranked() {
                 let permille = shares.permille(limit);
                 // A sender with a fixed rate waits on request, which is reported already.
-                let is_reported = self.asked.rate.is_some()
+                let is_reported = self.limits.rate.is_some()
                     && matches!(limit, Limit::Pace | Limit::Application | Limit::SendBuffer)
                     && list.iter().any(|sentence| sentence.code == "rate-reached");
                 if permille >= SHARE_SHOWN_PERMILLE && !is_reported {
@@ -126,14 +126,14 @@ impl LimitAnalysis<'_> {
             "It was over after {}: too short to show what limited it.",
             time(us)
         );
-        let has_size = self.asked.again.is_some_and(|it| it.has("-n"));
+        let has_size = self.limits.command.is_some_and(|it| it.has("-n"));
         let longer = self.rerun(|it| it.without("-n"), "for ten seconds");
         Some(Sentence::new("too-short", text).with(longer.filter(|_| has_size)))
     }
 
     /// The requested rate was reached.
     fn rate_reached(&self) -> Option<Sentence> {
-        let rate = self.asked.rate? as f64 * self.streams.len() as f64;
+        let rate = self.limits.rate? as f64 * self.streams.len() as f64;
         let sent: f64 = self
             .streams
             .iter()
@@ -147,9 +147,9 @@ impl LimitAnalysis<'_> {
 
     /// Returns the typed command with a change, and its reason.
     fn rerun(&self, change: impl FnOnce(&TypedCommand) -> String, why: &str) -> Option<String> {
-        self.asked
-            .again
-            .map(|again| format!("{}    # {why}", change(again)))
+        self.limits
+            .command
+            .map(|command| format!("{}    # {why}", change(command)))
     }
 
     /// Returns the command with several streams, if there was one.
@@ -160,13 +160,13 @@ impl LimitAnalysis<'_> {
 
     /// Returns the command with longer writes. A datagram longer than a packet would be fragmented: no remedy.
     fn longer_writes(&self, why: &str) -> Option<String> {
-        let is_short = !self.asked.is_udp && self.asked.length.is_none_or(|bytes| bytes < LONG_WRITE);
+        let is_short = !self.limits.is_udp && self.limits.length.is_none_or(|bytes| bytes < LONG_WRITE);
         self.rerun(|it| it.with("-l", "1Mi"), why).filter(|_| is_short)
     }
 
     fn traceroute(&self) -> Option<String> {
         // Brackets are only needed with a port.
-        let host = self.asked.host.trim_start_matches('[').trim_end_matches(']');
+        let host = self.limits.host.trim_start_matches('[').trim_end_matches(']');
         Some(TypedCommand::new("tracepath -n", host).without(""))
     }
 }

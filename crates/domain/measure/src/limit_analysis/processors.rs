@@ -33,8 +33,8 @@ impl LimitAnalysis<'_> {
         let is_multiprocessor = end.end.work.processors.is_some_and(|count| count > 1);
         let more_streams = self.more_streams(2, "a thread for each stream");
         let copies = act == "receives"
-            && !self.asked.is_udp
-            && self.asked.again.is_some_and(|it| !it.has("--skip-rx-copy"));
+            && !self.limits.is_udp
+            && self.limits.command.is_some_and(|it| !it.has("--skip-rx-copy"));
         let why = "what is received is not copied";
         let without_copy = self.rerun(|it| it.with_flag("--skip-rx-copy"), why);
         Some(

@@ -51,7 +51,7 @@ impl LimitAnalysis<'_> {
             "{share} of the time the receiver's window was full{}.",
             bound.unwrap_or_default()
         );
-        let wider = if self.asked.window.is_some() {
+        let wider = if self.limits.window.is_some() {
             self.wider_maximum("rmem_max", work.rmem_max_bytes, to)
         } else {
             let wider = work
@@ -77,7 +77,7 @@ impl LimitAnalysis<'_> {
             self.rtt()
                 .map_or(String::new(), |us| format!(", which take {}", time(us)))
         );
-        let wider = if self.asked.window.is_some() {
+        let wider = if self.limits.window.is_some() {
             self.wider_maximum("wmem_max", work.wmem_max_bytes, from)
         } else {
             work.tcp_wmem_max_bytes.map(|max| {
@@ -159,7 +159,7 @@ impl LimitAnalysis<'_> {
     /// Returns the command without a size of buffers, if one was requested.
     fn sized_by_kernel(&self) -> Option<String> {
         self.rerun(|it| it.without("-w"), "the kernel sizes it then")
-            .filter(|_| self.asked.window.is_some())
+            .filter(|_| self.limits.window.is_some())
     }
 
     fn wider_maximum(&self, setting: &str, max: Option<u64>, at: &str) -> Option<String> {

@@ -38,8 +38,8 @@ fn transfer(sender: Sender) -> Transfer {
     }
 }
 
-fn codes(transfer: &Transfer, asked: RequestedLimits<'_>) -> Vec<&'static str> {
-    let list = what_limited(transfer, true, asked);
+fn codes(transfer: &Transfer, limits: RequestedLimits<'_>) -> Vec<&'static str> {
+    let list = what_limited(transfer, true, limits);
     list.iter().map(|sentence| sentence.code).collect()
 }
 
@@ -116,12 +116,12 @@ fn busy_thread_is_the_limit() {
         ..sender()
     });
     busy.streams[0].received = side(950);
-    let again = TypedCommand::new("sockeye bench stream", "b").option("-t", Some(2));
-    let asked = RequestedLimits {
-        again: Some(&again),
+    let command = TypedCommand::new("sockeye bench stream", "b").option("-t", Some(2));
+    let limits = RequestedLimits {
+        command: Some(&command),
         ..RequestedLimits::default()
     };
-    let list = what_limited(&busy, true, asked);
+    let list = what_limited(&busy, true, limits);
     assert_eq!(list[0].code, "tester-limited");
     assert!(
         list[0].text.contains("receives at the other end"),
@@ -211,7 +211,7 @@ fn dropping_queue_is_named() {
 
 #[test]
 fn requested_rate_is_no_fault() {
-    let asked = RequestedLimits {
+    let limits = RequestedLimits {
         rate: Some(1_000_000),
         ..RequestedLimits::default()
     };
@@ -219,17 +219,17 @@ fn requested_rate_is_no_fault() {
         samples_paced: Some(1),
         ..sender()
     });
-    assert_eq!(codes(&paced, asked), ["rate-reached"]);
+    assert_eq!(codes(&paced, limits), ["rate-reached"]);
     let faster = RequestedLimits {
         rate: Some(2_000_000),
-        ..asked
+        ..limits
     };
     assert_eq!(codes(&paced, faster), ["pacing-limited"]);
 }
 
 #[test]
 fn lost_datagrams_are_located() {
-    let asked = RequestedLimits {
+    let limits = RequestedLimits {
         is_udp: true,
         ..RequestedLimits::default()
     };
@@ -241,7 +241,7 @@ fn lost_datagrams_are_located() {
         lost: Some(100),
         ..Datagrams::default()
     });
-    assert_eq!(codes(&lossy, asked), ["datagrams-lost"]);
+    assert_eq!(codes(&lossy, limits), ["datagrams-lost"]);
     lossy.theirs = Some(End {
         work: Work {
             udp_receive_drops: Some(100),
@@ -250,9 +250,9 @@ fn lost_datagrams_are_located() {
         },
         ..End::default()
     });
-    let list = what_limited(&lossy, true, asked);
+    let list = what_limited(&lossy, true, limits);
     assert_eq!(list[0].code, "receive-buffer-drops");
     assert!(list[0].remedies[0].contains("rmem_max=851968"));
     lossy.streams[0].datagrams = None;
-    assert_eq!(codes(&lossy, asked), [""; 0]);
+    assert_eq!(codes(&lossy, limits), [""; 0]);
 }
