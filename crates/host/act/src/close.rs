@@ -221,7 +221,7 @@ const fn as_v6(ip: IpAddr) -> Ipv6Addr {
 }
 
 fn errno(code: i32) -> Errno {
-    Errno::from_raw_os_error(code.saturating_neg().clamp(0, ERRNO_MAX))
+    Errno::from_raw_os_error(code.saturating_neg().clamp(1, ERRNO_MAX))
 }
 
 /// Returns the IP protocol of a raw socket; 0 if unknown.

@@ -4,6 +4,7 @@
 use crate::Keepalive;
 use rustix::io::Errno;
 use sockeye_sys::bpf::{Map, Program, cgroup};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use sockeye_wire::keepalive_program::{self, Counts, Settings};
 use std::fmt;
 use std::os::fd::BorrowedFd;
@@ -225,14 +226,22 @@ impl fmt::Display for KeepaliveProgramError {
         write!(f, "cannot {what}: {}", self.errno)?;
         let remedy = match (self.step, self.errno) {
             (KeepaliveProgramStep::Look, Errno::PERM) => {
-                "something is attached there, and to see whose it is takes CAP_SYS_ADMIN: run as root"
+                let remedy = remedy("it", CheckedIn::Initial);
+                return write!(
+                    f,
+                    "; something is attached there, and to see whose it is takes CAP_SYS_ADMIN: {remedy}"
+                );
             }
             (KeepaliveProgramStep::AttachExclusive, _) => {
                 "another's program is attached there, which allows no other beside it: `bpftool cgroup show` names it"
             }
             (KeepaliveProgramStep::Attach, Errno::PERM) => {
-                "it takes CAP_NET_ADMIN (run as root), and no program above it that allows no other: `bpftool cgroup \
-                 tree` shows those"
+                let remedy = remedy("it", CheckedIn::Initial);
+                return write!(
+                    f,
+                    "; it takes CAP_NET_ADMIN ({remedy}), and no program above it that allows no other: `bpftool cgroup \
+                     tree` shows those"
+                );
             }
             (KeepaliveProgramStep::Attach, Errno::TOOBIG) => {
                 "64 programs are attached there already, more do not fit"
@@ -241,7 +250,13 @@ impl fmt::Display for KeepaliveProgramError {
             (KeepaliveProgramStep::Read, Errno::INVAL) => {
                 "another version of sockeye attached it; detach it with that one"
             }
-            (_, Errno::PERM) => "it takes CAP_NET_ADMIN: run as root",
+            (_, Errno::PERM) => {
+                return write!(
+                    f,
+                    "; it takes CAP_NET_ADMIN: {}",
+                    remedy("it", CheckedIn::Initial)
+                );
+            }
             _ => return Ok(()),
         };
         write!(f, "; {remedy}")

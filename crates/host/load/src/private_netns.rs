@@ -1,6 +1,5 @@
 //! Network namespaces without a name, which end with their descriptor.
 
-use rustix::fs::{Mode, OFlags, open};
 use rustix::io::Errno;
 use sockeye_act::{Interfaces, LOOPBACK, RouteError};
 use sockeye_sys::netns;
@@ -16,9 +15,7 @@ impl PrivateNetns {
         let opened = netns::on_netns_thread(|_| -> Result<OwnedFd, RouteError> {
             netns::unshare()?;
             Interfaces::open()?.bring_up(LOOPBACK)?;
-            // `/proc/self` would be the namespace of the first thread.
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            Ok(open("/proc/thread-self/ns/net", flags, Mode::empty())?)
+            Ok(netns::open_own()?)
         })?;
         opened.map(Self)
     }

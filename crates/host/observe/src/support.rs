@@ -13,9 +13,9 @@ pub struct PartSupport {
     /// The part: a word of [`sockeye_profile::Missing::part`].
     pub part: &'static str,
     /// The mechanism that is used, or why there is none.
-    pub finding: Result<String, Unavailable>,
+    pub mechanism: Result<String, Unavailable>,
     /// What of this part is missing although the rest works.
-    pub but: Vec<Unavailable>,
+    pub missing: Vec<Unavailable>,
 }
 
 /// Tries each part of a profile.
@@ -30,7 +30,7 @@ pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
             from_exec: false,
         };
         let started = Calls::start(Arc::clone(engine), &no_process, options);
-        let but = started
+        let missing = started
             .as_ref()
             .map_or_else(|_| Vec::new(), |calls| calls.missing_parts().to_vec());
         let mechanism = if syscalls {
@@ -40,8 +40,8 @@ pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
         };
         PartSupport {
             part,
-            finding: started.map(|_| mechanism.to_owned()),
-            but,
+            mechanism: started.map(|_| mechanism.to_owned()),
+            missing,
         }
     };
     let (sampler, extent) = match Sampler::start(&Scope::System, Some(1), Instant::now()) {
@@ -56,23 +56,23 @@ pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
             )
         }
     };
-    let but = sampler
+    let missing = sampler
         .as_ref()
         .map_or_else(|_| Vec::new(), |sampler| sampler.missing_parts().to_vec());
     let samples = PartSupport {
         part: "cpu",
-        finding: sampler.map(|_| format!("perf's clock {extent}")),
-        but,
+        mechanism: sampler.map(|_| format!("perf's clock {extent}")),
+        missing,
     };
     let filter = functions::FunctionFilter::default();
     let user =
         Functions::start(engine, &no_process, &filter).map(|functions| functions.mechanism().to_owned());
     let kernel = Functions::start_kernel(engine, &no_process, KERNEL_FUNCTION);
     let kernel = kernel.map(|functions| functions.mechanism().to_owned());
-    let plain = |part, finding| PartSupport {
+    let plain = |part, mechanism| PartSupport {
         part,
-        finding,
-        but: Vec::new(),
+        mechanism,
+        missing: Vec::new(),
     };
     vec![
         calls("syscalls", true),

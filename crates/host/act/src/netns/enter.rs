@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use sockeye_model::NetnsName;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -152,11 +153,7 @@ impl fmt::Display for EnterError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (name, path, errno) = (self.name.as_os_str(), self.name.path(), self.errno);
         match self.step {
-            EnterStep::Open => write!(
-                f,
-                "cannot open network namespace {name:?} ({}): {errno}",
-                path.display()
-            ),
+            EnterStep::Open => write!(f, "cannot open network namespace {name:?} ({path:?}): {errno}"),
             EnterStep::Switch => write!(f, "cannot enter network namespace {name:?}: {errno}"),
             EnterStep::Unshare => write!(f, "cannot have mounts of its own for {name:?}: unshare: {errno}"),
             EnterStep::Slave => write!(
@@ -168,14 +165,15 @@ impl fmt::Display for EnterError {
         let remedy = match (self.step, errno) {
             (EnterStep::Open, Errno::NOENT) => "`sockeye ns list -1` lists the names",
             (_, Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or lower -j",
-            (_, Errno::PERM) => "it takes CAP_SYS_ADMIN: run as root of the host",
-            (_, Errno::ACCESS) => "run as root",
+            (_, Errno::ACCESS) => {
+                return write!(f, "; {}", remedy("CAP_DAC_READ_SEARCH", CheckedIn::Initial));
+            }
+            (_, Errno::PERM) => {
+                let remedy = remedy("it", CheckedIn::Initial);
+                return write!(f, "; it takes CAP_SYS_ADMIN: {remedy}");
+            }
             (EnterStep::Switch, Errno::INVAL) => {
-                return write!(
-                    f,
-                    ": {} is no network namespace, or what is left of one",
-                    path.display()
-                );
+                return write!(f, ": {path:?} is no network namespace, or what is left of one");
             }
             (EnterStep::Unshare, Errno::NOSPC) => "raise the sysctl user.max_mnt_namespaces",
             (EnterStep::Sysfs, Errno::NOENT) => "there has to be a folder /sys",

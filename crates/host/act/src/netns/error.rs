@@ -3,6 +3,9 @@
 
 use crate::route::RouteError;
 use rustix::io::Errno;
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -69,8 +72,8 @@ impl NetnsStep {
 impl NetnsError {
     /// Returns a hint at what may help; `None` if there is none.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
-        Some(match (self.error.errno, self.step) {
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let text = match (self.error.errno, self.step) {
             (Errno::EXIST, NetnsStep::CreateName) => "that name is in use; `sockeye ns list` shows it",
             (Errno::EXIST, NetnsStep::MakePair) => {
                 "an interface of that name is there already: `ip link` shows it"
@@ -81,9 +84,20 @@ impl NetnsError {
             (
                 Errno::PERM | Errno::ACCESS,
                 NetnsStep::MakePair | NetnsStep::AddAddress | NetnsStep::BringLoopbackUp,
-            ) => "needs CAP_NET_ADMIN: run as root",
+            ) => {
+                let remedy = remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns);
+                return Some(format!("needs CAP_NET_ADMIN: {remedy}").into());
+            }
             (Errno::PERM | Errno::ACCESS, _) => {
-                "needs CAP_SYS_ADMIN, and to write to /run: run as root of the host"
+                let remedy = remedy("it", CheckedIn::Initial);
+                return Some(format!("needs CAP_SYS_ADMIN, and to write to /run: {remedy}").into());
+            }
+            // `/proc/thread-self` or `/proc/PID` leads to the namespace.
+            (Errno::NOENT, step)
+                if (step == NetnsStep::Bind || self.path.starts_with("/proc"))
+                    && proc_mount::problem().is_some() =>
+            {
+                return proc_mount::problem().map(|problem| problem.to_string().into());
             }
             (Errno::NOSPC, NetnsStep::Unshare) => {
                 "there are as many as user.max_net_namespaces allows: `sysctl -w user.max_net_namespaces=N` raises it"
@@ -107,11 +121,11 @@ impl NetnsError {
             (Errno::NOENT | Errno::SRCH, NetnsStep::OpenProcess) => {
                 "there is no such process, or it has ended"
             }
-            (Errno::NOENT, NetnsStep::Bind) => "is /proc mounted?",
             (Errno::INVAL, NetnsStep::OpenNamespace) => "that file is no network namespace",
             (Errno::BUSY, NetnsStep::Unlink) => "something is still mounted there",
             _ => return None,
-        })
+        };
+        Some(text.into())
     }
 }
 

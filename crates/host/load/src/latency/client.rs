@@ -204,7 +204,7 @@ impl Connections {
                 let _ = sender.send(work());
             };
             thread::Builder::new()
-                .name("asks".to_owned())
+                .name("requests".to_owned())
                 .spawn(thread)
                 .map_err(|error| {
                     Error::System(

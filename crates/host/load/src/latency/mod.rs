@@ -19,6 +19,8 @@ mod server;
 pub use client::{EarlyEnd, Outcome, Plan, ServerLoad, run};
 pub use exact_io::Failure;
 pub use run_state::{Sizes, Tally};
+#[cfg(any(test, fuzzing))]
+pub(crate) use server::Request;
 pub(crate) use server::answer;
 
 /// Most connections of one test.

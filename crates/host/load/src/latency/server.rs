@@ -56,7 +56,7 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
 
 /// Checked parameters of a client.
 #[derive(Debug, Clone, Copy)]
-struct Request {
+pub(crate) struct Request {
     transport: Transport,
     sizes: Sizes,
     connections: u16,
@@ -66,7 +66,7 @@ struct Request {
 }
 
 impl Request {
-    fn parse(parameters: &Value) -> Result<Self, String> {
+    pub(crate) fn parse(parameters: &Value) -> Result<Self, String> {
         let number = |name: &str, most: u32| {
             let number = parameters[name]
                 .as_u64()
@@ -105,6 +105,14 @@ impl Request {
             connections: number("connections", CONNECTIONS_MAX)? as u16,
             busy_poll: parameters["busy_poll"] == json!(true),
         })
+    }
+
+    /// Asserts what every request promises that was accepted.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn check_limits(&self) {
+        let sizes = self.transport.size_min()..=self.transport.size_max();
+        assert!(sizes.contains(&self.sizes.request) && sizes.contains(&self.sizes.response));
+        assert!((1..=CONNECTIONS_MAX).contains(&u32::from(self.connections)));
     }
 }
 

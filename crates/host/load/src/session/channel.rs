@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) struct Channel {
     stream: TcpStream,
-    /// Received bytes that are not a complete frame yet.
-    pending: Vec<u8>,
+    received: Frames,
 }
 
 impl Channel {
@@ -24,7 +23,7 @@ impl Channel {
         set().map_err(|error| Error::of_connection(&error))?;
         Ok(Self {
             stream,
-            pending: Vec::new(),
+            received: Frames::default(),
         })
     }
 
@@ -61,7 +60,7 @@ impl Channel {
     pub(crate) fn poll(&mut self, timeout: Duration) -> Result<Option<Value>, Error> {
         let until = Instant::now() + timeout;
         loop {
-            if let Some(message) = self.take()? {
+            if let Some(message) = self.received.take()? {
                 return Ok(Some(message));
             }
             // 0 would mean no timeout.
@@ -70,24 +69,47 @@ impl Channel {
             let set = self.stream.set_read_timeout(Some(left));
             match set.and_then(|()| self.stream.read(&mut buffer)) {
                 Ok(0) => return Err(Error::Disconnected(None)),
-                Ok(len) => self.pending.extend_from_slice(&buffer[..len]),
+                Ok(len) => self.received.extend(&buffer[..len]),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(Error::of_connection(&error)),
             }
             if Instant::now() >= until {
-                return self.take();
+                return self.received.take();
             }
         }
     }
 
     /// Returns whether the incomplete frame begins with this byte.
     pub(super) fn pending_starts_with(&self, byte: u8) -> bool {
-        self.pending.first() == Some(&byte)
+        self.received.pending.first() == Some(&byte)
+    }
+}
+
+/// Received bytes, and the messages in them.
+#[derive(Debug, Default)]
+pub(super) struct Frames {
+    /// Bytes that are not a complete frame yet.
+    pending: Vec<u8>,
+}
+
+impl Frames {
+    /// Adds received bytes. Messages have to be taken before more are added, or the bytes have no bound.
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.pending.extend_from_slice(bytes);
     }
 
-    /// Removes a complete frame from the pending bytes.
-    fn take(&mut self) -> Result<Option<Value>, Error> {
+    /// Returns the number of bytes that wait to be a complete frame.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Removes a complete frame; `None` if there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::ForeignServer`] if the length is above the limit, [`Error::Malformed`] if the text is no JSON.
+    pub(super) fn take(&mut self) -> Result<Option<Value>, Error> {
         let Some((head, rest)) = self.pending.split_first_chunk::<4>() else {
             return Ok(None);
         };
@@ -121,7 +143,7 @@ fn is_timeout(error: &io::Error) -> bool {
 }
 
 /// Longest message, in bytes.
-const FRAME_MAX: u32 = 64 * 1024;
+pub(super) const FRAME_MAX: u32 = 64 * 1024;
 /// Messages are short: a peer that reads none for this long is gone.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(1);

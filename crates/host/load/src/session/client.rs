@@ -1,7 +1,7 @@
 //! The client's end of a session.
 
 use super::channel::{Channel, frame};
-use super::nonce::random;
+use super::nonce::{Nonce, random};
 use super::secret::{Secret, SessionKey, unhex};
 use super::{Error, Kind, Preamble, Role, Stop, Token};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -113,28 +113,14 @@ impl Session {
         let nonce = random()?;
         channel.send_bytes(&Preamble::control(nonce).emit())?;
         let challenge = first_answer(&mut channel, connector.timeout, stop)?;
-        check_refusal(&challenge)?;
-        let server_nonce = challenge["challenge"].as_str().and_then(unhex);
-        let server_nonce =
-            server_nonce.ok_or_else(|| Error::Malformed("an answer without a challenge".to_owned()))?;
-        match (&connector.secret, challenge["secret"] == json!(true)) {
-            (None, true) => return Err(Error::SecretWanted),
-            (Some(_), false) => return Err(Error::SecretUnknown),
-            _ => {}
-        }
+        let server_nonce = server_nonce(&challenge, connector.secret.is_some())?;
         let key = SessionKey::new(connector.secret.as_ref(), &nonce, &server_nonce);
         let request = json!({"kind": kind.name(), "parameters": parameters});
         let mut bytes = key.client_proof(request.to_string().as_bytes()).to_vec();
         bytes.extend_from_slice(&frame(&request)?);
         channel.send_bytes(&bytes)?;
         let answer = answer(&mut channel, connector.timeout, stop)?;
-        check_refusal(&answer)?;
-        let token = answer["ok"]["token"].as_str().and_then(Token::parse);
-        let token = token.ok_or_else(|| Error::Malformed("an answer without a token".to_owned()))?;
-        let proof = answer["ok"]["proof"].as_str().unwrap_or_default();
-        if !key.is_server_proof(token, proof) {
-            return Err(Error::WrongSecret);
-        }
+        let token = token_of(&answer, &key)?;
         Ok(Self {
             channel,
             answer: answer["ok"].clone(),
@@ -255,6 +241,37 @@ pub(crate) fn bind_to(socket: BorrowedFd<'_>, from: IpAddr, server: SocketAddr) 
     let failed = |errno| Error::System("bind to the address of -B", errno);
     set_bind_without_port(socket).map_err(failed)?;
     rustix::net::bind(socket, &own_address(from, server)).map_err(failed)
+}
+
+/// Returns the server's nonce from its first answer.
+///
+/// # Errors
+/// If it refuses, sends no challenge, or only one of both ends has a secret.
+pub(super) fn server_nonce(challenge: &Value, has_secret: bool) -> Result<Nonce, Error> {
+    check_refusal(challenge)?;
+    let nonce = challenge["challenge"].as_str().and_then(unhex);
+    let nonce = nonce.ok_or_else(|| Error::Malformed("an answer without a challenge".to_owned()))?;
+    match (has_secret, challenge["secret"] == json!(true)) {
+        (false, true) => Err(Error::SecretWanted),
+        (true, false) => Err(Error::SecretUnknown),
+        _ => Ok(nonce),
+    }
+}
+
+/// Returns the token of the test from the answer to the request.
+///
+/// # Errors
+/// If the server refuses, sends no token, or does not know the key.
+pub(super) fn token_of(answer: &Value, key: &SessionKey) -> Result<Token, Error> {
+    check_refusal(answer)?;
+    let token = answer["ok"]["token"].as_str().and_then(Token::parse);
+    let token = token.ok_or_else(|| Error::Malformed("an answer without a token".to_owned()))?;
+    let proof = answer["ok"]["proof"].as_str().unwrap_or_default();
+    if key.is_server_proof(token, proof) {
+        Ok(token)
+    } else {
+        Err(Error::WrongSecret)
+    }
 }
 
 /// Returns the error of a refusal.

@@ -101,17 +101,7 @@ impl Connection {
                     Err(Error::ForeignClient(first.to_vec()))
                 }
             }
-            Stage::Request(_) => {
-                let head = self.bytes.get(PROOF_LEN..REQUEST_HEAD_LEN);
-                let Some(head) = head.and_then(|head| head.first_chunk::<4>()) else {
-                    return Ok(REQUEST_HEAD_LEN);
-                };
-                let len = u32::from_be_bytes(*head) as usize;
-                if len > REQUEST_MAX {
-                    return Err(Error::Malformed(format!("a request of {len} bytes")));
-                }
-                Ok(REQUEST_HEAD_LEN + len)
-            }
+            Stage::Request(_) => request_needs(&self.bytes),
             Stage::Complete(..) => Ok(0),
         }
     }
@@ -181,21 +171,12 @@ impl Connection {
             self.send_refusal(&error);
             return Err((Reason::Secret, error));
         }
-        let foreign = |error| (Reason::Foreign, error);
-        let request: Value =
-            serde_json::from_slice(request).map_err(|error| foreign(Error::Malformed(error.to_string())))?;
-        let Some(kind) = request["kind"].as_str().and_then(Kind::from_name) else {
-            let known = Kind::ALL.map(Kind::name).join(", ");
-            let error = Error::Malformed(format!("no such kind of test; there are {known}"));
+        let (kind, parameters) = parse_request(request).map_err(|error| {
             self.send_refusal(&error);
-            return Err(foreign(error));
-        };
+            (Reason::Foreign, error)
+        })?;
         self.bytes = Vec::new();
-        Ok(Next::Complete(Complete::Test(
-            key,
-            kind,
-            request["parameters"].clone(),
-        )))
+        Ok(Next::Complete(Complete::Test(key, kind, parameters)))
     }
 
     /// Sends a message without waiting: the buffer of a new connection has room.
@@ -223,8 +204,41 @@ impl Connection {
     }
 }
 
+/// Returns how many bytes a proof and its request need at least, as far as is known from those that came.
+///
+/// # Errors
+/// If the request is longer than [`REQUEST_MAX`].
+pub(super) fn request_needs(bytes: &[u8]) -> Result<usize, Error> {
+    let head = bytes.get(PROOF_LEN..REQUEST_HEAD_LEN);
+    let Some(head) = head.and_then(|head| head.first_chunk::<4>()) else {
+        return Ok(REQUEST_HEAD_LEN);
+    };
+    let len = u32::from_be_bytes(*head) as usize;
+    if len > REQUEST_MAX {
+        return Err(Error::Malformed(format!("a request of {len} bytes")));
+    }
+    Ok(REQUEST_HEAD_LEN + len)
+}
+
+/// Parses the text of a request: the kind of test, and its parameters, which are not checked yet.
+///
+/// # Errors
+/// If it is no JSON, or no such kind exists.
+pub(super) fn parse_request(text: &[u8]) -> Result<(Kind, Value), Error> {
+    let mut request: Value =
+        serde_json::from_slice(text).map_err(|error| Error::Malformed(error.to_string()))?;
+    let Some(kind) = request["kind"].as_str().and_then(Kind::from_name) else {
+        let known = Kind::ALL.map(Kind::name).join(", ");
+        return Err(Error::Malformed(format!(
+            "no such kind of test; there are {known}"
+        )));
+    };
+    let parameters = request.get_mut("parameters").map(Value::take);
+    Ok((kind, parameters.unwrap_or_default()))
+}
+
 /// A cookie of iperf3 is 36 of these characters and a NUL.
-fn is_iperf3_cookie(first: &[u8]) -> bool {
+pub(super) fn is_iperf3_cookie(first: &[u8]) -> bool {
     let first = &first[..first.len().min(FIRST_LEN)];
     first
         .iter()
@@ -234,7 +248,7 @@ fn is_iperf3_cookie(first: &[u8]) -> bool {
 /// Bytes that distinguish the protocols.
 const FIRST_LEN: usize = 8;
 /// A proof, and the length of the request.
-const REQUEST_HEAD_LEN: usize = PROOF_LEN + 4;
+pub(super) const REQUEST_HEAD_LEN: usize = PROOF_LEN + 4;
 
 #[cfg(test)]
 mod tests {

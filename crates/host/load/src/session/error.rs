@@ -208,7 +208,9 @@ pub(crate) fn hint(errno: Errno) -> &'static str {
         Errno::ADDRINUSE => {
             "; a process listens there already: choose another port by -p, or find it with `sockeye sockets -lnp`"
         }
-        Errno::ACCESS => "; ports below 1024 need root or CAP_NET_BIND_SERVICE",
+        Errno::ACCESS => {
+            "; ports below 1024 need CAP_NET_BIND_SERVICE in the user namespace that owns the network namespace, as root there has"
+        }
         Errno::PERM => "; a firewall of this host forbids it (nft list ruleset)",
         _ => "",
     }

@@ -25,6 +25,10 @@ mod channel;
 mod client;
 mod connection;
 mod error;
+/// Body of the fuzz target `session_messages`.
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../../fuzz/session_body.rs"]
+pub mod fuzz_body;
 mod kind;
 pub mod limits;
 mod nonce;

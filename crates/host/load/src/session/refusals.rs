@@ -1,4 +1,5 @@
-//! Counts of what a server refused, and log lines about it that no client can multiply.
+//! Counts of what `bench serve` refused, and log lines about it. `acceptor.rs` counts each refusal here; the
+//! first of each reason is a line, further ones are merged per interval, so that no client can flood the log.
 
 use std::time::{Duration, Instant};
 

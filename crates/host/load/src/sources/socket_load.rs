@@ -4,6 +4,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_act::{Interfaces, LOOPBACK, RouteError};
 use sockeye_sys::netns;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -117,7 +118,11 @@ impl fmt::Display for SocketLoadError {
         )?;
         f.write_str(match self.errno {
             Errno::PERM | Errno::ACCESS => {
-                "; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, or without --sockets"
+                let remedy = remedy("them", CheckedIn::Initial);
+                return write!(
+                    f,
+                    "; it needs CAP_SYS_ADMIN and CAP_NET_ADMIN: {remedy}, or run without --sockets"
+                );
             }
             Errno::NOSPC => "; `sysctl -w user.max_net_namespaces=N` allows more of them",
             Errno::MFILE | Errno::NFILE => "; too many open files: `ulimit -n N` raises the limit",

@@ -19,7 +19,7 @@ pub(super) fn messages(report: &EndReport) -> Vec<Value> {
 }
 
 /// Returns the streams in a message. What is sent there is received here.
-pub(super) fn lanes(message: &Value) -> impl Iterator<Item = StreamTransfer> {
+pub(crate) fn lanes(message: &Value) -> impl Iterator<Item = StreamTransfer> {
     message["streams"]
         .as_array()
         .into_iter()
@@ -39,7 +39,7 @@ pub(super) fn lanes(message: &Value) -> impl Iterator<Item = StreamTransfer> {
 }
 
 /// Reads the work of the other end.
-pub(super) fn end_of(json: &Value) -> End {
+pub(crate) fn end_of(json: &Value) -> End {
     let text = |value: &Value| {
         value
             .as_str()
@@ -62,7 +62,7 @@ pub(super) fn end_of(json: &Value) -> End {
 }
 
 /// Adds the other end's results of the streams to ours.
-pub(super) fn merge(ours: &mut [StreamTransfer], all_theirs: Vec<StreamTransfer>) {
+pub(crate) fn merge(ours: &mut [StreamTransfer], all_theirs: Vec<StreamTransfer>) {
     for theirs in all_theirs {
         let same =
             |lane: &&mut StreamTransfer| lane.number == theirs.number && lane.is_sent == theirs.is_sent;

@@ -21,3 +21,8 @@ pub use plan::{DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_
 pub use progress::{Outcome, Progress};
 pub(crate) use server::answer;
 pub use watch::Watch;
+#[cfg(any(test, fuzzing))]
+pub(crate) use {
+    end_report::{end_of, lanes as stream_transfers, merge},
+    udp::count_datagrams,
+};

@@ -197,6 +197,18 @@ fn read_head(datagram: &[u8]) -> Option<Head> {
     })
 }
 
+/// Returns how many of these datagrams count, are lost and were reordered, if one arrives each millisecond.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn count_datagrams<'a>(datagrams: impl Iterator<Item = &'a [u8]>) -> (u64, u64, u64) {
+    let (mut sequence, counters) = (Sequence::default(), Counters::default());
+    for (head, now_ms) in datagrams.filter_map(read_head).zip(1..) {
+        sequence.take(head, now_ms * 1000, &counters);
+    }
+    let [datagrams, lost, reordered] = [&counters.datagrams, &counters.lost, &counters.reordered]
+        .map(|counter| counter.load(Ordering::Relaxed));
+    (datagrams, lost, reordered)
+}
+
 const MAGIC: &[u8; 4] = b"sckb";
 const END: u32 = 1;
 /// End marks can be lost too.

@@ -2,6 +2,9 @@
 
 use rustix::io::Errno;
 use sockeye_act::RouteError;
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{self, CheckedIn};
+use std::borrow::Cow;
 use std::fmt;
 
 /// A failed step of building or using a tunnel, and the kernel's error.
@@ -71,16 +74,34 @@ impl Step {
 impl Failure {
     /// Returns what may help.
     #[must_use]
-    pub fn remedy(&self) -> Option<&'static str> {
-        Some(match (self.refusal.errno, self.step) {
+    pub fn remedy(&self) -> Option<Cow<'static, str>> {
+        let text = match (self.refusal.errno, self.step) {
             (Errno::PERM | Errno::ACCESS, Step::Congestion) => {
-                "only those in `sysctl net.ipv4.tcp_allowed_congestion_control` are for all users: run as root"
+                let remedy = rights::remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns);
+                return Some(
+                    format!(
+                        "only those in `sysctl net.ipv4.tcp_allowed_congestion_control` are for all users: {remedy}"
+                    )
+                    .into(),
+                );
             }
             (Errno::PERM | Errno::ACCESS, Step::Namespace | Step::Enter) => {
-                "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root, as in `sudo sockeye bench tun`; inside a container that \
-                 takes `--cap-add SYS_ADMIN --cap-add NET_ADMIN --device /dev/net/tun`"
+                let remedy = rights::remedy("them", CheckedIn::Initial);
+                return Some(
+                    format!(
+                        "needs CAP_SYS_ADMIN and CAP_NET_ADMIN: {remedy}, as in `sudo sockeye bench tun`; inside a container \
+                         that takes `--cap-add SYS_ADMIN --cap-add NET_ADMIN --device /dev/net/tun`"
+                    )
+                    .into(),
+                );
             }
-            (Errno::PERM | Errno::ACCESS, _) => "needs CAP_NET_ADMIN: run as root",
+            (Errno::PERM | Errno::ACCESS, _) => {
+                let remedy = rights::remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns);
+                return Some(format!("needs CAP_NET_ADMIN: {remedy}").into());
+            }
+            (Errno::NOENT, Step::Namespace | Step::Enter) if proc_mount::problem().is_some() => {
+                return proc_mount::problem().map(|problem| problem.to_string().into());
+            }
             (Errno::NOSPC, Step::Namespace) => {
                 "there are as many as user.max_net_namespaces allows: `sysctl -w user.max_net_namespaces=N` raises it"
             }
@@ -94,7 +115,8 @@ impl Failure {
             (Errno::MFILE, _) => "too many open files: `ulimit -n N` raises the limit",
             (Errno::NOMEM, _) => "the kernel is out of memory, or of its cgroup's share",
             _ => return None,
-        })
+        };
+        Some(text.into())
     }
 }
 

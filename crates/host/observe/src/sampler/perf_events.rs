@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use sockeye_sys::perf::{Attributes, Event, PerfTarget, Ring, flag, kind, software};
 use sockeye_sys::processors;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use sockeye_wire::perf::SAMPLE_TYPE;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -98,11 +99,10 @@ impl PerfEvents {
                 paranoid().unwrap_or_else(|| "not to be read".to_owned())
             );
             let unavailable = Unavailable::new("kernel_samples", text);
-            events
-                .missing_parts
-                .push(unavailable.with_remedy(
-                    "run as root or with CAP_PERFMON, or `sysctl kernel.perf_event_paranoid=1`",
-                ));
+            events.missing_parts.push(unavailable.with_remedy(format!(
+                "{}; or `sysctl kernel.perf_event_paranoid=1`",
+                remedy("CAP_PERFMON", CheckedIn::Initial)
+            )));
         }
         Ok(events)
     }
@@ -375,14 +375,20 @@ impl Refused {
     fn remedy(&self) -> String {
         match self.errno {
             Errno::MFILE | Errno::NFILE => {
-                "raise `ulimit -n`, or be root: then one per processor is enough".to_owned()
+                format!(
+                    "raise `ulimit -n`; or {}: then one per processor is enough",
+                    remedy("CAP_PERFMON", CheckedIn::Initial)
+                )
             }
             Errno::SRCH => "there is no such process".to_owned(),
             Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOENT => {
                 "a kernel with CONFIG_PERF_EVENTS is needed".to_owned()
             }
             Errno::PERM if self.operation == MAP => {
-                "raise kernel.perf_event_mlock_kb, or run as root or with CAP_IPC_LOCK".to_owned()
+                format!(
+                    "raise kernel.perf_event_mlock_kb; or {}",
+                    remedy("CAP_IPC_LOCK", CheckedIn::Initial)
+                )
             }
             Errno::ACCESS | Errno::PERM => {
                 let level = match paranoid() {
@@ -396,9 +402,8 @@ impl Refused {
                     ),
                     None => String::new(),
                 };
-                format!(
-                    "run as root or with CAP_PERFMON{level}; in a container its seccomp profile must allow perf_event_open"
-                )
+                let remedy = remedy("CAP_PERFMON", CheckedIn::Initial);
+                format!("{remedy}{level}; in a container its seccomp profile must allow perf_event_open")
             }
             _ => "see dmesg".to_owned(),
         }

@@ -64,7 +64,7 @@ fn is_other(file: &File, elf: &Elf) -> bool {
 }
 
 /// Returns the path of a debug file: `/usr/lib/debug/.build-id/ab/cdef.debug`.
-fn build_id_path(id: &[u8]) -> PathBuf {
+pub(super) fn build_id_path(id: &[u8]) -> PathBuf {
     let mut text = String::from("/usr/lib/debug/.build-id/");
     for (at, byte) in id.iter().enumerate() {
         let separator = if at == 1 { "/" } else { "" };
@@ -76,7 +76,7 @@ fn build_id_path(id: &[u8]) -> PathBuf {
 }
 
 /// Parses `.gnu_debuglink`: a file name, zeros up to a multiple of four, and the checksum of that file.
-fn link(elf: &Elf) -> Option<(PathBuf, u32)> {
+pub(super) fn link(elf: &Elf) -> Option<(PathBuf, u32)> {
     use object::Endian;
     let content = elf.section(b".gnu_debuglink")?.read(&elf.bytes, MAX_LINK)?;
     let name = content.split(|byte| *byte == 0).next()?;

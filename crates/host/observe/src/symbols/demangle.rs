@@ -67,7 +67,7 @@ impl fmt::Write for Bounded {
 const MAX_MANGLED: usize = 8 << 10;
 
 /// The longest demangled name, in bytes; else the name stays mangled.
-const MAX_DEMANGLED: usize = 32 << 10;
+pub(super) const MAX_DEMANGLED: usize = 32 << 10;
 
 /// The deepest nesting of types.
 const MAX_DEPTH: u32 = 96;

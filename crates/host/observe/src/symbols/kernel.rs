@@ -2,6 +2,7 @@
 
 use crate::Unavailable;
 use sockeye_profile::{Frame, Space};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fs::File;
 use std::io::{self, Read};
 
@@ -29,10 +30,11 @@ impl Kernel {
                     "symbols",
                     format!("names of kernel functions: {PATH} shows no addresses to us"),
                 )
-                .with_remedy(
-                    "run as root (CAP_SYSLOG), and sysctl kernel.kptr_restrict=1 if it is 2; without that right \
-                     it must be 0 and kernel.perf_event_paranoid at most 1",
-                ),
+                .with_remedy(format!(
+                    "{}, and sysctl kernel.kptr_restrict=1 if it is 2; without that right it must be 0 and \
+                     kernel.perf_event_paranoid at most 1",
+                    remedy("CAP_SYSLOG", CheckedIn::Initial)
+                )),
             ),
             Ok(_) => None,
         };
@@ -40,7 +42,7 @@ impl Kernel {
     }
 
     /// Parses the text of `/proc/kallsyms`.
-    fn parse(text: Vec<u8>) -> Self {
+    pub(super) fn parse(text: Vec<u8>) -> Self {
         let mut functions = Vec::with_capacity(text.len() / 40);
         let mut at = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -57,7 +59,7 @@ impl Kernel {
                 continue;
             };
             // The kernel shows 0 without the right to see addresses; per-CPU offsets are at 0 too.
-            if address == 0 || name.is_empty() {
+            if address == 0 || matches!(name, [] | [b'\n' | b'\t', ..]) {
                 continue;
             }
             if functions.len() == MAX_FUNCTIONS {
@@ -119,7 +121,8 @@ impl Kernel {
         let name = parts.next().unwrap_or_default();
         let module = parts
             .next()
-            .and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]"));
+            .and_then(|module| module.strip_prefix(b"[")?.strip_suffix(b"]"))
+            .filter(|module| !module.is_empty());
         (name, module)
     }
 }
@@ -207,6 +210,19 @@ ffffffffc0206000 t ";
         );
         assert_eq!(frame(0xffff_ffff_c030_0000), unknown(0xffff_ffff_c030_0000));
         assert_eq!(frame(0x1000), unknown(0x1000));
+    }
+
+    #[test]
+    fn line_without_name_is_ignored() {
+        let text = b"ffffffff81000000 T \nffffffff81000010 t \t[bpf]\nffffffff81000020 T last\t[]\n";
+        let kernel = Kernel::parse(text.to_vec());
+        assert_eq!(kernel.frame(0xffff_ffff_8100_0000).function, None);
+        assert_eq!(kernel.frame(0xffff_ffff_8100_0010).function, None);
+        let last = kernel.frame(0xffff_ffff_8100_0020);
+        assert_eq!(
+            (last.function.as_deref(), last.module.as_deref()),
+            (Some("last"), Some("kernel"))
+        );
     }
 
     #[test]

@@ -11,6 +11,10 @@ mod debug_file;
 mod demangle;
 mod elf;
 mod function;
+/// Bodies of the fuzz targets `elf_files`, `go_tables`, `symbol_maps` and `demangling`.
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../../fuzz/symbols_body.rs"]
+pub mod fuzz_body;
 mod go;
 mod kernel;
 mod module;
@@ -31,6 +35,7 @@ use open::{FileIdentity, OpenError, Root, SharedRoot, identity};
 use perf_map::PerfMap;
 use rustix::process::{Resource, getrlimit};
 use sockeye_profile::{Frame, Space};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fs::File;
 use std::io;
 use std::path::Path;
@@ -245,7 +250,10 @@ impl Symbols {
             }
             let unavailable = Unavailable::new("symbols", text);
             all.push(if denied {
-                unavailable.with_remedy("run as root, or as the owner of the processes")
+                unavailable.with_remedy(format!(
+                    "{}, or run as the owner of the processes",
+                    remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+                ))
             } else {
                 unavailable
             });

@@ -22,7 +22,7 @@ pub(super) struct PerfMap {
 
 /// The parsed file.
 #[derive(Debug, Default)]
-struct Contents {
+pub(super) struct Contents {
     /// Length of the file when it was read, in bytes.
     len: u64,
     exists: bool,
@@ -91,7 +91,7 @@ impl PerfMap {
 
 impl Contents {
     /// Parses the text of a map.
-    fn read(text: Vec<u8>, len: u64) -> Self {
+    pub(super) fn read(text: Vec<u8>, len: u64) -> Self {
         let mut ranges = Vec::new();
         let mut at = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -121,7 +121,7 @@ impl Contents {
         }
     }
 
-    fn name(&self, address: u64) -> Option<String> {
+    pub(super) fn name(&self, address: u64) -> Option<String> {
         let behind = self.ranges.partition_point(|(start, ..)| *start <= address);
         let (.., offset) = self.ranges[..behind]
             .iter()
@@ -142,7 +142,7 @@ fn hexadecimal(word: &[u8]) -> Option<u64> {
 }
 
 /// Returns the last pid of the line `NSpid:`, since Linux 4.1.
-fn innermost_pid(status: &[u8]) -> Option<u32> {
+pub(super) fn innermost_pid(status: &[u8]) -> Option<u32> {
     let line = status
         .split(|byte| *byte == b'\n')
         .find_map(|line| line.strip_prefix(b"NSpid:"))?;

@@ -19,8 +19,8 @@ pub(super) struct SymbolTables {
     elf: Elf,
     /// The best first: `.symtab` or a debug file or Go's table, then `.dynsym`.
     tables: Vec<SymbolTable>,
-    /// Demangled names by address.
-    names: HashMap<u64, String>,
+    /// Demangled names, by table and offset of the name. Not by address: symbols of different lengths can begin at one.
+    names: HashMap<(usize, u32), String>,
 }
 
 impl SymbolTables {
@@ -54,16 +54,17 @@ impl SymbolTables {
     /// Returns the function at a file offset.
     pub(super) fn name(&mut self, offset: u64) -> Option<String> {
         let address = self.elf.address(offset)?;
-        for table in &self.tables {
+        for (number, table) in self.tables.iter().enumerate() {
             let Some((entry, name)) = table.find(address) else {
                 continue;
             };
-            if let Some(known) = self.names.get(&entry.address) {
+            let key = (number, entry.name);
+            if let Some(known) = self.names.get(&key) {
                 return Some(known.clone());
             }
             let demangled = demangle::demangled(&name).into_owned();
             if self.names.len() < MAX_CACHED {
-                self.names.insert(entry.address, demangled.clone());
+                self.names.insert(key, demangled.clone());
             }
             return Some(demangled);
         }
@@ -114,7 +115,7 @@ impl SymbolTables {
 }
 
 /// Reads the section of symbols of this kind. `shift` is added to each address.
-fn symbols(elf: &Elf, kind: u32, shift: u64) -> Option<SymbolTable> {
+pub(super) fn symbols(elf: &Elf, kind: u32, shift: u64) -> Option<SymbolTable> {
     elf.sections
         .iter()
         .find(|section| section.kind == kind)
@@ -123,3 +124,29 @@ fn symbols(elf: &Elf, kind: u32, shift: u64) -> Option<SymbolTable> {
 
 /// The most cached names per file; further ones are read again.
 const MAX_CACHED: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A program with the functions `long` and `short`, which begin at one address and have 64 and 16 bytes.
+    const TWO_AT_ONE_ADDRESS: &[u8] =
+        include_bytes!("../../../../../fuzz/corpus/elf_files/two-at-one-address");
+
+    #[test]
+    fn names_at_one_address_do_not_depend_on_the_order() {
+        let read = || {
+            SymbolTables::read(
+                Bytes::Memory(TWO_AT_ONE_ADDRESS[2..].to_vec()),
+                Path::new("x"),
+                &[],
+            )
+        };
+        let (mut up, mut down) = (read().unwrap(), read().unwrap());
+        let start = up.functions().map(|function| function.offset).min().unwrap();
+        let first = (up.name(start), up.name(start + 20));
+        let last = (down.name(start + 20), down.name(start));
+        assert_eq!(first, (last.1, last.0));
+        assert_ne!(first.0, first.1);
+    }
+}
