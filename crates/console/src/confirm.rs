@@ -1,4 +1,5 @@
-//! Confirmation by the user.
+//! Asks the user before something is changed: `keepalive`, `kill` and `ns del`, unless `--yes` was typed. Only an answer that
+//! was typed on a terminal counts.
 
 use crate::notes;
 use crate::usage::UsageError;

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 /// A line with the number of finished units, rewritten in place. Nothing is written if stderr is not a terminal, or in
-/// the first half second.
+/// the first second.
 #[derive(Debug)]
 pub struct Progress {
     unit: &'static str,
@@ -40,14 +40,20 @@ impl Progress {
     /// Sets the number of finished units.
     pub fn reach(&mut self, done: usize) {
         self.done = done;
+        let (total, unit) = (self.total, self.unit);
+        self.update(|| match total {
+            0 => format!("{done} {unit}"),
+            total => format!("{done} of {total} {unit}"),
+        });
+    }
+
+    /// Shows a text, if the last one has been shown long enough.
+    pub fn update(&mut self, text: impl FnOnce() -> String) {
         let Some(next) = self.next else { return };
         let now = Instant::now();
         if now >= next {
-            let of_total = match self.total {
-                0 => String::new(),
-                total => format!(" of {total}"),
-            };
-            self.show(&format!("\rsockeye: {}{of_total} {}", self.done, self.unit));
+            // A shorter text replaces a longer one.
+            self.show(&format!("\rsockeye: {}\x1b[K", text()));
             self.is_shown = true;
             self.next = Some(now + INTERVAL);
         }
@@ -67,5 +73,5 @@ impl Drop for Progress {
     }
 }
 
-const DELAY: Duration = Duration::from_millis(500);
+const DELAY: Duration = Duration::from_secs(1);
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -9,6 +9,7 @@ use sockeye_sys::closed_stdout;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Opens standard output without the line buffer of the standard library: writers write large blocks.
@@ -24,6 +25,18 @@ pub fn open() -> io::Result<Stdout> {
         .as_fd()
         .try_clone_to_owned()
         .map(|fd| Stdout(File::from(fd)))
+}
+
+/// Returns an error if standard output was closed when we were started (`>&-`). Every command begins with this, also one that
+/// writes nothing itself: a program that it starts would get `/dev/null` in its place.
+///
+/// # Errors
+/// `EBADF`.
+pub fn check_open() -> anyhow::Result<()> {
+    if closed_stdout::was_closed() {
+        return Err(io::Error::from(Errno::BADF)).context(WRITING);
+    }
+    Ok(())
 }
 
 /// Writes a complete text.
@@ -58,7 +71,23 @@ impl Write for Stdout {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     wait(&self.0, PollFlags::OUT, None)?;
                 }
-                done => return done,
+                Ok(count) => {
+                    WRITTEN.fetch_add(count as u64, Ordering::Relaxed);
+                    return Ok(count);
+                }
+                // What came before is there: a full disk leaves a part of the output.
+                Err(error) if is_full(&error) => {
+                    let written = WRITTEN.load(Ordering::Relaxed);
+                    return Err(if written == 0 {
+                        error
+                    } else {
+                        io::Error::new(
+                            error.kind(),
+                            format!("{error}; the output is cut off after {written} bytes"),
+                        )
+                    });
+                }
+                Err(error) => return Err(error),
             }
         }
     }
@@ -66,6 +95,17 @@ impl Write for Stdout {
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
     }
+}
+
+/// Bytes that this process has written to standard output.
+static WRITTEN: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether an error means that no more can be written: the disk, the quota or the limit of the process.
+fn is_full(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
 }
 
 /// Waits for an interval and returns whether the output still has a reader; returns early if the reader ends.

@@ -6,6 +6,7 @@ use sockeye_model::{
 };
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions};
 use sockeye_source::owners::Owners;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::ops::ControlFlow;
 
 /// A socket: less than [`Socket`], since there may be many.
@@ -57,7 +58,17 @@ impl Targets {
 
     /// Returns whether every process could be read, so that a socket without a known owner has none.
     pub(crate) fn see_every_owner(&self) -> bool {
-        self.report.losses.unreadable_processes == 0 && !self.owners.hides_processes()
+        self.report.owners_error.is_none()
+            && self.report.losses.unreadable_processes == 0
+            && !self.owners.hides_processes()
+    }
+
+    /// Returns what helps if owners are not known.
+    pub(crate) fn owners_remedy(&self) -> String {
+        match &self.report.owners_error {
+            Some(error) => error.to_string(),
+            None => remedy("CAP_SYS_PTRACE", CheckedIn::Initial),
+        }
     }
 
     /// Calls `show` with a target as an entry of a listing.

@@ -28,3 +28,5 @@ mod tun;
 
 pub use args::BenchArgs;
 pub use run::run;
+#[cfg(any(test, fuzzing))]
+pub use stream::fuzz_body;

@@ -1,4 +1,5 @@
-//! Options with lists of sizes.
+//! Parses and formats lists of sizes, for `--sizes` of `bench memory` and `bench file`. What a size means and which bounds it
+//! has is decided there.
 
 /// Sizes in ascending order, each once: `64,4K,1M`, and ranges with four sizes an octave, `64-64M`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,13 +10,17 @@
 //! | `output/` | the layouts of the three tools: values in, bytes out; no file, clock, environment or stdout |
 //! | `getopt.rs` | GNU's `getopt_long`, for `ss` and `netstat` |
 //! | `errno.rs` | texts of system errors |
+//! | `proc_note.rs` | the note on a missing `/proc` |
 
 mod errno;
 mod getopt;
 mod lstf;
 mod netstat;
 pub mod output;
+mod proc_note;
 mod ss;
+#[cfg(test)]
+mod tests;
 mod tool;
 
 pub use tool::Tool;

@@ -10,6 +10,8 @@ mod args;
 mod log;
 pub mod output;
 mod run;
+#[cfg(test)]
+mod tests;
 
 pub use args::ExplainArgs;
 pub use run::run;

@@ -38,6 +38,10 @@ mod client;
 mod control;
 mod datagram;
 mod error;
+/// Body of the fuzz target `iperf3_messages`.
+#[cfg(any(test, fuzzing))]
+#[path = "../../../../fuzz/iperf3_body.rs"]
+pub mod fuzz_body;
 mod message;
 mod outcome;
 mod output;

@@ -203,17 +203,13 @@ impl Parameters {
             window: number("window")?,
             mss: number("MSS")?,
             no_delay: flag("nodelay"),
-            congestion: json
-                .get("congestion")
-                .and_then(|name| name.as_str().map(str::to_owned)),
+            congestion: json.get("congestion").and_then(name),
             type_of_service: u8::try_from(number("TOS")?).map_err(|_| Refusal::TYPE_OF_SERVICE)?,
             wide_counters: flag("udp_counters_64bit"),
             dont_fragment: flag("dont_fragment"),
             server_processor: json.get("server_affinity").and_then(whole),
             server_output: flag("get_server_output"),
-            version: json
-                .get("client_version")
-                .and_then(|version| version.as_str().map(|text| text.chars().take(NAME_MAX).collect())),
+            version: json.get("client_version").and_then(name),
         };
         parameters.check()?;
         Ok(parameters)
@@ -352,9 +348,7 @@ impl Results {
                 system: real("cpu_util_system")?,
             },
             has_retransmits: signed(json.get("sender_has_retransmits")?)?,
-            congestion: json
-                .get("congestion_used")
-                .and_then(|name| name.as_str().map(|text| text.chars().take(NAME_MAX).collect())),
+            congestion: json.get("congestion_used").and_then(name),
             streams: streams
                 .iter()
                 .map(StreamResult::from_json)
@@ -381,9 +375,16 @@ impl StreamResult {
             omitted_packets: json.get("omitted_packets").and_then(whole).unwrap_or(0),
             seconds: optional("end_time")
                 .zip(optional("start_time"))
-                .map(|(end, start)| end - start),
+                .map(|(end, start)| end - start)
+                .filter(|seconds| seconds.is_finite()),
         })
     }
+}
+
+/// Reads a name from the other end, which is logged and shown: other than printable ASCII characters become `?`.
+fn name(value: &Value) -> Option<String> {
+    let printable = |c: char| if c.is_ascii_graphic() || c == ' ' { c } else { '?' };
+    Some(value.as_str()?.chars().take(NAME_MAX).map(printable).collect())
 }
 
 /// Reads a whole number. cJSON writes large ones as floating point: `1e+12`.

@@ -69,7 +69,11 @@ impl Outcome {
                 bytes: json.bytes,
                 retransmits: u64::try_from(json.retransmits).ok(),
                 jitter_us: json.jitter_s * 1e6,
-                missing: (json.errors - json.omitted_errors).max(0).unsigned_abs(),
+                missing: json
+                    .errors
+                    .saturating_sub(json.omitted_errors)
+                    .max(0)
+                    .unsigned_abs(),
                 packets: json.packets.saturating_sub(json.omitted_packets),
                 seconds: json.seconds.filter(|&seconds| seconds > 0.0),
             });
@@ -94,13 +98,13 @@ impl Outcome {
     /// Returns the bytes that the sender sent; `None` if it did not report them.
     #[must_use]
     pub fn sent(&self, sends: bool) -> Option<u64> {
-        self.streams_of(sends).map(StreamOutcome::sent).sum()
+        total_if_known(self.streams_of(sends).map(StreamOutcome::sent))
     }
 
     /// Returns the bytes that the receiver got; `None` if it did not report them.
     #[must_use]
     pub fn received(&self, sends: bool) -> Option<u64> {
-        self.streams_of(sends).map(StreamOutcome::received).sum()
+        total_if_known(self.streams_of(sends).map(StreamOutcome::received))
     }
 
     /// Returns the sender's time in seconds.
@@ -264,8 +268,18 @@ impl Interval {
     #[must_use]
     pub fn bytes(&self, sends: bool) -> u64 {
         let streams = self.streams.iter().filter(|stream| stream.sends == sends);
-        streams.map(|stream| stream.bytes).sum()
+        total(streams.map(|stream| stream.bytes))
     }
+}
+
+/// Returns the sum of counts, at most `u64::MAX`: the other end chooses some of them.
+pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}
+
+/// Returns the sum of counts; `None` if one is unknown.
+pub(crate) fn total_if_known(mut counts: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    counts.try_fold(0_u64, |sum, count| Some(sum.saturating_add(count?)))
 }
 
 /// The counters of one stream in an interval.

@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::message::{Parameters, Processor, Results, StreamResult};
-use super::outcome::{Interval, Outcome, Setup, StreamInterval, StreamOutcome, TcpSample};
+use super::outcome::{Interval, Outcome, Setup, StreamInterval, StreamOutcome, TcpSample, total};
 use super::socket;
 use super::stream::{self, Count, Stream, StreamOptions, Traffic};
 use rustix::io::Errno;
@@ -146,7 +146,11 @@ impl RunningTest {
 
     /// Returns the bytes sent and received on all streams, to detect progress.
     pub(crate) fn moved(&self) -> u64 {
-        self.sum(false, |count| count.bytes) + self.sum(true, |count| count.bytes)
+        total(
+            [false, true]
+                .into_iter()
+                .map(|sends| self.sum(sends, |count| count.bytes)),
+        )
     }
 
     /// Returns whether the requested bytes or blocks were received; false if the test ends by time.
@@ -301,10 +305,10 @@ impl RunningTest {
 
     fn sum(&self, sends: bool, of: impl Fn(&Count) -> u64) -> u64 {
         let streams = self.streams.iter().zip(&self.samples);
-        streams
+        let counts = streams
             .filter(|(stream, _)| stream.sends == sends)
-            .map(|(stream, samples)| of(&stream.count()).saturating_sub(of(&samples.base.0)))
-            .sum()
+            .map(|(stream, samples)| of(&stream.count()).saturating_sub(of(&samples.base.0)));
+        total(counts)
     }
 
     fn sample_sockets(&mut self) -> Vec<Option<TcpSample>> {
@@ -331,7 +335,7 @@ impl RunningTest {
                     sends: stream.sends,
                     bytes: count.bytes.saturating_sub(before.bytes),
                     packets: is_udp.then(|| count.packets.saturating_sub(before.packets)),
-                    missing: count.missing.cast_signed() - before.missing.cast_signed(),
+                    missing: count.missing.wrapping_sub(before.missing).cast_signed(),
                     jitter_us: count.jitter_us,
                     tcp: tcp.map(|tcp| TcpSample {
                         retransmits: tcp.retransmits.saturating_sub(retransmits),

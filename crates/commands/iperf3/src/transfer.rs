@@ -1,7 +1,7 @@
 //! Conversion between iperf3's parameters and outcome and those of `bench stream`.
 
 use super::message::{Direction, Parameters, Processor};
-use super::outcome::{Interval as Piece, Outcome, StreamOutcome};
+use super::outcome::{Interval as Piece, Outcome, StreamOutcome, total};
 use sockeye_load::Transport;
 use sockeye_load::stream::{self, Plan, Until};
 use sockeye_measure::{Datagrams, End, Interval, Partial, Sender, Side, StreamTransfer, Transfer, Work};
@@ -135,7 +135,7 @@ impl Outcome {
     /// Returns the bytes of all intervals.
     pub(super) fn moved(&self) -> u64 {
         let pieces = self.intervals.iter().flat_map(|piece| &piece.streams);
-        pieces.map(|stream| stream.bytes).sum()
+        total(pieces.map(|stream| stream.bytes))
     }
 }
 
@@ -162,16 +162,16 @@ fn interval(piece: &Piece, sends: bool) -> Interval {
     let streams = || piece.streams.iter().filter(|stream| stream.sends == sends);
     let samples: Vec<_> = streams().filter_map(|stream| stream.tcp).collect();
     let rtts = samples.iter().map(|tcp| u64::from(tcp.rtt_us)).sum::<u64>();
-    let missing = streams().map(|stream| stream.missing).sum::<i64>();
+    let missing = streams().fold(0, |sum: i64, stream| sum.saturating_add(stream.missing));
     let is_udp = streams().any(|stream| stream.packets.is_some());
     Interval {
         from_us: micros(piece.start_s),
         until_us: micros(piece.start_s + piece.seconds),
         is_sent: sends,
         bytes: piece.bytes(sends),
-        retransmitted_segs: (!samples.is_empty()).then(|| samples.iter().map(|tcp| tcp.retransmits).sum()),
+        retransmitted_segs: (!samples.is_empty()).then(|| total(samples.iter().map(|tcp| tcp.retransmits))),
         rtt_us: rtts.checked_div(samples.len() as u64),
-        cwnd_bytes: (!samples.is_empty()).then(|| samples.iter().map(|tcp| tcp.cwnd_bytes).sum()),
+        cwnd_bytes: (!samples.is_empty()).then(|| total(samples.iter().map(|tcp| tcp.cwnd_bytes))),
         lost_datagrams: (is_udp && !sends).then(|| missing.max(0).unsigned_abs()),
     }
 }

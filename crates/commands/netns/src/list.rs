@@ -115,7 +115,7 @@ fn print(
     let gaps = NetnsGaps {
         stale_names: found.stale_names,
         unread_mount_namespaces: found.unread_mounts,
-        processes_hidden: found.hidden,
+        processes_hidden: found.hidden || found.proc_error.is_some(),
         sockets_seen,
     };
     let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout);

@@ -2,13 +2,14 @@
 
 use crate::args::{MonitorArgs, MonitorFormat};
 use anyhow::{Context, anyhow, bail};
-use jiff::Timestamp;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::NetnsName;
+use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::{JsonObject, harmless};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -17,6 +18,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<()> {
     let mut watch = Watch::begin()?;
@@ -88,11 +90,19 @@ fn push_line(format: MonitorFormat, out: &mut Vec<u8>, change: Change, name: &Os
             let mut object = JsonObject::begin(out);
             object.word("event", event);
             object.bytes("name", Some(name.as_bytes()));
-            object.word("time", &Timestamp::now().to_string());
+            object.word("time", &now_rfc3339());
             object.end();
         }
     }
     out.push(b'\n');
+}
+
+/// Returns the present time in UTC as RFC 3339 writes it.
+fn now_rfc3339() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut text = String::new();
+    push_rfc3339_us(&mut text, since.as_micros() as u64);
+    text
 }
 
 /// An inotify watch of the folder of names.
@@ -119,8 +129,11 @@ impl Watch {
             && error.kind() != ErrorKind::AlreadyExists
         {
             let remedy = match error.kind() {
-                ErrorKind::PermissionDenied => "; no namespace has a name yet: run as root",
-                _ => "",
+                ErrorKind::PermissionDenied => format!(
+                    "; no namespace has a name yet: {}",
+                    remedy("CAP_DAC_OVERRIDE", CheckedIn::Initial)
+                ),
+                _ => String::new(),
             };
             bail!("cannot create the folder {folder}: {error}{remedy}");
         }
@@ -140,7 +153,7 @@ impl Watch {
             let remedy = match errno {
                 Errno::MFILE => "; raise the sysctl fs.inotify.max_user_instances, or `ulimit -n`",
                 Errno::NOSPC => "; raise the sysctl fs.inotify.max_user_watches",
-                Errno::ACCESS => "; run as root",
+                Errno::ACCESS => &format!("; {}", remedy("CAP_DAC_READ_SEARCH", CheckedIn::Initial)),
                 _ => "",
             };
             anyhow!("cannot watch {folder}: {errno}{remedy}")

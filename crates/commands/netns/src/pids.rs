@@ -4,18 +4,23 @@ use crate::args::{PidsArgs, TextFormat};
 use crate::names;
 use crate::output::json_rows::JsonRows;
 use crate::output::names::count;
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use sockeye_act::netns;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
 use sockeye_output::JsonObject;
 use sockeye_source::netns::{NetnsProcesses, process_name};
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::io::Write as _;
 
 pub(crate) fn run(args: &PidsArgs) -> anyhow::Result<()> {
     let netns = inode(&names::existing(&args.name)?)?;
-    let processes = NetnsProcesses::find(&[netns].into()).context("read /proc")?;
+    let processes = NetnsProcesses::find(&[netns].into()).map_err(|error| match proc_mount::problem() {
+        Some(problem) => anyhow!("the processes are not known: {problem}"),
+        None => anyhow::Error::new(error).context("read /proc"),
+    })?;
     let pids = processes.of(netns);
     let mut out = Vec::new();
     if args.format == TextFormat::Text {
@@ -32,7 +37,7 @@ pub(crate) fn run(args: &PidsArgs) -> anyhow::Result<()> {
     }
     stdout::write(&out)?;
     if processes.unreadable() > 0 {
-        let remedy = notes::remedy("run as root, or grant CAP_SYS_PTRACE");
+        let remedy = remedy("CAP_SYS_PTRACE", CheckedIn::Initial);
         notes::say(&format!(
             "sockeye: {} could not be read, and may be missing; {remedy}\n",
             count(processes.unreadable(), "process")

@@ -1,4 +1,5 @@
-//! `--diff`: compares two profiles in files.
+//! `prof --diff A B`: reads two saved profiles and prints what changed. Nothing is observed; `sockeye_profile::Difference`
+//! compares.
 
 use crate::args::ProfArgs;
 use crate::layout::{layout, view};

@@ -1,4 +1,4 @@
-//! How much of a profile is shown, and in which form.
+//! From the options of `prof` to rows, format and width of its report, for new profiles and for `--diff`.
 
 use crate::args::ProfArgs;
 use sockeye_console::stdout;

@@ -12,6 +12,7 @@ use sockeye_console::stdout;
 use sockeye_query::cgroup::Cgroup;
 use sockeye_source::{BpfEngine, Unavailable};
 use sockeye_sys::bpf::LoadError;
+use sockeye_sys::rights::{self, CheckedIn};
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsFd;
@@ -182,12 +183,16 @@ fn explained(obstacle: &Unavailable) -> anyhow::Error {
     let (what, remedy) = match obstacle {
         Unavailable::Load(LoadError::System(what, errno @ (Errno::PERM | Errno::ACCESS)), _) => (
             format!("{what}: {errno}"),
-            "it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: run as root of the host",
+            format!(
+                "it needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN: {}",
+                rights::remedy("them", CheckedIn::Initial)
+            ),
         ),
         Unavailable::Types(..) | Unavailable::Lacks(_) | Unavailable::Load(LoadError::Rejected(..), _) => (
             obstacle.to_string(),
             "it needs Linux 5.9 or later, with CONFIG_DEBUG_INFO_BTF; `sockeye keepalive set` works without, on existing \
-             connections",
+             connections"
+                .to_owned(),
         ),
         _ => return anyhow!("no keepalive for new connections: {obstacle}"),
     };

@@ -11,6 +11,7 @@ use sockeye_console::notes;
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::borrow::Cow;
 use std::process::ExitCode;
 
@@ -95,7 +96,7 @@ fn without_owner(target: &Target, targets: &Targets, sees_all: bool) -> Outcome 
     } else {
         Outcome::Failed(Cow::Owned(format!(
             "no owner could be seen; {}",
-            notes::remedy(RIGHTS)
+            targets.owners_remedy()
         )))
     }
 }
@@ -121,7 +122,7 @@ pub(super) fn refusal(errno: Errno) -> Cow<'static, str> {
         Errno::PERM | Errno::ACCESS => Cow::Owned(format!(
             "pidfd_getfd(2): {errno}: it needs CAP_SYS_PTRACE, or the user of the process if kernel.yama.ptrace_scope is \
              0; {}",
-            notes::remedy(RIGHTS)
+            remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
         )),
         Errno::NOSYS => Cow::Borrowed("this kernel has no pidfd_getfd(2), which exists since Linux 5.6"),
         Errno::BADF => Cow::Borrowed(
@@ -131,6 +132,3 @@ pub(super) fn refusal(errno: Errno) -> Cow<'static, str> {
         errno => Cow::Owned(format!("pidfd_getfd(2): {errno}")),
     }
 }
-
-/// Remedy for missing rights.
-pub(super) const RIGHTS: &str = "run as root, or grant CAP_SYS_PTRACE";

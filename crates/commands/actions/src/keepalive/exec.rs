@@ -13,6 +13,7 @@ use sockeye_act::program::Program;
 use sockeye_console::notes;
 use sockeye_console::usage::UsageError;
 use sockeye_query::cgroup::Cgroup;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::ffi::OsString;
 use std::fs;
 use std::os::fd::AsFd;
@@ -62,7 +63,10 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
                  the container's name"
             }
             Some(Errno::AGAIN) => "cgroup.max.descendants or cgroup.max.depth of an ancestor is reached",
-            _ => "run as root, or in a cgroup that you own (systemd: Delegate=yes)",
+            _ => &format!(
+                "{}; or run in a cgroup that you own (systemd: Delegate=yes)",
+                remedy("CAP_DAC_OVERRIDE", CheckedIn::Initial)
+            ),
         };
         return Err(anyhow!(
             "cannot create cgroup {}: {error}; {remedy}",
@@ -82,7 +86,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             Some(Errno::OPNOTSUPP) => {
                 "; the parent cgroup is threaded and accepts no domain cgroup: start the command in another cgroup"
             }
-            Some(Errno::PERM | Errno::ACCESS) => "; run as root",
+            Some(Errno::PERM | Errno::ACCESS) => {
+                &format!("; {}", remedy("CAP_DAC_OVERRIDE", CheckedIn::Initial))
+            }
             _ => "",
         };
         anyhow!("cannot enter cgroup {}: {error}{remedy}", folder.display())

@@ -19,6 +19,7 @@ use sockeye_output::unit::Unit;
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing};
+use sockeye_sys::proc_mount;
 use std::io;
 use std::process::ExitCode;
 
@@ -62,6 +63,11 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         write(common, &listing, &targets, &states, &settings)?;
     }
     note_unknown(&targets, &borrowed);
+    if let Some(problem) = proc_mount::problem().filter(|_| settings.is_empty()) {
+        notes::say(&format!(
+            "sockeye: keepalive list: the system's times are not known: {problem}\n"
+        ));
+    }
     listing.write_notes(&targets.report, common.verbose);
     Ok(ExitCode::SUCCESS)
 }
@@ -134,7 +140,7 @@ fn note_unknown(targets: &Targets, borrowed: &[Borrowed<EffectiveKeepalive>]) {
         notes::say(&format!(
             "sockeye: keepalive list: the times of {} are not known, since their owners are not; {}\n",
             sockets(unknown),
-            notes::remedy(super::change::RIGHTS)
+            targets.owners_remedy()
         ));
     }
     if others > 0 {

@@ -32,6 +32,11 @@ pub(super) fn of(targets: &Targets, context: &QueryContext) -> Settings {
 }
 
 impl Settings {
+    /// Returns whether none could be read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns a line for each set of values, with its namespaces if there are several sets.
     pub(super) fn lines(&self, context: &QueryContext) -> Vec<String> {
         let mut same: BTreeMap<KeepaliveSettings, Vec<Option<NetnsInode>>> = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! Texts for keepalive settings.
+//! Keepalive settings as words, for the notes of `keepalive set`, `run` and `attach`: times, the time until a dead peer is
+//! detected, the defaults of the system. It formats only.
 
 use sockeye_act::Keepalive;
 use sockeye_source::KeepaliveSettings;

@@ -13,6 +13,8 @@ use sockeye_query::args::SocketArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_source::{Detail, Error};
+use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ops::ControlFlow;
@@ -51,6 +53,11 @@ pub fn run(args: &KillArgs) -> anyhow::Result<ExitCode> {
     if !args.own_session {
         session = Session::own();
         session.add_connections(&args.common, &context, &targets)?;
+    }
+    if let Some(problem) = proc_mount::problem().filter(|_| !args.own_session && !targets.all.is_empty()) {
+        notes::say(&format!(
+            "sockeye: kill: which connections this session needs is not known, so that one of them may be closed: {problem}\n"
+        ));
     }
     let outcomes = targets.all.iter().map(|target| {
         if CloseTarget::new(&Socket::from(target)).is_none() {
@@ -237,7 +244,7 @@ fn outcome(closed: Result<(), Errno>, target: &Target) -> Outcome {
     Outcome::Failed(match errno {
         Errno::PERM | Errno::ACCESS => Cow::Owned(format!(
             "{errno}: closing it needs CAP_NET_ADMIN in its network namespace; {}",
-            notes::remedy("run as root, or grant it")
+            remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns)
         )),
         Errno::OPNOTSUPP => Cow::Owned(format!(
             "{errno}: this kernel closes no {} sockets in this state, or none at all (CONFIG_INET_DIAG_DESTROY)",

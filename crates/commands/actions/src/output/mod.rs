@@ -1,4 +1,5 @@
-//! Columns of target sockets, and of keepalive per program.
+//! Columns of the sockets that `keepalive` and `kill` list or change, and of keepalive per program. Pure: no file, socket or
+//! clock.
 
 mod summary;
 mod targets;

@@ -1,4 +1,5 @@
-//! Keepalive per program: one row for each.
+//! Rows of keepalive per program: how many connections of each have it. `keepalive/summary.rs` counts them. Pure: no file,
+//! socket or clock.
 
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;

@@ -10,6 +10,7 @@ use sockeye_measure::{
     Chart, Column, FileRanking, FileTransfers, Line, Partial, Report, Scale, Table, Unit, Value,
     rank_file_methods,
 };
+use sockeye_sys::rights::{CheckedIn, remedy};
 
 /// The data of the report.
 pub(super) struct FileReport<'a> {
@@ -426,7 +427,10 @@ impl FileReport<'_> {
                 format!("{versions} over {device}: not measured: {failure}."),
             );
             if matches!(failure.errno, Errno::PERM | Errno::ACCESS) {
-                sentence.remedy("sudo sockeye bench file # namespaces need root");
+                sentence.remedy(format!(
+                    "sudo sockeye bench file # namespaces need CAP_SYS_ADMIN: {}",
+                    remedy("it", CheckedIn::Initial)
+                ));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::output_args::noise_since;
 use anyhow::{Context, anyhow};
 use sockeye_load::file::{EarlyEnd, Failure, FilePlan, Outcome, Routes, Step};
 use sockeye_sys::interrupts::Interrupts;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use std::process::ExitCode;
 
 pub(crate) fn run(args: &FileArgs) -> anyhow::Result<ExitCode> {
@@ -71,7 +72,8 @@ fn no_route(routes: &Routes) -> anyhow::Error {
         })
         .collect();
     anyhow!(
-        "there is no route to send a file over: {}; a veth pair needs root, `ip link set lo up` brings lo up",
-        reasons.join("; ")
+        "there is no route to send a file over: {}; a veth pair needs CAP_SYS_ADMIN ({}), `ip link set lo up` brings lo up",
+        reasons.join("; "),
+        remedy("it", CheckedIn::Initial)
     )
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 #[command(after_help = RR_EXAMPLES)]
 pub(crate) struct RrArgs {
     #[command(flatten)]
-    pub(super) asking: AskingArgs,
+    pub(super) options: LatencyArgs,
     /// Over UDP; a request that is not answered within a second is lost
     #[arg(short = 'u', long)]
     pub(super) udp: bool,
@@ -36,14 +36,14 @@ pub(crate) struct RrArgs {
 #[command(after_help = CRR_EXAMPLES)]
 pub(crate) struct CrrArgs {
     #[command(flatten)]
-    pub(super) asking: AskingArgs,
+    pub(super) options: LatencyArgs,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
-/// Options of both.
+/// Options of `rr` and `crr`.
 #[derive(Debug, Args)]
-pub(super) struct AskingArgs {
+pub(super) struct LatencyArgs {
     /// Where `sockeye bench serve` runs: a name or an address
     pub(super) host: String,
     /// Its port
@@ -87,7 +87,7 @@ pub(super) struct AskingArgs {
     pub(super) timeout: Duration,
 }
 
-impl AskingArgs {
+impl LatencyArgs {
     pub(super) fn plan(&self, kind: Kind, transport: Transport) -> anyhow::Result<Plan> {
         let sizes = Sizes {
             request: self.request,
@@ -114,13 +114,13 @@ impl AskingArgs {
                 "sockeye: -B: an address of the other family than -4 or -6 asks for\n".to_owned()
             ));
         }
-        let asked = self.family.is_v6();
+        let selected = self.family.is_v6();
         let default = self.count.is_none().then_some(DEFAULT_TIME);
         Ok(Plan {
             connector: Connector {
                 host: self.host.clone(),
                 port: self.port,
-                is_v6: asked.or(family),
+                is_v6: selected.or(family),
                 timeout: self.timeout,
                 from: self.bind,
                 secret: self.secret.secret()?,
@@ -138,9 +138,9 @@ impl AskingArgs {
     }
 
     /// Returns the typed command, for remedies that change one option.
-    pub(super) fn again(&self, words: &str) -> TypedCommand {
+    pub(super) fn typed_command(&self, name: &str) -> TypedCommand {
         let size = |bytes: u32| Some(bytes).filter(|&bytes| bytes != SIZE);
-        TypedCommand::new(words, &self.host)
+        TypedCommand::new(name, &self.host)
             .option("-p", Some(self.port).filter(|&port| port != PORT))
             .flag("-4", self.family.ipv4)
             .flag("-6", self.family.ipv6)

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 /// The results of all runs so far.
 pub(super) struct Figures<'a> {
     plan: &'a Plan,
-    again: TypedCommand,
+    command: TypedCommand,
     runs: Vec<Latency>,
     addresses: Option<(SocketAddr, SocketAddr)>,
     partial: Option<Partial>,
@@ -19,10 +19,10 @@ pub(super) struct Figures<'a> {
 }
 
 impl<'a> Figures<'a> {
-    pub(super) const fn new(plan: &'a Plan, again: TypedCommand) -> Self {
+    pub(super) const fn new(plan: &'a Plan, command: TypedCommand) -> Self {
         Self {
             plan,
-            again,
+            command,
             runs: Vec::new(),
             addresses: None,
             partial: None,
@@ -63,7 +63,7 @@ impl<'a> Figures<'a> {
             strays: tally.strays,
             failed: tally.failed,
             elapsed_ns: elapsed.as_nanos() as u64,
-            asked_rate: self.plan.rate,
+            requested_rate: self.plan.rate,
             connections: self.plan.connections as u64,
             spins: self.plan.busy_poll,
             here: Load {
@@ -138,7 +138,7 @@ impl<'a> Figures<'a> {
             report.tables.push(self.each_run());
         }
         report.tables.push(ends(&all));
-        report.sentences = all.sentences(&self.again);
+        report.sentences = all.sentences(&self.command);
         if self.is_out_of_ports {
             let text = "This host ran out of local ports: each connection takes one, and for a minute after its end if this \
                         end closed it first. Settings give more ports, or reuse those in TIME_WAIT.";
@@ -188,8 +188,8 @@ impl<'a> Figures<'a> {
             report.setting("count", "requests", Unit::Count, Value::Whole(count));
         }
         report.setting(
-            "asked_rate_per_s",
-            "asked rate",
+            "requested_rate_per_s",
+            "requested rate",
             Unit::PerSecond,
             plan.rate.into(),
         );

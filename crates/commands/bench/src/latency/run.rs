@@ -1,4 +1,5 @@
-//! Runs `sockeye bench rr` and `sockeye bench crr`.
+//! Runs `sockeye bench rr` and `sockeye bench crr`: repeats the measurement of `sockeye_load::latency`, shows its progress, and
+//! hands the figures to `output.rs`. It opens no socket itself.
 
 use super::args::{CrrArgs, RrArgs};
 use super::output::Figures;
@@ -16,24 +17,29 @@ pub(crate) fn rr(args: &RrArgs) -> anyhow::Result<ExitCode> {
     let transport = if args.udp { Transport::Udp } else { Transport::Tcp };
     let plan = Plan {
         busy_poll: args.busy_poll,
-        ..args.asking.plan(Kind::Rr, transport)?
+        ..args.options.plan(Kind::Rr, transport)?
     };
-    let again = args.asking.again("sockeye bench rr");
-    let again = again.flag("-u", args.udp).flag("--busy-poll", args.busy_poll);
-    measure(&plan, again, args.asking.repeats, &args.output)
+    let command = args.options.typed_command("sockeye bench rr");
+    let command = command.flag("-u", args.udp).flag("--busy-poll", args.busy_poll);
+    measure(&plan, command, args.options.repeats, &args.output)
 }
 
 pub(crate) fn crr(args: &CrrArgs) -> anyhow::Result<ExitCode> {
-    let plan = args.asking.plan(Kind::Crr, Transport::Tcp)?;
-    let again = args.asking.again("sockeye bench crr");
-    measure(&plan, again, args.asking.repeats, &args.output)
+    let plan = args.options.plan(Kind::Crr, Transport::Tcp)?;
+    let command = args.options.typed_command("sockeye bench crr");
+    measure(&plan, command, args.options.repeats, &args.output)
 }
 
-fn measure(plan: &Plan, again: TypedCommand, repeats: u32, output: &OutputArgs) -> anyhow::Result<ExitCode> {
+fn measure(
+    plan: &Plan,
+    command: TypedCommand,
+    repeats: u32,
+    output: &OutputArgs,
+) -> anyhow::Result<ExitCode> {
     let chart = output.prepare()?;
     let stop = Stop::on_signal(Interrupts::catch()?);
     let before = sockeye_load::noise();
-    let mut figures = Figures::new(plan, again);
+    let mut figures = Figures::new(plan, command);
     for _ in 0..repeats {
         let outcome = {
             let mut progress = match plan.count {

@@ -1,4 +1,4 @@
-//! What the reports of several benchmarks share.
+//! Figures and rates that the reports of several benchmarks show in the same way. Pure: no file, socket or clock.
 
 pub(crate) mod figures;
 mod rates;

@@ -162,7 +162,7 @@ impl StreamArgs {
     }
 
     /// Returns the typed command, for remedies that change one option.
-    pub(super) fn again(&self) -> TypedCommand {
+    pub(super) fn typed_command(&self) -> TypedCommand {
         TypedCommand::new("sockeye bench stream", &self.host)
             .flag("--iperf3", self.iperf3)
             .option("-p", self.port)

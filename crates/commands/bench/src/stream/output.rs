@@ -13,7 +13,7 @@ pub(super) fn fill(
     report: &mut Report,
     plan: &Plan,
     connector: &Connector,
-    again: &TypedCommand,
+    command: &TypedCommand,
     outcomes: &[Outcome],
     for_eyes: bool,
 ) {
@@ -37,15 +37,15 @@ pub(super) fn fill(
         report.tables.push(intervals(plan, typical));
     }
     for is_sent in directions(plan) {
-        let asked = RequestedLimits {
+        let limits = RequestedLimits {
             host: &connector.host,
             rate: plan.rate,
             window: plan.window.map(|window| window as u64),
             is_udp: plan.transport == Transport::Udp,
             length: plan.length.map(|length| length as u64),
-            again: Some(again),
+            command: Some(command),
         };
-        report.sentences.extend(what_limited(typical, is_sent, asked));
+        report.sentences.extend(what_limited(typical, is_sent, limits));
     }
     let is_one_sided = |lane: &StreamTransfer| lane.received.is_none() && lane.sent.is_some();
     if typical.streams.iter().any(is_one_sided) {
@@ -245,8 +245,9 @@ fn path_values(plan: &Plan, lanes: &[&StreamTransfer]) -> Vec<Value> {
     let datagrams = || lanes.iter().filter_map(|lane| lane.datagrams.as_ref());
     let sum = |of: fn(&Sender) -> Option<u64>| senders().filter_map(of).reduce(u64::saturating_add);
     let mean = |of: fn(&Sender) -> Option<u64>| {
-        let all: Vec<u64> = senders().filter_map(of).collect();
-        (!all.is_empty()).then(|| all.iter().sum::<u64>() / all.len() as u64)
+        let all: Vec<u128> = senders().filter_map(of).map(u128::from).collect();
+        let mean = all.iter().sum::<u128>().checked_div(all.len() as u128)?;
+        u64::try_from(mean).ok()
     };
     let count = |of: fn(&Datagrams) -> Option<u64>| datagrams().filter_map(of).reduce(u64::saturating_add);
     match plan.transport {
@@ -254,7 +255,7 @@ fn path_values(plan: &Plan, lanes: &[&StreamTransfer]) -> Vec<Value> {
             sum(|it| it.retransmitted_segs).into(),
             mean(|it| it.rtt_us).into(),
             senders().filter_map(|it| it.min_rtt_us).min().into(),
-            sum(|it| Some(it.cwnd_segs? * it.mss_bytes?)).into(),
+            sum(|it| Some(it.cwnd_segs?.saturating_mul(it.mss_bytes?))).into(),
             sum(|it| it.retransmitted_bytes).into(),
             sum(|it| it.timeouts).into(),
             sum(|it| it.reorderings).into(),

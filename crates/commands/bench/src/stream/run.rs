@@ -83,12 +83,12 @@ pub(crate) fn run(args: &StreamArgs, iperf3: &dyn StreamProtocol) -> anyhow::Res
         }
     }
     let mut report = Report::new("stream");
-    let again = args.again();
+    let command = args.typed_command();
     super::output::fill(
         &mut report,
         &plan,
         &connector,
-        &again,
+        &command,
         &outcomes,
         args.output.is_for_eyes(),
     );

@@ -4,6 +4,7 @@ use crate::output::figures::bits;
 use sockeye_load::tun::Inspection;
 use sockeye_measure::{Column, QueueInUse, QueueVerdict, Report, Table, Unit, Value, judge_queue};
 use sockeye_model::{Device, Traffic};
+use sockeye_sys::rights::{CheckedIn, remedy};
 use sockeye_verdict::shell_word;
 
 /// An existing device and its activity while it was watched.
@@ -157,8 +158,10 @@ impl<'a> DeviceReport<'a> {
             (false, _) => format!("read by {}", readers.join(", ")),
             (true, Some(false)) => "which no program has open".to_owned(),
             (true, _) => {
-                "with a reader that is not visible from here (run as root, in the namespace of the reader)"
-                    .to_owned()
+                format!(
+                    "with a reader that is not visible from here (look in the namespace of the reader; {})",
+                    remedy("CAP_SYS_PTRACE", CheckedIn::Initial)
+                )
             }
         };
         report.say("device", format!("{} is {carries}{state}, {readers}.", self.name));

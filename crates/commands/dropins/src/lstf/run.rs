@@ -12,6 +12,7 @@ use sockeye_query::args::{ListingArgs, SourceArg};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{BpfEngine, Detail, Families};
+use sockeye_sys::local_time::LocalTime;
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -46,8 +47,9 @@ impl Plan {
         // Ticks that were missed because a listing took long are skipped.
         let mut next = Instant::now();
         loop {
-            let now = jiff::Zoned::now();
-            let (hour, minute, second) = (now.hour(), now.minute(), now.second());
+            let LocalTime {
+                hour, minute, second, ..
+            } = LocalTime::now();
             stdout::write(format!("-- {hour:02}:{minute:02}:{second:02} -- \n").as_bytes())?;
             self.show(&listing)?;
             stdout::write(b"\n")?;

@@ -1,7 +1,10 @@
 //! Standard output, written in large pieces.
 
+use crate::output::netstat::TextForm;
 use anyhow::Context;
 use sockeye_console::stdout::{self, Stdout};
+use sockeye_output::harmless;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -45,11 +48,20 @@ impl BufferedStdout {
 }
 
 /// Returns the form of untrusted text: clean for a terminal, raw otherwise.
-pub(super) fn text_form() -> crate::output::netstat::TextForm {
+pub(super) fn text_form() -> TextForm {
     if std::io::stdout().is_terminal() {
-        crate::output::netstat::TextForm::Clean
+        TextForm::Clean
     } else {
-        crate::output::netstat::TextForm::Raw
+        TextForm::Raw
+    }
+}
+
+/// Returns the name of an interface for standard output: clean for a terminal, raw otherwise. A name may have any byte but
+/// blanks, `/` and `:`.
+pub(super) fn shown_name(name: &[u8]) -> Cow<'_, [u8]> {
+    match text_form() {
+        TextForm::Raw => Cow::Borrowed(name),
+        TextForm::Clean => Cow::Owned(harmless(name).into_bytes()),
     }
 }
 

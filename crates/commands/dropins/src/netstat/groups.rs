@@ -1,9 +1,10 @@
 //! `-g`: memberships in multicast groups.
 
-use super::buffered_stdout::BufferedStdout;
+use super::buffered_stdout::{BufferedStdout, shown_name};
 use super::names::HostNames;
 use super::options::Flags;
 use crate::output::netstat::{GROUPS_HEADER, push_group};
+use crate::proc_note;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Igmp6Line, IgmpLine};
 use std::net::IpAddr;
@@ -13,6 +14,9 @@ pub(super) fn push(flags: &Flags, names: &HostNames, out: &mut BufferedStdout) -
     // A kernel without a family lacks its file.
     let igmp = flags.families.inet.then(|| net_file("igmp").ok()).flatten();
     let igmp6 = flags.families.inet6.then(|| net_file("igmp6").ok()).flatten();
+    if igmp.is_none() && igmp6.is_none() {
+        proc_note::say_if_missing("netstat");
+    }
     let (igmp, igmp6) = (igmp.unwrap_or_default(), igmp6.unwrap_or_default());
     let mut groups: Vec<(&[u8], u64, IpAddr)> = Vec::new();
     let mut interface: &[u8] = b"";
@@ -31,7 +35,14 @@ pub(super) fn push(flags: &Flags, names: &HostNames, out: &mut BufferedStdout) -
     out.text.extend_from_slice(GROUPS_HEADER);
     for (interface, users, group) in groups {
         let users = i64::try_from(users).unwrap_or(i64::MAX);
-        push_group(&mut out.text, interface, users, group, flags.numeric_hosts, names);
+        push_group(
+            &mut out.text,
+            &shown_name(interface),
+            users,
+            group,
+            flags.numeric_hosts,
+            names,
+        );
         out.flush_if_large()?;
     }
     Ok(())

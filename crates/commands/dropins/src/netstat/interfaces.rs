@@ -1,11 +1,12 @@
 //! `-i`: interfaces, their addresses and counters.
 
-use super::buffered_stdout::BufferedStdout;
+use super::buffered_stdout::{BufferedStdout, shown_name};
 use super::options::Flags;
 use crate::errno::errno_text;
 use crate::output::netstat::{
     INTERFACES_HEADER, INTERFACES_TITLE, Interface, Ipv4, Ipv6, Resources, Traffic, push_long, push_short,
 };
+use crate::proc_note;
 use anyhow::anyhow;
 use sockeye_console::notes;
 use sockeye_source::{Address, Devices, Map, net_file};
@@ -27,10 +28,14 @@ pub(super) fn run(flags: &Flags, out: &mut BufferedStdout) -> anyhow::Result<Exi
             .iter()
             .filter(|interface| flags.all || interface.flags & IFF_UP != 0);
         for interface in shown {
+            let interface = Interface {
+                name: shown_name(&interface.name).into_owned(),
+                ..interface.clone()
+            };
             if is_short {
-                push_short(&mut out.text, interface);
+                push_short(&mut out.text, &interface);
             } else {
-                push_long(&mut out.text, interface);
+                push_long(&mut out.text, &interface);
             }
         }
         out.flush()?;
@@ -51,6 +56,7 @@ fn read_interfaces() -> anyhow::Result<(Vec<Interface>, bool)> {
         notes::say(&format!(
             "Warning: cannot open /proc/net/dev ({text}). Limited output.\n"
         ));
+        proc_note::say_if_missing("netstat");
         Vec::new()
     });
     let counters: Vec<_> = lines(&counters).filter_map(DeviceLine::parse).collect();

@@ -1,9 +1,11 @@
 //! `-p`: the program that owns a socket.
 
+use crate::proc_note;
 use sockeye_console::notes;
 use sockeye_model::{Inode, Owner, Pid, ShortText};
 use sockeye_source::owners::Owners;
 use sockeye_source::{BpfEngine, Choice};
+use sockeye_sys::proc_mount;
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
@@ -23,6 +25,10 @@ impl Programs {
     /// Finds the owners of all sockets, and prints the original's note if some processes are unreadable.
     pub(super) fn find(engine: &BpfEngine, choice: Choice) -> Self {
         let found = Owners::find(engine, choice);
+        if found.is_err() && proc_mount::problem().is_some() {
+            proc_note::say_if_missing("netstat");
+            return Self::default();
+        }
         let (owners, is_partial) = match found {
             Ok((owners, _)) => {
                 let is_partial = owners.losses().unreadable_processes > 0 && is_denied();

@@ -1,10 +1,11 @@
 //! `-r`: routing tables of one family or several.
 
-use super::buffered_stdout::BufferedStdout;
+use super::buffered_stdout::{BufferedStdout, shown_name};
 use super::names::HostNames;
 use super::options::Flags;
 use crate::errno::errno_text;
 use crate::output::netstat::{RouteColumns, RouteLayout, RouteV4, RouteV6};
+use crate::proc_note;
 use sockeye_console::notes;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{Route6Line, RouteLine};
@@ -102,7 +103,7 @@ impl Routes<'_> {
             self.names.network(destination)
         };
         let route = RouteV4 {
-            interface: route.interface,
+            interface: &shown_name(route.interface),
             destination,
             name,
             gateway: route.gateway.into(),
@@ -145,7 +146,7 @@ impl Routes<'_> {
                     metric: route.metric.cast_signed(),
                     references: route.references.cast_signed(),
                     uses: route.uses.cast_signed(),
-                    interface: route.interface,
+                    interface: &shown_name(route.interface),
                 };
                 self.layout.push_v6(out, &route, &self.names);
             }
@@ -164,6 +165,7 @@ fn hosts_v4(route: &RouteLine<'_>) -> Vec<IpAddr> {
 
 fn unconfigured(file: &str, family: &str, error: &std::io::Error, out: &mut Vec<u8>) -> u8 {
     notes::say(&format!("/proc/net/{file}: {}\n", errno_text(error)));
+    proc_note::say_if_missing("netstat");
     out.extend_from_slice(format!("{family} not configured in this system.\n").as_bytes());
     1
 }

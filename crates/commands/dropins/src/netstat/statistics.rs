@@ -4,6 +4,7 @@ use super::buffered_stdout::BufferedStdout;
 use super::options::Flags;
 use crate::errno::errno_text;
 use crate::output::netstat::Counters;
+use crate::proc_note;
 use sockeye_console::notes;
 use sockeye_source::net_file;
 use sockeye_wire::proc_net::{CounterTable, counter_lines};
@@ -69,4 +70,5 @@ fn push_tables(counters: &mut Counters, out: &mut Vec<u8>, text: &[u8], file: &s
 fn cannot_open(file: &str, error: &io::Error) {
     let text = errno_text(error);
     notes::say(&format!("cannot open /proc/net/{file}: {text}\n"));
+    proc_note::say_if_missing("netstat");
 }

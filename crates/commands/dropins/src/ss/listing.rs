@@ -6,6 +6,7 @@ use super::tables::{self, Table};
 use super::threads::Threads;
 use crate::errno::errno_text;
 use crate::output::{SsLayout, SsOwners, SsRow, SsWriter};
+use crate::proc_note;
 use anyhow::{Context, bail};
 use rustix::io::Errno;
 use sockeye_act::{CloseOutcome, SocketCloser};
@@ -22,6 +23,7 @@ use sockeye_source::{
     BpfEngine, Choice, Detail, DumpContext, Error, Families, KernelVerdict, NetnsScope, OpenNetns, Query,
     QueryOutcome, SourceKind, list_with_message, refusal,
 };
+use sockeye_sys::proc_mount;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufReader, IsTerminal, Write};
@@ -439,7 +441,15 @@ impl<'a> Listing<'a> {
             return Ok(OwnerLists::default());
         }
         let named = self.options.source.map_or(Choice::Auto, |Source(choice)| choice);
-        let (owners, _) = Owners::find(&self.engine, named)?;
+        // As in ss, rows then have no owners.
+        let owners = match Owners::find(&self.engine, named) {
+            Ok((owners, _)) => owners,
+            Err(_) if proc_mount::problem().is_some() => {
+                proc_note::say_if_missing("ss");
+                Owners::default()
+            }
+            Err(error) => return Err(error.into()),
+        };
         let threads = self.options.threads.then(|| {
             let all = owners.iter().flat_map(|(_, owners)| owners.iter().copied());
             Threads::find(all)

@@ -1,6 +1,7 @@
 //! `ss -s`: numbers of sockets.
 
 use crate::errno::errno_text;
+use crate::proc_note;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use std::{fs, io};
@@ -12,6 +13,7 @@ pub(super) fn print() -> anyhow::Result<()> {
     let or_empty = |read: io::Result<String>, what: &str| {
         read.unwrap_or_else(|error| {
             notes::say(&format!("ss: get_{what}: {}\n", errno_text(&error)));
+            proc_note::say_if_missing("ss");
             String::new()
         })
     };

@@ -1,9 +1,10 @@
 //! The JSON document that `iperf3 -J` prints.
 
-use crate::outcome::{Interval, Outcome, StreamInterval, StreamOutcome};
+use crate::outcome::{Interval, Outcome, StreamInterval, StreamOutcome, total, total_if_known};
 use crate::{Direction, Error};
 use serde_json::{Value, json};
 use sockeye_load::Transport;
+use sockeye_output::date::Date;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the document of a test, with iperf3's names and nesting. `system` is the `uname` line.
@@ -122,11 +123,13 @@ fn interval_of(outcome: &Outcome, interval: &Interval) -> Value {
 
 /// Adds the fields of the streams of one direction, except their bytes.
 fn put_counts(json: &mut Value, interval: &Interval, streams: &[&StreamInterval], sends: bool) {
-    let packets: Option<u64> = streams.iter().map(|stream| stream.packets).sum();
+    let packets = total_if_known(streams.iter().map(|stream| stream.packets));
     if let Some(packets) = packets.filter(|_| !streams.is_empty()) {
         json["packets"] = json!(packets);
         if !sends {
-            let missing: i64 = streams.iter().map(|stream| stream.missing).sum();
+            let missing = streams
+                .iter()
+                .fold(0, |sum: i64, stream| sum.saturating_add(stream.missing));
             let jitter = streams.iter().map(|stream| stream.jitter_us).sum::<f64>() / streams.len() as f64;
             json["jitter_ms"] = json!(jitter / 1000.0);
             json["lost_packets"] = json!(missing);
@@ -135,7 +138,7 @@ fn put_counts(json: &mut Value, interval: &Interval, streams: &[&StreamInterval]
     }
     if streams.iter().any(|stream| stream.tcp.is_some()) {
         let retransmits = streams.iter().filter_map(|stream| Some(stream.tcp?.retransmits));
-        json["retransmits"] = json!(retransmits.sum::<u64>());
+        json["retransmits"] = json!(total(retransmits));
     }
     json["omitted"] = json!(interval.is_omitted);
     json["sender"] = json!(sends);
@@ -213,7 +216,7 @@ fn sum_tcp(json: &mut Value, outcome: &Outcome, sends: bool) {
     let mut sent = rate(0.0, outcome.sent_seconds(sends), outcome.sent(sends).unwrap_or(0));
     if outcome.has_retransmits(sends) {
         let retransmits = outcome.streams_of(sends).filter_map(StreamOutcome::retransmits);
-        sent["retransmits"] = json!(retransmits.sum::<u64>());
+        sent["retransmits"] = json!(total(retransmits));
     }
     let seconds = outcome.received_seconds(sends);
     let mut received = rate(0.0, seconds, outcome.received(sends).unwrap_or(0));
@@ -239,9 +242,7 @@ fn udp_stream(outcome: &Outcome, stream: &StreamOutcome) -> Value {
 }
 
 fn sum_udp(json: &mut Value, outcome: &Outcome, sends: bool) {
-    let all = |of: &dyn Fn(&StreamOutcome) -> Option<u64>| -> u64 {
-        outcome.streams_of(sends).filter_map(of).sum()
-    };
+    let all = |of: &dyn Fn(&StreamOutcome) -> Option<u64>| total(outcome.streams_of(sends).filter_map(of));
     let missing = all(&StreamOutcome::missing);
     let (sent, received) = (
         all(&StreamOutcome::packets_sent),
@@ -328,32 +329,22 @@ fn percent(part: f64, all: u64) -> f64 {
 
 /// Returns a date like `Sun, 22 Nov 2026 15:16:23 GMT`.
 fn date(time: SystemTime) -> String {
-    let seconds = time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let weekday = WEEKDAYS[(days % 7) as usize];
-    // Years that begin in March end with the leap day: then a formula gives the lengths of months.
-    let shifted = days + 719_468;
-    let era = shifted / 146_097;
-    let day_of_era = shifted % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = (month_from_march + 2) % 12;
-    let year = era * 400 + year_of_era + u64::from(month < 2);
-    format!(
-        "{weekday}, {day:02} {} {year} {:02}:{:02}:{:02} GMT",
-        MONTHS[month as usize],
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
+    let Date {
+        year,
+        month,
+        day,
+        weekday,
+        hour,
+        minute,
+        second,
+    } = Date::from_unix_s(time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
+    let (weekday, month) = (WEEKDAYS[usize::from(weekday)], MONTHS[usize::from(month) - 1]);
+    format!("{weekday}, {day:02} {month} {year} {hour:02}:{minute:02}:{second:02} GMT")
 }
 
 /// Names the program that made the document.
 const VERSION: &str = concat!("sockeye ", env!("CARGO_PKG_VERSION"));
-/// Begins with the weekday of 1 January 1970.
-const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
+const WEEKDAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
 const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];

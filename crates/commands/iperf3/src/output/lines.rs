@@ -1,6 +1,6 @@
 //! Lines that the server logs, and sends to clients that ask for its output.
 
-use crate::outcome::{Interval, Outcome, StreamOutcome};
+use crate::outcome::{Interval, Outcome, StreamOutcome, total};
 use crate::{Direction, Parameters};
 use sockeye_load::Transport;
 
@@ -45,7 +45,7 @@ pub(crate) fn result_lines(outcome: &Outcome) -> Vec<String> {
             outcome.seconds
         );
         if outcome.setup.parameters.protocol == Transport::Udp && !sends {
-            let sum = |of: &dyn Fn(&StreamOutcome) -> u64| -> u64 { outcome.streams_of(false).map(of).sum() };
+            let sum = |of: &dyn Fn(&StreamOutcome) -> u64| total(outcome.streams_of(false).map(of));
             let (missing, highest) = (sum(&|stream| stream.missing), sum(&|stream| stream.packets));
             line.push_str(&format!(", {missing} of {highest} datagrams lost"));
         }

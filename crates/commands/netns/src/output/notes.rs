@@ -1,8 +1,9 @@
 //! Notes of `ns list` on standard error: what it could not read.
 
 use super::names::count;
-use sockeye_console::notes::{remedy, say};
+use sockeye_console::notes::say;
 use sockeye_source::netns::Survey;
+use sockeye_sys::rights::{CheckedIn, remedy};
 
 /// Prints what the survey could not read. `unknown`: number of namespaces of which it is unknown whether they are leaked;
 /// `None` if that was not asked.
@@ -16,21 +17,29 @@ pub(crate) fn print(found: &Survey, unknown: Option<usize>, verbose: bool) {
         0 => "the processes of other users are hidden (hidepid)".to_owned(),
         _ => format!("{} could not be read", count(unreadable, "process")),
     };
+    if let Some(problem) = &found.proc_error {
+        lines.push(format!(
+            "processes are not known, and namespaces without a name are missing: {problem}"
+        ));
+    }
     let not_entered = format!("{} could not be entered", count(closed, "network namespace"));
     let misses_processes = found.unplaced_processes > 0 || found.hidden;
-    let process_rights = "run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
+    let process_rights = "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH";
     match (misses_processes, closed > 0) {
         (true, true) => lines.push(format!(
             "{who} and {not_entered}: namespaces may be missing, counts missing or too low; {}",
-            remedy("run as root, or grant CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH")
+            remedy(
+                "CAP_SYS_ADMIN, CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH",
+                CheckedIn::Initial
+            )
         )),
         (true, false) => lines.push(format!(
             "{who}: namespaces may be missing, counts too low; {}",
-            remedy(process_rights)
+            remedy(process_rights, CheckedIn::Initial)
         )),
         (false, true) => lines.push(format!(
             "{not_entered}: their contents were not counted; {}",
-            remedy("run as root, or grant CAP_SYS_ADMIN")
+            remedy("CAP_SYS_ADMIN", CheckedIn::Initial)
         )),
         (false, false) => {}
     }
@@ -38,7 +47,7 @@ pub(crate) fn print(found: &Survey, unknown: Option<usize>, verbose: bool) {
     if !misses_processes && unreadable > 0 && found.socket_scan_error.is_some() {
         lines.push(format!(
             "{who}: their open descriptors are unknown; {}",
-            remedy(process_rights)
+            remedy(process_rights, CheckedIn::Initial)
         ));
     }
     if found.out_of_descriptors > 0 {

@@ -1,6 +1,7 @@
 //! Tests that write whole profiles in every form.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
+mod corpus;
 mod profile;
 mod sampled;
 #[path = "../../../../output/src/tests/schema_check.rs"]

@@ -17,7 +17,7 @@ pub const INTERFACES_HEADER: &[u8] =
 /// An interface, or an address with its own label (`eth0:1`).
 #[derive(Debug, Clone, Default)]
 pub struct Interface {
-    /// Name or label.
+    /// Name or label, at most 15 bytes unless they are escaped.
     pub name: Vec<u8>,
     /// Interface type (`ifi_type`).
     pub kind: u16,
@@ -86,8 +86,7 @@ pub struct Traffic(pub [u64; 16]);
 
 /// Appends a line.
 pub fn push_short(out: &mut Vec<u8>, interface: &Interface) {
-    let name = &interface.name[..interface.name.len().min(15)];
-    push_left(out, name, 16);
+    push_left(out, &interface.name, 16);
     push_signed_right(out, interface.mtu.into(), 5);
     out.push(b' ');
     match interface.traffic {

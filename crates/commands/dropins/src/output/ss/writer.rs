@@ -50,6 +50,16 @@ impl<W: Write> SsWriter<W> {
         Ok(())
     }
 
+    /// Writes the buffered rows, and returns the output.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    #[cfg(any(test, fuzzing))]
+    pub fn into_output(mut self) -> io::Result<W> {
+        self.finish()?;
+        Ok(self.out)
+    }
+
     /// Writes the buffered rows. More rows may follow; columns never become narrower.
     ///
     /// # Errors
