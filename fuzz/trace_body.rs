@@ -227,6 +227,7 @@ impl Ends {
             ecn: odd & 3,
             bad_checksum: None,
             tunnels: 0,
+            is_tls_handshake: false,
         };
         (self.time_ns, segment)
     }
