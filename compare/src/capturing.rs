@@ -4,11 +4,11 @@
 //! in alternating order. A capture slows down the sender, too, by a different amount; so processor time is
 //! compared per packet.
 
+use crate::entry::Program;
 use crate::judgement::{Finding, Row, Verdict};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio};
-use crate::suite::Program;
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, kill};

@@ -1,10 +1,11 @@
 //! Closing of thousands of sockets: each command gets a new load, which is created and removed untimed.
 
+use crate::entry::{Entry, Phase, Target};
 use crate::floor;
 use crate::load::Load;
 use crate::measure::{Output, measure};
 use crate::run::{Absence, Figures, Installed};
-use crate::suite::{Entry, Phase, Target, peer, sockeye};
+use crate::suite::{peer, sockeye};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,9 @@
 //! Comparison of figures with their targets.
 
+use crate::entry::{Phase, Target};
 use crate::run::{Absence, Figures};
 use crate::statistics::{median, ratio, scatter};
-use crate::suite::{FLOOR, Phase, Target};
+use crate::suite::FLOOR;
 
 /// A row of the report.
 #[derive(Clone, Debug, PartialEq)]
@@ -278,8 +279,9 @@ fn peak_bytes(figures: &Figures) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::entry::Phase;
     use crate::measure::Sample;
-    use crate::suite::{Phase, entries};
+    use crate::suite::entries;
 
     fn figures(phase: Phase, name: &str, wall_ns: u64, peak_bytes: u64) -> Figures {
         let entry = *entries(phase)

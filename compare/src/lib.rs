@@ -25,7 +25,9 @@
 pub mod arguments;
 pub mod capturing;
 pub mod close_sockets;
+pub mod comparison;
 pub mod document;
+pub mod entry;
 pub mod floor;
 pub mod holder;
 pub mod judgement;

@@ -5,12 +5,13 @@
 //! [`run`](crate::run). Before each, the kernel must have freed the namespaces of the one before: it does so
 //! on another thread, long after the names are removed, and under the same locks that creation needs.
 
+use crate::entry::{Entry, Phase, Program, Target};
 use crate::measure::{Output, measure};
 use crate::namespaces::{FOLDER, make_named};
 use crate::programs::on_path;
 use crate::run::{Absence, Figures, Installed};
 use crate::statistics::median;
-use crate::suite::{Entry, FLOOR, Phase, Program, Target};
+use crate::suite::FLOOR;
 use anyhow::{Context, Result, anyhow};
 use nix::mount::{MntFlags, umount2};
 use std::fs;

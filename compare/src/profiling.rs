@@ -3,13 +3,13 @@
 //! Each program measures its own work, so that starting and reporting are only in the figures about them.
 //! Unprofiled programs are measured in turn with the profiled ones.
 
+use crate::entry::Program;
 use crate::judgement::{Finding, Row, Verdict};
 use crate::known_work::{KNOWN_WORK, clock_ns};
 use crate::network::{Bound, Rows, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio, scatter};
-use crate::suite::Program;
 use crate::wrapped_program::{Namespace, ProgramOutput, WrappedProgram};
 use anyhow::{Context, Result, ensure};
 use nix::time::ClockId;

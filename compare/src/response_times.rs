@@ -1,11 +1,11 @@
 //! `bench rr` compared with sockperf's ping-pong: response times over loopback.
 
+use crate::entry::Program;
 use crate::judgement::Row;
 use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio};
-use crate::suite::Program;
 use anyhow::{Context, Result};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! A phase: runs all commands in turn, in rounds, so that a slower machine slows all of them.
 
+use crate::entry::{Entry, Program};
 use crate::measure::{Outcome, Output, Sample, measure};
-use crate::suite::{Entry, Program};
 use anyhow::Result;
 use std::path::{Path, PathBuf};
 
@@ -210,7 +210,8 @@ fn run(path: &Path, figures: &mut Figures, output: Output) -> Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{Phase, entries};
+    use crate::entry::Phase;
+    use crate::suite::entries;
 
     const SECOND_NS: u64 = 1_000_000_000;
 

@@ -4,11 +4,11 @@
 //! of the receiver, and the device's counters must agree; processor time is that of whole processes, as
 //! accounted by the kernel.
 
+use crate::entry::Program;
 use crate::network::{Bound, FAR_ADDRESS, NEAR_DEVICE, Rows, Site, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio, scatter};
-use crate::suite::Program;
 use anyhow::{Context, Result, ensure};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! `bench tun`: the gain by offload, and the forwarder's rate compared with the bare veth pair.
 
+use crate::entry::Program;
 use crate::judgement::Row;
 use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
 use crate::run::Installed;
-use crate::suite::Program;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
