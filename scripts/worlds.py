@@ -330,7 +330,7 @@ def web(binary):
     spawn("leak", leak, far)
     spawn("gunicorn", holding(lambda: listen("0.0.0.0", 8080, 4)))
     spawn("impatient", impatient, far)
-    time.sleep(1.2)
+    time.sleep(6.5)
 
 
 def backend(ready):

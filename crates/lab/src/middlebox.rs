@@ -65,7 +65,7 @@ pub struct PathCounters {
     /// Packets with the additional delay.
     pub late: u64,
     /// Duplicated packets.
-    pub twice: u64,
+    pub duplicated: u64,
     /// Packets with a changed window.
     pub corrupted: u64,
 }
@@ -274,7 +274,7 @@ impl Forwarder {
             path_counters.late += 1;
         }
         let copies = if self.is_chosen(impairment.duplicate_permille) {
-            path_counters.twice += 1;
+            path_counters.duplicated += 1;
             2
         } else {
             1

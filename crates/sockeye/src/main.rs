@@ -16,10 +16,14 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let words: Vec<_> = std::env::args_os().collect();
     if let Some((tool, rest)) = Tool::from_command_line(&words) {
-        return tool.run(rest);
+        return match stdout::check_open() {
+            Ok(()) => tool.run(rest),
+            Err(error) => report(&error),
+        };
     }
     let outcome = match Cli::try_parse() {
-        Ok(cli) => run(cli),
+        // First of all: an action whose result cannot be shown is not begun.
+        Ok(cli) => stdout::check_open().and_then(|()| run(cli)),
         Err(message) => print_message(message).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| report(&error))
@@ -29,7 +33,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         None => sockeye_listing::all_flows(&cli.flows),
         Some(Command::Flows(args)) => sockeye_listing::flows(&args),
-        Some(Command::Sockets(args)) => sockeye_listing::sockets(&args),
+        Some(Command::Sockets(args)) => return sockeye_listing::sockets(&args),
         Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),
         Some(Command::Check(args)) => return sockeye_check::run(&args),
         Some(Command::Capture(args)) => return sockeye_packets::capture::run(&args),

@@ -320,6 +320,46 @@ fn malformed_logs_are_harmless() {
     }
 }
 
+/// Unoptimised, each takes a fraction of a second; a word that was compared with every entry took seven.
+#[test]
+fn long_words_and_lines_take_no_longer_than_their_length() {
+    let long = |piece: &str, len: usize| piece.repeat(len / piece.len());
+    // The kernel's limit for an argument is 128 KiB.
+    let word = long("a", 120_000);
+    let words: Vec<String> = ('a'..='m')
+        .map(|letter| long(&letter.to_string(), 120_000))
+        .collect();
+    for arguments in [
+        vec![word],
+        words,
+        vec![long("ab ", 120_000)],
+        vec![long("7", 120_000)],
+    ] {
+        let begun = Instant::now();
+        let said = run(command().arg("explain").args(&arguments));
+        let took = begun.elapsed();
+        assert!(said.failed(1).contains("is not in the dictionary"), "{said:?}");
+        assert!(
+            took < Duration::from_secs(5),
+            "{took:?} for {:.20}...",
+            arguments[0]
+        );
+    }
+    for log in [
+        long("x", 10_000_000),
+        long("7", 10_000_000),
+        long("a b: c: ", 10_000_000),
+        long("\n", 10_000_000),
+        long("eth0: no such text\n", 10_000_000),
+        long(&format!("{FLOOD} "), 10_000_000),
+    ] {
+        let begun = Instant::now();
+        of_log(&[], log.as_bytes()).ok();
+        let took = begun.elapsed();
+        assert!(took < Duration::from_secs(30), "{took:?} for {log:.20}...");
+    }
+}
+
 #[test]
 fn log_of_100000_lines_is_fast() {
     let mut log = String::new();

@@ -4,7 +4,7 @@
 //! The same for `ns add` and `ns del` is in `commands/netns/faults.rs`, for `keepalive run` in
 //! `commands/actions/keepalive_cgroup.rs`, and for the namespaces and devices of `bench tun` in `commands/bench/tun.rs`.
 
-use crate::fixtures::binary::{SOCKEYE, clean, command};
+use crate::fixtures::binary::{SOCKEYE, clean, command, wait_for_observer};
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Lab, need, wait_until, wait_within};
 use std::fs;
@@ -74,8 +74,7 @@ fn breakpoints_end_with_the_profiler_and_the_program_goes_on() {
         &[],
     ] {
         let child = start(command().args(["prof", "-d", "100", "-p", &pid]).args(words));
-        crate::fixtures::binary::wait_for_sigint_handler(child.id());
-        std::thread::sleep(Duration::from_millis(700));
+        wait_for_observer(child.id());
         abort(child);
         let before = count();
         wait_within(Duration::from_secs(5), "it goes on", || {

@@ -2,14 +2,13 @@
 
 use super::folder;
 use crate::fixtures::binary::{self, run, sockeye, words};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Skip, need, program};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::OwnedFd;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 
 /// Lines up to the cursor, and the last word after the Tab key. Each has one completion only.
 const CASES: &[(&str, &str)] = &[
@@ -199,17 +198,7 @@ impl Shell {
             .args(["-s", "KILL", "100"])
             .arg(program("setsid")?)
             .arg("-c");
-        let main = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
-        grantpt(&main).expect("a terminal");
-        unlockpt(&main).expect("a terminal");
-        let name = ptsname(&main, Vec::new()).expect("a terminal has a name");
-        let end = || {
-            let file = File::options()
-                .read(true)
-                .write(true)
-                .open(name.to_str().expect("ASCII"));
-            Stdio::from(OwnedFd::from(file.expect("a terminal can be opened")))
-        };
+        let terminal = Terminal::new(80);
         command
             .arg(shell)
             .args(arguments)
@@ -217,12 +206,12 @@ impl Shell {
             .env("TERM", "dumb")
             .env("HOME", std::env::temp_dir())
             .env("HISTFILE", "/dev/null")
-            .stdin(end())
-            .stdout(end())
-            .stderr(end());
+            .stdin(terminal.stdio())
+            .stdout(terminal.stdio())
+            .stderr(terminal.stdio());
         Ok(Self {
             child: command.spawn().expect("the shell starts"),
-            terminal: File::from(main),
+            terminal: terminal.into_main(),
             written: Vec::new(),
         })
     }

@@ -108,6 +108,33 @@ fn unix_names_are_escaped_in_tables_and_exact_in_json() {
     }
 }
 
+/// `/proc/net/unix` has the names as they are: one with a line feed and a row behind it looks like two sockets.
+#[test]
+fn imitated_row_of_proc_net_unix_is_noted() {
+    let lab = need!(Lab::new("imitated"));
+    let here = lab.namespace("here");
+    let tail = "\n0000000000000000: 00000002 00000000 00010000 0001 01 424242 /run/x";
+    let bound = here.unix_bound(UnixKind::Stream, &lab.unix_abstract(tail));
+    let note = "1 row of /proc/net/unix is more than there are UNIX sockets";
+    let said = words_in(&here, "sockets -xan --source procfs --format json");
+    let listed = said.json();
+    assert_eq!(listed["losses"]["surplus_rows"], 1, "{said}");
+    assert!(said.error().contains(note), "{said}");
+    for line in ["sockets -xan --source procfs", "netstat -xan"] {
+        let said = words_in(&here, line);
+        said.ok();
+        assert!(said.error().contains(note), "{line}: {said}");
+    }
+    // Netlink has one socket, with its true name.
+    let said = words_in(&here, "sockets -xanH --source diag");
+    assert_eq!(said.quiet().lines().count(), 1, "{said}");
+    assert!(said.ok().contains("\\x0a0000000000000000: "), "{said}");
+    drop(bound);
+    // An ordinary name is no reason for a note.
+    let _bound = here.unix_bound(UnixKind::Stream, &lab.unix_abstract("ordinary"));
+    words_in(&here, "netstat -xan").quiet();
+}
+
 #[test]
 fn listing_during_socket_churn_is_complete() {
     let lab = need!(Lab::new("churn"));

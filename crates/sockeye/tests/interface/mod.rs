@@ -14,6 +14,7 @@ mod schema_files;
 mod snapshots;
 mod terminal;
 mod unprivileged;
+mod without_proc;
 
 /// Creates a folder of a test's own.
 fn folder(name: &str) -> std::path::PathBuf {

@@ -1,11 +1,8 @@
 //! Output on a real terminal of any width: complete, and without control characters from outside.
 
 use crate::fixtures::binary::{assert_harmless, command, words_in};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, UnixKind, need};
-use std::fs::File;
-use std::io::{ErrorKind, Read};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -45,6 +42,56 @@ fn no_text_is_lost_on_a_terminal_of_any_width() {
             }
         }
     }
+}
+
+/// The kernel allows any byte but `/`, `:` and blanks in the name of an interface.
+#[test]
+fn interface_names_cannot_control_a_terminal() {
+    let lab = need!(Lab::new("odddevice"));
+    let here = lab.namespace("here");
+    let odd = "\x1b[31mred";
+    let output = here.output(
+        "ip",
+        &[
+            "link", "add", "name", odd, "type", "veth", "peer", "name", "right",
+        ],
+    );
+    assert_eq!(output, "");
+    for words in [
+        &["link", "set", odd, "up"][..],
+        &["address", "add", "10.77.0.1/24", "dev", odd],
+    ] {
+        here.output("ip", words);
+    }
+    here.ip("link set right up");
+    here.output(
+        "ip",
+        &["route", "add", "10.78.0.0/24", "via", "10.77.0.2", "dev", odd],
+    );
+    let bound = std::net::Ipv4Addr::new(10, 77, 0, 1);
+    let _socket = here.run(|| std::net::UdpSocket::bind((bound, 0)).expect("bind"));
+    let escaped = "\\x1b[31mred";
+    for (line, shows) in [
+        ("netstat -i", true),
+        ("netstat -ia", true),
+        ("netstat -ie", true),
+        ("netstat -rn", true),
+        ("netstat -rn6", true),
+        ("netstat -gn", true),
+        ("netstat -an", false),
+        ("check", false),
+        ("sockets -an", false),
+        ("ns list", false),
+    ] {
+        let text = on_terminal(&here, 200, command().args(line.split_whitespace()));
+        assert!(!text.contains(odd), "{line}: {text:?}");
+        assert!(!shows || text.contains(escaped), "{line}: {text:?}");
+    }
+    let said = words_in(&here, "capture -i nosuch -a 0.1 -o -");
+    assert_harmless(&said.stderr);
+    assert!(said.failed(1).contains(escaped), "{said}");
+    // A pipe gets what the original writes.
+    assert!(words_in(&here, "netstat -i").ok().contains(odd));
 }
 
 #[test]
@@ -156,42 +203,14 @@ fn control_characters_are_escaped_on_a_terminal() {
 /// Runs the binary on a terminal of its own, with stderr, and returns the output; the exit status must be 0.
 #[track_caller]
 fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("openpt");
-    grantpt(&master).expect("grantpt");
-    unlockpt(&master).expect("unlockpt");
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&master, size).expect("tcsetwinsize");
-    let name = ptsname(&master, Vec::new())
-        .expect("ptsname")
-        .into_string()
-        .expect("a name");
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-    let slave = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).expect("open the terminal");
+    let terminal = Terminal::new(columns);
     command
-        .stdin(slave.try_clone().expect("dup"))
-        .stdout(slave.try_clone().expect("dup"))
+        .stdin(terminal.stdio())
+        .stdout(terminal.stdio())
         .stderr(Stdio::null());
     let mut child = namespace.run(|| command.spawn()).expect("start");
-    // With another open descriptor of the terminal, its end is not seen.
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    drop(slave);
-    let mut text = Vec::new();
-    let mut master = File::from(master);
-    let mut buffer = [0; 4096];
-    loop {
-        match master.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(len) => text.extend_from_slice(&buffer[..len]),
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // EIO: all descriptors are closed.
-            Err(_) => break,
-        }
-    }
+    let text = terminal.read_to_end();
     let status = child.wait().expect("wait");
     let text = String::from_utf8(text).expect("UTF-8").replace("\r\n", "\n");
     assert!(status.success(), "{status}:\n{text}");

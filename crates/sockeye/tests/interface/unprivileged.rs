@@ -125,6 +125,60 @@ fn namespace_of_root_needs_a_capability() {
     assert!(said.error().contains("grant CAP_SYS_ADMIN"), "{said}");
 }
 
+/// Root of a user namespace is not root of the host: the remedy names the namespace that counts.
+#[test]
+fn remedy_in_a_user_namespace_is_not_to_run_as_root() {
+    let lab = need!(Lab::new("userns"));
+    let here = lab.namespace("here");
+    let there = lab.namespace("there");
+    need!(program("unshare"));
+    let binary = for_all(&lab);
+    let _other = lab
+        .process("other")
+        .in_namespace(&here)
+        .tcp_pair("127.0.0.1:0")
+        .start();
+    for (unshared, line, needs) in [
+        ("-Ur", "sockets -tanp", "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
+        ("-Ur", "flows -np", "CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
+        ("-Ur", "check", "CAP_SYS_PTRACE"),
+        ("-Ur", "sockets -tan --source bpf", "CAP_BPF and CAP_PERFMON"),
+        ("-Ur", "sockets -tane", "CAP_NET_ADMIN"),
+        ("-Ur", "capture -i lo -a 0.1 -o -", "CAP_NET_RAW"),
+        ("-Ur", "kill --yes state established", "CAP_NET_ADMIN"),
+        ("-Ur", "keepalive set --yes state established", "CAP_SYS_PTRACE"),
+        ("-Ur", "keepalive attach /", "CAP_BPF"),
+        ("-Ur", "ns list", "CAP_SYS_PTRACE"),
+        ("-Ur", "ns add sockeye-in-userns", "CAP_SYS_ADMIN"),
+        ("-Ur", "ns identify 1", "CAP_SYS_PTRACE"),
+        ("-Ur", "sockets -tan --netns 1", "CAP_SYS_PTRACE"),
+        ("-Urn", "sockets -tan --netns THERE", "CAP_SYS_ADMIN"),
+        ("-Urn", "sockets -tan --netns all", "CAP_SYS_ADMIN"),
+        ("-Ur", "prof -d 0.05 --system", "CAP_PERFMON"),
+        ("-Ur", "sockets -tan fwmark = 1", "CAP_NET_ADMIN"),
+    ] {
+        let line = line.replace("THERE", there.path().to_str().expect("its name is ASCII"));
+        let mut command = Command::new("unshare");
+        clean(&mut command);
+        command.arg(unshared).arg(&binary).args(line.split_whitespace());
+        let said = here.run(|| run(&mut command));
+        said.no_panic();
+        let error = said.error();
+        assert!(
+            error.contains("initial user namespace") && error.contains(needs),
+            "{line}: {said}"
+        );
+        for wrong in [
+            "run as root, or",
+            "run as root\n",
+            "run as root of the host",
+            "root here is confined",
+        ] {
+            assert!(!error.contains(wrong), "{line}: {said}");
+        }
+    }
+}
+
 #[test]
 fn doctor_lists_missing_capabilities_and_what_they_allow() {
     let lab = need!(Lab::new("doctor"));

@@ -5,6 +5,7 @@ mod hostile_client;
 mod hostile_datagrams;
 mod hostile_load;
 mod hostile_secret;
+mod hostile_server;
 mod memory;
 mod rr;
 mod sources;

@@ -305,9 +305,9 @@ fn a_pair_whose_other_end_takes_less() {
         .moved(&lab, &there, send, &["warning device-drops right"]);
     drop(watches);
     let left = found(&lab, &here, "", &["warning device-drops left"]);
-    let right = found(&lab, &there, "", &["warning device-drops right"]);
     assert_eq!(fact(&left[0], "tx_dropped"), 600);
-    assert_eq!(fact(&right[0], "rx_dropped"), 600);
+    // Without an interval they may be frames of protocols that the kernel does not handle.
+    found(&lab, &there, "", &[]);
     assert_eq!(statistics(&there, "right", "rx", "dropped"), 600);
 }
 

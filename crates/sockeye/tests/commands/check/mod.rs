@@ -7,6 +7,8 @@ mod diagnosis;
 mod faults;
 mod healthy;
 mod host;
+mod sending;
 mod sockets;
 mod sockets_pace;
 mod sockets_queues;
+mod two_looks;

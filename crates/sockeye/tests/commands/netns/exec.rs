@@ -203,7 +203,7 @@ fn names_that_cannot_be_entered_exit_255() {
     for (name, reason) in [
         (
             "nosuch",
-            "cannot open network namespace \"nosuch\" (/run/netns/nosuch): No such file",
+            "cannot open network namespace \"nosuch\" (\"/run/netns/nosuch\"): No such file",
         ),
         (
             "leftover",

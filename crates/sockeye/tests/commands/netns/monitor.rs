@@ -263,13 +263,13 @@ fn missing_rights_are_reported_with_the_remedy() {
     assert_eq!(
         said.failed(1),
         "sockeye: cannot create the folder /run/netns: Permission denied (os error 13); no namespace has a name yet: run as \
-         root\n"
+         root, or grant CAP_DAC_OVERRIDE\n"
     );
     sh(&own, "mkdir -m 700 /run/netns");
     let said = ask();
     assert_eq!(
         said.failed(1),
-        "sockeye: cannot watch /run/netns: Permission denied (os error 13); run as root\n"
+        "sockeye: cannot watch /run/netns: Permission denied (os error 13); run as root, or grant CAP_DAC_READ_SEARCH\n"
     );
     // A user who may read the folder may watch it.
     sh(&own, "chmod 755 /run/netns");

@@ -142,7 +142,7 @@ fn json_has_process_names() {
 fn pids_of_a_missing_namespace_fails() {
     let lab = need!(Inhabited::new());
     let said = lab.ours(&["pids", "nosuch"]);
-    let reason = "sockeye: cannot open network namespace \"nosuch\" (/run/netns/nosuch): No such file or directory \
+    let reason = "sockeye: cannot open network namespace \"nosuch\" (\"/run/netns/nosuch\"): No such file or directory \
                   (os error 2); `sockeye ns list -1` lists the names\n";
     assert_eq!(said.failed(1), reason);
     assert_eq!(lab.theirs(&["pids", "nosuch"]).code, Some(1));

@@ -45,7 +45,12 @@ fn rate_limit_without_loss_is_limit_of_congestion_window() {
             analysis.assert_shares_match_kernel();
             analysis.assert_none(&["lost", "reordered", "duplicated_by_network", "timeouts"]);
             analysis.assert_limit("congestion_window");
-            analysis.assert_verdict_contains("nothing was lost");
+            // A congestion window that grows fills the queue, until its delay is the finding.
+            let is_queue = analysis.verdict().contains("A long queue");
+            assert!(
+                is_queue || analysis.verdict().contains("nothing was lost"),
+                "{analysis:?}"
+            );
         }
     });
 }
@@ -115,7 +120,7 @@ fn overflow_of_a_short_queue_reports_its_length() {
         let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
         analysis.assert_flags_match_tshark();
         analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
-        analysis.assert_verdict_contains("a queue of about");
+        analysis.assert_verdict_contains("queue of about");
         let max = analysis.number("/forward/verdict/queue_segs_max");
         let min = analysis.number("/forward/verdict/queue_segs_min");
         assert!(min <= 5 && (3..=12).contains(&max), "{analysis:?}");
@@ -144,7 +149,7 @@ fn length_of_a_short_queue_is_reported_at_each_rate_and_delay() {
             analysis.assert_flags_match_tshark();
             analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network"]);
-            analysis.assert_verdict_contains("a queue of about");
+            analysis.assert_verdict_contains("queue of about");
             let max = analysis.number("/forward/verdict/queue_segs_max");
             let min = analysis.number("/forward/verdict/queue_segs_min");
             // One more segment is being sent while these wait, and segments sent before the last one count too.
@@ -192,7 +197,7 @@ fn capture_at_the_receiver_counts_losses_and_duplicates() {
         analysis.assert_flags_match_tshark();
         analysis.assert_shares_match_kernel();
         analysis.assert_opinion("lost", counters.lost, 15);
-        analysis.assert_opinion("duplicated_by_network", counters.twice, 25);
+        analysis.assert_opinion("duplicated_by_network", counters.duplicated, 25);
         analysis.assert_none(&["reordered", "duplicated_by_capture", "missing_in_capture"]);
     });
 }
@@ -220,8 +225,10 @@ fn requests_and_responses_report_turns_and_round_trip() {
         let analysis = capture.analyze();
         analysis.assert_flags_match_tshark();
         analysis.assert_none(&["lost", "reordered", "duplicated_by_network", "timeouts"]);
-        analysis.assert_verdict_contains("took turns 19 times");
-        analysis.assert_verdict_contains("a round trip of 2");
+        analysis.assert_verdict_contains("each of 20 answers");
+        analysis.assert_verdict_contains("the round trip is 2");
+        assert_eq!(analysis.number("/exchanges/server/count"), 20);
+        assert_eq!(analysis.number("/exchanges/client/count"), 19);
     });
 }
 
@@ -263,7 +270,7 @@ fn overflow_at_a_low_rate_counts_losses() {
         let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
         analysis.assert_flags_match_tshark();
         analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
-        analysis.assert_verdict_lacks("no queue overflows");
+        analysis.assert_verdict_lacks("Nothing waited in a queue");
         analysis.assert_none(&["reordered", "duplicated_by_network"]);
     });
 }
@@ -363,7 +370,7 @@ fn duplicated_segments_are_counted() {
         let path = need!(ImpairedPath::with("an_twice", 12, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::default()));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("duplicated_by_network", analysis.counters.twice, 25);
+        analysis.assert_opinion("duplicated_by_network", analysis.counters.duplicated, 25);
         analysis.assert_none(&["lost", "reordered"]);
     });
 }

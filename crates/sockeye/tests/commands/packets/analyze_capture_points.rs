@@ -127,7 +127,9 @@ fn each_impairment_is_reported_over_ipv6() {
             (loss(15), "lost", (|counters| counters.lost) as Counter),
             (short_queue(), "lost", |counters| counters.overflowed),
             (reordering(3), "reordered", |counters| counters.late),
-            (duplication(), "duplicated_by_network", |counters| counters.twice),
+            (duplication(), "duplicated_by_network", |counters| {
+                counters.duplicated
+            }),
         ] {
             let path = need!(path_with("more_six", 100, forward)).over_ipv6();
             let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
@@ -195,13 +197,13 @@ fn capture_at_a_router_counts_losses_before_and_behind_it() {
             let overflowed = sum(|counters| counters.overflowed);
             let lost = sum(|counters| counters.lost) + overflowed;
             analysis.assert_opinion("lost", lost, 20);
-            let duplicated = sum(|counters| counters.twice);
+            let duplicated = sum(|counters| counters.duplicated);
             analysis.assert_opinion("duplicated_by_network", duplicated, 25);
             analysis.assert_none(&["reordered", "duplicated_by_capture", "missing_in_capture"]);
             analysis.assert_verdict_lacks(if overflowed > 0 {
-                "in no queue"
+                "Nothing waited in a queue"
             } else {
-                "a queue of about"
+                "queue of about"
             });
         }
     });
@@ -316,11 +318,11 @@ fn each_limit_of_a_bbr_sender_is_reported() {
                 ..TransferPlan::of(500_000)
             }
         ));
-        paused.assert_verdict_contains("the client had nothing to send");
+        paused.assert_verdict_contains("The program of the client had nothing to send");
         paused.assert_none(ANOMALIES);
         let lossy = need!(analyze(loss(15), TransferPlan::of(2_000_000)));
         lossy.assert_opinion("lost", lossy.counters.lost, 15);
-        lossy.assert_verdict_lacks("a queue of about");
+        lossy.assert_verdict_lacks("queue of about");
         lossy.assert_none(&["reordered", "duplicated_by_network"]);
     });
 }
@@ -341,11 +343,11 @@ fn keep_alives_of_an_idle_connection_are_not_data() {
         let analysis = capture.analyze();
         analysis.assert_flags_match_tshark();
         analysis.assert_none(ANOMALIES);
-        analysis.assert_verdict_contains("the client had nothing to send");
+        analysis.assert_verdict_contains("nothing was sent for ");
         analysis.assert_ending("open");
         let keep_alives = part(&analysis.file, 2, 3);
         keep_alives.assert_none(ANOMALIES);
-        assert_eq!(keep_alives.verdict(), "No data was sent.", "{keep_alives:?}");
+        keep_alives.assert_verdict_contains("Healthy, mostly idle: no end sent data");
     });
 }
 
@@ -438,9 +440,21 @@ fn losses_are_counted_for_the_impaired_one_of_five_connections() {
 fn verdict_names_the_impaired_one_of_two_directions() {
     with_retries(|| {
         for (forward, backward, words) in [
-            (loss(15), delay(10), Some("From the client to the server: ")),
-            (delay(10), loss(15), Some("From the server to the client: ")),
-            (delay(10), short_queue(), Some("From the server to the client: ")),
+            (
+                loss(15),
+                delay(10),
+                Some(["path to the server", "of the client were lost"]),
+            ),
+            (
+                delay(10),
+                loss(15),
+                Some(["path to the client", "of the server were lost"]),
+            ),
+            (
+                delay(10),
+                short_queue(),
+                Some(["path to the client", "of the server were lost"]),
+            ),
             (delay(10), delay(10), None),
         ] {
             let path = need!(ImpairedPath::with("more_both", 170, forward, backward));
@@ -459,9 +473,10 @@ fn verdict_names_the_impaired_one_of_two_directions() {
             });
             drop((client, server));
             for analysis in [at_client.analyze(), at_server.analyze()] {
-                analysis.assert_verdict_lacks("took turns");
+                analysis.assert_verdict_lacks("answer");
                 if let Some(words) = words {
-                    analysis.assert_verdict_contains(words);
+                    let names = words.iter().any(|words| analysis.verdict().contains(words));
+                    assert!(names, "{analysis:?}");
                     analysis.assert_verdict_contains("losses");
                 } else {
                     analysis.assert_none(&["lost", "reordered", "duplicated_by_network"]);
@@ -487,7 +502,7 @@ fn segments_later_than_a_round_trip_are_reordered_not_lost() {
                 analysis.assert_flags_match_tshark();
                 analysis.assert_opinion("reordered", late, 30);
                 analysis.assert_none(&["lost", "duplicated_by_network", "missing_in_capture"]);
-                analysis.assert_verdict_contains("nothing was lost, but segments came late");
+                analysis.assert_verdict_contains("came late");
                 analysis.assert_verdict_lacks("the path loses packets");
             }
         }
@@ -538,7 +553,7 @@ fn lost_acknowledgements_are_not_lost_segments_at_either_end() {
             let path = need!(ImpairedPath::with("more_acks", 191, forward, loss(200)));
             for analysis in need!(analyze_both_ends(&path, &TransferPlan::of(2_000_000))) {
                 analysis.assert_none(&["lost", "reordered", "duplicated_by_network", "missing_in_capture"]);
-                analysis.assert_verdict_lacks("queue");
+                analysis.assert_verdict_lacks("queue of about");
             }
         }
     });
@@ -565,11 +580,11 @@ fn outage_is_a_timeout_and_not_a_queue() {
             let (at_client, at_server) = (at_client.analyze(), at_server.analyze());
             at_client.assert_flags_match_tshark();
             at_client.assert_none(&["reordered", "duplicated_by_network", "missing_in_capture"]);
-            at_client.assert_verdict_contains("With data in flight nothing came back for ");
+            at_client.assert_verdict_contains("nothing came back for ");
             assert!(at_client.opinion("timeouts") >= 1, "{at_client:?}");
             for analysis in [&at_client, &at_server] {
                 assert!(analysis.opinion("lost") <= lost, "{lost} {analysis:?}");
-                analysis.assert_verdict_lacks("a queue of about");
+                analysis.assert_verdict_lacks("queue of about");
             }
             assert!(!is_long || at_client.opinion("timeouts") >= 2, "{at_client:?}");
         }
@@ -594,7 +609,7 @@ fn stalled_reader_and_pausing_writer_are_reported_at_both_ends() {
             ..TransferPlan::of(400_000)
         };
         for analysis in need!(analyze_both_ends(&path, &pauses)) {
-            analysis.assert_verdict_contains("the client had nothing to send");
+            analysis.assert_verdict_contains("The program of the client had nothing to send");
             analysis.assert_none(ANOMALIES);
         }
     });
@@ -709,7 +724,7 @@ fn length_of_a_queue_is_right_if_reported() {
             let analysis = need!(path.analyze_transfer(&TransferPlan::of(bytes)));
             analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network", "missing_in_capture"]);
-            analysis.assert_verdict_lacks("in no queue");
+            analysis.assert_verdict_lacks("Nothing waited in a queue");
             let verdict = &analysis.connection["forward"]["verdict"];
             let bounds = ["queue_segs_min", "queue_segs_max"].map(|name| verdict[name].as_u64());
             if let [Some(min), Some(max)] = bounds {

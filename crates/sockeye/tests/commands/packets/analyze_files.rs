@@ -46,10 +46,10 @@ fn captures() -> Vec<PathBuf> {
 }
 
 /// A temporary folder, removed at the end of the test.
-struct Folder(PathBuf);
+pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(super) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("sockeye-{}-{name}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
@@ -59,7 +59,7 @@ impl Folder {
         &self.0
     }
 
-    fn join(&self, name: &str) -> PathBuf {
+    pub(super) fn join(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }
@@ -136,6 +136,97 @@ fn each_format_follows_its_schema() {
             let mut counts: Vec<usize> = text.lines().map(separators).collect();
             counts.dedup();
             assert_eq!(counts.len(), 1, "lines have different numbers of columns: {text}");
+        }
+    }
+}
+
+/// A SYN and its answer over raw IP.
+fn handshake() -> [Vec<u8>; 2] {
+    [(1, 2, 40_000_u16, 80_u16, 0x02), (2, 1, 80, 40_000, 0x12)].map(
+        |(from, to, source, destination, flags)| {
+            let mut packet = vec![
+                0x45, 0, 0, 40, 0, 1, 0, 0, 64, 6, 0, 0, 10, 0, 0, from, 10, 0, 0, to,
+            ];
+            packet.extend(source.to_be_bytes());
+            packet.extend(destination.to_be_bytes());
+            packet.extend([0, 0, 0, 7, 0, 0, 0, 8, 0x50, flags, 4, 0, 0, 0, 0, 0]);
+            packet
+        },
+    )
+}
+
+#[test]
+fn unsupported_link_type_is_named_and_counted() {
+    let folder = Folder::new("links");
+    let mut file = vec![];
+    pcapng::section(&mut file, &pcapng::Section::default());
+    for number in [LinkType::RAW.0, 189, 65_000] {
+        pcapng::interface(&mut file, &pcapng::Interface::new(LinkType(number), 0));
+    }
+    for interface in [0, 1, 2, 1] {
+        let packet = &handshake()[0];
+        pcapng::packet(&mut file, &pcapng::Packet::new(interface, 1_000, packet));
+    }
+    let path = folder.join("links.pcapng");
+    fs::write(&path, &file).unwrap();
+    let path = path.to_str().unwrap();
+    let said = analyze(&[path]);
+    let notes = String::from_utf8_lossy(&said.stderr).into_owned();
+    for note in [
+        "2 packets have link type 189 (USB_LINUX), which is not supported",
+        "1 packet has link type 65000, which is not supported",
+    ] {
+        assert!(notes.contains(note), "{notes}");
+    }
+    assert!(!notes.contains("not of TCP"), "{notes}");
+    let text: Value = serde_json::from_str(schema::ANALYZE).unwrap();
+    let document = parse(&schema::compile(&text), &output_of(&[path, "--format", "json"]));
+    assert_eq!(
+        document["unsupported_links"],
+        json!([
+            {"number": 189, "name": "USB_LINUX", "packets": 2},
+            {"number": 65_000, "packets": 1},
+        ])
+    );
+    assert_eq!(
+        (&document["not_ip"], &document["segments"]),
+        (&json!(0), &json!(1))
+    );
+}
+
+#[test]
+fn snoop_and_erf_files_are_analyzed() {
+    let folder = Folder::new("formats");
+    let mut snoop = b"snoop\0\0\0\0\0\0\x02\0\0\0\x04".to_vec();
+    let mut erf = vec![];
+    for (at, packet) in handshake().iter().enumerate() {
+        let frame = [&[2; 12], &[8, 0][..], packet].concat();
+        let len = frame.len() as u32;
+        for word in [len, len, len + 24, 3, 1_700_000_000, at as u32] {
+            snoop.extend(word.to_be_bytes());
+        }
+        snoop.extend(&frame);
+        erf.extend([at as u8, 0, 0, 0]);
+        erf.extend(1_700_000_000_u32.to_le_bytes());
+        erf.extend([22, 4, 0, 56, 0, 0, 0, 40]);
+        erf.extend(packet);
+    }
+    for (name, file, lost) in [("of.snoop", &snoop, json!(3)), ("of.erf", &erf, json!(0))] {
+        let path = folder.join(name);
+        fs::write(&path, file).unwrap();
+        let output = output_of(&[path.to_str().unwrap(), "--format", "json"]);
+        let document: Value = serde_json::from_str(&output).unwrap();
+        assert_eq!(
+            (&document["packets"], &document["segments"]),
+            (&json!(2), &json!(2)),
+            "{name}"
+        );
+        assert_eq!(document["dropped"], lost, "{name}");
+        // Cut anywhere, it is read up to there, or refused.
+        for len in 0..file.len() {
+            fs::write(&path, &file[..len]).unwrap();
+            let said = analyze(&[path.to_str().unwrap()]);
+            assert!(matches!(said.code, Some(0..=2)), "{name}: {len}: {:?}", said.code);
         }
     }
 }

@@ -3,12 +3,11 @@
 use super::graph_folder::{GraphFolder, MarkCounts, capture, marks_of_kind, svg_marks};
 use super::impaired_path::{ImpairedPath, TransferPlan, delay};
 use super::stdin::run_with_input;
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use crate::fixtures::terminal::Terminal;
+use rustix::termios::Winsize;
 use serde_json::Value;
 use sockeye_lab::{Impairment, Toward, need, program};
 use std::fs::{self, File};
-use std::io::Read;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -457,23 +456,16 @@ fn terminal_with_kitty_or_sixel_graphics_gets_an_image_of_its_size() {
 
 /// Runs `graph` on a terminal of this size and type; returns its output.
 fn graph_on_terminal(folder: &GraphFolder, size: Winsize, term: &str) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    tcsetwinsize(&master, size).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-    let slave = File::options().read(true).write(true).open(name).unwrap();
+    let terminal = Terminal::with_size(size);
     let mut child = folder
         .command(&["graph", "a.pcap"])
         .env("TERM", term)
         .env_remove("TERM_PROGRAM")
-        .stdout(slave)
+        .stdout(terminal.stdio())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let mut text = Vec::new();
-    // EIO: all descriptors of the terminal are closed.
-    drop(File::from(master).read_to_end(&mut text));
+    let text = terminal.read_to_end();
     assert!(child.wait().unwrap().success());
     String::from_utf8(text).unwrap().replace("\r\n", "\n")
 }

@@ -219,7 +219,7 @@ impl ImpairedPath {
             lost: after.lost - before.lost,
             overflowed: after.overflowed - before.overflowed,
             late: after.late - before.late,
-            twice: after.twice - before.twice,
+            duplicated: after.duplicated - before.duplicated,
             corrupted: after.corrupted - before.corrupted,
         };
         Ok(Analysis {

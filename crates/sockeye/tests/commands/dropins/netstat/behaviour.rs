@@ -2,11 +2,10 @@
 //! output, full disks, continuous output.
 
 use super::peer::{self, SOCKEYE, Said, both, compare, compare_with};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, SocketOptions, UnixKind, need, program};
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Read};
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
@@ -285,31 +284,11 @@ fn continuous_output_ends_with_its_reader() {
 /// Runs it on a terminal of its own and gives all that the terminal got.
 #[track_caller]
 fn on_terminal(namespace: &Namespace, columns: u16, command: &mut Command) -> String {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&master, size).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC;
-    let slave = rustix::fs::open(name, flags, rustix::fs::Mode::empty()).unwrap();
-    command.stdout(slave.try_clone().unwrap()).stderr(Stdio::null());
+    let terminal = Terminal::new(columns);
+    command.stdout(terminal.stdio()).stderr(Stdio::null());
     let mut child = namespace.run(|| command.spawn()).unwrap();
-    // No one else may hold the terminal open, or its end is not seen.
     command.stdout(Stdio::null());
-    drop(slave);
-    let mut text = Vec::new();
-    let mut master = File::from(master);
-    let mut buffer = [0; 4096];
-    // EIO: everyone has closed it.
-    while let Ok(len @ 1..) = master.read(&mut buffer) {
-        text.extend_from_slice(&buffer[..len]);
-    }
+    let text = terminal.read_to_end();
     assert!(child.wait().unwrap().success());
     let text = String::from_utf8(text).unwrap();
     let mut lines: Vec<&str> = text.split("\r\n").collect();

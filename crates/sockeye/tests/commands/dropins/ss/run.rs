@@ -1,10 +1,8 @@
 //! One program on one combination: what it is given, and all it says.
 
 use super::zoo::Zoo;
+use crate::fixtures::terminal::Terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -222,9 +220,9 @@ impl Case {
                 file = Some(path);
             }
             Stdout::Terminal(columns) => {
-                let (master, slave) = pty(columns);
-                command.stdout(slave);
-                terminal = Some(master);
+                let opened = Terminal::new(columns);
+                command.stdout(opened.stdio());
+                terminal = Some(opened.into_main());
             }
         }
         let mut child = command.spawn().unwrap();
@@ -382,24 +380,6 @@ fn read_to_end(mut files: [Option<(File, Vec<u8>)>; 2]) -> Option<[Vec<u8>; 2]> 
         }
     }
     Some(texts)
-}
-
-/// A terminal's master, and the other end.
-pub(crate) fn pty(columns: u16) -> (File, OwnedFd) {
-    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    let size = Winsize {
-        ws_row: 24,
-        ws_col: columns,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
-    tcsetwinsize(&master, size).unwrap();
-    let name = ptsname(&master, Vec::new()).unwrap();
-    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let slave = rustix::fs::open(name, flags, Mode::empty()).unwrap();
-    (File::from(master), slave)
 }
 
 fn split(line: &str) -> Vec<OsString> {

@@ -4,6 +4,7 @@
 use super::mask::difference;
 use super::run::{Case, Programs, Said, Stdout};
 use super::zoo::Zoo;
+use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, NetPath, Pair, Skip, SocketOptions, need, wait_for, wait_until};
 use std::any::Any;
 use std::fs::File;
@@ -192,12 +193,16 @@ type Sockets = Vec<Box<dyn Any>>;
 
 impl Follower {
     fn start(program: &Path, line: &str, namespace: &Namespace) -> Self {
-        let (mut master, slave) = super::run::pty(132);
+        let terminal = Terminal::new(132);
         let mut command = Command::new(program);
         command.arg0("ss").args(Case::of(line).words);
-        command.stdin(Stdio::null()).stdout(slave).stderr(Stdio::null());
+        command
+            .stdin(Stdio::null())
+            .stdout(terminal.stdio())
+            .stderr(Stdio::null());
         let child = namespace.run(|| command.spawn()).unwrap();
         drop(command);
+        let mut master = terminal.into_main();
         let text = std::sync::Arc::default();
         let shared: std::sync::Arc<std::sync::Mutex<Vec<u8>>> = std::sync::Arc::clone(&text);
         let reader = std::thread::spawn(move || {
