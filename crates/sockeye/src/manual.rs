@@ -18,13 +18,16 @@ pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
     root.build();
     let pages =
         std::iter::once(("sockeye-filter.7".to_owned(), filter_page().into_bytes())).chain(pages(&root));
-    for (name, page) in pages {
-        let path = folder.join(name);
+    for (number, (name, page)) in pages.enumerate() {
+        let path = folder.join(&name);
         let written = OutputFile::create(&path).and_then(|mut file| {
             file.write_all(&page)?;
             file.finish()
         });
-        written.with_context(|| format!("write manual pages into {}", folder.display()))?;
+        written.with_context(|| {
+            let folder = folder.display();
+            format!("write manual pages into {folder}: {number} written, then {name}")
+        })?;
     }
     Ok(())
 }

@@ -47,7 +47,7 @@ impl OutputArgs {
     /// Returns the format by the file name; SVG without an extension.
     fn chart_format(&self) -> Result<ChartFormat, UsageError> {
         if self.output.as_deref() == Some(Path::new("-")) {
-            let text = "sockeye: bench: -o -: the figures go to the standard output; the drawing needs a file, called .svg or .png\n";
+            let text = "sockeye: bench: -o -: the figures go to standard output; the drawing needs a file whose name ends in .svg or .png\n";
             return Err(UsageError(text.to_owned()));
         }
         let name = self
@@ -59,7 +59,7 @@ impl OutputArgs {
             None | Some("svg") => Ok(ChartFormat::Svg),
             Some("png") => Ok(ChartFormat::Png),
             Some(other) => Err(UsageError(format!(
-                "sockeye: bench: nothing is known of .{}; what -o draws into is called .svg or .png\n",
+                "sockeye: bench: -o: unknown ending .{}; the file name must end in .svg or .png\n",
                 harmless(other.as_bytes())
             ))),
         }

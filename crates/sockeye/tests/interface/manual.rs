@@ -175,7 +175,8 @@ fn mandoc_has_no_complaints() {
 fn pages_that_cannot_be_written_are_an_error() {
     let said = run(command().arg("man").arg("/nowhere/pages"));
     assert!(
-        said.failed(1).contains("write manual pages into /nowhere/pages"),
+        said.failed(1)
+            .contains("write manual pages into /nowhere/pages: 0 written, then sockeye-filter.7: "),
         "{said}"
     );
 }

@@ -1,6 +1,7 @@
 //! What works with few rights, few descriptors, no threads, little memory, and without netlink.
 
 use crate::fixtures::binary::{SOCKEYE, clean, run, sockets};
+use crate::fixtures::forbidden_call::ForbiddenCall;
 use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other, words_unprivileged};
 use serde_json::Value;
 use sockeye_lab::{Lab, need, program};
@@ -233,8 +234,7 @@ fn procfs_is_used_if_netlink_is_forbidden() {
     let python = need!(program("python3"));
     let here = lab.namespace("here");
     let pair = here.loopback().established();
-    let script = lab.directory().join("forbid.py");
-    std::fs::write(&script, FORBID_NETLINK).expect("write");
+    let script = ForbiddenCall::NETLINK.write_launcher(lab.directory());
     let say = |line: &str| {
         let mut command = Command::new(&python);
         clean(&mut command);
@@ -353,29 +353,3 @@ fn more_namespaces_than_descriptors_are_listed() {
 fn for_all(lab: &Lab) -> PathBuf {
     lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
 }
-
-/// Runs a program to which `socket(AF_NETLINK, ...)` answers EAFNOSUPPORT, as service managers and
-/// containers do it: by seccomp, which from Rust would take `unsafe`.
-const FORBID_NETLINK: &str = r#"
-import ctypes, os, platform, sys
-SOCKET = {"x86_64": 41, "aarch64": 198, "riscv64": 198}[platform.machine()]
-AF_NETLINK, EAFNOSUPPORT = 16, 97
-class Filter(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint32)]
-class Program(ctypes.Structure):
-    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
-filters = (Filter * 6)(
-    Filter(0x20, 0, 0, 0),                       # load the number of the call
-    Filter(0x15, 0, 3, SOCKET),
-    Filter(0x20, 0, 0, 16),                      # load the first argument
-    Filter(0x15, 0, 1, AF_NETLINK),
-    Filter(0x06, 0, 0, 0x00050000 | EAFNOSUPPORT),
-    Filter(0x06, 0, 0, 0x7fff0000),              # allow
-)
-libc = ctypes.CDLL(None, use_errno=True)
-libc.prctl(38, 1, 0, 0, 0)                       # PR_SET_NO_NEW_PRIVS
-program = Program(6, filters)
-if libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:   # PR_SET_SECCOMP
-    sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[1], sys.argv[1:])
-"#;

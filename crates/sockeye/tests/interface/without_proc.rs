@@ -2,6 +2,7 @@
 //! reason and the remedy.
 
 use crate::fixtures::binary::{SOCKEYE, Said, clean, run, sockets};
+use crate::fixtures::forbidden_call::ForbiddenCall;
 use crate::fixtures::processes::UNPRIVILEGED_UID;
 use sockeye_lab::{Lab, Namespace, Skip, need, program};
 use std::path::PathBuf;
@@ -182,8 +183,7 @@ fn kernel_without_pr_get_auxv_needs_no_proc() {
     let lab = need!(Lab::new("auxv"));
     let here = lab.namespace("here");
     let python = need!(program("python3"));
-    let script = lab.directory().join("forbid.py");
-    std::fs::write(&script, FORBID_PR_GET_AUXV).expect("write");
+    let script = ForbiddenCall::PR_GET_AUXV.write_launcher(lab.directory());
     let forbid = format!(
         "umount -l /proc; exec {} {} $BINARY \"$@\"",
         python.display(),
@@ -343,27 +343,3 @@ const NEEDING_PROC: &[&str] = &[
     "netstat -r",
     "netstat -x",
 ];
-
-/// Runs a program to which `prctl(PR_GET_AUXV)` answers EINVAL, as before Linux 6.4: by seccomp.
-const FORBID_PR_GET_AUXV: &str = r#"
-import ctypes, os, platform, sys
-PRCTL = {"x86_64": 157, "aarch64": 167, "riscv64": 167}[platform.machine()]
-PR_GET_AUXV, EINVAL = 0x41555856, 22
-class Filter(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_ushort), ("jt", ctypes.c_ubyte), ("jf", ctypes.c_ubyte), ("k", ctypes.c_uint32)]
-class Program(ctypes.Structure):
-    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.POINTER(Filter))]
-filters = (Filter * 6)(
-    Filter(0x20, 0, 0, 0),                       # load the number of the call
-    Filter(0x15, 0, 3, PRCTL),
-    Filter(0x20, 0, 0, 16),                      # load the first argument
-    Filter(0x15, 0, 1, PR_GET_AUXV),
-    Filter(0x06, 0, 0, 0x00050000 | EINVAL),
-    Filter(0x06, 0, 0, 0x7fff0000),              # allow
-)
-libc = ctypes.CDLL(None, use_errno=True)
-program = Program(6, filters)
-if libc.prctl(22, 2, ctypes.byref(program), 0, 0) != 0:   # PR_SET_SECCOMP, with CAP_SYS_ADMIN
-    sys.exit(f"seccomp: {os.strerror(ctypes.get_errno())}")
-os.execv(sys.argv[1], sys.argv[1:])
-"#;

@@ -219,7 +219,7 @@ fn wrong_options_are_reported_before_measuring() {
         (&["--sockets", "0"], 2, "--sockets"),
         (&["-A", "dccp"], 2, "dccp"),
         (&["-o", "-"], 2, "needs a file"),
-        (&["-o", "/tmp/chart.pdf"], 2, "called .svg or .png"),
+        (&["-o", "/tmp/chart.pdf"], 2, "name must end in .svg or .png"),
         (
             &["-o", "/nosuch/chart.svg"],
             1,
