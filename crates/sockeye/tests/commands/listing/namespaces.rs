@@ -337,7 +337,7 @@ fn control_characters_in_container_names_are_escaped() {
     let path = format!("/lxc.payload.{}\u{1b}[31m\u{202e}\u{9b}2J", lab.name());
     let _dwelling = need!(Dwelling::new(Some((&v2, &path))));
     for words in [
-        &["sockets", "-tan"][..],
+        &["sockets", "-tane"][..],
         &["flows", "-n"],
         &["flows", "-n", "--group-by", "netns"],
     ] {
@@ -346,5 +346,10 @@ fn control_characters_in_container_names_are_escaped() {
             assert!(said.ok().contains(lab.name()), "{said}");
             assert_harmless(said.ok().replace('\r', "").as_bytes());
         }
+    }
+    for form in [&[][..], &["--format", "json"], &["--format", "csv"]] {
+        let said = sockeye(&[&["ns", "list"][..], form].concat());
+        assert_harmless(said.ok().replace('\r', "").as_bytes());
+        assert_harmless(&said.stderr);
     }
 }

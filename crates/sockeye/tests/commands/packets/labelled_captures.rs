@@ -152,3 +152,34 @@ fn graph_has_the_figures_of_the_analysis() {
         );
     }
 }
+
+/// Who sends packets chooses the names in them.
+#[test]
+fn names_in_captures_are_escaped() {
+    need!(program("python3"));
+    let captures = Captures::new();
+    let file = captures.file("slow_name_lookup");
+    let mut bytes = std::fs::read(&file).unwrap();
+    let mut replaced = 0;
+    for at in 0..bytes.len() - 4 {
+        if &bytes[at..at + 4] == b"shop" {
+            bytes[at..at + 4].copy_from_slice(b"\x1b[2J");
+            replaced += 1;
+        }
+    }
+    assert!(replaced >= 2, "the query and its answer have the name");
+    std::fs::write(&file, bytes).unwrap();
+    for words in [
+        &["analyze", &file][..],
+        &["analyze", "-v", &file],
+        &["analyze", "--format", "json", &file],
+        &["analyze", "--format", "csv", &file],
+    ] {
+        let said = binary::sockeye(words);
+        said.ok();
+        binary::assert_harmless(said.ok().replace('\r', "").as_bytes());
+        binary::assert_harmless(&said.stderr);
+    }
+    let said = binary::sockeye(&["analyze", &file]);
+    assert!(said.ok().contains("name lookup of api."), "{said}");
+}
