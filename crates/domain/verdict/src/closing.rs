@@ -121,8 +121,12 @@ impl Group<'_> {
             one.age_ms >= least
         };
         let suspects = self.lasting.iter().filter(|one| one.is_suspect(limits)).count() as u64;
-        let does_not_drain =
-            looked_twice && suspects >= count && self.drained.saturating_mul(DRAIN_FACTOR) <= suspects;
+        // Handlers that may still work for their answer: if any of them has finished, the others may, too.
+        let may_all_work = self.lasting.iter().all(|one| one.may_be_worked_on(limits));
+        let does_not_drain = looked_twice
+            && suspects >= count
+            && self.drained.saturating_mul(DRAIN_FACTOR) <= suspects
+            && (self.drained == 0 || !may_all_work);
         let accused = self.lasting.iter();
         let mut accused: Vec<&Lasting<'_>> = accused
             .filter(|one| is_old(one) || (does_not_drain && one.is_suspect(limits)))
@@ -181,7 +185,7 @@ fn example(one: &Lasting<'_>) -> Example {
 const UNANSWERED: &str = "Peers have closed their end, their requests are not answered, and none of the connections drains: handlers work for long, or the program does not close them.";
 const NOT_ANSWERED: &str = "The program has shut down its end, the peers neither answer nor close, and none of the connections drains: they work for long, or the peer does not close them.";
 /// Requests that are unanswered for so long are worth a notice, if they are many and none of them drains.
-const UNANSWERED_MS: u64 = 10_000;
+const UNANSWERED_MS: u64 = 5_000;
 /// So many times more must stay than drain.
 const DRAIN_FACTOR: u64 = 10;
 /// Sockets that are shown.

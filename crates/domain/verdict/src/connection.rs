@@ -40,7 +40,10 @@ impl ConnectionCheck<'_> {
         }
         self.losses()
             .or_else(|| self.floors())
+            .or_else(|| self.nagle())
             .or_else(|| self.limits())
+            .or_else(|| self.receive_buffer())
+            .or_else(|| self.application_limited())
             .or_else(|| self.rtt_inflation())
     }
 
@@ -389,7 +392,72 @@ impl ConnectionCheck<'_> {
                 ],
             )
         })
-        .or_else(|| self.application_limited())
+        .map(|symptom| match symptom.rule {
+            Rule::ReceiverLimited if self.has_no_scaling() => symptom.meaning(NO_SCALING),
+            _ => symptom,
+        })
+    }
+
+    /// Whether the peer's window cannot be larger than 64 KiB, and is nearly so.
+    fn has_no_scaling(&self) -> bool {
+        self.info.options.is_some_and(|options| options & TCPI_OPT_WSCALE == 0)
+            && self.info.snd_wnd_bytes.is_none_or(|window| window >= 1 << 15)
+    }
+
+    /// Needs two samples: each small write of the program waits for a delayed acknowledgement.
+    fn nagle(&self) -> Option<Symptom> {
+        let elapsed_us = self.elapsed_us?;
+        let segments = u64::from(self.change.sent_segs);
+        let mss = u64::from(self.info.snd_mss_bytes?);
+        let least_rtt = u64::from(self.info.min_rtt_us?);
+        if self.change.held_back == 0 || segments < self.limits.of(Limit::NagleSegments).max(1) {
+            return None;
+        }
+        let wait_us = self.change.busy_us / segments;
+        let mean_bytes = self.change.sent_bytes / segments;
+        let applies = mean_bytes < mss / 2
+            && self.change.busy_us >= elapsed_us / 2
+            && self.change.retransmitted_segs == 0
+            && wait_us >= self.limits.of(Limit::NagleWait) * 1000
+            // On a longer path acknowledgements take that long anyway.
+            && wait_us >= least_rtt.saturating_mul(2);
+        applies.then(|| {
+            Symptom::new(Rule::NagleDelayedAck, wait_us)
+                .fact("sent_segs", segments)
+                .fact("mean_segment_bytes", mean_bytes)
+                .fact("mean_wait_us", wait_us)
+                .fact("rtt_us", self.info.rtt_us)
+                .fact("min_rtt_us", least_rtt)
+        })
+    }
+
+    /// Needs two samples: what comes in is a window for each round trip, however fast the program reads.
+    fn receive_buffer(&self) -> Option<Symptom> {
+        let elapsed_us = self.elapsed_us.filter(|us| *us > 0)?;
+        let window = u64::from(self.info.rcv_wnd_bytes?);
+        let buffer = self.socket.memory.and_then(|memory| memory.rcvbuf_bytes);
+        // The receiver's own measurement of the round trip; without data sent, rtt_us is that of the handshake.
+        let rtt_us = u64::from(self.info.min_rtt_us.or(self.info.rcv_rtt_us)?);
+        let received = self.change.received_bytes;
+        let in_flight = u128::from(received) * u128::from(rtt_us) / u128::from(elapsed_us);
+        let allowed = u128::from(window) * u128::from(self.limits.of(Limit::ReceiveBufferShare)) / 1000;
+        let unread = match self.socket.queues {
+            Queues::Data { receive_bytes, .. } => u64::from(receive_bytes),
+            _ => 0,
+        };
+        let applies = window > 0
+            && window <= self.limits.of(Limit::ReceiveBufferBytes)
+            && received >= window.saturating_mul(WINDOWS_MIN)
+            && rtt_us >= FAR_US
+            && in_flight >= allowed
+            && unread < window;
+        applies.then(|| {
+            Symptom::new(Rule::ReceiveBuffer, u64::MAX - window)
+                .fact("rcv_wnd_bytes", window)
+                .fact("rcvbuf_bytes", buffer)
+                .fact("received_bytes", received)
+                .fact("rtt_us", rtt_us)
+        })
     }
 
     /// Needs two samples: the kernel does not report the age of a connection.
@@ -449,6 +517,14 @@ impl ConnectionCheck<'_> {
     }
 }
 
+/// A window that no scale makes larger.
+const NO_SCALING: &str = "The connection has no window scaling, so the peer's receive window is 64 KiB at most, which holds the transfer back: net.ipv4.tcp_window_scaling is off here or at the peer, or a middlebox removes the option.";
+/// `TCPI_OPT_WSCALE`
+const TCPI_OPT_WSCALE: u8 = 4;
+/// A transfer that filled so many windows is no burst.
+const WINDOWS_MIN: u64 = 10;
+/// On a shorter path a small window does not slow a transfer down much.
+const FAR_US: u64 = 2_000;
 /// Every IPv4 host accepts 576 bytes and every IPv6 link 1280; even with a tunnel or two around them every
 /// path carries segments of this size.
 const SMALLEST_MSS: u64 = 536;

@@ -2,6 +2,7 @@
 
 use crate::device_counters::{earlier, is_policy};
 use crate::egress::EgressDevices;
+use crate::own_queues::{Effects, OwnQueues, is_filled};
 use crate::finding::Subject;
 use crate::share::permille;
 use crate::{Finding, Limit, Limits, Rule, Severity, shell_word};
@@ -12,6 +13,7 @@ pub(crate) fn findings(
     vitals: &Vitals,
     before: Option<&Vitals>,
     egress: &EgressDevices,
+    own_queues: &OwnQueues,
     is_explained: &dyn Fn(InterfaceIndex) -> bool,
     elapsed: Option<Duration>,
     limits: &Limits,
@@ -29,11 +31,16 @@ pub(crate) fn findings(
         found.extend(check.link());
         found.extend(check.bond());
         let lost = check.traffic();
-        let queues = check.qdiscs();
+        let queues = check.qdiscs(own_queues.effects(vitals.netns, device.index));
         let drops_sent = lost.iter().chain(&queues).any(|finding| {
             finding.facts.value("tx_dropped").is_some_and(|drops| drops > 0)
                 || finding.rule == Rule::QdiscDrops
         });
+        if is_not_read(device, check.earlier, limits) {
+            found.push(check.not_read());
+            found.extend(queues.into_iter().filter(|finding| finding.rule != Rule::QdiscDrops));
+            continue;
+        }
         let queue = check.queue(egress, drops_sent);
         // A queue that is too short is the cause of the drops.
         if queue.is_some() {
@@ -168,7 +175,26 @@ impl DeviceCheck<'_> {
     }
 
     fn is_tunnel(&self) -> bool {
-        matches!(self.device.driver.as_bytes(), b"tun" | b"tap")
+        is_tunnel(self.device)
+    }
+
+    /// A tunnel from which its program reads nothing.
+    fn not_read(&self) -> Finding {
+        let now = self.device.traffic.unwrap_or_default();
+        let before = self.earlier.and_then(|device| device.traffic).unwrap_or_default();
+        let name = self.name();
+        Finding {
+            meaning: NOT_READ,
+            ..self
+                .about(Rule::DeviceDrops)
+                .with(Severity::Critical)
+                .fact("tx_dropped", now.tx_dropped.saturating_sub(before.tx_dropped))
+                .fact("tx_packets", now.tx_packets.saturating_sub(before.tx_packets))
+                .fact("queue_packets", self.device.queue_packets)
+                .inside(format!("ip -d -s link show dev {name}"))
+                .inside(format!("ip route show dev {name}"))
+                .advice("look at the program that should read the tunnel; without one, remove the tunnel or its routes")
+        }
     }
 
     /// Whether `txqueuelen` limits its queue: always for tun and tap, for others if the qdisc uses it.
@@ -212,11 +238,15 @@ impl DeviceCheck<'_> {
             .inside(format!("ip link set dev {} txqueuelen {better}", self.name()));
         if drops && self.earlier.is_some() {
             finding.severity = Severity::Critical;
+        } else if !drops && needed <= length {
+            finding.severity = Severity::Notice;
+            finding.meaning = SHORT_QUEUE;
         }
         Some(finding)
     }
 
-    fn qdiscs(&self) -> Vec<Finding> {
+    /// `effects`: what its queues do to connections.
+    fn qdiscs(&self, effects: Effects) -> Vec<Finding> {
         let device = self.device;
         let mut found: Vec<(&Qdisc, Finding)> = Vec::new();
         // For a device with several queues the root counts the packets of all.
@@ -249,23 +279,35 @@ impl DeviceCheck<'_> {
                 && !is_policy(qdisc)
             {
                 Rule::QdiscDrops
-            } else if u64::from(qdisc.waiting_packets) >= self.limits.of(Limit::QdiscBacklogPackets) {
+            } else if u64::from(qdisc.waiting_packets) >= self.limits.of(Limit::QdiscBacklogPackets)
+                || (effects != Effects::default() && is_filled(qdisc))
+            {
                 Rule::QdiscBacklog
             } else {
                 continue;
             };
-            let finding = Finding::about(rule, self.vitals.netns, subject)
+            let mut finding = Finding::about(rule, self.vitals.netns, subject)
                 .fact("drops", drops)
                 .fact("packets", packets)
                 .fact("waiting_packets", qdisc.waiting_packets)
                 .fact("waiting_bytes", qdisc.waiting_bytes)
                 .fact("overlimits", qdisc.overlimits)
                 .fact("requeues", qdisc.requeues)
+                .fact("stalled_connections", Some(effects.stalled).filter(|count| *count > 0))
                 .inside(format!("tc -s qdisc show dev {}", self.name()));
-            found.push((
-                qdisc,
-                self.lower_if_old(finding, [(drops, packets)], Limit::QdiscDropsShare),
-            ));
+            if rule == Rule::QdiscBacklog {
+                if effects.stalled > 0 {
+                    finding.severity = Severity::Warning;
+                    finding.meaning = STALLED_IN_QUEUE;
+                }
+                found.push((qdisc, finding));
+                continue;
+            }
+            let mut finding = self.lower_if_old(finding, [(drops, packets)], Limit::QdiscDropsShare);
+            if effects.stalled > 0 {
+                finding.severity = finding.severity.max(Severity::Warning);
+            }
+            found.push((qdisc, finding));
         }
         // A qdisc also counts the drops of its children: report the innermost.
         let all: Vec<&Qdisc> = found.iter().map(|(qdisc, _)| *qdisc).collect();
@@ -334,6 +376,23 @@ impl DeviceCheck<'_> {
     }
 }
 
+/// Whether it is a tunnel whose packets a program reads.
+pub(crate) fn is_tunnel(device: &Device) -> bool {
+    matches!(device.driver.as_bytes(), b"tun" | b"tap")
+}
+
+/// Whether the program of a tunnel reads nothing: packets are dropped and none gets out. The device counts a packet as
+/// sent when its program reads it (`tun_do_read()`).
+pub(crate) fn is_not_read(device: &Device, earlier: Option<&Device>, limits: &Limits) -> bool {
+    let traffic = |device: &Device| device.traffic.unwrap_or_default();
+    let now = traffic(device);
+    let before = earlier.map(traffic).unwrap_or_default();
+    is_tunnel(device)
+        && device.is_up
+        && now.tx_packets == before.tx_packets
+        && now.tx_dropped.saturating_sub(before.tx_dropped) >= limits.of(Limit::DeviceDropsCount)
+}
+
 /// Whether this qdisc holds as many packets as `txqueuelen` allows.
 fn counts_packets(root: &Qdisc) -> bool {
     matches!(root.kind.as_bytes(), b"pfifo_fast" | b"pfifo" | b"mq")
@@ -377,6 +436,12 @@ fn is_link_local(ip: std::net::IpAddr) -> bool {
     }
 }
 
+/// No packet was dropped, and no transfer has more on its way than the queue holds.
+const SHORT_QUEUE: &str = "The device's queue is short: it has dropped nothing, but would drop a burst of more packets than it holds.";
+/// A queue of this host in which connections stand still.
+const STALLED_IN_QUEUE: &str = "Packets wait in this host's own queueing discipline: it sends more slowly (a shaper, or a slow device) than programs write, and connections stand still meanwhile.";
+/// The packets of a tunnel stay in its queue.
+const NOT_READ: &str = "No program reads the tunnel, so nothing that is sent into it gets out: its queue is full, and packets are dropped. The program hangs or is stopped, or the tunnel is left over.";
 /// Frames of protocols that are not handled; more than so many a second are a loss.
 const UNHANDLED_PER_S_MAX: u128 = 100;
 const TC_H_ROOT: u32 = 0xffff_ffff;

@@ -34,6 +34,7 @@ extern crate self as sockeye_verdict;
 
 mod closing;
 mod connection;
+mod connection_growth;
 mod counter;
 mod device;
 mod device_counters;
@@ -44,6 +45,7 @@ mod limit;
 mod listener;
 mod merge;
 mod namespace;
+mod own_queues;
 mod ports;
 mod recent_peers;
 mod remedy;

@@ -117,6 +117,12 @@ limits! {
     SendBufferLimitedShare SendBufferLimited "share" Permille 300 "of the busy time";
     SendBufferLimitedBusy SendBufferLimited "busy" Ms 5_000 "busy for at least so long";
     SendBufferLimitedRate SendBufferLimited "rate" BytesPerS 125_000_000 "only if it delivers less than this";
+    ReceiveBufferBytes ReceiveBuffer "bytes" Bytes 131_072 "in the window at most";
+    ReceiveBufferShare ReceiveBuffer "share" Permille 500 "of what the window allows for the round trip";
+    NagleSegments NagleDelayedAck "segments" Count 20 "sent between two samples (--watch) at least";
+    NagleWait NagleDelayedAck "wait" Ms 10 "for each segment in the mean at least";
+    ConnectionGrowthCount ConnectionGrowth "count" Count 50 "connections of one program to one service at least";
+    ConnectionGrowthNew ConnectionGrowth "new" Count 10 "opened between two samples (--watch) at least";
     ApplicationLimitedShare ApplicationLimited "share" Permille 500 "of the time between two samples (--watch)";
     ApplicationLimitedBytes ApplicationLimited "bytes" Bytes 1_000_000 "sent in that time at least";
     EphemeralShare EphemeralPorts "share" Permille 800 "of the ports (of a source to a destination) are in use";

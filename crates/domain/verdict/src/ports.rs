@@ -5,7 +5,7 @@ use crate::remedy::endpoint_filter;
 use crate::share::{permille, severity_of_fill};
 use crate::{Finding, Limit, Limits, Rule};
 use foldhash::fast::FixedState;
-use sockeye_model::{Endpoint, NetnsInode, Port, Protocol, Socket, State, Vitals};
+use sockeye_model::{Endpoint, Entry, NetnsInode, Port, Process, Protocol, State, Vitals};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -13,8 +13,8 @@ use std::net::IpAddr;
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     ranges: HashMap<Option<NetnsInode>, Range, FixedState>,
-    connections: HashMap<Route, u32, FixedState>,
-    udp: HashMap<Option<NetnsInode>, u32, FixedState>,
+    connections: HashMap<Route, Users, FixedState>,
+    udp: HashMap<Option<NetnsInode>, Users, FixedState>,
     /// Connections that did not fit.
     pub(crate) left_out: u64,
 }
@@ -26,6 +26,35 @@ struct Route {
     local: IpAddr,
     peer: IpAddr,
     peer_port: Port,
+}
+
+/// Sockets that use ports, and the process that owns most of them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Users {
+    sockets: u32,
+    /// The process that has more than half of them, if any has (Boyer and Moore's majority vote).
+    candidate: Option<Process>,
+    /// Sockets of the candidate that no socket of another process outweighs: it has at least so many.
+    votes: u32,
+}
+
+impl Users {
+    fn add(&mut self, owner: Option<Process>) {
+        self.sockets += 1;
+        if self.votes == 0 {
+            self.candidate = owner;
+        }
+        if self.candidate == owner {
+            self.votes += 1;
+        } else {
+            self.votes -= 1;
+        }
+    }
+
+    /// The process that owns at least half of the sockets.
+    fn owner(&self) -> Option<Process> {
+        self.candidate.filter(|_| self.votes >= self.sockets.div_ceil(2))
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +81,12 @@ impl Ports {
     }
 
     /// Counts a socket with a local port.
-    pub(crate) fn count(&mut self, socket: &Socket) {
+    pub(crate) fn count(&mut self, entry: &Entry<'_>) {
+        let socket = entry.socket;
+        let owner = entry
+            .owners
+            .and_then(|owners| owners.first())
+            .map(|owner| owner.process);
         let (
             Endpoint::Inet { ip: local, port },
             Endpoint::Inet {
@@ -70,7 +104,7 @@ impl Ports {
             return;
         }
         if socket.protocol != Protocol::Tcp {
-            *self.udp.entry(socket.netns).or_default() += 1;
+            self.udp.entry(socket.netns).or_default().add(owner);
         } else if peer_port.0 != 0 && socket.state != State::Close {
             // A socket of IPv6 that speaks IPv4 uses a port of IPv4.
             let route = Route {
@@ -80,7 +114,7 @@ impl Ports {
                 peer_port,
             };
             if self.connections.len() < ROUTES_MAX || self.connections.contains_key(&route) {
-                *self.connections.entry(route).or_default() += 1;
+                self.connections.entry(route).or_default().add(owner);
             } else {
                 self.left_out += 1;
             }
@@ -89,13 +123,13 @@ impl Ports {
 
     pub(crate) fn findings(&self, limits: &Limits) -> Vec<Finding> {
         let mut found = Vec::new();
-        for (route, &used) in &self.connections {
+        for (route, users) in &self.connections {
             let subject = Subject::Service {
                 local: Endpoint::inet(route.local, Port(0)),
                 peer: Endpoint::inet(route.peer, route.peer_port),
             };
             let finding = Finding::about(Rule::EphemeralPorts, route.netns, subject);
-            let finding = self.used_up(finding, used, limits.of(Limit::EphemeralShare));
+            let finding = self.used_up(finding, users, limits.of(Limit::EphemeralShare));
             found.extend(finding.map(|finding| {
                 let peer = endpoint_filter(&Endpoint::inet(route.peer, Port(0)));
                 finding
@@ -110,16 +144,17 @@ impl Ports {
                     )
             }));
         }
-        for (netns, &used) in &self.udp {
+        for (netns, users) in &self.udp {
             let finding = Finding::about(Rule::UdpPorts, *netns, Subject::Namespace);
-            let finding = self.used_up(finding, used, limits.of(Limit::UdpPortsShare));
+            let finding = self.used_up(finding, users, limits.of(Limit::UdpPortsShare));
             found.extend(finding.map(|finding| finding.sockeye("sockets -uap").inside(WIDER_RANGE)));
         }
         found
     }
 
     /// Returns the finding if nearly all ports of its namespace's range are in use.
-    fn used_up(&self, finding: Finding, used: u32, least_share: u64) -> Option<Finding> {
+    fn used_up(&self, finding: Finding, users: &Users, least_share: u64) -> Option<Finding> {
+        let used = users.sockets;
         let range = self.ranges.get(&finding.netns)?;
         let ports = (u64::from(range.last) + 1)
             .saturating_sub(range.first.into())
@@ -128,6 +163,7 @@ impl Ports {
         // One connection is not many, however narrow the range is.
         (used > 1 && share >= least_share).then(|| Finding {
             sockets: used.into(),
+            owner: users.owner(),
             ..finding
                 .with(severity_of_fill(share))
                 .fact("used", used)

@@ -128,6 +128,18 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
                 "SO_MAX_PACING_RATE is the program's own doing; else the congestion control measured a slow path",
             ),
         ],
+        Rule::ReceiverLimited if finding.facts.value("tcp_window_scaling") == Some(0) => vec![
+            Remedy::Inside("sysctl -w net.ipv4.tcp_window_scaling=1".into()),
+            Remedy::Advice("connections that are open already keep what they agreed upon: open them again"),
+        ],
+        Rule::ReceiveBuffer => longer_own_buffer(finding),
+        Rule::NagleDelayedAck => vec![Remedy::Advice(
+            "let the program write each message at once (writev, MSG_MORE), or set TCP_NODELAY",
+        )],
+        Rule::ConnectionGrowth => vec![
+            sockeye(format!("sockets -tip '{owner_filter} and {}'", service_filter(finding))),
+            Remedy::Advice("let the program close its connections, or use them again (one client for all calls)"),
+        ],
         Rule::ReceiverLimited => vec![Remedy::Advice(
             "at the peer: raise the last of net.ipv4.tcp_rmem, set no SO_RCVBUF there, let it read faster",
         )],
@@ -165,6 +177,30 @@ fn longer_send_buffer(finding: &Finding) -> Remedy {
             "set no SO_SNDBUF in the program, or a longer one: it switches automatic sizing off",
         ),
     }
+}
+
+/// The receive buffer of TCP grows up to a limit, unless the program has set its size.
+fn longer_own_buffer(finding: &Finding) -> Vec<Remedy> {
+    let most = finding.facts.value("tcp_rmem_max_bytes");
+    let length = finding
+        .examples
+        .first()
+        .and_then(|example| example.facts.value("rcvbuf_bytes"));
+    let mut list = Vec::new();
+    if most.is_some_and(|most| length.is_none_or(|length| length >= most)) {
+        list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'".into()));
+    } else {
+        list.push(Remedy::Advice(
+            "set no SO_RCVBUF in the program, or a longer one: it switches automatic sizing off",
+        ));
+    }
+    list
+}
+
+/// A filter for the service of all sockets.
+fn service_filter(finding: &Finding) -> String {
+    let peer = finding.examples.first().map(|example| example.peer);
+    peer.map_or_else(String::new, |peer| format!("dst = {}", endpoint_filter(&peer)))
 }
 
 /// A filter for idle sockets: half of the shortest idle time shown, so that active sockets do not match.

@@ -128,6 +128,12 @@ rules! {
         "The peer's receive window holds the transfer back: its buffer is too small for the path, or its program reads slowly.";
     SendBufferLimited "send-buffer-limited" Sockets Notice
         "The send buffer holds the transfer back: it is too small for the path.";
+    ReceiveBuffer "receive-buffer" Sockets Notice
+        "Our own receive buffer holds the peer's transfer back: its window is too small for the path, though the program reads at once.";
+    NagleDelayedAck "nagle-delayed-ack" Sockets Notice
+        "Small writes wait for the acknowledgement of the ones before them (Nagle's algorithm), which the peer delays: each pause takes 40 ms or more.";
+    ConnectionGrowth "connection-growth" Sockets Notice
+        "The program opens more and more connections to one service: between two looks it closed none and used none of the earlier ones. It leaks them, or a pool is still growing.";
     ApplicationLimited "application-limited" Sockets Info
         "The program has nothing to send most of the time: neither the path nor the peer limits this transfer.";
     EphemeralPorts "ephemeral-ports" Sockets Warning

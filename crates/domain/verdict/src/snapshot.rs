@@ -3,11 +3,13 @@
 use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
 use crate::egress::EgressDevices;
+use crate::connection_growth::{ConnectionCounts, ConnectionGrowth};
 use crate::listener::{Counted, Listeners};
+use crate::own_queues::OwnQueues;
 use crate::ports::Ports;
 use crate::recent_peers::{PEERS_MAX, RecentPeers};
-use crate::sending::{self, SendFaults};
-use crate::socket::{dropped, udp_unread, unread};
+use crate::sending::{self, Cause, SendFaults};
+use crate::socket::{TcpLosses, dropped, udp_unread, unread};
 use crate::socket_counters::SocketCounters;
 use crate::suspects::{Sighting, SocketKey, Suspects};
 use crate::symptom::Symptom;
@@ -36,6 +38,9 @@ pub struct Snapshot<'a> {
     listeners: Listeners,
     ports: Ports,
     egress: EgressDevices,
+    own_queues: OwnQueues,
+    tcp_losses: TcpLosses,
+    connection_growth: ConnectionGrowth,
     /// Connections with unacknowledged data: judged when all peers are known.
     silent: Vec<(Socket, Option<Owner>)>,
     send_faults: SendFaults,
@@ -73,6 +78,7 @@ pub struct Baseline {
     namespaces: HashMap<Option<NetnsInode>, Vitals>,
     host: HostVitals,
     suspects: Suspects,
+    connections: ConnectionCounts,
 }
 
 type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
@@ -90,6 +96,9 @@ impl<'a> Snapshot<'a> {
             listeners: Listeners::default(),
             ports: Ports::default(),
             egress: EgressDevices::default(),
+            own_queues: OwnQueues::default(),
+            tcp_losses: TcpLosses::default(),
+            connection_growth: ConnectionGrowth::default(),
             silent: Vec::new(),
             send_faults: SendFaults::default(),
             recent_peers: RecentPeers::default(),
@@ -137,6 +146,8 @@ impl<'a> Snapshot<'a> {
             .earlier
             .and_then(|(baseline, _)| baseline.namespaces.get(&vitals.netns));
         self.egress.add_namespace(&vitals, before, self.limits);
+        self.own_queues.add_namespace(&vitals, before, self.limits);
+        self.tcp_losses.add_namespace(&vitals, before);
         self.namespaces.push(vitals);
     }
 
@@ -229,6 +240,9 @@ impl<'a> Snapshot<'a> {
         found.extend(half_closed.findings(limits, self.other_look.is_some()));
         found.extend(self.send_faults.findings(&vitals_of));
         found.extend(self.ports.findings(limits));
+        if let Some(baseline) = baseline {
+            found.extend(self.connection_growth.findings(&baseline.connections, limits));
+        }
         let dead_devices: HashSet<_> = self.send_faults.devices().collect();
         let mut reported: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
         for finding in &found {
@@ -244,6 +258,7 @@ impl<'a> Snapshot<'a> {
                 vitals,
                 before,
                 &self.egress,
+                &self.own_queues,
                 &is_explained,
                 elapsed,
                 limits,
@@ -288,6 +303,7 @@ impl<'a> Snapshot<'a> {
                 .collect(),
             host: self.host,
             suspects: self.suspects,
+            connections: self.connection_growth.into_counts(),
         }
     }
 
@@ -306,7 +322,7 @@ impl<'a> Snapshot<'a> {
             // BBR goes down to the floor for a moment every ten seconds, to measure the round trip: only two looks
             // show that the window stays there.
             let stays = self.looks_unchanged(&key);
-            if stays {
+            if stays && !self.own_queues.explains(&socket, symptom.rule) {
                 let entry = Entry {
                     socket: &socket,
                     owners: Some(owner.as_slice()),
@@ -327,9 +343,9 @@ impl<'a> Snapshot<'a> {
         match socket.state {
             State::Listen => self.listener(entry),
             State::SynRecv | State::NewSynRecv => self.listeners.half_open(socket),
-            State::TimeWait => self.ports.count(socket),
+            State::TimeWait => self.ports.count(entry),
             _ => {
-                self.ports.count(socket);
+                self.ports.count(entry);
                 self.connection(entry);
             }
         }
@@ -350,6 +366,10 @@ impl<'a> Snapshot<'a> {
             self.seen.without_info += u64::from(!is_short);
             return;
         };
+        if self.samples.is_some() {
+            let earlier = self.earlier_sample(socket);
+            self.connection_growth.add(entry, earlier.as_ref());
+        }
         let change = self.change(socket);
         self.recent_peers.record(socket);
         self.egress.record(socket, info);
@@ -368,7 +388,7 @@ impl<'a> Snapshot<'a> {
                     let owner = entry.owners.and_then(|owners| owners.first()).copied();
                     self.at_floor.push((socket.clone(), owner, symptom));
                 }
-            } else {
+            } else if !self.own_queues.explains(socket, symptom.rule) {
                 self.symptom_groups.add(entry, &symptom);
             }
         }
@@ -379,7 +399,8 @@ impl<'a> Snapshot<'a> {
         if unread.is_some() && self.unread.len() < PEERS_MAX {
             self.unread.insert((socket.peer, socket.local));
         }
-        let dropped = dropped(socket, &change, self.earlier.is_some(), self.limits);
+        let losses = self.tcp_losses.of(socket.netns);
+        let dropped = dropped(socket, &change, self.earlier.is_some(), losses, self.limits);
         for symptom in [unread, dropped].iter().flatten() {
             self.symptom_groups.add(entry, symptom);
         }
@@ -426,6 +447,9 @@ impl<'a> Snapshot<'a> {
                 others.push((socket, owner));
                 continue;
             };
+            if cause == Cause::Dropped && self.own_queues.holds(&socket) {
+                continue;
+            }
             let stalled_ms = self
                 .check_of(&socket, info, SocketCounters::default())
                 .unsent_ms();
@@ -441,6 +465,7 @@ impl<'a> Snapshot<'a> {
             // For a fault on this host its cause is reported, not the effect on the other end.
             let vitals = by_netns.get(&socket.netns).copied();
             let is_reported = self.send_faults.explains(&socket, &symptom, vitals)
+                || self.own_queues.explains(&socket, symptom.rule)
                 || match symptom.rule {
                     Rule::ZeroWindow => self.unread.contains(&(socket.local, socket.peer)),
                     Rule::ConnectUnanswered => self.listeners.is_full_at(&socket.peer),
@@ -458,9 +483,9 @@ impl<'a> Snapshot<'a> {
 
     fn udp(&mut self, entry: &Entry<'_>) {
         let socket = entry.socket;
-        self.ports.count(socket);
+        self.ports.count(entry);
         let change = self.change(socket);
-        let dropped = || dropped(socket, &change, self.earlier.is_some(), self.limits);
+        let dropped = || dropped(socket, &change, self.earlier.is_some(), None, self.limits);
         if let Some(symptom) = udp_unread(socket, change.drops, self.limits).or_else(dropped) {
             self.symptom_groups.add(entry, &symptom);
         }
@@ -479,10 +504,12 @@ impl<'a> Snapshot<'a> {
     }
 
     fn change_since_earlier(&self, socket: &Socket) -> SocketCounters {
-        let before = self
-            .earlier
-            .and_then(|(baseline, _)| baseline.samples.get(&socket.inode?));
-        SocketCounters::of(socket).since(&before.copied().unwrap_or_default())
+        SocketCounters::of(socket).since(&self.earlier_sample(socket).unwrap_or_default())
+    }
+
+    fn earlier_sample(&self, socket: &Socket) -> Option<SocketCounters> {
+        let (baseline, _) = self.earlier?;
+        baseline.samples.get(&socket.inode?).copied()
     }
 }
 

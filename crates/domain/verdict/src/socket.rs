@@ -4,7 +4,9 @@ use crate::share::permille;
 use crate::socket_counters::SocketCounters;
 use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule};
-use sockeye_model::{Protocol, Queues, Socket, State};
+use foldhash::fast::FixedState;
+use sockeye_model::{Counter, NetnsInode, Protocol, Queues, Socket, State, Vitals};
+use std::collections::HashMap;
 
 pub(crate) fn unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
     // The FIN of the peer counts as a byte.
@@ -28,11 +30,53 @@ pub(crate) fn unread(socket: &Socket, limits: &Limits) -> Option<Symptom> {
     })
 }
 
-/// `is_recent`: the change is that since an earlier sample, not that of the whole life.
+/// What TCP lost of the segments that had reached a socket, by namespace.
+///
+/// A socket's own counter (`sk_drops`) also has what TCP does not need: segments that it already has, whose
+/// acknowledgement was lost or late, and segments outside of the window (`tcp_data_queue()`, `tcp_data_queue_ofo()`,
+/// `tcp_validate_incoming()` in `net/ipv4/tcp_input.c` all end in `tcp_drop_reason()`). Only the counters of the namespace
+/// distinguish them: duplicates are in `DelayedACKLost` and `TCPDSACKOfoSent`, losses in the ones below.
+#[derive(Debug, Default)]
+pub(crate) struct TcpLosses(HashMap<Option<NetnsInode>, u64, FixedState>);
+
+impl TcpLosses {
+    /// Adds the losses of a namespace since the earlier sample, or since it was created.
+    pub(crate) fn add_namespace(&mut self, vitals: &Vitals, before: Option<&Vitals>) {
+        let since = |counter: Counter| {
+            let now = vitals.counters.value(counter)?;
+            let before = before.and_then(|before| before.counters.value(counter)).unwrap_or(0);
+            Some(now.checked_sub(before).unwrap_or(now))
+        };
+        let known: Vec<u64> = LOSSES.iter().filter_map(|counter| since(*counter)).collect();
+        if !known.is_empty() {
+            self.0.insert(vitals.netns, known.into_iter().sum());
+        }
+    }
+
+    /// The losses of all sockets of a namespace; `None` if its counters are not known.
+    pub(crate) fn of(&self, netns: Option<NetnsInode>) -> Option<u64> {
+        self.0.get(&netns).copied()
+    }
+}
+
+/// Losses of segments at a socket.
+const LOSSES: [Counter; 7] = [
+    Counter::TcpRcvQDrop,
+    Counter::TcpOfoDrop,
+    Counter::OfoPruned,
+    Counter::TcpZeroWindowDrop,
+    Counter::TcpBacklogDrop,
+    Counter::TcpMinTtlDrop,
+    Counter::PfMemallocDrop,
+];
+
+/// `is_recent`: the change is that since an earlier sample, not that of the whole life. `tcp_losses`: what TCP lost in that
+/// time in the socket's namespace; `None` if unknown.
 pub(crate) fn dropped(
     socket: &Socket,
     change: &SocketCounters,
     is_recent: bool,
+    tcp_losses: Option<u64>,
     limits: &Limits,
 ) -> Option<Symptom> {
     let is_tcp = socket.protocol == Protocol::Tcp;
@@ -40,8 +84,13 @@ pub(crate) fn dropped(
     // been such probes.
     let data = u64::from(change.received_data_segs);
     let without_data = change.received_segs.saturating_sub(change.received_data_segs);
-    let drops = u64::from(change.drops).saturating_sub(if is_tcp { without_data.into() } else { 0 });
-    // Between two samples one drop is enough; but TCP also drops duplicates, which is no loss.
+    let drops = if is_tcp {
+        let with_data = u64::from(change.drops).saturating_sub(without_data.into());
+        with_data.min(tcp_losses.unwrap_or(0))
+    } else {
+        change.drops.into()
+    };
+    // Between two samples one drop is enough; but what TCP drops is sent again.
     let least = if is_recent && !is_tcp {
         1
     } else {

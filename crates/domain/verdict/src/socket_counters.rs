@@ -3,10 +3,30 @@
 
 use sockeye_model::{Socket, TcpInfo};
 
+/// Whether less than a segment waits until what is in flight is acknowledged, though both windows have room: what
+/// Nagle's algorithm does (`tcp_nagle_test()`).
+fn is_held_back(info: &TcpInfo) -> bool {
+    let (Some(waiting), Some(in_flight), Some(mss), Some(cwnd)) = (
+        info.notsent_bytes,
+        info.unacked_segs,
+        info.snd_mss_bytes,
+        info.snd_cwnd_segs,
+    ) else {
+        return false;
+    };
+    waiting > 0
+        && waiting < mss
+        && (1..cwnd).contains(&in_flight)
+        && info.snd_wnd_bytes.is_none_or(|window| u64::from(window) >= u64::from(mss) * 2)
+}
+
 /// Counters of one socket: at one moment, or their change between two samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SocketCounters {
     pub(crate) sent_bytes: u64,
+    pub(crate) received_bytes: u64,
+    /// Looks in which less than a segment waited for an acknowledgement, though the windows were open
+    pub(crate) held_back: u8,
     pub(crate) busy_us: u64,
     pub(crate) receiver_limited_us: u64,
     pub(crate) send_buffer_limited_us: u64,
@@ -25,6 +45,8 @@ impl SocketCounters {
         let info = socket.tcp_info.as_ref().unwrap_or(&nothing);
         Self {
             sent_bytes: info.bytes_sent.unwrap_or(0),
+            received_bytes: info.bytes_received.unwrap_or(0),
+            held_back: u8::from(is_held_back(info)),
             busy_us: info.busy_time_us.unwrap_or(0),
             receiver_limited_us: info.rwnd_limited_us.unwrap_or(0),
             send_buffer_limited_us: info.sndbuf_limited_us.unwrap_or(0),
@@ -42,6 +64,8 @@ impl SocketCounters {
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
+            received_bytes: self.received_bytes.saturating_sub(earlier.received_bytes),
+            held_back: self.held_back + earlier.held_back,
             busy_us: self.busy_us.saturating_sub(earlier.busy_us),
             receiver_limited_us: self
                 .receiver_limited_us

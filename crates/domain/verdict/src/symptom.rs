@@ -12,6 +12,8 @@ pub(crate) struct Symptom {
     /// Orders the sockets of a group: the largest weight is the worst.
     pub(crate) weight: u64,
     pub(crate) facts: Facts,
+    /// Meaning, if it is more precise than that of the rule
+    pub(crate) meaning: Option<&'static str>,
 }
 
 impl Symptom {
@@ -21,12 +23,18 @@ impl Symptom {
             severity: rule.severity(),
             weight,
             facts: Facts::NONE,
+            meaning: None,
         }
     }
 
     /// Adds a fact, if its value is known.
     pub(crate) fn fact(mut self, name: &'static str, value: impl FactValue) -> Self {
         self.facts.push(name, value);
+        self
+    }
+
+    pub(crate) const fn meaning(mut self, meaning: &'static str) -> Self {
+        self.meaning = Some(meaning);
         self
     }
 

@@ -21,6 +21,7 @@ pub(crate) struct SymptomGroups {
 struct Key {
     rule: Rule,
     severity: Severity,
+    meaning: Option<&'static str>,
     netns: Option<NetnsInode>,
     owner: Option<Process>,
 }
@@ -38,6 +39,7 @@ impl SymptomGroups {
         let key = Key {
             rule: symptom.rule,
             severity: symptom.severity,
+            meaning: symptom.meaning,
             netns: entry.socket.netns,
             owner: entry
                 .owners
@@ -84,6 +86,9 @@ impl Group {
         if (key.rule, key.severity) == (Rule::NoKeepalive, Severity::Notice) {
             finding.meaning = NO_KEEPALIVE_LOCAL;
         }
+        if let Some(meaning) = key.meaning {
+            finding.meaning = meaning;
+        }
         finding.remedies = remedy::remedies(&finding);
         finding
     }
@@ -97,7 +102,12 @@ fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Fact
         Rule::SendBufferLimited => {
             Facts::NONE.with("tcp_wmem_max_bytes", largest(|settings| settings.tcp_wmem_bytes))
         }
-        Rule::Unread => Facts::NONE.with("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes)),
+        // Only a setting of this host that is off says something; else the peer or a middlebox may be the cause.
+        Rule::ReceiverLimited => {
+            let scaling = settings.and_then(|settings| settings.window_scaling);
+            Facts::NONE.with("tcp_window_scaling", scaling.filter(|&on| on == 0))
+        }
+        Rule::Unread | Rule::ReceiveBuffer => Facts::NONE.with("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes)),
         Rule::UdpUnread | Rule::SocketDrops => Facts::NONE.with("rmem_max_bytes", host.rmem_max_bytes),
         _ => Facts::NONE,
     }

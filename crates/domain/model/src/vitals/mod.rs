@@ -85,6 +85,8 @@ pub struct Settings {
     pub tcp_rmem_bytes: Option<[u64; 3]>,
     /// `net.ipv4.tcp_wmem`: minimum, default, maximum
     pub tcp_wmem_bytes: Option<[u64; 3]>,
+    /// `net.ipv4.tcp_window_scaling`: 0 is off
+    pub window_scaling: Option<u32>,
     /// `net.ipv4.tcp_fin_timeout`
     pub fin_timeout_s: Option<u32>,
     /// `net.ipv4.tcp_keepalive_time`

@@ -68,6 +68,7 @@ fn check(before: Option<&Device>, now: &Device, expected: &[&str]) -> Vec<Findin
         &vitals(now),
         before.as_ref(),
         &EgressDevices::default(),
+        &OwnQueues::default(),
         &|_| false,
         Some(std::time::Duration::from_secs(100)),
         &Limits::default(),

@@ -49,6 +49,7 @@ pub(super) fn read(net: BorrowedFd<'_>, groups: Groups, buffer: &mut Vec<u8>) ->
     if groups.connections {
         settings.tcp_rmem_bytes = several(&ipv4, c"tcp_rmem", buffer);
         settings.tcp_wmem_bytes = several(&ipv4, c"tcp_wmem", buffer);
+        settings.window_scaling = number(&ipv4, c"tcp_window_scaling", buffer);
         settings.fin_timeout_s = number(&ipv4, c"tcp_fin_timeout", buffer);
         settings.keepalive_time_s = number(&ipv4, c"tcp_keepalive_time", buffer);
         settings.keepalive_interval_s = number(&ipv4, c"tcp_keepalive_intvl", buffer);
