@@ -126,7 +126,13 @@ impl Check<'_> {
         self.read_namespaces(&mut snapshot, &mut gaps, report)?;
         let looked = Instant::now();
         let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        self.read_unix_listeners(&mut snapshot, owners.as_ref(), report)?;
         snapshot.send_paths(self.look_up(&snapshot.paths_to_look_up()));
+        for pid in snapshot.owners_in_question() {
+            if let Some(state) = vitals::process_state(pid) {
+                snapshot.owner_state(pid, state);
+            }
+        }
         if self.args.filter.is_empty() {
             snapshot.host(self.read_host(&owning, &mut gaps));
         }
@@ -253,6 +259,32 @@ impl Check<'_> {
         Ok(processes)
     }
 
+    /// Adds the UNIX sockets that listen, if their rule is selected.
+    fn read_unix_listeners(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        owners: Option<&Owners>,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<()> {
+        let filter = self.listing.filter();
+        let protocols = ProtocolSet::of(&[Protocol::UnixStream, Protocol::UnixSeqpacket]);
+        let states = filter.states().unwrap_or(StateSet::ALL);
+        let options = QueryOptions {
+            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
+            families: self.listing.families(),
+            states: StateSet::EMPTY.with(State::Listen).and(states),
+            detail: Detail::QUEUES | Detail::INODE | Detail::USER,
+            scope: Scope::Matching,
+        };
+        if !self.rules.has(Rule::AcceptQueue) || options.protocols.is_empty() {
+            return Ok(());
+        }
+        self.listing.run(&options, owners, report, &mut |entry, _| {
+            snapshot.socket(entry);
+            ControlFlow::Continue(())
+        })
+    }
+
     /// Looks at the TCP sockets again.
     fn look_again(&self, later: &mut Suspects, owners: Option<&Owners>) -> anyhow::Result<()> {
         let filter = self.listing.filter();
@@ -305,9 +337,13 @@ impl Check<'_> {
     /// tables of neighbours, which all namespaces share.
     fn read_host(&self, owning: &HashSet<Pid>, gaps: &mut Gaps) -> HostVitals {
         let mut host = vitals::host();
-        let scan = vitals::open_files(self.rules.limits.of(Limit::OpenFilesShare));
-        gaps.unreadable_files = scan.unreadable;
-        let mut files = scan.files;
+        // All processes are looked at: only if a rule needs it.
+        let mut files = Vec::new();
+        if self.rules.has(Rule::OpenFiles) {
+            let scan = vitals::open_files(self.rules.limits.of(Limit::OpenFilesShare));
+            gaps.unreadable_files = scan.unreadable;
+            files = scan.files;
+        }
         if self.concerns(Concerns::Host) {
             gaps.host(&host);
         } else {

@@ -400,7 +400,9 @@ impl ConnectionCheck<'_> {
 
     /// Whether the peer's window cannot be larger than 64 KiB, and is nearly so.
     fn has_no_scaling(&self) -> bool {
-        self.info.options.is_some_and(|options| options & TCPI_OPT_WSCALE == 0)
+        self.info
+            .options
+            .is_some_and(|options| options & TCPI_OPT_WSCALE == 0)
             && self.info.snd_wnd_bytes.is_none_or(|window| window >= 1 << 15)
     }
 

@@ -2,8 +2,8 @@
 
 use crate::device_counters::{earlier, is_policy};
 use crate::egress::EgressDevices;
-use crate::own_queues::{Effects, OwnQueues, is_filled};
 use crate::finding::Subject;
+use crate::own_queues::{Effects, OwnQueues, is_filled};
 use crate::share::permille;
 use crate::{Finding, Limit, Limits, Rule, Severity, shell_word};
 use sockeye_model::{Device, Duplex, InterfaceIndex, Qdisc, Traffic, Vitals};
@@ -38,7 +38,11 @@ pub(crate) fn findings(
         });
         if is_not_read(device, check.earlier, limits) {
             found.push(check.not_read());
-            found.extend(queues.into_iter().filter(|finding| finding.rule != Rule::QdiscDrops));
+            found.extend(
+                queues
+                    .into_iter()
+                    .filter(|finding| finding.rule != Rule::QdiscDrops),
+            );
             continue;
         }
         let queue = check.queue(egress, drops_sent);
@@ -293,7 +297,10 @@ impl DeviceCheck<'_> {
                 .fact("waiting_bytes", qdisc.waiting_bytes)
                 .fact("overlimits", qdisc.overlimits)
                 .fact("requeues", qdisc.requeues)
-                .fact("stalled_connections", Some(effects.stalled).filter(|count| *count > 0))
+                .fact(
+                    "stalled_connections",
+                    Some(effects.stalled).filter(|count| *count > 0),
+                )
                 .inside(format!("tc -s qdisc show dev {}", self.name()));
             if rule == Rule::QdiscBacklog {
                 if effects.stalled > 0 {

@@ -61,6 +61,7 @@ mod symptom;
 mod symptom_groups;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 pub use counter::{MEANINGS, Meaning};
 pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject};

@@ -137,8 +137,13 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
             "let the program write each message at once (writev, MSG_MORE), or set TCP_NODELAY",
         )],
         Rule::ConnectionGrowth => vec![
-            sockeye(format!("sockets -tip '{owner_filter} and {}'", service_filter(finding))),
-            Remedy::Advice("let the program close its connections, or use them again (one client for all calls)"),
+            sockeye(format!(
+                "sockets -tip '{owner_filter} and {}'",
+                service_filter(finding)
+            )),
+            Remedy::Advice(
+                "let the program close its connections, or use them again (one client for all calls)",
+            ),
         ],
         Rule::ReceiverLimited => vec![Remedy::Advice(
             "at the peer: raise the last of net.ipv4.tcp_rmem, set no SO_RCVBUF there, let it read faster",
@@ -188,7 +193,9 @@ fn longer_own_buffer(finding: &Finding) -> Vec<Remedy> {
         .and_then(|example| example.facts.value("rcvbuf_bytes"));
     let mut list = Vec::new();
     if most.is_some_and(|most| length.is_none_or(|length| length >= most)) {
-        list.push(Remedy::Inside("sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'".into()));
+        list.push(Remedy::Inside(
+            "sysctl -w net.ipv4.tcp_rmem='4096 131072 6291456'".into(),
+        ));
     } else {
         list.push(Remedy::Advice(
             "set no SO_RCVBUF in the program, or a longer one: it switches automatic sizing off",

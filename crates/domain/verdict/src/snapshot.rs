@@ -2,8 +2,8 @@
 
 use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
-use crate::egress::EgressDevices;
 use crate::connection_growth::{ConnectionCounts, ConnectionGrowth};
+use crate::egress::EgressDevices;
 use crate::listener::{Counted, Listeners};
 use crate::own_queues::OwnQueues;
 use crate::ports::Ports;
@@ -14,11 +14,12 @@ use crate::socket_counters::SocketCounters;
 use crate::suspects::{Sighting, SocketKey, Suspects};
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
+use crate::waiting::WaitingQueues;
 use crate::{Finding, Limits, Rule, counter, device, host, merge, namespace};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Protocol, SendPath, Socket, State,
-    TcpInfo, TimerKind, Vitals,
+    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState, Protocol, SendPath,
+    Socket, State, TcpInfo, TimerKind, Vitals,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -39,6 +40,7 @@ pub struct Snapshot<'a> {
     ports: Ports,
     egress: EgressDevices,
     own_queues: OwnQueues,
+    waiting: WaitingQueues,
     tcp_losses: TcpLosses,
     connection_growth: ConnectionGrowth,
     /// Connections with unacknowledged data: judged when all peers are known.
@@ -97,6 +99,7 @@ impl<'a> Snapshot<'a> {
             ports: Ports::default(),
             egress: EgressDevices::default(),
             own_queues: OwnQueues::default(),
+            waiting: WaitingQueues::default(),
             tcp_losses: TcpLosses::default(),
             connection_growth: ConnectionGrowth::default(),
             silent: Vec::new(),
@@ -166,6 +169,7 @@ impl<'a> Snapshot<'a> {
                 self.tcp(entry);
             }
             Protocol::Udp | Protocol::UdpLite => self.udp(entry),
+            Protocol::UnixStream | Protocol::UnixSeqpacket => self.waiting.unix_listener(entry),
             _ => {}
         }
     }
@@ -188,6 +192,17 @@ impl<'a> Snapshot<'a> {
     /// Adds the ways that were looked up.
     pub fn send_paths(&mut self, paths: Vec<SendPath>) {
         self.send_faults.add_paths(paths);
+    }
+
+    /// Returns the processes whose state would be evidence: something waits in queues that they should empty.
+    #[must_use]
+    pub fn owners_in_question(&self) -> BTreeSet<Pid> {
+        self.waiting.owners().take(OWNERS_MAX).collect()
+    }
+
+    /// Adds the state of a process.
+    pub fn owner_state(&mut self, pid: Pid, state: ProcessState) {
+        self.waiting.set_state(pid, state);
     }
 
     /// Everything that is wrong, the worst first.
@@ -240,6 +255,7 @@ impl<'a> Snapshot<'a> {
         found.extend(half_closed.findings(limits, self.other_look.is_some()));
         found.extend(self.send_faults.findings(&vitals_of));
         found.extend(self.ports.findings(limits));
+        found.extend(self.waiting.findings());
         if let Some(baseline) = baseline {
             found.extend(self.connection_growth.findings(&baseline.connections, limits));
         }
@@ -488,6 +504,8 @@ impl<'a> Snapshot<'a> {
         let dropped = || dropped(socket, &change, self.earlier.is_some(), None, self.limits);
         if let Some(symptom) = udp_unread(socket, change.drops, self.limits).or_else(dropped) {
             self.symptom_groups.add(entry, &symptom);
+        } else {
+            self.waiting.datagrams(entry);
         }
     }
 
@@ -528,6 +546,8 @@ fn order(finding: &Finding) -> impl Ord + use<> {
 
 /// Connections that are judged at the end; further ones are judged at once, by what is known until then.
 const SILENT_MAX: usize = 10_000;
+/// Processes whose state is read.
+const OWNERS_MAX: usize = 200;
 /// Ways that are looked up.
 const PATHS_MAX: usize = 256;
 /// Sockets that are kept for the next snapshot; of further ones it judges the whole life.

@@ -44,12 +44,15 @@ impl TcpLosses {
     pub(crate) fn add_namespace(&mut self, vitals: &Vitals, before: Option<&Vitals>) {
         let since = |counter: Counter| {
             let now = vitals.counters.value(counter)?;
-            let before = before.and_then(|before| before.counters.value(counter)).unwrap_or(0);
+            let before = before
+                .and_then(|before| before.counters.value(counter))
+                .unwrap_or(0);
             Some(now.checked_sub(before).unwrap_or(now))
         };
         let known: Vec<u64> = LOSSES.iter().filter_map(|counter| since(*counter)).collect();
         if !known.is_empty() {
-            self.0.insert(vitals.netns, known.into_iter().sum());
+            let sum = known.into_iter().fold(0, u64::saturating_add);
+            self.0.insert(vitals.netns, sum);
         }
     }
 

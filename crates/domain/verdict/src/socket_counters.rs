@@ -17,7 +17,9 @@ fn is_held_back(info: &TcpInfo) -> bool {
     waiting > 0
         && waiting < mss
         && (1..cwnd).contains(&in_flight)
-        && info.snd_wnd_bytes.is_none_or(|window| u64::from(window) >= u64::from(mss) * 2)
+        && info
+            .snd_wnd_bytes
+            .is_none_or(|window| u64::from(window) >= u64::from(mss) * 2)
 }
 
 /// Counters of one socket: at one moment, or their change between two samples.

@@ -107,7 +107,9 @@ fn limits_of(rule: Rule, settings: Option<&Settings>, host: &HostVitals) -> Fact
             let scaling = settings.and_then(|settings| settings.window_scaling);
             Facts::NONE.with("tcp_window_scaling", scaling.filter(|&on| on == 0))
         }
-        Rule::Unread | Rule::ReceiveBuffer => Facts::NONE.with("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes)),
+        Rule::Unread | Rule::ReceiveBuffer => {
+            Facts::NONE.with("tcp_rmem_max_bytes", largest(|settings| settings.tcp_rmem_bytes))
+        }
         Rule::UdpUnread | Rule::SocketDrops => Facts::NONE.with("rmem_max_bytes", host.rmem_max_bytes),
         _ => Facts::NONE,
     }

@@ -145,7 +145,9 @@ fn device_errors_are_found() {
 #[test]
 fn short_queue_is_found() {
     let short = with(|device| device.queue_packets = Some(3));
-    check(None, &short, &["warning queue-length"]);
+    // It has dropped nothing: no fault yet.
+    let found = check(None, &short, &["notice queue-length"]);
+    assert_eq!(found[0].meaning, SHORT_QUEUE);
     let dropping = Device {
         traffic: with_traffic(|traffic| traffic.tx_dropped = 70_000).traffic,
         ..short.clone()
@@ -153,16 +155,43 @@ fn short_queue_is_found() {
     // The short queue is the cause of the drops: one finding.
     check(None, &dropping, &["warning queue-length"]);
     check(Some(&short), &dropping, &["critical queue-length"]);
-    check(Some(&dropping), &dropping, &["warning queue-length"]);
+    check(Some(&dropping), &dropping, &["notice queue-length"]);
     // A qdisc with its own limit uses that.
     let fair = |device: &mut Device| device.qdiscs = vec![qdisc(b"fq_codel", 0, TC_H_ROOT)];
     let mut other = short.clone();
     fair(&mut other);
     check(None, &other, &[]);
     other.driver = ShortText::new(b"tap");
-    check(None, &other, &["warning queue-length"]);
+    check(None, &other, &["notice queue-length"]);
     other.is_up = false;
     check(None, &other, &[]);
+}
+
+#[test]
+fn tunnel_that_no_program_reads_is_found() {
+    let tunnel = |sent, dropped| {
+        with(|device| {
+            device.driver = ShortText::new(b"tun");
+            device.traffic = Some(Traffic {
+                tx_packets: sent,
+                tx_dropped: dropped,
+                ..Traffic::default()
+            });
+        })
+    };
+    let found = check(None, &tunnel(0, 10), &["critical device-drops"]);
+    assert_eq!(found[0].meaning, NOT_READ);
+    // It is read, though too slowly, or was not used yet.
+    check(None, &tunnel(1, 10), &["warning device-drops"]);
+    check(None, &tunnel(0, 9), &[]);
+    // In between nothing was read, whatever was read before.
+    let found = check(
+        Some(&tunnel(500, 40)),
+        &tunnel(500, 60),
+        &["critical device-drops"],
+    );
+    assert_eq!(found[0].facts.value("tx_dropped"), Some(20));
+    check(Some(&tunnel(500, 40)), &tunnel(500, 40), &[]);
 }
 
 #[test]

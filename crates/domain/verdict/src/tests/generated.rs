@@ -231,6 +231,13 @@ fn arbitrary_values_do_not_panic() {
     let missing: Vec<&Rule> = Rule::ALL
         .iter()
         .filter(|rule| rule.scope() == sockeye_verdict::Scope::Sockets && !found.contains(rule))
+        // They need two samples that fit together: `transfers.rs` has them.
+        .filter(|rule| {
+            !matches!(
+                rule,
+                Rule::ReceiveBuffer | Rule::NagleDelayedAck | Rule::ConnectionGrowth
+            )
+        })
         .collect();
     assert!(missing.is_empty(), "never found: {missing:?}");
 }

@@ -11,3 +11,5 @@ mod generated;
 mod made;
 mod queues;
 mod sending;
+mod transfers;
+mod waiting;

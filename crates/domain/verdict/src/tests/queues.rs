@@ -172,20 +172,31 @@ fn socket_drops_are_found() {
             });
         })
     };
-    check(&[stream(10, 1000, 1000)], &[Rule::SocketDrops]);
-    check(&[stream(10, 1001, 1001)], &[]);
-    check(&[stream(9, 9, 9)], &[]);
-    // An idle connection that was probed a thousand times.
-    check(&[stream(1000, 1100, 50)], &[]);
-    check(&[stream(u32::MAX, 0, 0)], &[Rule::SocketDrops]);
-    // Counters begin anew.
-    let second = Duration::from_secs(1);
-    check_after(
-        &[stream(u32::MAX, 5, 5)],
-        second,
-        &[stream(9, 100, 100)],
-        &[Rule::SocketDrops],
+    let losing = |lost: u64| {
+        let mut vitals = Vitals::default();
+        vitals.counters.set(Counter::TcpRcvQDrop, lost);
+        vitals
+    };
+    let lost = losing(u64::MAX);
+    check_in(
+        &lost,
+        &[stream(10, 1000, 1000)],
+        &[Rule::SocketDrops, Rule::Counters],
     );
+    // What the socket dropped were duplicates: TCP lost nothing, or it is not known whether it did.
+    check_in(&losing(0), &[stream(500, 1000, 1000)], &[]);
+    check_in(&losing(9), &[stream(500, 900, 900)], &[]);
+    check(&[stream(500, 1000, 1000)], &[]);
+    check_in(&lost, &[stream(10, 1001, 1001)], &[Rule::Counters]);
+    check_in(&lost, &[stream(9, 9, 9)], &[Rule::Counters]);
+    // An idle connection that was probed a thousand times.
+    check_in(&lost, &[stream(1000, 1100, 50)], &[Rule::Counters]);
+    check_in(
+        &lost,
+        &[stream(u32::MAX, 0, 0)],
+        &[Rule::SocketDrops, Rule::Counters],
+    );
+    let second = Duration::from_secs(1);
     check_after(&[stream(500, 600, 600)], second, &[stream(500, 900, 900)], &[]);
     check_after(&[datagrams(0, 1000, 10)], second, &[datagrams(0, 1000, 10)], &[]);
     check_after(

@@ -1,0 +1,73 @@
+//! Queues of datagrams and of UNIX listeners, with what their owners do.
+
+use super::made::{datagrams, owner};
+use sockeye_model::{
+    Endpoint, Entry, Inode, ProcessState, Protocol, Queues, ShortText, Socket, State, UnixName,
+};
+use sockeye_verdict::{Finding, Limits, Rule, Severity, Snapshot};
+
+/// What is found of a socket that these processes own, which are in these states.
+fn found(socket: &Socket, states: &[u8]) -> Vec<Finding> {
+    let limits = Limits::default();
+    let mut snapshot = Snapshot::new(&limits);
+    let owners: Vec<_> = (1..).zip(states).map(|(pid, _)| owner(pid)).collect();
+    snapshot.socket(&Entry {
+        socket,
+        owners: Some(&owners),
+    });
+    let asked = snapshot.owners_in_question();
+    for (owner, &letter) in owners.iter().zip(states) {
+        if asked.contains(&owner.process.pid) {
+            let waits_in = ShortText::new(b"");
+            snapshot.owner_state(owner.process.pid, ProcessState { letter, waits_in });
+        }
+    }
+    snapshot.findings()
+}
+
+#[test]
+fn datagrams_of_a_stopped_program_are_found() {
+    let waiting = datagrams(500, 1000, 0);
+    let findings = found(&waiting, b"T");
+    assert_eq!(findings[0].rule, Rule::UdpUnread);
+    assert_eq!(findings[0].examples[0].facts.value("recvq_bytes"), Some(500));
+    assert_eq!(findings[0].owner, Some(owner(1).process));
+    // They wait for a moment, nothing waits, or another process reads them.
+    assert!(found(&waiting, b"S").is_empty());
+    assert!(found(&datagrams(0, 1000, 0), b"T").is_empty());
+    assert!(found(&waiting, b"TS").is_empty());
+    assert!(found(&waiting, b"").is_empty());
+    assert_eq!(found(&waiting, b"tT").len(), 1);
+    // A full buffer is reported once, whatever its owner does.
+    let findings = found(&datagrams(900, 1000, 0), b"T");
+    assert_eq!(findings.len(), 1, "{findings:#?}");
+}
+
+fn unix(waiting: u32, backlog: u32) -> Socket {
+    let mut socket = Socket::new(Protocol::UnixStream, State::Listen);
+    socket.inode = Some(Inode(5));
+    socket.local = Endpoint::Unix {
+        name: Some(UnixName::new(b"/run/app.sock")),
+        inode: socket.inode,
+    };
+    socket.queues = Queues::Accept {
+        waiting,
+        backlog: Some(backlog),
+    };
+    socket
+}
+
+#[test]
+fn full_unix_listener_is_found() {
+    assert!(found(&unix(4, 4), b"S").is_empty());
+    let findings = found(&unix(5, 4), b"S");
+    assert_eq!(
+        (findings[0].rule, findings[0].severity),
+        (Rule::AcceptQueue, Severity::Critical)
+    );
+    assert!(findings[0].meaning.contains("UNIX"));
+    assert_eq!(found(&unix(5, 4), b"").len(), 1);
+    // One connection is enough if the program is stopped.
+    assert_eq!(found(&unix(1, 128), b"T").len(), 1);
+    assert!(found(&unix(0, 128), b"T").is_empty());
+}
