@@ -5,6 +5,7 @@ use crate::share::permille;
 use crate::{Finding, Limit, Limits, Rule, Severity};
 use sockeye_model::{Counter, Counters, Vitals};
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 /// The meaning of a counter, and how it is judged.
 #[derive(Debug, Clone, Copy)]
@@ -17,6 +18,8 @@ pub struct Meaning {
     pub of: &'static [Counter],
     /// Whether it moves on every host: then only its share is judged
     pub may_move: bool,
+    /// Whether single events are usual on healthy hosts: judged only between two samples, from a rate on
+    pub needs_rate: bool,
     /// Counters that count the same events more precisely: their values are subtracted
     pub parts: &'static [Counter],
     /// Rules that report the same about single sockets
@@ -30,6 +33,7 @@ pub struct Meaning {
 pub(crate) fn findings(
     vitals: &Vitals,
     before: Option<&Vitals>,
+    elapsed: Option<Duration>,
     reported: &BTreeSet<Rule>,
     limits: &Limits,
 ) -> Vec<Finding> {
@@ -40,7 +44,7 @@ pub(crate) fn findings(
     unreported
         .filter_map(|meaning| {
             let mut finding = Finding::about(Rule::Counters, vitals.netns, Subject::Counter(meaning.counter));
-            finding.facts = judge(meaning, &vitals.counters, before, limits)?;
+            finding.facts = judge(meaning, &vitals.counters, before, elapsed, limits)?;
             finding.meaning = meaning.text;
             // Events since the host started may be long over.
             finding.severity = match before {
@@ -55,7 +59,13 @@ pub(crate) fn findings(
         .collect()
 }
 
-fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &Limits) -> Option<Facts> {
+fn judge(
+    meaning: &Meaning,
+    now: &Counters,
+    before: Option<&Counters>,
+    elapsed: Option<Duration>,
+    limits: &Limits,
+) -> Option<Facts> {
     let since = |counter| {
         let now = now.value(counter)?;
         let before = before.and_then(|before| before.value(counter)).unwrap_or(0);
@@ -75,7 +85,14 @@ fn judge(meaning: &Meaning, now: &Counters, before: Option<&Counters>, limits: &
     } else {
         count >= limits.of(Limit::CountersCount) && share >= limits.of(Limit::CountersShare)
     };
-    applies.then(|| {
+    let is_fast_enough = || {
+        let least = u128::from(limits.of(Limit::CountersRate));
+        let ms = elapsed
+            .filter(|_| before.is_some())
+            .map(|elapsed| elapsed.as_millis());
+        ms.is_some_and(|ms| u128::from(count) * 1000 >= least * ms.max(1))
+    };
+    (applies && (!meaning.needs_rate || is_fast_enough())).then(|| {
         let name = if before.is_some() {
             "since_last_sample"
         } else {
@@ -98,6 +115,7 @@ macro_rules! meanings {
             severity: Severity::$severity,
             of: meanings!(@counters $of),
             may_move: meanings!(@may $may),
+            needs_rate: meanings!(@rate $may),
             parts: meanings!(@parts $($parts)?),
             reported_by: meanings!(@rules $reported),
             text: $text,
@@ -110,6 +128,10 @@ macro_rules! meanings {
     (@rules [$($rule:ident),*]) => { &[$(Rule::$rule),*] };
     (@may share) => { true };
     (@may never) => { false };
+    (@may rate) => { true };
+    (@rate rate) => { true };
+    (@rate share) => { false };
+    (@rate never) => { false };
 }
 
 // Sources of the meanings: Documentation/networking/snmp_counter.rst, and where each is counted in net/ipv4, net/ipv6.
@@ -164,6 +186,15 @@ meanings! {
     TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue, AcceptQueue]
         "A large part of the attempts to connect had to be repeated: SYNs get lost, or servers drop them."
         Some("ss -tno state syn-sent");
+    TcpEstabResets Warning [TcpActiveOpens, TcpPassiveOpens] rate [] less [TcpAbortOnClose, TcpAbortOnData]
+        "Peers reset established connections, many a second: their programs end them without closing, or a middlebox does."
+        Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
+    TcpAbortOnClose Notice [TcpActiveOpens, TcpPassiveOpens] rate [Unread]
+        "Programs of this host close connections with unread data, many a second: their peers get a reset instead of an end."
+        Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
+    TcpOutRsts Notice [] rate [AcceptQueue] less [TcpAbortOnClose, TcpAbortOnData, TcpAbortOnMemory, TcpAbortOnTimeout]
+        "Clients are refused: segments come for ports on which nothing listens, or for connections that do not exist any more, and are answered with resets."
+        Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
     TcpInErrs Warning [TcpInSegs] share [] less [TcpInCsumErrors]
         "Segments came in damaged: bad checksum or header."
         None;
@@ -254,6 +285,12 @@ meanings! {
     IpFragFails Warning [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
         "Packets were too long for the next link and must not be fragmented: ICMP informs the senders, if it gets through."
         Some("ip link | grep mtu");
+    IpFragCreates Notice [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
+        "Packets are sent in fragments, for they are longer than the MTU of their device: a tunnel's MTU is larger than the network below it carries, or programs send long datagrams."
+        Some("ip -d link | grep mtu");
+    IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, ConnectUnanswered]
+        "Much of what this host sends is answered by ICMP \"unreachable\": nothing listens on the port there, or a router has no way to the host."
+        Some("tcpdump -ni any icmp");
     IcmpInCsumErrors Warning [] never []
         "ICMP messages came in with wrong checksums."
         None;
@@ -331,7 +368,13 @@ mod tests {
     ) {
         let before = before.map(vitals);
         let reported = reported.iter().copied().collect();
-        let found = findings(&vitals(now), before.as_ref(), &reported, &Limits::default());
+        let found = findings(
+            &vitals(now),
+            before.as_ref(),
+            Some(Duration::from_secs(1)),
+            &reported,
+            &Limits::default(),
+        );
         let reported_counts: Vec<(String, Option<u64>)> = found
             .iter()
             .map(|finding| {
@@ -406,6 +449,30 @@ mod tests {
             &[],
             &[("warning TcpInCsumErrors", 3)],
         );
+    }
+
+    #[test]
+    fn usual_events_are_judged_by_their_rate() {
+        use Counter::{TcpAbortOnClose, TcpEstabResets, TcpOutRsts};
+        let resets = |count| [(TcpPassiveOpens, count), (TcpEstabResets, count)];
+        let nothing = [(TcpPassiveOpens, 0), (TcpEstabResets, 0), (TcpOutRsts, 0)];
+        check(Some(&nothing), &resets(19), &[], &[]);
+        check(
+            Some(&nothing),
+            &resets(20),
+            &[],
+            &[("warning TcpEstabResets", 20)],
+        );
+        // Since the start of the host there is no rate.
+        check(None, &resets(1_000_000), &[], &[]);
+        // Few of many connections.
+        let of_many = [(TcpPassiveOpens, 10_000), (TcpEstabResets, 99)];
+        check(Some(&nothing), &of_many, &[], &[]);
+        // What our programs end is not the peers' doing.
+        let own = [(TcpPassiveOpens, 99), (TcpEstabResets, 50), (TcpAbortOnClose, 50)];
+        check(Some(&nothing), &own, &[], &[("notice TcpExtTCPAbortOnClose", 50)]);
+        let refused = [(TcpOutRsts, 40), (TcpAbortOnClose, 10), (TcpPassiveOpens, 1000)];
+        check(Some(&nothing), &refused, &[], &[("notice TcpOutRsts", 30)]);
     }
 
     #[test]

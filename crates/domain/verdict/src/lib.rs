@@ -38,6 +38,7 @@ mod connection_growth;
 mod counter;
 mod device;
 mod device_counters;
+mod dns;
 mod egress;
 mod finding;
 mod host;

@@ -141,6 +141,7 @@ limits! {
     QdiscBacklogPackets QdiscBacklog "packets" Count 500 "waiting at least";
     CountersShare Counters "share" Permille 10 "of what the counter is measured against";
     CountersCount Counters "count" Count 10 "at least; between two samples (--watch) 1 is enough for those that should never move";
+    CountersRate Counters "rate" Count 20 "per second between two samples (--watch) at least, for those that single events move on healthy hosts: resets";
     SoftnetShare Softnet "share" Permille 1 "of the packets were dropped";
     SoftnetCount Softnet "count" Count 10 "dropped at least";
     SqueezedShare SoftnetSqueezed "share" Permille 10 "squeezes to packets";

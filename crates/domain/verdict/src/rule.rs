@@ -110,6 +110,8 @@ rules! {
         "Half-open connections fill the listener's queue: a SYN flood, or clients to which the answers do not get through.";
     SocketDrops "socket-drops" Sockets Warning
         "Packets that had reached the socket were dropped: its buffer was full, or the segments were wrong.";
+    DnsUnanswered "dns-unanswered" Sockets Warning
+        "The name server does not answer: programs wait for it, queries were sent, and no datagram at all came in.";
     UdpUnread "udp-unread" Sockets Warning
         "The socket's receive buffer is full: its owner does not read fast enough, and datagrams will be dropped.";
     Retransmissions "retransmissions" Sockets Warning

@@ -3,6 +3,7 @@
 use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
 use crate::connection_growth::{ConnectionCounts, ConnectionGrowth};
+use crate::dns::{Resolvers, Server};
 use crate::egress::EgressDevices;
 use crate::listener::{Counted, Listeners};
 use crate::own_queues::OwnQueues;
@@ -41,6 +42,7 @@ pub struct Snapshot<'a> {
     egress: EgressDevices,
     own_queues: OwnQueues,
     waiting: WaitingQueues,
+    resolvers: Resolvers,
     tcp_losses: TcpLosses,
     connection_growth: ConnectionGrowth,
     /// Connections with unacknowledged data: judged when all peers are known.
@@ -81,6 +83,7 @@ pub struct Baseline {
     host: HostVitals,
     suspects: Suspects,
     connections: ConnectionCounts,
+    name_servers: BTreeSet<Server>,
 }
 
 type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
@@ -100,6 +103,7 @@ impl<'a> Snapshot<'a> {
             egress: EgressDevices::default(),
             own_queues: OwnQueues::default(),
             waiting: WaitingQueues::default(),
+            resolvers: Resolvers::default(),
             tcp_losses: TcpLosses::default(),
             connection_growth: ConnectionGrowth::default(),
             silent: Vec::new(),
@@ -256,7 +260,10 @@ impl<'a> Snapshot<'a> {
         found.extend(self.send_faults.findings(&vitals_of));
         found.extend(self.ports.findings(limits));
         found.extend(self.waiting.findings());
-        if let Some(baseline) = baseline {
+        if let Some((baseline, elapsed)) = self.earlier {
+            let counters = |netns| Some((vitals_of(netns)?, baseline.namespaces.get(&netns)?));
+            let servers = &baseline.name_servers;
+            found.extend(self.resolvers.findings(servers, elapsed, &counters));
             found.extend(self.connection_growth.findings(&baseline.connections, limits));
         }
         let dead_devices: HashSet<_> = self.send_faults.devices().collect();
@@ -286,7 +293,7 @@ impl<'a> Snapshot<'a> {
                 finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
             };
             reported.extend(found[begin..].iter().filter(explains).map(|finding| finding.rule));
-            found.extend(counter::findings(vitals, before, reported, limits));
+            found.extend(counter::findings(vitals, before, elapsed, reported, limits));
         }
         let before = baseline.map(|baseline| &baseline.host);
         found.extend(host::findings(&self.host, before, &self.namespaces, limits));
@@ -320,6 +327,7 @@ impl<'a> Snapshot<'a> {
             host: self.host,
             suspects: self.suspects,
             connections: self.connection_growth.into_counts(),
+            name_servers: self.resolvers.into_servers(),
         }
     }
 
@@ -507,6 +515,7 @@ impl<'a> Snapshot<'a> {
         } else {
             self.waiting.datagrams(entry);
         }
+        self.resolvers.add(entry);
     }
 
     /// Returns the change of the socket's counters since the earlier snapshot, or over its whole life if that has no

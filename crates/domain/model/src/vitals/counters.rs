@@ -43,7 +43,9 @@ counters! {
     IpReasmReqds = "Ip" "ReasmReqds";
     IpReasmFails = "Ip" "ReasmFails";
     IpFragFails = "Ip" "FragFails";
+    IpFragCreates = "Ip" "FragCreates";
     IcmpInCsumErrors = "Icmp" "InCsumErrors";
+    IcmpInDestUnreachs = "Icmp" "InDestUnreachs";
     TcpActiveOpens = "Tcp" "ActiveOpens";
     TcpPassiveOpens = "Tcp" "PassiveOpens";
     TcpAttemptFails = "Tcp" "AttemptFails";
@@ -75,6 +77,8 @@ counters! {
     TcpSpuriousRtos = "TcpExt" "TCPSpuriousRTOs";
     TcpDsackRecv = "TcpExt" "TCPDSACKRecv";
     TcpRcvCollapsed = "TcpExt" "TCPRcvCollapsed";
+    TcpAbortOnData = "TcpExt" "TCPAbortOnData";
+    TcpAbortOnClose = "TcpExt" "TCPAbortOnClose";
     TcpAbortOnMemory = "TcpExt" "TCPAbortOnMemory";
     TcpAbortOnTimeout = "TcpExt" "TCPAbortOnTimeout";
     TcpAbortFailed = "TcpExt" "TCPAbortFailed";

@@ -235,7 +235,7 @@ fn arbitrary_values_do_not_panic() {
         .filter(|rule| {
             !matches!(
                 rule,
-                Rule::ReceiveBuffer | Rule::NagleDelayedAck | Rule::ConnectionGrowth
+                Rule::ReceiveBuffer | Rule::NagleDelayedAck | Rule::ConnectionGrowth | Rule::DnsUnanswered
             )
         })
         .collect();

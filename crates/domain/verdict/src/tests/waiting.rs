@@ -1,10 +1,12 @@
 //! Queues of datagrams and of UNIX listeners, with what their owners do.
 
-use super::made::{datagrams, owner};
+use super::made::{datagrams, end, owner};
 use sockeye_model::{
-    Endpoint, Entry, Inode, ProcessState, Protocol, Queues, ShortText, Socket, State, UnixName,
+    Counter, Endpoint, Entry, Inode, ProcessState, Protocol, Queues, ShortText, Socket, State, UnixName,
+    Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Rule, Severity, Snapshot};
+use std::time::Duration;
 
 /// What is found of a socket that these processes own, which are in these states.
 fn found(socket: &Socket, states: &[u8]) -> Vec<Finding> {
@@ -70,4 +72,40 @@ fn full_unix_listener_is_found() {
     // One connection is enough if the program is stopped.
     assert_eq!(found(&unix(1, 128), b"T").len(), 1);
     assert!(found(&unix(0, 128), b"T").is_empty());
+}
+
+#[test]
+fn name_server_that_does_not_answer_is_found() {
+    let limits = Limits::default();
+    let vitals = |sent, received| {
+        let mut vitals = Vitals::default();
+        vitals.counters.set(Counter::UdpOutDatagrams, sent);
+        vitals.counters.set(Counter::UdpInDatagrams, received);
+        vitals
+    };
+    let resolver = |port| {
+        let mut socket = datagrams(0, 1000, 0);
+        socket.peer = end([10, 0, 0, 53], port);
+        socket
+    };
+    let found = |before: Option<u16>, now: u16, sent: u64, received: u64, ms| {
+        let mut earlier = Snapshot::new(&limits).keep_counters();
+        earlier.namespace(vitals(100, 100));
+        if let Some(port) = before {
+            earlier.socket(&Entry::new(&resolver(port)));
+        }
+        let baseline = earlier.into_baseline();
+        let mut snapshot = Snapshot::new(&limits).after(&baseline, Duration::from_millis(ms));
+        snapshot.namespace(vitals(100 + sent, 100 + received));
+        snapshot.socket(&Entry::new(&resolver(now)));
+        let rules: Vec<Rule> = snapshot.findings().iter().map(|finding| finding.rule).collect();
+        rules
+    };
+    assert_eq!(found(Some(53), 53, 5, 0, 5000), [Rule::DnsUnanswered]);
+    // Something came in, nothing was sent, the query is new, or it is none.
+    assert_eq!(found(Some(53), 53, 5, 1, 5000), []);
+    assert_eq!(found(Some(53), 53, 0, 0, 5000), []);
+    assert_eq!(found(None, 53, 5, 0, 5000), []);
+    assert_eq!(found(Some(53), 53, 5, 0, 1000), []);
+    assert_eq!(found(Some(514), 514, 5, 0, 5000), []);
 }
