@@ -4,7 +4,9 @@ use crate::output::NotJudged;
 use crate::selection::RuleSelection;
 use sockeye_model::{HostVitals, Vitals};
 use sockeye_query::listing::ListingReport;
+use sockeye_source::vitals;
 use sockeye_sys::proc_mount;
+use sockeye_sys::rights::{CheckedIn, remedy};
 use sockeye_verdict::{Coverage, Rule, Scope};
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ pub(crate) struct Gaps {
     without_devices: u64,
     /// Rules about the host that lack their figures.
     host_rules: Vec<Rule>,
+    /// Rules that are judged in the initial network namespace only, and this is another one.
+    pub(crate) on_host_only: Vec<Rule>,
     /// Processes whose open files or limit could not be read.
     pub(crate) unreadable_files: u64,
     /// Suspicious sockets that were seen only once.
@@ -44,8 +48,14 @@ impl Gaps {
             (host.udp_memory.is_none(), &[Rule::UdpMemory]),
             (host.orphans.is_none(), &[Rule::Orphans]),
         ];
+        let is_elsewhere = vitals::lacks_host_settings();
         for (_, rules) in missing.iter().filter(|(is_missing, _)| *is_missing) {
-            self.host_rules.extend_from_slice(rules);
+            // No right would help: these limits exist in the initial network namespace only.
+            if is_elsewhere && rules.iter().all(|rule| ON_HOST_ONLY.contains(rule)) {
+                self.on_host_only.extend_from_slice(rules);
+            } else {
+                self.host_rules.extend_from_slice(rules);
+            }
         }
     }
 
@@ -59,7 +69,7 @@ impl Gaps {
         can_judge: impl Fn(Rule) -> bool,
     ) -> Vec<NotJudged> {
         let mut all = Vec::new();
-        let mut add = |kind, count: u64, rules: &[Rule], [one, many]: [&str; 2], remedy| {
+        let mut add = |kind, count: u64, rules: &[Rule], [one, many]: [&str; 2], advice: Option<String>| {
             let rules: Vec<Rule> = rules
                 .iter()
                 .copied()
@@ -76,10 +86,12 @@ impl Gaps {
                     } else {
                         format!("{count} {}", if count == 1 { one } else { many })
                     },
-                    remedy,
+                    remedy: advice,
                 });
             }
         };
+        // Processes and namespaces of others are the host's.
+        let on_host = |capabilities| Some(remedy(capabilities, CheckedIn::Initial));
         let losses = &report.losses;
         let all_rules = Rule::ALL;
         let of = |scope| -> Vec<Rule> {
@@ -103,7 +115,7 @@ impl Gaps {
                 "network namespace could not be entered",
                 "network namespaces could not be entered",
             ],
-            Some("run as root, or grant CAP_SYS_ADMIN and CAP_SYS_PTRACE"),
+            on_host("CAP_SYS_ADMIN and CAP_SYS_PTRACE"),
         );
         let unlisted = report
             .used
@@ -115,7 +127,7 @@ impl Gaps {
             unlisted,
             &socket_rules,
             ["protocol could not be listed", "protocols could not be listed"],
-            Some("`sockeye doctor` shows what works here"),
+            Some("`sockeye doctor` shows what works here".to_owned()),
         );
         let broken_off = report
             .used
@@ -135,7 +147,7 @@ impl Gaps {
                 "",
                 "sockets may be missing: listings of the kernel stayed incomplete",
             ],
-            Some("try again, or --source diag"),
+            Some("try again, or --source diag".to_owned()),
         );
         add(
             "connections",
@@ -145,7 +157,7 @@ impl Gaps {
                 "TCP connection without tcp_info: its source does not have it",
                 "TCP connections without tcp_info: their source does not have it",
             ],
-            Some("allow netlink, or BPF (`sockeye doctor`)"),
+            Some("allow netlink, or BPF (`sockeye doctor`)".to_owned()),
         );
         add(
             "left_out",
@@ -155,7 +167,7 @@ impl Gaps {
                 "socket that did not fit into the tables of check",
                 "sockets that did not fit into the tables of check",
             ],
-            Some("narrow it by a filter"),
+            Some("narrow it by a filter".to_owned()),
         );
         let proc_rules: Vec<Rule> = [of(Scope::Namespace), of(Scope::Host)].concat();
         add(
@@ -166,7 +178,7 @@ impl Gaps {
                 "",
                 "/proc is not usable: counters, devices, settings and open files could not be read",
             ],
-            Some("mount -t proc proc /proc"),
+            Some("mount -t proc proc /proc".to_owned()),
         );
         add(
             "counters",
@@ -190,14 +202,14 @@ impl Gaps {
                 "network namespace whose devices could not be read",
                 "network namespaces whose devices could not be read",
             ],
-            Some("allow netlink (route)"),
+            Some("allow netlink (route)".to_owned()),
         );
         add(
             "host",
             self.host_rules.len() as u64,
             &self.host_rules,
             ["", "figures of the host could not be read"],
-            Some("run in the initial network namespace, as root"),
+            Some("mount -t proc proc /proc, or run as root".to_owned()),
         );
         add(
             "open_files",
@@ -207,7 +219,7 @@ impl Gaps {
                 "process whose open files or limit could not be read",
                 "processes whose open files or limits could not be read",
             ],
-            Some("run as root, or grant CAP_SYS_PTRACE"),
+            on_host("CAP_SYS_PTRACE"),
         );
         add(
             "owners",
@@ -217,7 +229,7 @@ impl Gaps {
                 "process could not be read: its sockets have no owner in findings, and count with those of others",
                 "processes could not be read: their sockets have no owner in findings, and count with those of others",
             ],
-            Some("run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
+            on_host("CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH"),
         );
         add(
             "second_look",
@@ -229,7 +241,7 @@ impl Gaps {
                 Rule::CwndFloor,
             ],
             ["", "suspicious sockets were looked at only once"],
-            Some("leave --second-look at its default"),
+            Some("leave --second-look at its default".to_owned()),
         );
         let is_short = interval.is_some_and(|interval| interval < SHORTEST_INTERVAL);
         add(
@@ -242,12 +254,14 @@ impl Gaps {
                 Rule::CwndFloor,
             ],
             ["", "what limits transfers cannot be seen in less than a second"],
-            Some("--watch 1 or longer"),
+            Some("--watch 1 or longer".to_owned()),
         );
         all
     }
 }
 
+/// Rules about limits that other network namespaces do not show.
+const ON_HOST_ONLY: &[Rule] = &[Rule::TcpMemory, Rule::UdpMemory, Rule::Orphans];
 /// Rules about sockets that do not need tcp_info.
 const NEED_NO_INFO: &[Rule] = &[
     Rule::BacklogCapped,

@@ -157,11 +157,14 @@ impl Check<'_> {
         Ok(Sample {
             checked: CheckedScope {
                 seen,
-                rules: self.rules.count(|rule| self.can_judge(*rule)),
+                rules: self
+                    .rules
+                    .count(|rule| self.can_judge(*rule) && !gaps.on_host_only.contains(rule)),
                 hidden: all - findings.len(),
                 took_ms: milliseconds(begun.elapsed()),
                 interval_ms: interval.map(milliseconds),
                 not_judged: gaps.list(report, &seen, interval, &self.rules, |rule| self.can_judge(rule)),
+                on_host_only: on_host_only(&gaps, &self.rules),
             },
             findings,
             worst,
@@ -427,6 +430,12 @@ fn show_owner_states(findings: &mut [Finding]) {
         }
     }
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+}
+
+/// The selected rules that nobody could judge in this network namespace.
+fn on_host_only(gaps: &Gaps, rules: &RuleSelection) -> Vec<Rule> {
+    let all = gaps.on_host_only.iter().copied();
+    all.filter(|rule| rules.has(*rule)).collect()
 }
 
 fn milliseconds(time: Duration) -> u64 {

@@ -82,6 +82,17 @@ pub(super) fn push_checked(object: &mut Object<'_>, checked: &CheckedScope) {
     fields.number("findings_hidden", Some(checked.hidden as u64));
     fields.number("took_ms", Some(checked.took_ms));
     fields.number("interval_ms", checked.interval_ms);
+    if !checked.on_host_only.is_empty() {
+        let list = fields.key("on_host_only");
+        list.push(b'[');
+        for (nth, rule) in checked.on_host_only.iter().enumerate() {
+            if nth > 0 {
+                list.push(b',');
+            }
+            list.extend_from_slice(format!("\"{rule}\"").as_bytes());
+        }
+        list.push(b']');
+    }
     fields.end();
     let list = object.key("not_judged");
     list.push(b'[');
@@ -104,7 +115,7 @@ pub(super) fn push_checked(object: &mut Object<'_>, checked: &CheckedScope) {
             }
             rules.push(b']');
         }
-        fields.text("remedy", gap.remedy);
+        fields.text("remedy", gap.remedy.as_deref());
         fields.end();
     }
     list.push(b']');

@@ -71,6 +71,8 @@ pub struct CheckedScope {
     pub interval_ms: Option<u64>,
     /// What could not be judged.
     pub not_judged: Vec<NotJudged>,
+    /// Rules that are judged in the initial network namespace only, and this is another one: no gap.
+    pub on_host_only: Vec<Rule>,
 }
 
 /// Something that could not be judged.
@@ -85,7 +87,7 @@ pub struct NotJudged {
     /// What it is, in words.
     pub text: String,
     /// What to do about it.
-    pub remedy: Option<&'static str>,
+    pub remedy: Option<String>,
 }
 
 /// Appends findings, in the given order, and what was checked.

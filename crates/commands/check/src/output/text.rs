@@ -255,6 +255,14 @@ pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
 fn push_end(out: &mut Vec<u8>, findings: &[Finding], checked: &CheckedScope, width: Option<usize>) {
     let seen = &checked.seen;
     push_not_judged(out, &checked.not_judged, width);
+    if !checked.on_host_only.is_empty() {
+        let rules: Vec<&str> = checked.on_host_only.iter().map(|rule| rule.name()).collect();
+        let line = format!(
+            "Judged in the initial network namespace only: {}",
+            rules.join(", ")
+        );
+        push_wrapped(out, line.as_bytes(), "", width);
+    }
     let mut line = Vec::new();
     let is_part = !checked.not_judged.is_empty();
     if findings.is_empty() && checked.hidden > 0 {
@@ -322,7 +330,7 @@ fn push_not_judged(out: &mut Vec<u8>, not_judged: &[NotJudged], width: Option<us
         } else if !rules.is_empty() {
             line += &format!(" ({})", rules.join(", "));
         }
-        if let Some(remedy) = gap.remedy {
+        if let Some(remedy) = &gap.remedy {
             line += &format!("; {remedy}");
         }
         push_wrapped(out, line.as_bytes(), "  ", width);

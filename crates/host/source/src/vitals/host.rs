@@ -4,7 +4,8 @@
 use super::folder::Folder;
 use crate::proc_folder::{open_folder, read, read_setting};
 use rustix::fd::AsFd;
-use rustix::fs::CWD;
+use rustix::fs::{AtFlags, CWD, statat};
+use rustix::io::Errno;
 use sockeye_model::{Fill, HostVitals, MemoryUse, Softnet};
 use sockeye_wire::proc_net::{SockstatLine, SoftnetLine};
 use sockeye_wire::proc_sys::numbers;
@@ -48,6 +49,17 @@ pub fn host() -> HostVitals {
     let uptime = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     host.uptime_s = u64::try_from(uptime.tv_sec).ok();
     host
+}
+
+/// Returns whether this is another network namespace than the initial one: settings of TCP exist here, but not those of
+/// the host's memory (`net/ipv4/sysctl_net_ipv4.c`, `ipv4_table`).
+#[must_use]
+pub fn lacks_host_settings() -> bool {
+    let Ok(sysctls) = open_folder(CWD, c"/proc/sys/net/ipv4") else {
+        return false;
+    };
+    let exists = |name: &CStr| statat(&sysctls, name, AtFlags::empty()).map(|_| ());
+    exists(c"tcp_syncookies").is_ok() && exists(c"tcp_mem") == Err(Errno::NOENT)
 }
 
 struct Settings {

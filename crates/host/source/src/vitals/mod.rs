@@ -25,7 +25,7 @@ mod send_path;
 mod settings;
 
 pub use files::{OpenFilesScan, open_files};
-pub use host::host;
+pub use host::{host, lacks_host_settings};
 pub use processes::process_state;
 pub use send_path::send_paths;
 
