@@ -432,7 +432,7 @@ fn show_owner_states(findings: &mut [Finding]) {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
 }
 
-/// The selected rules that nobody could judge in this network namespace.
+/// The selected rules that cannot be judged in this network namespace, whatever the rights.
 fn on_host_only(gaps: &Gaps, rules: &RuleSelection) -> Vec<Rule> {
     let all = gaps.on_host_only.iter().copied();
     all.filter(|rule| rules.has(*rule)).collect()

@@ -1,6 +1,6 @@
 //! Rules about network interfaces and their queues.
 
-use crate::device_counters::{earlier, is_policy};
+use crate::device_counters::{earlier, is_not_read, is_policy, is_tunnel};
 use crate::egress::EgressDevices;
 use crate::finding::Subject;
 use crate::own_queues::{Effects, OwnQueues, is_filled};
@@ -381,23 +381,6 @@ impl DeviceCheck<'_> {
         }
         found
     }
-}
-
-/// Whether it is a tunnel whose packets a program reads.
-pub(crate) fn is_tunnel(device: &Device) -> bool {
-    matches!(device.driver.as_bytes(), b"tun" | b"tap")
-}
-
-/// Whether the program of a tunnel reads nothing: packets are dropped and none gets out. The device counts a packet as
-/// sent when its program reads it (`tun_do_read()`).
-pub(crate) fn is_not_read(device: &Device, earlier: Option<&Device>, limits: &Limits) -> bool {
-    let traffic = |device: &Device| device.traffic.unwrap_or_default();
-    let now = traffic(device);
-    let before = earlier.map(traffic).unwrap_or_default();
-    is_tunnel(device)
-        && device.is_up
-        && now.tx_packets == before.tx_packets
-        && now.tx_dropped.saturating_sub(before.tx_dropped) >= limits.of(Limit::DeviceDropsCount)
 }
 
 /// Whether this qdisc holds as many packets as `txqueuelen` allows.

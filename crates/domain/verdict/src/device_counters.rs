@@ -1,5 +1,6 @@
 //! Counters of a device between two samples.
 
+use crate::{Limit, Limits};
 use sockeye_model::{Device, Qdisc, Vitals};
 
 /// The earlier state of the same device; `None` if its counters restarted: another device may have taken its
@@ -37,4 +38,21 @@ pub(crate) fn egress_losses(device: &Device, earlier: Option<&Device>) -> (u64, 
 /// Whether it exists to drop packets (a policer).
 pub(crate) fn is_policy(qdisc: &Qdisc) -> bool {
     matches!(qdisc.kind.as_bytes(), b"ingress" | b"clsact")
+}
+
+/// Whether it is a tunnel whose packets a program reads.
+pub(crate) fn is_tunnel(device: &Device) -> bool {
+    matches!(device.driver.as_bytes(), b"tun" | b"tap")
+}
+
+/// Whether the program of a tunnel reads nothing: packets are dropped and none gets out. The device counts a packet as
+/// sent when its program reads it (`tun_do_read()`).
+pub(crate) fn is_not_read(device: &Device, earlier: Option<&Device>, limits: &Limits) -> bool {
+    let traffic = |device: &Device| device.traffic.unwrap_or_default();
+    let now = traffic(device);
+    let before = earlier.map(traffic).unwrap_or_default();
+    is_tunnel(device)
+        && device.is_up
+        && now.tx_packets == before.tx_packets
+        && now.tx_dropped.saturating_sub(before.tx_dropped) >= limits.of(Limit::DeviceDropsCount)
 }

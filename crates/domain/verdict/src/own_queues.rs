@@ -1,8 +1,7 @@
 //! Relates connections to the queues of this host that hold or drop what they send: then the queue is the cause, and
 //! not the peer, the path or a firewall.
 
-use crate::device::is_not_read;
-use crate::device_counters::{earlier, egress_losses, is_policy};
+use crate::device_counters::{earlier, egress_losses, is_not_read, is_policy};
 use crate::share::permille;
 use crate::{Limit, Limits, Rule};
 use foldhash::fast::FixedState;

@@ -12,3 +12,4 @@ mod sockets;
 mod sockets_pace;
 mod sockets_queues;
 mod two_looks;
+mod watched;

@@ -340,6 +340,9 @@ fn a_peer_with_a_small_buffer() {
     found.about(1, &transfer.pair.client).remedy("tcp_rmem");
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("busy_us") >= 1_000_000);
+    // Between two samples that are less than 5 s apart, busy for three quarters of that time is enough.
+    let found = expect(&client, &["--watch", "1"], &["receiver-limited"]);
+    assert!(found.the("receiver-limited").fact("busy_us") < 2_000_000);
     check(
         &client,
         &["--only", "receiver-limited", "--set", "receiver-limited.busy=1h"],
@@ -366,6 +369,9 @@ fn a_small_send_buffer() {
     found.about(1, &transfer.pair.client).remedy("SO_SNDBUF");
     assert!(found.fact("share_permille") >= 100);
     assert_eq!(found.fact("sndbuf_bytes"), 16 << 10);
+    let words = ["--watch", "1", "--set", "send-buffer-limited.share=10%"];
+    let found = expect(&client, &words, &["send-buffer-limited"]);
+    assert!(found.the("send-buffer-limited").fact("busy_us") < 2_000_000);
     check(
         &client,
         &[

@@ -165,7 +165,11 @@ fn counter(netstat: &str, name: &str) -> u64 {
 /// Clients that the answers do not reach, with SYN cookies and without.
 #[test]
 fn half_open_connections_that_fill_the_queue() {
-    for (cookies, syn_backlog, backlog, max) in [("1", "4096", 12, 12), ("0", "32", 1000, 24)] {
+    for (cookies, syn_backlog, backlog, max) in [
+        ("1", "4096", 12, 12),
+        ("0", "32", 1000, 24),
+        ("0", "4096", 12, 12),
+    ] {
         let (lab, client, server) = need!(two("syn_queue"));
         server.sysctl("ipv4/tcp_syncookies", cookies);
         server.sysctl("ipv4/tcp_max_syn_backlog", syn_backlog);
@@ -190,6 +194,14 @@ fn half_open_connections_that_fill_the_queue() {
         found.listener(&owner.sockets()[0]).remedy("state syn-recv");
         assert!(found.fact("half_open") >= max as u64);
         assert_eq!(found.fact("half_open_max"), max as u64);
+        if cookies == "0" {
+            assert_eq!(found.fact("syncookies"), 0);
+            let found = found.remedy("tcp_syncookies=1");
+            // Only the length of the queue counts as full (TCPReqQFullDrop).
+            if backlog == 12 {
+                assert!(found.fact("syns_dropped") > 0);
+            }
+        }
     }
 }
 
