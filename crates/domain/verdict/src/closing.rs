@@ -185,7 +185,7 @@ fn example(one: &Lasting<'_>) -> Example {
 const UNANSWERED: &str = "Peers have closed their end, their requests are not answered, and none of the connections drains: handlers work for long, or the program does not close them.";
 const NOT_ANSWERED: &str = "The program has shut down its end, the peers neither answer nor close, and none of the connections drains: they work for long, or the peer does not close them.";
 /// Requests that are unanswered for so long are worth a notice, if they are many and none of them drains.
-const UNANSWERED_MS: u64 = 5_000;
+const UNANSWERED_MS: u64 = 8_000;
 /// So many times more must stay than drain.
 const DRAIN_FACTOR: u64 = 10;
 /// Sockets that are shown.

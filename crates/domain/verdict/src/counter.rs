@@ -186,13 +186,13 @@ meanings! {
     TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue, AcceptQueue]
         "A large part of the attempts to connect had to be repeated: SYNs get lost, or servers drop them."
         Some("ss -tno state syn-sent");
-    TcpEstabResets Warning [TcpActiveOpens, TcpPassiveOpens] rate [] less [TcpAbortOnClose, TcpAbortOnData]
+    TcpEstabResets Warning [TcpActiveOpens, TcpPassiveOpens] rate [] less [TcpAbortOnClose, TcpAbortOnData, TcpAbortOnTimeout]
         "Peers reset established connections, many a second: their programs end them without closing, or a middlebox does."
         Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
     TcpAbortOnClose Notice [TcpActiveOpens, TcpPassiveOpens] rate [Unread]
         "Programs of this host close connections with unread data, many a second: their peers get a reset instead of an end."
         Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
-    TcpOutRsts Notice [] rate [AcceptQueue] less [TcpAbortOnClose, TcpAbortOnData, TcpAbortOnMemory, TcpAbortOnTimeout]
+    TcpOutRsts Notice [] rate [AcceptQueue] less [TcpAttemptFails, TcpAbortOnClose, TcpAbortOnData, TcpAbortOnMemory, TcpAbortOnTimeout]
         "Clients are refused: segments come for ports on which nothing listens, or for connections that do not exist any more, and are answered with resets."
         Some("tcpdump -ni any 'tcp[tcpflags] & tcp-rst != 0'");
     TcpInErrs Warning [TcpInSegs] share [] less [TcpInCsumErrors]
@@ -288,7 +288,7 @@ meanings! {
     IpFragCreates Notice [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
         "Packets are sent in fragments, for they are longer than the MTU of their device: a tunnel's MTU is larger than the network below it carries, or programs send long datagrams."
         Some("ip -d link | grep mtu");
-    IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, ConnectUnanswered]
+    IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, ConnectUnanswered] less [UdpNoPorts]
         "Much of what this host sends is answered by ICMP \"unreachable\": nothing listens on the port there, or a router has no way to the host."
         Some("tcpdump -ni any icmp");
     IcmpInCsumErrors Warning [] never []

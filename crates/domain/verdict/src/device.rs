@@ -36,7 +36,7 @@ pub(crate) fn findings(
             finding.facts.value("tx_dropped").is_some_and(|drops| drops > 0)
                 || finding.rule == Rule::QdiscDrops
         });
-        if is_not_read(device, check.earlier, limits) {
+        if is_not_read(device, check.earlier, elapsed, limits) {
             found.push(check.not_read());
             found.extend(
                 queues

@@ -2,6 +2,7 @@
 
 use crate::{Limit, Limits};
 use sockeye_model::{Device, Qdisc, Vitals};
+use std::time::Duration;
 
 /// The earlier state of the same device; `None` if its counters restarted: another device may have taken its
 /// index and even its name.
@@ -47,12 +48,21 @@ pub(crate) fn is_tunnel(device: &Device) -> bool {
 
 /// Whether the program of a tunnel reads nothing: packets are dropped and none gets out. The device counts a packet as
 /// sent when its program reads it (`tun_do_read()`).
-pub(crate) fn is_not_read(device: &Device, earlier: Option<&Device>, limits: &Limits) -> bool {
+/// A program may pause for a moment: a shorter time since the earlier sample shows nothing.
+pub(crate) fn is_not_read(
+    device: &Device,
+    earlier: Option<&Device>,
+    elapsed: Option<Duration>,
+    limits: &Limits,
+) -> bool {
     let traffic = |device: &Device| device.traffic.unwrap_or_default();
     let now = traffic(device);
     let before = earlier.map(traffic).unwrap_or_default();
     is_tunnel(device)
         && device.is_up
+        && (earlier.is_none() || elapsed.is_some_and(|elapsed| elapsed >= PAUSE_MAX))
         && now.tx_packets == before.tx_packets
         && now.tx_dropped.saturating_sub(before.tx_dropped) >= limits.of(Limit::DeviceDropsCount)
 }
+
+const PAUSE_MAX: Duration = Duration::from_secs(1);

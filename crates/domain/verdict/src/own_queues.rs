@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 use sockeye_model::{InterfaceIndex, NetnsInode, Qdisc, Socket, Vitals};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Devices whose queue is filled, drops much or is not read, by local address, and what that does to connections.
 #[derive(Debug, Default)]
@@ -26,13 +27,22 @@ pub(crate) struct Effects {
 }
 
 impl OwnQueues {
-    pub(crate) fn add_namespace(&mut self, vitals: &Vitals, before: Option<&Vitals>, limits: &Limits) {
+    pub(crate) fn add_namespace(
+        &mut self,
+        vitals: &Vitals,
+        before: Option<&Vitals>,
+        elapsed: Option<Duration>,
+        limits: &Limits,
+    ) {
         for device in vitals.devices.iter().filter(|device| !device.is_loopback) {
             let earlier = earlier(device, before);
             let (lost, carried) = egress_losses(device, earlier);
             let drops_much = lost >= limits.of(Limit::DeviceDropsCount)
                 && permille(lost, carried.saturating_add(lost)) >= MUCH_PERMILLE;
-            if drops_much || device.qdiscs.iter().any(is_filled) || is_not_read(device, earlier, limits) {
+            if drops_much
+                || device.qdiscs.iter().any(is_filled)
+                || is_not_read(device, earlier, elapsed, limits)
+            {
                 let addresses = device.addresses.iter();
                 self.devices
                     .extend(addresses.map(|ip| ((vitals.netns, ip.to_canonical()), device.index)));

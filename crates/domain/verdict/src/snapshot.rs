@@ -153,7 +153,9 @@ impl<'a> Snapshot<'a> {
             .earlier
             .and_then(|(baseline, _)| baseline.namespaces.get(&vitals.netns));
         self.egress.add_namespace(&vitals, before, self.limits);
-        self.own_queues.add_namespace(&vitals, before, self.limits);
+        let elapsed = self.earlier.map(|(_, elapsed)| elapsed);
+        self.own_queues
+            .add_namespace(&vitals, before, elapsed, self.limits);
         self.tcp_losses.add_namespace(&vitals, before);
         self.namespaces.push(vitals);
     }

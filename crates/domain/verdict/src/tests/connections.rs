@@ -324,8 +324,8 @@ fn half_closed_connections_with_a_working_handler_are_not_accused() {
                 rules,
             )
         };
-        twice(500, 3_999, &[]);
-        let findings = twice(500, 4_000, &[rule]);
+        twice(500, 6_999, &[]);
+        let findings = twice(500, 7_000, &[rule]);
         assert_eq!(findings[0].severity, Severity::Notice);
         assert_eq!(twice(500, many_ms - 1000, &[rule])[0].severity, Severity::Warning);
         twice(9, one_ms - 1001, &[]);

@@ -494,7 +494,7 @@ fn device_names_are_quoted_for_the_shell() {
     for name in ["a;reboot", "$(reboot)", "a'b\"c`d`", "-x", "a&b|c>d"] {
         let tap = lazy_tap(&here, name);
         output_of(here.command("ip", &["link", "set", "dev", name, "txqueuelen", "3"]));
-        let list = found(&lab, &here, "", &[&format!("warning queue-length {name}")]);
+        let list = found(&lab, &here, "", &[&format!("notice queue-length {name}")]);
         for command in commands(&list[0]) {
             for run in faults::remedies::typed(&lab, command) {
                 assert_eq!(

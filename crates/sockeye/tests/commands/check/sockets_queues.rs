@@ -269,7 +269,7 @@ fn datagrams_that_were_dropped() {
 
 /// Segments that come twice: the second is dropped by the socket.
 #[test]
-fn segments_that_were_dropped() {
+fn duplicates_are_no_drops() {
     let (lab, client, server) = need!(two("tcp_drops"));
     let middlebox = lab.middlebox(&client, &server, 2);
     let pair = middlebox.net_path().established();
@@ -291,14 +291,12 @@ fn segments_that_were_dropped() {
         },
     );
     send(600_000);
-    let found = expect(&server, &[], &["socket-drops"]);
-    let found = found.the("socket-drops");
-    found.about(1, &pair.server);
-    assert_eq!(found.0["owner"]["pid"], std::process::id());
-    assert!(found.fact("drops") >= 10);
-    assert!(found.fact("received_data_segs") >= found.fact("drops"));
-    check(&server, &["--set", "socket-drops.share=90%"]).nothing();
-    check(&client, &[]).nothing();
+    // The kernel counts the second copies as drops of the socket; nothing was lost.
+    wait_until("the kernel to drop duplicates", || {
+        counter(&server.proc_net("netstat"), "DelayedACKLost") >= 10
+    });
+    check(&server, &["--only", "socket-drops"]).nothing();
+    check(&client, &["--only", "socket-drops"]).nothing();
 }
 
 /// Between two looks one datagram is enough, and none is none.
@@ -366,7 +364,8 @@ fn local_ports_towards_a_service() {
     let _one_more = connect(1);
     let found = check(&client, &[]);
     assert_eq!(found.rules(), ["ephemeral-ports"], "{found}");
-    let found = found.the("ephemeral-ports").severity("warning").without_owner();
+    let found = found.the("ephemeral-ports").severity("warning");
+    assert_eq!(found.0["owner"]["pid"], std::process::id());
     assert_eq!((found.fact("used"), found.fact("ports")), (80, 100));
     let subject = &found.0["subject"];
     assert_eq!(subject["kind"], "service", "{subject}");

@@ -23,6 +23,7 @@ def again():
         overrun()
 if AGAIN: threading.Thread(target=again, daemon=True).start()
 ready()
+sys.stdin.read()
 ";
 
 #[test]
