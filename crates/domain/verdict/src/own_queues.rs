@@ -93,3 +93,114 @@ pub(crate) fn is_filled(qdisc: &Qdisc) -> bool {
 const FILLED_PACKETS: u32 = 20;
 /// A loss of this many thousandths makes connections stand still.
 const MUCH_PERMILLE: u64 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Snapshot;
+    use sockeye_model::{Device, Endpoint, Entry, Port, Protocol, Queues, ShortText, State, TcpInfo};
+    use sockeye_model::{Timer, TimerKind};
+
+    fn shaped(waiting_packets: u32) -> Vitals {
+        let device = Device {
+            index: InterfaceIndex(2),
+            name: ShortText::new(b"eth0"),
+            driver: ShortText::new(b""),
+            is_physical: true,
+            is_loopback: false,
+            is_up: true,
+            has_carrier: Some(true),
+            carrier_changes: None,
+            mtu_bytes: Some(1500),
+            queue_packets: Some(1000),
+            traffic: None,
+            speed_mbit_per_s: None,
+            duplex: None,
+            master: None,
+            bond: None,
+            bond_port: None,
+            qdiscs: vec![Qdisc {
+                kind: ShortText::new(b"tbf"),
+                handle: 0x1_0000,
+                parent: u32::MAX,
+                bytes: 1_000_000,
+                packets: 1000,
+                drops: 0,
+                overlimits: 0,
+                requeues: 0,
+                waiting_packets,
+                waiting_bytes: waiting_packets * 1500,
+            }],
+            addresses: vec![[10, 0, 0, 1].into()],
+        };
+        Vitals {
+            devices: vec![device],
+            ..Vitals::default()
+        }
+    }
+
+    fn socket(local: [u8; 4], info: TcpInfo) -> Socket {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        socket.local = Endpoint::inet(local.into(), Port(5));
+        socket.peer = Endpoint::inet([10, 0, 0, 2].into(), Port(6));
+        socket.tcp_info = Some(info);
+        socket
+    }
+
+    #[track_caller]
+    fn check(vitals: Vitals, socket: &Socket, expected: &[&str]) {
+        let limits = Limits::default();
+        let mut snapshot = Snapshot::new(&limits);
+        snapshot.namespace(vitals);
+        snapshot.socket(&Entry::new(socket));
+        let found = snapshot.findings();
+        let names: Vec<String> = found
+            .iter()
+            .map(|finding| format!("{} {}", finding.severity, finding.rule))
+            .collect();
+        assert_eq!(names, expected, "{found:#?}");
+    }
+
+    #[test]
+    fn filled_queue_explains_long_round_trips() {
+        let info = TcpInfo {
+            rtt_us: Some(900_000),
+            min_rtt_us: Some(2_000),
+            last_ack_recv_ms: Some(5),
+            ..TcpInfo::default()
+        };
+        let slow = socket([10, 0, 0, 1], info);
+        check(shaped(20), &slow, &["notice qdisc-backlog"]);
+        check(shaped(19), &slow, &["notice rtt-inflation"]);
+        // Its packets take another device, whose queue is no evidence, and this one harms no connection.
+        let other = socket([10, 9, 9, 9], info);
+        check(shaped(20), &other, &["notice rtt-inflation"]);
+    }
+
+    #[test]
+    fn data_that_waits_in_an_own_queue_is_not_dropped_by_a_firewall() {
+        let mut stuck = socket(
+            [10, 0, 0, 1],
+            TcpInfo {
+                unacked_segs: Some(0),
+                notsent_bytes: Some(10_000),
+                snd_mss_bytes: Some(1448),
+                snd_wnd_bytes: Some(60_000),
+                rto_us: Some(200_000),
+                backoff: Some(3),
+                ..TcpInfo::default()
+            },
+        );
+        stuck.queues = Queues::Data {
+            receive_bytes: 0,
+            send_bytes: 10_000,
+        };
+        stuck.timer = Some(Timer {
+            kind: TimerKind::ZeroWindowProbe,
+            expires_ms: 100,
+            retransmits: 3,
+        });
+        check(shaped(20), &stuck, &["warning qdisc-backlog"]);
+        check(shaped(0), &stuck, &["critical cannot-send"]);
+    }
+}
