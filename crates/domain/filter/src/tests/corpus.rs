@@ -6,34 +6,32 @@ mod filter_body;
 mod netns_filter_body;
 #[path = "../../../../../fuzz/pcap_body.rs"]
 mod pcap_body;
-
-use std::path::Path;
+#[path = "../../../../../fuzz/replay.rs"]
+mod replay;
 
 #[test]
 fn filter_expressions() {
-    replay("filter_expressions", filter_body::filter_expressions);
+    replay::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        "filter_expressions",
+        filter_body::filter_expressions,
+    );
 }
 
 #[test]
 fn packet_filters() {
-    replay("packet_filters", pcap_body::packet_filters);
+    replay::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        "packet_filters",
+        pcap_body::packet_filters,
+    );
 }
 
 #[test]
 fn netns_filters() {
-    replay("netns_filters", netns_filter_body::netns_filters);
-}
-
-fn replay(target: &str, body: fn(&[u8])) {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
-    let folder = corpus.join(target);
-    let mut replayed = 0;
-    for entry in std::fs::read_dir(&folder).expect("a corpus") {
-        let path = entry.expect("an entry").path();
-        let bytes = std::fs::read(&path).expect("a readable input");
-        println!("{}", path.display()); // shown when the body panics
-        body(&bytes);
-        replayed += 1;
-    }
-    assert!(replayed > 5, "{}: only {replayed} inputs", folder.display());
+    replay::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        "netns_filters",
+        netns_filter_body::netns_filters,
+    );
 }

@@ -2,70 +2,59 @@
 
 #[path = "../../../../../fuzz/bodies.rs"]
 mod bodies;
-
-use std::path::Path;
-
-fn replay(target: &str, body: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../fuzz/corpus")
-        .join(target);
-    let mut replayed = 0;
-    for entry in std::fs::read_dir(&folder).expect("a corpus") {
-        let path = entry.expect("an entry").path();
-        let bytes = std::fs::read(&path).expect("a readable input");
-        println!("{}", path.display()); // shown when the body panics
-        body(&bytes);
-        replayed += 1;
-    }
-    assert!(replayed > 5, "{}: only {replayed} inputs", folder.display());
-}
+#[path = "../../../../../fuzz/replay.rs"]
+mod replay;
 
 #[test]
 fn netlink_messages() {
-    replay("netlink_messages", bodies::netlink_messages);
+    replay::replay(
+        env!("CARGO_MANIFEST_DIR"),
+        "netlink_messages",
+        bodies::netlink_messages,
+    );
 }
 
 #[test]
 fn tcp_info() {
-    replay("tcp_info", bodies::tcp_info);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "tcp_info", bodies::tcp_info);
 }
 
 #[test]
 fn proc_lines() {
-    replay("proc_lines", bodies::proc_lines);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "proc_lines", bodies::proc_lines);
 }
 
 #[test]
 fn proc_pid() {
-    replay("proc_pid", bodies::proc_pid);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "proc_pid", bodies::proc_pid);
 }
 
 #[test]
 fn btf() {
-    replay("btf", bodies::btf);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "btf", bodies::btf);
 }
 
 #[test]
 fn relocations() {
-    replay("relocations", bodies::relocations);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "relocations", bodies::relocations);
 }
 
 #[test]
 fn walk() {
-    replay("walk", bodies::walk);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "walk", bodies::walk);
 }
 
 #[test]
 fn packets() {
-    replay("packets", bodies::packets);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "packets", bodies::packets);
 }
 
 #[test]
 fn captures() {
-    replay("captures", bodies::captures);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "captures", bodies::captures);
 }
 
 #[test]
 fn perf_records() {
-    replay("perf_records", bodies::perf_records);
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "perf_records", bodies::perf_records);
 }
