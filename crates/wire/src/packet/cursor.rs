@@ -1,12 +1,12 @@
 //! A position in a packet that is decoded, and what comes next.
 
-use super::{Decoded, Fragment};
+use super::{Decoded, Fragment, LinkType, Payload};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
-use core::net::IpAddr;
+use core::net::{IpAddr, Ipv4Addr};
 
-/// The next header of a packet.
-#[allow(clippy::large_enum_variant)] // one value at a time, on the stack
+/// The next header of a packet. It is small, as each header returns one.
+#[derive(Clone, Copy)]
 pub(super) enum Next {
     /// An Ethernet header
     Ethernet,
@@ -18,10 +18,25 @@ pub(super) enum Next {
     Wireless,
     /// IPv4 or IPv6, according to its first four bits
     Ip,
-    /// The payload of this IP header
-    Protocol(Ip),
+    /// The payload of [`Cursor::ip`]
+    Protocol,
     /// The end of decoding
-    Done(Decoded),
+    Done(End),
+}
+
+/// What a packet without a TCP header ends with.
+#[derive(Clone, Copy)]
+pub(super) enum End {
+    /// No IP, but this ethertype
+    Other(Option<u16>),
+    /// A link header of another type
+    UnknownLink(LinkType),
+    /// Another protocol in [`Cursor::ip`]
+    Protocol,
+    /// UDP in [`Cursor::ip`], from and to these ports
+    Datagram(u16, u16),
+    /// A fragment of [`Cursor::ip`] after the first
+    Fragment { id: u32, offset: u32, has_more: bool },
 }
 
 /// The fields of an IP header.
@@ -56,13 +71,17 @@ impl Ip {
         })
     }
 
-    pub(super) const fn other(&self) -> Decoded {
-        Decoded::Ip {
-            source: self.source,
-            destination: self.destination,
-            protocol: self.protocol,
-        }
-    }
+    /// No header yet
+    const NONE: Self = Self {
+        source: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        destination: IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        protocol: 0,
+        id: None,
+        ttl: 0,
+        ecn: 0,
+        is_routed: false,
+        first_of: None,
+    };
 }
 
 /// A position in a packet.
@@ -72,6 +91,8 @@ pub(super) struct Cursor<'a> {
     /// End of the current layer, whether captured or not
     pub(super) end: usize,
     pub(super) tunnels: u8,
+    /// The last IP header
+    pub(super) ip: Ip,
     /// The outermost packet of which only the first fragment is here, if a tunnel is inside
     pub(super) outer_fragment: Option<Fragment>,
 }
@@ -84,6 +105,7 @@ impl<'a> Cursor<'a> {
             at: 0,
             end: (original_len as usize).max(bytes.len()),
             tunnels: 0,
+            ip: Ip::NONE,
             outer_fragment: None,
         }
     }
@@ -121,18 +143,64 @@ impl<'a> Cursor<'a> {
 
     /// Enters a tunnel, in which `next` is the first header. A tunnel that is nested too deep is returned as its outer
     /// packet.
-    pub(super) fn enter(&mut self, header_len: usize, next: Next, outer: &Ip) -> Next {
+    pub(super) fn enter(&mut self, header_len: usize, next: Next) -> Next {
         if self.tunnels >= TUNNELS_MAX {
-            return Next::Done(outer.other());
+            return Next::Done(End::Protocol);
         }
         self.tunnels += 1;
         self.at += header_len;
-        if let Some(fragment) = outer.first_fragment() {
+        if let Some(fragment) = self.ip.first_fragment() {
             // The outer packet continues in other fragments: only the inner header has the inner length.
             self.end = usize::MAX / 2;
             self.outer_fragment.get_or_insert(fragment);
         }
         next
+    }
+
+    /// Returns what is decoded of a packet that ends here.
+    pub(super) fn decoded(&self, end: End) -> Decoded {
+        let Ip {
+            source,
+            destination,
+            protocol,
+            ..
+        } = self.ip;
+        match end {
+            End::Other(ethertype) => Decoded::Other { ethertype },
+            End::UnknownLink(link_type) => Decoded::UnknownLink(link_type),
+            End::Protocol => Decoded::Ip {
+                source,
+                destination,
+                protocol,
+                payload: self.payload(),
+            },
+            End::Datagram(source_port, destination_port) => Decoded::Datagram {
+                source,
+                source_port,
+                destination,
+                destination_port,
+                payload: self.payload(),
+            },
+            End::Fragment { id, offset, has_more } => Decoded::Fragment(Fragment {
+                source,
+                destination,
+                protocol,
+                id,
+                offset,
+                len: u32::try_from(self.end.saturating_sub(self.at)).unwrap_or(u32::MAX),
+                has_more,
+                segment: None,
+                header_len: 0,
+            }),
+        }
+    }
+
+    /// Returns the payload of the IP header, which begins here; an empty one for a fragment.
+    fn payload(&self) -> Payload {
+        match self.ip.first_of {
+            None => Payload::new(self.at, self.end),
+            Some(_) => Payload::default(),
+        }
     }
 
     #[cold]

@@ -21,6 +21,8 @@ pub enum Decoded {
         destination: IpAddr,
         /// Its port
         destination_port: u16,
+        /// The UDP header and what follows
+        payload: Payload,
     },
     /// Another IP protocol.
     Ip {
@@ -30,6 +32,8 @@ pub enum Decoded {
         destination: IpAddr,
         /// Protocol number (`IPPROTO_ICMP`, ...)
         protocol: u8,
+        /// What follows the IP header
+        payload: Payload,
     },
     /// A packet without IP: ARP, spanning tree, ...
     Other {
@@ -38,6 +42,31 @@ pub enum Decoded {
     },
     /// A packet with a link header of a type that is not decoded.
     UnknownLink(LinkType),
+}
+
+/// Where the payload of an IP packet is in a captured packet; empty for a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Payload {
+    begin: u32,
+    /// Its end, whether captured or not
+    end: u32,
+}
+
+impl Payload {
+    pub(super) fn new(begin: usize, end: usize) -> Self {
+        let offset = |offset| u32::try_from(offset).unwrap_or(u32::MAX);
+        Self {
+            begin: offset(begin),
+            end: offset(end),
+        }
+    }
+
+    /// Returns what was captured of it; `bytes` is the captured packet.
+    #[must_use]
+    pub fn captured(self, bytes: &[u8]) -> &[u8] {
+        let end = (self.end as usize).min(bytes.len());
+        bytes.get(self.begin as usize..end).unwrap_or_default()
+    }
 }
 
 /// A fragment of an IP packet.

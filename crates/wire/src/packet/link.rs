@@ -1,7 +1,7 @@
 //! Link headers, and headers between them and IP.
 
-use super::cursor::{Cursor, Next};
-use super::{Decoded, LinkType, erf, nflog, wireless};
+use super::cursor::{Cursor, End, Next};
+use super::{LinkType, erf, nflog, wireless};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
 
@@ -88,7 +88,7 @@ pub(super) fn first(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Next
             Ok(Next::Ip)
         }
         LinkType::ERF => match erf::link_type(cursor)? {
-            LinkType::ERF => Ok(Next::Done(Decoded::UnknownLink(LinkType::ERF))),
+            LinkType::ERF => Ok(Next::Done(End::UnknownLink(LinkType::ERF))),
             inner => first(cursor, inner),
         },
         // u8 version; u8 flags; u16 length; u32 linktype; in little-endian order
@@ -97,11 +97,11 @@ pub(super) fn first(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Next
             let inner = LinkType(u16::from_le_bytes([header[4], header[5]]));
             cursor.at += usize::from(u16::from_le_bytes([header[2], header[3]])).max(header.len());
             match inner {
-                LinkType::PPI | LinkType::ERF => Ok(Next::Done(Decoded::UnknownLink(inner))),
+                LinkType::PPI | LinkType::ERF => Ok(Next::Done(End::UnknownLink(inner))),
                 _ => first(cursor, inner),
             }
         }
-        _ => Ok(Next::Done(Decoded::UnknownLink(link_type))),
+        _ => Ok(Next::Done(End::UnknownLink(link_type))),
     }
 }
 
@@ -111,7 +111,7 @@ fn fddi(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     cursor.at += header.len();
     Ok(match header[0] & 0x70 {
         0x50 => Next::Ethertype(LLC),
-        _ => Next::Done(Decoded::Other { ethertype: None }),
+        _ => Next::Done(End::Other(None)),
     })
 }
 
@@ -162,9 +162,7 @@ pub(super) fn ethertype(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next,
         }
         0x6558 => Ok(Next::Ethernet),
         0..ETHERTYPE_MIN => Ok(llc(cursor)),
-        _ => Ok(Next::Done(Decoded::Other {
-            ethertype: Some(ethertype),
-        })),
+        _ => Ok(Next::Done(End::Other(Some(ethertype)))),
     }
 }
 
@@ -182,7 +180,7 @@ pub(super) fn ppp(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     match protocol {
         0x0021 | 0x0057 => Ok(Next::Ip),
         0x0281 | 0x0283 => Ok(Next::Ethertype(0x8847)),
-        _ => Ok(Next::Done(Decoded::Other { ethertype: None })),
+        _ => Ok(Next::Done(End::Other(None))),
     }
 }
 
@@ -197,7 +195,7 @@ fn cooked(
     let hardware = cursor.u16(hardware_at, Layer::Link)?;
     cursor.at += len;
     if hardware == ARPHRD_NETLINK {
-        return Ok(Next::Done(Decoded::Other { ethertype: None })); // the protocol is a netlink family
+        return Ok(Next::Done(End::Other(None))); // the protocol is a netlink family
     }
     Ok(Next::Ethertype(ethertype))
 }
@@ -214,7 +212,7 @@ fn family(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     };
     Ok(match family {
         2 | 10 | 23 | 24 | 28 | 30 => Next::Ip,
-        _ => Next::Done(Decoded::Other { ethertype: None }),
+        _ => Next::Done(End::Other(None)),
     })
 }
 
@@ -242,15 +240,11 @@ fn mpls(cursor: &mut Cursor<'_>, ethertype: u16) -> Result<Next, Error> {
         if label[2] & 1 != 0 {
             return Ok(match cursor.u8(0, Layer::Shim)? >> 4 {
                 4 | 6 => Next::Ip,
-                _ => Next::Done(Decoded::Other {
-                    ethertype: Some(ethertype),
-                }),
+                _ => Next::Done(End::Other(Some(ethertype))),
             });
         }
     }
-    Ok(Next::Done(Decoded::Other {
-        ethertype: Some(ethertype),
-    }))
+    Ok(Next::Done(End::Other(Some(ethertype))))
 }
 
 /// Parses 802.2; with SNAP, an ethertype follows.
@@ -261,14 +255,14 @@ fn llc(cursor: &mut Cursor<'_>) -> Next {
             cursor.at += 8;
             match u16::from_be_bytes([*high, *low]) {
                 number @ ETHERTYPE_MIN.. => Next::Ethertype(number),
-                _ => Next::Done(Decoded::Other { ethertype: None }),
+                _ => Next::Done(End::Other(None)),
             }
         }
         [SAP_IP, SAP_IP, 0x03, ..] => {
             cursor.at += 3;
             Next::Ip
         }
-        _ => Next::Done(Decoded::Other { ethertype: None }),
+        _ => Next::Done(End::Other(None)),
     }
 }
 

@@ -35,7 +35,7 @@ mod tunnel;
 mod wireless;
 
 pub use decode::decode;
-pub use decoded::{Decoded, Fragment};
+pub use decoded::{Decoded, Fragment, Payload};
 pub use file::Reader;
 pub use fragments::Fragments;
 pub use link::{Cooked, CookedKind};

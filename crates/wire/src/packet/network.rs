@@ -1,7 +1,6 @@
 //! IPv4 and IPv6.
 
-use super::cursor::{Cursor, Ip, Next, protocol};
-use super::{Decoded, Fragment};
+use super::cursor::{Cursor, End, Ip, Next, protocol};
 use crate::bytes::be_u32;
 use crate::{Error, Layer};
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,7 +36,7 @@ fn ipv4(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     };
     cursor.at += header_len;
     let id = half(4);
-    let mut ip = Ip {
+    cursor.ip = Ip {
         source: IpAddr::V4(Ipv4Addr::new(header[12], header[13], header[14], header[15])),
         destination: IpAddr::V4(match routed {
             Routed::To(last) => last,
@@ -54,12 +53,16 @@ fn ipv4(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     let offset = u32::from(fragment & 0x1fff) * 8;
     let has_more = fragment & 0x2000 != 0;
     if offset != 0 {
-        return Ok(later_fragment(cursor, &ip, u32::from(id), offset, has_more));
+        return Ok(Next::Done(End::Fragment {
+            id: id.into(),
+            offset,
+            has_more,
+        }));
     }
     if has_more {
-        ip.first_of = Some((u32::from(id), cursor.at, cursor.end));
+        cursor.ip.first_of = Some((id.into(), cursor.at, cursor.end));
     }
-    Ok(Next::Protocol(ip))
+    Ok(Next::Protocol)
 }
 
 /// The destination of options (RFC 791) that contain a source route.
@@ -147,7 +150,8 @@ fn ipv6(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
                 cursor.at += part.len();
                 let (offset, has_more) = (u32::from(place & 0xfff8), place & 1 != 0);
                 if offset != 0 {
-                    return Ok(later_fragment(cursor, &ip, id, offset, has_more));
+                    cursor.ip = ip;
+                    return Ok(Next::Done(End::Fragment { id, offset, has_more }));
                 }
                 if has_more {
                     ip.first_of = Some((id, cursor.at, cursor.end));
@@ -159,7 +163,8 @@ fn ipv6(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
         ip.protocol = cursor.u8(0, Layer::Ipv6)?;
         cursor.at += len;
     }
-    Ok(Next::Protocol(ip))
+    cursor.ip = ip;
+    Ok(Next::Protocol)
 }
 
 /// Returns the length of a packet of more than 65,535 bytes (RFC 2675) from the hop-by-hop options here.
@@ -177,20 +182,6 @@ fn jumbo_len(cursor: &Cursor<'_>, len: usize) -> Option<usize> {
             _ => at += 2 + usize::from(*options.get(at + 1)?),
         }
     }
-}
-
-fn later_fragment(cursor: &Cursor<'_>, ip: &Ip, id: u32, offset: u32, has_more: bool) -> Next {
-    Next::Done(Decoded::Fragment(Fragment {
-        source: ip.source,
-        destination: ip.destination,
-        protocol: ip.protocol,
-        id,
-        offset,
-        len: u32::try_from(cursor.end.saturating_sub(cursor.at)).unwrap_or(u32::MAX),
-        has_more,
-        segment: None,
-        header_len: 0,
-    }))
 }
 
 /// Most extension headers of one packet.

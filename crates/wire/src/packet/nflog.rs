@@ -1,7 +1,6 @@
 //! Packets that Linux's netfilter logs (`iptables -j NFLOG`): attributes, one of which is the packet.
 
-use super::Decoded;
-use super::cursor::{Cursor, Next};
+use super::cursor::{Cursor, End, Next};
 use super::order::Order;
 use crate::{Error, Layer};
 
@@ -16,7 +15,7 @@ use crate::{Error, Layer};
 pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     let [family, version] = *cursor.peek::<2>(Layer::Link)?;
     if version != 0 {
-        return Ok(Next::Done(Decoded::Other { ethertype: None }));
+        return Ok(Next::Done(End::Other(None)));
     }
     let rest = cursor.rest();
     let found = payload(rest, Order::Little).or_else(|| payload(rest, Order::Big));
@@ -25,7 +24,7 @@ pub(super) fn packet(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     cursor.end = cursor.end.min(cursor.at + len);
     Ok(match family {
         2 | 10 => Next::Ip,
-        _ => Next::Done(Decoded::Other { ethertype: None }),
+        _ => Next::Done(End::Other(None)),
     })
 }
 

@@ -1,8 +1,7 @@
 //! Packets that explain a connection without being part of it: ICMP errors, and DNS queries and answers.
 
-use super::cursor::{Cursor, Ip, Next, protocol};
-use super::{Decoded, LinkType, link, network, transport, tunnel, wireless};
-use crate::Error;
+use super::Decoded;
+use super::cursor::protocol;
 use crate::bytes::{be_u16, be_u32};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -81,55 +80,36 @@ impl DnsMessage {
     pub const ADDRESSES_MAX: usize = 32;
 }
 
-/// Decodes an ICMP error about TCP, or a DNS message; `None` for all other packets, and for those that are truncated
-/// before what they are about.
+/// Decodes an ICMP error about TCP, or a DNS message, in a packet that [`decode`](super::decode()) returned for these `bytes`.
+/// `None` for all other packets, and for those that are truncated before what they are about.
 #[must_use]
-pub fn notice(link_type: LinkType, bytes: &[u8], original_len: u32) -> Option<Notice> {
-    let mut cursor = Cursor::new(bytes, original_len);
-    let ip = innermost(&mut cursor, link_type).ok().flatten()?;
-    let payload = cursor.rest();
-    let payload = payload
-        .get(..cursor.end.saturating_sub(cursor.at))
-        .unwrap_or(payload);
-    match ip.protocol {
-        _ if ip.first_of.is_some() => None,
-        ICMP => icmp(&ip, payload, false).map(Notice::Icmp),
-        ICMP_V6 => icmp(&ip, payload, true).map(Notice::Icmp),
-        protocol::UDP => dns(&ip, payload).map(Notice::Dns),
+pub fn notice(decoded: &Decoded, bytes: &[u8]) -> Option<Notice> {
+    match *decoded {
+        Decoded::Ip {
+            source,
+            protocol: protocol @ (ICMP | ICMP_V6),
+            payload,
+            ..
+        } => icmp(source, payload.captured(bytes), protocol == ICMP_V6).map(Notice::Icmp),
+        Decoded::Datagram {
+            source,
+            source_port,
+            destination,
+            destination_port,
+            payload,
+        } if source_port == DNS_PORT || destination_port == DNS_PORT => {
+            let ends = [(source, source_port), (destination, destination_port)];
+            dns(ends, payload.captured(bytes)).map(Notice::Dns)
+        }
         _ => None,
     }
-}
-
-/// Goes to the payload of the innermost IP header; `None` if the packet is none of these.
-fn innermost(cursor: &mut Cursor<'_>, link_type: LinkType) -> Result<Option<Ip>, Error> {
-    let mut next = link::first(cursor, link_type)?;
-    for _ in 0..HEADERS_MAX {
-        next = match next {
-            Next::Ethernet => link::ethernet(cursor)?,
-            Next::Ethertype(ethertype) => link::ethertype(cursor, ethertype)?,
-            Next::Ppp => link::ppp(cursor)?,
-            Next::Wireless => wireless::frame(cursor, 1)?,
-            Next::Ip => network::ip(cursor)?,
-            Next::Protocol(ip) => match ip.protocol {
-                ICMP | ICMP_V6 => return Ok(Some(ip)),
-                protocol::UDP => match transport::udp(cursor, &ip)? {
-                    Next::Done(Decoded::Datagram { .. }) => return Ok(Some(ip)),
-                    inner => inner,
-                },
-                protocol::TCP => return Ok(None),
-                _ => tunnel::by_protocol(cursor, &ip)?,
-            },
-            Next::Done(_) => return Ok(None),
-        };
-    }
-    Ok(None)
 }
 
 /// ```text
 /// u8 type; u8 code; u16 checksum; u16 unused; u16 mtu; the quoted packet
 /// u8 type; u8 code; u16 checksum; u32 mtu; the quoted packet              (ICMPv6)
 /// ```
-fn icmp(ip: &Ip, payload: &[u8], is_v6: bool) -> Option<IcmpError> {
+fn icmp(reporter: IpAddr, payload: &[u8], is_v6: bool) -> Option<IcmpError> {
     let (kind, code) = (*payload.first()?, *payload.get(1)?);
     let kind = match (is_v6, kind, code) {
         (false, 3, 0 | 6 | 11) | (true, 1, 0) => IcmpKind::NetUnreachable,
@@ -165,7 +145,7 @@ fn icmp(ip: &Ip, payload: &[u8], is_v6: bool) -> Option<IcmpError> {
         _ => return None,
     };
     Some(IcmpError {
-        reporter: ip.source,
+        reporter,
         kind,
         mtu: mtu.filter(|mtu| *mtu > 0),
         source: (source, be_u16(quote, header_len)?),
@@ -179,12 +159,11 @@ fn icmp(ip: &Ip, payload: &[u8], is_v6: bool) -> Option<IcmpError> {
 /// u16 source; u16 destination; u16 len; u16 checksum;
 /// u16 id; u16 flags; u16 questions; u16 answers; u16 authorities; u16 additional; name; u16 type; u16 class; the answers
 /// ```
-fn dns(ip: &Ip, payload: &[u8]) -> Option<DnsMessage> {
-    let ports = (be_u16(payload, 0)?, be_u16(payload, 2)?);
+fn dns(ends: [(IpAddr, u16); 2], payload: &[u8]) -> Option<DnsMessage> {
     let message = payload.get(8..)?;
     let (flags, questions) = (be_u16(message, 2)?, be_u16(message, 4)?);
     let is_answer = flags & 0x8000 != 0;
-    let server_port = if is_answer { ports.0 } else { ports.1 };
+    let server_port = if is_answer { ends[0].1 } else { ends[1].1 };
     // Only the operation QUERY.
     if server_port != DNS_PORT || questions != 1 || flags & 0x7800 != 0 {
         return None;
@@ -213,7 +192,6 @@ fn dns(ip: &Ip, payload: &[u8]) -> Option<DnsMessage> {
     if is_answer {
         read_addresses(message, at + 5, &mut addresses);
     }
-    let ends = [(ip.source, ports.0), (ip.destination, ports.1)];
     let (client, server) = if is_answer {
         (ends[1], ends[0])
     } else {
@@ -270,12 +248,10 @@ const DNS_HEADER_LEN: usize = 12;
 /// Longest name (RFC 1035).
 const NAME_MAX: usize = 255;
 
-/// Most headers of one packet.
-const HEADERS_MAX: usize = 64;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::packet::{LinkType, decode};
     use alloc::vec;
 
     /// An IPv4 packet without checksum.
@@ -291,7 +267,13 @@ mod tests {
     }
 
     fn raw(packet: &[u8]) -> Option<Notice> {
-        notice(LinkType::RAW, packet, packet.len() as u32)
+        captured(packet, packet.len())
+    }
+
+    /// The same if only `len` bytes were captured.
+    fn captured(packet: &[u8], len: usize) -> Option<Notice> {
+        let bytes = &packet[..len];
+        notice(&decode(LinkType::RAW, bytes, packet.len() as u32).ok()?, bytes)
     }
 
     #[test]
@@ -313,8 +295,28 @@ mod tests {
         assert_eq!((error.sequence, error.packet_len), (77, 1500));
         // Truncated anywhere, it is nothing, and no panic.
         for len in 0..packet.len() {
-            assert_eq!(notice(LinkType::RAW, &packet[..len], packet.len() as u32), None);
+            assert_eq!(captured(&packet, len), None);
         }
+    }
+
+    #[test]
+    fn fragment_of_an_answer_is_nothing() {
+        let mut datagram = vec![0, 53, 0xcf, 8, 0, 0, 0, 0];
+        datagram.extend(message(0x8180, &[(1, &[10, 2, 0, 3])]));
+        let mut packet = ipv4(protocol::UDP, [10, 0, 0, 53], [10, 0, 0, 1], &datagram);
+        assert!(raw(&packet).is_some());
+        packet[6] = 0x20; // more fragments follow
+        assert_eq!(raw(&packet), None);
+    }
+
+    #[test]
+    fn answer_in_a_tunnel_is_found() {
+        let mut datagram = vec![0, 53, 0xcf, 8, 0, 0, 0, 0];
+        datagram.extend(message(0x8180, &[(1, &[10, 2, 0, 3])]));
+        let inner = ipv4(protocol::UDP, [10, 0, 0, 53], [10, 0, 0, 1], &datagram);
+        let outer = ipv4(protocol::IPV4, [1; 4], [2; 4], &inner);
+        assert_eq!(raw(&outer), raw(&inner));
+        assert!(raw(&outer).is_some());
     }
 
     #[test]
@@ -359,7 +361,7 @@ mod tests {
             [IpAddr::from([10, 2, 0, 3]), IpAddr::from([0x20; 16])]
         );
         for len in 0..packet.len() {
-            let _ = notice(LinkType::RAW, &packet[..len], packet.len() as u32);
+            let _ = captured(&packet, len);
         }
     }
 

@@ -1,6 +1,6 @@
 //! TCP and UDP.
 
-use super::cursor::{Cursor, Ip, Next, protocol};
+use super::cursor::{Cursor, End, Ip, Next, protocol};
 use super::{Decoded, Fragment, Segment, TcpFlags, TcpOptions, Timestamps, tunnel};
 use crate::bytes::{be_u16, be_u32};
 use crate::{Error, Layer};
@@ -10,7 +10,8 @@ use core::net::IpAddr;
 /// u16 source; u16 destination; u32 seq; u32 ack; u16 offset_flags; u16 window; u16 checksum; u16 urgent;
 /// ```
 #[inline]
-pub(super) fn tcp(cursor: &Cursor<'_>, ip: &Ip) -> Result<Decoded, Error> {
+pub(super) fn tcp(cursor: &Cursor<'_>) -> Result<Decoded, Error> {
+    let ip = &cursor.ip;
     // The fields after the window are not needed.
     let header: &[u8; 16] = cursor.peek(Layer::Tcp)?;
     let half = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -52,11 +53,18 @@ pub(super) fn tcp(cursor: &Cursor<'_>, ip: &Ip) -> Result<Decoded, Error> {
         tunnels: cursor.tunnels,
         is_tls_handshake: is_tls_handshake(cursor, header_len),
     };
-    Ok(match ip.first_fragment() {
+    let fragment = match ip.first_fragment() {
+        Some(fragment) => Some(Fragment {
+            header_len: header_len as u32,
+            ..fragment
+        }),
+        // Its tunnel continues in other fragments: it counts when they are here, as in Wireshark.
+        None => cursor.outer_fragment,
+    };
+    Ok(match fragment {
         None => Decoded::Segment(segment),
         Some(fragment) => Decoded::Fragment(Fragment {
             segment: Some(segment),
-            header_len: header_len as u32,
             ..fragment
         }),
     })
@@ -71,19 +79,14 @@ fn is_tls_handshake(cursor: &Cursor<'_>, header_len: usize) -> bool {
 /// ```text
 /// u16 source; u16 destination; u16 len; u16 checksum;
 /// ```
-pub(super) fn udp(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
+pub(super) fn udp(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     let header: &[u8; 4] = cursor.peek(Layer::Udp)?;
     let source_port = u16::from_be_bytes([header[0], header[1]]);
     let destination_port = u16::from_be_bytes([header[2], header[3]]);
-    if let Some(next) = tunnel::by_port(cursor, ip, source_port, destination_port) {
+    if let Some(next) = tunnel::by_port(cursor, source_port, destination_port) {
         return Ok(next);
     }
-    Ok(Next::Done(Decoded::Datagram {
-        source: ip.source,
-        source_port,
-        destination: ip.destination,
-        destination_port,
-    }))
+    Ok(Next::Done(End::Datagram(source_port, destination_port)))
 }
 
 /// Parses the options of a header, of which `captured` was captured out of `len` bytes.

@@ -1,34 +1,27 @@
 //! Tunnels: packets in packets.
 
-use super::cursor::{Cursor, Ip, Next, protocol};
+use super::cursor::{Cursor, End, Next, protocol};
 use crate::bytes::be_u16;
 use crate::{Error, Layer};
 
 /// Parses the payload of an IP header: a tunnel, or a protocol that is not decoded.
-pub(super) fn by_protocol(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
-    match ip.protocol {
-        protocol::IPV4 | protocol::IPV6 => Ok(cursor.enter(0, Next::Ip, ip)),
-        protocol::GRE => gre(cursor, ip),
+pub(super) fn by_protocol(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
+    match cursor.ip.protocol {
+        protocol::IPV4 | protocol::IPV6 => Ok(cursor.enter(0, Next::Ip)),
+        protocol::GRE => gre(cursor),
         // After IPv4, where it is not an extension header
         protocol::AUTHENTICATION => {
             let [next, units] = *cursor.peek::<2>(Layer::Ipv4)?;
             cursor.at += (usize::from(units) + 2) * 4;
-            Ok(Next::Protocol(Ip {
-                protocol: next,
-                ..*ip
-            }))
+            cursor.ip.protocol = next;
+            Ok(Next::Protocol)
         }
-        _ => Ok(Next::Done(ip.other())),
+        _ => Ok(Next::Done(End::Protocol)),
     }
 }
 
 /// Parses a tunnel over UDP by its ports; `None` if it is not one.
-pub(super) fn by_port(
-    cursor: &mut Cursor<'_>,
-    ip: &Ip,
-    source_port: u16,
-    destination_port: u16,
-) -> Option<Next> {
+pub(super) fn by_port(cursor: &mut Cursor<'_>, source_port: u16, destination_port: u16) -> Option<Next> {
     let content = cursor.rest().get(UDP_LEN..)?;
     let udp_len = usize::from(be_u16(cursor.rest(), 4)?);
     if udp_len >= UDP_LEN {
@@ -38,13 +31,13 @@ pub(super) fn by_port(
     match destination_port {
         // u8 flags; u8 reserved[3]; u8 vni[3]; u8 reserved. A receiver ignores what is reserved (RFC 7348).
         4789 | 8472 if *content.first()? & VXLAN_HAS_NETWORK != 0 => {
-            Some(cursor.enter(UDP_LEN + 8, Next::Ethernet, ip))
+            Some(cursor.enter(UDP_LEN + 8, Next::Ethernet))
         }
         // u8 version_options; u8 flags; u16 ethertype; u8 vni[3]; u8 reserved
         6081 if *content.first()? >> 6 == 0 => {
             let options_len = usize::from(content[0] & 63) * 4;
             let next = Next::Ethertype(be_u16(content, 2)?);
-            Some(cursor.enter(UDP_LEN + 8 + options_len, next, ip))
+            Some(cursor.enter(UDP_LEN + 8 + options_len, next))
         }
         // VXLAN-GPE: u8 flags; u8 reserved[2]; u8 protocol; u8 vni[3]; u8 reserved
         4790 if *content.first()? & VXLAN_HAS_NETWORK != 0 => {
@@ -53,15 +46,15 @@ pub(super) fn by_port(
                 3 => Next::Ethernet,
                 _ => return None,
             };
-            Some(cursor.enter(UDP_LEN + 8, next, ip))
+            Some(cursor.enter(UDP_LEN + 8, next))
         }
         // GRE in UDP (RFC 8086)
         4754 => {
             cursor.at += UDP_LEN;
-            gre(cursor, ip).ok()
+            gre(cursor).ok()
         }
-        _ if has_port(L2TP_PORT) => l2tp(cursor, content, ip),
-        _ if has_port(GTP_PORT) || has_port(GTP_PORT_OLD) => gtp(cursor, content, ip),
+        _ if has_port(L2TP_PORT) => l2tp(cursor, content),
+        _ if has_port(GTP_PORT) || has_port(GTP_PORT_OLD) => gtp(cursor, content),
         _ => None,
     }
 }
@@ -72,7 +65,7 @@ pub(super) fn by_port(
 /// u16 flags; u16 length; u16 tunnel; u16 session; u16 sequence[2]; u16 padding_len;    then padding, and PPP
 /// ```
 /// The flags show which of length, sequence and padding are present.
-fn l2tp(cursor: &mut Cursor<'_>, content: &[u8], ip: &Ip) -> Option<Next> {
+fn l2tp(cursor: &mut Cursor<'_>, content: &[u8]) -> Option<Next> {
     let flags = be_u16(content, 0)?;
     if flags & (L2TP_CONTROL | L2TP_VERSION) != 2 {
         return None;
@@ -85,7 +78,7 @@ fn l2tp(cursor: &mut Cursor<'_>, content: &[u8], ip: &Ip) -> Option<Next> {
     if content.get(at..at + 2)? == [0xff, 0x03] {
         at += 2;
     }
-    Some(cursor.enter(UDP_LEN + at, Next::Ppp, ip))
+    Some(cursor.enter(UDP_LEN + at, Next::Ppp))
 }
 
 /// Parses GTP of mobile networks (3GPP TS 29.281 and 29.060), version 1 and 0; `None` if it contains no user's packet.
@@ -94,7 +87,7 @@ fn l2tp(cursor: &mut Cursor<'_>, content: &[u8], ip: &Ip) -> Option<Next> {
 /// u8 flags; u8 type; u16 length; u32 tunnel;    version 1, then, if one of three flags is set:
 /// u16 sequence; u8 number; u8 next;             then extensions: u8 units; ...; u8 next
 /// ```
-fn gtp(cursor: &mut Cursor<'_>, content: &[u8], ip: &Ip) -> Option<Next> {
+fn gtp(cursor: &mut Cursor<'_>, content: &[u8]) -> Option<Next> {
     let [flags, GTP_USER_PACKET, ..] = *content else {
         return None;
     };
@@ -128,11 +121,11 @@ fn gtp(cursor: &mut Cursor<'_>, content: &[u8], ip: &Ip) -> Option<Next> {
         _ => return None,
     };
     cursor.end = cursor.end.min(cursor.at + UDP_LEN + end);
-    Some(cursor.enter(UDP_LEN + len, next, ip))
+    Some(cursor.enter(UDP_LEN + len, next))
 }
 
 /// Parses GRE: RFC 2784 and 2890, and version 1 for PPTP (RFC 2637).
-fn gre(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
+fn gre(cursor: &mut Cursor<'_>) -> Result<Next, Error> {
     let flags = cursor.u16(0, Layer::Tunnel)?;
     let ethertype = cursor.u16(2, Layer::Tunnel)?;
     let words = |bits: u16| 4 * (flags & bits).count_ones() as usize;
@@ -142,35 +135,35 @@ fn gre(cursor: &mut Cursor<'_>, ip: &Ip) -> Result<Next, Error> {
             let len = 4 + words(GRE_CHECKSUM | GRE_KEY | GRE_SEQUENCE);
             Ok(match ethertype {
                 // Mirrored packets (ERSPAN): type I without, type II with a sequence number and an additional header
-                0x88be if flags & GRE_SEQUENCE != 0 => cursor.enter(len + 8, Next::Ethernet, ip),
-                0x88be => cursor.enter(len, Next::Ethernet, ip),
+                0x88be if flags & GRE_SEQUENCE != 0 => cursor.enter(len + 8, Next::Ethernet),
+                0x88be => cursor.enter(len, Next::Ethernet),
                 // Type III has a longer header, the last bit of which announces one more.
                 0x22eb => {
                     let has_more = cursor.u8(len + 11, Layer::Tunnel)? & 1 != 0;
                     let header_len = if has_more { 20 } else { 12 };
-                    cursor.enter(len + header_len, Next::Ethernet, ip)
+                    cursor.enter(len + header_len, Next::Ethernet)
                 }
                 // Redirected to a web cache (WCCP): version 2 has a header, in which the first four bits are no version of IP
                 0x883e => {
                     let is_ip = matches!(cursor.u8(len, Layer::Tunnel)? >> 4, 4 | 6);
-                    cursor.enter(if is_ip { len } else { len + 4 }, Next::Ip, ip)
+                    cursor.enter(if is_ip { len } else { len + 4 }, Next::Ip)
                 }
                 // What access points of Aruba send: one of 24 priorities
-                0x8200..=0x8370 if ethertype & 0x0f == 0 => cursor.enter(len, Next::Wireless, ip),
-                _ => cursor.enter(len, Next::Ethertype(ethertype), ip),
+                0x8200..=0x8370 if ethertype & 0x0f == 0 => cursor.enter(len, Next::Wireless),
+                _ => cursor.enter(len, Next::Ethertype(ethertype)),
             })
         }
         1 if ethertype == 0x880b => {
             let mut len = 4 + words(GRE_KEY | GRE_SEQUENCE | GRE_ACKNOWLEDGEMENT);
             if flags & GRE_SEQUENCE == 0 {
-                return Ok(Next::Done(ip.other())); // only an acknowledgement
+                return Ok(Next::Done(End::Protocol)); // only an acknowledgement
             }
             if cursor.rest().get(len..len + 2) == Some(&[0xff, 0x03]) {
                 len += 2;
             }
-            Ok(cursor.enter(len, Next::Ppp, ip))
+            Ok(cursor.enter(len, Next::Ppp))
         }
-        _ => Ok(Next::Done(ip.other())),
+        _ => Ok(Next::Done(End::Protocol)),
     }
 }
 

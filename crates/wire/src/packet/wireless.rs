@@ -1,7 +1,7 @@
 //! 802.11 frames, and the headers with which drivers precede them.
 
-use super::cursor::{Cursor, Next};
-use super::{Decoded, LinkType};
+use super::LinkType;
+use super::cursor::{Cursor, End, Next};
 use crate::{Error, Layer};
 
 /// Skips the driver's header of this link type. Returns the number of bytes to which the 802.11 header is padded.
@@ -36,10 +36,10 @@ pub(super) fn frame(cursor: &mut Cursor<'_>, padding: usize) -> Result<Next, Err
     let [control, flags] = *cursor.peek::<2>(Layer::Link)?;
     let is_data = control & 0x0c == 0x08 && control & NO_DATA == 0;
     if !is_data || flags & PROTECTED != 0 {
-        return Ok(Next::Done(Decoded::Other { ethertype: None }));
+        return Ok(Next::Done(End::Other(None)));
     }
     if cursor.u8(22, Layer::Link)? & 0x0f != 0 {
-        return Ok(Next::Done(Decoded::Other { ethertype: None })); // a later fragment
+        return Ok(Next::Done(End::Other(None))); // a later fragment
     }
     let mut len = 24;
     if flags & (TO_DISTRIBUTION | FROM_DISTRIBUTION) == TO_DISTRIBUTION | FROM_DISTRIBUTION {

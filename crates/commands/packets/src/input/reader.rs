@@ -93,41 +93,50 @@ impl CaptureReader {
             let first_ns = *self.first_ns.get_or_insert(packet.time_ns);
             let since_ns = packet.time_ns.saturating_sub(first_ns);
             tally.duration_ns = tally.duration_ns.max(since_ns);
-            let segment = match packet.decode() {
-                Ok(Decoded::Segment(segment)) => Ok(segment),
-                Ok(Decoded::Fragment(fragment)) => {
-                    self.fragments.add(&fragment).ok_or((&mut tally.fragments, false))
-                }
-                Ok(Decoded::Datagram { .. }) => Err((&mut tally.datagrams, true)),
-                Ok(Decoded::Ip { .. }) => Err((&mut tally.other_ip, true)),
-                Ok(Decoded::Other { .. }) => Err((&mut tally.not_ip, false)),
-                Ok(Decoded::UnknownLink(link_type)) => {
-                    tally.unsupported_links.add(link_type);
-                    continue;
-                }
-                Err(_) => Err((&mut tally.undecodable, false)),
+            let Ok(decoded) = packet.decode() else {
+                tally.undecodable += 1;
+                continue;
             };
-            let segment = match segment {
-                Ok(segment) => segment,
-                Err((count, may_explain)) => {
-                    *count += 1;
-                    let notice = may_explain
-                        .then(|| notice(packet.link_type, packet.captured, packet.original_len))
-                        .flatten();
-                    if let Some(notice) = notice {
+            let reassembled;
+            let segment = match &decoded {
+                Decoded::Segment(segment) => segment,
+                Decoded::Fragment(fragment) => match self.fragments.add(fragment) {
+                    Some(segment) => {
+                        reassembled = segment;
+                        &reassembled
+                    }
+                    None => {
+                        tally.fragments += 1;
+                        continue;
+                    }
+                },
+                Decoded::Datagram { .. } | Decoded::Ip { .. } => {
+                    match decoded {
+                        Decoded::Datagram { .. } => tally.datagrams += 1,
+                        _ => tally.other_ip += 1,
+                    }
+                    if let Some(notice) = notice(&decoded, packet.captured) {
                         self.trace.notice(packet.time_ns, &notice);
                     }
                     continue;
                 }
+                Decoded::Other { .. } => {
+                    tally.not_ip += 1;
+                    continue;
+                }
+                Decoded::UnknownLink(link_type) => {
+                    tally.unsupported_links.add(*link_type);
+                    continue;
+                }
             };
             tally.bad_checksums += u64::from(segment.bad_checksum == Some(true));
-            on_segment(packet.frame, packet.time_ns, &segment, ends(&segment));
-            let notes = self.trace.segment(packet.frame, packet.time_ns, &segment);
+            on_segment(packet.frame, packet.time_ns, segment, ends(segment));
+            let notes = self.trace.segment(packet.frame, packet.time_ns, segment);
             if let Some(comment) = packet.options().comment() {
-                self.owners.add(notes.connection, ends(&segment), comment);
+                self.owners.add(notes.connection, ends(segment), comment);
             }
             if !notes.flags.is_empty() {
-                let (from, to) = ends(&segment);
+                let (from, to) = ends(segment);
                 on_item(CaptureItem::Segment(FlaggedSegment {
                     frame: packet.frame,
                     time_ns: since_ns,
