@@ -1,5 +1,7 @@
 //! The state of one connection during the analysis.
 
+mod handshake;
+
 use crate::budget::Budget;
 use crate::counters::Counters;
 use crate::ending::EndingEvidence;
@@ -14,8 +16,9 @@ use crate::timestamp_echo::is_far;
 use crate::tuple::Tuple;
 use crate::{
     Completeness, Confidence, Connection, Direction, Endpoint, EventKind, Flag, IcmpReport, Limit,
-    NameLookup, Negotiated, SegmentNotes, Side, Vantage,
+    NameLookup, SegmentNotes, Side, Vantage,
 };
+use handshake::Handshake;
 use sockeye_wire::packet::{IcmpError, Segment, TcpFlags};
 
 /// The state of one connection. Arrays are indexed by end, in the order of [`Tuple`].
@@ -48,29 +51,6 @@ pub(crate) struct Flow {
     times_backwards: u64,
     history: EventLog,
     recorder: Option<Box<SeriesRecorder>>,
-}
-
-/// Times of the handshake's segments.
-#[derive(Debug, Default, Clone, Copy)]
-struct Handshake {
-    syn_ns: Option<u64>,
-    syn_ack_ns: Option<u64>,
-    ack_ns: Option<u64>,
-    /// Options of both SYNs, by end
-    offers: [Option<SynOptions>; 2],
-    syns: u32,
-    syn_acks: u32,
-    /// A SYN was captured in part: its options end before any window scale
-    is_scale_cut: bool,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct SynOptions {
-    mss: Option<u16>,
-    window_scale: Option<u8>,
-    sack: bool,
-    timestamps: bool,
-    ecn: bool,
 }
 
 impl Flow {
@@ -384,43 +364,7 @@ impl Flow {
     fn note_handshake(&mut self, from: usize, segment: &Segment, time_ns: u64) {
         let has = |flag| segment.flags.has(flag);
         if has(TcpFlags::SYN) {
-            let count = if has(TcpFlags::ACK) {
-                &mut self.handshake.syn_acks
-            } else {
-                &mut self.handshake.syns
-            };
-            let before_ns = if has(TcpFlags::ACK) {
-                self.handshake.syn_ack_ns
-            } else {
-                self.handshake.syn_ns
-            };
-            // No SYN is sent again so soon: it was captured twice.
-            let is_copy = before_ns.is_some_and(|before_ns| time_ns.abs_diff(before_ns) <= SYN_COPY_NS);
-            *count = count.saturating_add(u32::from(!is_copy));
-            let options = &segment.options;
-            let ecn = if has(TcpFlags::ACK) {
-                has(TcpFlags::ECE) && !has(TcpFlags::CWR)
-            } else {
-                has(TcpFlags::ECE) && has(TcpFlags::CWR)
-            };
-            let offer = SynOptions {
-                mss: options.mss,
-                window_scale: options.window_scale,
-                sack: options.sack_permitted,
-                timestamps: options.timestamps.is_some(),
-                ecn,
-            };
-            if options.is_cut {
-                self.handshake.is_scale_cut |= options.window_scale.is_none();
-            } else {
-                self.handshake.offers[from] = Some(offer);
-            }
-            if has(TcpFlags::ACK) {
-                self.handshake.syn_ack_ns.get_or_insert(time_ns);
-            } else if self.handshake.syn_ack_ns.is_none() {
-                // The last SYN before the answer; earlier ones were lost.
-                self.handshake.syn_ns = Some(time_ns);
-            }
+            self.handshake.syn(from, segment, time_ns);
         } else if has(TcpFlags::ACK) && self.handshake.ack_ns.is_none() {
             let is_third = from == self.client && self.handshake.syn_ack_ns.is_some();
             if is_third {
@@ -583,42 +527,6 @@ impl Flow {
         self.is_closed |= is_acked(0) == Some(true) && is_acked(1) == Some(true);
     }
 }
-
-impl Handshake {
-    /// Time from which data may flow; `None` if the handshake was not captured.
-    fn ready_ns(&self) -> Option<u64> {
-        self.ack_ns
-    }
-
-    /// The same; `begin_ns` if the handshake was over before the capture began.
-    fn ready_or(&self, begin_ns: u64) -> Option<u64> {
-        self.ack_ns
-            .or((self.syns + self.syn_acks == 0).then_some(begin_ns))
-    }
-
-    fn round_trip_ns(&self) -> Option<u64> {
-        Some(self.ack_ns?.saturating_sub(self.syn_ns?))
-    }
-
-    fn negotiated(&self) -> Negotiated {
-        let [one, other] = self.offers;
-        let both = |has: fn(&SynOptions) -> bool| match (one, other) {
-            (Some(one), Some(other)) => Some(has(&one) && has(&other)),
-            // An option that only one end offered is off.
-            (Some(only), None) | (None, Some(only)) => (!has(&only)).then_some(false),
-            (None, None) => None,
-        };
-        Negotiated {
-            window_scaling: both(|offer| offer.window_scale.is_some()),
-            sack: both(|offer| offer.sack),
-            timestamps: both(|offer| offer.timestamps),
-            ecn: both(|offer| offer.ecn),
-        }
-    }
-}
-
-/// SYNs this close to each other are the same one.
-const SYN_COPY_NS: u64 = 1_000_000;
 
 /// Padded length of the timestamp option in each segment.
 const CLOCK_LEN: u32 = 12;

@@ -1,0 +1,108 @@
+//! Figures of a connection that follow from its others.
+
+use super::MUCH_DATA;
+use crate::{Connection, Direction, IcmpReport, Limit, Side, Turn};
+use sockeye_wire::packet::IcmpKind;
+
+impl Connection {
+    /// Figures of this direction.
+    #[must_use]
+    pub const fn side(&self, direction: Direction) -> &Side {
+        match direction {
+            Direction::Forward => &self.forward,
+            Direction::Backward => &self.backward,
+        }
+    }
+
+    /// Duration, in nanoseconds.
+    #[must_use]
+    pub const fn duration_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.begin_ns)
+    }
+
+    /// The direction with most data; if both have much, the one that was limited for longer.
+    #[must_use]
+    pub fn main_direction(&self) -> Direction {
+        let has_more = self.forward.bytes >= self.backward.bytes;
+        let limited_ns = |side: &Side| {
+            let free_ns = side.shares.of(Limit::Application) + side.shares.of(Limit::Setup);
+            side.shares.total().saturating_sub(free_ns)
+        };
+        let (forward_ns, backward_ns) = (limited_ns(&self.forward), limited_ns(&self.backward));
+        let is_clear = forward_ns.max(backward_ns) / 4 * 3 > forward_ns.min(backward_ns);
+        let is_forward = if self.carries_both() && is_clear {
+            forward_ns > backward_ns
+        } else {
+            has_more
+        };
+        if is_forward {
+            Direction::Forward
+        } else {
+            Direction::Backward
+        }
+    }
+
+    /// Whether both directions carry much data.
+    #[must_use]
+    pub const fn carries_both(&self) -> bool {
+        let (forward, backward) = (self.forward.bytes, self.backward.bytes);
+        let (less, more) = if forward < backward {
+            (forward, backward)
+        } else {
+            (backward, forward)
+        };
+        less >= MUCH_DATA && less >= more / 4
+    }
+
+    /// The shortest round trip of the whole path, in nanoseconds; 0 if unknown. The handshake may be slower on a busy
+    /// machine.
+    #[must_use]
+    pub fn round_trip_ns(&self) -> u64 {
+        let (there, back) = (&self.forward.rtt, &self.backward.rtt);
+        let both_ns = (there.count > 0 && back.count > 0).then(|| there.min_ns.saturating_add(back.min_ns));
+        match (self.handshake_ns, both_ns) {
+            (Some(handshake_ns), Some(both_ns)) => handshake_ns.min(both_ns),
+            (one, other) => one.or(other).unwrap_or(0),
+        }
+    }
+
+    /// Time in which the client wanted nothing, in nanoseconds: before its first request, and between an answer and the
+    /// next request.
+    #[must_use]
+    pub fn client_idle_ns(&self) -> u64 {
+        let times = &self.exchanges.times;
+        let before_ns = if self.exchanges.is_server_first {
+            0
+        } else {
+            times.of(Turn::BeforeFirst)
+        };
+        before_ns.saturating_add(times.of(Turn::ClientThinks))
+    }
+
+    /// Timeouts of data in this direction; those of SYNs are counted elsewhere.
+    #[must_use]
+    pub fn data_timeouts(&self, direction: Direction) -> u64 {
+        let syns = match direction {
+            Direction::Forward => self.syns,
+            Direction::Backward => self.syn_acks,
+        };
+        let again = u64::from(syns.saturating_sub(1));
+        self.side(direction).opinions.timeouts.saturating_sub(again)
+    }
+
+    /// The first ICMP error that says that packets are not delivered, whatever their size.
+    #[must_use]
+    pub fn undelivered(&self) -> Option<&IcmpReport> {
+        self.icmp
+            .iter()
+            .find(|report| !matches!(report.kind, IcmpKind::TooBig | IcmpKind::Other))
+    }
+
+    /// The ICMP error about the size of packets in this direction.
+    #[must_use]
+    pub fn too_big(&self, direction: Direction) -> Option<&IcmpReport> {
+        self.icmp
+            .iter()
+            .find(|report| report.kind == IcmpKind::TooBig && report.direction == direction)
+    }
+}
