@@ -107,7 +107,10 @@ pub(crate) struct ExchangeTracker {
     waits: Option<Box<Waits>>,
     /// Time of the first FIN or RST, and whether the client sent it
     closing: Option<(u64, bool)>,
-    found: Exchanges,
+    is_server_first: bool,
+    is_tls: bool,
+    /// Pauses of the server since more than a message came, the longest of them, and data since then
+    unproven: (u64, u64, u64),
 }
 
 #[derive(Debug, Default)]
@@ -118,8 +121,11 @@ struct Waits {
     server_pauses: Histogram,
     client_turn_bytes: u64,
     client_turns: u64,
-    /// Pauses of the server since more than a message came, the longest of them, and data since then
-    unproven: (u64, u64, u64),
+    slow_answers: u64,
+    slow_answers_ns: u64,
+    first_answer_ns: Option<u64>,
+    interrupted_ns: u64,
+    interruption_max_ns: u64,
 }
 
 /// A data segment, by what was known when it was captured.
@@ -152,8 +158,8 @@ impl ExchangeTracker {
             self.times.add(Turn::Setup, ready_ns.saturating_sub(begin_ns));
             self.times.add(Turn::BeforeFirst, now_ns - ready_ns);
             // Without the handshake, the client is only known as the end that sent first.
-            self.found.is_server_first = !data.from_client && has_handshake;
-            self.found.is_tls = data.from_client && data.is_tls;
+            self.is_server_first = !data.from_client && has_handshake;
+            self.is_tls = data.from_client && data.is_tls;
             waits.note_client_turn(data, true);
             return;
         };
@@ -178,23 +184,23 @@ impl ExchangeTracker {
             if is_pause {
                 pauses.add(gap_ns, 1);
                 if !data.from_client {
-                    let (sum_ns, max_ns, _) = waits.unproven;
-                    waits.unproven = (sum_ns.saturating_add(gap_ns), max_ns.max(gap_ns), 0);
+                    let (sum_ns, max_ns, _) = self.unproven;
+                    self.unproven = (sum_ns.saturating_add(gap_ns), max_ns.max(gap_ns), 0);
                 }
             }
-            if !data.from_client && waits.unproven.0 > 0 {
-                waits.unproven.2 = waits.unproven.2.saturating_add(data.bytes.into());
+            if !data.from_client && self.unproven.0 > 0 {
+                self.unproven.2 = self.unproven.2.saturating_add(data.bytes.into());
                 // A keepalive or a farewell of a protocol is short: an answer goes on.
-                if waits.unproven.2 >= MESSAGE_BYTES_MAX {
-                    let (sum_ns, max_ns, _) = std::mem::take(&mut waits.unproven);
-                    self.found.interrupted_ns = self.found.interrupted_ns.saturating_add(sum_ns);
-                    self.found.interruption_max_ns = self.found.interruption_max_ns.max(max_ns);
+                if self.unproven.2 >= MESSAGE_BYTES_MAX {
+                    let (sum_ns, max_ns, _) = std::mem::take(&mut self.unproven);
+                    waits.interrupted_ns = waits.interrupted_ns.saturating_add(sum_ns);
+                    waits.interruption_max_ns = waits.interruption_max_ns.max(max_ns);
                 }
             }
             self.times.add(if is_pause { turn } else { sends }, gap_ns);
             return;
         }
-        waits.unproven = (0, 0, 0);
+        self.unproven = (0, 0, 0);
         if !data.is_answer {
             // Both send at the same time: neither waits for the other.
             self.times.add(sends, gap_ns);
@@ -209,10 +215,10 @@ impl ExchangeTracker {
         } else {
             waits.server.add(net_ns, 1);
             self.times.add(Turn::ServerWorks, net_ns);
-            self.found.first_answer_ns.get_or_insert(net_ns);
+            waits.first_answer_ns.get_or_insert(net_ns);
             if net_ns >= Exchanges::SLOW_NS {
-                self.found.slow_answers += 1;
-                self.found.slow_answers_ns = self.found.slow_answers_ns.saturating_add(net_ns);
+                waits.slow_answers += 1;
+                waits.slow_answers_ns = waits.slow_answers_ns.saturating_add(net_ns);
             }
         }
     }
@@ -233,7 +239,9 @@ impl ExchangeTracker {
     ) -> Exchanges {
         let mut found = Exchanges {
             times: self.times,
-            ..self.found
+            is_server_first: self.is_server_first,
+            is_tls: self.is_tls,
+            ..Exchanges::default()
         };
         let Some((last_ns, from_client)) = self.last else {
             let ready_ns = ready_ns.unwrap_or(end_ns).clamp(begin_ns, end_ns.max(begin_ns));
@@ -248,6 +256,10 @@ impl ExchangeTracker {
             found.client = waits.client.percentiles();
             found.client_pauses = waits.client_pauses.percentiles();
             found.server_pauses = waits.server_pauses.percentiles();
+            (found.slow_answers, found.slow_answers_ns) = (waits.slow_answers, waits.slow_answers_ns);
+            found.first_answer_ns = waits.first_answer_ns;
+            (found.interrupted_ns, found.interruption_max_ns) =
+                (waits.interrupted_ns, waits.interruption_max_ns);
             let waited_ns = self
                 .closing
                 .map_or(end_ns, |(closing_ns, _)| closing_ns)

@@ -294,7 +294,7 @@ impl Flow {
     }
 
     /// Ends the analysis and returns the result.
-    pub(crate) fn finish(mut self) -> Finished {
+    pub(crate) fn finish(&mut self) -> Finished {
         let (client, server) = (self.client, 1 - self.client);
         let end_ns = self.last_ns.max(self.begin_ns);
         for (end, sender) in self.senders.iter_mut().enumerate() {
@@ -357,6 +357,7 @@ impl Flow {
         };
         let series = self
             .recorder
+            .take()
             .map(|recorder| Box::new(recorder.series(connection.events.clone())));
         Finished { connection, series }
     }

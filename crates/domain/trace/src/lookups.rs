@@ -30,14 +30,17 @@ pub struct NameLookup {
 pub(crate) struct Lookups {
     /// By client and name; at most [`LOOKUPS_MAX`]
     lookups: HashMap<(IpAddr, String), Lookup>,
-    /// The oldest first
-    order: VecDeque<(IpAddr, String)>,
+    /// The oldest first; those with another number are forgotten
+    order: VecDeque<((IpAddr, String), u64)>,
+    /// Number of lookups so far
+    begun: u64,
     /// Name of each address in the answers, by client
     names: HashMap<(IpAddr, IpAddr), String>,
 }
 
 #[derive(Debug)]
 struct Lookup {
+    number: u64,
     server: IpAddr,
     began_ns: u64,
     last_ns: u64,
@@ -52,42 +55,25 @@ struct Lookup {
 
 impl Lookups {
     /// Records a query or an answer.
-    pub(crate) fn add(&mut self, time_ns: u64, message: &DnsMessage) {
-        let key = (message.client.0, message.name.clone());
-        let is_over = self
-            .lookups
-            .get(&key)
-            .is_some_and(|lookup| time_ns.saturating_sub(lookup.last_ns) > SAME_LOOKUP_NS);
-        let is_next = !message.is_answer
-            && self.lookups.get(&key).is_some_and(|lookup| {
-                lookup.asked.iter().all(|(_, _, is_answered)| *is_answered)
-                    && time_ns.saturating_sub(lookup.last_ns) > TOGETHER_NS
-            });
-        if is_over || is_next {
+    pub(crate) fn add(&mut self, time_ns: u64, message: DnsMessage) {
+        let key = (message.client.0, message.name);
+        let is_past = self.lookups.get(&key).is_some_and(|lookup| {
+            let since_ns = time_ns.saturating_sub(lookup.last_ns);
+            let is_over = since_ns > SAME_LOOKUP_NS;
+            let is_next = !message.is_answer
+                && since_ns > TOGETHER_NS
+                && lookup.asked.iter().all(|(_, _, is_answered)| *is_answered);
+            is_over || is_next
+        });
+        if is_past {
             self.forget(&key);
         }
-        if !self.lookups.contains_key(&key) {
-            if message.is_answer {
-                return;
-            }
-            if self.order.len() >= LOOKUPS_MAX
-                && let Some(oldest) = self.order.pop_front()
-            {
-                self.forget(&oldest);
-            }
-            self.order.push_back(key.clone());
+        if !message.is_answer && !self.lookups.contains_key(&key) {
+            self.begin(time_ns, key.clone(), message.server.0);
         }
-        let lookup = self.lookups.entry(key.clone()).or_insert(Lookup {
-            server: message.server.0,
-            began_ns: time_ns,
-            last_ns: time_ns,
-            answered_ns: None,
-            queries: 0,
-            asked: Vec::new(),
-            unanswered: 0,
-            slowest: (0, 0),
-            addresses: Vec::new(),
-        });
+        let Some(lookup) = self.lookups.get_mut(&key) else {
+            return;
+        };
         lookup.last_ns = time_ns;
         let asked = lookup.asked.iter_mut().find(|asked| asked.0 == message.kind);
         if message.is_answer {
@@ -152,12 +138,47 @@ impl Lookups {
         })
     }
 
+    /// Adds a lookup, if necessary in place of the oldest.
+    fn begin(&mut self, time_ns: u64, key: (IpAddr, String), server: IpAddr) {
+        while self.lookups.len() >= LOOKUPS_MAX
+            && let Some((oldest, number)) = self.order.pop_front()
+        {
+            if self
+                .lookups
+                .get(&oldest)
+                .is_some_and(|lookup| lookup.number == number)
+            {
+                self.forget(&oldest);
+            }
+        }
+        if self.order.len() >= 2 * LOOKUPS_MAX {
+            let lookups = &self.lookups;
+            self.order
+                .retain(|(key, number)| lookups.get(key).is_some_and(|lookup| lookup.number == *number));
+        }
+        let number = self.begun;
+        self.begun += 1;
+        self.order.push_back((key.clone(), number));
+        let lookup = Lookup {
+            number,
+            server,
+            began_ns: time_ns,
+            last_ns: time_ns,
+            answered_ns: None,
+            queries: 0,
+            asked: Vec::new(),
+            unanswered: 0,
+            slowest: (0, 0),
+            addresses: Vec::new(),
+        };
+        self.lookups.insert(key, lookup);
+    }
+
     fn forget(&mut self, key: &(IpAddr, String)) {
         if let Some(lookup) = self.lookups.remove(key) {
             for address in lookup.addresses {
                 self.names.remove(&(key.0, address));
             }
-            self.order.retain(|other| other != key);
         }
     }
 }
@@ -204,7 +225,7 @@ mod tests {
     fn lookups(messages: &[(u64, u16, Option<&[IpAddr]>)]) -> Lookups {
         let mut lookups = Lookups::default();
         for (ms, kind, answer) in messages {
-            lookups.add(ms * MS, &message(*kind, *answer));
+            lookups.add(ms * MS, message(*kind, *answer));
         }
         lookups
     }
@@ -270,14 +291,14 @@ mod tests {
             let base = message(1, None);
             lookups.add(
                 number as u64,
-                &DnsMessage {
+                DnsMessage {
                     name: name.clone(),
                     ..base.clone()
                 },
             );
             lookups.add(
                 number as u64,
-                &DnsMessage {
+                DnsMessage {
                     name,
                     is_answer: true,
                     addresses: vec![WEB],
@@ -286,5 +307,17 @@ mod tests {
             );
         }
         assert_eq!(lookups.lookups.len(), LOOKUPS_MAX);
+        assert_eq!(lookups.names.len(), 1);
+    }
+
+    #[test]
+    fn repeated_lookups_are_bounded() {
+        let mut lookups = Lookups::default();
+        for number in 0..3 * LOOKUPS_MAX as u64 {
+            lookups.add(number * 1_000 * MS, message(1, None));
+            lookups.add(number * 1_000 * MS + MS, message(1, Some(&[WEB])));
+        }
+        assert!(lookups.order.len() <= 2 * LOOKUPS_MAX);
+        assert_eq!((lookups.lookups.len(), lookups.names.len()), (1, 1));
     }
 }

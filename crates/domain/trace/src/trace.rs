@@ -126,7 +126,7 @@ impl Trace {
 
     /// Processes a packet that explains connections: an ICMP error belongs to the one that it quotes, a DNS answer to
     /// those that follow it.
-    pub fn notice(&mut self, time_ns: u64, notice: &Notice) {
+    pub fn notice(&mut self, time_ns: u64, notice: Notice) {
         match notice {
             Notice::Dns(message) => self.lookups.add(time_ns, message),
             Notice::Icmp(error) => {
@@ -135,7 +135,7 @@ impl Trace {
                     .find(&tuple)
                     .and_then(|index| self.flows.get_mut(index as usize)?.as_deref_mut());
                 if let Some(flow) = flow {
-                    flow.icmp(from, time_ns, error);
+                    flow.icmp(from, time_ns, &error);
                 }
             }
         }
@@ -215,7 +215,7 @@ impl Trace {
                 return Some(finished);
             }
             let flow = self.flows[indices.next()? as usize].take()?;
-            Some(self.finish_flow(*flow))
+            Some(self.finish_flow(flow))
         })
     }
 
@@ -365,11 +365,11 @@ impl Trace {
         self.free.push(index);
         self.indices.remove(&flow.tuple);
         self.last = None;
-        let finished = self.finish_flow(*flow);
+        let finished = self.finish_flow(flow);
         self.finished.push_back(finished);
     }
 
-    fn finish_flow(&mut self, flow: Flow) -> Finished {
+    fn finish_flow(&mut self, mut flow: Box<Flow>) -> Finished {
         self.budget.release(flow.unacked());
         if let Some(points) = flow.points() {
             let left = self.budget.points_left.saturating_add(points);

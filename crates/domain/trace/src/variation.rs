@@ -36,14 +36,15 @@ pub(crate) struct OneWayDelay {
 impl OneWayDelay {
     /// Records a segment with this timestamp, if it is the first with it.
     pub(crate) fn add(&mut self, now_ns: u64, clock: u32) {
+        // Most segments have the timestamp of the one before.
+        if clock.wrapping_sub(self.last.1) as i32 <= 0 && self.first.is_some() {
+            return;
+        }
         let Some((first_ns, first_clock)) = self.first else {
             self.first = Some((now_ns, clock));
             (self.last, self.since_ns) = ((now_ns, clock), now_ns);
             return;
         };
-        if clock.wrapping_sub(self.last.1) as i32 <= 0 {
-            return;
-        }
         self.last = (now_ns, clock);
         let clock_ns = i64::from(clock.wrapping_sub(first_clock) as i32) * TICK_NS;
         let passed_ns = i64::try_from(now_ns.saturating_sub(first_ns)).unwrap_or(i64::MAX / 2);

@@ -168,7 +168,7 @@ fn dns(ends: [(IpAddr, u16); 2], payload: &[u8]) -> Option<DnsMessage> {
     if server_port != DNS_PORT || questions != 1 || flags & 0x7800 != 0 {
         return None;
     }
-    let mut name = String::new();
+    let mut name = String::with_capacity(NAME_USUAL);
     let mut at = DNS_HEADER_LEN;
     loop {
         let len = usize::from(*message.get(at)?);
@@ -184,9 +184,13 @@ fn dns(ends: [(IpAddr, u16); 2], payload: &[u8]) -> Option<DnsMessage> {
         if !name.is_empty() {
             name.push('.');
         }
-        name.extend(label.iter().map(|byte| char::from(byte.to_ascii_lowercase())));
+        match str::from_utf8(label) {
+            Ok(label) if label.is_ascii() => name.push_str(label),
+            _ => name.extend(label.iter().map(|byte| char::from(*byte))),
+        }
         at += 1 + len;
     }
+    name.make_ascii_lowercase();
     let kind = be_u16(message, at + 1)?;
     let mut addresses = Vec::new();
     if is_answer {
@@ -244,6 +248,9 @@ const ICMP: u8 = 1;
 const ICMP_V6: u8 = 58;
 const DNS_PORT: u16 = 53;
 const DNS_HEADER_LEN: usize = 12;
+
+/// Most names are shorter.
+const NAME_USUAL: usize = 64;
 
 /// Longest name (RFC 1035).
 const NAME_MAX: usize = 255;

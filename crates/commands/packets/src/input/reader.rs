@@ -116,7 +116,7 @@ impl CaptureReader {
                         _ => tally.other_ip += 1,
                     }
                     if let Some(notice) = notice(&decoded, packet.captured) {
-                        self.trace.notice(packet.time_ns, &notice);
+                        self.trace.notice(packet.time_ns, notice);
                     }
                     continue;
                 }
