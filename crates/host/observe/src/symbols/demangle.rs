@@ -24,7 +24,7 @@ fn rust(name: &str) -> Option<String> {
     let parsed = rustc_demangle::try_demangle(name).ok()?;
     let mut clear = Bounded::default();
     write!(clear, "{parsed:#}").ok()?;
-    Some(clear.text)
+    clear.name()
 }
 
 fn cpp(name: &str) -> Option<String> {
@@ -44,13 +44,20 @@ fn cpp(name: &str) -> Option<String> {
     let options = DemangleOptions::new().no_return_type().recursion_limit(MAX_DEPTH);
     let mut clear = Bounded::default();
     symbol.structured_demangle(&mut clear, &options).ok()?;
-    Some(clear.text)
+    clear.name()
 }
 
 /// A string with a maximum length: a short mangled name can expand to gigabytes.
 #[derive(Default)]
 struct Bounded {
     text: String,
+}
+
+impl Bounded {
+    /// Returns the name, unless it is empty: a name without parts (`_ZNE`) is valid for the parsers.
+    fn name(self) -> Option<String> {
+        Some(self.text).filter(|text| !text.is_empty())
+    }
 }
 
 impl fmt::Write for Bounded {
@@ -98,6 +105,7 @@ mod tests {
             ("main.(*Server).Serve", "main.(*Server).Serve"),
             ("_Z", "_Z"),
             ("_ZN", "_ZN"),
+            ("__ZNE", "__ZNE"),
             ("", ""),
         ] {
             assert_eq!(demangled(mangled.as_bytes()), clear, "{mangled}");
