@@ -53,6 +53,8 @@ pub enum Layer {
     GenericNetlink,
     /// `struct rtgenmsg` of a network namespace id
     RouteNsid,
+    /// nf_tables
+    NfTables,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
     ProcNetInet,
     /// A line of `/proc/net/unix`
@@ -134,6 +136,7 @@ impl fmt::Display for Error {
             Layer::RouteNeighbour => "rtnetlink message about a neighbour",
             Layer::RouteNeighbourTable => "rtnetlink message about a table of neighbours",
             Layer::GenericNetlink => "generic netlink message",
+            Layer::NfTables => "nf_tables message",
             Layer::RouteNsid => "rtnetlink message about a network namespace",
             Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
             Layer::ProcNetUnix => "line of /proc/net/unix",

@@ -46,6 +46,7 @@ pub mod keepalive_program;
 pub mod netlink;
 pub mod netlink_diag;
 pub mod netns_file;
+pub mod nf_tables;
 pub mod nsid;
 pub mod packet;
 pub mod packet_diag;

@@ -145,6 +145,8 @@ pub struct InterfaceAddress {
     pub prefix_len: u8,
     /// `IFA_LOCAL`, else `IFA_ADDRESS`
     pub ip: IpAddr,
+    /// `IFA_F_DADFAILED`: another host has it, so it is not used (IPv6)
+    pub is_duplicate: bool,
 }
 
 impl InterfaceAddress {
@@ -155,9 +157,11 @@ impl InterfaceAddress {
     pub fn parse(payload: &[u8]) -> Result<Option<Self>, Error> {
         let (fixed, attributes) = split_fixed::<8>(payload, Layer::RouteAddress)?;
         let (mut local, mut address) = (None, None);
+        let mut flags = u32::from(fixed[2]);
         for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
             match attribute.kind {
+                IFA_FLAGS => flags = attribute.u32().unwrap_or(flags),
                 IFA_LOCAL => local = ip(attribute.payload),
                 IFA_ADDRESS => address = ip(attribute.payload),
                 _ => {}
@@ -167,6 +171,7 @@ impl InterfaceAddress {
             index: ne_u32(fixed, 4).unwrap_or_default(),
             prefix_len: fixed[1],
             ip,
+            is_duplicate: flags & IFA_F_DADFAILED != 0,
         }))
     }
 
@@ -235,7 +240,7 @@ impl<'a> Address<'a> {
 }
 
 /// Returns the bytes before the first NUL.
-fn text(bytes: &[u8]) -> &[u8] {
+pub(crate) fn text(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or_default()
 }
 
@@ -257,6 +262,8 @@ const IFLA_CARRIER_CHANGES: u16 = 35;
 const IFLA_PARENT_DEV_NAME: u16 = 56;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
+const IFA_FLAGS: u16 = 8;
+const IFA_F_DADFAILED: u32 = 0x08;
 const IFA_LABEL: u16 = 3;
 const IFA_BROADCAST: u16 = 4;
 
@@ -350,10 +357,14 @@ mod tests {
             index: 4,
             prefix_len: 64,
             ip: "fd00::1".parse().unwrap(),
+            is_duplicate: false,
         };
         assert_eq!(InterfaceAddress::parse(&bytes), Ok(Some(expected)));
         bytes.extend(attribute(IFA_LOCAL, &[10, 0, 0, 1]));
         let local = InterfaceAddress::parse(&bytes).unwrap().unwrap();
         assert_eq!(local.ip, IpAddr::from([10, 0, 0, 1]));
+        bytes.extend(attribute(IFA_FLAGS, &0x88_u32.to_ne_bytes()));
+        let duplicate = InterfaceAddress::parse(&bytes).unwrap().unwrap();
+        assert!(duplicate.is_duplicate);
     }
 }

@@ -1,4 +1,4 @@
-//! Netlink sockets: `sock_diag`, route and generic netlink.
+//! Netlink sockets: `sock_diag`, route, generic and netfilter netlink.
 
 use rustix::io::Errno;
 use rustix::net::netlink::SocketAddrNetlink;
@@ -50,6 +50,14 @@ impl NetlinkSocket {
     /// As [`NetlinkSocket::open`].
     pub fn open_generic() -> Result<Self, Errno> {
         Self::open_protocol(Some(netlink::GENERIC))
+    }
+
+    /// Opens a `NETLINK_NETFILTER` socket.
+    ///
+    /// # Errors
+    /// As [`NetlinkSocket::open`].
+    pub fn open_netfilter() -> Result<Self, Errno> {
+        Self::open_protocol(Some(netlink::NETFILTER))
     }
 
     fn open_protocol(protocol: Option<Protocol>) -> Result<Self, Errno> {

@@ -112,6 +112,12 @@ impl Neighbour {
         self.state & (NUD_FAILED | NUD_INCOMPLETE) != 0
     }
 
+    /// Whether its hardware address was set by hand or by a program, and is never asked for.
+    #[must_use]
+    pub const fn is_permanent(&self) -> bool {
+        self.state & NUD_PERMANENT != 0
+    }
+
     /// Returns a dump request for all of them.
     #[must_use]
     pub fn dump(sequence: u32) -> Vec<u8> {
