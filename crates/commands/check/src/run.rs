@@ -128,6 +128,12 @@ impl Check<'_> {
         let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
         self.read_unix_listeners(&mut snapshot, owners.as_ref(), report)?;
         snapshot.send_paths(self.look_up(&snapshot.paths_to_look_up()));
+        for netns in snapshot.firewalls_in_question() {
+            // Without the right to read its rules the state of the sockets has to do.
+            if let Some(firewall) = self.within(netns, vitals::firewall).flatten() {
+                snapshot.firewall(netns, firewall);
+            }
+        }
         for pid in snapshot.owners_in_question() {
             if let Some(state) = vitals::process_state(pid) {
                 snapshot.owner_state(pid, state);
@@ -142,6 +148,7 @@ impl Check<'_> {
             if !wait.is_zero() && stdout::pause(wait) {
                 let apart = looked.elapsed();
                 self.look_again(&mut later, owners.as_ref())?;
+                snapshot.confirm_paths(&self.look_up(&snapshot.paths_to_confirm()));
                 snapshot.second_look(&later, apart);
             } else {
                 gaps.unproven = true;
@@ -315,25 +322,24 @@ impl Check<'_> {
         for query in queries {
             by_netns.entry(query.netns).or_default().push(*query);
         }
-        let selection = &self.listing.context.namespaces;
         let mut found = Vec::new();
         for (netns, queries) in by_netns {
-            let Some(netns) = netns else {
-                found.extend(vitals::send_paths(&queries));
-                continue;
-            };
             // Without the right to enter it the state of the sockets has to do.
-            let Some(namespace) = selection.with_inode(netns) else {
-                continue;
-            };
-            let paths = selection.open(namespace, |place| {
-                sockeye_source::within(place, || vitals::send_paths(&queries))
-            });
-            if let Ok(Ok(paths)) = paths {
-                found.extend(paths);
-            }
+            let paths = self.within(netns, || vitals::send_paths(&queries));
+            found.extend(paths.unwrap_or_default());
         }
         found
+    }
+
+    /// Runs `read` in a network namespace; `None` if it cannot be entered.
+    fn within<T: Send>(&self, netns: Option<NetnsInode>, read: impl FnOnce() -> T + Send) -> Option<T> {
+        let Some(netns) = netns else {
+            return Some(read());
+        };
+        let selection = &self.listing.context.namespaces;
+        let namespace = selection.with_inode(netns)?;
+        let found = selection.open(namespace, |place| sockeye_source::within(place, read));
+        found.ok()?.ok()
     }
 
     /// Reads what all namespaces share; with one selected namespace, only the open files of its processes and the

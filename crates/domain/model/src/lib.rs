@@ -76,7 +76,8 @@ pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
 pub use vitals::{
-    Bond, BondPort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex, Fill, HostVitals,
-    MemoryUse, NeighbourTable, Neighbours, OpenFiles, PathQuery, ProcessState, Qdisc, Route, SendPath,
-    Settings, Softnet, Traffic, Usage, Vitals,
+    Base, Bond, BondPort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex, Element,
+    Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule, FirewallRuleName,
+    FirewallVerdict, Hook, HostVitals, MemoryUse, MetaKey, NeighbourTable, Neighbours, NextHop, OpenFiles,
+    Operator, PathQuery, ProcessState, Qdisc, Route, SendPath, Settings, Softnet, Traffic, Usage, Vitals,
 };

@@ -154,7 +154,7 @@ impl ConnectionCheck<'_> {
 
     /// Whether something was acknowledged, but no segment of full size.
     fn carried_only_short_segments(&self) -> bool {
-        self.info.delivered_segs.is_some_and(|segments| segments > 1) && !self.carried_full_size()
+        self.info.delivered_segs.is_some() && !self.carried_full_size()
     }
 
     /// Whether the retransmitted segment is probably full-sized, and larger than what every path carries.

@@ -158,17 +158,17 @@ meanings! {
         "TCP Fast Open was refused: too many of its connections were not acknowledged yet."
         None;
     TcpRetransSegs Warning [TcpOutSegs] share
-        [CannotSend, Retransmissions, PeerSilent, MtuBlackHole, SpuriousRetransmissions, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        [CannotSend, FirewallDrops, Retransmissions, PeerSilent, MtuBlackHole, SpuriousRetransmissions, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
         "A large part of all TCP segments is sent again: segments get lost on the path."
         Some("nstat -az | grep -i retrans");
     TcpLostRetransmit Warning [TcpRetransSegs] share
-        [CannotSend, Retransmissions, PeerSilent, MtuBlackHole, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
+        [CannotSend, FirewallDrops, Retransmissions, PeerSilent, MtuBlackHole, ConnectUnanswered, AcceptQueue, SynQueue, DeviceDrops, QdiscDrops, QueueLength]
         "Retransmitted segments were lost too: the path loses bursts, or a policer drops them."
         None;
     TcpSpuriousRtos Notice [TcpTimeouts] share []
         "Timeouts turned out to be needless: round trips are sometimes much longer than they were before."
         None;
-    TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, PeerSilent, KeepaliveUnanswered]
+    TcpAbortOnTimeout Warning [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, FirewallDrops, PeerSilent, KeepaliveUnanswered]
         "Connections were ended because the peer did not answer: peers vanish, or paths to them."
         None;
     TcpAbortOnMemory Critical [TcpActiveOpens, TcpPassiveOpens] never [TcpMemory, Orphans]
@@ -180,10 +180,10 @@ meanings! {
     TcpMemoryPressures Warning [] never [TcpMemory]
         "TCP came under memory pressure and shrank its buffers."
         Some("sysctl net.ipv4.tcp_mem; cat /proc/net/sockstat");
-    TcpAttemptFails Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue]
+    TcpAttemptFails Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, FirewallDrops, ConnectUnanswered, SynQueue]
         "A large part of the attempts to connect fails: refused or not answered."
         Some("ss -tno state syn-sent");
-    TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, ConnectUnanswered, SynQueue, AcceptQueue]
+    TcpSynRetrans Notice [TcpActiveOpens, TcpPassiveOpens] share [CannotSend, FirewallDrops, ConnectUnanswered, SynQueue, AcceptQueue]
         "A large part of the attempts to connect had to be repeated: SYNs get lost, or servers drop them."
         Some("ss -tno state syn-sent");
     TcpEstabResets Warning [TcpActiveOpens, TcpPassiveOpens] rate [] less [TcpAbortOnClose, TcpAbortOnData, TcpAbortOnTimeout]
@@ -228,7 +228,7 @@ meanings! {
     TcpWqueueTooBig Warning [] never []
         "A send queue grew beyond all measure and a segment could not be split: a peer acknowledges tiny pieces."
         None;
-    TcpRetransFail Notice [TcpRetransSegs] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength]
+    TcpRetransFail Notice [TcpRetransSegs] share [CannotSend, FirewallDrops, DeviceDrops, QdiscDrops, QueueLength]
         "Segments could not be sent again: the device's queue or memory was full."
         Some("tc -s qdisc");
     TcpTimeWaitOverflow Warning [TcpActiveOpens, TcpPassiveOpens] never [TimeWaitMax]
@@ -255,7 +255,7 @@ meanings! {
     TcpMtupFail Notice [] never [MtuBlackHole]
         "Probes for a larger MTU were lost."
         None;
-    IpReversePathFilter Warning [IpInReceives] never []
+    IpReversePathFilter Warning [IpInReceives] never [ReversePath]
         "Packets were dropped since the way back to their senders leads elsewhere (rp_filter): asymmetric routes, or forged addresses."
         Some("sysctl net.ipv4.conf.all.rp_filter");
     IpInHdrErrors Warning [IpInReceives] share []
@@ -267,10 +267,10 @@ meanings! {
     IpInDiscards Warning [IpInReceives] never []
         "Good packets were dropped on their way in because memory was short."
         None;
-    IpOutDiscards Warning [IpOutRequests] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
+    IpOutDiscards Warning [IpOutRequests] share [CannotSend, FirewallDrops, DeviceDrops, QdiscDrops, QueueLength] less [UdpSndbufErrors]
         "Packets were dropped on their way out: no buffer, or a filter (EPERM to the program)."
         Some("nft list ruleset");
-    IpOutNoRoutes Warning [IpOutRequests, IpForwDatagrams] share [CannotSend]
+    IpOutNoRoutes Warning [IpOutRequests, IpForwDatagrams] share [CannotSend, FirewallDrops]
         "Packets could not be sent: there is no route to where they go."
         Some("ip route");
     IpInNoRoutes Warning [IpInReceives] share []
@@ -288,7 +288,7 @@ meanings! {
     IpFragCreates Notice [IpOutRequests, IpForwDatagrams] share [MtuBlackHole]
         "Packets are sent in fragments, for they are longer than the MTU of their device: a tunnel's MTU is larger than the network below it carries, or programs send long datagrams."
         Some("ip -d link | grep mtu");
-    IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, ConnectUnanswered] less [UdpNoPorts]
+    IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, FirewallDrops, ConnectUnanswered] less [UdpNoPorts]
         "Much of what this host sends is answered by ICMP \"unreachable\": nothing listens on the port there, or a router has no way to the host."
         Some("tcpdump -ni any icmp");
     IcmpInCsumErrors Warning [] never []
@@ -318,10 +318,10 @@ meanings! {
     Ip6InDiscards Info [Ip6InReceives] share []
         "IPv6 packets were dropped on their way in: their device has IPv6 switched off (disable_ipv6), or memory was short."
         None;
-    Ip6OutDiscards Warning [Ip6OutRequests] share [CannotSend, DeviceDrops, QdiscDrops, QueueLength] less [Udp6SndbufErrors]
+    Ip6OutDiscards Warning [Ip6OutRequests] share [CannotSend, FirewallDrops, DeviceDrops, QdiscDrops, QueueLength] less [Udp6SndbufErrors]
         "IPv6 packets were dropped on their way out: no buffer, or a filter."
         Some("nft list ruleset");
-    Ip6OutNoRoutes Notice [Ip6OutRequests] share [CannotSend]
+    Ip6OutNoRoutes Notice [Ip6OutRequests] share [CannotSend, FirewallDrops]
         "IPv6 packets could not be sent: there is no route to where they go."
         Some("ip -6 route");
     Ip6ReasmFails Warning [Ip6ReasmReqds] share []

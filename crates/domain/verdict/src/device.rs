@@ -29,6 +29,7 @@ pub(crate) fn findings(
             limits,
         };
         found.extend(check.link());
+        found.extend(check.duplicate_address());
         found.extend(check.bond());
         let lost = check.traffic();
         let queues = check.qdiscs(own_queues.effects(vitals.netns, device.index));
@@ -176,6 +177,19 @@ impl DeviceCheck<'_> {
             found.push(self.lower_if_old(finding, [(rx_errors, rx), (tx_errors, tx)], share));
         }
         found
+    }
+
+    fn duplicate_address(&self) -> Option<Finding> {
+        let addresses = Some(self.device.duplicate_addresses).filter(|count| *count > 0)?;
+        let name = self.name();
+        let finding = self.about(Rule::DuplicateAddress).fact("addresses", addresses);
+        Some(
+            finding
+                .inside(format!("ip -6 address show dev {name} dadfailed"))
+                .advice(
+                    "find the other host (its link address is in the kernel's log), or set another address",
+                ),
+        )
     }
 
     fn is_tunnel(&self) -> bool {

@@ -144,6 +144,7 @@ mod tests {
             bond_port: None,
             qdiscs: Vec::new(),
             addresses: vec![[10, 0, 0, 1].into()],
+            duplicate_addresses: 0,
         };
         Vitals {
             devices: vec![device],

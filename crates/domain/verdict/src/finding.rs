@@ -2,8 +2,8 @@
 
 use crate::{Rule, Severity};
 use sockeye_model::{
-    Counter, DeviceName, Endpoint, Inode, NetnsInode, Process, ProcessState, Protocol, ShortText, Socket,
-    State, Uid,
+    Counter, DeviceName, Endpoint, FirewallRuleName, Inode, NetnsInode, Process, ProcessState, Protocol,
+    ShortText, Socket, State, Uid,
 };
 use std::net::IpAddr;
 
@@ -123,7 +123,7 @@ const STOPPED_ACCEPTS_NOTHING: &str = "The program is stopped, by a signal or a 
 const STOPPED_READS_NOTHING: &str = "The program is stopped, by a signal or a debugger: it does not read what has come in, nor close what its peers have closed.";
 
 /// What a finding is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// Sockets, listed one by one.
     Sockets,
@@ -152,6 +152,8 @@ pub enum Subject {
         /// Its kind: `fq_codel`
         kind: ShortText<16>,
     },
+    /// A rule of this host's packet filter
+    FirewallRule(Box<FirewallRuleName>),
     /// A counter of a network namespace.
     Counter(Counter),
     /// A processor.

@@ -41,6 +41,7 @@ mod device_counters;
 mod dns;
 mod egress;
 mod finding;
+mod firewall;
 mod host;
 mod limit;
 mod listener;

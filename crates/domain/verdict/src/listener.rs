@@ -169,6 +169,29 @@ impl Listeners {
         })
     }
 
+    /// Whether there are listeners in a network namespace that programs there would reach through loopback.
+    pub(crate) fn are_in(&self, netns: Option<NetnsInode>) -> bool {
+        let is_local = |listener: &Listener| {
+            let ip = listener.socket.local.ip();
+            ip.is_some_and(|ip| ip.is_unspecified() || ip.to_canonical().is_loopback())
+        };
+        self.all
+            .iter()
+            .any(|listener| listener.netns == netns && is_local(listener))
+    }
+
+    /// The process that listens at the local end of a connection.
+    pub(crate) fn owner_at(&self, local: &Endpoint, netns: Option<NetnsInode>) -> Option<Process> {
+        let (ip, port) = (local.ip()?.to_canonical(), local.port()?);
+        let is_at = |listener: &&Listener| {
+            let own = listener.socket.local.ip();
+            listener.netns == netns
+                && listener.port == port
+                && own.is_some_and(|own| own.is_unspecified() || own.to_canonical() == ip)
+        };
+        self.all.iter().find(is_at)?.owner
+    }
+
     /// What is wrong with the listeners. `suspects`: connections that may wait to be accepted, each with whether a second
     /// look saw it unchanged. `is_moving`: drops are those since the earlier sample.
     pub(crate) fn findings<'a>(
@@ -269,6 +292,16 @@ impl Listener {
                 && permille(self.drops, taken.unwrap_or(0).max(self.drops))
                     >= limits.of(Limit::ListenerDropsShare)
         };
+        // Without a route back to the client the kernel counts a drop, too.
+        let unroutable = |vitals: Counted<'_>| {
+            let counters = [Counter::IpOutNoRoutes, Counter::Ip6OutNoRoutes];
+            let since = counters.iter().filter_map(|counter| vitals.since(*counter));
+            since.fold(0, u64::saturating_add)
+        };
+        let is_unroutable = vitals
+            .filter(|vitals| vitals.before.is_some() && self.waiting == 0)
+            .is_some_and(|vitals| unroutable(vitals) >= self.drops);
+        let turned_away = turned_away && !is_unroutable;
         let half_open = self.half_open(limits, half_open, vitals);
         // A full queue already explains the drops.
         let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {

@@ -24,7 +24,7 @@ pub(crate) fn namespaces(found: Vec<Finding>) -> Vec<Finding> {
         let key = (
             finding.rule.name(),
             finding.severity,
-            finding.subject,
+            finding.subject.clone(),
             finding.meaning,
         );
         match places.get(&key).and_then(|place| merged.get_mut(*place)) {

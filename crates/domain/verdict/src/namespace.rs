@@ -15,6 +15,19 @@ pub(crate) fn findings(vitals: &Vitals, limits: &Limits) -> Vec<Finding> {
     .collect()
 }
 
+/// Without its loopback device a network namespace with servers is not what its programs expect.
+pub(crate) fn loopback(vitals: &Vitals) -> Option<Finding> {
+    let device = vitals
+        .devices
+        .iter()
+        .find(|device| device.is_loopback && !device.is_up)?;
+    Some(
+        Finding::about(Rule::LoopbackDown, vitals.netns, Subject::Device(device.name))
+            .fact("index", device.index.0)
+            .inside("ip link set dev lo up"),
+    )
+}
+
 fn time_wait_max(vitals: &Vitals, limits: &Limits) -> Option<Finding> {
     let fill = Fill {
         used: vitals.usage.time_wait?,

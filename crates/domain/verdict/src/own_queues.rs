@@ -132,6 +132,7 @@ mod tests {
                 waiting_bytes: waiting_packets * 1500,
             }],
             addresses: vec![[10, 0, 0, 1].into()],
+            duplicate_addresses: 0,
         };
         Vitals {
             devices: vec![device],

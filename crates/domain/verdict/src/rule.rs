@@ -86,6 +86,10 @@ rules! {
         "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, and the connection is half open.";
     CannotSend "cannot-send" Sockets Critical
         "This host cannot send: data of connections does not leave it, for a lost route, address or carrier, a next hop that does not answer, or a firewall rule of its own.";
+    FirewallDrops "firewall-drops" Sockets Critical
+        "A firewall rule of this host drops packets of connections: what they send, or what comes in for them.";
+    ReversePath "reverse-path" Sockets Critical
+        "Nothing is acknowledged, and meanwhile reverse path filtering (rp_filter) discarded packets that came in over another device than the one to the peer: probably its answers.";
     ConnectUnanswered "connect-unanswered" Sockets Warning
         "The attempt to connect is not answered: the host is down, a firewall swallows it, or its accept queue is full.";
     ZeroWindow "zero-window" Sockets Warning
@@ -160,6 +164,10 @@ rules! {
         "Packets pile up in front of the device.";
     NoCarrier "no-carrier" Namespace Notice
         "The device is switched on but has no carrier: no cable, its other end is down, or no program reads the tunnel.";
+    LoopbackDown "loopback-down" Namespace Notice
+        "The loopback device is down: programs of this network namespace cannot reach each other, neither at 127.0.0.1 nor at its other addresses.";
+    DuplicateAddress "duplicate-address" Namespace Warning
+        "Another host has an IPv6 address of this device (duplicate address detection failed): the address is not used.";
     HalfDuplex "half-duplex" Namespace Warning
         "The device runs in half duplex: collisions, and a fraction of its rate.";
     BondPortDown "bond-port-down" Namespace Critical

@@ -6,16 +6,18 @@ use crate::symptom::Symptom;
 use crate::{Finding, Rule, shell_word};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Device, InterfaceIndex, NetnsInode, Owner, PathQuery, Process, Queues, Route, SendPath, Socket, TcpInfo,
-    TimerKind, Vitals,
+    Device, InterfaceIndex, NetnsInode, NextHop, Owner, PathQuery, Process, Queues, Route, SendPath, Socket,
+    State, TcpInfo, TimerKind, Vitals,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// The ways to the peers of connections that cannot send, and these connections by cause.
 #[derive(Debug, Default)]
 pub(crate) struct SendFaults {
     paths: HashMap<PathQuery, SendPath, FixedState>,
+    /// Ways whose next hop did not answer in two looks
+    unanswered_twice: HashSet<PathQuery, FixedState>,
     groups: BTreeMap<(Option<NetnsInode>, Cause), Group>,
 }
 
@@ -31,6 +33,8 @@ pub(crate) enum Cause {
     Unanswered(InterfaceIndex, IpAddr),
     /// The way is open, but the packets do not leave.
     Dropped,
+    /// Answers come in over another device, and `rp_filter` discards them.
+    ReversePath(InterfaceIndex),
 }
 
 #[derive(Debug, Default)]
@@ -84,6 +88,12 @@ pub(crate) fn is_stuck(socket: &Socket, info: &TcpInfo) -> bool {
         })
 }
 
+/// Whether a socket connects, and did not have to repeat that yet. A next hop that does not answer ends such attempts
+/// after three seconds.
+pub(crate) fn is_connecting(socket: &Socket, info: &TcpInfo) -> bool {
+    socket.state == State::SynSent && !is_stuck(socket, info)
+}
+
 /// The question for the way of a socket to its peer.
 pub(crate) fn query(socket: &Socket) -> Option<PathQuery> {
     Some(PathQuery {
@@ -102,10 +112,42 @@ impl SendFaults {
             .extend(paths.into_iter().map(|path| (path.query, path)));
     }
 
+    /// Adds another look at some of the ways.
+    pub(crate) fn confirm(&mut self, paths: &[SendPath]) {
+        let unanswered = paths.iter().filter(|path| is_unanswered(path));
+        let twice = unanswered.filter(|path| self.paths.get(&path.query).is_some_and(is_unanswered));
+        self.unanswered_twice.extend(twice.map(|path| path.query));
+    }
+
+    /// Adds what an earlier sample found.
+    pub(crate) fn confirm_by(&mut self, earlier: &HashSet<PathQuery, FixedState>) {
+        let twice = self.unanswered().filter(|query| earlier.contains(query));
+        let twice: Vec<_> = twice.collect();
+        self.unanswered_twice.extend(twice);
+    }
+
+    /// Ways whose next hop does not answer.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = PathQuery> {
+        let all = self.paths.values().filter(|path| is_unanswered(path));
+        all.map(|path| path.query)
+    }
+
+    /// The way of a socket to its peer, if it was looked up.
+    pub(crate) fn path(&self, socket: &Socket) -> Option<&SendPath> {
+        self.paths.get(&query(socket)?)
+    }
+
     /// Returns why this host cannot send what the socket has to send; `None` if it is not known that it cannot.
     pub(crate) fn cause(&self, socket: &Socket, info: &TcpInfo, vitals: Option<&Vitals>) -> Option<Cause> {
+        let path = query(socket).and_then(|query| self.paths.get(&query));
         if !is_stuck(socket, info) {
-            return None;
+            let path = path
+                .filter(|path| is_connecting(socket, info) && self.unanswered_twice.contains(&path.query))?;
+            let Route::Via { device, gateway } = path.route else {
+                return None;
+            };
+            let hop = gateway.or_else(|| socket.peer.ip())?;
+            return Some(Cause::Unanswered(device, hop.to_canonical()));
         }
         // One timer may be bad luck; with a way that is known to be closed it is enough.
         let fails_here = does_not_leave(socket, info, 0);
@@ -122,7 +164,7 @@ impl SendFaults {
                         return Some(Cause::NoCarrier(device));
                     }
                 }
-                if path.and_then(|path| path.is_unanswered) == Some(true) {
+                if path.is_some_and(is_unanswered) {
                     let hop = gateway.or_else(|| socket.peer.ip())?;
                     return Some(Cause::Unanswered(device, hop.to_canonical()));
                 }
@@ -145,7 +187,13 @@ impl SendFaults {
                         || local.is_loopback()
                         || all.any(|ip| ip.to_canonical() == local)
                 });
+                // A device that is switched off loses its routes.
+                let switched_off = vitals
+                    .iter()
+                    .flat_map(|vitals| &vitals.devices)
+                    .find(|device| !device.is_up && has_address(device, local));
                 Some(match errno {
+                    _ if switched_off.is_some() => Cause::DeviceDown(switched_off?.index),
                     _ if !is_ours => Cause::AddressGone(local),
                     ENETUNREACH => Cause::NoRoute,
                     _ => Cause::RouteRejects,
@@ -211,11 +259,7 @@ impl SendFaults {
         };
         self.devices().any(|(netns, index)| {
             let device = vitals.and_then(|vitals| with_index(vitals, index));
-            netns == socket.netns
-                && device.is_some_and(|device| {
-                    let mut all = device.addresses.iter();
-                    all.any(|ip| ip.to_canonical() == local.to_canonical())
-                })
+            netns == socket.netns && device.is_some_and(|device| has_address(device, local.to_canonical()))
         })
     }
 
@@ -232,9 +276,10 @@ impl SendFaults {
 impl Group {
     fn finding(&self, netns: Option<NetnsInode>, cause: Cause, vitals: Option<&Vitals>) -> Finding {
         let device = match cause {
-            Cause::DeviceDown(index) | Cause::NoCarrier(index) | Cause::Unanswered(index, _) => {
-                vitals.and_then(|vitals| with_index(vitals, index))
-            }
+            Cause::DeviceDown(index)
+            | Cause::NoCarrier(index)
+            | Cause::Unanswered(index, _)
+            | Cause::ReversePath(index) => vitals.and_then(|vitals| with_index(vitals, index)),
             _ => None,
         };
         let subject = match (cause, device) {
@@ -242,13 +287,20 @@ impl Group {
                 ip,
                 device: device.map(|device| device.name),
             },
-            (Cause::DeviceDown(_) | Cause::NoCarrier(_), Some(device)) => Subject::Device(device.name),
+            (Cause::DeviceDown(_) | Cause::NoCarrier(_) | Cause::ReversePath(_), Some(device)) => {
+                Subject::Device(device.name)
+            }
             _ => Subject::Sockets,
         };
         let peer = self.examples.first().and_then(|example| example.peer.ip());
         let local = self.examples.first().and_then(|example| example.local.ip());
         let mut finding = Finding {
-            meaning: cause.meaning(),
+            meaning: match device {
+                Some(device) if cause == Cause::NoCarrier(device.index) && is_bridge(device) => {
+                    NO_FORWARDING_PORT
+                }
+                _ => cause.meaning(),
+            },
             owner: if self.owners.len() == 1 {
                 self.owners.first().copied().flatten()
             } else {
@@ -266,7 +318,7 @@ impl Group {
                 ),
             sockets: self.sockets,
             examples: self.examples.clone(),
-            ..Finding::about(Rule::CannotSend, netns, subject)
+            ..Finding::about(cause.rule(), netns, subject)
         };
         let name = device.map(|device| shell_word(&String::from_utf8_lossy(device.name.as_bytes())));
         if let (Cause::NoRoute | Cause::RouteRejects | Cause::AddressGone(_) | Cause::Dropped, Some(peer)) =
@@ -287,6 +339,16 @@ impl Group {
                 .inside("ip address")
                 .advice("set the address again, or let the programs connect anew from another one"),
             (Cause::DeviceDown(_), Some(name)) => finding.inside(format!("ip link set dev {name} up")),
+            (Cause::NoCarrier(_), Some(name)) if device.is_some_and(is_bridge) => finding
+                .inside("bridge link show")
+                .inside(format!("ip link show master {name}"))
+                .advice("look which of its ports is down, without a cable, or blocked by the spanning tree"),
+            (Cause::ReversePath(_), Some(name)) => finding
+                .inside(format!("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{name}.rp_filter"))
+                .inside("nstat -az TcpExtIPReversePathFilter")
+                .advice(
+                    "let the answers come in over the device that the route uses, or set rp_filter to 2 (loose) where they come in",
+                ),
             (Cause::NoCarrier(_), Some(name)) => {
                 let finding = if device.is_some_and(|device| device.is_physical) {
                     finding.inside(format!("ethtool {name}"))
@@ -311,6 +373,13 @@ impl Group {
 }
 
 impl Cause {
+    const fn rule(self) -> Rule {
+        match self {
+            Self::ReversePath(_) => Rule::ReversePath,
+            _ => Rule::CannotSend,
+        }
+    }
+
     const fn meaning(self) -> &'static str {
         match self {
             Self::NoRoute => {
@@ -323,7 +392,7 @@ impl Cause {
                 "This host cannot send: the local address of these connections is not its own any more."
             }
             Self::DeviceDown(_) => {
-                "This host cannot send: the device to the peer is switched off. The data of these connections does not leave it."
+                "This host cannot send: the device to the peer is down (it was switched off). The data of these connections does not leave it."
             }
             Self::NoCarrier(_) => {
                 "This host cannot send: the device to the peer has no carrier (no cable, its other end is down, or no program reads the tunnel)."
@@ -331,6 +400,7 @@ impl Cause {
             Self::Unanswered(..) => {
                 "This host cannot send: the next hop does not answer ARP or neighbour discovery, so its neighbour entry fails. The peer itself may be well."
             }
+            Self::ReversePath(_) => Rule::ReversePath.meaning(),
             Self::Dropped => {
                 "This host drops what these connections send: the route is open and the peer's window too, but nothing leaves. A firewall rule of its own (netfilter), a BPF program or a tc filter does it."
             }
@@ -341,6 +411,20 @@ impl Cause {
 fn with_index(vitals: &Vitals, index: InterfaceIndex) -> Option<&Device> {
     vitals.devices.iter().find(|device| device.index == index)
 }
+
+fn has_address(device: &Device, ip: IpAddr) -> bool {
+    device.addresses.iter().any(|own| own.to_canonical() == ip)
+}
+
+fn is_unanswered(path: &SendPath) -> bool {
+    path.next_hop == Some(NextHop::Unanswered)
+}
+
+fn is_bridge(device: &Device) -> bool {
+    device.driver.as_bytes() == b"bridge"
+}
+
+const NO_FORWARDING_PORT: &str = "This host cannot send: no port of the bridge to the peer forwards. Each is down, without carrier, or disabled.";
 
 /// `ENETUNREACH`: what the kernel answers without a route.
 const ENETUNREACH: i32 = 101;

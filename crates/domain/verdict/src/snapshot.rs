@@ -1,15 +1,18 @@
 //! A snapshot of a host: takes vitals and a stream of sockets, and returns what is wrong.
 
+mod silent;
+
 use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
 use crate::connection_growth::{ConnectionCounts, ConnectionGrowth};
 use crate::dns::{Resolvers, Server};
 use crate::egress::EgressDevices;
+use crate::firewall::{EarlierDrops, Firewalls};
 use crate::listener::{Counted, Listeners};
 use crate::own_queues::OwnQueues;
 use crate::ports::Ports;
 use crate::recent_peers::{PEERS_MAX, RecentPeers};
-use crate::sending::{self, Cause, SendFaults};
+use crate::sending::SendFaults;
 use crate::socket::{TcpLosses, dropped, udp_unread, unread};
 use crate::socket_counters::SocketCounters;
 use crate::suspects::{Sighting, SocketKey, Suspects};
@@ -19,8 +22,8 @@ use crate::waiting::WaitingQueues;
 use crate::{Finding, Limits, Rule, counter, device, host, merge, namespace};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState, Protocol, SendPath,
-    Socket, State, TcpInfo, TimerKind, Vitals,
+    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState, Protocol, Socket,
+    State, TcpInfo, Timer, TimerKind, Vitals,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -48,6 +51,7 @@ pub struct Snapshot<'a> {
     /// Connections with unacknowledged data: judged when all peers are known.
     silent: Vec<(Socket, Option<Owner>)>,
     send_faults: SendFaults,
+    firewalls: Firewalls,
     recent_peers: RecentPeers,
     /// Both ends of connections that are not read, as the peer's socket has them.
     unread: HashSet<(Endpoint, Endpoint), FixedState>,
@@ -84,6 +88,9 @@ pub struct Baseline {
     suspects: Suspects,
     connections: ConnectionCounts,
     name_servers: BTreeSet<Server>,
+    firewall_drops: EarlierDrops,
+    /// Ways whose next hop does not answer
+    unanswered: HashSet<PathQuery, FixedState>,
 }
 
 type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
@@ -108,6 +115,7 @@ impl<'a> Snapshot<'a> {
             connection_growth: ConnectionGrowth::default(),
             silent: Vec::new(),
             send_faults: SendFaults::default(),
+            firewalls: Firewalls::default(),
             recent_peers: RecentPeers::default(),
             unread: HashSet::default(),
             suspects: Suspects::default(),
@@ -129,7 +137,9 @@ impl<'a> Snapshot<'a> {
     /// Whether a second look at the sockets would prove or clear a suspicion. A snapshot with an earlier one has it.
     #[must_use]
     pub fn needs_second_look(&self) -> bool {
-        self.other_look.is_none() && self.suspects.need_second_look(self.limits)
+        let is_suspicious =
+            || self.suspects.need_second_look(self.limits) || !self.paths_to_confirm().is_empty();
+        self.other_look.is_none() && is_suspicious()
     }
 
     /// Compares with a second look at the sockets, taken `elapsed` after this one.
@@ -178,26 +188,6 @@ impl<'a> Snapshot<'a> {
             Protocol::UnixStream | Protocol::UnixSeqpacket => self.waiting.unix_listener(entry),
             _ => {}
         }
-    }
-
-    /// Returns the ways that should be looked up, for connections whose data or probes are not acknowledged.
-    #[must_use]
-    pub fn paths_to_look_up(&self) -> Vec<PathQuery> {
-        let stuck = self.silent.iter().filter(|(socket, _)| {
-            let info = socket.tcp_info.as_ref();
-            info.is_some_and(|info| sending::is_stuck(socket, info))
-        });
-        let mut known = HashSet::new();
-        let queries = stuck.filter_map(|(socket, _)| sending::query(socket));
-        queries
-            .filter(|query| known.insert(*query))
-            .take(PATHS_MAX)
-            .collect()
-    }
-
-    /// Adds the ways that were looked up.
-    pub fn send_paths(&mut self, paths: Vec<SendPath>) {
-        self.send_faults.add_paths(paths);
     }
 
     /// Returns the processes whose state would be evidence: something waits in queues that they should empty.
@@ -260,6 +250,10 @@ impl<'a> Snapshot<'a> {
         }
         found.extend(half_closed.findings(limits, self.other_look.is_some()));
         found.extend(self.send_faults.findings(&vitals_of));
+        let owner_of = |local: &Endpoint, netns| self.listeners.owner_at(local, netns);
+        let earlier_drops = self.earlier.map(|(baseline, _)| &baseline.firewall_drops);
+        self.firewalls.judge(earlier_drops, &owner_of);
+        found.extend(self.firewalls.findings());
         found.extend(self.ports.findings(limits));
         found.extend(self.waiting.findings());
         if let Some((baseline, elapsed)) = self.earlier {
@@ -278,6 +272,9 @@ impl<'a> Snapshot<'a> {
             let before = baseline.and_then(|baseline| baseline.namespaces.get(&vitals.netns));
             let begin = found.len();
             found.extend(namespace::findings(vitals, limits));
+            if self.listeners.are_in(vitals.netns) {
+                found.extend(namespace::loopback(vitals));
+            }
             let is_explained = |index| dead_devices.contains(&(vitals.netns, index));
             found.extend(device::findings(
                 vitals,
@@ -319,6 +316,10 @@ impl<'a> Snapshot<'a> {
     /// The part that the next snapshot is compared with.
     #[must_use]
     pub fn into_baseline(self) -> Baseline {
+        let firewall_drops = match self.samples {
+            Some(_) => self.firewalls.drops(),
+            None => EarlierDrops::default(),
+        };
         Baseline {
             samples: self.samples.unwrap_or_default(),
             namespaces: self
@@ -330,6 +331,8 @@ impl<'a> Snapshot<'a> {
             suspects: self.suspects,
             connections: self.connection_growth.into_counts(),
             name_servers: self.resolvers.into_servers(),
+            firewall_drops,
+            unanswered: self.send_faults.unanswered().collect(),
         }
     }
 
@@ -368,7 +371,10 @@ impl<'a> Snapshot<'a> {
         let socket = entry.socket;
         match socket.state {
             State::Listen => self.listener(entry),
-            State::SynRecv | State::NewSynRecv => self.listeners.half_open(socket),
+            State::SynRecv | State::NewSynRecv => {
+                self.listeners.half_open(socket);
+                self.firewalls.half_open(socket);
+            }
             State::TimeWait => self.ports.count(entry),
             _ => {
                 self.ports.count(entry);
@@ -380,6 +386,7 @@ impl<'a> Snapshot<'a> {
     fn listener(&mut self, entry: &Entry<'_>) {
         let drops = self.change(entry.socket).drops;
         self.listeners.add(entry, drops);
+        self.firewalls.listener(entry);
     }
 
     fn connection(&mut self, entry: &Entry<'_>) {
@@ -400,11 +407,12 @@ impl<'a> Snapshot<'a> {
         self.recent_peers.record(socket);
         self.egress.record(socket, info);
         // Connections with unacknowledged data are judged when all other connections of the peer are known.
-        let is_unacknowledged = socket.timer.is_some_and(|timer| match timer.kind {
+        let is_unanswered = |timer: Timer| match timer.kind {
             TimerKind::Retransmission | TimerKind::Keepalive => timer.retransmits > 0,
             TimerKind::ZeroWindowProbe => true,
             _ => false,
-        });
+        };
+        let is_unacknowledged = socket.state == State::SynSent || socket.timer.is_some_and(is_unanswered);
         if is_unacknowledged && self.silent.len() < SILENT_MAX {
             let owner = entry.owners.and_then(|owners| owners.first()).copied();
             self.silent.push((socket.clone(), owner));
@@ -454,56 +462,6 @@ impl<'a> Snapshot<'a> {
                 .earlier
                 .and_then(|(_, elapsed)| u64::try_from(elapsed.as_micros()).ok()),
             recent_peers: &self.recent_peers,
-        }
-    }
-
-    fn judge_silent(&mut self) {
-        let silent = std::mem::take(&mut self.silent);
-        let by_netns: HashMap<_, _> = self
-            .namespaces
-            .iter()
-            .map(|vitals| (vitals.netns, vitals))
-            .collect();
-        // 1. This host cannot send: whatever else these connections show follows from it.
-        let mut others = Vec::new();
-        for (socket, owner) in silent {
-            let Some(info) = &socket.tcp_info else { continue };
-            let vitals = by_netns.get(&socket.netns).copied();
-            let Some(cause) = self.send_faults.cause(&socket, info, vitals) else {
-                others.push((socket, owner));
-                continue;
-            };
-            if cause == Cause::Dropped && self.own_queues.holds(&socket) {
-                continue;
-            }
-            let stalled_ms = self
-                .check_of(&socket, info, SocketCounters::default())
-                .unsent_ms();
-            self.send_faults.add(&socket, owner.as_ref(), cause, stalled_ms);
-        }
-        // 2. The others.
-        for (socket, owner) in others {
-            let Some(info) = &socket.tcp_info else { continue };
-            let change = self.change_since_earlier(&socket);
-            let Some(symptom) = self.judge(&socket, info, change) else {
-                continue;
-            };
-            // For a fault on this host its cause is reported, not the effect on the other end.
-            let vitals = by_netns.get(&socket.netns).copied();
-            let is_reported = self.send_faults.explains(&socket, &symptom, vitals)
-                || self.own_queues.explains(&socket, symptom.rule)
-                || match symptom.rule {
-                    Rule::ZeroWindow => self.unread.contains(&(socket.local, socket.peer)),
-                    Rule::ConnectUnanswered => self.listeners.is_full_at(&socket.peer),
-                    _ => false,
-                };
-            if !is_reported {
-                let entry = Entry {
-                    socket: &socket,
-                    owners: Some(owner.as_slice()),
-                };
-                self.symptom_groups.add(&entry, &symptom);
-            }
         }
     }
 
@@ -559,7 +517,5 @@ fn order(finding: &Finding) -> impl Ord + use<> {
 const SILENT_MAX: usize = 10_000;
 /// Processes whose state is read.
 const OWNERS_MAX: usize = 200;
-/// Ways that are looked up.
-const PATHS_MAX: usize = 256;
 /// Sockets that are kept for the next snapshot; of further ones it judges the whole life.
 const SAMPLES_MAX: usize = 2_000_000;

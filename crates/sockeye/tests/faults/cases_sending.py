@@ -247,7 +247,7 @@ def loopback_down(lab):
     return srv
 
 
-@fault("cannot send", Cause(r"rp.?filter|reverse.?path", (), ["eth1"]), never=BLAMES_PEER, effects=STUCK, modes=("watch 2",))
+@fault("cannot send", Cause(r"rp.?filter|reverse.?path", (), ["eth1"]), never=BLAMES_PEER, effects=STUCK, modes=("watch 2", "watch 14"))
 def reverse_path_filter(lab):
     """Replies come back over another device, and rp_filter discards them."""
     srv, cli = lab.pair()

@@ -62,6 +62,7 @@ fn push_subject(out: &mut Vec<u8>, subject: &Subject) {
         Subject::Device(name) | Subject::Qdisc { device: name, .. } => push_clean(out, name.as_bytes()),
         Subject::NextHop { ip, .. } => out.extend_from_slice(ip.to_string().as_bytes()),
         Subject::Table(name) => push_clean(out, name.as_bytes()),
+        Subject::FirewallRule(name) => push_clean(out, name.to_string().as_bytes()),
         Subject::Counter(counter) => out.extend_from_slice(counter.to_string().as_bytes()),
         Subject::Processor(number) => out.extend_from_slice(format!("processor {number}").as_bytes()),
         Subject::Sockets | Subject::Listener(_) | Subject::Service { .. } => {

@@ -148,6 +148,13 @@ fn push_subject(object: &mut Object<'_>, subject: &Subject, names: &dyn Names) {
             fields.bytes("device", Some(device.as_bytes()));
             fields.bytes("qdisc", Some(kind.as_bytes()));
         }
+        Subject::FirewallRule(name) => {
+            fields.word("kind", "firewall_rule");
+            fields.text("family", Some(&name.family.to_string()));
+            fields.text("table", Some(&name.table));
+            fields.text("chain", Some(&name.chain));
+            fields.number("handle", name.handle);
+        }
         Subject::Counter(counter) => {
             fields.word("kind", "counter");
             fields.text("counter", Some(&counter.to_string()));

@@ -134,6 +134,7 @@ fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
             out.extend_from_slice(b" of ");
             push_clean(out, device.as_bytes());
         }
+        Subject::FirewallRule(name) => push_clean(out, name.to_string().as_bytes()),
         Subject::Counter(counter) => out.extend_from_slice(counter.to_string().as_bytes()),
         Subject::Processor(number) => out.extend_from_slice(format!("processor {number}").as_bytes()),
         Subject::Table(name) => push_clean(out, name.as_bytes()),

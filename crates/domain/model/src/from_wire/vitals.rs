@@ -46,6 +46,7 @@ impl From<&rtnetlink::Link<'_>> for Device {
             }),
             qdiscs: Vec::new(),
             addresses: Vec::new(),
+            duplicate_addresses: 0,
         }
     }
 }

@@ -43,6 +43,8 @@ pub struct Device {
     pub qdiscs: Vec<Qdisc>,
     /// IP addresses
     pub addresses: Vec<IpAddr>,
+    /// How many of them are not used, as another host has them (IPv6, `IFA_F_DADFAILED`)
+    pub duplicate_addresses: u32,
 }
 
 /// An interface name (`IFNAMSIZ`): at most 15 bytes, any but `/`, `:`, space and NUL.

@@ -2,14 +2,19 @@
 
 mod counters;
 mod device;
+mod firewall;
 mod processes;
 mod send_path;
 
 pub use counters::{Counter, Counters};
 pub use device::{Bond, BondPort, Device, DeviceName, Duplex, Qdisc, Traffic};
 
+pub use firewall::{
+    Base, Element, Expression, Family as FirewallFamily, Firewall, FirewallChain, FirewallRule,
+    FirewallRuleName, FirewallVerdict, Hook, MetaKey, Operator,
+};
 pub use processes::{DescriptorKinds, OpenFiles, ProcessState};
-pub use send_path::{PathQuery, Route, SendPath};
+pub use send_path::{NextHop, PathQuery, Route, SendPath};
 
 use crate::{NetnsInode, ShortText};
 

@@ -28,8 +28,19 @@ pub struct SendPath {
     pub query: PathQuery,
     /// The route
     pub route: Route,
-    /// Whether the next hop does not answer ARP or neighbour discovery; `None` without an entry for it
-    pub is_unanswered: Option<bool>,
+    /// The next hop; `None` without a neighbour entry for it
+    pub next_hop: Option<NextHop>,
+}
+
+/// What the neighbour entry of a next hop says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    /// Its hardware address is known.
+    Known,
+    /// Its hardware address was set by hand or by a program.
+    Permanent,
+    /// It does not answer ARP or neighbour discovery, or not yet.
+    Unanswered,
 }
 
 /// What a look-up of a route returned.

@@ -27,6 +27,7 @@ fn device() -> Device {
         bond_port: None,
         qdiscs: vec![qdisc(b"pfifo_fast", 0, TC_H_ROOT)],
         addresses: vec![[10, 0, 0, 1].into()],
+        duplicate_addresses: 0,
     }
 }
 

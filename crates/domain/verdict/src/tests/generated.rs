@@ -235,7 +235,11 @@ fn arbitrary_values_do_not_panic() {
         .filter(|rule| {
             !matches!(
                 rule,
-                Rule::ReceiveBuffer | Rule::NagleDelayedAck | Rule::ConnectionGrowth | Rule::DnsUnanswered
+                Rule::ReceiveBuffer
+                    | Rule::NagleDelayedAck
+                    | Rule::ConnectionGrowth
+                    | Rule::DnsUnanswered
+                    | Rule::ReversePath
             )
         })
         .collect();
@@ -245,6 +249,9 @@ fn arbitrary_values_do_not_panic() {
 fn fill(snapshot: &mut Snapshot<'_>, vitals: &[Vitals], sockets: &[Socket]) {
     for vitals in vitals {
         snapshot.namespace(vitals.clone());
+    }
+    for vitals in vitals {
+        snapshot.firewall(vitals.netns, made::drops_all());
     }
     let owners = [made::owner(1), made::owner(2)];
     for socket in sockets {

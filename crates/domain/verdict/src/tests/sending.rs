@@ -2,7 +2,8 @@
 
 use super::made::{connection, sending, set, timer};
 use sockeye_model::{
-    Device, DeviceName, Entry, InterfaceIndex, Route, SendPath, ShortText, Socket, TcpInfo, TimerKind, Vitals,
+    Device, DeviceName, Entry, InterfaceIndex, NextHop, Route, SendPath, ShortText, Socket, TcpInfo,
+    TimerKind, Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Snapshot, Subject};
 
@@ -49,6 +50,7 @@ fn device(is_up: bool, carrier: bool) -> Vitals {
         bond_port: None,
         qdiscs: Vec::new(),
         addresses: vec![[10, 0, 0, 1].into()],
+        duplicate_addresses: 0,
     };
     Vitals {
         devices: vec![device],
@@ -67,7 +69,7 @@ fn via(gateway: Option<[u8; 4]>) -> Route {
 fn check(
     vitals: Vitals,
     route: Route,
-    is_unanswered: Option<bool>,
+    next_hop: Option<NextHop>,
     sockets: &[Socket],
     expected: &[&str],
 ) -> Vec<Finding> {
@@ -81,7 +83,7 @@ fn check(
     let paths = queries.into_iter().map(|query| SendPath {
         query,
         route,
-        is_unanswered,
+        next_hop,
     });
     snapshot.send_paths(paths.collect());
     let found = snapshot.findings();
@@ -124,11 +126,11 @@ fn device_and_next_hop_are_the_cause_whatever_the_socket_shows() {
     let found = check(device(true, false), via(None), None, &both, CANNOT_SEND);
     assert_eq!(found[0].subject, Subject::Device(DeviceName::new(b"eth0")));
     let found = check(device(false, false), via(None), None, &both, CANNOT_SEND);
-    assert!(found[0].meaning.contains("switched off"), "{found:?}");
+    assert!(found[0].meaning.contains("is down"), "{found:?}");
     let found = check(
         device(true, true),
         via(Some([10, 0, 0, 254])),
-        Some(true),
+        Some(NextHop::Unanswered),
         &both,
         CANNOT_SEND,
     );
@@ -142,7 +144,13 @@ fn device_and_next_hop_are_the_cause_whatever_the_socket_shows() {
 #[test]
 fn data_that_is_dropped_on_this_host_is_found() {
     let open = [unsent(|_| ())];
-    let found = check(device(true, true), via(None), Some(false), &open, CANNOT_SEND);
+    let found = check(
+        device(true, true),
+        via(None),
+        Some(NextHop::Known),
+        &open,
+        CANNOT_SEND,
+    );
     assert!(found[0].meaning.contains("firewall"), "{found:?}");
     check(device(true, true), Route::Unknown, None, &open, CANNOT_SEND);
     check(
@@ -156,7 +164,15 @@ fn data_that_is_dropped_on_this_host_is_found() {
 
 #[test]
 fn sockets_that_can_send_are_not_accused() {
-    let quiet = |socket: Socket| check(device(true, true), via(None), Some(false), &[socket], &[]);
+    let quiet = |socket: Socket| {
+        check(
+            device(true, true),
+            via(None),
+            Some(NextHop::Known),
+            &[socket],
+            &[],
+        )
+    };
     // The peer's window is closed, or has no room for the next segment; some data is in flight.
     quiet(unsent(|info| info.snd_wnd_bytes = Some(0)));
     quiet(unsent(|info| info.snd_wnd_bytes = Some(1000)));
@@ -171,7 +187,7 @@ fn sockets_that_can_send_are_not_accused() {
     check(
         device(true, true),
         via(None),
-        Some(false),
+        Some(NextHop::Known),
         &silent,
         &["critical peer-silent"],
     );

@@ -36,6 +36,7 @@ pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
             && let Some(device) = with_index(&mut devices, address.index)
         {
             device.addresses.push(address.ip);
+            device.duplicate_addresses += u32::from(address.is_duplicate);
         }
     });
     ask(&rtnetlink::Qdisc::dump(SEQUENCE), &mut |message| {

@@ -16,6 +16,7 @@
 mod counters;
 mod devices;
 mod files;
+mod firewall;
 mod folder;
 mod host;
 mod neighbours;
@@ -25,6 +26,7 @@ mod send_path;
 mod settings;
 
 pub use files::{OpenFilesScan, open_files};
+pub use firewall::firewall;
 pub use host::{host, lacks_host_settings};
 pub use processes::process_state;
 pub use send_path::send_paths;

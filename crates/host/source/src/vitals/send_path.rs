@@ -3,7 +3,7 @@
 
 use crate::dump::run_here;
 use rustix::io::Errno;
-use sockeye_model::{InterfaceIndex, PathQuery, Route, SendPath};
+use sockeye_model::{InterfaceIndex, NextHop, PathQuery, Route, SendPath};
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Messages, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{FoundRoute, Neighbour, RTM_NEWNEIGH, RTM_NEWROUTE, RouteQuery};
@@ -20,7 +20,7 @@ pub fn send_paths(queries: &[PathQuery]) -> Vec<SendPath> {
             .as_ref()
             .and_then(|socket| look_up(socket, &query, sequence))
             .unwrap_or(Route::Unknown),
-        is_unanswered: None,
+        next_hop: None,
     });
     let mut found: Vec<SendPath> = found.collect();
     if found.iter().any(|path| matches!(path.route, Route::Via { .. })) {
@@ -32,7 +32,7 @@ pub fn send_paths(queries: &[PathQuery]) -> Vec<SendPath> {
             let hop = gateway.unwrap_or_else(|| path.query.to.to_canonical());
             let mut entries = neighbours.iter();
             let entry = entries.find(|(index, ip, _)| (*index, *ip) == (device, hop));
-            path.is_unanswered = entry.map(|(_, _, is_unanswered)| *is_unanswered);
+            path.next_hop = entry.map(|(_, _, state)| *state);
         }
     }
     found
@@ -72,8 +72,8 @@ fn look_up(socket: &NetlinkSocket, query: &PathQuery, sequence: u32) -> Option<R
     })
 }
 
-/// The neighbours with their interfaces, and whether they do not answer.
-fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, bool)> {
+/// The neighbours with their interfaces.
+fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, NextHop)> {
     let mut all = Vec::new();
     // A socket of its own: answers to look-ups must not come in between.
     let Ok(socket) = NetlinkSocket::open_route() else {
@@ -91,7 +91,14 @@ fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, bool)> {
                 && all.len() < NEIGHBOURS_MAX
             {
                 let index = InterfaceIndex(neighbour.index.cast_unsigned());
-                all.push((index, ip, neighbour.is_unanswered()));
+                let state = if neighbour.is_unanswered() {
+                    NextHop::Unanswered
+                } else if neighbour.is_permanent() {
+                    NextHop::Permanent
+                } else {
+                    NextHop::Known
+                };
+                all.push((index, ip, state));
             }
         },
     );

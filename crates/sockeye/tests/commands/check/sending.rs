@@ -88,14 +88,148 @@ fn failed_neighbour_is_the_cause() {
     says(&lab, &here, "neighbour");
 }
 
+/// Sets rules of nf_tables, in a chain of one hook.
+fn filter(here: &Namespace, hook: &str, rules: &[&str]) {
+    let chain =
+        format!("add table inet own; add chain inet own {hook} {{ type filter hook {hook} priority 0; }}; ");
+    let rules = rules
+        .iter()
+        .map(|rule| format!("add rule inet own {hook} {rule}; "));
+    here.output("nft", &[&(chain + &rules.collect::<String>())]);
+}
+
+/// What the first finding says about a rule of the firewall.
+#[track_caller]
+fn rule(here: &Namespace) -> (String, u64) {
+    let list = super::faults::look(here, "");
+    let subject = &list[0]["subject"];
+    assert_eq!(subject["kind"], "firewall_rule", "{:#}", list[0]);
+    assert_eq!(
+        (&subject["family"], &subject["table"]),
+        (&"inet".into(), &"own".into())
+    );
+    let chain = subject["chain"].as_str().unwrap_or_default();
+    (chain.to_owned(), subject["handle"].as_u64().unwrap_or_default())
+}
+
 #[test]
 fn own_firewall_is_the_cause() {
     need!(program("nft"));
     let (lab, here, _there, _reader, writer) = need!(sending("own_firewall"));
-    let rules = "add table ip own; \
-        add chain ip own out { type filter hook output priority 0; }; \
-        add rule ip own out tcp dport 5000 drop";
-    here.output("nft", &[rules]);
+    filter(
+        &here,
+        "output",
+        &[
+            "oifname lo accept",
+            "tcp dport { 22, 80-90 } accept",
+            "tcp dport 5000 drop",
+        ],
+    );
+    is_found(&lab, &here, &writer, "critical firewall-drops firewall_rule");
+    says(&lab, &here, "drops what these connections send");
+    let rules = here.output("nft", &["-a", "list", "ruleset"]);
+    let (chain, handle) = rule(&here);
+    let line = rules.lines().find(|line| line.contains("5000"));
+    assert!(
+        line.is_some_and(|line| line.ends_with(&format!("# handle {handle}"))),
+        "{handle}: {rules}"
+    );
+    assert_eq!(chain, "output");
+}
+
+#[test]
+fn firewall_that_drops_acknowledgements_is_the_cause() {
+    need!(program("nft"));
+    let (lab, here, _there, _reader, writer) = need!(sending("drops_acks"));
+    filter(
+        &here,
+        "input",
+        &[
+            "iifname lo accept",
+            "ip saddr 10.9.0.0/24 tcp sport 5000 counter reject",
+        ],
+    );
+    is_found(&lab, &here, &writer, "critical firewall-drops firewall_rule");
+    says(&lab, &here, "do not reach them");
+}
+
+#[test]
+fn rule_that_may_accept_is_not_passed_over() {
+    need!(program("nft"));
+    let (lab, here, _there, _reader, writer) = need!(sending("may_accept"));
+    filter(
+        &here,
+        "output",
+        &[
+            "tcp sequence 1 accept",
+            "limit rate over 1/week burst 1 packets drop",
+            "tcp dport 5000 drop",
+        ],
+    );
     is_found(&lab, &here, &writer, "critical cannot-send sockets");
     says(&lab, &here, "firewall");
+}
+
+#[test]
+fn firewall_that_drops_answers_is_the_cause() {
+    need!(program("nft"));
+    let (lab, here, there, _reader, _writer) = need!(sending("drops_answers"));
+    let server = Script::start(
+        &here,
+        "
+listener = socket.create_server(('10.9.0.1', 80), backlog=50)
+ready()
+sys.stdin.read()
+",
+    );
+    filter(&here, "output", &["tcp sport 80 counter drop"]);
+    let _clients = Script::start(
+        &there,
+        "
+clients = [socket.socket() for _ in range(8)]
+for client in clients:
+    client.setblocking(False)
+    client.connect_ex(('10.9.0.1', 80))
+ready()
+sys.stdin.read()
+",
+    );
+    let list = found_soon(&lab, &here, "", &["warning firewall-drops firewall_rule"]);
+    assert_eq!(list[0]["owner"]["pid"], server.pid(), "{:#}", list[0]);
+    assert!(list[0]["facts"]["packets"].as_u64() >= Some(8), "{:#}", list[0]);
+}
+
+#[test]
+fn device_that_was_switched_off_is_the_cause() {
+    let (lab, here, _there, _reader, writer) = need!(sending("switched_off"));
+    here.ip("link set left down");
+    is_found(&lab, &here, &writer, "critical cannot-send left");
+    says(&lab, &here, "is down");
+}
+
+#[test]
+fn duplicate_address_is_found() {
+    let (lab, here, there, _reader, _writer) = need!(sending("duplicate_address"));
+    for (namespace, device) in [(&here, "left"), (&there, "right")] {
+        namespace.sysctl(&format!("ipv6/conf/{device}/disable_ipv6"), "0");
+    }
+    there.ip("addr add fd00:9::1/64 dev right nodad");
+    here.ip("addr add fd00:9::1/64 dev left");
+    found_soon(&lab, &here, "", &["warning duplicate-address left"]);
+}
+
+#[test]
+fn loopback_that_is_down_is_found_if_programs_listen() {
+    let (lab, here, _there, _reader, _writer) = need!(sending("loopback_down"));
+    here.ip("link set lo down");
+    found(&lab, &here, "", &[]);
+    let _server = Script::start(
+        &here,
+        "
+listener = socket.create_server(('0.0.0.0', 80))
+ready()
+sys.stdin.read()
+",
+    );
+    found_soon(&lab, &here, "", &["notice loopback-down lo"]);
 }

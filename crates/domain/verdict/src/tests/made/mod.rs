@@ -1,7 +1,8 @@
 //! Sockets made by hand, and what is found of them.
 use sockeye_model::{
-    Comm, Endpoint, Entry, Fd, Inode, Memory, Owner, Pid, Port, Process, Protocol, Queues, Settings, Socket,
-    State, TcpInfo, Timer, TimerKind, Vitals,
+    Base, Comm, Endpoint, Entry, Expression, Fd, Firewall, FirewallChain, FirewallFamily, FirewallRule,
+    FirewallVerdict, Hook, Inode, Memory, Operator, Owner, Pid, Port, Process, Protocol, Queues, Settings,
+    Socket, State, TcpInfo, Timer, TimerKind, Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Rule, Snapshot, Suspects};
 use std::time::Duration;
@@ -185,4 +186,42 @@ fn judged(snapshot: &mut Snapshot<'_>, vitals: &Vitals, sockets: &[Socket], rule
     let found: Vec<Rule> = findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(found, rules, "{findings:#?}");
     findings
+}
+
+/// A firewall that drops all that comes to one port.
+pub(super) fn drops_all() -> Firewall {
+    let port = |number: u16| {
+        vec![
+            Expression::Payload {
+                base: Base::Transport,
+                offset: 0,
+                len: 2,
+                register: 1,
+            },
+            Expression::Compare {
+                register: 1,
+                operator: Operator::Less,
+                value: number.to_be_bytes().to_vec(),
+            },
+            Expression::Verdict(FirewallVerdict::Drop),
+        ]
+    };
+    Firewall {
+        chains: vec![FirewallChain {
+            family: FirewallFamily::INET,
+            table: "filter".into(),
+            name: "input".into(),
+            hook: Some(Hook {
+                number: 1,
+                priority: 0,
+            }),
+            drops: false,
+            policy_packets: None,
+            rules: vec![FirewallRule {
+                handle: 1,
+                expressions: port(100),
+            }],
+        }],
+        ..Firewall::default()
+    }
 }

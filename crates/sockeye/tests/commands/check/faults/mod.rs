@@ -76,7 +76,7 @@ pub(crate) fn is_of(finding: &Value, namespace: &Namespace) {
     match kind {
         "process" | "sockets" => assert!(finding.get("owner").is_some(), "{finding:#}"),
         // Their sockets may have an owner.
-        "listener" | "device" | "next_hop" | "service" => {}
+        "listener" | "device" | "next_hop" | "service" | "firewall_rule" => {}
         _ => assert!(finding.get("owner").is_none(), "{finding:#}"),
     }
     if finding["subject"]["kind"] != "process" {
