@@ -118,33 +118,18 @@ mod tests {
     use super::*;
     use crate::Finding;
     use crate::Snapshot;
-    use sockeye_model::{Device, Endpoint, Entry, Port, Protocol, ShortText, Traffic};
+    use crate::tests::made;
+    use sockeye_model::{Device, Endpoint, Entry, Port, Protocol, Traffic};
 
     fn tap(queue: u32, tx_dropped: u64) -> Vitals {
         let device = Device {
-            index: InterfaceIndex(2),
-            name: ShortText::new(b"tap0"),
-            driver: ShortText::new(b"tap"),
-            is_physical: false,
-            is_loopback: false,
-            is_up: true,
-            has_carrier: Some(true),
-            carrier_changes: None,
-            mtu_bytes: Some(1500),
             queue_packets: Some(queue),
             traffic: Some(Traffic {
                 tx_packets: 10_000,
                 tx_dropped,
                 ..Traffic::default()
             }),
-            speed_mbit_per_s: None,
-            duplex: None,
-            master: None,
-            bond: None,
-            bond_port: None,
-            qdiscs: Vec::new(),
-            addresses: vec![[10, 0, 0, 1].into()],
-            duplicate_addresses: 0,
+            ..made::device(b"tap0", b"tap")
         };
         Vitals {
             devices: vec![device],

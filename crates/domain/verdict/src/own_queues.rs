@@ -98,27 +98,13 @@ const MUCH_PERMILLE: u64 = 50;
 mod tests {
     use super::*;
     use crate::Snapshot;
+    use crate::tests::made;
     use sockeye_model::{Device, Endpoint, Entry, Port, Protocol, Queues, ShortText, State, TcpInfo};
     use sockeye_model::{Timer, TimerKind};
 
     fn shaped(waiting_packets: u32) -> Vitals {
         let device = Device {
-            index: InterfaceIndex(2),
-            name: ShortText::new(b"eth0"),
-            driver: ShortText::new(b""),
             is_physical: true,
-            is_loopback: false,
-            is_up: true,
-            has_carrier: Some(true),
-            carrier_changes: None,
-            mtu_bytes: Some(1500),
-            queue_packets: Some(1000),
-            traffic: None,
-            speed_mbit_per_s: None,
-            duplex: None,
-            master: None,
-            bond: None,
-            bond_port: None,
             qdiscs: vec![Qdisc {
                 kind: ShortText::new(b"tbf"),
                 handle: 0x1_0000,
@@ -131,8 +117,7 @@ mod tests {
                 waiting_packets,
                 waiting_bytes: waiting_packets * 1500,
             }],
-            addresses: vec![[10, 0, 0, 1].into()],
-            duplicate_addresses: 0,
+            ..made::device(b"eth0", b"")
         };
         Vitals {
             devices: vec![device],

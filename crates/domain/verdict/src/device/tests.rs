@@ -1,20 +1,13 @@
 use super::*;
+use crate::tests::made;
 
 use sockeye_model::{Bond, BondPort, InterfaceIndex, ShortText};
 
 /// A physical device without faults.
 fn device() -> Device {
     Device {
-        index: InterfaceIndex(2),
-        name: ShortText::new(b"eth0"),
-        driver: ShortText::new(b""),
         is_physical: true,
-        is_loopback: false,
-        is_up: true,
-        has_carrier: Some(true),
         carrier_changes: Some(2),
-        mtu_bytes: Some(1500),
-        queue_packets: Some(1000),
         traffic: Some(Traffic {
             rx_packets: 1_000_000,
             tx_packets: 1_000_000,
@@ -22,12 +15,8 @@ fn device() -> Device {
         }),
         speed_mbit_per_s: Some(1000),
         duplex: Some(Duplex::Full),
-        master: None,
-        bond: None,
-        bond_port: None,
         qdiscs: vec![qdisc(b"pfifo_fast", 0, TC_H_ROOT)],
-        addresses: vec![[10, 0, 0, 1].into()],
-        duplicate_addresses: 0,
+        ..made::device(b"eth0", b"")
     }
 }
 

@@ -226,7 +226,7 @@ fn may_discard_answers(vitals: &Vitals) -> bool {
 }
 
 const SILENT_OR_BLACK_HOLE: &str = "What was sent is sent again and again and not acknowledged. All of it is full-sized segments: the peer or the path to it is gone, or a smaller MTU on the path drops them.";
-const SILENT_OR_FILTERED: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or answers come in over another device, and reverse path filtering (rp_filter) discards them, as it discarded packets before. A longer --watch shows whether it does.";
+const SILENT_OR_FILTERED: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or rp_filter discards answers that come in over another device. A longer --watch shows which.";
 const SILENT_OR_WRONG_NEIGHBOUR: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or the link address of the next hop is wrong, for its neighbour entry is permanent and was never asked for.";
 
 /// Network namespaces whose packet filter rules are read.

@@ -8,7 +8,7 @@
 
 mod connections;
 mod generated;
-mod made;
+pub(crate) mod made;
 mod queues;
 mod sending;
 mod transfers;

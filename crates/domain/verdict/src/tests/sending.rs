@@ -1,9 +1,8 @@
 //! Connections that cannot send, with what the look-up of their way says, and those that only look like it.
 
-use super::made::{connection, sending, set, timer};
+use super::made::{self, connection, sending, set, timer};
 use sockeye_model::{
-    Device, DeviceName, Entry, InterfaceIndex, NextHop, Route, SendPath, ShortText, Socket, TcpInfo,
-    TimerKind, Vitals,
+    Device, DeviceName, Entry, InterfaceIndex, NextHop, Route, SendPath, Socket, TcpInfo, TimerKind, Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Snapshot, Subject};
 
@@ -32,25 +31,10 @@ fn retransmitting(failed: bool) -> Socket {
 
 fn device(is_up: bool, carrier: bool) -> Vitals {
     let device = Device {
-        index: InterfaceIndex(2),
-        name: DeviceName::new(b"eth0"),
-        driver: ShortText::new(b"veth"),
-        is_physical: false,
-        is_loopback: false,
         is_up,
         has_carrier: Some(carrier),
         carrier_changes: Some(3),
-        mtu_bytes: Some(1500),
-        queue_packets: Some(1000),
-        traffic: None,
-        speed_mbit_per_s: None,
-        duplex: None,
-        master: None,
-        bond: None,
-        bond_port: None,
-        qdiscs: Vec::new(),
-        addresses: vec![[10, 0, 0, 1].into()],
-        duplicate_addresses: 0,
+        ..made::device(b"eth0", b"veth")
     };
     Vitals {
         devices: vec![device],

@@ -1,8 +1,8 @@
 //! Sockets made by hand, and what is found of them.
 use sockeye_model::{
-    Base, Comm, Endpoint, Entry, Expression, Fd, Firewall, FirewallChain, FirewallFamily, FirewallRule,
-    FirewallVerdict, Hook, Inode, Memory, Operator, Owner, Pid, Port, Process, Protocol, Queues, Settings,
-    Socket, State, TcpInfo, Timer, TimerKind, Vitals,
+    Base, Comm, Device, Endpoint, Entry, Expression, Fd, Firewall, FirewallChain, FirewallFamily,
+    FirewallRule, FirewallVerdict, Hook, Inode, InterfaceIndex, Memory, Operator, Owner, Pid, Port, Process,
+    Protocol, Queues, Settings, ShortText, Socket, State, TcpInfo, Timer, TimerKind, Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Rule, Snapshot, Suspects};
 use std::time::Duration;
@@ -186,6 +186,31 @@ fn judged(snapshot: &mut Snapshot<'_>, vitals: &Vitals, sockets: &[Socket], rule
     let found: Vec<Rule> = findings.iter().map(|finding| finding.rule).collect();
     assert_eq!(found, rules, "{findings:#?}");
     findings
+}
+
+/// A device that is up, without traffic and queues.
+pub(crate) fn device(name: &[u8], driver: &[u8]) -> Device {
+    Device {
+        index: InterfaceIndex(2),
+        name: ShortText::new(name),
+        driver: ShortText::new(driver),
+        is_physical: false,
+        is_loopback: false,
+        is_up: true,
+        has_carrier: Some(true),
+        carrier_changes: None,
+        mtu_bytes: Some(1500),
+        queue_packets: Some(1000),
+        traffic: None,
+        speed_mbit_per_s: None,
+        duplex: None,
+        master: None,
+        bond: None,
+        bond_port: None,
+        qdiscs: Vec::new(),
+        addresses: vec![[10, 0, 0, 1].into()],
+        duplicate_addresses: 0,
+    }
 }
 
 /// A firewall that drops all that comes to one port.
