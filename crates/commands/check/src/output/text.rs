@@ -73,14 +73,21 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
         line.extend_from_slice(b"  ");
         line.extend_from_slice(&about);
     }
+    let of: &[u8] = match &finding.subject {
+        _ if about.is_empty() => b"  ",
+        Subject::FirewallRule(_) => b" stops ",
+        _ => b" of ",
+    };
     if let Some(owner) = &finding.owner {
-        line.extend_from_slice(if about.is_empty() { b"  " } else { b" of " });
+        line.extend_from_slice(of);
         push_process(&mut line, owner);
     } else if finding.owners > 1 {
-        line.extend_from_slice(format!(" of {} processes", finding.owners).as_bytes());
+        line.extend_from_slice(of);
+        line.extend_from_slice(format!("{} processes", finding.owners).as_bytes());
     } else if finding.examples.iter().any(|example| example.inode.is_some()) {
-        line.extend_from_slice(b" of an unknown process");
-    } else if !finding.examples.is_empty() {
+        line.extend_from_slice(of);
+        line.extend_from_slice(b"an unknown process");
+    } else if !finding.examples.is_empty() && !matches!(finding.subject, Subject::FirewallRule(_)) {
         line.extend_from_slice(b" without a process");
     }
     if let Some(inode) = finding.netns {

@@ -148,7 +148,8 @@ impl Firewalls {
     /// Adds a connection that a rule stops.
     pub(crate) fn add(&mut self, socket: &Socket, owner: Option<&Owner>, drop: Drop, stopped: Stopped) {
         let sendq = match socket.queues {
-            Queues::Data { send_bytes, .. } => Some(send_bytes).filter(|bytes| *bytes > 0),
+            // The kernel counts the SYN as a byte.
+            Queues::Data { send_bytes, .. } => Some(send_bytes).filter(|bytes| *bytes > 1),
             _ => None,
         };
         let tries = socket.timer.map(|timer| timer.retransmits);
@@ -310,7 +311,7 @@ impl Stopped {
                 "A firewall rule of this host drops what comes in for these connections: answers and acknowledgements do not reach them. The peer may be well."
             }
             Self::Icmp => {
-                "A firewall rule of this host drops ICMP errors: what routers report about these connections (packet too big, host unreachable) does not reach it, and they stand still."
+                "A firewall rule of this host drops ICMP errors, and full-sized segments of these connections are not acknowledged: probably the path has a smaller MTU, and the report of that is dropped."
             }
             Self::Answers => {
                 "A firewall rule of this host drops its answers to clients: their connections stay half open."

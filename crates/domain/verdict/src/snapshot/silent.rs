@@ -5,6 +5,7 @@ use crate::Rule;
 use crate::firewall::{self, Direction, Stopped};
 use crate::sending::{self, Cause};
 use crate::socket_counters::SocketCounters;
+use crate::symptom::Symptom;
 use sockeye_model::{
     Counter, Device, Entry, Firewall, NetnsInode, NextHop, PathQuery, Route, SendPath, Socket, Vitals,
 };
@@ -115,7 +116,7 @@ impl Snapshot<'_> {
             };
             // For a fault on this host its cause is reported, not the effect on the other end.
             let vitals = by_netns.get(&socket.netns).copied();
-            if let Some((drop, stopped)) = self.firewall_cause(&socket, symptom.rule, vitals) {
+            if let Some((drop, stopped)) = self.firewall_cause(&socket, &symptom, vitals) {
                 self.firewalls.add(&socket, owner.as_ref(), drop, stopped);
                 continue;
             }
@@ -189,11 +190,11 @@ impl Snapshot<'_> {
     fn firewall_cause(
         &self,
         socket: &Socket,
-        symptom: Rule,
+        symptom: &Symptom,
         vitals: Option<&Vitals>,
     ) -> Option<(firewall::Drop, Stopped)> {
         if !matches!(
-            symptom,
+            symptom.rule,
             Rule::PeerSilent
                 | Rule::SendStuck
                 | Rule::ConnectUnanswered
@@ -210,7 +211,13 @@ impl Snapshot<'_> {
             ))
         };
         let received = || Some((stops(Direction::Incoming, None)?, Stopped::Received));
-        let icmp = || Some((self.firewalls.stops_icmp(socket, vitals)?, Stopped::Icmp));
+        // Many hosts drop ICMP: it is a cause only where full-sized segments disappear.
+        let is_full_size =
+            symptom.rule == Rule::MtuBlackHole || symptom.facts.value("untried_pmtu_bytes").is_some();
+        let icmp = || {
+            let drop = self.firewalls.stops_icmp(socket, vitals).filter(|_| is_full_size);
+            Some((drop?, Stopped::Icmp))
+        };
         sent().or_else(received).or_else(icmp)
     }
 }

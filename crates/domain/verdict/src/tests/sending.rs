@@ -2,9 +2,11 @@
 
 use super::made::{self, connection, sending, set, timer};
 use sockeye_model::{
-    Device, DeviceName, Entry, InterfaceIndex, NextHop, Route, SendPath, Socket, TcpInfo, TimerKind, Vitals,
+    Counter, Device, DeviceName, Entry, InterfaceIndex, NextHop, PathQuery, Route, SendPath, ShortText,
+    Socket, State, TcpInfo, TimerKind, Traffic, Vitals,
 };
-use sockeye_verdict::{Finding, Limits, Snapshot, Subject};
+use sockeye_verdict::{Finding, Limits, Rule, Snapshot, Subject};
+use std::time::Duration;
 
 /// The persist timer runs: data waits and nothing is in flight, though the window is open.
 fn unsent(change: impl FnOnce(&mut TcpInfo)) -> Socket {
@@ -175,4 +177,123 @@ fn sockets_that_can_send_are_not_accused() {
         &silent,
         &["critical peer-silent"],
     );
+}
+
+/// An attempt to connect that was not repeated yet.
+fn connecting() -> Socket {
+    connection(|socket, _| {
+        socket.state = State::SynSent;
+        socket.timer = timer(TimerKind::Retransmission, 700, 0);
+    })
+}
+
+/// Paths of all queries, through eth0 to a peer on the link.
+fn paths(queries: Vec<PathQuery>, next_hop: NextHop) -> Vec<SendPath> {
+    let path = |query| SendPath {
+        query,
+        route: via(None),
+        next_hop: Some(next_hop),
+    };
+    queries.into_iter().map(path).collect()
+}
+
+#[test]
+fn next_hop_of_a_first_attempt_must_fail_twice() {
+    let limits = Limits::default();
+    for (second, expected) in [(NextHop::Unanswered, 1), (NextHop::Known, 0)] {
+        let mut snapshot = Snapshot::new(&limits);
+        snapshot.namespace(device(true, true));
+        snapshot.socket(&Entry::new(&connecting()));
+        assert!(!snapshot.needs_second_look());
+        let first = paths(snapshot.paths_to_look_up(), NextHop::Unanswered);
+        snapshot.send_paths(first);
+        assert!(snapshot.needs_second_look());
+        let again = paths(snapshot.paths_to_confirm(), second);
+        assert_eq!(again.len(), 1);
+        snapshot.confirm_paths(&again);
+        assert_eq!(snapshot.findings().len(), expected);
+    }
+    // With samples, the earlier one is the first look.
+    let mut earlier = Snapshot::new(&limits).keep_counters();
+    earlier.namespace(device(true, true));
+    earlier.socket(&Entry::new(&connecting()));
+    let found = paths(earlier.paths_to_look_up(), NextHop::Unanswered);
+    earlier.send_paths(found);
+    assert!(earlier.findings().is_empty());
+    let before = earlier.into_baseline();
+    let mut snapshot = Snapshot::new(&limits).after(&before, Duration::from_secs(2));
+    snapshot.namespace(device(true, true));
+    snapshot.socket(&Entry::new(&connecting()));
+    let found = paths(snapshot.paths_to_look_up(), NextHop::Unanswered);
+    snapshot.send_paths(found);
+    assert_eq!(snapshot.findings()[0].rule, Rule::CannotSend);
+}
+
+#[test]
+fn answers_that_reverse_path_filtering_discards_need_a_counter_and_a_device() {
+    let limits = Limits::default();
+    let namespace = |discarded: u64, received: u64| {
+        let mut vitals = device(true, true);
+        let mut other = made::device(b"eth1", b"veth");
+        other.index = InterfaceIndex(3);
+        other.addresses.clear();
+        other.traffic = Some(Traffic {
+            rx_packets: received,
+            ..Traffic::default()
+        });
+        vitals.devices.push(other);
+        vitals.counters.set(Counter::IpReversePathFilter, discarded);
+        vitals
+    };
+    for (discarded, received, expected) in [
+        (9, 900, Rule::ReversePath),
+        (5, 900, Rule::PeerSilent),
+        (9, 500, Rule::PeerSilent),
+    ] {
+        let mut earlier = Snapshot::new(&limits).keep_counters();
+        earlier.namespace(namespace(5, 500));
+        let before = earlier.into_baseline();
+        let mut snapshot = Snapshot::new(&limits).after(&before, Duration::from_secs(10));
+        snapshot.namespace(namespace(discarded, received));
+        snapshot.socket(&Entry::new(&retransmitting(false)));
+        let found = paths(snapshot.paths_to_look_up(), NextHop::Known);
+        snapshot.send_paths(found);
+        let findings = snapshot.findings();
+        assert_eq!(findings[0].rule, expected, "{findings:#?}");
+    }
+}
+
+#[test]
+fn device_that_is_down_is_the_cause_of_a_lost_route() {
+    let stuck = [retransmitting(true)];
+    let found = check(
+        device(false, false),
+        Route::Refused(101),
+        None,
+        &stuck,
+        CANNOT_SEND,
+    );
+    assert_eq!(found[0].subject, Subject::Device(DeviceName::new(b"eth0")));
+}
+
+#[test]
+fn bridge_without_a_forwarding_port_is_named() {
+    let mut vitals = device(true, false);
+    vitals.devices[0].driver = ShortText::new(b"bridge");
+    let found = check(vitals, via(None), None, &[retransmitting(false)], CANNOT_SEND);
+    assert!(found[0].meaning.contains("no port of the bridge"), "{found:?}");
+}
+
+#[test]
+fn silent_peer_has_the_other_possible_causes() {
+    let silent = [retransmitting(false)];
+    let next_hop = Some(NextHop::Permanent);
+    let found = check(
+        device(true, true),
+        via(None),
+        next_hop,
+        &silent,
+        &["critical peer-silent"],
+    );
+    assert!(found[0].meaning.contains("permanent"), "{found:?}");
 }
