@@ -103,8 +103,7 @@ fn guesses_are_refused() {
     let mut client = HostileClient::greet(TcpStream::connect(server).unwrap(), b"0123456789");
     client.request(request);
     assert!(client.answer()["ok"]["token"].is_string());
-    serving.kill();
-    let log = serving.rest();
+    let log = serving.end();
     assert!(log.contains("the secrets of the two ends differ"), "{log}");
 }
 
@@ -311,9 +310,7 @@ fn open_server_says_so() {
         (format!("--secret-file {secret}"), false),
     ] {
         let mut serving = Serving::new(None, &format!("-p 0 {flags}"));
-        let pid = rustix::process::Pid::from_child(&serving.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it lives");
-        let log = serving.rest();
+        let log = serving.end();
         assert_eq!(
             log.contains("there is no secret (--secret-file)"),
             is_open,

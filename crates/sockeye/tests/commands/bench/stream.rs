@@ -207,8 +207,7 @@ fn kinds_of_missing_answers_have_different_codes() {
     // And it still serves.
     let said = words_in(&client, &format!("bench stream {host} -n 1M"));
     assert_eq!(said.code, Some(0), "{said:?}");
-    serving.kill();
-    let log = serving.rest();
+    let log = serving.end();
     assert!(log.contains("refused: there is no processor 4000"), "{log}");
 }
 
