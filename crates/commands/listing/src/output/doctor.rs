@@ -35,7 +35,10 @@ pub(crate) struct Capability {
 
 /// The line that is printed before anything is tested.
 pub(crate) fn title(kernel: &str, uid: u32) -> String {
-    format!("sockeye {}, Linux {kernel}, user {uid}\n", env!("CARGO_PKG_VERSION"))
+    format!(
+        "sockeye {}, Linux {kernel}, user {uid}\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 impl Report {
@@ -46,7 +49,10 @@ impl Report {
         self.push_summary(&mut text, &commands);
         let _ = writeln!(text, "\nCommand           Works here");
         for command in &commands {
-            let note = command.note.as_deref().map_or(String::new(), |note| format!(", {note}"));
+            let note = command
+                .note
+                .as_deref()
+                .map_or(String::new(), |note| format!(", {note}"));
             let _ = writeln!(text, "{:<17} {}{note}", command.name, command.works.word());
         }
         let _ = writeln!(text, "\nCapability          Have What for");
@@ -72,7 +78,11 @@ impl Report {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
                 ProbeResult::Fails(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
-                    format!("no: {reason}; a sandbox or a security module forbids it")
+                    let cause = match self.lacking(&["CAP_SYS_ADMIN"]).as_slice() {
+                        [needed] if probe.what == ALL_NETNS => format!("it needs {needed}"),
+                        _ => "a sandbox or a security module forbids it".to_owned(),
+                    };
+                    format!("no: {reason}; {cause}")
                 }
                 ProbeResult::Fails(reason) => {
                     let reason = reason.to_string();
@@ -93,18 +103,22 @@ impl Report {
             }
         }
         let _ = writeln!(text, "\nFor prof          Works");
-        let mut reasons: Vec<(&str, String)> = Vec::new();
+        let mut reasons: Vec<(String, String)> = Vec::new();
         for part in &self.prof_parts {
             let name = part.part.replace('_', " ");
             let result = match &part.mechanism {
                 Ok(mechanism) => format!("yes, by {mechanism}"),
                 Err(error) => {
                     let reason = error.to_string();
-                    match reasons.iter().find(|(_, earlier)| *earlier == reason) {
-                        Some((earlier, _)) => format!("no, as {}", earlier.replace('_', " ")),
+                    let source = first_with(&self.sources, &reason)
+                        .map(|earlier| format!("{} by {}", earlier.what, earlier.source.name()));
+                    let part = reasons.iter().find(|(_, earlier)| *earlier == reason);
+                    match source.or_else(|| part.map(|(earlier, _)| earlier.clone())) {
+                        Some(earlier) => format!("no, as {earlier}"),
                         None => {
-                            reasons.push((part.part, reason.clone()));
-                            format!("no: {reason}")
+                            let row = format!("no: {reason}");
+                            reasons.push((name.clone(), reason));
+                            row
                         }
                     }
                 }
@@ -128,7 +142,11 @@ impl Report {
             ("", "") => writeln!(text, "Everything works."),
             (partly, "") => writeln!(text, "Everything works; in part: {partly}."),
             ("", not) => writeln!(text, "Everything works but {not}."),
-            (partly, not) => writeln!(text, "Works: {}. In part: {partly}. Not: {not}.", names(Works::Yes)),
+            (partly, not) => writeln!(
+                text,
+                "Works: {}. In part: {partly}. Not: {not}.",
+                names(Works::Yes)
+            ),
         };
         let is_lacking = |capability: &Capability| capability.is_effective == Some(false);
         if self.in_user_namespace {
@@ -165,7 +183,11 @@ impl Report {
     /// The source that is used for these sockets; `None` if none works.
     fn source_of(&self, what: &str) -> Option<SourceKind> {
         let used = |(_, probe): &(usize, &Probe)| probe.what == what && probe.result == ProbeResult::Works;
-        self.sources.iter().enumerate().find(used).map(|(_, probe)| probe.source)
+        self.sources
+            .iter()
+            .enumerate()
+            .find(used)
+            .map(|(_, probe)| probe.source)
     }
 
     /// The capabilities of these that are missing.
@@ -194,14 +216,22 @@ impl Report {
             }
             CommandSupport::new(name, Works::Partly, "of your own processes".to_owned())
         };
-        let all_netns = match self.source_of("all netns") {
+        let all_netns = match self.source_of(ALL_NETNS) {
+            Some(SourceKind::Procfs) if !self.lacking(processes).is_empty() => {
+                let note = "those of your own processes".to_owned();
+                CommandSupport::new("--netns all", Works::Partly, note)
+            }
             Some(source) => CommandSupport::new("--netns all", Works::Yes, format!("by {}", source.name())),
             None => needs("--netns all", &["CAP_SYS_ADMIN"]),
         };
         let check = if self.lacking(ALL_FOR_CHECK).is_empty() {
             CommandSupport::yes("check")
         } else {
-            CommandSupport::new("check", Works::Partly, "it lists what it could not judge".to_owned())
+            CommandSupport::new(
+                "check",
+                Works::Partly,
+                "it lists what it could not judge".to_owned(),
+            )
         };
         let tunnel = if self.has_tun {
             needs("bench tun", &["CAP_NET_ADMIN", "CAP_SYS_ADMIN"])
@@ -209,10 +239,17 @@ impl Report {
             CommandSupport::new("bench tun", Works::No, "there is no /dev/net/tun".to_owned())
         };
         let failed = |part: &&PartSupport| part.mechanism.is_err();
-        let parts: Vec<_> = self.prof_parts.iter().filter(failed).map(|part| part.part.replace('_', " ")).collect();
+        let parts: Vec<_> = self
+            .prof_parts
+            .iter()
+            .filter(failed)
+            .map(|part| part.part.replace('_', " "))
+            .collect();
         let prof = match parts.len() {
             0 => CommandSupport::yes("prof"),
-            all if all == self.prof_parts.len() => CommandSupport::new("prof", Works::No, "see below".to_owned()),
+            all if all == self.prof_parts.len() => {
+                CommandSupport::new("prof", Works::No, "see below".to_owned())
+            }
             _ => CommandSupport::new("prof", Works::Partly, format!("without {}", parts.join(", "))),
         };
         vec![
@@ -333,7 +370,8 @@ impl Works {
 
 /// Returns the first source that fails for this reason.
 fn first_with<'a>(sources: &'a [Probe], reason: &str) -> Option<&'a Probe> {
-    let has = |probe: &&Probe| matches!(&probe.result, ProbeResult::Fails(other) if other.to_string() == reason);
+    let has =
+        |probe: &&Probe| matches!(&probe.result, ProbeResult::Fails(other) if other.to_string() == reason);
     sources.iter().find(has)
 }
 
@@ -365,6 +403,9 @@ fn module(what: &str) -> String {
         other => format!("{other}_diag"),
     }
 }
+
+/// All network namespaces, in [`Probe::what`].
+const ALL_NETNS: &str = "all netns";
 
 /// What `check` needs to judge everything.
 const ALL_FOR_CHECK: &[&str] = &[

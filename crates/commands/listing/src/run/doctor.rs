@@ -28,7 +28,10 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         allows,
     };
     let program = std::env::current_exe();
-    let program = program.map_or_else(|_| "$(command -v sockeye)".to_owned(), |path| path.display().to_string());
+    let program = program.map_or_else(
+        |_| "$(command -v sockeye)".to_owned(),
+        |path| path.display().to_string(),
+    );
     let report = Report {
         kernel,
         uid,
@@ -60,7 +63,11 @@ const CAPABILITIES: [(&str, CapabilitySet, &str); 7] = [
         CapabilitySet::BPF,
         "with CAP_PERFMON: prof, every namespace at once, owners of all sockets, big listings 2-4 times as fast",
     ),
-    ("CAP_PERFMON", CapabilitySet::PERFMON, "as CAP_BPF; neither is of use without the other"),
+    (
+        "CAP_PERFMON",
+        CapabilitySet::PERFMON,
+        "as CAP_BPF; neither is of use without the other",
+    ),
     (
         "CAP_SYS_PTRACE",
         CapabilitySet::SYS_PTRACE,

@@ -170,7 +170,7 @@ pub(crate) fn try_programs(engine: &BpfEngine, part: &'static str) -> Result<(),
     [Kind::RawTracepoint, SLEEPERS_KIND]
         .into_iter()
         .try_for_each(|kind| engine.empty_program(kind).map(drop))
-        .map_err(|unavailable| refused(part, &unavailable))
+        .map_err(|unavailable| Unavailable::new(part, unavailable.to_string()))
 }
 
 /// Returns the report for programs that could not be loaded.

@@ -10,8 +10,11 @@ use sockeye_sys::bpf::{Kind, ProbePoint};
 
 /// Returns the name of the mechanism that watches functions of programs here.
 pub(crate) fn user_mechanism(engine: &BpfEngine) -> Result<&'static str, Unavailable> {
-    first("functions", ProbeMechanism::ALL, ProbeMechanism::name, |mechanism| {
-        match mechanism {
+    first(
+        "functions",
+        ProbeMechanism::ALL,
+        ProbeMechanism::name,
+        |mechanism| match mechanism {
             ProbeMechanism::Session => engine
                 .empty_program(Kind::UserSession)?
                 .try_user_probes(ProbePoint::Both)
@@ -21,8 +24,8 @@ pub(crate) fn user_mechanism(engine: &BpfEngine) -> Result<&'static str, Unavail
                 .try_user_probes(ProbePoint::Entry)
                 .map_err(NotUsable::Attach),
             ProbeMechanism::Single => single(engine, "uprobe"),
-        }
-    })
+        },
+    )
 }
 
 /// Returns the name of the mechanism that watches functions of the kernel here.

@@ -1,8 +1,8 @@
 //! Tests of what the kernel accepts, with the smallest program of a type. Attaching for real would cost up to
 //! seconds: the verifier checks the whole program, and detaching waits until no processor runs it any more.
 
-use super::{Kind, LoadError, ProbePoint, Program};
 use super::call;
+use super::{Kind, LoadError, ProbePoint, Program};
 use rustix::io::Errno;
 
 impl Program {
