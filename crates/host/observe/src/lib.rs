@@ -6,7 +6,7 @@
 //! What it deliberately does not do: parse options, print, or judge a profile.
 //!
 //! ```
-//! let engine = std::sync::Arc::new(sockeye_source::BpfEngine::default());
+//! let engine = sockeye_source::BpfEngine::default();
 //! for part in sockeye_observe::probe_parts(&engine) {
 //!     println!("{}: {:?}", part.part, part.mechanism);
 //! }

@@ -1,10 +1,9 @@
-//! Which parts of a profile work here: each is attached and detached again.
+//! Which parts of a profile work here. Nothing is attached, except that perf's clock is opened for a moment.
 
-use crate::calls::{CallOptions, Calls};
-use crate::functions::{self, Functions};
+use crate::calls;
+use crate::functions::{kernel_mechanism, user_mechanism};
 use crate::{Sampler, Scope, Unavailable};
 use sockeye_source::BpfEngine;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// A part of a profile, and whether it works here.
@@ -18,32 +17,25 @@ pub struct PartSupport {
     pub missing: Vec<Unavailable>,
 }
 
-/// Tries each part of a profile.
+/// Tests each part of a profile.
 #[must_use]
-pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
-    // Attaching is enough: no process is observed.
-    let no_process = Scope::Processes(Vec::new());
-    let calls = |part, syscalls| {
-        let options = CallOptions {
-            syscalls,
-            waits: !syscalls,
-            from_exec: false,
-        };
-        let started = Calls::start(Arc::clone(engine), &no_process, options);
-        let missing = started
-            .as_ref()
-            .map_or_else(|_| Vec::new(), |calls| calls.missing_parts().to_vec());
-        let mechanism = if syscalls {
-            "BPF at raw_syscalls"
-        } else {
-            "BPF at sched_switch"
-        };
-        PartSupport {
-            part,
-            mechanism: started.map(|_| mechanism.to_owned()),
-            missing,
-        }
+pub fn probe_parts(engine: &BpfEngine) -> Vec<PartSupport> {
+    let plain = |part, mechanism: Result<&str, Unavailable>| PartSupport {
+        part,
+        mechanism: mechanism.map(str::to_owned),
+        missing: Vec::new(),
     };
+    let calls = |part, mechanism| plain(part, calls::try_programs(engine, part).map(|()| mechanism));
+    vec![
+        calls("syscalls", "BPF at raw_syscalls"),
+        calls("waits", "BPF at sched_switch"),
+        samples(),
+        plain("functions", user_mechanism(engine)),
+        plain("kernel_functions", kernel_mechanism(engine)),
+    ]
+}
+
+fn samples() -> PartSupport {
     let (sampler, extent) = match Sampler::start(&Scope::System, Some(1), Instant::now()) {
         Ok(sampler) => (Ok(sampler), "of each processor"),
         // Our parent usually has the same user.
@@ -59,29 +51,9 @@ pub fn probe_parts(engine: &Arc<BpfEngine>) -> Vec<PartSupport> {
     let missing = sampler
         .as_ref()
         .map_or_else(|_| Vec::new(), |sampler| sampler.missing_parts().to_vec());
-    let samples = PartSupport {
+    PartSupport {
         part: "cpu",
         mechanism: sampler.map(|_| format!("perf's clock {extent}")),
         missing,
-    };
-    let filter = functions::FunctionFilter::default();
-    let user =
-        Functions::start(engine, &no_process, &filter).map(|functions| functions.mechanism().to_owned());
-    let kernel = Functions::start_kernel(engine, &no_process, KERNEL_FUNCTION);
-    let kernel = kernel.map(|functions| functions.mechanism().to_owned());
-    let plain = |part, mechanism| PartSupport {
-        part,
-        mechanism,
-        missing: Vec::new(),
-    };
-    vec![
-        calls("syscalls", true),
-        calls("waits", false),
-        samples,
-        plain("functions", user),
-        plain("kernel_functions", kernel),
-    ]
+    }
 }
-
-/// A function that every kernel has and that is called rarely.
-const KERNEL_FUNCTION: &str = "do_exit";

@@ -190,6 +190,7 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
     assert!(text.contains("user 65534"), "{said}");
     for capability in [
         "CAP_NET_ADMIN",
+        "CAP_NET_RAW",
         "CAP_BPF",
         "CAP_PERFMON",
         "CAP_SYS_PTRACE",
@@ -214,7 +215,7 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
     assert_eq!(document["uid"], 65534);
     let capabilities = document["capabilities"].as_array().expect("capabilities");
     assert!(
-        capabilities.len() == 6
+        capabilities.len() == 7
             && capabilities
                 .iter()
                 .all(|capability| capability["effective"] == false),
@@ -352,4 +353,46 @@ fn more_namespaces_than_descriptors_are_listed() {
 /// A copy of the binary that all users can execute.
 fn for_all(lab: &Lab) -> PathBuf {
     lab.copy_for_all_users(std::path::Path::new(SOCKEYE))
+}
+
+#[test]
+fn doctor_says_what_works_for_each_command() {
+    let lab = need!(Lab::new("commands"));
+    let here = lab.namespace("here");
+    let binary = for_all(&lab);
+    let works = |document: &serde_json::Value| -> Vec<(String, String)> {
+        let commands = document["commands"].as_array().expect("commands");
+        let word = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+        let works = |row: &serde_json::Value| (word(&row["command"]), word(&row["works"]));
+        commands.iter().map(works).collect()
+    };
+    let ours = works(&words_unprivileged(&here, &binary, "doctor --format json").json());
+    let of = |name: &str| {
+        let row = ours.iter().find(|(command, _)| command == name);
+        row.map(|(_, works)| works.as_str())
+    };
+    for (command, expected) in [
+        ("flows, sockets", "yes"),
+        ("-p", "partly"),
+        ("keepalive set", "partly"),
+        ("keepalive run", "no"),
+        ("kill", "no"),
+        ("capture", "no"),
+        ("explain", "yes"),
+        ("bench", "yes"),
+        ("bench tun", "no"),
+    ] {
+        assert_eq!(of(command), Some(expected), "{command}: {ours:?}");
+    }
+    // No reason is printed twice.
+    let table = words_unprivileged(&here, &binary, "doctor");
+    let reasons: Vec<&str> = table
+        .quiet()
+        .lines()
+        .filter_map(|line| line.split_once(" no: ").map(|(_, reason)| reason))
+        .collect();
+    let mut unique = reasons.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(unique.len(), reasons.len(), "{table}");
 }

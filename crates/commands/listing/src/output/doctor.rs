@@ -2,7 +2,7 @@
 
 use sockeye_observe::PartSupport;
 use sockeye_output::JsonObject;
-use sockeye_source::{Probe, ProbeResult, Reason};
+use sockeye_source::{Probe, ProbeResult, Reason, SourceKind};
 use sockeye_sys::proc_mount::ProcProblem;
 use std::fmt::Write as _;
 
@@ -10,9 +10,13 @@ use std::fmt::Write as _;
 pub(crate) struct Report {
     pub(crate) kernel: String,
     pub(crate) uid: u32,
+    /// The running program, for `setcap`.
+    pub(crate) program: String,
     pub(crate) capabilities: Vec<Capability>,
     /// Whether they are those of another user namespace than the initial one.
     pub(crate) in_user_namespace: bool,
+    /// Whether `/dev/net/tun` exists.
+    pub(crate) has_tun: bool,
     /// Sources of sockets, in the order in which they are tried.
     pub(crate) sources: Vec<Probe>,
     /// Why `/proc` is not usable; `None` if it is.
@@ -29,10 +33,29 @@ pub(crate) struct Capability {
     pub(crate) allows: &'static str,
 }
 
+/// The line that is printed before anything is tested.
+pub(crate) fn title(kernel: &str, uid: u32) -> String {
+    format!(
+        "sockeye {}, Linux {kernel}, user {uid}\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
 impl Report {
+    /// Everything after the title.
     pub(crate) fn table(&self) -> String {
+        let commands = self.commands();
         let mut text = String::new();
-        let _ = writeln!(text, "kernel {}, user {}\n", self.kernel, self.uid);
+        self.push_summary(&mut text, &commands);
+        let _ = writeln!(text, "\nCommand           Works here");
+        for command in &commands {
+            let note = command
+                .note
+                .as_deref()
+                .map_or(String::new(), |note| format!(", {note}"));
+            let _ = writeln!(text, "{:<17} {}{note}", command.name, command.works.word());
+        }
+        let _ = writeln!(text, "\nCapability          Have What for");
         for capability in &self.capabilities {
             let effective = match capability.is_effective {
                 Some(true) => "yes",
@@ -45,41 +68,29 @@ impl Report {
                 capability.name, capability.allows
             );
         }
-        if self
-            .capabilities
-            .iter()
-            .any(|capability| capability.is_effective == Some(false))
-        {
-            let _ = writeln!(
-                text,
-                "\nTo grant what is missing without root, to every user who can execute the file:\n  \
-                 setcap cap_net_admin,cap_bpf,cap_perfmon,cap_sys_ptrace,cap_dac_read_search,cap_sys_admin+ep $(command -v sockeye)"
-            );
-        }
-        if self.in_user_namespace {
-            let _ = writeln!(
-                text,
-                "\nThis is a user namespace: capabilities count for what belongs to it, not for the host. BPF, perf and the processes of \
-                 other users need them in the initial user namespace."
-            );
-        }
         let _ = writeln!(text, "\nSockets   Source    Works");
         for (index, probe) in self.sources.iter().enumerate() {
-            // The first source that works is used.
-            let is_used = !self.sources[..index]
-                .iter()
-                .any(|other| other.what == probe.what && other.result == ProbeResult::Works);
             let result = match &probe.result {
-                ProbeResult::Works if is_used => "yes, used".to_owned(),
+                ProbeResult::Works if self.is_used(index) => "yes, used".to_owned(),
                 ProbeResult::Works => "yes".to_owned(),
                 // The kernel found no handler of the protocol, and no module that has one.
                 ProbeResult::Fails(reason @ Reason::Refused(..)) if reason.is_absence() => {
                     format!("no: {reason}; this kernel has no module {}", module(probe.what))
                 }
                 ProbeResult::Fails(reason) if reason.is_forbidden() && !matches!(reason, Reason::Bpf(_)) => {
-                    format!("no: {reason}; a sandbox or a security module forbids it")
+                    let cause = match self.lacking(&["CAP_SYS_ADMIN"]).as_slice() {
+                        [needed] if probe.what == ALL_NETNS => format!("it needs {needed}"),
+                        _ => "a sandbox or a security module forbids it".to_owned(),
+                    };
+                    format!("no: {reason}; {cause}")
                 }
-                ProbeResult::Fails(reason) => format!("no: {reason}"),
+                ProbeResult::Fails(reason) => {
+                    let reason = reason.to_string();
+                    match first_with(&self.sources[..index], &reason) {
+                        Some(earlier) => format!("no, as {} by {}", earlier.what, earlier.source.name()),
+                        None => format!("no: {reason}"),
+                    }
+                }
             };
             let _ = writeln!(text, "{:<9} {:<9} {result}", probe.what, probe.source.name());
         }
@@ -91,21 +102,172 @@ impl Report {
                 let _ = writeln!(text, "{:<9} {}", source.name(), source.coverage());
             }
         }
-        if let Some(problem) = self.proc_problem {
-            let _ = writeln!(text, "\n{problem}");
-        }
         let _ = writeln!(text, "\nFor prof          Works");
+        let mut reasons: Vec<(String, String)> = Vec::new();
         for part in &self.prof_parts {
+            let name = part.part.replace('_', " ");
             let result = match &part.mechanism {
                 Ok(mechanism) => format!("yes, by {mechanism}"),
-                Err(error) => format!("no: {error}"),
+                Err(error) => {
+                    let reason = error.to_string();
+                    let source = first_with(&self.sources, &reason)
+                        .map(|earlier| format!("{} by {}", earlier.what, earlier.source.name()));
+                    let part = reasons.iter().find(|(_, earlier)| *earlier == reason);
+                    match source.or_else(|| part.map(|(earlier, _)| earlier.clone())) {
+                        Some(earlier) => format!("no, as {earlier}"),
+                        None => {
+                            let row = format!("no: {reason}");
+                            reasons.push((name.clone(), reason));
+                            row
+                        }
+                    }
+                }
             };
-            let _ = writeln!(text, "{:<17} {result}", part.part.replace('_', " "));
+            let _ = writeln!(text, "{name:<17} {result}");
             for missing in &part.missing {
                 let _ = writeln!(text, "{:<17} but {missing}", "");
             }
         }
         text
+    }
+
+    /// In one line what works, and in one what would add the rest.
+    fn push_summary(&self, text: &mut String, commands: &[CommandSupport]) {
+        let names = |works: Works| {
+            let names = commands.iter().filter(|command| command.works == works);
+            names.map(|command| command.name).collect::<Vec<_>>().join(", ")
+        };
+        let (partly, not) = (names(Works::Partly), names(Works::No));
+        let _ = match (partly.as_str(), not.as_str()) {
+            ("", "") => writeln!(text, "Everything works."),
+            (partly, "") => writeln!(text, "Everything works; in part: {partly}."),
+            ("", not) => writeln!(text, "Everything works but {not}."),
+            (partly, not) => writeln!(
+                text,
+                "Works: {}. In part: {partly}. Not: {not}.",
+                names(Works::Yes)
+            ),
+        };
+        let is_lacking = |capability: &Capability| capability.is_effective == Some(false);
+        if self.in_user_namespace {
+            let _ = writeln!(
+                text,
+                "This is a user namespace: capabilities count for what belongs to it, not for the host. BPF, perf and the processes of \
+                 other users need them in the initial user namespace."
+            );
+        } else if self.capabilities.iter().any(is_lacking) {
+            let all: Vec<String> = self
+                .capabilities
+                .iter()
+                .map(|capability| capability.name.to_ascii_lowercase())
+                .collect();
+            let _ = writeln!(
+                text,
+                "This adds the rest, for every user who can execute the file:\n  sudo setcap {}+ep {}",
+                all.join(","),
+                self.program
+            );
+        }
+        if let Some(problem) = self.proc_problem {
+            let _ = writeln!(text, "{problem}");
+        }
+    }
+
+    /// Whether this source is the first one that works for its sockets.
+    fn is_used(&self, index: usize) -> bool {
+        let probe = &self.sources[index];
+        let is_better = |other: &Probe| other.what == probe.what && other.result == ProbeResult::Works;
+        probe.result == ProbeResult::Works && !self.sources[..index].iter().any(is_better)
+    }
+
+    /// The source that is used for these sockets; `None` if none works.
+    fn source_of(&self, what: &str) -> Option<SourceKind> {
+        let used = |(_, probe): &(usize, &Probe)| probe.what == what && probe.result == ProbeResult::Works;
+        self.sources
+            .iter()
+            .enumerate()
+            .find(used)
+            .map(|(_, probe)| probe.source)
+    }
+
+    /// The capabilities of these that are missing.
+    fn lacking(&self, names: &[&'static str]) -> Vec<&'static str> {
+        let is_lacking = |name: &&&'static str| {
+            let mut all = self.capabilities.iter();
+            all.any(|capability| capability.name == **name && capability.is_effective == Some(false))
+        };
+        names.iter().filter(is_lacking).copied().collect()
+    }
+
+    fn commands(&self) -> Vec<CommandSupport> {
+        let needs = |name, capabilities: &[&'static str]| match self.lacking(capabilities).as_slice() {
+            [] => CommandSupport::yes(name),
+            lacking => CommandSupport::new(name, Works::No, format!("it needs {}", lacking.join(" and "))),
+        };
+        let by = |name, what: &str| match self.source_of(what) {
+            Some(source) => CommandSupport::new(name, Works::Yes, format!("TCP by {}", source.name())),
+            None => CommandSupport::new(name, Works::No, "no source works".to_owned()),
+        };
+        let processes: &[_] = &["CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
+        let has_bpf = self.lacking(&["CAP_BPF", "CAP_PERFMON"]).is_empty();
+        let of_processes = |name, is_enough: bool| {
+            if is_enough {
+                return CommandSupport::new(name, Works::Yes, "of all processes".to_owned());
+            }
+            CommandSupport::new(name, Works::Partly, "of your own processes".to_owned())
+        };
+        let all_netns = match self.source_of(ALL_NETNS) {
+            Some(SourceKind::Procfs) if !self.lacking(processes).is_empty() => {
+                let note = "those of your own processes".to_owned();
+                CommandSupport::new("--netns all", Works::Partly, note)
+            }
+            Some(source) => CommandSupport::new("--netns all", Works::Yes, format!("by {}", source.name())),
+            None => needs("--netns all", &["CAP_SYS_ADMIN"]),
+        };
+        let check = if self.lacking(ALL_FOR_CHECK).is_empty() {
+            CommandSupport::yes("check")
+        } else {
+            CommandSupport::new(
+                "check",
+                Works::Partly,
+                "it lists what it could not judge".to_owned(),
+            )
+        };
+        let tunnel = if self.has_tun {
+            needs("bench tun", &["CAP_NET_ADMIN", "CAP_SYS_ADMIN"])
+        } else {
+            CommandSupport::new("bench tun", Works::No, "there is no /dev/net/tun".to_owned())
+        };
+        let failed = |part: &&PartSupport| part.mechanism.is_err();
+        let parts: Vec<_> = self
+            .prof_parts
+            .iter()
+            .filter(failed)
+            .map(|part| part.part.replace('_', " "))
+            .collect();
+        let prof = match parts.len() {
+            0 => CommandSupport::yes("prof"),
+            all if all == self.prof_parts.len() => {
+                CommandSupport::new("prof", Works::No, "see below".to_owned())
+            }
+            _ => CommandSupport::new("prof", Works::Partly, format!("without {}", parts.join(", "))),
+        };
+        vec![
+            by("flows, sockets", "tcp"),
+            of_processes("-p", has_bpf || self.lacking(processes).is_empty()),
+            all_netns,
+            check,
+            of_processes("keepalive set", self.lacking(&["CAP_SYS_PTRACE"]).is_empty()),
+            needs("keepalive run", &["CAP_NET_ADMIN", "CAP_BPF", "CAP_PERFMON"]),
+            needs("kill", &["CAP_NET_ADMIN"]),
+            needs("ns add, exec", &["CAP_SYS_ADMIN"]),
+            needs("capture", &["CAP_NET_RAW"]),
+            CommandSupport::yes("analyze, graph"),
+            CommandSupport::yes("explain"),
+            CommandSupport::yes("bench"),
+            tunnel,
+            prof,
+        ]
     }
 
     pub(crate) fn json(&self) -> Vec<u8> {
@@ -125,6 +287,11 @@ impl Report {
                 object.key("effective").extend_from_slice(text.as_bytes());
             },
         );
+        push_array(&mut object, "commands", &self.commands(), |object, command| {
+            object.word("command", command.name);
+            object.word("works", command.works.word());
+            object.text("note", command.note.as_deref());
+        });
         push_array(&mut object, "sources", &self.sources, |object, probe| {
             object.word("sockets", probe.what);
             object.word("source", probe.source.name());
@@ -158,6 +325,56 @@ impl Report {
     }
 }
 
+/// Whether a command works with these rights on this kernel.
+struct CommandSupport {
+    name: &'static str,
+    works: Works,
+    /// What it covers, or what it lacks; `None` if there is nothing to say.
+    note: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Works {
+    Yes,
+    Partly,
+    No,
+}
+
+impl CommandSupport {
+    const fn yes(name: &'static str) -> Self {
+        Self {
+            name,
+            works: Works::Yes,
+            note: None,
+        }
+    }
+
+    const fn new(name: &'static str, works: Works, note: String) -> Self {
+        Self {
+            name,
+            works,
+            note: Some(note),
+        }
+    }
+}
+
+impl Works {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Partly => "partly",
+            Self::No => "no",
+        }
+    }
+}
+
+/// Returns the first source that fails for this reason.
+fn first_with<'a>(sources: &'a [Probe], reason: &str) -> Option<&'a Probe> {
+    let has =
+        |probe: &&Probe| matches!(&probe.result, ProbeResult::Fails(other) if other.to_string() == reason);
+    sources.iter().find(has)
+}
+
 /// Appends `"NAME":[{...},...]`.
 fn push_array<T>(
     object: &mut JsonObject<'_>,
@@ -186,3 +403,15 @@ fn module(what: &str) -> String {
         other => format!("{other}_diag"),
     }
 }
+
+/// All network namespaces, in [`Probe::what`].
+const ALL_NETNS: &str = "all netns";
+
+/// What `check` needs to judge everything.
+const ALL_FOR_CHECK: &[&str] = &[
+    "CAP_NET_ADMIN",
+    "CAP_BPF",
+    "CAP_PERFMON",
+    "CAP_SYS_PTRACE",
+    "CAP_DAC_READ_SEARCH",
+];

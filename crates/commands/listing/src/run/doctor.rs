@@ -1,52 +1,67 @@
 //! `sockeye doctor`: probes which sources and which parts of `prof` work here.
 
 use crate::args::{DoctorArgs, DoctorFormat};
-use crate::output::doctor::{Capability, Report};
+use crate::output::doctor::{Capability, Report, title};
 use rustix::thread::CapabilitySet;
 use sockeye_console::stdout;
 use sockeye_observe::probe_parts;
 use sockeye_query::context;
 use sockeye_source::probe;
-use std::sync::Arc;
+use std::path::Path;
 
-/// Prints which sources work here.
+/// Prints what works here: of the commands, the sources of sockets, and the parts of `prof`. The title is printed at once.
 ///
 /// # Errors
 /// If the report cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
-    let engine = Arc::new(context::bpf_engine(&args.btf)?);
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    let uid = rustix::process::geteuid().as_raw();
+    let is_table = matches!(args.format, DoctorFormat::Table);
+    if is_table {
+        stdout::write(title(&kernel, uid).as_bytes())?;
+    }
+    let engine = context::bpf_engine(&args.btf)?;
     let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
     let capability = |&(name, set, allows): &(_, CapabilitySet, _)| Capability {
         name,
         is_effective: effective.map(|effective| effective.contains(set)),
         allows,
     };
+    let program = std::env::current_exe();
+    let program = program.map_or_else(
+        |_| "$(command -v sockeye)".to_owned(),
+        |path| path.display().to_string(),
+    );
     let report = Report {
-        kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-        uid: rustix::process::geteuid().as_raw(),
+        kernel,
+        uid,
+        program,
         capabilities: CAPABILITIES.iter().map(capability).collect(),
         in_user_namespace: sockeye_sys::rights::in_user_namespace(),
+        has_tun: Path::new("/dev/net/tun").exists(),
         sources: probe(&engine),
         proc_problem: sockeye_sys::proc_mount::problem(),
         prof_parts: probe_parts(&engine),
     };
-    match args.format {
-        DoctorFormat::Table => stdout::write(report.table().as_bytes()),
-        DoctorFormat::Json | DoctorFormat::Jsonl => stdout::write(&report.json()),
+    if is_table {
+        stdout::write(report.table().as_bytes())
+    } else {
+        stdout::write(&report.json())
     }
 }
 
 /// Capabilities that some command uses, and what each allows.
-const CAPABILITIES: [(&str, CapabilitySet, &str); 6] = [
+const CAPABILITIES: [(&str, CapabilitySet, &str); 7] = [
     (
         "CAP_NET_ADMIN",
         CapabilitySet::NET_ADMIN,
-        "marks of sockets (-e, fwmark) and ULP details; with CAP_BPF and CAP_PERFMON: keepalive run, keepalive attach",
+        "kill, keepalive run and attach, bench tun; marks of sockets (-e, fwmark), ULP details",
     ),
+    ("CAP_NET_RAW", CapabilitySet::NET_RAW, "capture"),
     (
         "CAP_BPF",
         CapabilitySet::BPF,
-        "with CAP_PERFMON: every namespace at once, owners of all sockets, big listings 2-4 times as fast",
+        "with CAP_PERFMON: prof, every namespace at once, owners of all sockets, big listings 2-4 times as fast",
     ),
     (
         "CAP_PERFMON",
@@ -56,16 +71,16 @@ const CAPABILITIES: [(&str, CapabilitySet, &str); 6] = [
     (
         "CAP_SYS_PTRACE",
         CapabilitySet::SYS_PTRACE,
-        "owners of other users' sockets (-p), namespaces of their processes (--netns)",
+        "without BPF: owners of other users' sockets (-p), namespaces of their processes; keepalive set, prof of theirs",
     ),
     (
         "CAP_DAC_READ_SEARCH",
         CapabilitySet::DAC_READ_SEARCH,
-        "owners of other users' sockets (-p); needed in addition to CAP_SYS_PTRACE",
+        "in addition to CAP_SYS_PTRACE, to read the folders of other users' processes",
     ),
     (
         "CAP_SYS_ADMIN",
         CapabilitySet::SYS_ADMIN,
-        "other network namespaces (--netns)",
+        "ns, other network namespaces (--netns NAME), bench tun",
     ),
 ];

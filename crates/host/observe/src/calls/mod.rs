@@ -21,6 +21,7 @@ mod tracepoints;
 
 pub(crate) use names::errno_name;
 pub(crate) use options::CallOptions;
+pub(crate) use programs::try_programs;
 pub(crate) use raw::{Call, RawCalls, RawSyscall, RawWait, State};
 
 use crate::{Scope, Unavailable};

@@ -156,13 +156,21 @@ fn load(
         .chain(&[LEFT, ENTERED])
         .map(|(name, _)| (*name, Kind::RawTracepoint))
         .collect();
-    programs.push((SLEEPERS, Kind::Iterator("bpf_iter_task")));
+    programs.push((SLEEPERS, SLEEPERS_KIND));
     let parts = LoadOptions {
         programs: &programs,
         entries: &[("threads", threads)],
         constants: &constants,
     };
     engine.programs(elf, &parts)
+}
+
+/// Tests whether the kernel accepts programs of the types that count calls and waits. Nothing is attached.
+pub(crate) fn try_programs(engine: &BpfEngine, part: &'static str) -> Result<(), Unavailable> {
+    [Kind::RawTracepoint, SLEEPERS_KIND]
+        .into_iter()
+        .try_for_each(|kind| engine.empty_program(kind).map(drop))
+        .map_err(|unavailable| Unavailable::new(part, unavailable.to_string()))
 }
 
 /// Returns the report for programs that could not be loaded.
@@ -197,6 +205,7 @@ pub(super) fn initial_pids(scope: &Scope) -> Vec<u32> {
 }
 
 const SLEEPERS: &str = "sleepers";
+const SLEEPERS_KIND: Kind<'static> = Kind::Iterator("bpf_iter_task");
 
 /// The most threads at a time.
 const THREADS_MAX: u32 = 65_536;

@@ -18,6 +18,7 @@ mod probe_scope;
 mod probes;
 mod selection;
 mod startup_files;
+mod support;
 mod unwatched;
 mod watch;
 
@@ -25,4 +26,5 @@ mod watch;
 pub(crate) use counts::FunctionCounts;
 pub use filter::FunctionFilter;
 pub use startup_files::startup_files;
+pub(crate) use support::{kernel_mechanism, user_mechanism};
 pub(crate) use watch::Functions;

@@ -64,6 +64,15 @@ pub(super) enum ProbeMechanism {
 
 impl ProbeMechanism {
     pub(super) const ALL: [Self; 3] = [Self::Session, Self::Many, Self::Single];
+
+    /// Returns its name in reports.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "uprobe_session",
+            Self::Many => "uprobe_multi",
+            Self::Single => "uprobes, one by one",
+        }
+    }
 }
 
 impl Probes {
@@ -167,10 +176,10 @@ impl Probes {
     /// Returns the mechanism in words.
     pub(super) const fn mechanism(&self) -> &'static str {
         match &self.programs {
-            Programs::Session(_) => "uprobe_session",
-            Programs::Many { .. } => "uprobe_multi",
+            Programs::Session(_) => ProbeMechanism::Session.name(),
+            Programs::Many { .. } => ProbeMechanism::Many.name(),
             Programs::Kernel(probes) => probes.mechanism().name(),
-            Programs::Single { .. } => "uprobes, one by one",
+            Programs::Single { .. } => ProbeMechanism::Single.name(),
         }
     }
 

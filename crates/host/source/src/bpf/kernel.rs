@@ -146,6 +146,17 @@ impl Kernel {
             .map_err(|error| Unavailable::Load(error, prepared.missing))
     }
 
+    /// Returns the BTF id of a kernel function; `None` if the kernel has none of this name.
+    pub(crate) fn function_id(&self, name: &str) -> Result<Option<u32>, Unavailable> {
+        let question = Query::Type {
+            kind: TypeKind::Func,
+            name,
+        };
+        let answers = Btf::parse(self.types()).and_then(|types| types.answer(&[question]));
+        let answers = answers.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
+        Ok(answers.type_id(0).map(|id| id.0))
+    }
+
     fn prepare_all<'a>(
         &self,
         elf: &'a [u8],

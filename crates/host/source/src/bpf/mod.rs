@@ -27,7 +27,7 @@ use task_file::TaskFile;
 use rustix::io::Errno;
 use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
-use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Map, Program};
+use sockeye_sys::bpf::{Kind, LoadError, LoadOptions, LoadedObject, Map, Program};
 use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -127,6 +127,21 @@ impl BpfEngine {
     /// When they do not run here.
     pub fn programs(&self, elf: &[u8], parts: &LoadOptions<'_>) -> Result<LoadedObject, Unavailable> {
         self.kernel()?.load(elf, parts)
+    }
+
+    /// Loads a program of this type that does nothing: the cheapest test of whether the kernel accepts the type.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub fn empty_program(&self, kind: Kind<'_>) -> Result<Program, Unavailable> {
+        let id = match kind.kernel_function() {
+            None => 0,
+            Some(name) => self.kernel()?.function_id(name)?.ok_or_else(|| {
+                let error = LoadError::System("find a function among the kernel's types", Errno::NOENT);
+                Unavailable::Load(error, Vec::new())
+            })?,
+        };
+        Program::load_empty(kind, id).map_err(|error| Unavailable::Load(error, Vec::new()))
     }
 
     /// Whether the programs that find owners are loaded.

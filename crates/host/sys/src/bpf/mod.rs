@@ -27,6 +27,7 @@ mod map;
 mod object;
 mod probes;
 mod program;
+mod support;
 mod table;
 
 pub use array::{Array, Slot};
