@@ -3,6 +3,7 @@
 use crate::args::{DoctorArgs, DoctorFormat};
 use crate::output::doctor::{Capability, Report};
 use rustix::thread::CapabilitySet;
+use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_observe::probe_parts;
 use sockeye_query::context;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 /// # Errors
 /// If the report cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    let taken = envelope::now();
     let engine = Arc::new(context::bpf_engine(&args.btf)?);
     let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
     let capability = |&(name, set, allows): &(_, CapabilitySet, _)| Capability {
@@ -32,7 +34,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     };
     match args.format {
         DoctorFormat::Table => stdout::write(report.table().as_bytes()),
-        DoctorFormat::Json | DoctorFormat::Jsonl => stdout::write(&report.json()),
+        DoctorFormat::Json | DoctorFormat::Jsonl => stdout::write(&report.json(&taken)),
     }
 }
 
