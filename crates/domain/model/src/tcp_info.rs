@@ -287,6 +287,15 @@ mod tests {
             TcpInfo::from_wire(&Wire::new(&bytes), State::Established).min_rtt_us,
             None
         );
+        let unlimited = TcpInfo::from_wire(&Wire::new(&bytes), State::Established);
+        assert_eq!(
+            (
+                unlimited.snd_ssthresh_segs,
+                unlimited.pacing_rate_bytes_per_s,
+                unlimited.max_pacing_rate_bytes_per_s
+            ),
+            (None, None, None)
+        );
         assert!(
             TcpInfo::from_wire(&Wire::new(&bytes[..148]), State::Established)
                 .segs_in
@@ -308,7 +317,13 @@ mod tests {
         let mut bytes = [0xff; 304];
         bytes[4] = 1;
         let info = TcpInfo::from_walk(&TcpRaw::new(&bytes, now).unwrap(), State::Established);
-        info.visit(|name, value| assert_eq!(value.is_none(), name == "min_rtt_us", "{name}"));
+        let has_no_number = [
+            "min_rtt_us",
+            "snd_ssthresh_segs",
+            "pacing_rate_bytes_per_s",
+            "max_pacing_rate_bytes_per_s",
+        ];
+        info.visit(|name, value| assert_eq!(value.is_none(), has_no_number.contains(&name), "{name}"));
         assert_eq!(
             (info.rtt_us, info.snd_cwnd_segs),
             (Some(u32::MAX >> 3), Some(u32::MAX))
