@@ -60,6 +60,7 @@ pub mod report;
 /// Buffered output of rows.
 pub mod rows;
 pub mod severity;
+pub mod sheet;
 pub mod socket;
 pub mod table;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The first table of a report as CSV, with the columns that tables for people hide.
 
 use super::ReportLayout;
-use crate::csv::Sheet;
+use crate::sheet::Sheet;
 use sockeye_measure::{Report, Value};
 
 pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {

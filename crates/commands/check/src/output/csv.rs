@@ -4,7 +4,7 @@ use super::text::push_fact;
 use super::{FindingsLayout, socket};
 use sockeye_model::Names;
 use sockeye_output::address::{push_local, push_peer};
-use sockeye_output::csv::Sheet;
+use sockeye_output::sheet::Sheet;
 use sockeye_output::text::push_clean;
 use sockeye_verdict::{Finding, Subject};
 

@@ -1,7 +1,7 @@
 //! `check --list`: the rules with their thresholds.
 
 use crate::selection::RuleSelection;
-use sockeye_output::csv::Sheet;
+use sockeye_output::sheet::Sheet;
 use sockeye_output::{Envelope, Format, JsonObject};
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;

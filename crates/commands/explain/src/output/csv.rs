@@ -2,7 +2,8 @@
 
 use super::{ExplainLayout, ExplainedLog};
 use sockeye_dictionary::{Entry, Severity};
-use sockeye_output::csv::{Line, Sheet};
+use sockeye_output::csv::Line;
+use sockeye_output::sheet::Sheet;
 
 pub(super) fn push<'a>(
     out: &mut Vec<u8>,
