@@ -318,6 +318,9 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         if self.layout.format == Format::Table && self.layout.sort.is_none() {
             self.table.settle(&mut self.output.bytes);
         }
+        if self.waits {
+            return Ok(());
+        }
         self.output.flush()
     }
 
