@@ -198,8 +198,10 @@ impl TcpInfo {
     /// Replaces numbers with another meaning by `None`.
     fn known(mut self, state: State) -> Self {
         self.min_rtt_us = self.min_rtt_us.filter(|&us| us != u32::MAX);
-        // `TCP_INFINITE_SSTHRESH`, and `~0UL` of sk_pacing_rate: no limit, no number to sum up or to sort by.
-        self.snd_ssthresh_segs = self.snd_ssthresh_segs.filter(|&segs| segs < i32::MAX as u32);
+        // Infinite, and `~0UL` of sk_pacing_rate: no limit, and no number to sum up or to sort by.
+        self.snd_ssthresh_segs = self
+            .snd_ssthresh_segs
+            .filter(|&segs| segs < TCP_INFINITE_SSTHRESH);
         self.pacing_rate_bytes_per_s = self.pacing_rate_bytes_per_s.filter(|&rate| rate != u64::MAX);
         self.max_pacing_rate_bytes_per_s = self.max_pacing_rate_bytes_per_s.filter(|&rate| rate != u64::MAX);
         if state == State::Listen {
@@ -261,6 +263,9 @@ impl CaState {
         })
     }
 }
+
+/// `include/net/tcp.h`
+const TCP_INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 #[cfg(test)]
 mod tests {
