@@ -1,4 +1,4 @@
-//! Input and output of every command: standard output, notes on standard error, progress, confirmation, usage errors,
+//! Input and output of every command: standard output, the envelope of documents, notes on standard error, progress, confirmation, usage errors,
 //! output files, and their flags.
 //!
 //! It deliberately does not list sockets, resolve names, or format output.
@@ -11,6 +11,7 @@
 pub mod args;
 
 pub mod confirm;
+pub mod envelope;
 pub mod exit;
 pub mod notes;
 pub mod output_file;

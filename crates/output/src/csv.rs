@@ -13,7 +13,80 @@
 use crate::number::push_decimal;
 use crate::text::push_clean;
 
+/// Appends a table, whose first line is its header, without the columns that no row fills. A table without rows keeps
+/// all of them.
+pub fn push_filled(out: &mut Vec<u8>, table: &[u8]) {
+    let start = out.len();
+    let header_end = end_of_line(table, 0);
+    let mut filled: Vec<bool> = Vec::new();
+    each_field(table, header_end, |column, field| {
+        if filled.len() <= column {
+            filled.resize(column + 1, false);
+        }
+        filled[column] |= !field.is_empty();
+    });
+    if filled.iter().all(|is_filled| *is_filled) {
+        out.extend_from_slice(table);
+        return;
+    }
+    // What separates the next field from what is written.
+    let mut before: &[u8] = b"";
+    each_field(table, 0, |column, field| {
+        if column == 0 && !out[start..].is_empty() {
+            before = b"\r\n";
+        }
+        if filled.get(column) == Some(&true) {
+            out.extend_from_slice(before);
+            out.extend_from_slice(field);
+            before = b",";
+        }
+    });
+    out.extend_from_slice(b"\r\n");
+}
+
+/// Calls `take` with each field from `at` on and with its column.
+fn each_field(table: &[u8], mut at: usize, mut take: impl FnMut(usize, &[u8])) {
+    let mut column = 0;
+    while at < table.len() {
+        let end = end_of_field(table, at);
+        take(column, &table[at..end]);
+        (column, at) = match table.get(end) {
+            Some(b',') => (column + 1, end + 1),
+            // CR LF
+            _ => (0, end + 2),
+        };
+    }
+}
+
+/// Returns where the field at `at` ends: at a comma, CR, or the end of the table.
+#[inline]
+fn end_of_field(table: &[u8], mut at: usize) -> usize {
+    let mut is_quoted = false;
+    while let Some(&byte) = table.get(at) {
+        match byte {
+            b'"' => is_quoted = !is_quoted,
+            b',' | b'\r' if !is_quoted => return at,
+            _ => {}
+        }
+        at += 1;
+    }
+    at
+}
+
+/// Returns where the line at `at` ends, after its CR LF.
+fn end_of_line(table: &[u8], mut at: usize) -> usize {
+    while at < table.len() {
+        let end = end_of_field(table, at);
+        if table.get(end) != Some(&b',') {
+            return (end + 2).min(table.len());
+        }
+        at = end + 1;
+    }
+    at
+}
+
 /// A line that is being written.
+#[derive(Debug)]
 pub struct Line<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
@@ -88,6 +161,12 @@ impl<'a> Line<'a> {
         self.field().extend_from_slice(word.as_bytes());
     }
 
+    /// Appends fields that are already written as CSV, at the beginning of a line.
+    #[inline]
+    pub fn constants(&mut self, fields: &[u8]) {
+        self.field().extend_from_slice(fields);
+    }
+
     /// Appends text from outside, quoted where needed; `None` is an empty field.
     pub fn text(&mut self, text: Option<&str>) {
         self.bytes(text.map(str::as_bytes));
@@ -124,5 +203,33 @@ impl<'a> Line<'a> {
             out.push(byte);
         }
         out.push(b'"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(table: &str, expected: &str) {
+        let mut out = Vec::new();
+        push_filled(&mut out, table.replace('\n', "\r\n").as_bytes());
+        assert_eq!(String::from_utf8(out).unwrap(), expected.replace('\n', "\r\n"));
+    }
+
+    #[test]
+    fn columns_that_no_row_fills_are_left_out() {
+        check("a,b,c\n1,,3\n,,4\n", "a,c\n1,3\n,4\n");
+        check("a,b,c\n1,,\n", "a\n1\n");
+        check("a,b,c\n1,,3\n,2,\n", "a,b,c\n1,,3\n,2,\n");
+        check("a,b,c\n\"x,\"\"y\",,\"\n\"\n", "a,c\n\"x,\"\"y\",\"\n\"\n");
+        check("a,b\n", "a,b\n");
+    }
+
+    #[test]
+    fn broken_tables_do_not_panic() {
+        for table in ["", "a", "a,b\r\n\"x", "a,b\r\n1,\r", "a\r\n1,2,3\r\n,,"] {
+            push_filled(&mut Vec::new(), table.as_bytes());
+        }
     }
 }

@@ -92,4 +92,4 @@ impl Summary<'_> {
 
 /// Version of the JSON documents, in their `schema_version`. It increases when a key changes its meaning or is removed,
 /// not when one is added.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;

@@ -7,7 +7,7 @@
 //! Written here although `serde_json` is in the binary to read with. The keys of a row depend on its values, and text that is not
 //! UTF-8 needs a second key: with serde that is a hand-written serializer for every kind of row, not less.
 
-use crate::format::{Coverage, SCHEMA_VERSION, Summary};
+use crate::format::{Coverage, Summary};
 use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
 
@@ -39,6 +39,12 @@ impl<'a> Object<'a> {
     /// Appends keys to an object that is already open, which the caller closes.
     pub fn inside(out: &'a mut Vec<u8>) -> Self {
         Self { out, is_empty: true }
+    }
+
+    /// Continues an object that is open and has keys: `out` ends with the value of one.
+    #[inline]
+    pub fn continued(out: &'a mut Vec<u8>) -> Self {
+        Self { out, is_empty: false }
     }
 
     /// Closes the object.
@@ -127,9 +133,8 @@ pub fn json_string(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Appends the keys at the end of a document: losses, sources, coverage, interruption, schema version.
-pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
-    let mut fields = Object { out, is_empty: true };
+/// Writes the keys at the end of a document: losses, sources, coverage, interruption.
+pub fn push_summary_fields(fields: &mut Object<'_>, summary: &Summary<'_>) {
     let mut losses = fields.object("losses");
     for (name, count) in summary.losses.counters() {
         losses.number(name, Some(count));
@@ -159,5 +164,4 @@ pub fn push_summary_fields(out: &mut Vec<u8>, summary: &Summary<'_>) {
         counts.end();
     }
     fields.boolean("interrupted", Some(summary.interrupted));
-    fields.number("schema_version", Some(SCHEMA_VERSION));
 }

@@ -13,9 +13,10 @@
 //! - **JSON** has every known value, whatever columns were chosen, as the schemas in `docs/schema` describe. Numbers are
 //!   exact, also above 2^53. In text that is not UTF-8, U+FFFD replaces each invalid sequence; a second key, with the
 //!   suffix `_hex`, has the exact bytes in hexadecimal.
-//! - **JSON lines** are the same objects; a last line `{"summary":...}` only if something was lost or the
-//!   listing was interrupted.
-//! - **CSV** has exact numbers in the units that its header names, one or more fields per column. Text from
+//! - **JSON lines** are the same objects; the last line has the summary.
+//! - Every document and every line begins with the keys of an [`Envelope`]: type, time, host, boot, version.
+//! - **CSV** has exact numbers in the units that its header names, one or more fields per column, after the time and the
+//!   host. Columns that no row fills are left out, unless columns were chosen. Text from
 //!   outside that a spreadsheet would take for a formula (`=`, `+`, `-`, `@` in front) gets a `'` in front.
 //!
 //! Reports of benchmarks ([`push_report`]) and their charts ([`write_charts`]) are here too, and the drawing of scenes as
@@ -48,6 +49,7 @@
 pub mod address;
 pub mod csv;
 pub mod date;
+pub mod envelope;
 /// Output formats, styles and the summary that ends a listing.
 pub mod format;
 pub mod json;
@@ -58,6 +60,7 @@ pub mod report;
 /// Buffered output of rows.
 pub mod rows;
 pub mod severity;
+pub mod sheet;
 pub mod socket;
 pub mod table;
 #[cfg(test)]
@@ -66,6 +69,7 @@ pub mod text;
 pub mod unit;
 pub mod wrap;
 
+pub use envelope::{Envelope, Origin};
 pub use format::{Coverage, Format, SCHEMA_VERSION, Style, Summary};
 pub use json::{Object as JsonObject, json_string};
 pub use listing::{Align, SortKey, UnknownColumn};

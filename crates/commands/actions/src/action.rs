@@ -284,6 +284,9 @@ fn layout(common: &ListingArgs, listing: &Listing<'_>, targets: &Targets) -> Tar
         netns: listing.context.namespaces.are_many(),
         width: stdout::width(),
         no_header: common.no_header,
+        envelope: targets.envelope,
+        document_type: "actions",
+        row_type: "action",
         ..TargetLayout::default()
     }
 }

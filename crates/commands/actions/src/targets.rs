@@ -1,9 +1,11 @@
 //! The sockets of an action: all are found before the first is changed.
 
+use sockeye_console::envelope;
 use sockeye_console::usage::UsageError;
 use sockeye_model::{
     Cookie, Endpoint, Entry, Family, Inode, InterfaceIndex, NetnsInode, Owner, Protocol, Socket, State, Timer,
 };
+use sockeye_output::Envelope;
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions};
 use sockeye_source::owners::Owners;
 use sockeye_sys::rights::{CheckedIn, remedy};
@@ -35,6 +37,8 @@ pub(crate) struct Targets {
     pub(crate) all: Vec<Target>,
     pub(crate) owners: Owners,
     pub(crate) report: ListingReport,
+    /// When they were listed.
+    pub(crate) envelope: Envelope,
 }
 
 impl Targets {
@@ -43,12 +47,17 @@ impl Targets {
         let mut report = listing.begin();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
         let owners = listing.owners(&mut report)?.unwrap_or_default();
-        let mut all = Vec::new();
+        let (mut all, envelope) = (Vec::new(), envelope::now());
         listing.run(options, Some(&owners), &mut report, &mut |entry, _| {
             all.push(Target::from(entry.socket));
             ControlFlow::Continue(())
         })?;
-        Ok(Self { all, owners, report })
+        Ok(Self {
+            all,
+            owners,
+            report,
+            envelope,
+        })
     }
 
     /// Returns the owners of a target.

@@ -3,6 +3,7 @@
 use anyhow::Context;
 use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::envelope;
 use sockeye_console::output_file::OutputFile;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -84,6 +85,8 @@ impl OutputArgs {
             style: stdout::style(self.color),
             width: stdout::width(),
             no_header: self.no_header,
+            envelope: envelope::now(),
+            is_repeated: false,
         };
         push_report(&mut text, report, layout);
         let written = stdout::write(&text);

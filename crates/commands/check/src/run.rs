@@ -7,11 +7,12 @@ use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
 use crate::selection::RuleSelection;
 use anyhow::Context;
 use rustix::io::Errno;
+use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_model::{
     HostVitals, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet, SendPath, State, StateSet, Vitals,
 };
-use sockeye_output::{Format, Summary};
+use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_netns};
@@ -65,6 +66,8 @@ struct Sample {
     checked: CheckedScope,
     baseline: Baseline,
     taken: Instant,
+    /// The same by the clock, for documents.
+    envelope: Envelope,
 }
 
 impl Check<'_> {
@@ -118,7 +121,7 @@ impl Check<'_> {
         if keep_counters {
             snapshot = snapshot.keep_counters();
         }
-        let taken = Instant::now();
+        let (taken, envelope) = (Instant::now(), envelope::now());
         let interval = before.map(|(_, at)| taken.duration_since(*at));
         if let (Some((baseline, _)), Some(interval)) = (before, interval) {
             snapshot = snapshot.after(baseline, interval);
@@ -177,6 +180,7 @@ impl Check<'_> {
             worst,
             baseline: snapshot.into_baseline(),
             taken,
+            envelope,
         })
     }
 
@@ -405,6 +409,7 @@ impl Check<'_> {
             // One header is enough for a file of many samples.
             no_header: common.no_header || number.is_some_and(|number| number > 1),
             sample: number,
+            envelope: result.envelope,
             netns_access: netns_access::find(&result.findings, self.listing.context),
         };
         let sources = report.sources();
@@ -457,6 +462,7 @@ fn print_rules(rules: &RuleSelection, common: &ListingArgs) -> anyhow::Result<()
         common.format.into(),
         common.no_header,
         stdout::width(),
+        &envelope::now(),
     );
     stdout::write(&out)
 }

@@ -4,6 +4,7 @@ use crate::args::{ExplainArgs, Kinds};
 use crate::log;
 use crate::output::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
 use anyhow::Context;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -26,6 +27,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         width: stdout::width(),
         no_header: args.no_header,
         is_detailed: args.verbose,
+        envelope: envelope::now(),
     };
     let dictionary = Dictionary::new();
     if let Some(kinds) = args.list {

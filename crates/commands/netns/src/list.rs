@@ -4,6 +4,7 @@ use crate::args::ListArgs;
 use crate::output::{Namespaces, NetnsGaps, layout, notes, push_name_line, sort};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
+use sockeye_console::envelope;
 use sockeye_console::progress::Progress;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -12,7 +13,7 @@ use sockeye_filter::netns::{self, Filter};
 use sockeye_model::NetnsName;
 use sockeye_output::SortKey;
 use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
-use sockeye_output::{Format, Summary};
+use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context;
 use sockeye_source::Choice;
 use sockeye_source::names::{NameKinds, SystemNames};
@@ -35,6 +36,7 @@ pub(crate) fn run(args: &ListArgs) -> anyhow::Result<()> {
         let names = names().with_context(|| format!("read the folder {}", NetnsName::FOLDER))?;
         return print_names(names.iter().map(|name| name.as_bytes()));
     }
+    let taken = envelope::now();
     let mut found = find(args, &filter, columns.as_deref(), key)?;
     let all = &mut found.namespaces;
     let unknown = all.iter().filter(|one| one.is_leaked().is_none()).count();
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &ListArgs) -> anyhow::Result<()> {
         let names = all.iter().flat_map(|one| &one.names);
         print_names(names.map(|name| name.as_os_str().as_bytes()))?;
     } else {
-        print(args, columns, &found)?;
+        print(args, columns, &found, taken)?;
     }
     notes::print(&found, args.leaked.then_some(unknown), args.verbose);
     Ok(())
@@ -98,11 +100,13 @@ fn print(
     args: &ListArgs,
     columns: Option<Vec<&'static Column<Namespaces>>>,
     found: &Survey,
+    taken: Envelope,
 ) -> anyhow::Result<()> {
     let mut layout = layout(Format::from(args.format), columns, args.leaked);
     layout.style = stdout::style(args.color);
     layout.width = stdout::width();
     layout.no_header = args.no_header;
+    layout.envelope = taken;
     let sources: &[(&str, &str)] = &[("processes", "procfs"), ("sockets", "bpf")];
     let sockets_seen = found.socket_scan_error.is_none();
     let mut losses = found.losses;
@@ -122,10 +126,7 @@ fn print(
     writer
         .begin()
         .and_then(|()| found.namespaces.iter().try_for_each(|one| writer.row(&one)))
-        .and_then(|()| {
-            let is_incomplete = summary.is_incomplete() || gaps.is_incomplete();
-            writer.finish_with(&summary, is_incomplete, |fields| gaps.push_fields(fields))
-        })
+        .and_then(|()| writer.finish_with(&summary, |fields| gaps.push_fields(fields)))
         .context(stdout::WRITING)
 }
 

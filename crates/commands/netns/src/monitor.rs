@@ -4,10 +4,10 @@ use crate::args::{MonitorArgs, MonitorFormat};
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::NetnsName;
-use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::{JsonObject, harmless};
 use sockeye_sys::rights::{CheckedIn, remedy};
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,6 @@ use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 pub(crate) fn run(args: &MonitorArgs) -> anyhow::Result<()> {
     let mut watch = Watch::begin()?;
@@ -88,21 +87,13 @@ fn push_line(format: MonitorFormat, out: &mut Vec<u8>, change: Change, name: &Os
         }
         MonitorFormat::Jsonl => {
             let mut object = JsonObject::begin(out);
+            envelope::now().push(&mut object, "ns_event");
             object.word("event", event);
             object.bytes("name", Some(name.as_bytes()));
-            object.word("time", &now_rfc3339());
             object.end();
         }
     }
     out.push(b'\n');
-}
-
-/// Returns the present time in UTC as RFC 3339 writes it.
-fn now_rfc3339() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut text = String::new();
-    push_rfc3339_us(&mut text, since.as_micros() as u64);
-    text
 }
 
 /// An inotify watch of the folder of names.

@@ -2,10 +2,11 @@
 
 use crate::args::{PidsArgs, TextFormat};
 use crate::names;
-use crate::output::json_rows::JsonRows;
+use crate::output::json_rows::{JsonRows, RowNames};
 use crate::output::names::count;
 use anyhow::{anyhow, bail};
 use sockeye_act::netns;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::{NetnsInode, NetnsName, Pid};
@@ -16,6 +17,7 @@ use sockeye_sys::rights::{CheckedIn, remedy};
 use std::io::Write as _;
 
 pub(crate) fn run(args: &PidsArgs) -> anyhow::Result<()> {
+    let taken = envelope::now();
     let netns = inode(&names::existing(&args.name)?)?;
     let processes = NetnsProcesses::find(&[netns].into()).map_err(|error| match proc_mount::problem() {
         Some(problem) => anyhow!("the processes are not known: {problem}"),
@@ -28,12 +30,15 @@ pub(crate) fn run(args: &PidsArgs) -> anyhow::Result<()> {
             writeln!(out, "{pid}")?;
         }
     } else {
-        let mut rows = JsonRows::new(args.format);
-        out.extend_from_slice(rows.begin());
+        let mut rows = JsonRows::new(args.format, NAMES);
+        rows.begin(&mut out, &taken);
         for &pid in pids {
-            rows.push(&mut out, |out| push_process(out, pid));
+            rows.push(&mut out, &taken, |object| push_process(object, pid));
         }
-        out.extend_from_slice(rows.end());
+        rows.end(&mut out, &taken, |summary| {
+            summary.number("netns_inode", Some(netns.0));
+            summary.number("unreadable_processes", Some(processes.unreadable() as u64));
+        });
     }
     stdout::write(&out)?;
     if processes.unreadable() > 0 {
@@ -60,10 +65,14 @@ fn inode(name: &NetnsName) -> anyhow::Result<NetnsInode> {
     Ok(NetnsInode(u32::try_from(rustix::fs::fstat(&file)?.st_ino)?))
 }
 
-fn push_process(out: &mut Vec<u8>, pid: Pid) {
+fn push_process(object: &mut JsonObject<'_>, pid: Pid) {
     let comm = process_name(pid);
-    let mut object = JsonObject::begin(out);
     object.number("pid", Some(pid.0));
     object.bytes("comm", comm.as_deref());
-    object.end();
 }
+
+const NAMES: RowNames = RowNames {
+    document: "ns_pids",
+    key: "processes",
+    row: "ns_process",
+};

@@ -1,6 +1,7 @@
 //! From the options of `prof` to rows, format and width of its report, for new profiles and for `--diff`.
 
 use crate::args::ProfArgs;
+use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_output::{Format, ReportLayout};
 use sockeye_profile::ReportOptions;
@@ -24,5 +25,7 @@ pub(crate) fn layout(args: &ProfArgs) -> ReportLayout {
         style: stdout::style(args.color),
         width: stdout::width(),
         no_header: args.no_header,
+        envelope: envelope::now(),
+        is_repeated: args.top.is_some(),
     }
 }

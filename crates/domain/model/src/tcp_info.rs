@@ -91,7 +91,7 @@ tcp_info! {
     rtt_us: u32 = rtt;
     /// Mean deviation of the round trip time
     rttvar_us: u32 = rttvar;
-    /// Slow start threshold; 2147483647 is "none yet"
+    /// Slow start threshold; `None` also before the first loss, when there is none
     snd_ssthresh_segs: u32 = snd_ssthresh;
     /// Congestion window
     snd_cwnd_segs: u32 = snd_cwnd;
@@ -105,9 +105,9 @@ tcp_info! {
     rcv_space_bytes: u32 = rcv_space;
     /// Retransmissions since the start of the connection
     total_retrans_segs: u32 = total_retrans;
-    /// Pacing rate; 18446744073709551615 is "unlimited"
+    /// Pacing rate; `None` also if it is unlimited
     pacing_rate_bytes_per_s: u64 = pacing_rate;
-    /// Limit of the pacing rate (`SO_MAX_PACING_RATE`); 18446744073709551615 is "unlimited"
+    /// Limit of the pacing rate (`SO_MAX_PACING_RATE`); `None` also if it is unlimited
     max_pacing_rate_bytes_per_s: u64 = max_pacing_rate;
     /// Data acknowledged by the peer
     bytes_acked: u64 = bytes_acked;
@@ -198,6 +198,12 @@ impl TcpInfo {
     /// Replaces numbers with another meaning by `None`.
     fn known(mut self, state: State) -> Self {
         self.min_rtt_us = self.min_rtt_us.filter(|&us| us != u32::MAX);
+        // Infinite, and `~0UL` of sk_pacing_rate: no limit, and no number to sum up or to sort by.
+        self.snd_ssthresh_segs = self
+            .snd_ssthresh_segs
+            .filter(|&segs| segs < TCP_INFINITE_SSTHRESH);
+        self.pacing_rate_bytes_per_s = self.pacing_rate_bytes_per_s.filter(|&rate| rate != u64::MAX);
+        self.max_pacing_rate_bytes_per_s = self.max_pacing_rate_bytes_per_s.filter(|&rate| rate != u64::MAX);
         if state == State::Listen {
             (self.unacked_segs, self.sacked_segs) = (None, None);
         }
@@ -258,6 +264,9 @@ impl CaState {
     }
 }
 
+/// `include/net/tcp.h`
+const TCP_INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,6 +292,15 @@ mod tests {
             TcpInfo::from_wire(&Wire::new(&bytes), State::Established).min_rtt_us,
             None
         );
+        let unlimited = TcpInfo::from_wire(&Wire::new(&bytes), State::Established);
+        assert_eq!(
+            (
+                unlimited.snd_ssthresh_segs,
+                unlimited.pacing_rate_bytes_per_s,
+                unlimited.max_pacing_rate_bytes_per_s
+            ),
+            (None, None, None)
+        );
         assert!(
             TcpInfo::from_wire(&Wire::new(&bytes[..148]), State::Established)
                 .segs_in
@@ -304,7 +322,13 @@ mod tests {
         let mut bytes = [0xff; 304];
         bytes[4] = 1;
         let info = TcpInfo::from_walk(&TcpRaw::new(&bytes, now).unwrap(), State::Established);
-        info.visit(|name, value| assert_eq!(value.is_none(), name == "min_rtt_us", "{name}"));
+        let has_no_number = [
+            "min_rtt_us",
+            "snd_ssthresh_segs",
+            "pacing_rate_bytes_per_s",
+            "max_pacing_rate_bytes_per_s",
+        ];
+        info.visit(|name, value| assert_eq!(value.is_none(), has_no_number.contains(&name), "{name}"));
         assert_eq!(
             (info.rtt_us, info.snd_cwnd_segs),
             (Some(u32::MAX >> 3), Some(u32::MAX))

@@ -121,6 +121,8 @@ impl Summary {
                 part.remove(rows);
             }
         }
+        // The line itself has it.
+        fields.remove("schema_version");
         fields.remove("processes");
         fields.remove("frames");
         Self {

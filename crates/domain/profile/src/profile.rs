@@ -305,7 +305,7 @@ pub enum UnreadableProfile {
 
 impl Profile {
     /// Rises when a key changes its meaning or is removed, not when one is added.
-    pub const SCHEMA_VERSION: u32 = 1;
+    pub const SCHEMA_VERSION: u32 = 2;
 
     /// The JSON text, with a newline at the end.
     #[must_use]

@@ -15,8 +15,11 @@ pub trait Record: Sized + 'static {
     /// One record, and what its cells also need: names, values that were gathered before.
     type Row<'a>;
 
-    /// Key of the array of records in a JSON document.
+    /// Key of the array of records in a JSON document, and `type` of the document.
     const KEY: &'static str;
+
+    /// `type` of a record in a JSON line.
+    const ROW: &'static str;
 
     /// Every column, in the order of CSV and JSON.
     fn columns() -> &'static [Column<Self>];

@@ -16,4 +16,4 @@ pub use find::{UnknownColumn, columns_help, find_column, named_columns, parse_co
 pub use sort::SortKey;
 pub use sort_value::SortValue;
 pub use value::Value;
-pub use writer::{Layout, ListingWriter, push_document_end};
+pub use writer::{Layout, ListingWriter, WAITING_BYTES};

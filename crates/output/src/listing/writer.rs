@@ -3,10 +3,10 @@
 use super::column::{Column, Record, Series};
 use super::sort::SortKey;
 use super::sort_value::SortValue;
-use crate::csv::Line;
+use crate::csv::{Line, push_filled};
+use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
-use crate::number::push_decimal;
 use crate::rows::{Output, RowBuffer};
 use crate::table::{Heading, Table};
 use std::fmt;
@@ -35,6 +35,15 @@ pub struct Layout<R: Record> {
     pub marks_last: bool,
     /// Number of this listing among repeated ones, from 1; JSON and CSV show it.
     pub sample: Option<u64>,
+    /// Time of the sample and origin, for JSON and CSV.
+    pub envelope: Envelope,
+    /// `type` of the JSON document.
+    pub document_type: &'static str,
+    /// `type` of a record in a JSON line.
+    pub row_type: &'static str,
+    /// Whether CSV leaves out the columns that no row fills. Then rows wait for the last one, up to [`WAITING_BYTES`]: a
+    /// listing with more has all columns, and streams. Nothing is left out without a header, which says what columns are.
+    pub leaves_out_empty: bool,
 }
 
 impl<R: Record> Layout<R> {
@@ -51,6 +60,10 @@ impl<R: Record> Layout<R> {
             has_details: false,
             marks_last: false,
             sample: None,
+            envelope: Envelope::default(),
+            document_type: R::KEY,
+            row_type: R::ROW,
+            leaves_out_empty: false,
         }
     }
 }
@@ -70,10 +83,14 @@ pub struct ListingWriter<W, R: Record> {
     /// Rows so far, if rows are sorted and not in the table.
     buffered: RowBuffer,
     line: Vec<u8>,
+    /// Whether the rows of CSV wait for the last one.
+    waits: bool,
 }
 
 /// What writes the rows of CSV and JSON: looked for once, not in each row.
 struct Parts<R: Record> {
+    /// What each row of CSV or JSON lines begins with: the envelope.
+    begin: Vec<u8>,
     csv: Vec<CsvPart<R>>,
     /// Columns that write JSON themselves.
     json: Vec<&'static Column<R>>,
@@ -103,7 +120,13 @@ impl<R: Record> Parts<R> {
             }
         }
         let json = R::columns().iter().filter(|column| column.writes_json());
+        let begin = match layout.format {
+            Format::Csv => layout.envelope.csv_fields(),
+            Format::Jsonl => layout.envelope.line_begin(layout.row_type),
+            Format::Table | Format::Json => Vec::new(),
+        };
         Self {
+            begin,
             csv,
             json: json.collect(),
         }
@@ -124,6 +147,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         Self {
             output: Output::new(writer),
             parts: Parts::of(&layout),
+            waits: layout.format == Format::Csv && layout.leaves_out_empty && !layout.no_header,
             layout,
             table,
             rows: 0,
@@ -141,21 +165,19 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         let bytes = &mut self.output.bytes;
         match self.layout.format {
             Format::Json => {
-                bytes.push(b'{');
-                if let Some(sample) = self.layout.sample {
-                    bytes.extend_from_slice(b"\"sample\":");
-                    push_decimal(bytes, sample);
-                    bytes.push(b',');
-                }
-                bytes.push(b'"');
-                bytes.extend_from_slice(R::KEY.as_bytes());
-                bytes.extend_from_slice(b"\":[");
+                let mut document = Object::begin(bytes);
+                self.layout
+                    .envelope
+                    .push(&mut document, self.layout.document_type);
+                document.number("sample", self.layout.sample);
+                document.key(R::KEY).push(b'[');
             }
             Format::Csv if !self.layout.no_header => {
                 let sample = self.layout.sample.map(|_| "sample");
                 let columns = self.layout.columns.iter();
-                let fields = sample
+                let fields = [self.layout.envelope.csv_header()]
                     .into_iter()
+                    .chain(sample)
                     .chain(columns.flat_map(|column| column.csv_fields()).copied());
                 bytes.extend_from_slice(fields.collect::<Vec<_>>().join(",").as_bytes());
                 bytes.extend_from_slice(b"\r\n");
@@ -214,27 +236,35 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             push_row(&mut self.output.bytes, &self.layout, &self.parts, row);
         }
         self.rows += 1;
+        self.write_large()
+    }
+
+    /// Writes what is buffered if it is much, unless it waits for further rows.
+    #[inline]
+    fn write_large(&mut self) -> io::Result<()> {
+        if self.waits {
+            self.waits = self.output.bytes.len() < WAITING_BYTES;
+            return Ok(());
+        }
         self.output.write_large()
     }
 
-    /// Writes the buffered rows, closes the document and flushes. JSON ends with the summary; JSON lines do so only if
-    /// something was lost or the listing was interrupted. Tables and CSV have no summary: the caller shows it elsewhere.
+    /// Writes the buffered rows, closes the document and flushes. JSON and JSON lines end with the summary. Tables and CSV
+    /// have none: the caller shows it elsewhere.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn finish(&mut self, summary: &Summary<'_>) -> io::Result<()> {
-        self.finish_with(summary, summary.is_incomplete(), |_| ())
+        self.finish_with(summary, |_| ())
     }
 
-    /// As [`finish`](Self::finish), with further fields at the end of JSON. `summary_line`: whether JSON lines end with
-    /// a summary too.
+    /// As [`finish`](Self::finish), with further fields before the summary.
     ///
     /// # Errors
     /// Those of the writer.
     pub fn finish_with(
         &mut self,
         summary: &Summary<'_>,
-        summary_line: bool,
         fields: impl FnOnce(&mut Object<'_>),
     ) -> io::Result<()> {
         let values = std::mem::take(&mut self.values);
@@ -255,21 +285,27 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
                 self.output.bytes.extend_from_slice(between);
             }
             self.output.bytes.extend_from_slice(self.buffered.row(index));
-            self.output.write_large()?;
+            self.write_large()?;
         }
         let bytes = &mut self.output.bytes;
         match self.layout.format {
             Format::Json => {
                 bytes.extend_from_slice(b"\n],\n");
-                push_document_end(bytes, summary, fields);
+                push_document_end(&mut Object::inside(bytes), summary, fields);
                 bytes.extend_from_slice(b"}\n");
             }
-            Format::Jsonl if summary_line => {
-                bytes.extend_from_slice(b"{\"summary\":{");
-                push_document_end(bytes, summary, fields);
-                bytes.extend_from_slice(b"}}\n");
+            Format::Jsonl => {
+                let envelope = &self.layout.envelope;
+                envelope.push_summary_line(bytes, self.layout.document_type, |object| {
+                    object.number("sample", self.layout.sample);
+                    push_document_end(object, summary, fields);
+                });
             }
-            _ => {}
+            Format::Csv if self.waits => {
+                let table = std::mem::take(bytes);
+                push_filled(bytes, &table);
+            }
+            Format::Csv | Format::Table => {}
         }
         self.output.flush()
     }
@@ -281,6 +317,9 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
     pub fn flush(&mut self) -> io::Result<()> {
         if self.layout.format == Format::Table && self.layout.sort.is_none() {
             self.table.settle(&mut self.output.bytes);
+        }
+        if self.waits {
+            return Ok(());
         }
         self.output.flush()
     }
@@ -296,6 +335,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
 fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, row: &R::Row<'_>) {
     if layout.format == Format::Csv {
         let mut line = Line::begin(out);
+        line.constants(&parts.begin);
         if layout.sample.is_some() {
             line.number(layout.sample);
         }
@@ -308,9 +348,13 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, 
         line.end();
         return;
     }
-    let mut object = Object::begin(out);
+    let mut object;
     if layout.format == Format::Jsonl {
+        out.extend_from_slice(&parts.begin);
+        object = Object::continued(out);
         object.number("sample", layout.sample);
+    } else {
+        object = Object::begin(out);
     }
     for column in &parts.json {
         column.push_json(&mut object, row);
@@ -325,17 +369,14 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, 
     }
 }
 
-/// Appends the fields that end a document: those that `fields` writes, then the summary.
-pub fn push_document_end(out: &mut Vec<u8>, summary: &Summary<'_>, fields: impl FnOnce(&mut Object<'_>)) {
-    let mut more = Vec::new();
-    fields(&mut Object::begin(&mut more));
-    // Without the brace: these are fields among others.
-    if let Some(more) = more.get(1..).filter(|more| !more.is_empty()) {
-        out.extend_from_slice(more);
-        out.push(b',');
-    }
-    push_summary_fields(out, summary);
+/// Writes the fields that end a document: those that `fields` writes, then the summary.
+fn push_document_end(object: &mut Object<'_>, summary: &Summary<'_>, fields: impl FnOnce(&mut Object<'_>)) {
+    fields(object);
+    push_summary_fields(object, summary);
 }
+
+/// Most bytes of CSV that wait for the last row, to leave out the columns that none fills: some 200,000 sockets.
+pub const WAITING_BYTES: usize = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
 impl<R: Record> fmt::Debug for Layout<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

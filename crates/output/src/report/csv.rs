@@ -1,21 +1,18 @@
 //! The first table of a report as CSV, with the columns that tables for people hide.
 
-use crate::csv::Line;
+use super::ReportLayout;
+use crate::sheet::Sheet;
 use sockeye_measure::{Report, Value};
 
-pub(super) fn push(out: &mut Vec<u8>, report: &Report, no_header: bool) {
+pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     let Some(table) = report.tables.first() else {
         return;
     };
-    if !no_header {
-        let mut line = Line::begin(out);
-        for column in &table.columns {
-            line.word(column.key);
-        }
-        line.end();
-    }
+    let columns: Vec<_> = table.columns.iter().map(|column| column.key).collect();
+    let mut sheet = Sheet::begin(out, &layout.envelope, layout.no_header, &columns.join(","))
+        .keep_empty(layout.is_repeated);
     for row in &table.rows {
-        let mut line = Line::begin(out);
+        let mut line = sheet.line();
         for value in row {
             match value {
                 Value::Absent => line.empty(1),
@@ -27,4 +24,5 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, no_header: bool) {
         }
         line.end();
     }
+    sheet.end();
 }

@@ -1,13 +1,14 @@
 //! A report as JSON: `docs/schema/bench.schema.json`.
 
 use super::noise::frequency_khz;
-use crate::format::SCHEMA_VERSION;
+use crate::envelope::Envelope;
 use crate::json::Object;
 use sockeye_measure::{Noise, Report, Table, Value};
 
 /// Appends one document.
-pub(super) fn push_document(out: &mut Vec<u8>, report: &Report) {
+pub(super) fn push_document(out: &mut Vec<u8>, report: &Report, envelope: &Envelope) {
     let mut document = Object::begin(out);
+    envelope.push(&mut document, document_type(report));
     push_head(&mut document, report);
     for table in &report.tables {
         let list = document.key(table.name);
@@ -28,26 +29,33 @@ pub(super) fn push_document(out: &mut Vec<u8>, report: &Report) {
 }
 
 /// Appends a line for each row of each table, and a last line with everything else.
-pub(super) fn push_lines(out: &mut Vec<u8>, report: &Report) {
+pub(super) fn push_lines(out: &mut Vec<u8>, report: &Report, envelope: &Envelope) {
+    let begin = envelope.line_begin(&format!("{}_row", document_type(report)));
     for table in &report.tables {
         for row in &table.rows {
-            let mut object = Object::begin(out);
+            out.extend_from_slice(&begin);
+            let mut object = Object::continued(out);
             object.word("table", table.name);
             push_row(&mut object, table, row);
             object.end();
             out.push(b'\n');
         }
     }
-    out.extend_from_slice(b"{\"summary\":");
-    let mut summary = Object::begin(out);
-    push_head(&mut summary, report);
-    push_end(&mut summary, report);
-    summary.end();
-    out.extend_from_slice(b"}\n");
+    envelope.push_summary_line(out, document_type(report), |summary| {
+        push_head(summary, report);
+        push_end(summary, report);
+    });
+}
+
+/// Returns the `type` of its document: `bench`, `prof_diff`.
+fn document_type(report: &Report) -> &str {
+    match (report.command, report.bench) {
+        ("prof", "diff") => "prof_diff",
+        (command, _) => command,
+    }
 }
 
 fn push_head(object: &mut Object<'_>, report: &Report) {
-    object.number("schema_version", Some(SCHEMA_VERSION));
     object.word(report.command, report.bench);
     let mut settings = object.object("settings");
     for setting in &report.settings {

@@ -9,6 +9,7 @@ mod json;
 mod noise;
 mod text;
 
+use crate::envelope::Envelope;
 use crate::format::{Format, Style};
 use crate::picture::{GraphTheme, png, raster, svg};
 use sockeye_measure::Report;
@@ -25,15 +26,19 @@ pub struct ReportLayout {
     pub width: Option<usize>,
     /// Leaves out the header line of tables.
     pub no_header: bool,
+    /// Time and origin, for JSON and CSV.
+    pub envelope: Envelope,
+    /// Whether reports without a header follow: CSV then has all columns.
+    pub is_repeated: bool,
 }
 
 /// Appends the report. CSV has the rows of its first table.
 pub fn push_report(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     match layout.format {
         Format::Table => text::push(out, report, layout),
-        Format::Json => json::push_document(out, report),
-        Format::Jsonl => json::push_lines(out, report),
-        Format::Csv => csv::push(out, report, layout.no_header),
+        Format::Json => json::push_document(out, report, &layout.envelope),
+        Format::Jsonl => json::push_lines(out, report, &layout.envelope),
+        Format::Csv => csv::push(out, report, layout),
     }
 }
 

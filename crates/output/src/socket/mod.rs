@@ -29,6 +29,7 @@ impl Record for Sockets {
     type Row<'a> = SocketRow<'a>;
 
     const KEY: &'static str = "sockets";
+    const ROW: &'static str = "socket";
 
     fn columns() -> &'static [Column<Self>] {
         columns::all()

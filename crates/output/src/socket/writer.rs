@@ -2,6 +2,7 @@
 
 use super::row::{SocketRow, TcpValues};
 use super::{Sockets, tcp_words};
+use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::Object;
 use crate::listing::{Column, Layout, ListingWriter, Record, SortKey, Value, named_columns};
@@ -13,7 +14,7 @@ use std::io::{self, Write};
 pub struct SocketLayout {
     /// Output format.
     pub format: Format,
-    /// The columns of a table or of CSV; `None`: those of `details` in a table, all in CSV. JSON always has every known
+    /// The columns of a table or of CSV; `None`: those of `details` in a table, all that a row fills in CSV. JSON always has every known
     /// value.
     pub columns: Option<Vec<&'static Column<Sockets>>>,
     /// What a table shows beyond state, queues and addresses.
@@ -26,6 +27,8 @@ pub struct SocketLayout {
     pub width: Option<usize>,
     /// Leaves out the header line of a table or of CSV.
     pub no_header: bool,
+    /// Time of the sample and origin, for JSON and CSV.
+    pub envelope: Envelope,
 }
 
 /// What a table shows beyond state, queues and addresses.
@@ -83,6 +86,7 @@ impl<W: Write> SocketWriter<W> {
     /// Creates a listing into `writer`; nothing is written yet.
     pub fn new(writer: W, layout: SocketLayout) -> Self {
         let info = layout.details.info && layout.format == Format::Table;
+        let leaves_out_empty = layout.columns.is_none();
         let columns = layout.columns.unwrap_or_else(|| match layout.format {
             Format::Csv => Sockets::columns().iter().collect(),
             _ => layout.details.columns(),
@@ -93,6 +97,8 @@ impl<W: Write> SocketWriter<W> {
         listing.width = layout.width;
         listing.no_header = layout.no_header;
         listing.has_details = info;
+        listing.envelope = layout.envelope;
+        listing.leaves_out_empty = leaves_out_empty;
         Self::with_columns(writer, listing)
     }
 
@@ -162,7 +168,7 @@ impl<W: Write> SocketWriter<W> {
         self.listing.finish(summary)
     }
 
-    /// As [`finish`](Self::finish); JSON ends with the fields that `fields` writes too, JSON lines always with a summary.
+    /// As [`finish`](Self::finish); JSON has the fields that `fields` writes before the summary.
     ///
     /// # Errors
     /// Those of the writer.
@@ -171,7 +177,7 @@ impl<W: Write> SocketWriter<W> {
         summary: &Summary<'_>,
         fields: impl FnOnce(&mut Object<'_>),
     ) -> io::Result<()> {
-        self.listing.finish_with(summary, true, fields)
+        self.listing.finish_with(summary, fields)
     }
 
     /// Writes the rows that are ready to be written: [`ListingWriter::flush`].

@@ -193,8 +193,9 @@ fn single_table_has_no_title_and_empty_one_no_headings() {
 
 #[test]
 fn csv_has_rows_of_first_table() {
-    let rows = "1,1176250000,18446744073709551615,12345,85.25\r\n2,12500,125000,,\r\n";
-    let expected = format!("stream,bytes_per_s,bytes,retransmitted,rtt_us\r\n{rows}");
+    let time = "1970-01-01T00:00:00.000000Z";
+    let rows = format!("{time},1,1176250000,18446744073709551615,12345,85.25\r\n{time},2,12500,125000,,\r\n");
+    let expected = format!("time,stream,bytes_per_s,bytes,retransmitted,rtt_us\r\n{rows}");
     assert_eq!(render_as(&interrupted(), Format::Csv), expected);
     let bare = ReportLayout {
         format: Format::Csv,
@@ -206,7 +207,7 @@ fn csv_has_rows_of_first_table() {
     ends.tables.remove(0);
     assert_eq!(
         render_as(&ends, Format::Csv),
-        "end,cpu_permille\r\n\"'=here, \\x1b[1m\",125\r\n"
+        "time,end,cpu_permille\r\n1970-01-01T00:00:00.000000Z,\"'=here, \\x1b[1m\",125\r\n"
     );
     assert_eq!(render_as(&Report::new("memory"), Format::Csv), "");
 }
@@ -215,7 +216,8 @@ fn csv_has_rows_of_first_table() {
 fn json_follows_schema() {
     let whole = validator(SCHEMA, None);
     let document = follows(&whole, &render_as(&stream(), Format::Json));
-    assert_eq!(document["schema_version"], 1);
+    assert_eq!(document["type"], "bench");
+    assert_eq!(document["schema_version"], 2);
     assert_eq!(document["bench"], "stream");
     assert_eq!(
         document["settings"],
@@ -251,9 +253,11 @@ fn json_lines_follow_schema() {
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 4);
     let rows: Vec<Json> = lines[..3].iter().map(|text| follows(&line, text)).collect();
+    assert_eq!(rows[0]["type"], "bench_row");
     assert_eq!(rows[0]["table"], "streams");
     assert_eq!(rows[2]["table"], "both_ends");
     let summary = follows(&last, lines[3]);
+    assert_eq!(summary["type"], "bench_summary");
     assert_eq!(summary["summary"]["partial"]["code"], "interrupted");
     assert!(summary["summary"].get("streams").is_none());
 }

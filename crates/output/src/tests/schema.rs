@@ -40,7 +40,6 @@ fn sockets_follow_their_schema() {
         for (sort, summary) in [(None, LOSSY), (Some(sort), Summary::default())] {
             let document = sockets(Format::Json, sort, names, &summary);
             let lines = sockets(Format::Jsonl, sort, names, &summary);
-            assert_eq!(lines.contains("{\"summary\":"), summary == LOSSY);
             check(SOCKETS, "socket", &document, &lines);
         }
     }

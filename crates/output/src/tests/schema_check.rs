@@ -37,7 +37,7 @@ pub(crate) fn compiled(schema: &Value) -> JSONSchema {
         .unwrap()
 }
 
-/// Checks the whole document against the schema, and each line against the row or the summary.
+/// Checks the whole document against the schema, each line too, and rows against `row`. The last line is the summary.
 #[track_caller]
 pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
     let schema = schema_file::load(schema);
@@ -45,7 +45,7 @@ pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
         let part = json!({"$ref": format!("#/$defs/{name}"), "$defs": schema["$defs"]});
         compiled(&part)
     };
-    let (whole, row, last) = (compiled(&schema), part(row), part("summary_line"));
+    let (whole, row, line, last) = (compiled(&schema), part(row), part("line"), part("summary_line"));
     let assert = |validator: &JSONSchema, text: &str| {
         let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
         let errors = validator.validate(&value).err().into_iter().flatten();
@@ -53,16 +53,16 @@ pub(crate) fn check(schema: &str, row: &str, document: &str, lines: &str) {
         assert!(errors.is_empty(), "{errors:#?}\n{text}");
     };
     assert(&whole, document);
-    assert!(!lines.is_empty());
-    for line in lines.lines() {
-        assert(
-            if line.starts_with("{\"summary\"") {
-                &last
-            } else {
-                &row
-            },
-            line,
-        );
+    let (rows, summary) = lines
+        .trim_end()
+        .rsplit_once('\n')
+        .unwrap_or(("", lines.trim_end()));
+    assert(&last, summary);
+    for text in lines.lines() {
+        assert(&line, text);
+    }
+    for text in rows.lines() {
+        assert(&row, text);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::fixtures::{
     self, AllNames, EvilNames, Full, check_golden, connection, inet, owner, without_escapes,
 };
-use crate::listing::{Record, find_column, named_columns, parse_columns};
+use crate::listing::{Record, WAITING_BYTES, find_column, named_columns, parse_columns};
 use crate::*;
 use sockeye_model::*;
 use std::io;
@@ -239,7 +239,8 @@ fn rows_are_sorted_by_value_in_every_format() {
                 Format::Csv => text
                     .lines()
                     .skip(1)
-                    .map(|line| line.split(',').next().unwrap())
+                    // After the time.
+                    .map(|line| line.split(',').nth(1).unwrap())
                     .collect(),
                 _ => text
                     .lines()
@@ -278,9 +279,8 @@ fn more_rows_than_buffered_are_all_written() {
             listing.finish(&Summary::default()).unwrap();
             let text = String::from_utf8(out).unwrap();
             let others = match format {
-                Format::Table | Format::Csv => 1,
+                Format::Table | Format::Csv | Format::Jsonl => 1,
                 Format::Json => 3,
-                Format::Jsonl => 0,
             };
             assert_eq!(text.lines().count(), 9_000 + others, "{format:?} {sort:?}");
         }
@@ -484,4 +484,43 @@ fn addresses_are_sorted_by_value_and_absent_ones_come_last() {
             "{text}"
         );
     }
+}
+
+/// The rows of `count` listeners as CSV, without chosen columns.
+fn csv_of_listeners(count: usize, no_header: bool) -> String {
+    let layout = SocketLayout {
+        format: Format::Csv,
+        no_header,
+        ..SocketLayout::default()
+    };
+    let mut listener = Socket::new(Protocol::Tcp, State::Listen);
+    listener.local = inet("127.0.0.1", 80);
+    listener.peer = inet("0.0.0.0", 0);
+    let mut out = Vec::new();
+    let mut listing = SocketWriter::new(&mut out, layout);
+    listing.begin().unwrap();
+    for _ in 0..count {
+        listing.row(&Entry::new(&listener), &NoNames).unwrap();
+    }
+    listing.finish(&Summary::default()).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn csv_leaves_out_columns_that_no_row_fills_up_to_a_bound() {
+    let filled = "time,netid,family,state,local_ip,local_port,peer_ip,peer_port\r\n";
+    let row = "1970-01-01T00:00:00.000000Z,tcp,inet,listen,127.0.0.1,80,0.0.0.0,0\r\n";
+    assert_eq!(csv_of_listeners(2, false), format!("{filled}{row}{row}"));
+    let fields = |line: &str| line.split(',').count();
+    let all = 1 + Sockets::columns()
+        .iter()
+        .map(|column| column.csv_fields().len())
+        .sum::<usize>();
+    // Nothing is left out without rows, without a header, and of more rows than may wait.
+    assert_eq!(fields(&csv_of_listeners(0, false)), all);
+    assert_eq!(fields(&csv_of_listeners(1, true)), all);
+    let rows = WAITING_BYTES / csv_of_listeners(1, true).len() + 1;
+    let text = csv_of_listeners(rows, false);
+    assert_eq!(text.lines().count(), rows + 1);
+    assert!(text.lines().all(|line| fields(line) == all));
 }

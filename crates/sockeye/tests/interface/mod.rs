@@ -9,6 +9,7 @@ mod hostile;
 mod manual;
 mod output;
 mod output_files;
+mod records;
 mod schema;
 mod schema_files;
 mod snapshots;

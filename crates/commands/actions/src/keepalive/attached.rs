@@ -3,9 +3,10 @@
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 use sockeye_act::{Keepalive, KeepaliveProgram, KeepaliveProgramError};
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_output::{JsonObject, SCHEMA_VERSION};
+use sockeye_output::JsonObject;
 use sockeye_query::cgroup::Cgroup;
 use sockeye_wire::keepalive_program::Counts;
 use std::os::fd::AsFd;
@@ -41,6 +42,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
+    let taken = envelope::now();
     let (cgroups, is_cut) = Cgroup::all()?;
     let mut rows = Vec::new();
     let mut failures: Vec<(String, KeepaliveProgramError)> = Vec::new();
@@ -71,6 +73,7 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
     if is_cut {
         notes::say("sockeye: there are too many cgroups to read all: some may be missing\n");
     }
+    let unread = failures.len() as u64;
     match args.format {
         AttachedFormat::Table if rows.is_empty() => {
             notes::say("sockeye: nothing of sockeye's is attached to any cgroup\n");
@@ -80,16 +83,19 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
         AttachedFormat::Json => {
             let mut out = Vec::new();
             let mut document = JsonObject::begin(&mut out);
-            document.number("schema_version", Some(SCHEMA_VERSION));
+            taken.push(&mut document, "keepalive_attached");
             let list = document.key("attached");
             list.push(b'[');
             for (nth, row) in rows.iter().enumerate() {
                 if nth > 0 {
                     list.push(b',');
                 }
-                object(row, list);
+                let mut fields = JsonObject::begin(list);
+                push_fields(row, &mut fields);
+                fields.end();
             }
             list.push(b']');
+            push_gaps(&mut document, unread, is_cut);
             document.end();
             out.push(b'\n');
             stdout::write(&out)
@@ -97,9 +103,15 @@ pub(super) fn run(args: &AttachedArgs) -> anyhow::Result<()> {
         AttachedFormat::Jsonl => {
             let mut out = Vec::new();
             for row in &rows {
-                object(row, &mut out);
+                let mut fields = JsonObject::begin(&mut out);
+                taken.push(&mut fields, "keepalive_attachment");
+                push_fields(row, &mut fields);
+                fields.end();
                 out.push(b'\n');
             }
+            taken.push_summary_line(&mut out, "keepalive_attached", |summary| {
+                push_gaps(summary, unread, is_cut);
+            });
             stdout::write(&out)
         }
     }
@@ -159,8 +171,12 @@ fn table(rows: &[Row]) -> Vec<String> {
     cells.iter().map(line).collect()
 }
 
-fn object(row: &Row, out: &mut Vec<u8>) {
-    let mut fields = JsonObject::begin(out);
+fn push_gaps(object: &mut JsonObject<'_>, unread: u64, is_cut: bool) {
+    object.number("unreadable_cgroups", Some(unread));
+    object.boolean("too_many_cgroups", Some(is_cut));
+}
+
+fn push_fields(row: &Row, fields: &mut JsonObject<'_>) {
     fields.bytes("cgroup", Some(row.cgroup.path_bytes()));
     fields.number("time_s", Some(row.keepalive.time_s));
     fields.number("interval_s", Some(row.keepalive.interval_s));
@@ -169,7 +185,6 @@ fn object(row: &Row, out: &mut Vec<u8>) {
     fields.number("given", Some(row.counts.given));
     fields.number("other", Some(row.counts.other));
     fields.number("refused", Some(row.counts.refused));
-    fields.end();
 }
 
 /// Number of cgroups that could not be read whose errors are shown.

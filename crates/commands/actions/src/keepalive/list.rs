@@ -87,6 +87,9 @@ fn write(
         style: stdout::style(common.color),
         width: stdout::width(),
         no_header: common.no_header,
+        envelope: targets.envelope,
+        document_type: "keepalive",
+        row_type: "keepalive_socket",
     };
     if common.format == FormatArg::Table && !common.no_header {
         stdout::write_lines(settings.lines(listing.context))?;

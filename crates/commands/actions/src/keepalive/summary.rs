@@ -69,6 +69,9 @@ pub(super) fn write(
     layout.style = stdout::style(common.color);
     layout.width = stdout::width();
     layout.no_header = common.no_header;
+    layout.envelope = targets.envelope;
+    layout.document_type = "keepalive";
+    layout.leaves_out_empty = true;
     let mut writer =
         ListingWriter::<_, KeepaliveOwners>::new(stdout::open().context(stdout::WRITING)?, layout);
     writer
@@ -76,7 +79,7 @@ pub(super) fn write(
         .and_then(|()| owners.iter().try_for_each(|owner| writer.row(owner)))
         .and_then(|()| {
             let summary = targets.report.summary(&sources);
-            writer.finish_with(&summary, true, |object| settings.push(object, listing.context))
+            writer.finish_with(&summary, |object| settings.push(object, listing.context))
         })
         .context(stdout::WRITING)
 }

@@ -36,6 +36,7 @@ impl Record for KeepaliveOwners {
     type Row<'a> = KeepaliveOwner<'a>;
 
     const KEY: &'static str = "owners";
+    const ROW: &'static str = "keepalive_owner";
 
     fn columns() -> &'static [Column<Self>] {
         COLUMNS

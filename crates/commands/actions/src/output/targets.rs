@@ -1,5 +1,6 @@
 //! The columns of a listing of target sockets.
 
+use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, named_columns};
 use sockeye_output::socket::Sockets;
@@ -21,6 +22,12 @@ pub struct TargetLayout {
     pub width: Option<usize>,
     /// Leaves out the header line of a table or of CSV.
     pub no_header: bool,
+    /// Time of the sample and origin, for JSON and CSV.
+    pub envelope: Envelope,
+    /// `type` of the JSON document.
+    pub document_type: &'static str,
+    /// `type` of a socket in a JSON line.
+    pub row_type: &'static str,
 }
 
 impl TargetLayout {
@@ -51,6 +58,10 @@ impl TargetLayout {
         layout.style = self.style;
         layout.width = self.width;
         layout.no_header = self.no_header;
+        layout.envelope = self.envelope;
+        layout.document_type = self.document_type;
+        layout.row_type = self.row_type;
+        layout.leaves_out_empty = true;
         layout
     }
 }

@@ -4,18 +4,18 @@ use super::text::push_fact;
 use super::{FindingsLayout, socket};
 use sockeye_model::Names;
 use sockeye_output::address::{push_local, push_peer};
-use sockeye_output::csv::Line;
+use sockeye_output::sheet::Sheet;
 use sockeye_output::text::push_clean;
 use sockeye_verdict::{Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
-    if !layout.no_header {
-        out.extend_from_slice(
-            b"rule,severity,netns_inode,netns,subject,comm,pid,sockets,local,peer,facts,meaning,remedies\r\n",
-        );
-    }
+    let columns =
+        "rule,severity,netns_inode,netns,subject,comm,pid,sockets,local,peer,facts,meaning,remedies";
+    // Later samples may fill what this one does not.
+    let mut sheet =
+        Sheet::begin(out, &layout.envelope, layout.no_header, columns).keep_empty(layout.sample.is_some());
     for finding in findings {
-        let mut line = Line::begin(out);
+        let mut line = sheet.line();
         line.word(finding.rule.name());
         line.word(finding.severity.name());
         line.number(finding.netns.map(|inode| inode.0));
@@ -55,6 +55,7 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         });
         line.end();
     }
+    sheet.end();
 }
 
 fn push_subject(out: &mut Vec<u8>, subject: &Subject) {

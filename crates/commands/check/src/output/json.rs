@@ -6,9 +6,12 @@ use sockeye_output::json::Object;
 use sockeye_output::socket::{push_endpoint, push_process_fields};
 use sockeye_verdict::{Example, Facts, Finding, Subject};
 
-pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, names: &dyn Names) {
-    let mut object = Object::begin(out);
-    object.number("sample", layout.sample);
+pub(super) fn push_fields(
+    object: &mut Object<'_>,
+    finding: &Finding,
+    layout: &FindingsLayout,
+    names: &dyn Names,
+) {
     object.word("rule", finding.rule.name());
     object.word("severity", finding.severity.name());
     object.text("meaning", Some(finding.meaning));
@@ -30,7 +33,7 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
         }
         list.push(b']');
     }
-    push_subject(&mut object, &finding.subject, names);
+    push_subject(object, &finding.subject, names);
     if let Some(owner) = &finding.owner {
         let mut fields = object.object("owner");
         push_process_fields(&mut fields, owner);
@@ -45,7 +48,7 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
         fields.bytes("waits_in", Some(waits_in).filter(|name| !name.is_empty()));
         fields.end();
     }
-    push_facts(&mut object, &finding.facts);
+    push_facts(object, &finding.facts);
     object.number("sockets", Some(finding.sockets));
     let list = object.key("examples");
     list.push(b'[');
@@ -67,7 +70,6 @@ pub(super) fn push(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout
         fields.end();
     }
     list.push(b']');
-    object.end();
 }
 
 /// Appends how much was checked.

@@ -7,6 +7,7 @@ mod text;
 
 pub(crate) use rules::push_rules;
 use sockeye_model::{Endpoint, Names, NetnsInode, Protocol, Socket, State};
+use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
 use sockeye_query::namespaces::NetnsAccess;
@@ -26,6 +27,8 @@ pub struct FindingsLayout {
     pub no_header: bool,
     /// Number of the sample, from 1; `None` if there is only one.
     pub sample: Option<u64>,
+    /// Time of the sample and origin, for JSON and CSV.
+    pub envelope: Envelope,
     /// How a command can be run in the namespaces of the findings.
     pub netns_access: HashMap<NetnsInode, NetnsAccess>,
 }
@@ -103,6 +106,7 @@ pub fn push_findings(
         Format::Table => text::push(out, findings, checked, layout, names),
         Format::Json => {
             let mut document = Object::begin(out);
+            layout.envelope.push(&mut document, "check");
             document.number("sample", layout.sample);
             let list = document.key("findings");
             list.push(b'[');
@@ -110,27 +114,32 @@ pub fn push_findings(
                 if nth > 0 {
                     list.push(b',');
                 }
-                json::push(list, finding, layout, names);
+                let mut object = Object::begin(list);
+                object.number("sample", layout.sample);
+                json::push_fields(&mut object, finding, layout, names);
+                object.end();
             }
             list.push(b']');
             json::push_checked(&mut document, checked);
-            out.push(b',');
-            push_summary_fields(out, summary);
-            out.extend_from_slice(b"}\n");
+            push_summary_fields(&mut document, summary);
+            document.end();
+            out.push(b'\n');
         }
         Format::Jsonl => {
             for finding in findings {
-                json::push(out, finding, layout, names);
+                let mut object = Object::begin(out);
+                layout.envelope.push(&mut object, "finding");
+                object.number("sample", layout.sample);
+                json::push_fields(&mut object, finding, layout, names);
+                object.end();
                 out.push(b'\n');
             }
             // Also without findings: what was checked.
-            out.extend_from_slice(b"{\"summary\":");
-            let mut line = Object::begin(out);
-            line.number("sample", layout.sample);
-            json::push_checked(&mut line, checked);
-            out.push(b',');
-            push_summary_fields(out, summary);
-            out.extend_from_slice(b"}}\n");
+            layout.envelope.push_summary_line(out, "check", |line| {
+                line.number("sample", layout.sample);
+                json::push_checked(line, checked);
+                push_summary_fields(line, summary);
+            });
         }
         Format::Csv => csv::push(out, findings, layout, names),
     }

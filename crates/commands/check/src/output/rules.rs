@@ -1,7 +1,8 @@
 //! `check --list`: the rules with their thresholds.
 
 use crate::selection::RuleSelection;
-use sockeye_output::{Format, JsonObject};
+use sockeye_output::sheet::Sheet;
+use sockeye_output::{Envelope, Format, JsonObject};
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;
 
@@ -12,46 +13,62 @@ pub(crate) fn push_rules(
     format: Format,
     no_header: bool,
     width: Option<usize>,
+    envelope: &Envelope,
 ) {
     match format {
         Format::Table => out.extend_from_slice(table(selection, width).as_bytes()),
         Format::Csv => {
-            if !no_header {
-                out.extend_from_slice(b"rule,severity,scope,threshold,value,default,meaning\r\n");
-            }
+            let columns = "rule,severity,scope,threshold,value,default,meaning";
+            let mut sheet = Sheet::begin(out, envelope, no_header, columns);
             for rule in selection.rules() {
                 let limits: Vec<_> = limits_of(rule).map(Some).collect();
                 let limits = if limits.is_empty() { vec![None] } else { limits };
                 for limit in limits {
-                    let value = |number| limit.map_or_else(String::new, |limit| limit.show(number));
-                    let line = format!(
-                        "{rule},{},{},{},{},{},\"{}\"\r\n",
-                        rule.severity(),
-                        scope(rule),
-                        limit.map_or_else(String::new, |limit| limit.to_string()),
-                        value(limit.map_or(0, |limit| selection.limits.of(limit))),
-                        value(limit.map_or(0, Limit::default)),
-                        rule.meaning().replace('"', "\"\""),
+                    let mut line = sheet.line();
+                    line.word(rule.name());
+                    line.word(rule.severity().name());
+                    line.word(scope(rule));
+                    line.text(limit.map(|limit| limit.to_string()).as_deref());
+                    line.text(
+                        limit
+                            .map(|limit| limit.show(selection.limits.of(limit)))
+                            .as_deref(),
                     );
-                    out.extend_from_slice(line.as_bytes());
+                    line.text(limit.map(|limit| limit.show(limit.default())).as_deref());
+                    line.text(Some(rule.meaning()));
+                    line.end();
                 }
             }
+            sheet.end();
         }
         Format::Json => {
-            out.extend_from_slice(b"{\"rules\":[");
+            let mut document = JsonObject::begin(out);
+            envelope.push(&mut document, "check_rules");
+            let list = document.key("rules");
+            list.push(b'[');
             for (nth, rule) in selection.rules().enumerate() {
                 if nth > 0 {
-                    out.push(b',');
+                    list.push(b',');
                 }
-                push_json(out, rule, selection);
+                let mut object = JsonObject::begin(list);
+                push_fields(&mut object, rule, selection);
+                object.end();
             }
-            out.extend_from_slice(b"]}\n");
+            list.push(b']');
+            document.end();
+            out.push(b'\n');
         }
         Format::Jsonl => {
             for rule in selection.rules() {
-                push_json(out, rule, selection);
+                let mut object = JsonObject::begin(out);
+                envelope.push(&mut object, "check_rule");
+                push_fields(&mut object, rule, selection);
+                object.end();
                 out.push(b'\n');
             }
+            envelope.push_summary_line(out, "check_rules", |summary| {
+                summary.number("rules", Some(selection.rules().count() as u64));
+            });
         }
     }
 }
@@ -108,8 +125,7 @@ fn push_wrapped(text: &mut String, indent: &str, line: &str, width: usize) {
     text.push('\n');
 }
 
-fn push_json(out: &mut Vec<u8>, rule: Rule, selection: &RuleSelection) {
-    let mut object = JsonObject::begin(out);
+fn push_fields(object: &mut JsonObject<'_>, rule: Rule, selection: &RuleSelection) {
     object.word("rule", rule.name());
     object.word("severity", rule.severity().name());
     object.word("scope", scope(rule));
@@ -128,7 +144,6 @@ fn push_json(out: &mut Vec<u8>, rule: Rule, selection: &RuleSelection) {
         fields.end();
     }
     list.push(b']');
-    object.end();
 }
 
 fn limits_of(rule: Rule) -> impl Iterator<Item = Limit> {

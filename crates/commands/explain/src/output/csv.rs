@@ -3,31 +3,29 @@
 use super::{ExplainLayout, ExplainedLog};
 use sockeye_dictionary::{Entry, Severity};
 use sockeye_output::csv::Line;
+use sockeye_output::sheet::Sheet;
 
 pub(super) fn push<'a>(
     out: &mut Vec<u8>,
     entries: impl Iterator<Item = &'a Entry<'a>>,
     layout: &ExplainLayout,
 ) {
-    if !layout.no_header {
-        out.extend_from_slice(b"kind,name,severity,meaning,causes,checks,remedies,since,until,source\r\n");
-    }
+    let columns = "kind,name,severity,meaning,causes,checks,remedies,since,until,source";
+    let mut sheet = Sheet::begin(out, &layout.envelope, layout.no_header, columns);
     for entry in entries {
-        let mut line = Line::begin(out);
+        let mut line = sheet.line();
         line.word(entry.kind.name());
         push_fields(&mut line, entry);
         line.end();
     }
+    sheet.end();
 }
 
 pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
-    if !layout.no_header {
-        out.extend_from_slice(
-            b"times,times_left_out,first,last,line,name,severity,meaning,causes,checks,remedies,since,until,source\r\n",
-        );
-    }
+    let columns = "times,times_left_out,first,last,line,name,severity,meaning,causes,checks,remedies,since,until,source";
+    let mut sheet = Sheet::begin(out, &layout.envelope, layout.no_header, columns);
     for occurrences in &log.occurrences {
-        let mut line = Line::begin(out);
+        let mut line = sheet.line();
         line.number(Some(occurrences.times));
         line.number(Some(occurrences.left_out));
         line.text(occurrences.first.as_deref());
@@ -36,6 +34,7 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
         push_fields(&mut line, occurrences.entry);
         line.end();
     }
+    sheet.end();
 }
 
 fn push_fields(line: &mut Line<'_>, entry: &Entry<'_>) {

@@ -2,74 +2,96 @@
 
 use super::ExplainedLog;
 use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
-use sockeye_output::format::SCHEMA_VERSION;
+use sockeye_output::Envelope;
 use sockeye_output::json::Object;
 use sockeye_output::text::push_json;
 use std::borrow::Cow;
 
-pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>) {
+pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>, envelope: &Envelope) {
     let mut document = Object::begin(out);
+    envelope.push(&mut document, "explain");
     document.text("query", Some(query));
     push_all(document.key("entries"), &found.entries, |out, entry| {
         push(out, entry);
     });
-    push_all(document.key("values"), &found.values, |out, (place, text)| {
+    push_values(&mut document, found);
+    document.end();
+    out.push(b'\n');
+}
+
+pub(super) fn push_found_lines(out: &mut Vec<u8>, query: &str, found: &Found<'_>, envelope: &Envelope) {
+    push_entry_lines(out, &found.entries, envelope);
+    envelope.push_summary_line(out, "explain", |summary| {
+        summary.text("query", Some(query));
+        push_values(summary, found);
+    });
+}
+
+fn push_values(object: &mut Object<'_>, found: &Found<'_>) {
+    push_all(object.key("values"), &found.values, |out, (place, text)| {
         let mut fields = Object::begin(out);
         fields.word("place", place.name());
         fields.text("text", Some(text));
         fields.end();
     });
-    push_all(document.key("near"), &found.near, |out, entry| {
+    push_all(object.key("near"), &found.near, |out, entry| {
         let mut fields = Object::begin(out);
         fields.word("kind", entry.kind.name());
         fields.text("name", Some(&entry.name));
         fields.text("meaning", Some(&entry.meaning));
         fields.end();
     });
-    document.number("schema_version", Some(SCHEMA_VERSION));
-    document.end();
-    out.push(b'\n');
 }
 
-pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>]) {
+pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], envelope: &Envelope) {
     let mut document = Object::begin(out);
+    envelope.push(&mut document, "explain");
     push_all(document.key("entries"), entries, |out, entry| {
         push(out, entry);
     });
-    document.number("schema_version", Some(SCHEMA_VERSION));
     document.end();
     out.push(b'\n');
 }
 
-pub(super) fn push_lines<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = &'a Entry<'a>>) {
+pub(super) fn push_list_lines(out: &mut Vec<u8>, entries: &[&Entry<'_>], envelope: &Envelope) {
+    push_entry_lines(out, entries, envelope);
+    envelope.push_summary_line(out, "explain", |summary| {
+        summary.number("entries", Some(entries.len() as u64));
+    });
+}
+
+fn push_entry_lines(out: &mut Vec<u8>, entries: &[&Entry<'_>], envelope: &Envelope) {
     for entry in entries {
-        push(out, entry);
+        let mut line = Object::begin(out);
+        envelope.push(&mut line, "explain_entry");
+        push_entry_fields(&mut line, entry);
+        line.end();
         out.push(b'\n');
     }
 }
 
-pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
+pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, envelope: &Envelope) {
     let mut document = Object::begin(out);
+    envelope.push(&mut document, "explain");
     push_all(document.key("messages"), &log.occurrences, |out, occurrences| {
-        push_occurrences(out, occurrences);
+        let mut fields = Object::begin(out);
+        push_occurrences(&mut fields, occurrences);
+        fields.end();
     });
     push_count(&mut document, log);
-    document.number("schema_version", Some(SCHEMA_VERSION));
     document.end();
     out.push(b'\n');
 }
 
-pub(super) fn push_log_lines(out: &mut Vec<u8>, log: &ExplainedLog<'_>) {
+pub(super) fn push_log_lines(out: &mut Vec<u8>, log: &ExplainedLog<'_>, envelope: &Envelope) {
     for occurrences in &log.occurrences {
-        push_occurrences(out, occurrences);
+        let mut line = Object::begin(out);
+        envelope.push(&mut line, "explain_message");
+        push_occurrences(&mut line, occurrences);
+        line.end();
         out.push(b'\n');
     }
-    out.extend_from_slice(b"{\"summary\":");
-    let mut fields = Object::begin(out);
-    push_count(&mut fields, log);
-    fields.number("schema_version", Some(SCHEMA_VERSION));
-    fields.end();
-    out.extend_from_slice(b"}\n");
+    envelope.push_summary_line(out, "explain", |summary| push_count(summary, log));
 }
 
 fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
@@ -81,8 +103,7 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
-fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>) {
-    let mut fields = Object::begin(out);
+fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences<'_>) {
     fields.number("times", Some(occurrences.times));
     fields.number("times_left_out", Some(occurrences.left_out));
     fields.text("first", occurrences.first.as_deref());
@@ -97,11 +118,15 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>) {
     });
     fields.number("values_left_out", Some(occurrences.values_left_out));
     push(fields.key("entry"), occurrences.entry);
-    fields.end();
 }
 
 fn push(out: &mut Vec<u8>, entry: &Entry<'_>) {
     let mut fields = Object::begin(out);
+    push_entry_fields(&mut fields, entry);
+    fields.end();
+}
+
+fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
     fields.word("kind", entry.kind.name());
     fields.text("name", Some(&entry.name));
     push_texts(fields.key("also"), &entry.also);
@@ -119,7 +144,6 @@ fn push(out: &mut Vec<u8>, entry: &Entry<'_>) {
     fields.text("until", entry.until.as_deref());
     fields.text("source", Some(&entry.source));
     push_texts(fields.key("see"), &entry.see);
-    fields.end();
 }
 
 fn push_texts(out: &mut Vec<u8>, texts: &[Cow<'_, str>]) {

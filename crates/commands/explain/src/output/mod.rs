@@ -5,6 +5,7 @@ mod json;
 mod text;
 
 use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
+use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
 
 /// How explanations are shown.
@@ -20,6 +21,8 @@ pub struct ExplainLayout {
     pub no_header: bool,
     /// Shows every detail of a log's messages, also of harmless ones, and the source of each.
     pub is_detailed: bool,
+    /// Time and origin, for JSON and CSV.
+    pub envelope: Envelope,
 }
 
 /// A log with its explained messages.
@@ -39,8 +42,8 @@ pub struct ExplainedLog<'a> {
 pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found<'_>, layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_found(out, found, layout),
-        Format::Json => json::push_found(out, query, found),
-        Format::Jsonl => json::push_lines(out, found.entries.iter().copied()),
+        Format::Json => json::push_found(out, query, found, &layout.envelope),
+        Format::Jsonl => json::push_found_lines(out, query, found, &layout.envelope),
         Format::Csv => csv::push(out, found.entries.iter().copied(), layout),
     }
 }
@@ -49,8 +52,8 @@ pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found<'_>, layout:
 pub fn push_explained_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_log(out, log, layout),
-        Format::Json => json::push_log(out, log),
-        Format::Jsonl => json::push_log_lines(out, log),
+        Format::Json => json::push_log(out, log, &layout.envelope),
+        Format::Jsonl => json::push_log_lines(out, log, &layout.envelope),
         Format::Csv => csv::push_log(out, log, layout),
     }
 }
@@ -59,8 +62,8 @@ pub fn push_explained_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Ex
 pub fn push_entries(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_list(out, entries, layout),
-        Format::Json => json::push_list(out, entries),
-        Format::Jsonl => json::push_lines(out, entries.iter().copied()),
+        Format::Json => json::push_list(out, entries, &layout.envelope),
+        Format::Jsonl => json::push_list_lines(out, entries, &layout.envelope),
         Format::Csv => csv::push(out, entries.iter().copied(), layout),
     }
 }

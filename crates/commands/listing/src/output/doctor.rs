@@ -1,7 +1,7 @@
 //! The report of `doctor`.
 
 use sockeye_observe::PartSupport;
-use sockeye_output::JsonObject;
+use sockeye_output::{Envelope, JsonObject};
 use sockeye_source::{Probe, ProbeResult, Reason, SourceKind};
 use sockeye_sys::proc_mount::ProcProblem;
 use std::fmt::Write as _;
@@ -270,9 +270,10 @@ impl Report {
         ]
     }
 
-    pub(crate) fn json(&self) -> Vec<u8> {
+    pub(crate) fn json(&self, envelope: &Envelope) -> Vec<u8> {
         let mut out = Vec::new();
         let mut object = JsonObject::begin(&mut out);
+        envelope.push(&mut object, "doctor");
         object.text("kernel", Some(&self.kernel));
         object.number("uid", Some(self.uid));
         push_array(

@@ -2,6 +2,7 @@
 
 use super::Flows;
 use sockeye_model::GroupBy;
+use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, Record, named_columns};
 
@@ -10,8 +11,8 @@ use sockeye_output::listing::{Column, Layout, Record, named_columns};
 pub struct FlowLayout {
     /// Output format.
     pub format: Format,
-    /// Columns of a table or of CSV; `None`: those of `group_by` and `details` in a table, all in CSV. JSON always has
-    /// all known values.
+    /// Columns of a table or of CSV; `None`: those of `group_by` and `details` in a table, all that a row fills in CSV. CSV
+    /// of repeated listings, which has one header for all, has those of the table. JSON always has all known values.
     pub columns: Option<Vec<&'static Column<Flows>>>,
     /// Key by which the flows were folded, which decides the default columns.
     pub group_by: GroupBy,
@@ -25,6 +26,8 @@ pub struct FlowLayout {
     pub no_header: bool,
     /// Number of the sample, from 1, for JSON and CSV; `None`: the listing is not repeated.
     pub sample: Option<u64>,
+    /// Time of the sample and origin, for JSON and CSV.
+    pub envelope: Envelope,
 }
 
 impl Default for FlowLayout {
@@ -38,6 +41,7 @@ impl Default for FlowLayout {
             width: None,
             no_header: false,
             sample: None,
+            envelope: Envelope::default(),
         }
     }
 }
@@ -63,6 +67,7 @@ impl FlowLayout {
     pub fn listing(self) -> Layout<Flows> {
         let columns = match (&self.columns, self.format) {
             (Some(columns), _) => columns.clone(),
+            (None, Format::Csv) if self.sample.is_some() => self.repeated_csv_columns(),
             (None, Format::Csv) => Flows::columns().iter().collect(),
             (None, _) => self.table_columns(),
         };
@@ -71,7 +76,21 @@ impl FlowLayout {
         layout.width = self.width;
         layout.no_header = self.no_header;
         layout.sample = self.sample;
+        layout.envelope = self.envelope;
+        // Later samples may fill what the first, with the header, does not.
+        layout.leaves_out_empty = self.columns.is_none() && self.sample.is_none();
         layout
+    }
+
+    /// Returns the columns of the table with the same flags, with states and rates.
+    fn repeated_csv_columns(&self) -> Vec<&'static Column<Flows>> {
+        let mut layout = self.clone();
+        (layout.details.states, layout.details.rates) = (true, true);
+        let shown = layout.table_columns();
+        // The arrow of a table has no field.
+        let has_arrow = shown.iter().any(|column| column.name == "arrow");
+        let direction = named_columns(&["direction"]).into_iter().filter(|_| has_arrow);
+        shown.into_iter().chain(direction).collect()
     }
 
     fn table_columns(&self) -> Vec<&'static Column<Flows>> {

@@ -32,6 +32,7 @@ impl Record for Flows {
     type Row<'a> = FlowRow<'a>;
 
     const KEY: &'static str = "flows";
+    const ROW: &'static str = "flow";
 
     fn columns() -> &'static [Column<Self>] {
         columns::COLUMNS

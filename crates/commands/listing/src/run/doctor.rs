@@ -3,6 +3,7 @@
 use crate::args::{DoctorArgs, DoctorFormat};
 use crate::output::doctor::{Capability, Report, title};
 use rustix::thread::CapabilitySet;
+use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_observe::probe_parts;
 use sockeye_query::context;
@@ -14,6 +15,7 @@ use std::path::Path;
 /// # Errors
 /// If the report cannot be written.
 pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
+    let taken = envelope::now();
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     let uid = rustix::process::geteuid().as_raw();
     let is_table = matches!(args.format, DoctorFormat::Table);
@@ -46,7 +48,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     if is_table {
         stdout::write(report.table().as_bytes())
     } else {
-        stdout::write(&report.json())
+        stdout::write(&report.json(&taken))
     }
 }
 

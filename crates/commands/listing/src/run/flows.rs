@@ -4,13 +4,14 @@ use super::opens::{self, Opens};
 use crate::args::{FlowOptions, FlowsArgs, Peers, Sorting};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
 use sockeye_model::{ConnectionTotals, Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
-use sockeye_output::{Format, Summary};
+use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{Detail, Families};
@@ -88,6 +89,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
             width: stdout::width(),
             no_header: options.common.no_header,
             sample: None,
+            envelope: Envelope::default(),
         },
         protocol,
         states,
@@ -112,6 +114,8 @@ struct Before {
     sample: Sample,
     /// When its connections were read.
     taken: Instant,
+    /// The same by the clock, for documents.
+    envelope: Envelope,
     /// Counters after it; `None` if unknown.
     opens: Option<Opens>,
 }
@@ -135,7 +139,7 @@ impl Watch<'_> {
                 stdout::write(b"\n")?;
             }
             samples += 1;
-            self.print(&pass.flows, samples, pass.totals, &report)?;
+            self.print(&pass, samples, &report)?;
             let Some(interval) = self.options.watch else {
                 return Ok(());
             };
@@ -180,7 +184,7 @@ impl Watch<'_> {
         let opens = before
             .filter(|_| counts_opens)
             .and_then(|_| Opens::read(self.listing));
-        let taken = Instant::now();
+        let (taken, envelope) = (Instant::now(), envelope::now());
         let mut fold = Fold::new(self.options.group_by, &listeners);
         if self.totals {
             fold = fold.with_totals();
@@ -236,18 +240,14 @@ impl Watch<'_> {
             before: Before {
                 sample: folded.sample,
                 taken,
+                envelope,
                 opens: opens_after,
             },
         })
     }
 
-    fn print(
-        &self,
-        flows: &[Flow],
-        sample: u64,
-        totals: Option<ConnectionTotals>,
-        report: &ListingReport,
-    ) -> anyhow::Result<()> {
+    fn print(&self, pass: &Pass, sample: u64, report: &ListingReport) -> anyhow::Result<()> {
+        let (flows, totals) = (&pass.flows, pass.totals);
         if !self.options.common.numeric {
             let hosts = flows.iter().flat_map(|flow| {
                 // A prefix has no host name.
@@ -260,6 +260,7 @@ impl Watch<'_> {
         }
         let mut layout = self.layout.clone();
         layout.details.rates = sample > 1;
+        layout.envelope = pass.before.envelope;
         if self.options.watch.is_some() {
             layout.sample = Some(sample);
             // A file of many samples has one header.

@@ -3,6 +3,7 @@
 use crate::args::SocketsArgs;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -98,6 +99,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         style: stdout::style(args.common.color),
         width: stdout::width(),
         no_header: args.common.no_header,
+        envelope: envelope::now(),
     };
     let mut writer = SocketWriter::new(stdout::open().context(stdout::WRITING)?, layout);
     let mut written = writer.begin();

@@ -67,9 +67,8 @@ impl<'a> Outcome<'a> {
         }
     }
 
-    /// Appends it as a JSON object.
-    pub(super) fn push_json(&self, out: &mut Vec<u8>) {
-        let mut object = JsonObject::begin(out);
+    /// Writes it as JSON fields.
+    pub(super) fn push_fields(&self, object: &mut JsonObject<'_>) {
         object.bytes("netns", Some(self.name.as_os_str().as_bytes()));
         match &self.ending {
             Ending::Exited(code) => object.number("exit_code", Some(*code)),
@@ -97,7 +96,6 @@ impl<'a> Outcome<'a> {
             list.extend_from_slice(warnings.join(",").as_bytes());
             list.push(b']');
         }
-        object.end();
     }
 }
 
@@ -142,7 +140,9 @@ mod tests {
 
     fn json(outcome: &Outcome<'_>) -> String {
         let mut out = Vec::new();
-        outcome.push_json(&mut out);
+        let mut object = JsonObject::begin(&mut out);
+        outcome.push_fields(&mut object);
+        object.end();
         String::from_utf8(out).unwrap()
     }
 

@@ -2,8 +2,9 @@
 
 use super::outcome::Outcome;
 use crate::args::TextFormat;
-use crate::output::json_rows::JsonRows;
+use crate::output::json_rows::{JsonRows, RowNames};
 use crate::output::names::clean_name;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_model::NetnsName;
@@ -23,6 +24,9 @@ pub(super) struct Report {
 struct Inner {
     stdout: stdout::Stdout,
     rows: JsonRows,
+    /// Programs that ended, and of these the ones that failed or were not started.
+    ended: u64,
+    failed: u64,
     error: Option<io::Error>,
 }
 
@@ -40,13 +44,18 @@ impl Report {
             is_closed: AtomicBool::new(false),
             inner: Mutex::new(Inner {
                 stdout: stdout::open()?,
-                rows: JsonRows::new(format),
+                rows: JsonRows::new(format, NAMES),
+                ended: 0,
+                failed: 0,
                 error: None,
             }),
         };
         let mut inner = report.lock();
-        let begin = inner.rows.begin();
-        report.write(&mut inner, begin);
+        if !report.is_text {
+            let mut begin = Vec::new();
+            inner.rows.begin(&mut begin, &envelope::now());
+            report.write(&mut inner, &begin);
+        }
         drop(inner);
         Ok(report)
     }
@@ -92,15 +101,25 @@ impl Report {
             return;
         }
         let mut row = Vec::new();
-        inner.rows.push(&mut row, |out| outcome.push_json(out));
+        inner.ended += 1;
+        inner.failed += u64::from(outcome.failure().is_some());
+        inner
+            .rows
+            .push(&mut row, &envelope::now(), |object| outcome.push_fields(object));
         self.write(&mut inner, &row);
     }
 
     /// Ends the document.
     pub(super) fn end(self) -> io::Result<()> {
         let mut inner = self.lock();
-        let end = inner.rows.end();
-        self.write(&mut inner, end);
+        if !self.is_text {
+            let mut end = Vec::new();
+            inner.rows.end(&mut end, &envelope::now(), |summary| {
+                summary.number("programs", Some(inner.ended));
+                summary.number("programs_failed", Some(inner.failed));
+            });
+            self.write(&mut inner, &end);
+        }
         inner.error.take().map_or(Ok(()), Err)
     }
 
@@ -176,6 +195,11 @@ impl Lines {
     }
 }
 
+const NAMES: RowNames = RowNames {
+    document: "ns_exec",
+    key: "outcomes",
+    row: "ns_exec_outcome",
+};
 /// Most bytes of a line; longer ones are printed as several.
 const LINE_MAX: usize = 64 * 1024;
 

@@ -42,6 +42,7 @@ impl Record for Namespaces {
     type Row<'a> = &'a Namespace;
 
     const KEY: &'static str = "namespaces";
+    const ROW: &'static str = "namespace";
 
     fn columns() -> &'static [Column<Self>] {
         columns::COLUMNS
@@ -76,13 +77,14 @@ pub struct NetnsGaps {
 }
 
 /// Returns the layout of a listing with these columns; `None`: the default ones in a table, with what holds the namespaces
-/// if `shows_holders`, and all in CSV. JSON always has all known values.
+/// if `shows_holders`, and all that a row fills in CSV. JSON always has all known values.
 #[must_use]
 pub fn layout(
     format: Format,
     columns: Option<Vec<&'static Column<Namespaces>>>,
     shows_holders: bool,
 ) -> Layout<Namespaces> {
+    let leaves_out_empty = columns.is_none();
     let columns = match columns {
         Some(columns) => columns,
         None if format == Format::Csv => Namespaces::columns().iter().collect(),
@@ -96,6 +98,7 @@ pub fn layout(
     let marks_last = columns.last().is_some_and(|column| column.name != "holders");
     let mut layout = Layout::new(format, columns);
     layout.marks_last = marks_last;
+    layout.leaves_out_empty = leaves_out_empty;
     layout
 }
 
@@ -113,12 +116,6 @@ const TABLE: [&str; 9] = [
 ];
 
 impl NetnsGaps {
-    /// Returns whether rows or values may be missing.
-    #[must_use]
-    pub const fn is_incomplete(&self) -> bool {
-        self.stale_names > 0 || self.unread_mount_namespaces > 0 || self.processes_hidden
-    }
-
     /// Appends the gaps as JSON fields.
     pub fn push_fields(&self, object: &mut JsonObject<'_>) {
         object.number("stale_names", Some(self.stale_names));

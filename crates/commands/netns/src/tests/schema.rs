@@ -15,9 +15,8 @@ fn namespaces(format: Format, summary: &Summary<'_>, gaps: &NetnsGaps) -> String
     for namespace in [fixtures::full_namespace(), fixtures::bare_namespace()] {
         listing.row(&&namespace).unwrap();
     }
-    let is_incomplete = summary.is_incomplete() || gaps.is_incomplete();
     listing
-        .finish_with(summary, is_incomplete, |fields| gaps.push_fields(fields))
+        .finish_with(summary, |fields| gaps.push_fields(fields))
         .unwrap();
     String::from_utf8(out).unwrap()
 }
@@ -40,7 +39,6 @@ fn namespaces_follow_their_schema() {
     for (summary, gaps) in [(NETNS_SUMMARY, GAPS), (Summary::default(), NetnsGaps::default())] {
         let document = namespaces(Format::Json, &summary, &gaps);
         let lines = namespaces(Format::Jsonl, &summary, &gaps);
-        assert_eq!(lines.contains("{\"summary\":"), gaps == GAPS);
         check(NAMESPACES, "namespace", &document, &lines);
     }
 }

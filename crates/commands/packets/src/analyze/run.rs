@@ -6,6 +6,7 @@ use super::largest::LargestConnections;
 use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
 use crate::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, Listed};
 use anyhow::Context;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -26,6 +27,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         width: stdout::width(),
         no_header: args.no_header,
         is_detailed: args.verbose,
+        envelope: envelope::now(),
         lists: if args.flags {
             Listed::Segments
         } else {

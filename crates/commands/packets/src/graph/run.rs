@@ -8,6 +8,7 @@ use crate::output::{
 };
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::output_file::OutputFile;
 use sockeye_console::stdout;
@@ -263,6 +264,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
     );
     let mut layout = GraphLayout {
         format,
+        envelope: envelope::now(),
         directions: match args.direction {
             DirectionArg::Busier => GraphDirections::Busier,
             DirectionArg::Client => GraphDirections::Forward,

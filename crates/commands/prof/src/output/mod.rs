@@ -14,8 +14,25 @@ use sockeye_profile::{Profile, ReportOptions};
 /// Appends the profile in the layout's format. CSV has the rows of its first table, with all of their columns.
 pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, layout: ReportLayout) {
     match layout.format {
-        Format::Json => push_harmless_json(out, &profile.to_document()),
-        Format::Jsonl => push_harmless_json(out, &profile.to_lines()),
+        Format::Json => {
+            let document = profile.to_document();
+            // The envelope has the version.
+            let version = format!("{{\"schema_version\":{},", profile.schema_version);
+            let rest = document.strip_prefix(&version).unwrap_or(&document);
+            out.extend_from_slice(&layout.envelope.line_begin("prof"));
+            out.push(b',');
+            push_harmless_json(out, rest);
+        }
+        Format::Jsonl => {
+            let [row, summary] = ["prof_row", "prof_summary"].map(|kind| layout.envelope.line_begin(kind));
+            for line in profile.to_lines().lines() {
+                let is_summary = line.starts_with("{\"summary\"");
+                out.extend_from_slice(if is_summary { &summary } else { &row });
+                out.push(b',');
+                push_harmless_json(out, line.strip_prefix('{').unwrap_or(line));
+                out.push(b'\n');
+            }
+        }
         Format::Table | Format::Csv => {
             let for_eyes = layout.format == Format::Table;
             push_report(out, &profile.report(&ReportOptions { for_eyes, ..*view }), layout);

@@ -55,12 +55,8 @@ impl Socket {
                     rto_us: ticks_us(rto_ticks),
                     ato_us: ticks_us(ato_ticks),
                     snd_cwnd_segs: Some(snd_cwnd),
-                    // The kernel prints "infinite" as -1 here, but as a number in tcp_info.
-                    snd_ssthresh_segs: if ssthresh == -1 {
-                        Some(TCP_INFINITE_SSTHRESH)
-                    } else {
-                        u32::try_from(ssthresh).ok()
-                    },
+                    // -1 is "infinite".
+                    snd_ssthresh_segs: u32::try_from(ssthresh).ok(),
                     ..TcpInfo::default()
                 });
             }
@@ -192,9 +188,6 @@ fn timer(line: &InetLine) -> Option<Timer> {
     Some(timer)
 }
 
-/// `include/net/tcp.h`
-const TCP_INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,10 +235,7 @@ mod tests {
         );
         let info = found.tcp_info.unwrap();
         assert_eq!((info.rto_us, info.ato_us), (Some(200_000), Some(40_000)));
-        assert_eq!(
-            (info.snd_cwnd_segs, info.snd_ssthresh_segs),
-            (Some(10), Some(0x7fff_ffff))
-        );
+        assert_eq!((info.snd_cwnd_segs, info.snd_ssthresh_segs), (Some(10), None));
         assert_eq!((info.retransmits, info.rtt_us), (Some(1), None));
         assert_eq!((found.uid, found.shutdown), (Some(Uid(0)), None::<Shutdown>));
     }

@@ -605,7 +605,8 @@ fn summary_counts_by_program() {
     );
     let csv = words_in(&here, "keepalive list --summary --format csv");
     assert!(
-        csv.ok().starts_with("comm,processes,connections,on,off,unknown,"),
+        csv.ok()
+            .starts_with("time,host,comm,processes,connections,on,off,unknown,"),
         "{csv}"
     );
     assert_eq!(

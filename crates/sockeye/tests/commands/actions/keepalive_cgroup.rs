@@ -1,6 +1,7 @@
 //! `sockeye keepalive run`, `attach`, `detach`: keepalive for new connections, by a program at their cgroup.
 
 use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::envelope;
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -426,12 +427,7 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
                           "given": 4, "other": 0, "refused": 0});
     assert_eq!(site.attached(), std::slice::from_ref(&expected));
     let lines = site.act(&["attached", "--format", "jsonl"]);
-    assert!(
-        lines
-            .quiet()
-            .lines()
-            .any(|line| line.parse::<Value>().unwrap() == expected)
-    );
+    assert!(envelope::rows(lines.quiet()).contains(&expected));
     let table = site.act(&["attached"]);
     let row = table.ok().lines().find(|line| line.contains(&path)).unwrap();
     let words: Vec<_> = row.split_whitespace().collect();

@@ -1,6 +1,7 @@
 //! A host with enough TCP sockets that they are dumped as two halves at once: each is listed, and once.
 
 use crate::fixtures::binary::words_in;
+use crate::fixtures::envelope;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_lab::{Lab, Skip, need};
 use std::collections::BTreeMap;
@@ -47,7 +48,7 @@ fn each_socket_of_a_big_dump_is_listed_once() {
     ] {
         let said = words_in(&crowd, line);
         let mut listed = BTreeMap::new();
-        for row in said.quiet().lines() {
+        for row in envelope::without_time(said.quiet()).lines() {
             let fields: Vec<&str> = row.split(',').collect();
             let end =
                 |at: usize| SocketAddr::new(fields[at].parse().unwrap(), fields[at + 1].parse().unwrap());
@@ -65,8 +66,7 @@ fn each_socket_of_a_big_dump_is_listed_once() {
         &crowd,
         "flows -n --group-by netns --format csv -H --columns connections",
     );
-    let folded: usize = flows
-        .quiet()
+    let folded: usize = envelope::without_time(flows.quiet())
         .lines()
         .map(|line| line.trim().parse::<usize>().unwrap())
         .sum();

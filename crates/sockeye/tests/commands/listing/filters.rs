@@ -559,7 +559,6 @@ fn filter_numbers_are_those_shown() {
         ("min_rtt", "us", "/tcp_info/min_rtt_us"),
         ("rto", "us", "/tcp_info/rto_us"),
         ("cwnd", "", "/tcp_info/snd_cwnd_segs"),
-        ("ssthresh", "", "/tcp_info/snd_ssthresh_segs"),
         ("mss", "", "/tcp_info/snd_mss_bytes"),
         ("pmtu", "", "/tcp_info/pmtu_bytes"),
         ("bytes_sent", "", "/tcp_info/bytes_sent"),

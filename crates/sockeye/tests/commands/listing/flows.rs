@@ -1,5 +1,6 @@
 //! `sockeye flows` folds what was made into the right flows.
 
+use crate::fixtures::envelope;
 use crate::fixtures::live::{SOCKEYE, exchange, flows, linked, sockets, sockeye};
 use serde_json::{Value, json};
 use sockeye_lab::{LabSocket, Namespace, NetPath, Pair, SocketOptions, State, need, wait_for};
@@ -746,12 +747,7 @@ fn every_format_has_the_same_flows() {
     let rows = flows(&client, &["-n", "-p", "-s"]);
     assert_eq!(rows.len(), 4);
     let ask = |format: &str| sockeye(&client, &["flows", "-n", "-p", "-s", "--format", format]);
-    let lines: Vec<Value> = ask("jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .filter(|row: &Value| row["summary"].is_null())
-        .collect();
-    assert_eq!(lines, rows);
+    assert_eq!(envelope::rows(&ask("jsonl")), rows);
 
     let csv = ask("csv");
     let mut lines = csv.lines().map(|line| line.split(',').collect::<Vec<_>>());

@@ -1,6 +1,7 @@
 //! The BPF walk over the kernel's tables lists every socket with the values of netlink, and finds every table.
 
 use super::bpf_walk::{Listed, SOCKEYE, can_walk, compare, run};
+use crate::fixtures::envelope;
 use serde_json::Value;
 use sockeye_lab::congestion_control;
 use sockeye_lab::{
@@ -224,6 +225,10 @@ fn compare_columns(namespace: &Namespace) {
                 source,
             ];
             let said = namespace.output(SOCKEYE, &words);
+            let said = match format {
+                "csv" => envelope::without_time(&said),
+                _ => said,
+            };
             let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
             lines.sort();
             lines

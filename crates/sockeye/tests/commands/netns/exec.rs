@@ -1,6 +1,7 @@
 //! `sockeye ns exec` compared with `ip netns exec`, in a mount namespace of its own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, ended, run};
+use crate::fixtures::envelope;
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -333,7 +334,7 @@ fn exec_without_namespaces_runs_nothing() {
         )
     );
     let said = exec(&own, &["--prefix", "x", "--format", "json", "true"]);
-    assert_eq!(said.json(), json!([]));
+    assert_eq!(said.json()["outcomes"], json!([]));
     assert_eq!(
         said.error(),
         "sockeye: no network namespace has a name that begins with \"x\": nothing to run\n"
@@ -382,7 +383,7 @@ fn json_follows_its_schema() {
     );
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let whole = compiled(&schema);
-    let row = compiled(&json!({"$ref": "#/$defs/outcome", "$defs": schema["$defs"]}));
+    let any_line = compiled(&json!({"$ref": "#/$defs/line", "$defs": schema["$defs"]}));
     let script = "n=$(ip netns identify); printf '\\377%s\\n' $n; echo e >&2; [ $n = a ] && kill -9 $$; \
                   [ $n = b ] && head -c 2000000 /dev/zero; exit 4";
     let words = |format| ["--all", "--format", format, "--", "sh", "-c", script];
@@ -390,12 +391,15 @@ fn json_follows_its_schema() {
     assert_eq!((said.code, said.error()), (Some(255), ""), "{said}");
     let document = follows(&whole, std::str::from_utf8(&said.stdout).unwrap());
     let lines = exec(&own, &words("jsonl"));
-    let lines: Vec<Value> = std::str::from_utf8(&lines.stdout)
-        .unwrap()
-        .lines()
-        .map(|line| follows(&row, line))
-        .collect();
-    for rows in [document.as_array().unwrap(), &lines] {
+    let lines = std::str::from_utf8(&lines.stdout).unwrap();
+    for line in lines.lines() {
+        follows(&any_line, line);
+    }
+    assert_eq!(
+        (&document["programs"], &document["programs_failed"]),
+        (&json!(5), &json!(5))
+    );
+    for rows in [document["outcomes"].as_array().unwrap(), &envelope::rows(lines)] {
         let of = |name: &str| rows.iter().find(|row| row["netns"] == name).unwrap();
         assert_eq!(rows.len(), 5);
         assert_eq!(
@@ -426,7 +430,7 @@ fn json_follows_its_schema() {
         &own,
         &format!("echo mine | {SOCKEYE} ns exec --format jsonl b cat"),
     );
-    let one = follows(&row, one.quiet());
+    let one = &envelope::rows(one.quiet())[0];
     assert_eq!((&one["stdout"], &one["exit_code"]), (&json!("mine\n"), &json!(0)));
 }
 
@@ -571,7 +575,7 @@ fn interrupted_exec_starts_no_more_programs() {
     let said = ended(child);
     let document = said.report();
     assert_eq!(
-        (said.code, document.as_array().unwrap().len()),
+        (said.code, document["outcomes"].as_array().unwrap().len()),
         (Some(143), 1),
         "{said}"
     );

@@ -1,6 +1,7 @@
 //! `sockeye ns pids` and `ns identify` compared with those of `ip netns`, in a mount namespace of its own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::envelope;
 use serde_json::Value;
 use sockeye_lab::{MountNamespace, Skip, need, wait_until};
 use std::process::{Child, Stdio};
@@ -103,7 +104,7 @@ fn pids_are_those_of_ip_netns_pids() {
     assert_eq!(lab.theirs(&["pids", "full"]).quiet(), expected);
     assert_eq!(pids(&lab.ours(&["pids", "empty"])), "");
     assert_eq!(
-        lab.ours(&["pids", "--format", "json", "empty"]).json(),
+        lab.ours(&["pids", "--format", "json", "empty"]).json()["processes"],
         Value::Array(Vec::new())
     );
     // The namespace of most processes. Short-lived ones may be in only one of the lists.
@@ -124,11 +125,8 @@ fn json_has_process_names() {
     let lab = need!(Inhabited::new());
     let document = lab.ours(&["pids", "full", "--format", "json"]).json();
     let lines = lab.ours(&["pids", "full", "--format", "jsonl"]);
-    let lines: Vec<Value> = pids(&lines)
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert_eq!(document.as_array(), Some(&lines));
+    let lines = envelope::rows(pids(&lines));
+    assert_eq!(document["processes"].as_array(), Some(&lines));
     assert_eq!(lines.len(), 4);
     for (line, pid) in lines.iter().zip(pids(&lab.ours(&["pids", "full"])).lines()) {
         assert_eq!(

@@ -3,6 +3,7 @@
 
 use super::schema;
 use crate::fixtures::binary::{self, SOCKEYE, Said, clean, wait_for_sigint_handler};
+use crate::fixtures::envelope::without_envelope;
 use jsonschema::JSONSchema;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
@@ -101,7 +102,10 @@ fn each_format_follows_its_schema() {
         let lines = output_of(&[file, "--format", "jsonl"]);
         let mut lines: Vec<&str> = lines.lines().collect();
         let last_line = parse(&summary, lines.pop().unwrap());
-        let rows: Vec<Value> = lines.into_iter().map(|line| parse(&connection, line)).collect();
+        let rows: Vec<Value> = lines
+            .into_iter()
+            .map(|line| without_envelope(parse(&connection, line)))
+            .collect();
         assert_eq!(document["connections"].as_array().unwrap(), &rows);
         assert_eq!(document["packets"], last_line["summary"]["packets"]);
 
@@ -112,14 +116,22 @@ fn each_format_follows_its_schema() {
         let lines = output_of(&[file, "--flags", "--format", "jsonl"]);
         let mut lines: Vec<&str> = lines.lines().collect();
         parse(&summary, lines.pop().unwrap());
-        let segments: Vec<Value> = lines.into_iter().map(|line| parse(&segment, line)).collect();
+        let segments: Vec<Value> = lines
+            .into_iter()
+            .map(|line| without_envelope(parse(&segment, line)))
+            .collect();
         assert_eq!(flagged["flagged"].as_array().unwrap(), &segments);
         assert_eq!(flagged["segments"], document["segments"]);
         assert_counts_match(&rows, &segments);
 
         let both = parse(&document_schema, &output_of(&[file, file, "--format", "json"]));
         let lines = output_of(&[file, file, "--format", "jsonl"]);
-        let directions: Vec<Value> = lines.lines().map(|line| parse(&direction, line)).collect();
+        let mut lines: Vec<&str> = lines.lines().collect();
+        parse(&summary, lines.pop().unwrap());
+        let directions: Vec<Value> = lines
+            .into_iter()
+            .map(|line| without_envelope(parse(&direction, line)))
+            .collect();
         assert_eq!(
             both["comparisons"][0]["directions"].as_array().unwrap(),
             &directions

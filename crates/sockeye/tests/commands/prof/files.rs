@@ -61,7 +61,7 @@ fn diff_reports_changes_between_profiles() {
     let csv = sockeye(&["prof", "--diff", &a, &b, "--format", "csv"]);
     assert!(
         csv.quiet()
-            .starts_with("call,a_total_ns,b_total_ns,total_ns_change,")
+            .starts_with("time,host,call,a_total_ns,b_total_ns,total_ns_change,")
     );
     let same = sockeye(&["prof", "--diff", &a, &a]);
     assert!(

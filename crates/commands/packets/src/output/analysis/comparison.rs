@@ -3,9 +3,10 @@
 use super::quantity::{number_of, time};
 use super::{AnalysisLayout, CaptureTally};
 use crate::output::endpoint;
-use sockeye_output::csv::Line;
+use sockeye_output::Envelope;
 use sockeye_output::format::Format;
 use sockeye_output::json::Object;
+use sockeye_output::sheet::Sheet;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{Endpoint, PairedDirection, Percentiles};
@@ -66,14 +67,20 @@ pub fn push_comparisons(
                 push_text(out, neighbours, comparison, layout);
             }
         }
-        Format::Json => push_json(out, captures, comparisons),
+        Format::Json => push_json(out, captures, comparisons, &layout.envelope),
         Format::Jsonl => {
             for (neighbours, comparison) in captures.windows(2).zip(comparisons) {
                 for direction in &comparison.directions {
-                    push_direction(out, neighbours, direction);
+                    let mut object = Object::begin(out);
+                    layout.envelope.push(&mut object, "path_direction");
+                    push_direction(&mut object, neighbours, direction);
+                    object.end();
                     out.push(b'\n');
                 }
             }
+            layout.envelope.push_summary_line(out, "analyze", |summary| {
+                push_captures(summary, captures);
+            });
         }
         Format::Csv => push_csv(out, captures, comparisons, layout),
     }
@@ -252,25 +259,37 @@ fn delays(
     text
 }
 
-fn push_json(out: &mut Vec<u8>, captures: &[ComparedCapture], comparisons: &[Comparison<'_>]) {
-    out.extend_from_slice(b"{\"captures\":[");
+fn push_captures(object: &mut Object<'_>, captures: &[ComparedCapture]) {
+    let out = object.key("captures");
+    out.push(b'[');
     for (nth, capture) in captures.iter().enumerate() {
         if nth > 0 {
             out.push(b',');
         }
-        out.push(b'{');
-        let mut fields = Object::inside(out);
+        let mut fields = Object::begin(out);
         fields.text("name", Some(&capture.name));
-        out.push(b',');
-        capture.tally.push_json_fields(out, &capture.interfaces);
-        out.push(b'}');
+        capture.tally.push_json_fields(&mut fields, &capture.interfaces);
+        fields.end();
     }
-    out.extend_from_slice(b"],\"comparisons\":[");
+    out.push(b']');
+}
+
+fn push_json(
+    out: &mut Vec<u8>,
+    captures: &[ComparedCapture],
+    comparisons: &[Comparison<'_>],
+    envelope: &Envelope,
+) {
+    let mut document = Object::begin(out);
+    envelope.push(&mut document, "analyze");
+    push_captures(&mut document, captures);
+    let array = document.key("comparisons");
+    array.push(b'[');
     for (nth, (neighbours, comparison)) in captures.windows(2).zip(comparisons).enumerate() {
         if nth > 0 {
-            out.push(b',');
+            array.push(b',');
         }
-        let mut object = Object::begin(out);
+        let mut object = Object::begin(array);
         object
             .key("offset_ns")
             .extend_from_slice(comparison.offset_ns.to_string().as_bytes());
@@ -282,17 +301,24 @@ fn push_json(out: &mut Vec<u8>, captures: &[ComparedCapture], comparisons: &[Com
             if nth > 0 {
                 list.push(b',');
             }
-            push_direction(list, neighbours, direction);
+            let mut fields = Object::begin(list);
+            push_direction(&mut fields, neighbours, direction);
+            fields.end();
         }
         list.push(b']');
         object.end();
     }
-    out.extend_from_slice(format!("],\"schema_version\":{}}}\n", sockeye_output::SCHEMA_VERSION).as_bytes());
+    array.push(b']');
+    document.end();
+    out.push(b'\n');
 }
 
-fn push_direction(out: &mut Vec<u8>, neighbours: &[ComparedCapture], direction: &ComparedDirection<'_>) {
+fn push_direction(
+    object: &mut Object<'_>,
+    neighbours: &[ComparedCapture],
+    direction: &ComparedDirection<'_>,
+) {
     let pair = direction.pair;
-    let mut object = Object::begin(out);
     let (near, far) = near_and_far(neighbours, pair);
     object.text("nearer", near);
     object.text("farther", far);
@@ -322,11 +348,10 @@ fn push_direction(out: &mut Vec<u8>, neighbours: &[ComparedCapture], direction: 
     object
         .key("lost_frames")
         .extend_from_slice(format!("[{}]", frames.join(",")).as_bytes());
-    super::json::push_percentiles(&mut object, "delay", &pair.delay);
+    super::json::push_percentiles(object, "delay", &pair.delay);
     if let Some(rtt) = &direction.rtt {
-        super::json::push_percentiles(&mut object, "rtt", rtt);
+        super::json::push_percentiles(object, "rtt", rtt);
     }
-    object.end();
 }
 
 fn push_csv(
@@ -335,16 +360,13 @@ fn push_csv(
     comparisons: &[Comparison<'_>],
     layout: &AnalysisLayout,
 ) {
-    if !layout.no_header {
-        out.extend_from_slice(
-            b"nearer,farther,source_ip,source_port,destination_ip,destination_port,both_segs,lost_segs,lost_in_all_segs,lost_before_segs,\
-              unseen_segs,reordered_segs,bytes,delay_min_ns,delay_p50_ns,delay_p99_ns\r\n",
-        );
-    }
+    let columns = "nearer,farther,source_ip,source_port,destination_ip,destination_port,both_segs,lost_segs,lost_in_all_segs,\
+                   lost_before_segs,unseen_segs,reordered_segs,bytes,delay_min_ns,delay_p50_ns,delay_p99_ns";
+    let mut sheet = Sheet::begin(out, &layout.envelope, layout.no_header, columns);
     for (neighbours, comparison) in captures.windows(2).zip(comparisons) {
         for direction in &comparison.directions {
             let pair = direction.pair;
-            let mut line = Line::begin(out);
+            let mut line = sheet.line();
             let (near, far) = near_and_far(neighbours, pair);
             line.text(near);
             line.text(far);
@@ -367,6 +389,7 @@ fn push_csv(
             line.end();
         }
     }
+    sheet.end();
 }
 
 fn near_and_far<'a>(

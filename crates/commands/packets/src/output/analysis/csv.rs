@@ -8,7 +8,7 @@ use sockeye_output::address::push_ip;
 use sockeye_output::csv::Line;
 use sockeye_trace::{Connection, Flag, Limit, findings};
 
-pub(super) fn push_header(out: &mut Vec<u8>) {
+pub(super) fn columns() -> String {
     let mut names: Vec<String> = [
         "number",
         "client_ip",
@@ -42,12 +42,10 @@ pub(super) fn push_header(out: &mut Vec<u8>) {
         }
     }
     names.extend(["findings", "verdict", "client_owner", "server_owner"].map(str::to_owned));
-    out.extend_from_slice(names.join(",").as_bytes());
-    out.extend_from_slice(b"\r\n");
+    names.join(",")
 }
 
-pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
-    let mut line = Line::begin(out);
+pub(super) fn push(line: &mut Line<'_>, connection: &Connection, owners: &EndOwners) {
     line.number(Some(connection.number));
     for end in [connection.client, connection.server] {
         push_ip(line.field(), end.ip);
@@ -87,5 +85,4 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     line.text(Some(&sentences(connection).join(" ")));
     line.text(owners.client.as_deref());
     line.text(owners.server.as_deref());
-    line.end();
 }

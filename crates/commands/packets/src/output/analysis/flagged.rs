@@ -55,8 +55,7 @@ impl FlaggedSegment<'_> {
         out.extend_from_slice(line.as_bytes());
     }
 
-    pub(super) fn push_json(&self, out: &mut Vec<u8>) {
-        let mut object = Object::begin(out);
+    pub(super) fn push_fields(&self, object: &mut Object<'_>) {
         object.number("frame", Some(self.frame));
         object.number("time_ns", Some(self.time_ns));
         object.number("connection", Some(self.notes.connection));
@@ -78,11 +77,9 @@ impl FlaggedSegment<'_> {
         for (name, value) in self.values() {
             object.number(name, value);
         }
-        object.end();
     }
 
-    pub(super) fn push_csv(&self, out: &mut Vec<u8>) {
-        let mut line = Line::begin(out);
+    pub(super) fn push_csv(&self, line: &mut Line<'_>) {
         line.number(Some(self.frame));
         line.number(Some(self.time_ns));
         line.number(Some(self.notes.connection));
@@ -96,7 +93,6 @@ impl FlaggedSegment<'_> {
         for (_, value) in self.values() {
             line.number(value);
         }
-        line.end();
     }
 
     fn values(&self) -> [(&'static str, Option<u64>); 8] {
@@ -117,9 +113,5 @@ impl FlaggedSegment<'_> {
     }
 }
 
-pub(super) fn push_csv_header(out: &mut Vec<u8>) {
-    out.extend_from_slice(
-        b"frame,time_ns,connection,source_ip,source_port,destination_ip,destination_port,bytes,flags,acks_frame,\
-          ack_rtt_ns,rto_ns,rto_frame,bytes_in_flight,push_bytes_sent,duplicate_ack_number,duplicate_ack_frame\r\n",
-    );
-}
+pub(super) const CSV_COLUMNS: &str = "frame,time_ns,connection,source_ip,source_port,destination_ip,destination_port,bytes,flags,acks_frame,\
+     ack_rtt_ns,rto_ns,rto_frame,bytes_in_flight,push_bytes_sent,duplicate_ack_number,duplicate_ack_frame";

@@ -11,8 +11,7 @@ use sockeye_trace::{
     Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side, Turn, findings, icmp_name,
 };
 
-pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners) {
-    let mut object = Object::begin(out);
+pub(super) fn push(object: &mut Object<'_>, connection: &Connection, owners: &EndOwners) {
     object.number("number", Some(connection.number));
     for (name, end, owner) in [
         ("client", connection.client, &owners.client),
@@ -24,7 +23,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
         fields.end();
     }
     object.text("verdict", Some(&sentences(connection).join(" ")));
-    push_findings(&mut object, connection);
+    push_findings(object, connection);
     object.number("begin_ns", Some(connection.begin_ns));
     object.number(
         "duration_ns",
@@ -41,9 +40,9 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     object.number("syns", Some(connection.syns));
     object.number("syn_acks", Some(connection.syn_acks));
     object.number("turns", Some(connection.turns));
-    push_exchanges(&mut object, connection);
-    push_lookup(&mut object, connection);
-    push_icmp(&mut object, connection);
+    push_exchanges(object, connection);
+    push_lookup(object, connection);
+    push_icmp(object, connection);
     object.number("idle_before_reset_ns", connection.idle_before_reset_ns);
     object.number("times_backwards", Some(connection.times_backwards));
     let negotiated = &connection.negotiated;
@@ -69,7 +68,6 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     }
     list.push(b']');
     object.number("events_left_out", Some(connection.events_left_out));
-    object.end();
 }
 
 fn push_exchanges(object: &mut Object<'_>, connection: &Connection) {

@@ -3,7 +3,6 @@
 use super::UnsupportedLinks;
 use super::quantity::time;
 use sockeye_output::json::{Object, json_string};
-use sockeye_output::number::push_decimal;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
 
@@ -97,8 +96,7 @@ impl CaptureTally {
         push_wrapped(out, line.as_bytes(), "", width);
     }
 
-    pub(super) fn push_json_fields(&self, out: &mut Vec<u8>, interfaces: &[String]) {
-        let mut fields = Object::inside(out);
+    pub(super) fn push_json_fields(&self, fields: &mut Object<'_>, interfaces: &[String]) {
         for (name, count) in self.counts() {
             fields.number(name, Some(count));
         }
@@ -113,8 +111,6 @@ impl CaptureTally {
         fields.number("dropped", self.dropped);
         fields.boolean("is_cut", Some(self.is_cut));
         fields.boolean("is_interrupted", Some(self.is_interrupted));
-        let out = fields.key("schema_version");
-        push_decimal(out, sockeye_output::SCHEMA_VERSION.into());
     }
 
     /// Returns each count with its name in JSON.

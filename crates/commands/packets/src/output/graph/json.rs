@@ -4,7 +4,6 @@ use super::estimate::estimates;
 use super::view::{DirectionView, View};
 use crate::output::endpoint;
 use crate::output::event_json::push_event_fields;
-use sockeye_output::format::SCHEMA_VERSION;
 use sockeye_output::json::Object;
 use sockeye_trace::{Direction, Event, MarkKind};
 use std::io::{self, Write};
@@ -12,8 +11,9 @@ use std::io::{self, Write};
 pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let mut text = Vec::with_capacity(2 * CHUNK);
     let connection = view.connection;
-    text.extend_from_slice(b"{\"connection\":");
-    let mut object = Object::begin(&mut text);
+    let mut document = Object::begin(&mut text);
+    view.layout.envelope.push(&mut document, "graph");
+    let mut object = document.object("connection");
     object.number("number", Some(connection.number));
     object.word("client", &endpoint::text(connection.client));
     object.word("server", &endpoint::text(connection.server));
@@ -45,7 +45,7 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         }
         write_direction(out, &mut text, direction)?;
     }
-    text.extend_from_slice(format!("],\"schema_version\":{SCHEMA_VERSION}}}\n").as_bytes());
+    text.extend_from_slice(b"]}\n");
     out.write_all(&text)
 }
 

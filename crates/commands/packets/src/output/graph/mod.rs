@@ -31,6 +31,7 @@ mod view;
 mod visibility_tests;
 mod xpl;
 
+use sockeye_output::Envelope;
 use sockeye_output::picture::{GraphTheme, png, raster, svg};
 use sockeye_trace::{Connection, Direction, Series};
 use std::io::{self, Write};
@@ -58,6 +59,8 @@ pub struct GraphLayout {
     pub source: String,
     /// Text below the title: what limited the transfer.
     pub verdict: String,
+    /// Time and origin, for JSON.
+    pub envelope: Envelope,
 }
 
 impl Default for GraphLayout {
@@ -78,6 +81,7 @@ impl Default for GraphLayout {
             color: false,
             source: String::new(),
             verdict: String::new(),
+            envelope: Envelope::default(),
         }
     }
 }
