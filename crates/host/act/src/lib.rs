@@ -14,6 +14,7 @@
 //! | mounts of `ns exec` | `ns exec` | the kernel: they are in the mount namespace of a thread |
 //! | a new cgroup and its BPF program | `keepalive run` | the guard process; the next `keepalive run`, if that was killed too |
 //! | tun and tap devices | `bench tun` | the kernel: they are not persistent |
+//! | namespaces, devices and processes of a demonstration | `demo` | the kernel: the namespaces have no name, and the processes get SIGKILL when their parent ends (`PR_SET_PDEATHSIG`) |
 //! | promiscuous mode | `capture` | the kernel, with the packet socket |
 //! | BPF programs, perf events, breakpoints in programs and kernel | `prof`, listings | the kernel, with their descriptors |
 //! | a command that waits before `execve(2)` | `prof -- COMMAND` | itself: its pipe is closed |
