@@ -27,14 +27,14 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::catch().context("handle SIGINT, SIGTERM and SIGHUP")?;
     let program = Program::new(&args.command);
     let mut world = World::build(role_command)?;
-    let missing = world.tun_error().map(|errno| {
-        format!(
-            "/dev/net/tun: {errno}: there is neither a tunnel nor a lossy link; `modprobe tun` loads the driver, a container needs \
-             `--device /dev/net/tun`"
-        )
-    });
-    if let Some(missing) = &missing {
-        notes::say(&format!("sockeye: {missing}\n"));
+    if let Some(errno) = world.tun_error() {
+        let remedy = match errno {
+            Errno::ACCESS | Errno::PERM => "root may open it",
+            _ => "`modprobe tun` loads the driver, a container needs `--device /dev/net/tun`",
+        };
+        notes::say(&format!(
+            "sockeye: without the tunnel and the lossy link: /dev/net/tun: {errno}; {remedy}\n"
+        ));
     }
     if let Some(program) = program {
         if !settle(&world, &interrupts)? {
@@ -49,7 +49,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         is_in_user_namespace: world.is_in_user_namespace(),
         // Another terminal of a user who typed sudo has no root.
         needs_sudo: std::env::var_os("SUDO_UID").is_some(),
-        has_tunnels: missing.is_none(),
+        has_tunnels: world.tun_error().is_none(),
     };
     let mut text = Vec::new();
     push_scene(&mut text, &scene, stdout::width());

@@ -1,7 +1,7 @@
 //! A program that passes packets between two TUN devices, with a delay and losses.
 
 use super::address;
-use super::role::enter_far;
+use super::far::enter_far;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, read, write};
 use sockeye_act::Interfaces;
@@ -21,6 +21,8 @@ pub(super) struct Tunnel {
     pub(super) addresses: [Ipv4Addr; 2],
     /// Queue length of this end's device, in packets; `None`: the kernel's.
     pub(super) queue_packets: Option<u32>,
+    /// Time between two packets that it reads from this end; meanwhile they wait in the device's queue.
+    pub(super) packet_time: Duration,
     /// Delay in each direction.
     pub(super) delay: Duration,
     pub(super) loss: Option<Loss>,
@@ -34,24 +36,28 @@ impl Tunnel {
         let there = self.end(1, None)?;
         ready()?;
         let ends = [here, there];
+        let packet_times = [self.packet_time, Duration::ZERO];
+        let mut read_at = [Instant::now(); 2];
         let mut on_their_way: [VecDeque<(Instant, Vec<u8>)>; 2] = Default::default();
         let mut buffer = vec![0; PACKET_BYTES_MAX];
         loop {
-            let next = on_their_way
-                .iter()
-                .filter_map(|queue| Some(queue.front()?.0))
-                .min();
-            let left = next.map(|due| due.saturating_duration_since(Instant::now()));
-            let timeout = left.and_then(|left| Timespec::try_from(left).ok());
-            let mut polled = ends.each_ref().map(|end| PollFd::new(end, PollFlags::IN));
+            let now = Instant::now();
+            let arrivals = on_their_way.iter().filter_map(|queue| Some(queue.front()?.0));
+            let next = arrivals.chain(read_at.into_iter().filter(|at| *at > now)).min();
+            let timeout = next.and_then(|at| Timespec::try_from(at.saturating_duration_since(now)).ok());
+            let polled = ends.iter().zip(read_at).filter(|(_, at)| *at <= now);
+            let mut polled: Vec<_> = polled.map(|(end, _)| PollFd::new(end, PollFlags::IN)).collect();
             match poll(&mut polled, timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
             for side in 0..ends.len() {
-                loop {
+                while read_at[side] <= Instant::now() {
                     match read(&ends[side], &mut buffer) {
-                        Ok(len) => self.accept(&buffer[..len], &mut on_their_way[side]),
+                        Ok(len) => {
+                            read_at[side] = Instant::now() + packet_times[side];
+                            self.accept(&buffer[..len], &mut on_their_way[side]);
+                        }
                         Err(Errno::INTR) => {}
                         Err(Errno::AGAIN) => break,
                         Err(errno) => return Err(errno.into()),
@@ -70,7 +76,10 @@ impl Tunnel {
     fn end(&self, side: usize, queue_packets: Option<u32>) -> io::Result<OwnedFd> {
         let end = tun::make(self.device)?;
         // IPv6 would send packets of its own, which only distract. Not every kernel has it.
-        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.device), "1");
+        let _ = std::fs::write(
+            format!("/proc/sys/net/ipv6/conf/{}/disable_ipv6", self.device),
+            "1",
+        );
         let set_up = || {
             if let Some(packets) = queue_packets {
                 let mut interfaces = Interfaces::open()?;

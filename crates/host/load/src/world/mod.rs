@@ -12,6 +12,7 @@
 //! kills the programs when the process that built the world ends.
 
 mod error;
+mod far;
 mod forward;
 mod process;
 mod programs;

@@ -6,6 +6,7 @@ use super::{
     ARCHIVE_PORT, BACKEND_PORT, CALLERS, HERE, LEAKED, STUCK_BACKLOG, STUCK_PORT, THERE, WAITING, WEB_PORT,
     link, vpn, wan,
 };
+use rustix::event::pause;
 use rustix::net::sockopt::set_tcp_congestion;
 use std::convert::Infallible;
 use std::io::{self, Read, Write};
@@ -21,7 +22,8 @@ pub(super) fn vpn_tunnel(ready: Ready<'_>) -> Ended {
         device: "vpn0",
         addresses: [vpn(HERE), vpn(THERE)],
         queue_packets: Some(3),
-        delay: Duration::from_millis(5),
+        packet_time: Duration::from_millis(3),
+        delay: Duration::from_millis(10),
         loss: None,
     };
     tunnel.run(ready)
@@ -32,6 +34,7 @@ pub(super) fn wan_link(ready: Ready<'_>) -> Ended {
         device: "wan0",
         addresses: [wan(HERE), wan(THERE)],
         queue_packets: None,
+        packet_time: Duration::ZERO,
         delay: Duration::from_millis(10),
         loss: Some(Loss::new(20)),
     };
@@ -64,7 +67,7 @@ pub(super) fn stuck(ready: Ready<'_>) -> Ended {
     let _listener = listen(Ipv4Addr::UNSPECIFIED, STUCK_PORT, STUCK_BACKLOG)?;
     ready()?;
     loop {
-        std::thread::park();
+        pause();
     }
 }
 

@@ -1,12 +1,11 @@
 //! The programs of the world.
 
+use super::far::enter_far;
 use super::programs;
 use rustix::process::{Signal, set_parent_process_death_signal};
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use std::ffi::CString;
 use std::fmt;
 use std::io::{self, Write};
-use std::os::fd::AsFd;
 
 /// A program of the world, and its process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,15 +106,6 @@ impl Role {
             Self::Sync => programs::sync(ready),
         }
     }
-}
-
-/// Moves this process, which has one thread, into the other network namespace.
-pub(super) fn enter_far() -> io::Result<()> {
-    let far = io::stdin();
-    Ok(move_into_link_name_space(
-        far.as_fd(),
-        Some(LinkNameSpaceType::Network),
-    )?)
 }
 
 impl fmt::Display for Role {
