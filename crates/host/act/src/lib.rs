@@ -24,7 +24,7 @@
 //! What stays on purpose: closed sockets, changed socket options, `keepalive attach`, complete names of namespaces, the
 //! packets of a capture so far, and commands that were started (`ns exec`, `prof -- COMMAND`), which go on.
 //!
-//! Tests abort and kill commands in the middle: `aborted.rs`, `netns/faults.rs`, `keepalive_cgroup.rs` and `bench/tun.rs` in
+//! Tests abort and kill commands in the middle: `aborted.rs`, `netns/faults.rs`, `keepalive_cgroup.rs`, `bench/tun.rs` and `commands/demo.rs` in
 //! `crates/sockeye/tests`.
 //!
 //! What it deliberately does not do: select the targets, or ask for confirmation. The caller names them.

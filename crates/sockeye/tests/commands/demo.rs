@@ -193,9 +193,12 @@ fn every_command_shows_what_is_announced() {
     let text = said.ok();
     assert!(text.contains("backup("), "{said}");
     assert!(
-        text.contains("A queue of ") && text.contains("overflows"),
+        text.contains(" losses (") && text.contains("of the time"),
         "{said}"
     );
+    // Other work of the machine makes round trips longer, and then they do not show the queue.
+    let shows_queue = text.contains("A queue of ") && text.contains("overflows");
+    assert!(shows_queue || text.contains("loses segments: "), "{said}");
 }
 
 #[test]

@@ -114,7 +114,7 @@ const SUGGESTIONS: &[Suggestion] = &[
         command: "capture",
         arguments: "-i vpn0 -a 3 -o -",
         then: Some("analyze -"),
-        shows: "why backup is slow: a queue of a few packets overflows",
+        shows: "why backup is slow: losses cost its time, and on a quiet machine it shows the short queue",
         shows_without_tunnels: None,
     },
 ];
