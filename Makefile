@@ -1,4 +1,4 @@
-# make        builds the release binary and shows this host's flows
+# make        builds the release binary and shows this host's flows, or those of a demonstration if it has few
 # make quick  checks what changed since the last commit, in under a minute
 # make test   installs the peers the tests compare with (as root, with apt) and runs every check
 # make bench  measures against the netlink floor, ss and netstat
@@ -21,7 +21,14 @@ PACKAGE := $(OUTPUT)/dist
 
 run: build
 	@echo
-	$(RELEASE)/sockeye flows
+	@if [ "$$($(RELEASE)/sockeye sockets -tnH | wc -l)" -lt 10 ]; then \
+		echo "This host has fewer than ten connections. Here is another one, which ends with the command:"; \
+		echo "$(RELEASE)/sockeye demo -- $(RELEASE)/sockeye flows -np"; \
+		$(RELEASE)/sockeye demo -- $(RELEASE)/sockeye flows -np || $(RELEASE)/sockeye flows; \
+	else \
+		echo "$(RELEASE)/sockeye flows"; \
+		$(RELEASE)/sockeye flows; \
+	fi
 
 build:
 	$(CARGO) build --locked --release --target $(TARGET) -p sockeye

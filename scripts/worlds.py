@@ -55,7 +55,7 @@ def unavailable(world):
     for program in ("unshare", "nsenter", "ip", "ss", "sysctl"):
         if not shutil.which(program):
             return f"needs {program}"
-    if world == "vpn" and not os.path.exists("/dev/net/tun"):
+    if world in ("vpn", "demo") and not os.path.exists("/dev/net/tun"):
         return "needs /dev/net/tun"
     done = subprocess.run(isolated(["true"], "www1"), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True)
@@ -368,6 +368,16 @@ def impatient(ready):
     signal.pause()
 
 
+def demo(binary):
+    """The host of `sockeye demo`, once all its faults show."""
+    child = subprocess.Popen([binary, "demo"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=die_with_parent)
+    # It prints once everything runs.
+    if not select.select([child.stdout], [], [], 30)[0] or not child.stdout.readline():
+        raise RuntimeError("sockeye demo does not start")
+    time.sleep(6.5)
+    enter(child.pid)
+
+
 def quiet(binary):
     """A host on which nothing runs but sshd and a DNS cache, without traffic."""
     spawn("sshd", holding(lambda: [listen("0.0.0.0", 22), listen("::", 22)]))
@@ -445,4 +455,4 @@ def containers(binary):
     spawn("vpnd", leaked)
 
 
-WORLDS = {"web": web, "quiet": quiet, "vpn": vpn, "pair": pair, "containers": containers}
+WORLDS = {"web": web, "demo": demo, "quiet": quiet, "vpn": vpn, "pair": pair, "containers": containers}

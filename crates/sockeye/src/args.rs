@@ -33,6 +33,7 @@ pub(crate) enum Command {
     Analyze(sockeye_packets::analyze::AnalyzeArgs),
     Graph(sockeye_packets::graph::GraphArgs),
     Bench(sockeye_bench::BenchArgs),
+    Demo(sockeye_demo::DemoArgs),
     Prof(Box<sockeye_prof::ProfArgs>),
     Explain(sockeye_explain::ExplainArgs),
     Ns(sockeye_netns::NsArgs),

@@ -40,6 +40,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Analyze(args)) => return sockeye_packets::analyze::run(&args),
         Some(Command::Graph(args)) => return sockeye_packets::graph::run(&args),
         Some(Command::Bench(args)) => return sockeye_bench::run(&args, &sockeye_iperf3::Iperf3),
+        Some(Command::Demo(args)) => return sockeye_demo::run(&args),
         Some(Command::Explain(args)) => return sockeye_explain::run(&args),
         Some(Command::Prof(args)) => return sockeye_prof::run(&args),
         Some(Command::Ns(args)) => return sockeye_netns::run(&args),
@@ -71,6 +72,7 @@ fn print_message(mut message: clap::Error) -> anyhow::Result<()> {
     // Other commands take no filter, or take it elsewhere.
     let others = [
         "bench",
+        "demo",
         "prof",
         "explain",
         "analyze",

@@ -14,6 +14,7 @@
 //! | mounts of `ns exec` | `ns exec` | the kernel: they are in the mount namespace of a thread |
 //! | a new cgroup and its BPF program | `keepalive run` | the guard process; the next `keepalive run`, if that was killed too |
 //! | tun and tap devices | `bench tun` | the kernel: they are not persistent |
+//! | namespaces, devices and processes of a demonstration | `demo` | the kernel: the namespaces have no name, and the processes get SIGKILL when their parent ends (`PR_SET_PDEATHSIG`) |
 //! | promiscuous mode | `capture` | the kernel, with the packet socket |
 //! | BPF programs, perf events, breakpoints in programs and kernel | `prof`, listings | the kernel, with their descriptors |
 //! | a command that waits before `execve(2)` | `prof -- COMMAND` | itself: its pipe is closed |
@@ -23,7 +24,7 @@
 //! What stays on purpose: closed sockets, changed socket options, `keepalive attach`, complete names of namespaces, the
 //! packets of a capture so far, and commands that were started (`ns exec`, `prof -- COMMAND`), which go on.
 //!
-//! Tests abort and kill commands in the middle: `aborted.rs`, `netns/faults.rs`, `keepalive_cgroup.rs` and `bench/tun.rs` in
+//! Tests abort and kill commands in the middle: `aborted.rs`, `netns/faults.rs`, `keepalive_cgroup.rs`, `bench/tun.rs` and `commands/demo.rs` in
 //! `crates/sockeye/tests`.
 //!
 //! What it deliberately does not do: select the targets, or ask for confirmation. The caller names them.

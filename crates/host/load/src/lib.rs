@@ -28,7 +28,9 @@ pub mod session;
 pub mod sources;
 pub mod stream;
 mod transport;
+
 pub mod tun;
+pub mod world;
 
 pub use affinity::pin_thread;
 pub use processors::noise;

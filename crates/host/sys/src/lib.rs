@@ -4,7 +4,7 @@
 //! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
 //! the socket option of extended acknowledgements, `bpf(2)`, memory shared with a BPF program, packet sockets and their
 //! rings,
-//! `unshare(2)`, perf events and their rings, signal handlers, programs that wait before `execve(2)`, TUN devices, TCP
+//! `unshare(2)`, perf events and their rings, signal handlers, programs that wait before `execve(2)` or end with their parent, TUN devices, TCP
 //! socket options, the processor time of threads, `io_uring(7)`, sending from mapped files, and memory loops in
 //! assembly.
 //! Functions take borrowed descriptors and return owned ones.
@@ -35,6 +35,7 @@ pub mod netlink;
 pub mod netns;
 pub mod packet_ring;
 mod parameters;
+pub mod parent_death;
 pub mod paused_program;
 pub mod perf;
 pub mod probe_targets;

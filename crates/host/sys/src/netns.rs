@@ -154,6 +154,20 @@ pub fn unshare() -> Result<(), Errno> {
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }
 }
 
+/// Moves this process into a new user namespace, and into a new network namespace that belongs to it. There it has all
+/// capabilities, but no user ids until they are mapped.
+///
+/// Only for a process with one thread: the others could not follow.
+///
+/// # Errors
+/// The errno of `unshare(2)`: `EINVAL` if there are other threads, `EPERM` or `EACCES` where unprivileged users may not, `ENOSPC`
+/// if `user.max_user_namespaces` or `user.max_net_namespaces` is reached.
+#[allow(unsafe_code)]
+pub fn unshare_with_user() -> Result<(), Errno> {
+    // SAFETY: only UnshareFlags::FILES separates a thread from the descriptors of the others, and it is not set.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 mod actions;
 mod bench;
 mod check;
+mod demo;
 mod dropins;
 mod explain;
 mod iperf3;
