@@ -1,6 +1,6 @@
 //! Lists the tables of sockets, one after the other, in ss's order.
 
-use super::options::{BpfMaps, SsOptions};
+use super::options::{BpfMaps, EXIT_USAGE, SsOptions};
 use super::resolver::Resolver;
 use super::tables::{self, Table};
 use super::threads::Threads;
@@ -209,7 +209,15 @@ impl<'a> Listing<'a> {
         let file = if is_stdout {
             None
         } else {
-            Some(OutputFile::create(Path::new(path))?)
+            match OutputFile::create(Path::new(path)) {
+                Ok(file) => Some(file),
+                // ss 7.3 notices it too, and has a status of its own for it.
+                Err(error) if self.options.level >= SsLevel::V7_3 => {
+                    notes::say(&format!("sockeye ss: {error:#}\n"));
+                    return Ok(ExitCode::from(EXIT_USAGE));
+                }
+                Err(error) => return Err(error),
+            }
         };
         let mut bytes = Vec::new();
         let mut losses = Losses::default();

@@ -194,7 +194,7 @@ fn read_filter(options: &SsOptions, words: &[String], resolver: &Resolver) -> Re
         preferred: options.selection.preferred,
         udp: options.selection.has(Table::Udp),
         tcp: options.selection.has(Table::Tcp),
-        wide_ports: options.level >= SsLevel::V6_15,
+        since_6_15: options.level >= SsLevel::V6_15,
     };
     let file = options.filter_file.as_deref();
     sockeye_filter::ss::parse(words, file, &context, resolver).map_err(|mistake| wrong_filter(&mistake))

@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
 
     /// Parses the number of a port, of an interface or of a netlink port.
     fn port(&self, text: &str) -> Option<i64> {
-        if self.context.wide_ports {
+        if self.context.since_6_15 {
             number::wide(text)
         } else {
             number::signed(text).map(i64::from)
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
             "" | "*" => Prefix::any(Some(Family::Packet)),
             name => Prefix::number(
                 Family::Packet,
-                crate::host::ethertype_of_ss(name)
+                crate::host::ethertype_of_ss(name, self.context.since_6_15)
                     .or_else(|| number::unsigned(name)?.try_into().ok())
                     .ok_or(HostError::Unexplained("an Ethernet protocol"))?
                     .into(),

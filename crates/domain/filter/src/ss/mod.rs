@@ -77,8 +77,9 @@ pub struct Context {
     pub udp: bool,
     /// and among these, if the TCP table is selected.
     pub tcp: bool,
-    /// Whether ports have 64 bits, as since iproute2 6.5, so that more numbers are ports that match nothing.
-    pub wide_ports: bool,
+    /// Whether words mean what they mean in iproute2 6.15, not what they mean in 6.1: ports have 64 bits, so that more
+    /// numbers are ports that match nothing, and the Ethernet protocol `cfm` has a name.
+    pub since_6_15: bool,
 }
 
 /// A filter as `ss` interprets it.

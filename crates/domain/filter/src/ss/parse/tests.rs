@@ -41,7 +41,7 @@ fn read(text: &str, preferred: Option<Family>) -> Result<Filter, ParseError> {
         preferred,
         udp: true,
         tcp: true,
-        wide_ports: false,
+        since_6_15: false,
     };
     parse(&[text.to_owned()], None, &context, &Names)
 }
@@ -332,7 +332,7 @@ fn services_depend_on_listed_protocols() {
                 preferred: None,
                 udp,
                 tcp,
-                wide_ports: false,
+                since_6_15: false,
             },
             &Names,
         )

@@ -11,7 +11,7 @@ pub(crate) fn cases() -> Vec<Case> {
         }
     }
     for line in ["-tanp", "-xan", "-tl", "-Qtan", "-tanpT", "-taniem", "-unaO"] {
-        for columns in ["80", "40", "0", "-5", " 132x", "+100", "x", "", "99999999999"] {
+        for columns in ["80", "40", "0", "-5", " 132x", "+100", "x", ""] {
             cases.push(Case::of(line).set("COLUMNS", columns));
             cases.push(Case::of(line).set("COLUMNS", columns).to(Stdout::File));
         }
@@ -96,7 +96,6 @@ const LINES: &[&str] = &[
     "-wan fwmark 7",
     "-tan src link:*",
     "-uan src netlink:*",
-    "-ta -D /nonexistent/folder/file",
     "-a -p",
     "-a -T",
     "-s",
