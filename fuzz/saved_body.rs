@@ -1,6 +1,6 @@
 //! Body of the fuzz target `saved_sockets`, and of the test that replays its corpus: files of `ss -D`, which `TCPDIAG_FILE` names.
 
-use super::output::{SsLayout, SsNames, SsOwners, SsRow, SsWriter};
+use super::output::{SsLayout, SsLevel, SsNames, SsOwners, SsRow, SsWriter};
 use sockeye_model::{Comm, DiagDetails, Names, Protocol, Socket};
 use sockeye_source::saved::{Broken, END, message, read};
 
@@ -10,6 +10,9 @@ pub(crate) fn saved_sockets(bytes: &[u8]) {
         return;
     };
     let layout = SsLayout {
+        level: SsLevel::ALL[usize::from(first >> 4) % SsLevel::ALL.len()],
+        queues: first & 0x40 == 0,
+        processes: first & 0x80 == 0,
         netid: first & 1 != 0,
         state: first & 2 != 0,
         timers: true,

@@ -350,6 +350,8 @@ impl<'a> MptcpInfo<'a> {
         bytes_acked: u64 = ne_u64 @ 72;
         /// `mptcpi_subflows_total` (6.7)
         subflows_total: u8 = byte @ 80;
+        /// `mptcpi_endp_laminar_max` (6.18); before, it is 0
+        laminar_endpoints_max: u8 = byte @ 81;
         /// `mptcpi_last_data_sent`, milliseconds ago (6.10)
         last_data_sent: u32 = ne_u32 @ 84;
         /// `mptcpi_last_data_recv`, milliseconds ago (6.10)

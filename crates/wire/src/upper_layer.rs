@@ -19,6 +19,8 @@ pub struct Tls {
     pub receive: Option<u16>,
     /// Whether `sendfile` avoids a copy (Linux 5.19)
     pub zero_copy_sendfile: bool,
+    /// Whether records are expected without padding, `TLS_INFO_RX_NO_PAD` (Linux 6.0)
+    pub receive_without_padding: bool,
 }
 
 impl Tls {
@@ -33,6 +35,7 @@ impl Tls {
                 3 => tls.transmit = attribute.u16(),
                 4 => tls.receive = attribute.u16(),
                 5 => tls.zero_copy_sendfile = true,
+                6 => tls.receive_without_padding = true,
                 _ => {}
             }
         }
@@ -139,11 +142,13 @@ mod tests {
             (1, &0x0304_u16.to_ne_bytes()),
             (3, &2_u16.to_ne_bytes()),
             (5, &[]),
+            (6, &[]),
         ]);
         let expected = Tls {
             version: Some(0x0304),
             transmit: Some(2),
             zero_copy_sendfile: true,
+            receive_without_padding: true,
             ..Tls::default()
         };
         assert_eq!(Tls::parse(&bytes), expected);

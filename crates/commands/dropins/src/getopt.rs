@@ -23,17 +23,17 @@ pub(crate) enum Argument {
 
 /// The options of a tool.
 #[derive(Debug)]
-pub(crate) struct OptionTable<K: 'static> {
+pub(crate) struct OptionTable<'a, K> {
     /// Options of one character: `-t`.
-    pub(crate) short: &'static [(u8, Argument, K)],
+    pub(crate) short: &'a [(u8, Argument, K)],
     /// Options with a name: `--tcp`.
-    pub(crate) long: &'static [(&'static str, Argument, K)],
+    pub(crate) long: &'a [(&'static str, Argument, K)],
 }
 
 /// Reads the words of a command line: options one by one, then the operands.
 #[derive(Debug)]
-pub(crate) struct OptionReader<'a, K: 'static> {
-    known: &'a OptionTable<K>,
+pub(crate) struct OptionReader<'a, K> {
+    known: &'a OptionTable<'a, K>,
     /// Words not read yet.
     words: VecDeque<OsString>,
     /// Letters of the current bundle that are not read yet.
@@ -44,7 +44,7 @@ pub(crate) struct OptionReader<'a, K: 'static> {
 }
 
 impl<'a, K: Copy + PartialEq> OptionReader<'a, K> {
-    pub(crate) fn new(known: &'a OptionTable<K>, words: &[OsString]) -> Self {
+    pub(crate) fn new(known: &'a OptionTable<'a, K>, words: &[OsString]) -> Self {
         Self {
             known,
             words: words.iter().cloned().collect(),
@@ -189,7 +189,7 @@ impl fmt::Display for OptionError {
 mod tests {
     use super::*;
 
-    const KNOWN: OptionTable<char> = OptionTable {
+    const KNOWN: OptionTable<'_, char> = OptionTable {
         short: &[
             (b't', Argument::No, 't'),
             (b'n', Argument::No, 'n'),

@@ -353,9 +353,9 @@ pub(crate) fn netlink_protocol_of_ss(name: &str) -> Option<(u8, &'static str)> {
     known.filter(|(_, known)| !is_ours(*known)).copied()
 }
 
-/// Finds an EtherType by its name in `ss` 6.1, in any case.
-pub(crate) fn ethertype_of_ss(name: &str) -> Option<u16> {
-    let is_later = |name| matches!(name, "cfm");
+/// Finds an EtherType by its name in `ss`, in any case; 6.1 lacks one that 6.15 has.
+pub(crate) fn ethertype_of_ss(name: &str, since_6_15: bool) -> Option<u16> {
+    let is_later = |name| matches!(name, "cfm") && !since_6_15;
     let known = iproute2::ETHERTYPES
         .iter()
         .find(|(_, known)| known.eq_ignore_ascii_case(name));

@@ -41,6 +41,8 @@ pub struct DiagDetails<'a> {
     pub tls: Option<Tls>,
     /// State of the MPTCP subflow, if that is the upper layer.
     pub subflow: Option<Subflow>,
+    /// Limit of laminar endpoints of an MPTCP connection.
+    pub laminar_endpoints_max: Option<u8>,
 }
 
 /// An instruction of classic BPF, `struct sock_filter`.
@@ -68,6 +70,7 @@ impl<'a> DiagDetails<'a> {
         upper_layer: None,
         tls: None,
         subflow: None,
+        laminar_endpoints_max: None,
     };
 
     /// Parses the payload of the diag message of a socket of this protocol. A malformed attribute is absent; it was counted
@@ -79,6 +82,7 @@ impl<'a> DiagDetails<'a> {
             Protocol::PacketRaw | Protocol::PacketDgram => Self::of_packet(payload),
             Protocol::Netlink => Self::of_netlink(payload),
             Protocol::Tcp => Self::of_tcp(payload),
+            Protocol::Mptcp => Self::of_mptcp(payload),
             _ => Self::default(),
         }
     }
@@ -169,6 +173,21 @@ impl<'a> DiagDetails<'a> {
                 inet_diag::attribute::MD5SIG => found.md5_keys = Some(attribute.payload),
                 inet_diag::attribute::ULP_INFO => found.read_upper_layer(attribute.payload),
                 _ => {}
+            }
+        }
+        found
+    }
+
+    fn of_mptcp(payload: &'a [u8]) -> Self {
+        let mut found = Self::default();
+        for attribute in InetDiag::parse(payload)
+            .iter()
+            .flat_map(InetDiag::attributes)
+            .flatten()
+        {
+            if attribute.kind == inet_diag::attribute::INFO {
+                let info = inet_diag::MptcpInfo::new(attribute.payload);
+                found.laminar_endpoints_max = info.laminar_endpoints_max();
             }
         }
         found

@@ -297,7 +297,7 @@ const ADDRESS_FAMILY: Key = Key {
     family: "",
 };
 
-const KNOWN: OptionTable<Key> = OptionTable {
+const KNOWN: OptionTable<'_, Key> = OptionTable {
     short: &[
         (b'A', Argument::Required, ADDRESS_FAMILY),
         short(b'C'),

@@ -5,4 +5,4 @@ pub mod lstf;
 pub mod netstat;
 mod ss;
 
-pub use ss::{SsLayout, SsNames, SsOwners, SsRow, SsThread, SsWriter};
+pub use ss::{SsLayout, SsLevel, SsNames, SsOwners, SsRow, SsThread, SsWriter};

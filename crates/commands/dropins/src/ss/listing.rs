@@ -1,11 +1,11 @@
 //! Lists the tables of sockets, one after the other, in ss's order.
 
-use super::options::{Source, SsOptions};
+use super::options::{BpfMaps, EXIT_USAGE, SsOptions};
 use super::resolver::Resolver;
 use super::tables::{self, Table};
 use super::threads::Threads;
 use crate::errno::errno_text;
-use crate::output::{SsLayout, SsOwners, SsRow, SsWriter};
+use crate::output::{SsLayout, SsLevel, SsOwners, SsRow, SsWriter};
 use crate::proc_note;
 use anyhow::{Context, bail};
 use rustix::io::Errno;
@@ -190,6 +190,9 @@ impl<'a> Listing<'a> {
             }
         }
         self.report_unlisted_tables();
+        if self.options.bpf_maps != BpfMaps::None {
+            notes::say("sockeye ss: data that BPF programs keep with sockets is not shown here; ss of iproute2 shows it\n");
+        }
         writer.finish().context(stdout::WRITING)?;
         self.report(&losses);
         Ok(status)
@@ -206,7 +209,15 @@ impl<'a> Listing<'a> {
         let file = if is_stdout {
             None
         } else {
-            Some(OutputFile::create(Path::new(path))?)
+            match OutputFile::create(Path::new(path)) {
+                Ok(file) => Some(file),
+                // ss 7.3 notices it too, and has a status of its own for it.
+                Err(error) if self.options.level >= SsLevel::V7_3 => {
+                    notes::say(&format!("sockeye ss: {error:#}\n"));
+                    return Ok(ExitCode::from(EXIT_USAGE));
+                }
+                Err(error) => return Err(error),
+            }
         };
         let mut bytes = Vec::new();
         let mut losses = Losses::default();
@@ -346,7 +357,11 @@ impl<'a> Listing<'a> {
     }
 
     /// Prints the refusals that ss prints: for TCP one for each of its two kinds of request, for MPTCP none.
+    /// ss 7.3 prints none.
     fn report_refusals(&self, group: &Group) {
+        if self.options.level >= SsLevel::V7_3 {
+            return;
+        }
         let times = match group.tables {
             [Table::Tcp] => 2,
             [Table::Udp | Table::Raw] => 1,
@@ -425,7 +440,7 @@ impl<'a> Listing<'a> {
 
     /// Closing sockets (`-K`) and saving messages (`-D`) need netlink.
     fn choice(&self, group: &Group) -> Choice {
-        let named = self.options.source.map_or(Choice::Auto, |Source(choice)| choice);
+        let named = self.options.source.unwrap_or(Choice::Auto);
         let needs_messages = self.options.kill || self.options.dump.is_some();
         if needs_messages {
             Choice::Diag
@@ -437,10 +452,12 @@ impl<'a> Listing<'a> {
     }
 
     fn owners(&self) -> anyhow::Result<OwnerLists> {
-        if !self.options.processes && !self.options.threads {
+        // Since 6.15 threads are in a column that only -p shows.
+        let has_column = self.options.level == SsLevel::V6_1 || self.options.processes;
+        if !has_column || !self.options.processes && !self.options.threads {
             return Ok(OwnerLists::default());
         }
-        let named = self.options.source.map_or(Choice::Auto, |Source(choice)| choice);
+        let named = self.options.source.unwrap_or(Choice::Auto);
         // As in ss, rows then have no owners.
         let owners = match Owners::find(&self.engine, named) {
             Ok((owners, _)) => owners,
@@ -509,6 +526,7 @@ impl<'a> Listing<'a> {
                     "sockeye ss: {what} sockets are not listed here, though this kernel may have some; ss of iproute2 lists them\n"
                 )),
                 Some(Errno::NOENT | Errno::OPNOTSUPP) => {}
+                Some(_) if family == Family::Inet && self.options.level >= SsLevel::V7_3 => {}
                 Some(errno) => {
                     let error = io::Error::from(errno);
                     notes::say(&format!("RTNETLINK answers: {}\n", errno_text(&error)));
@@ -546,6 +564,9 @@ impl OwnerLists {
 /// Returns the columns of a row and the details shown in it.
 fn layout(options: &SsOptions) -> SsLayout {
     SsLayout {
+        level: options.level,
+        queues: !options.no_queues,
+        processes: options.processes,
         netid: !options.selection.is_one_table(),
         state: !options.selection.is_one_state(),
         timers: options.timers,
@@ -558,9 +579,22 @@ fn layout(options: &SsOptions) -> SsLayout {
         bpf: options.bpf,
         one_line: options.one_line,
         numeric: options.numeric,
-        width: stdout::width(),
+        width: stdout::width().or_else(|| named_width(options.level)),
         terminal: io::stdout().is_terminal(),
     }
+}
+
+/// Returns the width that `COLUMNS` names, as `atoi` reads it. ss uses it where there is no terminal, since 6.15.
+fn named_width(level: SsLevel) -> Option<usize> {
+    if level < SsLevel::V6_15 {
+        return None;
+    }
+    let text = std::env::var_os("COLUMNS")?;
+    let digits = text.as_encoded_bytes().trim_ascii_start();
+    let digits = digits.strip_prefix(b"+").unwrap_or(digits);
+    let len = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let width: i32 = std::str::from_utf8(&digits[..len]).ok()?.parse().ok()?;
+    usize::try_from(width).ok().filter(|&width| width > 0)
 }
 
 /// Whether a family is IPv4 or IPv6.

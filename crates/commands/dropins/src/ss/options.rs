@@ -1,9 +1,12 @@
 //! The options of `ss`, read in the order in which they are typed.
 
-use super::tables::{Selection, Table};
+use super::own_options::OwnOptions;
+use super::tables::{self, Selection, Table};
 use crate::errno::errno_text;
 use crate::getopt::{Argument, OptionError, OptionReader, OptionTable};
+use crate::output::SsLevel;
 use sockeye_model::Family;
+use sockeye_source::Choice;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
@@ -11,6 +14,8 @@ use std::io::{ErrorKind, Read};
 /// The options of a command line.
 #[derive(Debug, Default)]
 pub(super) struct SsOptions {
+    /// The release whose options these are.
+    pub(super) level: SsLevel,
     pub(super) selection: Selection,
     /// States selected by `-a`, `-l` or `-A`, a bit for each; 0 if by none.
     pub(super) states: u32,
@@ -34,15 +39,22 @@ pub(super) struct SsOptions {
     pub(super) cgroup: bool,
     pub(super) options: bool,
     pub(super) netns: Option<String>,
-    pub(super) source: Option<Source>,
+    pub(super) no_queues: bool,
+    pub(super) bpf_maps: BpfMaps,
+    pub(super) source: Option<Choice>,
     saw_query: bool,
     /// Words that are not options: states and the filter.
     pub(super) operands: Vec<OsString>,
 }
 
-/// `--source`, which only Sockeye has: where sockets are read from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Source(pub(super) sockeye_source::Choice);
+/// `--bpf-maps` and `--bpf-map-id`: data that BPF programs keep with sockets. It is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum BpfMaps {
+    #[default]
+    None,
+    All,
+    Some,
+}
 
 /// Why the program ends before it lists anything.
 #[derive(Debug)]
@@ -121,6 +133,10 @@ enum Key {
     NoHeader,
     OneLine,
     SocketOptions,
+    BoundInactive,
+    NoQueues,
+    BpfMaps,
+    BpfMapId,
 }
 
 const TIPC: Family = Family::Unknown(30);
@@ -129,12 +145,14 @@ const XDP: Family = Family::Unknown(44);
 
 use Argument::{No, Required};
 
-const OPTIONS: OptionTable<Key> = OptionTable {
+/// The options of all levels.
+const OPTIONS: OptionTable<'_, Key> = OptionTable {
     short: &[
         (b'd', No, Key::Table(Table::Dccp)),
         (b'h', No, Key::Help),
         (b'a', No, Key::All),
         (b'l', No, Key::Listening),
+        (b'B', No, Key::BoundInactive),
         (b'e', No, Key::Extended),
         (b't', No, Key::Table(Table::Tcp)),
         (b'u', No, Key::Table(Table::Udp)),
@@ -165,6 +183,7 @@ const OPTIONS: OptionTable<Key> = OptionTable {
         (b'N', Required, Key::Netns),
         (b'K', No, Key::Kill),
         (b'H', No, Key::NoHeader),
+        (b'Q', No, Key::NoQueues),
         (b'S', No, Key::Table(Table::Sctp)),
         (b'O', No, Key::OneLine),
     ],
@@ -189,6 +208,7 @@ const OPTIONS: OptionTable<Key> = OptionTable {
         ("vsock", No, Key::Family(VSOCK)),
         ("all", No, Key::All),
         ("listening", No, Key::Listening),
+        ("bound-inactive", No, Key::BoundInactive),
         ("ipv4", No, Key::Family(Family::Inet)),
         ("ipv6", No, Key::Family(Family::Inet6)),
         ("packet", No, Key::Family(Family::Packet)),
@@ -208,19 +228,36 @@ const OPTIONS: OptionTable<Key> = OptionTable {
         ("cgroup", No, Key::Cgroup),
         ("kill", No, Key::Kill),
         ("no-header", No, Key::NoHeader),
+        ("no-queues", No, Key::NoQueues),
         ("xdp", No, Key::Family(XDP)),
         ("mptcp", No, Key::Table(Table::Mptcp)),
         ("oneline", No, Key::OneLine),
         ("inet-sockopt", No, Key::SocketOptions),
+        ("bpf-maps", No, Key::BpfMaps),
+        ("bpf-map-id", Required, Key::BpfMapId),
     ],
 };
 
-/// Reads the words of a command line.
-pub(super) fn read(words: &[OsString]) -> Result<SsOptions, EarlyExit> {
-    let mut options = SsOptions::default();
-    let (words, source) = take_source(words)?;
-    options.source = source;
-    let mut words = OptionReader::new(&OPTIONS, &words);
+/// Reads the words of a command line that [`OwnOptions::take`] leaves.
+pub(super) fn read(words: &[OsString], own: OwnOptions) -> Result<SsOptions, EarlyExit> {
+    let level = own.level;
+    let mut options = SsOptions {
+        level,
+        selection: Selection::new(level),
+        source: own.source,
+        ..SsOptions::default()
+    };
+    let short: Vec<_> = (OPTIONS.short.iter().copied())
+        .filter(|(.., key)| key.is_known(level))
+        .collect();
+    let long: Vec<_> = (OPTIONS.long.iter().copied())
+        .filter(|(.., key)| key.is_known(level))
+        .collect();
+    let known = OptionTable {
+        short: &short,
+        long: &long,
+    };
+    let mut words = OptionReader::new(&known, words);
     while let Some(option) = words.next() {
         let (key, value) = option?;
         options.set(key, &value.unwrap_or_default())?;
@@ -229,30 +266,15 @@ pub(super) fn read(words: &[OsString]) -> Result<SsOptions, EarlyExit> {
     Ok(options)
 }
 
-/// Takes out `--source=WHICH`, which only Sockeye has, before ss's options are read. It cannot be abbreviated, since
-/// `--so` is ss's `--socket`.
-fn take_source(words: &[OsString]) -> Result<(Vec<OsString>, Option<Source>), EarlyExit> {
-    use sockeye_source::Choice;
-    let (mut rest, mut source) = (Vec::with_capacity(words.len()), None);
-    for word in words {
-        let Some(which) = word.to_str().and_then(|word| word.strip_prefix("--source=")) else {
-            rest.push(word.clone());
-            continue;
-        };
-        source = Some(Source(match which {
-            "auto" => Choice::Auto,
-            "bpf" => Choice::Bpf,
-            "diag" => Choice::Diag,
-            "diag-v2" => Choice::DiagV2,
-            "procfs" => Choice::Procfs,
-            _ => {
-                let text =
-                    format!("sockeye ss: --source is auto, bpf, diag, diag-v2 or procfs, not {which:?}\n");
-                return Err(EarlyExit::error(text, EXIT_USAGE));
-            }
-        }));
+impl Key {
+    /// Whether `ss` of this level has the option.
+    fn is_known(self, level: SsLevel) -> bool {
+        match self {
+            Self::Table(table) => table.is_known(level),
+            Self::BoundInactive | Self::NoQueues | Self::BpfMaps | Self::BpfMapId => level >= SsLevel::V6_15,
+            _ => true,
+        }
     }
-    Ok((rest, source))
 }
 
 impl SsOptions {
@@ -270,15 +292,16 @@ impl SsOptions {
             Key::Events => self.events = true,
             Key::Table(table) => self.selection.set_table(table, true),
             Key::Family(family) => self.selection.add_family(family),
-            Key::All => self.states = super::tables::ALL,
-            Key::Listening => self.states = super::tables::LISTENING,
+            Key::All => self.states = tables::all(self.level),
+            Key::Listening => self.states = tables::LISTENING,
+            Key::BoundInactive => self.states = tables::BOUND_INACTIVE,
             Key::FamilyNamed => self.set_family(value)?,
             Key::Query => self.set_query(value)?,
             Key::Summary => self.summary = true,
             Key::Dump => self.dump = Some(value.to_owned()),
             Key::FilterFile => self.read_filter_file(value)?,
-            Key::Version => return Err(EarlyExit::Print(VERSION.to_owned())),
-            Key::Help => return Err(EarlyExit::Print(USAGE.to_owned())),
+            Key::Version => return Err(EarlyExit::Print(version(self.level))),
+            Key::Help => return Err(EarlyExit::Print(usage(self.level))),
             Key::Context | Key::Contexts => {
                 return Err(EarlyExit::error("ss: SELinux is not enabled.\n".to_owned(), 1));
             }
@@ -291,7 +314,27 @@ impl SsOptions {
             Key::NoHeader => self.no_header = true,
             Key::OneLine => self.one_line = true,
             Key::SocketOptions => self.options = true,
+            Key::NoQueues => self.no_queues = true,
+            Key::BpfMaps if self.bpf_maps == BpfMaps::Some => return Err(mixed_bpf_maps(EXIT_USAGE)),
+            Key::BpfMaps => self.bpf_maps = BpfMaps::All,
+            Key::BpfMapId => self.set_bpf_map(value)?,
         }
+        Ok(())
+    }
+
+    fn set_bpf_map(&mut self, value: &OsStr) -> Result<(), EarlyExit> {
+        if self.bpf_maps == BpfMaps::All {
+            return Err(mixed_bpf_maps(1));
+        }
+        let is_id = value
+            .to_str()
+            .and_then(sockeye_filter::ss::unsigned)
+            .is_some_and(|id| id != 0 && id != u32::MAX);
+        if !is_id {
+            let text = format!("ss: invalid BPF map ID {}\n", value.display());
+            return Err(EarlyExit::error(text, 1));
+        }
+        self.bpf_maps = BpfMaps::Some;
         Ok(())
     }
 
@@ -305,7 +348,7 @@ impl SsOptions {
             Some("tipc") => TIPC,
             Some("vsock") => VSOCK,
             Some("xdp") => XDP,
-            Some("help") => return Err(EarlyExit::Print(USAGE.to_owned())),
+            Some("help") => return Err(EarlyExit::Print(usage(self.level))),
             _ => {
                 return Err(EarlyExit::usage_error(format!(
                     "ss: \"{}\" is invalid family\n",
@@ -322,7 +365,7 @@ impl SsOptions {
             self.saw_query = true;
             self.selection.clear_tables();
             if self.states == 0 {
-                self.states = super::tables::CONNECTED;
+                self.states = tables::connected(self.level);
             }
         }
         for name in list.to_string_lossy().split(',') {
@@ -377,8 +420,34 @@ impl SsOptions {
 /// Most bytes of a filter file; a longer one is probably the wrong file.
 const FILTER_MAX: usize = 1024 * 1024;
 
+fn mixed_bpf_maps(status: u8) -> EarlyExit {
+    let text = "ss: --bpf-maps and --bpf-map-id cannot be used together\n";
+    EarlyExit::error(text.to_owned(), status)
+}
+
 /// Output of `-V`: the version whose output is reproduced.
-const VERSION: &str = "ss utility, iproute2-6.1.0\n";
+fn version(level: SsLevel) -> String {
+    format!("ss utility, iproute2-{level}.0\n")
+}
 
 /// Output of `ss -h`, which scripts and completions read.
-pub(super) const USAGE: &str = include_str!("usage.txt");
+pub(super) fn usage(level: SsLevel) -> String {
+    let is_known = |line: &&str| {
+        let options = line.trim_start();
+        if options.starts_with("-d,") {
+            return level < SsLevel::V7_3;
+        }
+        let is_new = SINCE_6_15.iter().any(|option| options.starts_with(option));
+        !is_new || level >= SsLevel::V6_15
+    };
+    let lines: String = USAGE.split_inclusive('\n').filter(is_known).collect();
+    if level < SsLevel::V7_3 {
+        lines
+    } else {
+        lines.replace("netlink, dccp, sctp", "netlink, sctp")
+    }
+}
+
+const USAGE: &str = include_str!("usage.txt");
+/// Beginnings of the lines of options that 6.1 lacks.
+const SINCE_6_15: [&str; 4] = ["-B,", "-Q,", "--bpf-maps", "--bpf-map-id"];

@@ -1,7 +1,7 @@
 //! Names for numbers, and numbers for names, as `ss` resolves them.
 
 use super::options::SsOptions;
-use crate::output::SsNames;
+use crate::output::{SsLevel, SsNames};
 use sockeye_console::notes;
 use sockeye_filter::Resolve;
 use sockeye_model::iproute2::NETLINK_PROTOCOLS;
@@ -11,6 +11,7 @@ use sockeye_source::names::{Interfaces, NameKinds, SystemNames, resolve};
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +28,7 @@ pub(super) struct Resolver {
     ephemeral: OnceCell<RangeInclusive<u16>>,
     interfaces: OnceCell<Interfaces>,
     netlink: OnceCell<BTreeMap<u8, String>>,
+    level: SsLevel,
     process_names: std::cell::RefCell<BTreeMap<u32, Option<Comm>>>,
 }
 
@@ -46,6 +48,7 @@ impl Resolver {
             ephemeral: OnceCell::new(),
             interfaces: OnceCell::new(),
             netlink: OnceCell::new(),
+            level: options.level,
             process_names: std::cell::RefCell::default(),
         }
     }
@@ -106,7 +109,7 @@ impl Names for Resolver {
 
 impl SsNames for Resolver {
     fn netlink_protocol(&self, protocol: u8) -> Option<&str> {
-        let known = self.netlink.get_or_init(|| netlink_protocols(NL_PROTOS));
+        let known = self.netlink.get_or_init(|| netlink_protocols(self.level));
         known.get(&protocol).map(String::as_str)
     }
 
@@ -162,13 +165,19 @@ impl Resolve for Resolver {
     }
 }
 
-/// Returns iproute2's names of netlink protocols, with additions and changes of the file at `path`.
-fn netlink_protocols(path: &str) -> BTreeMap<u8, String> {
+/// Returns iproute2's names of netlink protocols, with additions and changes of its file.
+fn netlink_protocols(level: SsLevel) -> BTreeMap<u8, String> {
     let mut known: BTreeMap<u8, String> = BTreeMap::new();
     for (number, name) in NETLINK_PROTOCOLS {
         known.entry(*number).or_insert_with(|| (*name).to_owned());
     }
-    for line in fs::read_to_string(path).unwrap_or_default().lines() {
+    let file = match fs::read_to_string(NL_PROTOS) {
+        Err(error) if error.kind() == ErrorKind::NotFound && level >= SsLevel::V6_15 => {
+            fs::read_to_string(NL_PROTOS_DEFAULT)
+        }
+        read => read,
+    };
+    for line in file.unwrap_or_default().lines() {
         let mut words = line.split_ascii_whitespace();
         let number = words.next().and_then(|word| match word.strip_prefix("0x") {
             Some(digits) => u8::from_str_radix(digits, 16).ok(),
@@ -183,5 +192,7 @@ fn netlink_protocols(path: &str) -> BTreeMap<u8, String> {
 
 const CGROUP2_SUPER_MAGIC: rustix::fs::FsWord = 0x6367_7270;
 const NL_PROTOS: &str = "/etc/iproute2/nl_protos";
+/// Where it is since 6.6, unless the administrator has one.
+const NL_PROTOS_DEFAULT: &str = "/usr/share/iproute2/nl_protos";
 /// How long to wait for the names of hosts.
 const LOOKUP_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,10 +2,12 @@
 
 use super::listing::Listing;
 use super::options::{self, EarlyExit, SsOptions};
+use super::own_options::OwnOptions;
 use super::resolver::Resolver;
 use super::tables::{self, Table};
 use super::{events, summary};
 use crate::errno::errno_text;
+use crate::output::SsLevel;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_filter::ss::{Context, Filter, ParseError};
@@ -21,7 +23,15 @@ use std::process::ExitCode;
 
 /// Runs `ss` with its arguments and returns the exit status.
 pub(crate) fn run(words: &[OsString]) -> ExitCode {
-    let outcome = options::read(words).and_then(|options| match options.netns.clone() {
+    let (words, own) = match OwnOptions::take(words) {
+        Ok(taken) => taken,
+        Err(text) => {
+            report_error(text.as_bytes());
+            return ExitCode::from(options::EXIT_USAGE);
+        }
+    };
+    let level = own.level;
+    let outcome = options::read(&words, own).and_then(|options| match options.netns.clone() {
         None => show(options, None),
         Some(name) => run_in_netns(&name, options),
     });
@@ -34,7 +44,7 @@ pub(crate) fn run(words: &[OsString]) -> ExitCode {
         Err(EarlyExit::Error { text, usage, status }) => {
             report_error(&text);
             if usage {
-                notes::say(options::USAGE);
+                notes::say(&options::usage(level));
             }
             ExitCode::from(status)
         }
@@ -99,11 +109,11 @@ fn show(mut options: SsOptions, netns: Option<OpenNetns<'_>>) -> Result<ExitCode
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
-    read_states(&mut words, &mut options.states)?;
+    read_states(&mut words, &mut options.states, options.level)?;
     let selection = &mut options.selection;
     if !selection.is_chosen {
         if options.states == 0 {
-            options.states = tables::CONNECTED;
+            options.states = tables::connected(options.level);
         }
         selection.set_named("all");
     }
@@ -147,7 +157,7 @@ fn show(mut options: SsOptions, netns: Option<OpenNetns<'_>>) -> Result<ExitCode
 }
 
 /// Reads `state S` and `exclude S` at the front of `words`, and removes them.
-fn read_states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), EarlyExit> {
+fn read_states(words: &mut VecDeque<String>, states: &mut u32, level: SsLevel) -> Result<(), EarlyExit> {
     let mut is_first = true;
     while let Some(word) = words.front() {
         let excludes = match &**word {
@@ -161,10 +171,10 @@ fn read_states(words: &mut VecDeque<String>, states: &mut u32) -> Result<(), Ear
             return Err(EarlyExit::error(text.to_owned(), options::EXIT_USAGE));
         };
         if is_first {
-            *states = if excludes { tables::ALL } else { 0 };
+            *states = if excludes { tables::all(level) } else { 0 };
         }
         is_first = false;
-        let Some(named) = tables::states_named(&name) else {
+        let Some(named) = tables::states_named(&name, level) else {
             return Err(EarlyExit::error(
                 format!("ss: wrong state name: {name}\n"),
                 options::EXIT_USAGE,
@@ -184,6 +194,7 @@ fn read_filter(options: &SsOptions, words: &[String], resolver: &Resolver) -> Re
         preferred: options.selection.preferred,
         udp: options.selection.has(Table::Udp),
         tcp: options.selection.has(Table::Tcp),
+        since_6_15: options.level >= SsLevel::V6_15,
     };
     let file = options.filter_file.as_deref();
     sockeye_filter::ss::parse(words, file, &context, resolver).map_err(|mistake| wrong_filter(&mistake))

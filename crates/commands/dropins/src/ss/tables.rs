@@ -1,5 +1,6 @@
 //! Which tables, families and states `ss` lists: those its options select, and the defaults for the rest.
 
+use crate::output::SsLevel;
 use sockeye_model::Family;
 
 /// A table of sockets.
@@ -31,6 +32,7 @@ use Table::{
 /// The tables, families and states to list.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Selection {
+    level: SsLevel,
     /// A bit for each [`Table`].
     tables: u32,
     /// A bit for each family's number.
@@ -44,10 +46,17 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) const fn set_table(&mut self, table: Table, selected: bool) {
+    pub(super) fn new(level: SsLevel) -> Self {
+        Self {
+            level,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn set_table(&mut self, table: Table, selected: bool) {
         if selected {
             self.tables |= bit(table);
-            self.states |= table.default_states();
+            self.states |= table.default_states(self.level);
         } else {
             self.tables &= !bit(table);
         }
@@ -63,7 +72,12 @@ impl Selection {
         let Some((_, tables)) = NAMES.iter().find(|(known, _)| *known == name) else {
             return false;
         };
-        for table in *tables {
+        let level = self.level;
+        let mut known = tables.iter().filter(|table| table.is_known(level)).peekable();
+        if known.peek().is_none() {
+            return false;
+        }
+        for table in known {
             self.set_table(*table, selected);
         }
         true
@@ -75,7 +89,7 @@ impl Selection {
     }
 
     pub(super) fn add_family(&mut self, family: Family) {
-        self.states |= family_states(family);
+        self.states |= family_states(family, self.level);
         self.families |= family_bit(family);
         self.preferred = Some(family);
         self.is_chosen = true;
@@ -95,7 +109,8 @@ impl Selection {
             }
         }
         for (family, tables) in FAMILIES {
-            let tables = tables.iter().fold(0, |all, table| all | bit(*table));
+            let known = tables.iter().filter(|table| table.is_known(self.level));
+            let tables = known.fold(0, |all, table| all | bit(*table));
             if self.families & family_bit(*family) != 0 && tables & self.tables == 0 {
                 self.tables |= tables;
             }
@@ -132,12 +147,17 @@ impl Selection {
 }
 
 impl Table {
-    const fn default_states(self) -> u32 {
+    /// Whether `ss` has it. DCCP is gone from Linux 6.16, and from `ss` since 7.3.
+    pub(super) fn is_known(self, level: SsLevel) -> bool {
+        self != Dccp || level < SsLevel::V7_3
+    }
+
+    fn default_states(self, level: SsLevel) -> u32 {
         match self {
             Udp | Raw => ESTABLISHED,
             UnixDgram | PacketDgram | PacketRaw | Netlink | Xdp => CLOSE,
             Tipc => ESTABLISHED | LISTEN | CLOSE,
-            _ => CONNECTED,
+            _ => connected(level),
         }
     }
 
@@ -154,11 +174,11 @@ impl Table {
     }
 }
 
-const fn family_states(family: Family) -> u32 {
+fn family_states(family: Family, level: SsLevel) -> u32 {
     match family {
         Family::Packet | Family::Netlink | XDP => CLOSE,
         TIPC => ESTABLISHED | LISTEN | CLOSE,
-        _ => CONNECTED,
+        _ => connected(level),
     }
 }
 
@@ -170,8 +190,21 @@ fn family_bit(family: Family) -> u64 {
     1_u64.checked_shl(family.number().into()).unwrap_or(0)
 }
 
-/// All states, a bit for each number; also bit 0, which no state has.
-pub(super) const ALL: u32 = (1 << 12) - 1;
+/// All states, a bit for each number; also bit 0, which no state has. Since 6.15 with those of sockets that are only bound,
+/// which the kernel reports then.
+pub(super) fn all(level: SsLevel) -> u32 {
+    if level >= SsLevel::V6_15 {
+        (1 << 14) - 1
+    } else {
+        (1 << 12) - 1
+    }
+}
+
+/// The states that are listed by default.
+pub(super) fn connected(level: SsLevel) -> u32 {
+    all(level) & !(LISTEN | CLOSE | TIME_WAIT | SYN_RECV)
+}
+
 const ESTABLISHED: u32 = 1 << 1;
 const SYN_SENT: u32 = 1 << 2;
 const SYN_RECV: u32 = 1 << 3;
@@ -179,18 +212,19 @@ const TIME_WAIT: u32 = 1 << 6;
 pub(super) const CLOSE: u32 = 1 << 7;
 const LISTEN: u32 = 1 << 10;
 pub(super) const LISTENING: u32 = LISTEN | CLOSE;
-/// The states that are listed by default.
-pub(super) const CONNECTED: u32 = ALL & !(LISTEN | CLOSE | TIME_WAIT | SYN_RECV);
+pub(super) const BOUND_INACTIVE: u32 = 1 << 13;
 
 /// Returns the states with this name, which may be in upper or lower case.
-pub(super) fn states_named(word: &str) -> Option<u32> {
+pub(super) fn states_named(word: &str, level: SsLevel) -> Option<u32> {
     let word = word.to_ascii_lowercase();
+    let all = all(level);
     Some(match &*word {
-        "all" => ALL,
-        "connected" => ALL & !(CLOSE | LISTEN),
-        "synchronized" => ALL & !(CLOSE | LISTEN | SYN_SENT),
+        "all" => all,
+        "connected" => all & !(CLOSE | LISTEN),
+        "synchronized" => all & !(CLOSE | LISTEN | SYN_SENT),
         "bucket" => SYN_RECV | TIME_WAIT,
-        "big" => ALL & !(SYN_RECV | TIME_WAIT),
+        "big" => all & !(SYN_RECV | TIME_WAIT),
+        "bound-inactive" if level >= SsLevel::V6_15 => BOUND_INACTIVE,
         "unknown" => 1,
         "established" => ESTABLISHED,
         "syn-sent" => SYN_SENT,

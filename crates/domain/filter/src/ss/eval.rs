@@ -121,8 +121,8 @@ impl Test {
     fn accepts(&self, seen: &SsSocket<'_>) -> bool {
         match self {
             Self::Host(side, host) => host.accepts(seen, seen.end(*side)),
-            Self::PortAtLeast(side, port) => seen.end(*side).port >= *port,
-            Self::PortAtMost(side, port) => seen.end(*side).port <= *port,
+            Self::PortAtLeast(side, port) => i64::from(seen.end(*side).port) >= *port,
+            Self::PortAtMost(side, port) => i64::from(seen.end(*side).port) <= *port,
             Self::Device(index) => seen.interface == *index,
             Self::Mark { mark, mask } => seen.mark & mask == *mark,
             Self::Cgroup { id, .. } => seen.cgroup == id.0,
@@ -148,7 +148,7 @@ impl Host {
                 glob::matches(pattern.as_bytes(), shown, true)
             }
             Self::Address { port, first, others } => {
-                (*port == ANY_PORT || *port == end.port)
+                (*port == ANY_PORT || *port == i64::from(end.port))
                     && (first.bits == 0
                         || std::iter::once(first)
                             .chain(others)

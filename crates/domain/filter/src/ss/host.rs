@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         let port = match port.strip_prefix(':').unwrap_or(port) {
             "" => ANY_PORT,
             any if any.starts_with('*') => ANY_PORT,
-            port => number::signed(port).map_or_else(|| self.service(port), Ok)?,
+            port => self.port(port).map_or_else(|| self.service(port), Ok)?,
         };
         if address.is_empty() || address.starts_with('*') {
             return Ok(Host::of(Prefix::NONE, port));
@@ -93,7 +93,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn service(&self, name: &str) -> Result<i32, HostError> {
+    /// Parses the number of a port, of an interface or of a netlink port.
+    fn port(&self, text: &str) -> Option<i64> {
+        if self.context.since_6_15 {
+            number::wide(text)
+        } else {
+            number::signed(text).map(i64::from)
+        }
+    }
+
+    fn service(&self, name: &str) -> Result<i64, HostError> {
         let port = |is_listed: bool, protocol| {
             is_listed
                 .then(|| self.resolve.service_of(protocol, name))
@@ -144,10 +153,12 @@ impl<'a> Reader<'a> {
         let (ethertype, interface) = at_colon(text, is_port);
         let interface = match interface {
             None | Some("" | "*") => ANY_PORT,
-            Some(name) => number::signed(name)
+            Some(name) => self
+                .port(name)
                 .or_else(|| {
                     let index = interface_index(name, self.resolve)?;
-                    i32::try_from(index).ok().filter(|&index| index > 0)
+                    let index = i32::try_from(index).ok().filter(|&index| index > 0);
+                    index.map(i64::from)
                 })
                 .ok_or(HostError::Unexplained("the name or index of an interface"))?,
         };
@@ -155,7 +166,7 @@ impl<'a> Reader<'a> {
             "" | "*" => Prefix::any(Some(Family::Packet)),
             name => Prefix::number(
                 Family::Packet,
-                crate::host::ethertype_of_ss(name)
+                crate::host::ethertype_of_ss(name, self.context.since_6_15)
                     .or_else(|| number::unsigned(name)?.try_into().ok())
                     .ok_or(HostError::Unexplained("an Ethernet protocol"))?
                     .into(),
@@ -168,7 +179,8 @@ impl<'a> Reader<'a> {
         let (protocol, port) = at_colon(text, is_port);
         let port = match port {
             None | Some("" | "*") => ANY_PORT,
-            Some(port) => number::signed(port)
+            Some(port) => self
+                .port(port)
                 .or((port == "kernel").then_some(0))
                 .ok_or(HostError::Unexplained("a netlink port id or 'kernel'"))?,
         };
@@ -184,7 +196,7 @@ impl<'a> Reader<'a> {
 }
 
 impl Host {
-    const fn of(first: Prefix, port: i32) -> Self {
+    const fn of(first: Prefix, port: i64) -> Self {
         Self::Address {
             port,
             first,
@@ -199,7 +211,8 @@ fn vsock(text: &str, is_port: bool) -> Result<Host, HostError> {
         None | Some("*") => ANY_PORT,
         Some(port) => number::unsigned(port)
             .ok_or(HostError::Unexplained("a vsock port"))?
-            .cast_signed(),
+            .cast_signed()
+            .into(),
     };
     if !matches!(cid, "" | "*") && number::unsigned(cid).is_none() {
         return Err(HostError::Unexplained("a vsock CID"));

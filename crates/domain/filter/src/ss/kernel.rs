@@ -1,7 +1,7 @@
 //! The part that `ss` sends to the kernel (`ssfilter_bytecompile()`), as an expression of ours.
 
 use super::parse::DEPTH_MAX;
-use super::tree::{ANY_PORT, Expr, Host, Join, Prefix, Test};
+use super::tree::{Expr, Host, Join, Prefix, Test};
 use crate::expr::{Expr as Ours, Host as OurHost, Net, Ports, Side, Test as OurTest};
 use sockeye_model::Family;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -62,8 +62,9 @@ fn lower(tree: &Expr) -> Option<(Ours, usize)> {
 fn of_test(test: &Test) -> Ours {
     Ours::Test(match test {
         Test::Host(side, Host::Address { port, first, .. }) => {
-            let ports = match *port {
-                ANY_PORT => None,
+            // `struct inet_diag_hostcond` has 32 bits for it.
+            let ports = match *port as i32 {
+                -1 => None,
                 port => Some(u16::try_from(port).map_or(Ports::NONE, Ports::one)),
             };
             match (first.net(), ports) {
@@ -104,7 +105,7 @@ const fn ports(side: Side, low: u16, high: u16) -> OurTest {
 }
 
 /// The part of a port that fits into the `no` of a `struct inet_diag_bc_op`.
-const fn low_half(port: i32) -> u16 {
+const fn low_half(port: i64) -> u16 {
     port as u16
 }
 

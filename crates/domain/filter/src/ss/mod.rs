@@ -1,4 +1,4 @@
-//! The filter language of `ss` itself (iproute2 6.1.0) with its oddities, for results that match `ss` exactly.
+//! The filter language of `ss` itself (iproute2 6.1 to 7.3) with its oddities, for results that match `ss` exactly.
 //! [`crate::parse()`] implements what users mean; this implements what `ss` does.
 //!
 //! `ss` evaluates a socket up to twice. For inet sockets the kernel filters first, by bytecode
@@ -36,8 +36,8 @@
 //! # Oddities of `ss`
 //! - Its own comparison of addresses compares leading bits, whatever the families: `dst 0.0.0.0` matches
 //!   `::`, and `src netlink:genl` (16) is compared with the first four bytes of any address.
-//! - Ports are 32-bit numbers: over 65535 they match nothing, -1 means any, and for `<` and `>` the kernel gets the lower
-//!   half. For UNIX sockets they are inodes, for netlink sockets port ids (of the peer: -1), for PACKET sockets
+//! - Ports are numbers of 32 bits, since 6.5 of 64, of which the kernel gets 32: over 65535 they match nothing, -1 means
+//!   any, and for `<` and `>` the kernel gets the lowest 16 bits. For UNIX sockets they are inodes, for netlink sockets port ids (of the peer: -1), for PACKET sockets
 //!   interfaces.
 //! - The peer of a UNIX socket has no name here: `dst unix:*` matches all, `dst unix:/run/x` none.
 //! - With `-x`, or after `unix:`, the word after `sport` is a pattern for a name too.
@@ -61,6 +61,7 @@ mod parse;
 mod tree;
 
 pub use error::{HostError, ParseError};
+pub use number::unsigned;
 
 use crate::{Needs, Resolve};
 use sockeye_model::{Family, Socket};
@@ -76,6 +77,9 @@ pub struct Context {
     pub udp: bool,
     /// and among these, if the TCP table is selected.
     pub tcp: bool,
+    /// Whether words mean what they mean in iproute2 6.15, not what they mean in 6.1: ports have 64 bits, so that more
+    /// numbers are ports that match nothing, and the Ethernet protocol `cfm` has a name.
+    pub since_6_15: bool,
 }
 
 /// A filter as `ss` interprets it.

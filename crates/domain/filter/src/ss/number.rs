@@ -65,8 +65,20 @@ pub(super) fn signed(text: &str) -> Option<i32> {
     Digits::to_the_end(text)?.signed().try_into().ok()
 }
 
-/// Parses as `get_unsigned()` and `get_u32()`.
-pub(super) fn unsigned(text: &str) -> Option<u32> {
+/// Parses as `get_long()`.
+pub(super) fn wide(text: &str) -> Option<i64> {
+    let digits = Digits::to_the_end(text)?;
+    let magnitude = digits.magnitude?;
+    if digits.negative {
+        0_i64.checked_sub_unsigned(magnitude)
+    } else {
+        magnitude.try_into().ok()
+    }
+}
+
+/// Parses a number as `ss` does (`get_unsigned()`, `get_u32()`): decimal, or hexadecimal after `0x`, or octal after `0`.
+#[must_use]
+pub fn unsigned(text: &str) -> Option<u32> {
     Digits::to_the_end(text)?.unsigned().try_into().ok()
 }
 
@@ -92,6 +104,22 @@ pub(super) const SPACE: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn wide_numbers_have_64_bits() {
+        for (text, expected) in [
+            ("0x50", Some(80)),
+            ("-1", Some(-1)),
+            ("4294967376", Some((1 << 32) + 80)),
+            ("9223372036854775807", Some(i64::MAX)),
+            ("-9223372036854775808", Some(i64::MIN)),
+            ("9223372036854775808", None),
+            ("99999999999999999999", None),
+            ("80x", None),
+        ] {
+            assert_eq!(wide(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn numbers_parse_as_in_c() {

@@ -26,8 +26,8 @@ pub(super) enum Join {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Test {
     Host(Side, Host),
-    PortAtLeast(Side, i32),
-    PortAtMost(Side, i32),
+    PortAtLeast(Side, i64),
+    PortAtMost(Side, i64),
     Device(u32),
     Mark { mark: u32, mask: u32 },
     Cgroup { id: CgroupId, path: Box<str> },
@@ -41,7 +41,7 @@ pub(super) enum Host {
     Unix(Box<str>),
     Address {
         /// -1: any port
-        port: i32,
+        port: i64,
         /// Prefixes, any of which matches; the first is the one that the kernel gets.
         first: Prefix,
         others: Vec<Prefix>,
@@ -93,7 +93,7 @@ impl Expr {
 }
 
 impl Host {
-    pub(super) const fn port(&self) -> i32 {
+    pub(super) const fn port(&self) -> i64 {
         match self {
             Self::Unix(_) => ANY_PORT,
             Self::Address { port, .. } => *port,
@@ -145,7 +145,7 @@ pub(super) fn padded(first: [u8; 4]) -> [u8; 16] {
     bytes
 }
 
-pub(super) const ANY_PORT: i32 = -1;
+pub(super) const ANY_PORT: i64 = -1;
 
 impl fmt::Display for Filter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

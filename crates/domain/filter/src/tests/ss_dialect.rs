@@ -44,6 +44,7 @@ const TCP: Context = Context {
     preferred: None,
     udp: false,
     tcp: true,
+    since_6_15: false,
 };
 
 fn read(text: &str, context: &Context) -> Result<Filter, ParseError> {
@@ -488,6 +489,7 @@ fn ss_lists_the_same_other_sockets() {
             preferred,
             udp: false,
             tcp: false,
+            since_6_15: false,
         };
         let lines = |words: &[&str]| {
             let output = ask(options, words)?;
@@ -711,6 +713,7 @@ fn random_tokens_do_not_panic() {
             preferred: (family != 0).then(|| Family::from_number(family)),
             udp: rng.one_in(2),
             tcp: rng.one_in(2),
+            since_6_15: false,
         };
         match ss::parse(&words, file.as_deref(), &context, &Names) {
             Ok(filter) => {

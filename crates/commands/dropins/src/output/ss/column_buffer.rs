@@ -1,5 +1,7 @@
 //! `ss`'s columns: fields are buffered until their widths are known, then written aligned.
 
+use super::level::SsLevel;
+use super::row::SsLayout;
 use sockeye_output::number::push_padded;
 use std::io::{self, Write};
 
@@ -7,8 +9,11 @@ use std::io::{self, Write};
 /// batch has its own widths.
 #[derive(Debug)]
 pub(super) struct ColumnBuffer {
+    level: SsLevel,
     columns: [Column; COLUMNS],
-    /// Width of the terminal; `None` if output does not go to one.
+    /// The last column of a row.
+    last: usize,
+    /// Width of a line; `None`: lines are as long as their content.
     width: Option<usize>,
     /// The texts of all fields, one after the other.
     text: Vec<u8>,
@@ -33,15 +38,19 @@ struct Column {
     width: usize,
 }
 
-/// Indices of columns that may be left out, and of the last one. `ss` has a tenth that is always empty.
+/// Indices of columns that may be left out. Details are in a column of their own since 6.15. In 6.1 they are in that of
+/// processes, and `ss` has a tenth that is always empty.
 pub(super) const NETID: usize = 0;
 pub(super) const STATE: usize = 1;
-const LAST: usize = 8;
-const COLUMNS: usize = LAST + 1;
+pub(super) const RECV_QUEUE: usize = 2;
+const SEND_QUEUE: usize = 3;
+pub(super) const PROCESSES: usize = 8;
+const DETAILS: usize = 9;
+const COLUMNS: usize = DETAILS + 1;
 
 impl ColumnBuffer {
-    /// Creates a buffer with or without the first two columns.
-    pub(super) fn new(netid: bool, state: bool, width: Option<usize>) -> Self {
+    /// Creates a buffer with the columns of this layout.
+    pub(super) fn new(layout: &SsLayout) -> Self {
         let column = |header, is_right_aligned, has_delimiter| Column {
             header,
             is_right_aligned,
@@ -60,13 +69,26 @@ impl ColumnBuffer {
             column("Peer Address:", true, true),
             column("Port", false, false),
             column("Process", false, false),
+            column("", false, false),
         ];
-        columns[0].shown = netid;
-        columns[1].shown = state;
-        let first = columns.iter().position(|column| column.shown).unwrap_or(0);
+        let has_details = layout.level >= SsLevel::V6_15;
+        for (index, shown) in [
+            (NETID, layout.netid),
+            (STATE, layout.state),
+            (RECV_QUEUE, layout.queues),
+            (SEND_QUEUE, layout.queues),
+            (PROCESSES, layout.processes || !has_details),
+            (DETAILS, has_details),
+        ] {
+            columns[index].shown = shown;
+        }
+        let first = first_shown(&columns);
+        let last = if has_details { DETAILS } else { PROCESSES };
         Self {
+            level: layout.level,
             columns,
-            width,
+            last,
+            width: layout.width,
             text: Vec::new(),
             lens: Vec::new(),
             start: 0,
@@ -84,11 +106,11 @@ impl ColumnBuffer {
 
     /// Adds the row of headers.
     pub(super) fn header(&mut self) {
-        for index in 0..COLUMNS {
+        for index in 0..=self.last {
             if self.columns[index].shown {
                 let header = self.columns[index].header;
                 self.text.extend_from_slice(header.as_bytes());
-                if index + 1 < COLUMNS {
+                if index < self.last {
                     self.next();
                 } else {
                     // It determines the width even if no row follows.
@@ -101,11 +123,12 @@ impl ColumnBuffer {
     /// Ends the current field and goes on to the next.
     #[inline]
     pub(super) fn next(&mut self) {
-        let len = self.end_field();
+        let len = self.place_field();
+        self.chunks.close(len);
         let column = &mut self.columns[self.current];
         column.longest = column.longest.max(len);
         self.current += 1;
-        if self.current == STATE && !self.shows(STATE) {
+        while self.current < self.last && !self.shows(self.current) {
             self.current += 1;
         }
     }
@@ -116,22 +139,35 @@ impl ColumnBuffer {
     /// When a batch is full and cannot be written.
     #[inline]
     pub(super) fn begin(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if self.current == LAST {
+        if self.current == PROCESSES && self.last == DETAILS {
+            self.next();
+        }
+        if self.current == self.last {
+            self.end_row(out)?;
+        }
+        self.current = first_shown(&self.columns);
+        Ok(())
+    }
+
+    fn end_row(&mut self, out: &mut impl Write) -> io::Result<()> {
+        if self.level == SsLevel::V6_1 {
             self.next();
             // The tenth column.
             if self.chunks.is_full() {
-                self.write(out)?;
-            } else {
-                self.chunks.add(0);
+                return self.write(out);
             }
+            self.chunks.place(0);
+            self.chunks.close(0);
+            return Ok(());
         }
-        self.current = if self.columns[0].shown {
-            0
-        } else if self.columns[1].shown {
-            1
-        } else {
-            2
-        };
+        let len = self.place_field();
+        if self.chunks.is_full() {
+            // As in ss, the last field's length does not affect the width of this batch.
+            return self.write(out);
+        }
+        self.chunks.close(len);
+        let details = &mut self.columns[self.last];
+        details.longest = details.longest.max(len);
         Ok(())
     }
 
@@ -146,16 +182,16 @@ impl ColumnBuffer {
     /// # Errors
     /// When it cannot be written.
     pub(super) fn finish(&mut self, out: &mut impl Write) -> io::Result<()> {
-        if self.current == LAST {
+        if self.current >= PROCESSES {
             // As in ss, the last field's length does not affect the width.
-            self.end_field();
+            self.place_field();
         }
         self.write(out)
     }
 
-    /// Ends the current field and returns its length.
+    /// Takes the current field's text into the buffer and returns its length.
     #[inline]
-    fn end_field(&mut self) -> usize {
+    fn place_field(&mut self) -> usize {
         let mut len = self.text.len() - self.start;
         if len > FIELD_MAX {
             len = FIELD_MAX;
@@ -163,7 +199,7 @@ impl ColumnBuffer {
         }
         self.lens.push(len as u16);
         self.start += len;
-        self.chunks.add(len);
+        self.chunks.place(len);
         len
     }
 
@@ -172,12 +208,19 @@ impl ColumnBuffer {
             return Ok(());
         }
         self.measure();
-        let columns: Vec<Column> = self
+        let mut columns: Vec<Column> = self
             .columns
             .iter()
             .filter(|column| column.shown)
             .copied()
             .collect();
+        if self.level >= SsLevel::V7_3
+            && self.width.is_none()
+            && let [.., before_details, _] = &mut columns[..]
+        {
+            // Since 7.0 ss leaves out the blanks after the last column of a line, which it takes to be this one.
+            before_details.width = 0;
+        }
         let mut start = 0;
         for row in self.lens.chunks(columns.len()) {
             self.out.reserve(ROW_BYTES);
@@ -290,6 +333,11 @@ fn push_first(out: &mut Vec<u8>, left: &[u8], len: usize) {
     }
 }
 
+/// Returns the index of the first column that is shown.
+fn first_shown(columns: &[Column]) -> usize {
+    columns.iter().position(|column| column.shown).unwrap_or(0)
+}
+
 #[inline]
 fn push_spaces(out: &mut Vec<u8>, count: usize) {
     match count {
@@ -316,14 +364,19 @@ impl Default for ChunkUsage {
 }
 
 impl ChunkUsage {
-    /// Adds a field with a text of this length.
+    /// Adds the text of a field, of this length.
     #[inline]
-    fn add(&mut self, len: usize) {
+    const fn place(&mut self, len: usize) {
         // A chunk accepts its first field whatever its length.
         if self.used + len >= CHUNK_BYTES && self.used > 2 {
             self.chunks += 1;
             self.used = 2;
         }
+    }
+
+    /// Ends a field with a text of this length and begins the next one.
+    #[inline]
+    const fn close(&mut self, len: usize) {
         let end = self.used + len + len % 2;
         if end + 2 > CHUNK_BYTES {
             self.chunks += 1;
@@ -354,8 +407,14 @@ mod tests {
     use super::*;
 
     /// Checks rows of seven fields (from the queues on).
-    fn check(width: Option<usize>, header: bool, rows: &[[&str; 7]], expected: &str) {
-        let (mut columns, mut out) = (ColumnBuffer::new(false, false, width), Vec::new());
+    fn check(level: SsLevel, width: Option<usize>, header: bool, rows: &[[&str; 7]], expected: &str) {
+        let layout = SsLayout {
+            level,
+            queues: true,
+            width,
+            ..SsLayout::default()
+        };
+        let (mut columns, mut out) = (ColumnBuffer::new(&layout), Vec::new());
         if header {
             columns.header();
         }
@@ -380,6 +439,7 @@ mod tests {
     // Compared with ss 6.1.0.
     #[test]
     fn pipe_columns_are_as_wide_as_their_content() {
+        let check = |width, header, rows: &[_], expected| check(SsLevel::V6_1, width, header, rows, expected);
         check(
             None,
             true,
@@ -403,9 +463,39 @@ mod tests {
         check(None, false, &[], "");
     }
 
+    // Compared with ss 6.15.0 and 7.3.0.
+    #[test]
+    fn details_have_a_column_without_heading_since_6_15() {
+        check(
+            SsLevel::V6_15,
+            None,
+            true,
+            ROWS,
+            "Recv-Q Send-Q Local Address:Port Peer Address:Port       \n\
+             0      128          0.0.0.0:22        0.0.0.0:*     ino:1\n\
+             0      0              [::1]:http        [::1]:45678      \n",
+        );
+        check(
+            SsLevel::V7_3,
+            None,
+            true,
+            ROWS,
+            "Recv-Q Send-Q Local Address:Port Peer Address:Port      \n\
+             0      128          0.0.0.0:22        0.0.0.0:* ino:1\n\
+             0      0              [::1]:http        [::1]:45678      \n",
+        );
+    }
+
     #[test]
     fn long_listing_is_written_in_batches() {
-        let (mut columns, mut out) = (ColumnBuffer::new(true, true, None), Vec::new());
+        let layout = SsLayout {
+            netid: true,
+            state: true,
+            queues: true,
+            level: SsLevel::V6_1,
+            ..SsLayout::default()
+        };
+        let (mut columns, mut out) = (ColumnBuffer::new(&layout), Vec::new());
         let long = "x".repeat(40_000);
         let mut rows_before_output = 0;
         for row in 0..200 {

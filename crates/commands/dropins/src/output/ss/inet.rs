@@ -1,5 +1,6 @@
 //! Rows of TCP, UDP, RAW and MPTCP.
 
+use super::level::SsLevel;
 use super::line::{Line, push_address};
 use super::row::SsRow;
 use sockeye_model::{Endpoint, Family, InterfaceIndex, Options, Protocol, Socket, TimerKind};
@@ -43,7 +44,7 @@ impl Line<'_> {
             self.break_line();
             self.memory(socket);
             match socket.protocol {
-                Protocol::Mptcp => self.mptcp(socket),
+                Protocol::Mptcp => self.mptcp(row),
                 _ => self.tcp(row),
             }
         }
@@ -85,12 +86,14 @@ impl Line<'_> {
     fn timer(&mut self, socket: &Socket) {
         let Some(timer) = socket.timer else { return };
         self.text(" timer:(");
+        let level = self.layout.level;
         self.text(match timer.kind {
+            TimerKind::Unknown(DELAYED_ACK) if level >= SsLevel::V7_3 => "delack",
             TimerKind::Unknown(_) => "unknown",
             kind => kind.name(),
         });
         self.text(",");
-        push_timer(self.out(), timer.expires_ms);
+        push_timer(self.out(), timer.expires_ms, level);
         self.number(",", timer.retransmits.into());
         self.text(")");
     }
@@ -131,7 +134,8 @@ const fn netid(protocol: Protocol) -> &'static str {
 }
 
 /// Appends a time as ss's `print_ms_timer` does: minutes, seconds and milliseconds, without small units next to large ones.
-fn push_timer(out: &mut Vec<u8>, ms: u32) {
+/// That of 6.1 calls fractions of seconds milliseconds.
+fn push_timer(out: &mut Vec<u8>, ms: u32, level: SsLevel) {
     let (minutes, seconds, millis) = (ms / 60_000, ms / 1000 % 60, ms % 1000);
     let millis = if minutes > 0 || seconds > 9 { 0 } else { millis };
     if minutes > 0 {
@@ -143,9 +147,17 @@ fn push_timer(out: &mut Vec<u8>, ms: u32) {
         out.extend_from_slice(if millis > 0 { b"." } else { b"sec" });
     }
     if millis > 0 {
-        out.extend_from_slice(format!("{millis:03}ms").as_bytes());
+        let unit = if seconds > 0 && level >= SsLevel::V6_15 {
+            "sec"
+        } else {
+            "ms"
+        };
+        out.extend_from_slice(format!("{millis:03}{unit}").as_bytes());
     }
 }
+
+/// `IDIAG_TIMER_DELACK`, since Linux 7.0.
+const DELAYED_ACK: u8 = 5;
 
 /// As [`Options::NAMES`], except one that ss spells differently.
 const OPTION_NAMES: [&str; 11] = {
@@ -160,12 +172,20 @@ mod tests {
 
     #[test]
     fn timer_units_are_those_of_ss() {
+        for (ms, level, expected) in [
+            (9_050, SsLevel::V6_1, "9.050ms"),
+            (9_050, SsLevel::V6_15, "9.050sec"),
+            (200, SsLevel::V6_15, "200ms"),
+        ] {
+            let mut out = Vec::new();
+            push_timer(&mut out, ms, level);
+            assert_eq!(String::from_utf8(out).unwrap(), expected, "{ms}");
+        }
         for (ms, expected) in [
             (0, ""),
             (5, "005ms"),
             (200, "200ms"),
             (1_000, "1sec"),
-            (9_050, "9.050ms"),
             (10_050, "10sec"),
             (60_000, "1min"),
             (61_500, "1min1sec"),
@@ -174,7 +194,7 @@ mod tests {
             (7_200_000, "120min"),
         ] {
             let mut out = Vec::new();
-            push_timer(&mut out, ms);
+            push_timer(&mut out, ms, SsLevel::V6_1);
             assert_eq!(String::from_utf8(out).unwrap(), expected, "{ms}");
         }
     }

@@ -1,6 +1,7 @@
 //! Fields that rows of several kinds of sockets have.
 
-use super::column_buffer::{ColumnBuffer, NETID, STATE};
+use super::column_buffer::{ColumnBuffer, NETID, PROCESSES, RECV_QUEUE, STATE};
+use super::level::SsLevel;
 use super::row::{SsLayout, SsNames, SsOwners};
 use crate::output::address::is_v4_compatible;
 use sockeye_model::{Comm, InterfaceIndex, Pid, Port, Protocol, Queues, Socket, State};
@@ -63,6 +64,9 @@ impl Line<'_> {
             sockeye_output::number::push_short(self.out(), state_name(socket).as_bytes());
             self.columns.next();
         }
+        if !self.columns.shows(RECV_QUEUE) {
+            return;
+        }
         let (receive, send) = match socket.queues {
             Queues::Unknown => (0, 0),
             Queues::Data {
@@ -97,9 +101,12 @@ impl Line<'_> {
         }
     }
 
-    /// `users:(("nginx",pid=1,fd=5))`
+    /// Appends `users:(("nginx",pid=1,fd=5))`; since 6.15 to a column of its own, which is not always shown.
     #[inline]
     pub(super) fn owners(&mut self, owners: SsOwners<'_>) {
+        if !self.columns.shows(PROCESSES) {
+            return;
+        }
         match owners {
             SsOwners::None | SsOwners::Processes([]) | SsOwners::Threads([]) => {}
             SsOwners::Processes(owners) => {
@@ -122,11 +129,20 @@ impl Line<'_> {
                 self.text(")");
             }
         }
+        if self.layout.level >= SsLevel::V6_15 {
+            self.columns.next();
+        }
     }
 
     pub(super) fn owner_entry(&mut self, nth: usize, comm: &Comm, pid: Pid) {
         self.text(if nth == 0 { "(\"" } else { ",(\"" });
-        self.untrusted(until_parenthesis(comm));
+        let name = until_parenthesis(comm);
+        if self.layout.level >= SsLevel::V7_3 {
+            let escaped = escape(name);
+            self.untrusted(&escaped);
+        } else {
+            self.untrusted(name);
+        }
         self.number("\",pid=", pid.0.into());
     }
 
@@ -238,6 +254,17 @@ pub(super) fn until_parenthesis(comm: &Comm) -> &[u8] {
         .split(|&byte| byte == b')')
         .next()
         .unwrap_or_default()
+}
+
+/// Replaces control characters and bytes that are not ASCII, as `ss` does with names of processes since 7.0.
+fn escape(name: &[u8]) -> Vec<u8> {
+    let shown = |byte: &u8| match byte {
+        0 => b'@',
+        1..=0x1f | 0x7f => b'.',
+        0x80.. => b'?',
+        &plain => plain,
+    };
+    name.iter().map(shown).collect()
 }
 
 /// Returns the state that ss shows. NETLINK sockets are always UNCONN; so are sockets that are only bound, a state that ss

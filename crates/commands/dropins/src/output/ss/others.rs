@@ -1,5 +1,7 @@
 //! Rows of UNIX, PACKET and NETLINK sockets.
 
+use super::column_buffer::PROCESSES;
+use super::level::SsLevel;
 use super::line::{Line, until_parenthesis};
 use super::row::SsRow;
 use sockeye_model::iproute2::ETHERTYPES;
@@ -71,7 +73,7 @@ impl Line<'_> {
         };
         match ethertype {
             3 => self.text("*"),
-            other => match ethertype_name(other) {
+            other => match ethertype_name(other, self.layout.level) {
                 Some(name) if !self.layout.numeric => self.text(name),
                 _ => self.text(&format!("[{other}]")),
             },
@@ -187,6 +189,10 @@ impl Line<'_> {
         } else {
             self.no_peer();
         }
+        if !self.columns.shows(PROCESSES) {
+            // Since 6.15 ss has these details in the column of processes, and loses them where it is not shown.
+            return;
+        }
         if self.layout.extended {
             let groups = row.diag_details.groups.unwrap_or(0);
             self.text(&format!(" sk=0 cb=0 groups=0x{groups:08x}"));
@@ -265,9 +271,10 @@ const fn c_device(major: u32, minor: u32) -> (u32, u32) {
 /// Names of `PACKET_FANOUT_*`
 const FANOUT_NAMES: [&str; 6] = ["hash", "lb", "cpu", "roll", "random", "qm"];
 
-/// Returns the name in `ss` of iproute2 6.1, which has none for CFM.
-fn ethertype_name(ethertype: u16) -> Option<&'static str> {
-    let mut known = ETHERTYPES.iter().filter(|(_, name)| *name != "cfm");
+/// Returns the name in `ss`; that of 6.1 has none for CFM.
+fn ethertype_name(ethertype: u16, level: SsLevel) -> Option<&'static str> {
+    let has_cfm = level >= SsLevel::V6_15;
+    let mut known = ETHERTYPES.iter().filter(|(_, name)| has_cfm || *name != "cfm");
     known
         .find(|(number, _)| *number == ethertype)
         .map(|(_, name)| *name)

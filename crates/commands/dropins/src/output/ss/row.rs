@@ -1,14 +1,21 @@
 //! What a row shows: options, a socket and its details.
 
+use super::level::SsLevel;
 use sockeye_model::{Comm, DiagDetails, Names, Owner, Pid, Socket};
 
 /// Which columns and details are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SsLayout {
+    /// The release whose output is written.
+    pub level: SsLevel,
     /// The column of protocols.
     pub netid: bool,
     /// The column of states.
     pub state: bool,
+    /// The columns of queues; all levels before 6.15 have them.
+    pub queues: bool,
+    /// The column of processes; in 6.1 it is always there, and has the details too.
+    pub processes: bool,
     /// Timers (`-o`).
     pub timers: bool,
     /// User, inode, cookie and more (`-e`).
@@ -29,7 +36,7 @@ pub struct SsLayout {
     pub one_line: bool,
     /// Numbers instead of names (`-n`).
     pub numeric: bool,
-    /// Width of the terminal in columns; `None`: columns are as wide as their content.
+    /// Width in columns, of a terminal or from `COLUMNS`; `None`: columns are as wide as their content.
     pub width: Option<usize>,
     /// Whether output goes to a terminal: control characters in untrusted text are replaced then.
     pub terminal: bool,

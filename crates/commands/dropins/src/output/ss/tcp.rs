@@ -1,5 +1,6 @@
 //! Details of TCP and MPTCP (`-i`).
 
+use super::level::SsLevel;
 use super::line::{Line, push_address};
 use super::printf::{push_g, push_g_256ths, push_g_thousandths, push_whole};
 use super::row::SsRow;
@@ -32,14 +33,15 @@ impl Line<'_> {
     fn tcp_info(&mut self, socket: &Socket, info: &TcpInfo) {
         let options = info.options.unwrap_or(0);
         if self.layout.timers {
-            for (bit, name) in [
-                (0, " ts"),
-                (1, " sack"),
-                (3, " ecn"),
-                (4, " ecnseen"),
-                (5, " fastopen"),
+            for (bit, name, since) in [
+                (0, " ts", SsLevel::V6_1),
+                (6, " usec_ts", SsLevel::V6_15),
+                (1, " sack", SsLevel::V6_1),
+                (3, " ecn", SsLevel::V6_1),
+                (4, " ecnseen", SsLevel::V6_1),
+                (5, " fastopen", SsLevel::V6_1),
             ] {
-                if options & 1 << bit != 0 {
+                if options & 1 << bit != 0 && self.layout.level >= since {
                     self.text(name);
                 }
             }
@@ -127,6 +129,10 @@ impl Line<'_> {
         self.thousandths(" minrtt:", info.min_rtt_us);
         self.nonzero(" rcv_ooopack:", info.rcv_ooopack);
         self.nonzero(" snd_wnd:", info.snd_wnd_bytes);
+        if self.layout.level >= SsLevel::V6_15 {
+            self.nonzero(" rcv_wnd:", info.rcv_wnd_bytes);
+            self.nonzero(" rehash:", info.rehash);
+        }
     }
 
     /// Appends a value unless it is absent or 0.
@@ -273,6 +279,9 @@ impl Line<'_> {
         if tls.zero_copy_sendfile {
             self.text(" zc_ro_tx");
         }
+        if tls.receive_without_padding && self.layout.level >= SsLevel::V6_15 {
+            self.text(" no_pad_rx");
+        }
     }
 
     fn subflow(&mut self, subflow: &Subflow) {
@@ -303,13 +312,15 @@ impl Line<'_> {
             (" maplen:", subflow.map_len.map(u64::from)),
         ] {
             if let Some(value) = value {
-                self.text(&format!("{label}{value:x}"));
+                self.sequence(label, value);
             }
         }
     }
 
-    pub(super) fn mptcp(&mut self, socket: &Socket) {
-        let Some(info) = &socket.mptcp_info else { return };
+    pub(super) fn mptcp(&mut self, row: &SsRow<'_>) {
+        let Some(info) = &row.socket.mptcp_info else {
+            return;
+        };
         let MptcpInfo { flags, .. } = *info;
         self.nonzero(" subflows:", info.subflows);
         self.nonzero(" add_addr_signal:", info.add_addr_signal);
@@ -324,15 +335,44 @@ impl Line<'_> {
         if flags & 2 != 0 {
             self.text(" remote_key");
         }
+        if let Some(token) = info.token.filter(|&token| token != 0) {
+            self.text(&format!(" token:{token:x}"));
+        }
         for (label, value) in [
-            (" token:", info.token.map(u64::from)),
             (" write_seq:", info.write_seq),
             (" snd_una:", info.snd_una),
             (" rcv_nxt:", info.rcv_nxt),
         ] {
             if let Some(value) = value.filter(|&value| value != 0) {
-                self.text(&format!("{label}{value:x}"));
+                self.sequence(label, value);
             }
+        }
+        if self.layout.level < SsLevel::V6_15 {
+            return;
+        }
+        self.nonzero(" local_addr_used:", info.local_addr_used);
+        self.nonzero(" local_addr_max:", info.local_addr_max);
+        self.nonzero(" csum_enabled:", info.csum_enabled);
+        self.nonzero(" retransmits:", info.retransmits);
+        self.nonzero(" bytes_retrans:", info.bytes_retrans);
+        self.nonzero(" bytes_sent:", info.bytes_sent);
+        self.nonzero(" bytes_received:", info.bytes_received);
+        self.nonzero(" bytes_acked:", info.bytes_acked);
+        self.nonzero(" subflows_total:", info.subflows_total);
+        if self.layout.level >= SsLevel::V7_3 {
+            self.nonzero(" endp_laminar_max:", row.diag_details.laminar_endpoints_max);
+        }
+        self.nonzero(" last_data_sent:", info.last_data_sent_ms);
+        self.nonzero(" last_data_recv:", info.last_data_recv_ms);
+        self.nonzero(" last_ack_recv:", info.last_ack_recv_ms);
+    }
+
+    /// Appends a sequence number: hexadecimal in 6.1, decimal since.
+    fn sequence(&mut self, label: &str, number: u64) {
+        if self.layout.level >= SsLevel::V6_15 {
+            self.number(label, number);
+        } else {
+            self.text(&format!("{label}{number:x}"));
         }
     }
 }

@@ -17,7 +17,7 @@ pub struct SsWriter<W> {
 impl<W: Write> SsWriter<W> {
     /// Creates a writer to `out`.
     pub fn new(out: W, layout: SsLayout) -> Self {
-        let columns = ColumnBuffer::new(layout.netid, layout.state, layout.width);
+        let columns = ColumnBuffer::new(&layout);
         Self { out, layout, columns }
     }
 

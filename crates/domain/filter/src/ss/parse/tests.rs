@@ -41,6 +41,7 @@ fn read(text: &str, preferred: Option<Family>) -> Result<Filter, ParseError> {
         preferred,
         udp: true,
         tcp: true,
+        since_6_15: false,
     };
     parse(&[text.to_owned()], None, &context, &Names)
 }
@@ -331,6 +332,7 @@ fn services_depend_on_listed_protocols() {
                 preferred: None,
                 udp,
                 tcp,
+                since_6_15: false,
             },
             &Names,
         )

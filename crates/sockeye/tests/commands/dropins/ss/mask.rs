@@ -15,10 +15,14 @@ const MOVES: &[(&str, &[u8])] = &[
     ("timer:(timewait,", b","),
     ("timer:(persist,", b","),
     ("timer:(unknown,", b","),
+    ("timer:(delack,", b","),
     // Milliseconds since something was last sent, received, acknowledged.
     ("lastsnd:", b" \n\t"),
     ("lastrcv:", b" \n\t"),
     ("lastack:", b" \n\t"),
+    ("last_data_sent:", b" \n\t"),
+    ("last_data_recv:", b" \n\t"),
+    ("last_ack_recv:", b" \n\t"),
     // How long a connection has had something to send, and what held it up meanwhile.
     (" busy:", b" \n\t"),
     ("rwnd_limited:", b" \n\t"),
@@ -283,7 +287,8 @@ impl<'a> Records<'a> {
     fn of(case: &Case, text: &'a [u8]) -> Self {
         let mut lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
         let has_header = lines.first().is_some_and(|line| {
-            [b"Netid", b"State", b"Recv-"]
+            let line = line.trim_ascii_start();
+            [b"Netid", b"State", b"Recv-", b"Local"]
                 .iter()
                 .any(|word| line.starts_with(*word))
         });

@@ -7,6 +7,7 @@
 mod files;
 mod mask;
 mod matrix;
+mod releases;
 mod run;
 mod special;
 mod vocabulary;
@@ -35,6 +36,32 @@ fn output_is_that_of_ss_for_every_combination() {
     let zoo = need!(Zoo::open("ss"));
     let programs = Programs::new(&zoo);
     walk::walk(&zoo, &programs, matrix::cases(&zoo), "ss");
+}
+
+#[test]
+fn output_is_that_of_ss_6_1() {
+    of_release("6.1");
+}
+
+#[test]
+fn output_is_that_of_ss_6_15() {
+    of_release("6.15");
+}
+
+#[test]
+fn output_is_that_of_ss_7_3() {
+    of_release("7.3");
+}
+
+/// Compares with ss of a release: all combinations in which the releases differ, and every third of the others.
+fn of_release(release: &str) {
+    let zoo = need!(Zoo::open(&format!("ss{}", release.replace('.', "_"))));
+    let programs = need!(Programs::of_release(&zoo, release));
+    let mut cases = releases::cases();
+    let others = matrix::cases(&zoo);
+    let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() { 1 } else { 3 };
+    cases.extend(others.into_iter().step_by(step));
+    walk::walk(&zoo, &programs, cases, &format!("ss {release}"));
 }
 
 /// `sockeye ss` does as a link called `ss` does, mistakes included.

@@ -3,6 +3,7 @@
 use super::zoo::Zoo;
 use crate::fixtures::terminal::Terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sockeye_lab::Skip;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -19,8 +20,31 @@ use std::time::{Duration, Instant};
 #[derive(Debug, Clone)]
 pub(crate) struct Programs {
     /// The one under test.
-    pub(crate) ours: PathBuf,
-    pub(crate) real: PathBuf,
+    pub(crate) ours: Program,
+    pub(crate) real: Program,
+}
+
+/// A program, with the words that precede those of every case.
+#[derive(Debug, Clone)]
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    pub(crate) words: Vec<String>,
+}
+
+impl Program {
+    fn plain(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            words: Vec::new(),
+        }
+    }
+
+    /// The program as a command, with its words.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command.args(&self.words);
+        command
+    }
 }
 
 impl Programs {
@@ -37,20 +61,42 @@ impl Programs {
         let mut install = Command::new("install");
         install.args(["-m", "755", SOCKEYE]).arg(&ours);
         sockeye_lab::output_of(install);
-        Self { ours, real }
+        Self {
+            ours: Program::plain(ours),
+            real: Program::plain(real),
+        }
+    }
+
+    /// Sockeye as ss of this release, and that ss: the installed one, or the one that `scripts/peers` unpacks.
+    pub(crate) fn of_release(zoo: &Zoo, release: &str) -> Result<Self, Skip> {
+        let aside = PathBuf::from(format!("/usr/local/lib/sockeye-peers/ss-{release}/ss"));
+        let installed = sockeye_lab::program("ss").ok();
+        let is_of_release = |path: &PathBuf| {
+            let output = Command::new(path).arg("-V").output();
+            let wanted = format!("ss utility, iproute2-{release}.");
+            output.is_ok_and(|output| output.stdout.starts_with(wanted.as_bytes()))
+        };
+        let real = installed.into_iter().chain([aside]).find(is_of_release);
+        let real = real.ok_or_else(|| {
+            Skip::new(format!("no ss of iproute2 {release}; scripts/peers unpacks it where it can"))
+        })?;
+        let mut programs = Self::in_directory(&zoo.directory);
+        programs.ours.words.push(format!("--compat={release}"));
+        programs.real = Program::plain(real);
+        Ok(programs)
     }
 
     /// Ours called by a word, `sockeye ss`.
     pub(crate) fn by_word() -> Self {
         Self {
-            ours: SOCKEYE.into(),
-            real: sockeye_lab::program("ss").unwrap(),
+            ours: Program::plain(SOCKEYE),
+            real: Program::plain(sockeye_lab::program("ss").unwrap()),
         }
     }
 
     /// The real ss against itself.
     pub(crate) fn real_twice() -> Self {
-        let real = sockeye_lab::program("ss").unwrap();
+        let real = Program::plain(sockeye_lab::program("ss").unwrap());
         Self {
             ours: real.clone(),
             real,
@@ -171,23 +217,23 @@ impl Case {
     }
 
     /// Runs a program on it; the calling thread is in the namespace already.
-    pub(crate) fn run(&self, program: &Path, directory: &Path) -> Said {
+    pub(crate) fn run(&self, program: &Program, directory: &Path) -> Said {
         let mut command = match self.user {
-            0 => Command::new(program),
+            0 => Command::new(&program.path),
             // Not by `uid`: the standard library then forks with a UNIX socket pair of its own, which shows.
             user => {
                 let mut command = Command::new("setpriv");
                 command.args([format!("--reuid={user}"), format!("--regid={user}")]);
-                command.args(["--clear-groups", "--"]).arg(program);
+                command.args(["--clear-groups", "--"]).arg(&program.path);
                 command
             }
         };
-        if program == Path::new(SOCKEYE) {
+        if program.path == Path::new(SOCKEYE) {
             command.arg("ss");
         } else if self.user == 0 {
             command.arg0("ss");
         }
-        command.args(&self.words).env_clear();
+        command.args(&program.words).args(&self.words).env_clear();
         command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         if self.sums_up() {

@@ -2,7 +2,7 @@
 //! that go away, disks that are full.
 
 use super::mask::difference;
-use super::run::{Case, Programs, Said, Stdout};
+use super::run::{Case, Program, Programs, Said, Stdout};
 use super::zoo::Zoo;
 use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, NetPath, Pair, Skip, SocketOptions, need, wait_for, wait_until};
@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -91,7 +91,7 @@ fn dumps(zoo: &Zoo, programs: &Programs) {
 
 fn dump(zoo: &Zoo, programs: &Programs, options: &str) -> Result<(), String> {
     let (of_ours, of_real) = (zoo.file("of-ours"), zoo.file("of-real"));
-    let save = |program: &Path, file: &Path| {
+    let save = |program: &Program, file: &Path| {
         let case = Case::of(&format!("{options} -D {}", file.display()));
         zoo.here.run(|| case.run(program, &zoo.directory))
     };
@@ -107,7 +107,7 @@ fn dump(zoo: &Zoo, programs: &Programs, options: &str) -> Result<(), String> {
         "-tan sport = 22",
     ] {
         let case = Case::of(reading);
-        let read = |program: &Path, file: &Path| {
+        let read = |program: &Program, file: &Path| {
             let case = case.clone().set("TCPDIAG_FILE", file);
             case.run(program, &zoo.directory)
         };
@@ -152,7 +152,7 @@ fn events(lab: &Lab, programs: &Programs) {
             let follower = Follower::start(program, line, &here);
             // It has subscribed once its socket has groups, of the sock_diag family 4.
             wait_until(
-                format_args!("ss {line} to subscribe ({})", program.display()),
+                format_args!("ss {line} to subscribe ({})", program.path.display()),
                 || {
                     let rows = here.proc_net("netlink");
                     let followed = rows.lines().filter(|row| {
@@ -192,9 +192,9 @@ struct Follower {
 type Sockets = Vec<Box<dyn Any>>;
 
 impl Follower {
-    fn start(program: &Path, line: &str, namespace: &Namespace) -> Self {
+    fn start(program: &Program, line: &str, namespace: &Namespace) -> Self {
         let terminal = Terminal::new(132);
-        let mut command = Command::new(program);
+        let mut command = program.command();
         command.arg0("ss").args(Case::of(line).words);
         command
             .stdin(Stdio::null())
@@ -405,7 +405,7 @@ fn left(zoo: &Zoo, programs: &Programs) {
     for line in ["-an", "-tani", "-tan", "-h", "-s -ta"] {
         let mut firsts = Vec::new();
         for program in [&programs.ours, &programs.real] {
-            let mut command = Command::new(program);
+            let mut command = program.command();
             command.arg0("ss").args(Case::of(line).words).env_clear();
             command
                 .stdin(Stdio::null())

@@ -249,6 +249,9 @@ impl Inhabitants {
             ] {
                 self.singles.push(namespace.tcp_listener(local, &plain));
             }
+            // Neither listens nor connects.
+            self.singles.push(namespace.tcp_bound("127.0.0.1:1090", &plain));
+            self.singles.push(namespace.tcp_bound("[::]:1091", &plain));
             self.singles
                 .push(namespace.tcp_listener("[::]:8443", &SocketOptions::new().v6_only(true)));
             self.singles.push(namespace.packet(3));
