@@ -5,8 +5,8 @@ mod completion;
 mod manual;
 
 use args::{Cli, Command};
-use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
+use clap::{CommandFactory, Parser};
 use sockeye_console::exit::report;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -62,33 +62,59 @@ fn print_message(mut message: clap::Error) -> anyhow::Result<()> {
     if !message.use_stderr() {
         return stdout::write(message.render().to_string().as_bytes());
     }
+    if message.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        // `sockeye bench`: help, and the status of a usage error.
+        return Err(UsageError(message.render().to_string()).into());
+    }
     // A filter begins with no flag: `-- -S` is no remedy for a flag that we lack.
     message.remove(ContextKind::Suggested);
     let mut text = message.render().to_string();
-    let misplaced = matches!(
+    let is_misplaced = matches!(
         message.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
-    // Other commands take no filter, or take it elsewhere.
-    let others = [
-        "bench",
-        "demo",
-        "prof",
-        "explain",
-        "analyze",
-        "graph",
-        "ns",
-        "keepalive",
-        "kill",
-        "capture",
-    ];
-    let first = std::env::args_os().nth(1);
-    let is_listing = first.is_none_or(|word| others.iter().all(|other| word != *other));
-    if misplaced && is_listing && !text.contains("similar subcommand") {
-        text.push_str(
-            "\nA filter belongs behind its command: sockeye flows FILTER, sockeye sockets FILTER.\n",
-        );
+    let words: Vec<String> = std::env::args_os()
+        .skip(1)
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let is_command = |word: &String| Cli::command().find_subcommand(word).is_some();
+    if is_misplaced && !words.first().is_some_and(is_command) && !text.contains("similar subcommand") {
+        text.push_str(&misplaced_filter(&words));
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Err(UsageError(format!("sockeye: {text}")).into())
+}
+
+/// The command that was probably meant by words without a command: a port, an address, the name or pid of a process, a filter.
+fn misplaced_filter(words: &[String]) -> String {
+    let is_flag = |word: &&String| word.starts_with('-');
+    let wants_owners = words
+        .iter()
+        .take_while(is_flag)
+        .any(|word| word == "-p" || word == "--processes");
+    let rest: Vec<&str> = words.iter().skip_while(is_flag).map(String::as_str).collect();
+    let filter = match rest.as_slice() {
+        [pid] if wants_owners && pid.bytes().all(|byte| byte.is_ascii_digit()) => format!("pid = {pid}"),
+        [word] => match word.strip_prefix(':').unwrap_or(word).parse::<u16>() {
+            Ok(port) => format!("sport = :{port} or dport = :{port}"),
+            Err(_) if word.parse::<std::net::IpAddr>().is_ok() => format!("src {word} or dst {word}"),
+            Err(_)
+                if word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) =>
+            {
+                format!("owner = {word}")
+            }
+            Err(_) => "FILTER".to_owned(),
+        },
+        _ => "FILTER".to_owned(),
+    };
+    let quoted = if filter == "FILTER" {
+        filter
+    } else {
+        format!("'{filter}'")
+    };
+    format!(
+        "\nA filter belongs behind its command: sockeye sockets -ap {quoted}, or sockeye flows -p {quoted}\n"
+    )
 }

@@ -34,7 +34,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
     /// A name, or a line of a log or of a tool
-    #[arg(value_name = "TEXT")]
+    #[arg(value_name = "TEXT", allow_negative_numbers = true)]
     pub(crate) text: Vec<String>,
 }
 
@@ -62,6 +62,7 @@ Examples:
   sockeye explain net.ipv4.tcp_tw_reuse           a setting
   sockeye explain SKB_DROP_REASON_TCP_OFOMERGE    why a packet was dropped
   sockeye explain CLOSE_WAIT                      a state; ENOBUFS: an error; Recv-Q: a column; tcpi_rto: a field
+  sockeye explain -110                            an error number
   sockeye explain 'TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.'
   dmesg | sockeye explain                         what the log says, the worst first
   journalctl -k | sockeye explain --severity warning

@@ -275,7 +275,8 @@ fn errno(text: &str) -> Option<String> {
         !number.is_empty() && number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
     let before = text[..text.len() - number.len()].trim_end_matches([' ', '=', '-', ':']);
     let is_error_word = ["errno", "error", "err", "rc", "ret"].contains(&before)
-        || before.is_empty() && text.starts_with('-');
+        // A bare number is one, too: nothing else in the dictionary is.
+        || before.is_empty();
     (is_number && is_error_word).then(|| normal(&format!("errno {number}")))
 }
 

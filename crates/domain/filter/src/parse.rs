@@ -355,11 +355,25 @@ impl<'a> Parser<'a> {
             Some(format!("did you mean 'dst {word}'?"))
         } else if states::named(word).is_some() {
             Some(format!("did you mean 'state {word}'?"))
+        } else if let Some(port) = port_of(word) {
+            Some(format!("did you mean '( sport = :{port} or dport = :{port} )'?"))
+        } else if ["process", "program", "command", "comm", "app"].contains(&word) {
+            Some("did you mean 'owner'?".to_owned())
         } else {
-            nearest(word, WORDS.split(' ').chain(fields))
+            nearest(word, WORDS.split(' ').chain(fields)).or_else(|| {
+                let is_name = word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+                is_name.then(|| format!("did you mean 'owner = {word}'?"))
+            })
         };
         error
     }
+}
+
+/// The port of `80` and `:80`.
+fn port_of(word: &str) -> Option<u16> {
+    word.strip_prefix(':').unwrap_or(word).parse().ok()
 }
 
 fn negated_if(head: &Head<'_>, expr: Expr) -> Expr {

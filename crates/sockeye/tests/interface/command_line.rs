@@ -419,3 +419,65 @@ fn flags_without_a_command_are_those_of_flows() {
 fn clap_definitions_are_consistent() {
     words("completions bash").quiet();
 }
+
+#[test]
+fn words_without_a_command_get_the_command_that_was_meant() {
+    let lab = need!(Lab::new("hints"));
+    let here = lab.namespace("here");
+    for (line, hint) in [
+        (":80", "sockeye sockets -ap 'sport = :80 or dport = :80'"),
+        ("80", "sockeye sockets -ap 'sport = :80 or dport = :80'"),
+        ("nginx", "sockeye sockets -ap 'owner = nginx'"),
+        (
+            "192.0.2.1",
+            "sockeye sockets -ap 'src 192.0.2.1 or dst 192.0.2.1'",
+        ),
+        ("-p 1234", "sockeye sockets -ap 'pid = 1234'"),
+        ("flows -p nginx", "did you mean 'owner = nginx'?"),
+        ("sockets process = nginx", "did you mean 'owner'?"),
+    ] {
+        let output = words_in(&here, line);
+        assert_eq!(output.code, Some(2), "{line}: {output}");
+        assert!(output.error().contains(hint), "{line}: {output}");
+        // What is proposed is accepted.
+        if let Some(proposed) = hint.strip_prefix("sockeye sockets -ap '") {
+            let filter = proposed.trim_end_matches('\'');
+            words_in(&here, &format!("sockets -ap {filter}")).succeeded();
+        }
+    }
+    for command in ["bench", "keepalive"] {
+        let output = words_in(&here, command);
+        assert_eq!(output.code, Some(2), "{output}");
+        assert!(!output.error().starts_with("sockeye:"), "{output}");
+        assert!(output.error().contains("Commands:"), "{output}");
+    }
+    for number in ["-110", "110"] {
+        let output = words_in(&here, &format!("explain {number}"));
+        assert!(output.ok().contains("ETIMEDOUT"), "{output}");
+    }
+}
+
+#[test]
+fn a_listing_without_rows_says_what_the_filter_left_out() {
+    let lab = need!(Lab::new("norows"));
+    let here = lab.namespace("here");
+    let empty = words_in(&here, "sockets -tn");
+    assert!(empty.error().contains("there is no connection"), "{empty}");
+    let pair = here.loopback().established();
+    for line in ["sockets -tn dport = :9", "flows -n dport = :9"] {
+        let output = words_in(&here, line);
+        assert_eq!(output.code, Some(0), "{output}");
+        assert!(
+            output
+                .error()
+                .contains("none of 2 sockets matches the filter: dport = :9"),
+            "{line}: {output}"
+        );
+    }
+    // A program that reads the output sees that it is empty.
+    assert_eq!(
+        words_in(&here, "sockets -tn dport = :9 --format json").error(),
+        ""
+    );
+    drop(pair);
+}

@@ -1,9 +1,11 @@
 //! `sockeye flows`: folds connections into host flows.
 
+use super::no_rows;
 use super::opens::{self, Opens};
 use crate::args::{FlowOptions, FlowsArgs, Peers, Sorting};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
+use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -95,7 +97,21 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         states,
         totals,
     };
-    watch.run()
+    let is_empty = watch.run()? == 0;
+    if is_empty && options.watch.is_none() && options.common.format == FormatArg::Table && !states.is_empty()
+    {
+        let filter: Vec<&str> = words.iter().map(String::as_str).chain(peers).collect();
+        let all = QueryOptions {
+            protocols: ProtocolSet::of(&[protocol]),
+            families: watch.listing.families(),
+            states: StateSet::FLOWS,
+            detail: Detail::NONE,
+            scope: Scope::Matching,
+        };
+        let nothing = "there is no connection (`sockeye sockets -l` lists what listens)";
+        no_rows::report(&options.common, &filter.join(" "), nothing, &all, &context)?;
+    }
+    Ok(())
 }
 
 /// A listing of flows, once or repeated.
@@ -128,7 +144,8 @@ struct Pass {
 }
 
 impl Watch<'_> {
-    fn run(&self) -> anyhow::Result<()> {
+    /// Prints the samples. Returns the number of flows of the last one.
+    fn run(&self) -> anyhow::Result<usize> {
         let mut before: Option<Before> = None;
         let mut samples: u64 = 0;
         loop {
@@ -140,15 +157,16 @@ impl Watch<'_> {
             }
             samples += 1;
             self.print(&pass, samples, &report)?;
+            let number = pass.flows.len();
             let Some(interval) = self.options.watch else {
-                return Ok(());
+                return Ok(number);
             };
             if self.options.count.is_some_and(|count| samples >= count) {
-                return Ok(());
+                return Ok(number);
             }
             before = Some(pass.before);
             if !stdout::pause(interval.saturating_sub(started.elapsed())) {
-                return Ok(());
+                return Ok(number);
             }
         }
     }

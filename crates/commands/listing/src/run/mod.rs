@@ -2,6 +2,7 @@
 
 mod doctor;
 mod flows;
+mod no_rows;
 mod opens;
 mod sockets;
 

@@ -1,5 +1,6 @@
 //! `sockeye sockets`: lists sockets, one row each.
 
+use super::no_rows;
 use crate::args::SocketsArgs;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
@@ -125,6 +126,19 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         .context(stdout::WRITING)?;
     listed?;
     listing.write_notes(&report, args.common.verbose);
+    if rows == 0 && args.common.format == FormatArg::Table {
+        let options = QueryOptions {
+            protocols: requested,
+            states: args.which.states(),
+            ..options
+        };
+        let nothing = if args.which.all || args.which.listening {
+            "there is no such socket"
+        } else {
+            "there is no connection (-l lists what listens, -a everything)"
+        };
+        no_rows::report(&args.common, &args.filter.join(" "), nothing, &options, &context)?;
+    }
     // The rows are those of the other protocols.
     Ok(if report.lacks_protocols() {
         ExitCode::FAILURE

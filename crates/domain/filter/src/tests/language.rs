@@ -198,6 +198,21 @@ fn errors_have_their_position() {
             "expected a condition (state, src, dport, owner, ...), found '10.0.0.1' (did you mean 'dst 10.0.0.1'?)",
         ),
         (
+            ":80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found ':80' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "process = nginx",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'process' (did you mean 'owner'?)",
+        ),
+        (
+            "nginx",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'nginx' (did you mean 'owner = nginx'?)",
+        ),
+        (
             "established",
             0,
             "expected a condition (state, src, dport, owner, ...), found 'established' (did you mean 'state established'?)",
