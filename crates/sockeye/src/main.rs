@@ -3,9 +3,9 @@
 mod args;
 mod completion;
 mod manual;
+mod short_json;
 
 use args::{Cli, Command};
-use clap::Parser;
 use clap::error::{ContextKind, ErrorKind};
 use sockeye_console::exit::report;
 use sockeye_console::stdout;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             Err(error) => report(&error),
         };
     }
-    let outcome = match Cli::try_parse() {
+    let outcome = match args::parse() {
         // First of all: an action whose result cannot be shown is not begun.
         Ok(cli) => stdout::check_open().and_then(|()| run(cli)),
         Err(message) => print_message(message).map(|()| ExitCode::SUCCESS),

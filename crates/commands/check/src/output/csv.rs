@@ -11,7 +11,7 @@ use sockeye_verdict::{Finding, Subject};
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
     if !layout.no_header {
         out.extend_from_slice(
-            b"rule,severity,netns_inode,netns,subject,comm,pid,sockets,local,peer,facts,meaning,remedies\r\n",
+            b"rule,severity,netns_inode,netns,subject,owners,sockets,local,peer,facts,meaning,remedies\r\n",
         );
     }
     for finding in findings {
@@ -21,8 +21,12 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         line.number(finding.netns.map(|inode| inode.0));
         line.text(finding.netns.and_then(|inode| names.netns(inode)));
         line.outside(|out| push_subject(out, &finding.subject));
-        line.bytes(finding.owner.as_ref().map(|owner| owner.comm.as_bytes()));
-        line.number(finding.owner.map(|owner| owner.pid.0));
+        line.outside(|out| {
+            if let Some(owner) = &finding.owner {
+                push_clean(out, owner.comm.as_bytes());
+                out.extend_from_slice(format!("({})", owner.pid).as_bytes());
+            }
+        });
         line.number(Some(finding.sockets));
         let worst = finding.examples.first();
         match worst.map(socket) {

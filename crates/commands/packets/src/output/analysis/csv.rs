@@ -41,7 +41,7 @@ pub(super) fn push_header(out: &mut Vec<u8>) {
             add(&format!("opinion_{name}"));
         }
     }
-    names.extend(["findings", "verdict", "client_owner", "server_owner"].map(str::to_owned));
+    names.extend(["findings", "verdict", "client_owners", "server_owners"].map(str::to_owned));
     out.extend_from_slice(names.join(",").as_bytes());
     out.extend_from_slice(b"\r\n");
 }
