@@ -72,6 +72,9 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Print all options, columns and words of filters
+    #[command(hide = true, disable_help_flag = true)]
+    Definitions,
     /// Write the manual pages into a folder
     Man {
         /// The folder; it has to exist

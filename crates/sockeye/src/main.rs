@@ -2,6 +2,7 @@
 
 mod args;
 mod completion;
+mod definitions;
 mod manual;
 mod short_json;
 
@@ -50,6 +51,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
         Some(Command::Completions { shell }) => completion::script(shell),
         Some(Command::Complete { words }) => completion::words(&words),
+        Some(Command::Definitions) => definitions::print(),
         Some(Command::Man { folder }) => manual::write(&folder),
     }
     .map(|()| ExitCode::SUCCESS)
