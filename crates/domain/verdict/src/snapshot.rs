@@ -15,7 +15,7 @@ use crate::recent_peers::{PEERS_MAX, RecentPeers};
 use crate::sending::SendFaults;
 use crate::socket::{TcpLosses, dropped, udp_unread, unread};
 use crate::socket_counters::SocketCounters;
-use crate::suspects::{Presence, QueueLook, Sighting, SocketKey, Suspects};
+use crate::suspects::{Sighting, SocketKey, Suspects};
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
 use crate::waiting::WaitingQueues;
@@ -223,7 +223,7 @@ impl<'a> Snapshot<'a> {
         };
         found.extend(
             self.listeners
-                .findings(limits, self.earlier.is_some(), self.queue_looks(), &counted),
+                .findings(limits, self.earlier.is_some(), self.looks(), &counted),
         );
         let mut half_closed = HalfClosed::default();
         match (self.earlier, self.other_look) {
@@ -345,36 +345,6 @@ impl<'a> Snapshot<'a> {
         })
     }
 
-    /// The suspicious sockets of both looks.
-    fn queue_looks(&self) -> impl Iterator<Item = QueueLook<'_>> {
-        let is_later = self.earlier.is_some();
-        let present = self.looks().map(move |(key, sighting, is_unchanged)| QueueLook {
-            key,
-            sighting,
-            presence: match is_unchanged {
-                None => Presence::Once,
-                Some(true) => Presence::Both,
-                Some(false) if is_later => Presence::New,
-                Some(false) => Presence::Gone,
-            },
-            age_ms: sighting.age_ms,
-        });
-        let before = self.other_look.filter(|_| is_later);
-        let gone = before.into_iter().flat_map(|(before, apart)| {
-            let apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX);
-            let gone = before
-                .iter()
-                .filter(move |(key, sighting)| !self.suspects.has_unchanged(key, sighting, apart));
-            gone.map(move |(key, sighting)| QueueLook {
-                key,
-                sighting,
-                presence: Presence::Gone,
-                age_ms: sighting.age_ms.saturating_add(apart_ms),
-            })
-        });
-        present.chain(gone)
-    }
-
     fn judge_at_floor(&mut self) {
         for (socket, owner, symptom) in std::mem::take(&mut self.at_floor) {
             let key = SocketKey::of(&socket);
@@ -429,10 +399,6 @@ impl<'a> Snapshot<'a> {
             self.seen.without_info += u64::from(!is_short);
             return;
         };
-        // procfs has only a part of it, without the times.
-        if info.last_data_sent_ms.is_none() && info.last_ack_recv_ms.is_none() {
-            self.seen.without_info += 1;
-        }
         if self.samples.is_some() {
             let earlier = self.earlier_sample(socket);
             self.connection_growth.add(entry, earlier.as_ref());

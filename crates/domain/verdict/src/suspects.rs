@@ -54,29 +54,6 @@ pub(crate) struct Sighting {
     received_bytes: Option<u64>,
 }
 
-/// A suspicious socket, and which of two looks saw it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct QueueLook<'a> {
-    pub(crate) key: &'a SocketKey,
-    pub(crate) sighting: &'a Sighting,
-    pub(crate) presence: Presence,
-    /// Its age at this look
-    pub(crate) age_ms: u64,
-}
-
-/// In which of two looks a socket was suspicious.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Presence {
-    /// There was only one look.
-    Once,
-    /// In both
-    Both,
-    /// In the earlier one only
-    Gone,
-    /// In the later one only
-    New,
-}
-
 /// What a socket is suspected of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suspicion {
