@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-/// Parses a number of rows, 0 or more.
+/// Parses the number of rows of `--top`; 0 is all of them: `usize::MAX`.
 pub fn top(text: &str) -> Result<usize, String> {
-    text.parse()
-        .map_err(|_| "expected a whole number, 0 or more".to_owned())
+    match text.parse() {
+        Ok(0) => Ok(usize::MAX),
+        Ok(rows) => Ok(rows),
+        Err(_) => Err("expected a whole number, 0 or more".to_owned()),
+    }
 }
 
 /// Parses a number, 1 or more.

@@ -1,6 +1,7 @@
 //! What can be typed. Completions and man pages are made from the same definitions.
 
-use clap::{Args, Parser, Subcommand};
+use crate::short_json;
+use clap::{Args, Command as ClapCommand, CommandFactory, FromArgMatches, Parser, Subcommand};
 use sockeye_listing::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 
 /// Shows every connection of this host.
@@ -21,6 +22,17 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) flows: FlowOptions,
+}
+
+/// Returns the definitions of all commands and options.
+pub(crate) fn command() -> ClapCommand {
+    short_json::add(Cli::command())
+}
+
+/// Parses the command line.
+pub(crate) fn parse() -> Result<Cli, clap::Error> {
+    let matches = command().try_get_matches()?;
+    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
 #[derive(Debug, Subcommand)]
@@ -61,6 +73,9 @@ pub(crate) enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Print all options, columns and words of filters
+    #[command(hide = true, disable_help_flag = true)]
+    Definitions,
     /// Write the manual pages into a folder
     Man {
         /// The folder; it has to exist

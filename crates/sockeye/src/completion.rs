@@ -4,8 +4,8 @@
 //! it is a value of which there is a list, the command prints the words that may replace it; otherwise nothing, and the script completes what clap
 //! knows. So all shells know the same.
 
-use crate::args::Cli;
-use clap::{Arg, Command, CommandFactory};
+use crate::args;
+use clap::{Arg, Command};
 use clap_complete::Shell;
 use sockeye_console::stdout;
 use std::fmt::Write as _;
@@ -14,12 +14,12 @@ use std::fs;
 /// Prints a completion script.
 pub(crate) fn script(shell: Shell) -> anyhow::Result<()> {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut Cli::command(), "sockeye", &mut script);
+    clap_complete::generate(shell, &mut args::command(), "sockeye", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     let script = match shell {
         Shell::Bash => script + BASH,
         Shell::Zsh => zsh(&script),
-        Shell::Fish => script + &fish(&Cli::command()),
+        Shell::Fish => script + &fish(&args::command()),
         // Other shells complete commands and options only.
         _ => script,
     };
@@ -28,7 +28,7 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<()> {
 
 /// Prints the words that may replace the last one of a command line, one a line; none if there is no list of them.
 pub(crate) fn words(line: &[String]) -> anyhow::Result<()> {
-    let mut root = Cli::command();
+    let mut root = args::command();
     root.build();
     stdout::write_lines(candidates(&root, line))
 }
@@ -135,8 +135,8 @@ fn value_of_option<'a, 'w>(command: &'a Command, word: &'w str) -> Option<(&'a A
 enum List {
     /// Columns of `sockets`, which are its sort keys too
     SocketColumns,
+    /// Columns of `flows`, which are its sort keys too
     FlowColumns,
-    FlowSortKeys,
     /// Columns of `ns list`, which are its sort keys too
     NamespaceColumns,
     /// Rules of `check`
@@ -164,8 +164,7 @@ impl List {
                 arg.get_id().as_str(),
             ) {
                 ("sockets", "columns" | "sort") => Self::SocketColumns,
-                ("" | "flows", "columns") => Self::FlowColumns,
-                ("" | "flows", "sort") => Self::FlowSortKeys,
+                ("" | "flows", "columns" | "sort") => Self::FlowColumns,
                 ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
                 ("check", "only" | "skip") => Self::Rules,
                 ("check", "settings") => Self::Thresholds,
@@ -194,10 +193,15 @@ impl List {
             names
         };
         match self {
-            Self::SocketColumns => owned(&mut sockeye_listing::socket_columns()),
-            Self::FlowColumns => owned(&mut sockeye_listing::flow_columns()),
-            Self::FlowSortKeys => owned(&mut sockeye_listing::flow_sort_keys()),
-            Self::NamespaceColumns => owned(&mut sockeye_netns::namespace_columns()),
+            Self::SocketColumns => {
+                owned(&mut sockeye_listing::socket_columns().iter().map(|column| column.name))
+            }
+            Self::FlowColumns => owned(&mut sockeye_listing::flow_columns().iter().map(|column| column.name)),
+            Self::NamespaceColumns => owned(
+                &mut sockeye_netns::namespace_columns()
+                    .iter()
+                    .map(|column| column.name),
+            ),
             Self::Rules => owned(&mut sockeye_check::rule_names()),
             Self::Thresholds => sockeye_check::default_thresholds().collect(),
             Self::Namespaces => entries(NETNS),

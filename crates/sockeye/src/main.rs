@@ -2,7 +2,9 @@
 
 mod args;
 mod completion;
+mod definitions;
 mod manual;
+mod short_json;
 
 use args::{Cli, Command};
 use clap::error::{ContextKind, ErrorKind};
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
             Err(error) => report(&error),
         };
     }
-    let outcome = match Cli::try_parse() {
+    let outcome = match args::parse() {
         // First of all: an action whose result cannot be shown is not begun.
         Ok(cli) => stdout::check_open().and_then(|()| run(cli)),
         Err(message) => print_message(message).map(|()| ExitCode::SUCCESS),
@@ -51,6 +53,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
         Some(Command::Completions { shell }) => completion::script(shell),
         Some(Command::Complete { words }) => completion::words(&words),
+        Some(Command::Definitions) => definitions::print(),
         Some(Command::Man { folder }) => manual::write(&folder),
     }
     .map(|()| ExitCode::SUCCESS)

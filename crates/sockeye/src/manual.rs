@@ -2,9 +2,9 @@
 
 mod notes;
 
-use crate::args::Cli;
+use crate::args;
 use anyhow::Context;
-use clap::{Command, CommandFactory};
+use clap::Command;
 use notes::{Item, Notes};
 use sockeye_console::output_file::OutputFile;
 use sockeye_filter::words;
@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Writes a page for `sockeye`, one for each of its commands, and one for its filters.
 pub(crate) fn write(folder: &Path) -> anyhow::Result<()> {
-    let mut root = Cli::command().disable_help_subcommand(true);
+    let mut root = args::command().disable_help_subcommand(true);
     root.build();
     let pages =
         std::iter::once(("sockeye-filter.7".to_owned(), filter_page().into_bytes())).chain(pages(&root));
@@ -197,11 +197,23 @@ fn filter_page() -> String {
     );
     let _ = writeln!(text, ".SH CONDITIONS");
     for word in words::conditions() {
+        let others: Vec<&str> = word
+            .key
+            .into_iter()
+            .filter(|key| *key != word.name)
+            .chain(word.aliases.iter().copied())
+            .collect();
+        let also = if others.is_empty() {
+            String::new()
+        } else {
+            format!(" (also: {})", others.join(", "))
+        };
         let _ = writeln!(
             text,
-            ".TP\n\\fB{}\\fR\n{}",
+            ".TP\n\\fB{}\\fR\n{}{}",
             escaped(word.name),
-            escaped(word.about)
+            escaped(word.about),
+            escaped(&also)
         );
     }
     let states: Vec<&str> = words::states().collect();

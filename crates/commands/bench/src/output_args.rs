@@ -17,18 +17,18 @@ use std::process::ExitCode;
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
     /// Draw a chart into a file that ends with .svg or .png
-    #[arg(short = 'o', long, value_name = "OUT.svg")]
+    #[arg(short = 'o', long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Table)]
     pub(crate) format: FormatArg,
-    /// The same as --format json
+    /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Tables and CSV without their first line
-    #[arg(long)]
+    /// Leave out the header line
+    #[arg(short = 'H', long)]
     pub(crate) no_header: bool,
-    /// Colours: auto, always, never
+    /// Colours in tables
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(crate) color: ColorArg,
 }

@@ -1,7 +1,9 @@
 //! Parses and formats lists of sizes, for `--sizes` of `bench memory` and `bench file`. What a size means and which bounds it
 //! has is decided there.
 
-/// Sizes in ascending order, each once: `64,4K,1M`, and ranges with four sizes an octave, `64-64M`.
+use sockeye_filter::Quantity;
+
+/// Sizes in ascending order, each once: `64,4Ki,1M`, and ranges with four sizes an octave, `64-64Mi`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sizes(pub(crate) Vec<u64>);
 
@@ -25,36 +27,22 @@ pub(crate) fn sizes(list: &str) -> Result<Sizes, String> {
     Ok(Sizes(sizes))
 }
 
-/// Parses a number of bytes, with K, M, G or T in powers of 1024.
+/// Parses a number of bytes, at least one.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
-    let wrong = || format!("{text:?} is no size: expected a number of bytes, like 4096, 64K, 1M or 2.1G");
-    let text = text.trim_end_matches(['B', 'b']);
-    let text = text.strip_suffix('i').unwrap_or(text);
-    let digits = text.trim_end_matches(|last: char| last.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(wrong()),
-    };
-    let is_plain = digits.starts_with(|first: char| first.is_ascii_digit())
-        && digits.chars().all(|each| each.is_ascii_digit() || each == '.');
-    let number: f64 = if is_plain { digits.parse().ok() } else { None }.ok_or_else(wrong)?;
-    let bytes = number * (1_u64 << shift) as f64;
-    if bytes < 1.0 {
-        return Err(format!("{text:?}: a size is at least one byte"));
+    match Quantity::Bytes.parse(text) {
+        None => Err(format!(
+            "{text:?} is no size: expected {}",
+            Quantity::Bytes.description()
+        )),
+        Some(0) => Err(format!("{text:?}: a size is at least one byte")),
+        Some(bytes) if bytes > 1 << 50 => Err(format!("{text:?} is too large")),
+        Some(bytes) => Ok(bytes),
     }
-    if bytes > (1_u64 << 50) as f64 {
-        return Err(format!("{text:?} is too large"));
-    }
-    Ok(bytes.round() as u64)
 }
 
 /// Formats a size in powers of 1024, as it is typed.
 pub(crate) fn text(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["", "K", "M", "G", "T"];
+    const UNITS: [&str; 5] = ["", "Ki", "Mi", "Gi", "Ti"];
     let mut value = bytes as f64;
     let mut unit = 0;
     while value >= 1024.0 && unit + 1 < UNITS.len() {
@@ -80,15 +68,15 @@ mod tests {
 
     #[test]
     fn lists_and_ranges_parse_or_are_errors() {
-        assert_eq!(sizes("4K,64,4096"), Ok(Sizes(vec![64, 4096])));
+        assert_eq!(sizes("4Ki,64,4096,4k"), Ok(Sizes(vec![64, 4000, 4096])));
         assert_eq!(
             sizes("64-256").unwrap().0,
             [64, 76, 91, 108, 128, 152, 181, 215, 256]
         );
-        assert_eq!(sizes("64-64M").unwrap().0.len(), 81);
+        assert_eq!(sizes("64-64Mi").unwrap().0.len(), 81);
         assert_eq!(sizes("64-64").unwrap().0, [64]);
-        assert_eq!(size("2.5G"), Ok(5 << 29));
-        assert_eq!(size("1Mi"), Ok(1 << 20));
+        assert_eq!(size("2.5Gi"), Ok(5 << 29));
+        assert_eq!(size("1M"), Ok(1_000_000));
         assert_eq!(size("1MiB"), Ok(1 << 20));
         for bad in [
             "", ",", "64,", "x", "-1", "0", "1.2.3", "1e9", "9999999T", "8K-4K", "64-", "1Q", "nan", "\u{e9}",

@@ -16,13 +16,14 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// Check again after this many seconds, and judge what changed in between
+    /// Repeat every so many seconds, until ^C or --count; from the second sample on with what changed since the one
+    /// before: the first has no result. JSON is one document per sample then
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With --watch: number of samples
-    #[arg(long, value_name = "N", requires = "watch", default_value = "2", allow_negative_numbers = true,
+    /// With -w: end after N samples, 2 or more
+    #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = selection::samples)]
-    pub(crate) count: u64,
+    pub(crate) count: Option<u64>,
     /// Time after which suspicious sockets are looked at again; 0 for never
     #[arg(long, value_name = "SECS", default_value = "1", allow_negative_numbers = true,
           value_parser = selection::second_look, conflicts_with = "watch")]
@@ -31,7 +32,7 @@ pub struct CheckArgs {
     /// none, but something could not be judged
     #[arg(long, value_name = "SEVERITY")]
     pub(crate) fail_on: Option<Severity>,
-    /// Least severity that is shown
+    /// Lowest severity to show: info, notice, warning or critical
     #[arg(long, value_name = "SEVERITY", default_value = "notice")]
     pub(crate) severity: Severity,
     /// Only these rules, separated by commas; 'check --list' shows them
@@ -56,7 +57,8 @@ pub struct CheckArgs {
 const EXAMPLES: &str = "\
 Examples:
   sockeye check                              everything, once
-  sockeye check --watch 5                    what changes within five seconds
+  sockeye check -w 5 -c 2                    what changes within five seconds
+  sockeye check -w 60                        every minute, until ^C
   sockeye check --netns all --fail-on warning
                                              every network namespace; for a script
   sockeye check 'owner = nginx'              nginx's sockets only

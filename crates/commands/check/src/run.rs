@@ -72,18 +72,22 @@ struct Sample {
 
 impl Check<'_> {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let samples = self.args.watch.map_or(1, |_| self.args.count);
+        // The first of several has nothing to compare with, and no result.
+        let is_repeated = self.args.watch.is_some();
         let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         let mut has_gaps = false;
-        for sample in 1..=samples {
+        for sample in 1_u64.. {
             let mut report = self.listing.begin();
-            let result = self.take_sample(before.as_ref(), &mut report, samples > 1)?;
-            // The first of several has nothing to compare with.
-            if sample > 1 || samples == 1 {
+            let result = self.take_sample(before.as_ref(), &mut report, is_repeated)?;
+            if sample > 1 || !is_repeated {
                 worst = worst.max(result.worst);
                 has_gaps |= !result.checked.not_judged.is_empty();
-                match self.print(&result, &report, (samples > 2).then_some(sample - 1)) {
+                match self.print(
+                    &result,
+                    &report,
+                    (is_repeated && self.args.count != Some(2)).then_some(sample - 1),
+                ) {
                     // The reader ended; the exit status still has the result.
                     Err(error) if stdout::is_closed_pipe(&error) => break,
                     printed => printed?,
@@ -91,11 +95,9 @@ impl Check<'_> {
                 self.listing.write_notes(&report, self.args.common.verbose);
             }
             before = Some((result.baseline, result.taken));
-            let Some(interval) = self.args.watch.filter(|_| sample < samples) else {
-                break;
-            };
-            if !stdout::pause(interval) {
-                break;
+            match self.args.watch {
+                Some(interval) if self.args.count != Some(sample) && stdout::pause(interval) => {}
+                _ => break,
             }
         }
         Ok(match self.args.fail_on {

@@ -18,7 +18,7 @@ pub struct ExplainArgs {
     /// List all entries of a kind: message, counter, drop-reason, setting, state, timer, column, tcp-info, error or all
     #[arg(long, value_name = "KIND", value_parser = kinds, conflicts_with = "text")]
     pub(crate) list: Option<Kinds>,
-    /// Lowest severity to show of a log: info, notice, warning or critical
+    /// Lowest severity to show: info, notice, warning or critical
     #[arg(long, value_name = "SEVERITY", default_value = "info")]
     pub(crate) severity: Severity,
     /// Of a log: every detail, also of harmless messages, and the source of each message
@@ -27,7 +27,7 @@ pub struct ExplainArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(crate) format: FormatArg,
-    /// Leave out the header line of CSV
+    /// Leave out the header line
     #[arg(short = 'H', long)]
     pub(crate) no_header: bool,
     /// Colours in tables

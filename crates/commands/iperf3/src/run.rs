@@ -26,7 +26,7 @@ impl StreamProtocol for Iperf3 {
         if is_whole(time) && is_whole(plan.omit) {
             return Ok(());
         }
-        Err("its protocol counts --time and --omit in whole seconds".to_owned())
+        Err("its protocol counts --duration and --omit in whole seconds".to_owned())
     }
 
     fn run(

@@ -2,7 +2,6 @@
 
 use clap::{Args, ValueEnum};
 use sockeye_console::values;
-use sockeye_flow::SortKey;
 use sockeye_model::GroupBy;
 use sockeye_query::args::{ListingArgs, SocketArgs};
 use std::path::PathBuf;
@@ -44,20 +43,18 @@ pub struct FlowOptions {
     /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
     #[arg(long, value_name = "WHAT", default_value = "host", value_parser = group_by)]
     pub(crate) group_by: GroupBy,
-    /// Sort by: connections, direction, local, peer, port, process, uid, netns, sent, received, rtt,
-    /// retrans, delivery-rate, sent-rate, received-rate, opened, closed; with '-' before it the other way round
-    #[arg(long, value_name = "KEY", default_value = "connections", allow_hyphen_values = true,
-          value_parser = sorting)]
-    pub(crate) sort: Sorting,
-    /// Only the first N flows
+    /// Sort by a column, ascending; with '-' before its name descending
+    #[arg(long, value_name = "COLUMN", default_value = Self::SORT, allow_hyphen_values = true)]
+    pub(crate) sort: String,
+    /// Show the first N rows; 0: all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
     pub(crate) top: Option<usize>,
-    /// Repeat every so many seconds, with the rates between two samples; ^C ends it. JSON is one document
-    /// per sample then
+    /// Repeat every so many seconds, until ^C or --count; from the second sample on with the rates since the one
+    /// before. JSON is one document per sample then
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With -w: end after so many samples
-    #[arg(long, value_name = "N", requires = "watch", allow_negative_numbers = true,
+    /// With -w: end after N samples
+    #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(crate) count: Option<u64>,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
@@ -65,6 +62,11 @@ pub struct FlowOptions {
     pub(crate) columns: Option<String>,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
+}
+
+impl FlowOptions {
+    /// The order without `--sort`.
+    pub(crate) const SORT: &'static str = "-connections";
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -104,7 +106,7 @@ pub struct SocketsArgs {
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
     pub(crate) columns: Option<String>,
-    /// Sort by a column; with '-' before its name largest first
+    /// Sort by a column, ascending; with '-' before its name descending
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     #[command(flatten)]
@@ -133,27 +135,6 @@ pub(crate) enum DoctorFormat {
     Json,
     /// The same, as one line
     Jsonl,
-}
-
-/// Sort order of flows.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Sorting {
-    pub(crate) key: SortKey,
-    pub(crate) is_descending: bool,
-}
-
-/// Parses a sort key; `-` before it reverses the order.
-fn sorting(text: &str) -> Result<Sorting, String> {
-    let (name, reversed) = text.strip_prefix('-').map_or((text, false), |name| (name, true));
-    let found = SortKey::NAMES.iter().find(|(known, _)| *known == name);
-    let (_, key) = found.ok_or_else(|| {
-        let known: Vec<_> = SortKey::NAMES.iter().map(|(known, _)| *known).collect();
-        format!("no such key; there are {}", known.join(", "))
-    })?;
-    Ok(Sorting {
-        key: *key,
-        is_descending: key.largest_first() != reversed,
-    })
 }
 
 /// Parses `host`, `port`, `process`, `uid`, `netns`, `prefix/N` or `prefix/N,M`.
@@ -187,6 +168,7 @@ Examples:
   sockeye flows --filter-peers public        only peers on the internet
   sockeye flows -n 'dport = :443'            whom we reach by HTTPS
   sockeye flows -n --group-by process        which process has how many connections
+  sockeye flows -ni --sort -retrans          the most retransmissions first
   sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
 
 The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
@@ -199,7 +181,7 @@ Examples:
   sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
   sockeye sockets -tn state close-wait       connections that the program forgot to close
   sockeye sockets -tni dst 10.0.0.0/8        tcp_info of connections into 10.0.0.0/8
-  sockeye sockets -tn 'rtt > 50ms' --sort -rtt_us --columns local,peer,rtt_us
+  sockeye sockets -tn 'rtt > 50ms' --sort -rtt --columns local,peer,rtt
   sockeye sockets -a --format jsonl          everything, for a script
 
 The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
@@ -241,14 +223,5 @@ mod tests {
         ] {
             assert!(group_by(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn counts_sort_largest_first_and_names_do_not() {
-        assert!(sorting("connections").unwrap().is_descending);
-        assert!(!sorting("-connections").unwrap().is_descending);
-        assert!(!sorting("peer").unwrap().is_descending);
-        assert!(sorting("-peer").unwrap().is_descending);
-        assert!(sorting("size").is_err());
     }
 }

@@ -16,21 +16,14 @@ mod tests;
 pub use args::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 pub use run::{all_flows, doctor, flows, sockets};
 
-use sockeye_output::listing::Record;
+use sockeye_output::listing::{ColumnNames, column_names};
 
-/// Returns the names of the columns of `flows`, for completion.
-pub fn flow_columns() -> impl Iterator<Item = &'static str> {
-    output::Flows::columns().iter().map(|column| column.name)
-}
-
-/// Returns the names of the sort keys of `flows`, for completion.
-pub fn flow_sort_keys() -> impl Iterator<Item = &'static str> {
-    sockeye_flow::SortKey::NAMES.iter().map(|(name, _)| *name)
+/// Returns the names of the columns of `flows`, which are also its sort keys, for completion.
+pub fn flow_columns() -> Vec<ColumnNames> {
+    column_names::<output::Flows>()
 }
 
 /// Returns the names of the columns of `sockets`, which are also its sort keys, for completion.
-pub fn socket_columns() -> impl Iterator<Item = &'static str> {
-    sockeye_output::socket::Sockets::columns()
-        .iter()
-        .map(|column| column.name)
+pub fn socket_columns() -> Vec<ColumnNames> {
+    column_names::<sockeye_output::socket::Sockets>()
 }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &AddArgs) -> anyhow::Result<ExitCode> {
     };
     let addresses = reserved.as_ref().map(|(_lock, addresses)| addresses);
     let folder = Folder::prepare().map_err(|error| explained(&error))?;
-    let threads = workers::thread_count(args.threads, names.len());
+    let threads = workers::thread_count(args.jobs, names.len());
     let guard = Guard::start(args.verbose);
     let outcome = workers::run(names.len(), threads, args.keep_going, "created", |thread| {
         let link = target.as_ref().map(LinkTarget::open).transpose()?;

@@ -49,7 +49,7 @@ pub(crate) struct ListArgs {
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
     pub(crate) columns: Option<String>,
-    /// Sort by a column; with '-' before its name largest first
+    /// Sort by a column, ascending; with '-' before its name descending
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
     /// Output format
@@ -101,10 +101,10 @@ pub(crate) struct AddArgs {
     )]
     pub(crate) names: Vec<OsString>,
     /// Instead of names: this prefix and a number
-    #[arg(long, value_name = "P", requires = "count")]
+    #[arg(long, value_name = "PREFIX", requires = "count")]
     pub(crate) prefix: Option<OsString>,
     /// With --prefix: the number of namespaces
-    #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, value_parser = add_count)]
+    #[arg(short = 'c', long, value_name = "N", requires = "prefix", allow_negative_numbers = true, value_parser = add_count)]
     pub(crate) count: Option<u32>,
     /// With --prefix: the first number
     #[arg(long, value_name = "N", requires = "prefix", allow_negative_numbers = true, default_value = "0",
@@ -120,8 +120,8 @@ pub(crate) struct AddArgs {
     #[arg(long, value_name = "SUBNET", requires = "veth_to", value_parser = subnet)]
     pub(crate) subnet: Option<Subnet>,
     /// How many to create at the same time [default: the number of processors]
-    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = threads)]
-    pub(crate) threads: Option<usize>,
+    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
+    pub(crate) jobs: Option<usize>,
     /// Continue after a failure
     #[arg(long)]
     pub(crate) keep_going: bool,
@@ -144,7 +144,7 @@ pub(crate) struct DelArgs {
     #[arg(value_name = "NAME", required_unless_present_any = ["prefix", "all"])]
     pub(crate) names: Vec<OsString>,
     /// All whose names begin with this
-    #[arg(long, value_name = "P", conflicts_with_all = ["names", "all"])]
+    #[arg(long, value_name = "PREFIX", conflicts_with_all = ["names", "all"])]
     pub(crate) prefix: Option<OsString>,
     /// All that have names
     #[arg(long, conflicts_with = "names")]
@@ -166,8 +166,8 @@ pub(crate) struct DelArgs {
           value_parser = sockeye_console::values::seconds)]
     pub(crate) timeout: Duration,
     /// How many to delete at the same time [default: 32, since a deletion mostly waits]
-    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = threads)]
-    pub(crate) threads: Option<usize>,
+    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
+    pub(crate) jobs: Option<usize>,
     /// Delete nothing; print the names
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -216,19 +216,19 @@ pub(crate) struct GuardArgs {
 /// The program sees the interfaces of the namespace in /sys, and the files of /etc/netns/NAME over those of /etc.
 #[derive(Debug, Args)]
 #[command(override_usage = "sockeye ns exec [OPTIONS] NAME [--] COMMAND...\n       \
-                            sockeye ns exec [OPTIONS] --all|--prefix TEXT [--] COMMAND...")]
+                            sockeye ns exec [OPTIONS] --all|--prefix PREFIX [--] COMMAND...")]
 #[command(after_help = EXEC_EXAMPLES)]
 pub(crate) struct ExecArgs {
     /// In every namespace that has a name
     #[arg(long, conflicts_with = "prefix")]
     pub(crate) all: bool,
     /// In every namespace whose name begins with this
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "PREFIX")]
     pub(crate) prefix: Option<OsString>,
     /// How many programs to run at the same time [default: twice the number of processors]
     #[arg(short = 'j', long, value_name = "N", value_parser = sockeye_console::values::count)]
     pub(crate) jobs: Option<u64>,
-    /// Output format; json and jsonl have the output and exit status of each program, in the order of their ends
+    /// Output format; with json and jsonl the output and exit status of each program, in the order of their ends
     #[arg(long, value_enum, default_value_t = TextFormat::Text)]
     pub(crate) format: TextFormat,
     /// Print the names of the namespaces, and run nothing
@@ -301,8 +301,8 @@ fn first_number(text: &str) -> Result<u32, String> {
 }
 
 /// Parses the value of `-j` of `add` and `del`.
-fn threads(text: &str) -> Result<usize, String> {
-    in_range(text, 1, THREADS_MAX).map(|threads| threads as usize)
+fn jobs(text: &str) -> Result<usize, String> {
+    in_range(text, 1, JOBS_MAX).map(|jobs| jobs as usize)
 }
 
 fn in_range(text: &str, min: u32, max: u32) -> Result<u32, String> {
@@ -330,7 +330,7 @@ fn nsid(text: &str) -> Result<Nsid, String> {
 
 /// More namespaces than any kernel has memory for.
 const COUNT_MAX: u32 = 10_000_000;
-const THREADS_MAX: u32 = 1024;
+const JOBS_MAX: u32 = 1024;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -47,7 +47,7 @@ pub(crate) fn run(args: &DelArgs) -> anyhow::Result<ExitCode> {
         .then(|| FreedWaiter::of_all(&names))
         .transpose()
         .map_err(|error| explained(&error))?;
-    let outcome = delete(&names, args.threads);
+    let outcome = delete(&names, args.jobs);
     outcome.print_failures("ns del");
     if outcome.not_tried() > 0 {
         notes::say(&format!(

@@ -32,7 +32,6 @@ pub use args::NsArgs;
 pub use run::run;
 
 /// Returns the names of the columns of `ns list`, which are also its sort keys, for completion.
-pub fn namespace_columns() -> impl Iterator<Item = &'static str> {
-    use sockeye_output::listing::Record;
-    output::Namespaces::columns().iter().map(|column| column.name)
+pub fn namespace_columns() -> Vec<sockeye_output::listing::ColumnNames> {
+    sockeye_output::listing::column_names::<output::Namespaces>()
 }

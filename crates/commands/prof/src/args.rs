@@ -60,17 +60,18 @@ pub struct ProfArgs {
     pub(super) kernel_functions: Vec<String>,
     /// One row per process, instead of all processes together
     #[arg(long, value_name = "WHAT", value_enum)]
-    pub(super) by: Option<ByArg>,
+    pub(super) group_by: Option<GroupByArg>,
     /// Show the N largest rows of each table; 0: all [default: 20; CSV and JSON: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
-    pub(super) rows: Option<usize>,
-    /// Live: show every interval what happened in it, N rows of each table; ^C ends it
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = rows_live)]
     pub(super) top: Option<usize>,
-    /// With --top: seconds between two reports
-    #[arg(long, value_name = "SECS", requires = "top", allow_negative_numbers = true, default_value = "1",
-          value_parser = values::seconds)]
-    pub(super) interval: Duration,
+    /// Repeat every so many seconds, until ^C, --count or -d: what happened since the report before. JSON is one
+    /// document per report then
+    #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
+    pub(super) watch: Option<Duration>,
+    /// With -w: end after N samples
+    #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
+          value_parser = values::count)]
+    pub(super) count: Option<u64>,
     /// Print folded stacks for flame graph tools (process;outer;inner COUNT), instead of tables
     #[arg(long)]
     pub(super) folded: bool,
@@ -78,24 +79,24 @@ pub struct ProfArgs {
     #[arg(long, value_name = "WHICH", value_enum)]
     stacks: Option<StacksArg>,
     /// Draw a flame graph into a file whose name ends in .svg or .png
-    #[arg(short = 'o', long, value_name = "OUT.svg")]
+    #[arg(short = 'o', long, value_name = "FILE")]
     pub(super) output: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatArg::Table)]
     format: FormatArg,
-    /// Same as --format json; --diff reads it
+    /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     json: bool,
     /// Show what changed between two profiles that --json wrote
     #[arg(long, value_names = ["A.json", "B.json"], num_args = 2)]
     diff: Vec<PathBuf>,
-    /// Omit the heading line of tables and CSV
+    /// Leave out the header line
     #[arg(short = 'H', long)]
     pub(super) no_header: bool,
-    /// Colours: auto, always, never
+    /// Colours in tables
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(super) color: ColorArg,
-    /// The kernel's type information (BTF), for BPF
+    /// File with the kernel's type information, for BPF
     #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
     pub(super) btf: PathBuf,
     /// Start this command and observe it from its first instruction; its output goes to the standard error
@@ -116,7 +117,7 @@ pub(super) enum PartArg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ByArg {
+pub(super) enum GroupByArg {
     /// By process
     Process,
 }
@@ -181,12 +182,12 @@ impl ProfArgs {
         let is_given = [
             ("--folded", self.folded),
             ("-o", self.output.is_some()),
-            ("--top", self.top.is_some()),
+            ("--watch", self.watch.is_some()),
             ("-d", self.duration.is_some()),
             ("--only", !self.only.is_empty()),
             ("--functions", !self.functions.is_empty()),
             ("--kernel-functions", !self.kernel_functions.is_empty()),
-            ("--by", self.by.is_some()),
+            ("--group-by", self.group_by.is_some()),
             ("--stacks", self.stacks.is_some()),
         ];
         if matches!(target, Target::Difference(..))
@@ -203,10 +204,8 @@ impl ProfArgs {
         let has_stacks = self.folded || self.output.is_some();
         let wrong = if self.folded && self.output_format() != Format::Table {
             "--folded is a format of its own: it does not go with --format or --json"
-        } else if self.folded && self.top.is_some() {
-            "--top shows tables: it does not go with --folded"
-        } else if self.top.is_some() && self.rows.is_some() {
-            "--top N says how many rows: it does not go with --rows"
+        } else if self.folded && self.watch.is_some() {
+            "--watch shows tables: it does not go with --folded"
         } else if self.stacks.is_some() && !has_stacks {
             "--stacks needs --folded or -o: it selects the stacks that they show"
         } else if self.only.contains(&PartArg::Functions)
@@ -253,12 +252,6 @@ fn pid(text: &str) -> Result<u32, String> {
         .ok_or_else(|| format!("expected the number of a process, 1 to {PID_MAX}"))
 }
 
-fn rows_live(text: &str) -> Result<usize, String> {
-    let rows = text.parse().ok();
-    rows.filter(|rows| (1..=1000).contains(rows))
-        .ok_or_else(|| "expected a number of rows, 1 to 1000".to_owned())
-}
-
 /// The kernel's limit, `PID_MAX_LIMIT`.
 const PID_MAX: u32 = 4_194_304;
 
@@ -272,6 +265,6 @@ Examples:
                                              a flame graph of its waits
   sockeye prof -p 4711 --functions 'BF_*' --lib libcrypto
                                              calls of these functions, and their time
-  sockeye prof --system --top 5              live
+  sockeye prof --system -w 1 --top 5         live
   sockeye prof -p 4711 --json > before.json
   sockeye prof --diff before.json after.json what changed";

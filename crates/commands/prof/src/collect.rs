@@ -33,7 +33,7 @@ pub(super) enum CollectError {
     Other(anyhow::Error),
 }
 
-/// Observes the target until the time is over, all its processes have ended, or SIGINT, SIGTERM or SIGHUP arrives. With `--top` it
+/// Observes the target until the time is over, all its processes have ended, or SIGINT, SIGTERM or SIGHUP arrives. With `--watch` it
 /// prints a report every interval.
 pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected, CollectError> {
     let began = Instant::now();
@@ -54,11 +54,11 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
     let is_command = matches!(target, Target::Command(_));
     let limit = args
         .duration
-        .or((!is_command && args.top.is_none()).then_some(DURATION));
+        .or((!is_command && args.watch.is_none()).then_some(DURATION));
     let until = limit.map(|limit| Instant::now() + limit);
     let session = RefCell::new(session);
     let mut result = WaitResult::Deadline;
-    let mut profile = if args.top.is_some() {
+    let mut profile = if let Some(interval) = args.watch {
         let mut snapshot = || Ok(session.borrow_mut().snapshot());
         let mut pause = |interval: Duration| {
             let next = Instant::now() + interval;
@@ -67,7 +67,7 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
                 .wait(Some(until.map_or(next, |until| until.min(next))), &interrupts);
             result == WaitResult::Deadline && until.is_none_or(|until| Instant::now() < until)
         };
-        top::run(args, &mut snapshot, &mut pause)?
+        top::run(args, interval, &mut snapshot, &mut pause)?
     } else {
         result = wait_with_progress(&mut session.borrow_mut(), until, &interrupts, is_command);
         session.borrow_mut().finish()

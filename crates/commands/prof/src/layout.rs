@@ -6,14 +6,15 @@ use sockeye_console::stdout;
 use sockeye_output::{Format, ReportLayout};
 use sockeye_profile::ReportOptions;
 
-/// Returns which rows are shown: `--rows`, or all in formats for programs.
+/// Returns which rows are shown: `--top`, or all in formats for programs.
 pub(crate) fn view(args: &ProfArgs) -> ReportOptions {
     ReportOptions {
-        rows: args.rows.unwrap_or(match args.output_format() {
-            Format::Table => ReportOptions::ROWS,
-            Format::Json | Format::Jsonl | Format::Csv => 0,
-        }),
-        by_process: args.by.is_some(),
+        rows: match (args.top, args.output_format()) {
+            (Some(usize::MAX), _) | (None, Format::Json | Format::Jsonl | Format::Csv) => 0,
+            (Some(rows), _) => rows,
+            (None, Format::Table) => ReportOptions::ROWS,
+        },
+        by_process: args.group_by.is_some(),
         ..ReportOptions::default()
     }
 }

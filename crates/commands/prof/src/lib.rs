@@ -8,7 +8,7 @@
 //! | `args.rs` | the options, and which of them exclude each other |
 //! | `run.rs` | from the options to the report and the exit status |
 //! | `collect.rs` | observes processes until the time is over |
-//! | `top.rs` | `--top`: a report per interval |
+//! | `top.rs` | `--watch`: a report per interval |
 //! | `diff.rs` | `--diff`: compares two files |
 //! | `flame_file.rs` | `-o`: the file of the flame graph |
 //! | `layout.rs` | how many rows, in which format |

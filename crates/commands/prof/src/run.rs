@@ -51,7 +51,7 @@ fn wait_for_command(mut command: Launched, ours: ExitCode) -> ExitCode {
 
 /// Writes a profile to the standard output; exit status 1 if it is only a part.
 fn write_report(args: &ProfArgs, profile: &Profile) -> anyhow::Result<ExitCode> {
-    if args.top.is_some() {
+    if args.watch.is_some() {
         // It was written while it was collected.
     } else if args.folded {
         let mut out = BufWriter::with_capacity(1 << 16, stdout::open().context(stdout::WRITING)?);

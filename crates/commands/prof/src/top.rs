@@ -1,4 +1,4 @@
-//! `--top`: reports every interval what happened in it.
+//! `--watch`: reports every interval what happened in it.
 
 use crate::args::ProfArgs;
 use crate::layout::{layout, view};
@@ -15,6 +15,7 @@ use std::time::Duration;
 /// of the time, or when all observed processes have ended.
 pub(super) fn run(
     args: &ProfArgs,
+    interval: Duration,
     snapshot: &mut dyn FnMut() -> anyhow::Result<Profile>,
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<Profile> {
@@ -22,7 +23,7 @@ pub(super) fn run(
     let mut before = Profile::default();
     let mut shown = 0_u64;
     loop {
-        let goes_on = pause(args.interval);
+        let goes_on = pause(interval);
         let now = snapshot()?;
         // The last, shorter interval is shown too, unless it is empty.
         if goes_on || now.duration_ns > before.duration_ns {
@@ -31,7 +32,7 @@ pub(super) fn run(
             shown += 1;
         }
         before = now;
-        if !goes_on {
+        if !goes_on || args.count.is_some_and(|count| shown >= count) {
             return Ok(before);
         }
     }
@@ -41,7 +42,6 @@ pub(super) fn run(
 fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
     let mut view = ReportOptions {
-        rows: args.top.unwrap_or(ReportOptions::ROWS),
         is_part: true,
         ..view(args)
     };
@@ -56,6 +56,9 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) 
     };
     // As many rows as fit: the sentences below the tables must stay visible too.
     let height = height.saturating_sub(1).max(1);
+    if view.rows == 0 {
+        view.rows = height;
+    }
     loop {
         let mut report = profile.report(&view);
         // Rows are left out on purpose in every block: that sentence would only take space.
@@ -152,7 +155,7 @@ mod tests {
 
     #[test]
     fn block_covers_one_interval() {
-        let args = parsed("-p 7 --top 3 --color never");
+        let args = parsed("-p 7 -w 1 --top 3 --color never");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         let first = text(block(&args, &snapshot(3).since(&snapshot(1)), 0, None));
         assert!(first.starts_with("prof: pid 7, for 2s"), "{first}");
@@ -161,14 +164,14 @@ mod tests {
         assert!(!first.contains("call_26"), "{first}");
         let second = text(block(&args, &snapshot(3), 1, None));
         assert!(second.starts_with("\nprof"), "{second}");
-        let csv = parsed("-p 7 --top 3 --format csv");
+        let csv = parsed("-p 7 -w 1 --top 3 --format csv");
         let all = [0, 1].map(|nth| text(block(&csv, &snapshot(1), nth, None)));
         assert_eq!(all.concat().matches("call,calls").count(), 1);
     }
 
     #[test]
     fn block_never_exceeds_terminal_height() {
-        let args = parsed("-p 7 --top 30 --color always");
+        let args = parsed("-p 7 -w 1 --top 30 --color always");
         for height in 1..60 {
             let text = String::from_utf8(block(&args, &snapshot(1), 1, Some(height))).unwrap();
             assert!(text.starts_with("\x1b[H") && text.ends_with("\x1b[J"), "{text:?}");
@@ -180,7 +183,7 @@ mod tests {
 
     #[test]
     fn run_returns_last_snapshot() {
-        let args = parsed("-p 7 --top 1 --format json");
+        let args = parsed("-p 7 -w 1 --format json");
         let mut snapshots = 0;
         let mut take = || {
             snapshots += 1;
@@ -189,7 +192,7 @@ mod tests {
                 ..Profile::default()
             })
         };
-        let last = run(&args, &mut take, &mut |_| false).unwrap();
+        let last = run(&args, Duration::from_secs(1), &mut take, &mut |_| false).unwrap();
         assert_eq!((last.duration_ns, snapshots), (5, 1));
     }
 }

@@ -2,18 +2,22 @@
 
 use crate::needs::Needs;
 use crate::units::Quantity;
-use sockeye_model::{Queues, Socket};
+use sockeye_model::{Queues, Socket, is_name_of, is_same_name};
 
 macro_rules! fields {
-    ($($name:literal $(| $alias:literal)* => $field:ident, $kind:ident, $needs:ident;)*) => {
+    ($($name:literal $(| $alias:literal)* => $field:ident($key:literal), $kind:ident, $needs:ident;)*) => {
         /// A numeric field of a socket. `Pid` and `Pgid` have one value per owner.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(crate) enum Field { $($field,)* }
 
         impl Field {
-            /// All fields by name; the first name of a field is printed.
-            pub(crate) const NAMES: &[(&str, Self)] =
-                &[$(($name, Self::$field), $(($alias, Self::$field),)*)*];
+            /// All fields, with the name that is printed and the other short ones.
+            pub(crate) const ALL: &[(&str, &[&str], Self)] = &[$(($name, &[$($alias),*], Self::$field),)*];
+
+            /// Its JSON key and CSV field.
+            pub(crate) const fn key(self) -> &'static str {
+                match self { $(Self::$field => $key,)* }
+            }
 
             pub(crate) const fn kind(self) -> Quantity {
                 match self { $(Self::$field => Quantity::$kind,)* }
@@ -33,52 +37,65 @@ macro_rules! fields {
 }
 
 fields! {
-    "pid" => Pid, Id, owners;
-    "pgid" => Pgid, Id, owners;
-    "uid" | "user" => Uid, Id, nothing;
-    "netns" => Netns, Id, netns;
-    "inode" | "ino" => Inode, Id, nothing;
-    "cookie" => Cookie, Id, nothing;
-    "mark" => Mark, Id, mark;
-    "recvq" | "recv_q" => RecvQ, Bytes, nothing;
-    "sendq" | "send_q" => SendQ, Bytes, nothing;
-    "backlog" => Backlog, Count, nothing;
-    "drops" => Drops, Count, memory;
-    "idle" => Idle, Time, tcp_info;
-    "lastsnd" | "last_data_sent" => LastDataSent, Time, tcp_info;
-    "lastrcv" | "last_data_recv" => LastDataRecv, Time, tcp_info;
-    "lastack" | "last_ack_recv" => LastAckRecv, Time, tcp_info;
-    "rtt" => Rtt, Time, tcp_info;
-    "rttvar" => RttVar, Time, tcp_info;
-    "min_rtt" | "minrtt" => MinRtt, Time, tcp_info;
-    "rcv_rtt" => RcvRtt, Time, tcp_info;
-    "rto" => Rto, Time, tcp_info;
-    "ato" => Ato, Time, tcp_info;
-    "retrans" | "total_retrans" => Retrans, Count, tcp_info;
-    "lost" => Lost, Count, tcp_info;
-    "unacked" => Unacked, Count, tcp_info;
-    "sacked" => Sacked, Count, tcp_info;
-    "cwnd" => Cwnd, Count, tcp_info;
-    "ssthresh" => SsThresh, Count, tcp_info;
-    "reordering" => Reordering, Count, tcp_info;
-    "mss" => Mss, Bytes, tcp_info;
-    "pmtu" => Pmtu, Bytes, tcp_info;
-    "bytes_sent" => BytesSent, Bytes, tcp_info;
-    "bytes_acked" => BytesAcked, Bytes, tcp_info;
-    "bytes_received" => BytesReceived, Bytes, tcp_info;
-    "bytes_retrans" => BytesRetrans, Bytes, tcp_info;
-    "notsent" => NotSent, Bytes, tcp_info;
-    "snd_wnd" => SndWnd, Bytes, tcp_info;
-    "rcv_wnd" => RcvWnd, Bytes, tcp_info;
-    "delivery_rate" => DeliveryRate, Rate, tcp_info;
-    "pacing_rate" => PacingRate, Rate, tcp_info;
-    "rcvbuf" => RcvBuf, Bytes, memory;
-    "sndbuf" => SndBuf, Bytes, memory;
-    "rmem" => Rmem, Bytes, memory;
-    "wmem" => Wmem, Bytes, memory;
+    "pid" => Pid("pid"), Id, owners;
+    "pgid" => Pgid("pgid"), Id, owners;
+    "uid" | "user" => Uid("uid"), Id, nothing;
+    "netns" => Netns("netns_inode"), Id, netns;
+    "inode" | "ino" => Inode("inode"), Id, nothing;
+    "cookie" => Cookie("cookie"), Id, nothing;
+    "mark" => Mark("mark"), Id, mark;
+    "recvq" | "recv_q" => RecvQ("recv_queue_bytes"), Bytes, nothing;
+    "sendq" | "send_q" => SendQ("send_queue_bytes"), Bytes, nothing;
+    "backlog" => Backlog("accept_backlog"), Count, nothing;
+    "drops" => Drops("drops"), Count, memory;
+    "idle" => Idle("idle_ms"), Time, tcp_info;
+    "lastsnd" => LastDataSent("last_data_sent_ms"), Time, tcp_info;
+    "lastrcv" => LastDataRecv("last_data_recv_ms"), Time, tcp_info;
+    "lastack" => LastAckRecv("last_ack_recv_ms"), Time, tcp_info;
+    "rtt" => Rtt("rtt_us"), Time, tcp_info;
+    "rttvar" => RttVar("rttvar_us"), Time, tcp_info;
+    "min_rtt" | "minrtt" => MinRtt("min_rtt_us"), Time, tcp_info;
+    "rcv_rtt" => RcvRtt("rcv_rtt_us"), Time, tcp_info;
+    "rto" => Rto("rto_us"), Time, tcp_info;
+    "ato" => Ato("ato_us"), Time, tcp_info;
+    "retrans" => Retrans("total_retrans_segs"), Count, tcp_info;
+    "lost" => Lost("lost_segs"), Count, tcp_info;
+    "unacked" => Unacked("unacked_segs"), Count, tcp_info;
+    "sacked" => Sacked("sacked_segs"), Count, tcp_info;
+    "cwnd" => Cwnd("snd_cwnd_segs"), Count, tcp_info;
+    "ssthresh" => SsThresh("snd_ssthresh_segs"), Count, tcp_info;
+    "reordering" => Reordering("reordering_segs"), Count, tcp_info;
+    "mss" => Mss("snd_mss_bytes"), Bytes, tcp_info;
+    "pmtu" => Pmtu("pmtu_bytes"), Bytes, tcp_info;
+    "bytes_sent" => BytesSent("bytes_sent"), Bytes, tcp_info;
+    "bytes_acked" => BytesAcked("bytes_acked"), Bytes, tcp_info;
+    "bytes_received" => BytesReceived("bytes_received"), Bytes, tcp_info;
+    "bytes_retrans" => BytesRetrans("bytes_retrans"), Bytes, tcp_info;
+    "notsent" => NotSent("notsent_bytes"), Bytes, tcp_info;
+    "snd_wnd" => SndWnd("snd_wnd_bytes"), Bytes, tcp_info;
+    "rcv_wnd" => RcvWnd("rcv_wnd_bytes"), Bytes, tcp_info;
+    "delivery_rate" => DeliveryRate("delivery_rate_bytes_per_s"), Rate, tcp_info;
+    "pacing_rate" => PacingRate("pacing_rate_bytes_per_s"), Rate, tcp_info;
+    "rcvbuf" => RcvBuf("rcvbuf_bytes"), Bytes, memory;
+    "sndbuf" => SndBuf("sndbuf_bytes"), Bytes, memory;
+    "rmem" => Rmem("rmem_alloc_bytes"), Bytes, memory;
+    "wmem" => Wmem("wmem_alloc_bytes"), Bytes, memory;
 }
 
 impl Field {
+    /// Returns the field with a name: one of its own, or its key, also without the unit.
+    pub(crate) fn named(word: &str) -> Option<Self> {
+        let has_short = |name: &str, aliases: &[&str]| {
+            is_same_name(word, name) || aliases.iter().any(|alias| is_same_name(word, alias))
+        };
+        let short = Self::ALL
+            .iter()
+            .find(|(name, aliases, _)| has_short(name, aliases));
+        short
+            .or_else(|| Self::ALL.iter().find(|(.., field)| is_name_of(word, field.key())))
+            .map(|&(.., field)| field)
+    }
+
     /// Returns the value in the unit of its kind; `None` if absent. Not for `Pid` and `Pgid`.
     #[inline]
     pub(crate) fn of(self, socket: &Socket) -> Option<u64> {

@@ -109,10 +109,10 @@ impl<'a> Parser<'a> {
     fn condition(&mut self, word: &'a str, span: Range<usize>) -> Result<Expr, ParseError> {
         match word {
             "state" | "exclude" | "excl" => self.states(word),
-            "src" => self.host(word, Side::Source),
-            "dst" => self.host(word, Side::Destination),
-            "sport" => self.port(word, Side::Source),
-            "dport" => self.port(word, Side::Destination),
+            "src" | "local" => self.host(word, Side::Source),
+            "dst" | "peer" => self.host(word, Side::Destination),
+            "sport" | "local_port" => self.port(word, Side::Source),
+            "dport" | "peer_port" => self.port(word, Side::Destination),
             "autobound" => {
                 let ports = self.resolve.ephemeral_ports();
                 let (low, high) = (*ports.start(), *ports.end());
@@ -140,7 +140,7 @@ impl<'a> Parser<'a> {
                     path: text.into(),
                 })
             }),
-            "proto" | "protocol" => {
+            "proto" | "protocol" | "netid" => {
                 let names = ProtocolSet::NAMES.iter().map(|(name, _)| *name);
                 self.named(word, "a protocol (tcp, udp, unix, ...)", names, |text| {
                     ProtocolSet::from_name(text).map(Test::Protocol)
@@ -165,11 +165,11 @@ impl<'a> Parser<'a> {
                     },
                 )
             }
-            "peers" | "peer" => self.peers(word),
-            "owner" => self.text(word, TextField::Owner),
+            "peers" => self.peers(word),
+            "owner" | "owners" => self.text(word, TextField::Owner),
             "congestion" | "cong" => self.text(word, TextField::Congestion),
-            _ => match Field::NAMES.iter().find(|(name, _)| *name == word) {
-                Some(&(_, field)) => self.number(word, field),
+            _ => match Field::named(word) {
+                Some(field) => self.number(word, field),
                 None => Err(self.unknown_word(word, span)),
             },
         }
@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
         let mut error = self
             .reader
             .error(span, &["a condition (state, src, dport, owner, ...)"]);
-        let fields = Field::NAMES.iter().map(|&(name, _)| name);
+        let fields = Field::ALL.iter().map(|&(name, ..)| name);
         error.hint = if host::looks_like_address(word) {
             Some(format!("did you mean 'dst {word}'?"))
         } else if states::named(word).is_some() {

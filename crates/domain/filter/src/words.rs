@@ -11,13 +11,24 @@ pub struct Word {
     pub name: &'static str,
     /// What it compares, or what its value is.
     pub about: &'static str,
+    /// The JSON key and CSV field with the same quantity, which is accepted too; `None` if there is none.
+    pub key: Option<&'static str>,
+    /// Further names.
+    pub aliases: &'static [&'static str],
 }
 
 /// Returns the words that begin a condition: those of `ss`, then ours.
 pub fn conditions() -> impl Iterator<Item = Word> {
-    let of_ss = OF_SS.iter().map(|&(name, about)| Word { name, about });
-    let fields = Field::NAMES.iter().map(|&(name, field)| Word {
+    let of_ss = OF_SS.iter().map(|&(name, aliases, about)| Word {
         name,
+        about,
+        key: None,
+        aliases,
+    });
+    let fields = Field::ALL.iter().map(|&(name, aliases, field)| Word {
+        name,
+        key: Some(field.key()),
+        aliases,
         about: match field.kind() {
             Quantity::Time => "a time: us, ms, s, m (minutes), h, d",
             Quantity::Bytes => "bytes: no unit, k, M, G (1000) or Ki, Mi, Gi (1024)",
@@ -40,32 +51,51 @@ pub const fn operators() -> &'static [&'static str] {
     &["and", "or", "not"]
 }
 
-const OF_SS: &[(&str, &str)] = &[
-    ("state", "a state or a group of states"),
-    ("exclude", "a state or a group of states"),
-    ("src", "our address: [FAMILY:]ADDRESS[/PREFIX][:PORT]"),
-    ("dst", "the peer's address: [FAMILY:]ADDRESS[/PREFIX][:PORT]"),
-    ("sport", "our port: a number, a service, or a range 8000-8999"),
+const OF_SS: &[(&str, &[&str], &str)] = &[
+    ("state", &[], "a state or a group of states"),
+    ("exclude", &["excl"], "a state or a group of states"),
+    ("src", &["local"], "our address: [FAMILY:]ADDRESS[/PREFIX][:PORT]"),
+    (
+        "dst",
+        &["peer"],
+        "the peer's address: [FAMILY:]ADDRESS[/PREFIX][:PORT]",
+    ),
+    (
+        "sport",
+        &["local_port"],
+        "our port: a number, a service, or a range 8000-8999",
+    ),
     (
         "dport",
+        &["peer_port"],
         "the peer's port: a number, a service, or a range 8000-8999",
     ),
     (
         "dev",
+        &["interface"],
         "the interface that the socket is bound to, by name or index",
     ),
-    ("fwmark", "a firewall mark: MARK[/MASK]"),
-    ("cgroup", "the path of a cgroup (v2)"),
-    ("autobound", "no value: the kernel chose the port"),
-    ("owner", "the name of an owner process; ~ and !~ take a pattern"),
+    ("fwmark", &[], "a firewall mark: MARK[/MASK]"),
+    ("cgroup", &[], "the path of a cgroup (v2)"),
+    ("autobound", &[], "no value: the kernel chose the port"),
+    (
+        "owner",
+        &["owners"],
+        "the name of an owner process; ~ and !~ take a pattern",
+    ),
     (
         "congestion",
+        &["cong"],
         "the name of a congestion control; ~ and !~ take a pattern",
     ),
-    ("timer", "on, keepalive, timewait, persist or off"),
-    ("proto", "a protocol: tcp, udp, raw, unix, packet, ..."),
-    ("family", "an address family: inet, inet6, unix, ..."),
-    ("peers", "public, private, loopback, all or none"),
+    ("timer", &[], "on, keepalive, timewait, persist or off"),
+    (
+        "proto",
+        &["protocol", "netid"],
+        "a protocol: tcp, udp, raw, unix, packet, ...",
+    ),
+    ("family", &[], "an address family: inet, inet6, unix, ..."),
+    ("peers", &[], "public, private, loopback, all or none"),
 ];
 
 #[cfg(test)]

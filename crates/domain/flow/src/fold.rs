@@ -328,7 +328,10 @@ impl FlowAccumulator {
         totals.measured += 1;
         add(&mut totals.bytes_acked, info.bytes_acked);
         add(&mut totals.bytes_received, info.bytes_received);
-        add(&mut totals.retrans_segs, info.total_retrans_segs.map(u64::from));
+        add(
+            &mut totals.total_retrans_segs,
+            info.total_retrans_segs.map(u64::from),
+        );
         // 0 means that there is no sample yet.
         self.rtt_us.extend(info.rtt_us.filter(|&us| us != 0));
         let rate = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0);

@@ -4,7 +4,7 @@
 //! ([`Fold::add`]); [`Fold::finish`] returns the flows. Two folds give rates.
 //!
 //! What it deliberately does not do: read sockets, read a clock (elapsed time is an argument), keep sockets,
-//! or sort flows for display.
+//! or sort flows.
 //!
 //! ```
 //! use sockeye_flow::{Fold, Listeners};
@@ -28,10 +28,8 @@
 
 mod fold;
 mod listeners;
-mod order;
 mod sample;
 
 pub use fold::{Fold, FoldResult};
 pub use listeners::Listeners;
-pub use order::{Measure, SortKey, sort};
 pub use sample::Sample;

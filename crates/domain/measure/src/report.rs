@@ -163,7 +163,7 @@ pub enum Unit {
     Count,
     /// A plain number with up to three decimals.
     Number,
-    /// Bytes, scaled by powers of 1024: `64K`.
+    /// Bytes, scaled by powers of 1024: `64Ki`.
     Bytes,
     /// Bytes per second, shown as bits per second in powers of 1000: `9.41 Gbit/s`. For networks.
     BitsPerSecond,

@@ -85,7 +85,7 @@ pub struct Totals {
     /// Median of `tcpi_rtt`.
     pub rtt_us_median: Option<u32>,
     /// Sum of `tcpi_total_retrans`.
-    pub retrans_segs: Option<u64>,
+    pub total_retrans_segs: Option<u64>,
     /// Sum of `tcpi_delivery_rate`.
     pub delivery_rate_bytes_per_s_sum: Option<u64>,
     /// Median of `tcpi_delivery_rate`.
@@ -123,6 +123,14 @@ pub struct ConnectionTotals {
     pub unseen: u64,
     /// Time that they cover
     pub interval_ms: u64,
+}
+
+impl FlowKey {
+    /// Returns the port of the service, if connections of this direction are meant: active ones have it at the peer,
+    /// passive ones here.
+    pub fn port_of(&self, direction: Direction) -> Option<Port> {
+        self.port.filter(|_| self.direction == direction)
+    }
 }
 
 impl Flow {

@@ -173,6 +173,18 @@ impl<R: Record> Column<R> {
         self
     }
 
+    /// Marks a part of another column, which can be chosen alone: JSON and the CSV of all columns have it there.
+    #[must_use]
+    pub const fn part(mut self) -> Self {
+        self.json = Some(&[]);
+        self
+    }
+
+    /// Whether JSON and the CSV of all columns have its value in another column.
+    pub fn is_part(&self) -> bool {
+        self.json_paths().is_empty()
+    }
+
     /// Sets the second argument of the function for its value.
     #[must_use]
     pub const fn index(mut self, index: u8) -> Self {

@@ -2,25 +2,34 @@
 
 use super::column::{Column, Record};
 use crate::text;
+use sockeye_model::{is_name_of, is_same_name, strip_unit};
 use std::fmt;
 
-/// Returns the column with this name. Upper case and `-` for `_` are accepted; a unit may be left out (`rtt` for
-/// `rtt_us`) where this is not ambiguous.
+/// Returns the column with this name: its own, an alias, its heading, or that of one of its CSV fields. Upper case and `-`
+/// for `_` are accepted; a unit may be left out (`rtt` for `rtt_us`).
 ///
 /// # Errors
 /// If there is none; the error has the nearest and all known names.
 pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownColumn> {
-    let normalized = name.trim().to_ascii_lowercase().replace(['-', ' '], "_");
+    let typed = name.trim().replace(' ', "_");
     let columns = R::columns();
-    let is_named = |column: &&Column<R>| column.name == normalized || column.aliases.contains(&&*normalized);
-    let is_headed = |column: &&Column<R>| {
-        let heading = column.heading.to_ascii_lowercase().replace(['-', ' '], "_");
-        !heading.is_empty() && heading == normalized
-    };
-    columns
+    let rules: [&dyn Fn(&Column<R>) -> bool; 4] = [
+        &|column| {
+            let mut names = std::iter::once(&column.name).chain(column.aliases);
+            names.any(|known| is_same_name(&typed, known))
+        },
+        &|column| {
+            column
+                .csv_fields()
+                .iter()
+                .any(|field| is_same_name(&typed, field))
+        },
+        &|column| is_name_of(&typed, column.name),
+        &|column| !column.heading.is_empty() && is_same_name(&typed, &column.heading.replace(' ', "_")),
+    ];
+    rules
         .iter()
-        .find(is_named)
-        .or_else(|| columns.iter().find(is_headed))
+        .find_map(|rule| columns.iter().find(|column| rule(column)))
         .ok_or_else(|| UnknownColumn::new(name.trim(), columns.iter().map(|column| column.name)))
 }
 
@@ -37,7 +46,7 @@ pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, U
             path.is_some_and(|path| path.split_once('.').is_some_and(|(object, _)| object == name))
         };
         if name == "all" {
-            columns.extend(R::columns());
+            columns.extend(all_columns());
             continue;
         }
         match find_column(name) {
@@ -57,6 +66,11 @@ pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, U
     Ok(columns)
 }
 
+/// Returns the columns of CSV without `--columns`.
+pub fn all_columns<R: Record>() -> impl Iterator<Item = &'static Column<R>> {
+    R::columns().iter().filter(|column| !column.is_part())
+}
+
 /// Returns the columns with these names. For names in the source, which tests cover.
 ///
 /// # Panics
@@ -68,16 +82,45 @@ pub fn named_columns<R: Record>(names: &[&str]) -> Vec<&'static Column<R>> {
         .collect()
 }
 
-/// Returns a line for each column: its name and what it shows.
+/// Returns a line for each column: its name, what it shows, and its other names.
 pub fn columns_help<R: Record>() -> Vec<String> {
     let columns = R::columns();
     let width = columns.iter().map(|column| column.name.len()).max().unwrap_or(0);
     columns
         .iter()
         .map(|column| {
-            format!("{:<width$}  {}", column.name, column.about)
-                .trim_end()
-                .to_owned()
+            let also = if column.aliases.is_empty() {
+                String::new()
+            } else {
+                format!(" (also: {})", column.aliases.join(", "))
+            };
+            format!("{:<width$}  {}{also}", column.name, column.about)
+        })
+        .collect()
+}
+
+/// The names of a column.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnNames {
+    /// Name for `--columns` and `--sort`.
+    pub name: &'static str,
+    /// Other names that these accept.
+    pub aliases: &'static [&'static str],
+    /// Heading in a table.
+    pub heading: &'static str,
+    /// Its CSV fields.
+    pub fields: &'static [&'static str],
+}
+
+/// Returns the names of all columns.
+pub fn column_names<R: Record>() -> Vec<ColumnNames> {
+    R::columns()
+        .iter()
+        .map(|column| ColumnNames {
+            name: column.name,
+            aliases: column.aliases,
+            heading: column.heading,
+            fields: column.csv_fields(),
         })
         .collect()
 }
@@ -126,15 +169,6 @@ impl fmt::Display for UnknownColumn {
 }
 
 impl std::error::Error for UnknownColumn {}
-
-/// Returns a name without its unit: `rtt_us` is `rtt`.
-pub fn strip_unit(name: &str) -> &str {
-    let stripped = |unit: &str| name.strip_suffix(unit).filter(|rest| !rest.is_empty());
-    ["_bytes_per_s", "_bytes", "_segs", "_us", "_ms"]
-        .into_iter()
-        .find_map(stripped)
-        .unwrap_or(name)
-}
 
 /// Returns the Levenshtein distance, for names of a few dozen characters.
 fn distance(a: &str, b: &str) -> usize {

@@ -12,7 +12,10 @@ mod writer;
 
 pub use crate::table::Align;
 pub use column::{Cells, Column, Composite, Record, Series};
-pub use find::{UnknownColumn, columns_help, find_column, named_columns, parse_columns, strip_unit};
+pub use find::{
+    ColumnNames, UnknownColumn, all_columns, column_names, columns_help, find_column, named_columns,
+    parse_columns,
+};
 pub use sort::SortKey;
 pub use sort_value::SortValue;
 pub use value::Value;

@@ -10,25 +10,21 @@ use std::fmt;
 pub struct SortKey<R: Record> {
     /// The column, whether it is shown or not.
     pub column: &'static Column<R>,
-    /// Largest first. Absent values come last either way; equal rows keep their order.
+    /// Largest first. Absent values come last in either direction; equal rows keep their order.
     pub descending: bool,
 }
 
 impl<R: Record> SortKey<R> {
-    /// Parses the name of a column; `-` before it, or `:desc` after it, means descending: `rtt`, `-recv_q`, `rtt:desc`.
+    /// Parses the name of a column, which means ascending; with `-` before it descending, as in ps: `rtt`, `-rtt`.
     ///
     /// # Errors
     /// If there is no such column.
     pub fn parse(text: &str) -> Result<Self, UnknownColumn> {
         let text = text.trim();
-        let (text, minus) = text.strip_prefix('-').map_or((text, false), |rest| (rest, true));
-        let (name, word) = text
-            .strip_suffix(":desc")
-            .map_or((text, false), |rest| (rest, true));
-        let name = name.strip_suffix(":asc").unwrap_or(name);
+        let descending = text.strip_prefix('-');
         Ok(Self {
-            column: find_column(name)?,
-            descending: minus || word,
+            column: find_column(descending.unwrap_or(text))?,
+            descending: descending.is_some(),
         })
     }
 

@@ -64,7 +64,7 @@ fn push_scaled(out: &mut Vec<u8>, unit: Unit, number: f64, exact: bool) {
         Unit::Text | Unit::Number => trimmed(format!("{size:.3}")),
         Unit::Count if size < EXACT_BELOW as f64 => trimmed(digits(size)),
         Unit::Count => scaled(size, 1000.0, &["", "K", "M", "G", "T", "P", "E"], false),
-        Unit::Bytes => scaled(size, 1024.0, &["B", "K", "M", "G", "T", "P", "E"], exact),
+        Unit::Bytes => scaled(size, 1024.0, &["B", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], exact),
         Unit::BitsPerSecond => scaled(size * 8.0, 1000.0, BITS_PER_SECOND, false),
         Unit::BytesPerSecond => scaled(size, 1000.0, BYTES_PER_SECOND, false),
         Unit::PerSecond => scaled(size, 1000.0, PER_SECOND, false),
@@ -157,7 +157,7 @@ mod tests {
         check(Unit::Number, real(0.25), "0.25");
         check(Unit::Number, real(-1.0), "-1");
         check(Unit::Bytes, whole(64), "64B");
-        check(Unit::Bytes, whole(65_536), "64K");
+        check(Unit::Bytes, whole(65_536), "64Ki");
         check(Unit::Bytes, whole(1_536), "1.50K");
         check(Unit::Bytes, whole(1_023), "1023B");
         check(Unit::Bytes, whole(64 << 20), "64M");
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn axis_labels_have_no_trailing_zeros() {
-        assert_eq!(short(Unit::Bytes, 65_536.0), "64K");
+        assert_eq!(short(Unit::Bytes, 65_536.0), "64Ki");
         assert_eq!(short(Unit::BitsPerSecond, 62.5e6), "500 Mbit/s");
         assert_eq!(short(Unit::BytesPerSecond, 1.5e9), "1.5 GB/s");
         assert_eq!(short(Unit::Nanoseconds, 100_000.0), "100us");

@@ -46,7 +46,7 @@ fn plain() -> Vec<Column<Sockets>> {
             &["netid"],
             &["netid", "netid_number"],
         )
-        .aliases(&["protocol"]),
+        .aliases(&["proto", "protocol"]),
         SocketColumn::composite(
             "family",
             "Family",
@@ -66,23 +66,25 @@ fn plain() -> Vec<Column<Sockets>> {
             &["state", "state_number"],
         ),
         SocketColumn::composite(
-            "recv_q",
+            "recv_queue_bytes",
             "Recv-Q",
             Right,
             "Bytes received and not read; of a listener, connections waiting for accept",
             &Queue::Receive,
             &["recv_queue_bytes", "accept_queue"],
             &["recv_queue_bytes", "accept_queue"],
-        ),
+        )
+        .aliases(&["recvq", "recv_q"]),
         SocketColumn::composite(
-            "send_q",
+            "send_queue_bytes",
             "Send-Q",
             Right,
             "Bytes sent and not acknowledged; of a listener, the limit of its accept queue",
             &Queue::Send,
             &["send_queue_bytes", "accept_backlog"],
             &["send_queue_bytes", "accept_backlog"],
-        ),
+        )
+        .aliases(&["sendq", "send_q", "backlog"]),
         SocketColumn::composite(
             "local",
             "Local Address:Port",
@@ -91,7 +93,13 @@ fn plain() -> Vec<Column<Sockets>> {
             &End::Local,
             LOCAL,
             LOCAL_JSON,
-        ),
+        )
+        .aliases(&["src"]),
+        SocketColumn::value("local_port", "Local Port", Right, "Our port", |row, _| {
+            Value::number(row.entry.socket.local.port().map(|port| port.0))
+        })
+        .part()
+        .aliases(&["sport"]),
         SocketColumn::composite(
             "peer",
             "Peer Address:Port",
@@ -100,7 +108,13 @@ fn plain() -> Vec<Column<Sockets>> {
             &End::Peer,
             PEER,
             PEER_JSON,
-        ),
+        )
+        .aliases(&["dst"]),
+        SocketColumn::value("peer_port", "Peer Port", Right, "The peer's port", |row, _| {
+            Value::number(row.entry.socket.peer.port().map(|port| port.0))
+        })
+        .part()
+        .aliases(&["dport"]),
         SocketColumn::composite(
             "timer",
             "Timer",
@@ -116,14 +130,13 @@ fn plain() -> Vec<Column<Sockets>> {
             ],
         ),
         SocketColumn::value(
-            "timer_expires",
+            "timer_expires_ms",
             "Expires",
             Right,
             "Time left of the timer",
             |row, _| Value::number(row.entry.socket.timer.map(|timer| timer.expires_ms)),
         )
         .unit(Unit::Ms)
-        .fields(&["timer_expires_ms"])
         .json(&["timer.expires_ms"]),
         SocketColumn::value(
             "timer_retransmits",
@@ -147,7 +160,8 @@ fn plain() -> Vec<Column<Sockets>> {
         .aliases(&["uid"]),
         SocketColumn::value("inode", "Inode", Right, "Inode number", |row, _| {
             Value::number(row.entry.socket.inode.map(|inode| inode.0))
-        }),
+        })
+        .aliases(&["ino"]),
         SocketColumn::value(
             "cookie",
             "Cookie",
@@ -170,11 +184,13 @@ fn plain() -> Vec<Column<Sockets>> {
                 }
             },
         )
-        .fields(&["interface_index", "interface"]),
+        .fields(&["interface_index", "interface"])
+        .aliases(&["dev"]),
         SocketColumn::value("mark", "Mark", Right, "Firewall mark", |row, _| {
             Value::number(row.entry.socket.mark)
         })
-        .unit(Unit::Mark),
+        .unit(Unit::Mark)
+        .aliases(&["fwmark"]),
         SocketColumn::value(
             "class_id",
             "Class",
@@ -229,7 +245,7 @@ fn plain() -> Vec<Column<Sockets>> {
             MEMORY_JSON,
         )
         .needs(Detail::MEMORY)
-        .aliases(&["skmem", "mem"]),
+        .aliases(&["skmem", "mem", "rmem", "wmem", "rcvbuf", "sndbuf"]),
         SocketColumn::value(
             "drops",
             "Drops",
@@ -246,7 +262,8 @@ fn plain() -> Vec<Column<Sockets>> {
             "Congestion control",
             |row, _| Value::text(row.entry.socket.congestion.as_ref().map(ShortText::as_bytes)),
         )
-        .needs(Detail::CONGESTION),
+        .needs(Detail::CONGESTION)
+        .aliases(&["cong"]),
         SocketColumn::composite(
             "congestion_info",
             "Congestion Info",
@@ -283,16 +300,16 @@ fn plain() -> Vec<Column<Sockets>> {
         })
         .fields(&["cgroup_id", "cgroup"]),
         SocketColumn::composite(
-            "process",
+            "owners",
             "Process",
             Left,
-            "Owner processes",
+            "Owner processes: name, pid and descriptor",
             &Owners,
-            &["process"],
-            OWNERS_JSON,
+            &["owners"],
+            &["owners"],
         )
         .needs(Detail::OWNERS)
-        .aliases(&["pid", "owner", "owners"]),
+        .aliases(&["owner", "process", "pid", "pgid"]),
     ];
     let with_cheap = |column: Column<Sockets>| {
         let needs = column.needs | CHEAP;
@@ -314,6 +331,10 @@ fn tcp_column(field: TcpField) -> Column<Sockets> {
         "snd_mss_bytes" => &["mss"],
         // As ss: retransmissions in all.
         "total_retrans_segs" => &["retrans"],
+        "min_rtt_us" => &["minrtt"],
+        "last_data_sent_ms" => &["lastsnd"],
+        "last_data_recv_ms" => &["lastrcv"],
+        "last_ack_recv_ms" => &["lastack"],
         _ => &[],
     };
     SocketColumn::value(
@@ -398,7 +419,6 @@ const LOCAL: &[&str] = endpoint_fields!("local");
 const PEER: &[&str] = endpoint_fields!("peer");
 const LOCAL_JSON: &[&str] = &["local"];
 const PEER_JSON: &[&str] = &["peer"];
-const OWNERS_JSON: &[&str] = &["owners"];
 const CONGESTION_JSON: &[&str] = &["congestion_info"];
 const MEMORY: &[&str] = &[
     "rmem_alloc_bytes",

@@ -1,9 +1,8 @@
 //! Fields of tcp_info and of MPTCP's info, as columns.
 
-use crate::listing::strip_unit;
 use crate::number::push_decimal;
 use crate::unit::push_ca_state;
-use sockeye_model::{MptcpInfo, TcpInfo};
+use sockeye_model::{MptcpInfo, TcpInfo, strip_unit};
 
 /// A field of [`TcpInfo`], by its index in [`TcpInfo::NAMES`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

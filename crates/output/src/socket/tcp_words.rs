@@ -4,11 +4,10 @@
 //! (`rtt 0.12/0.03ms`), then the others by their names, in the kernel's order.
 
 use super::tcp_field::{APP_LIMITED, CA_STATE, TcpField};
-use crate::listing::strip_unit;
 use crate::number::{push_256ths, push_bit_rate, push_decimal, push_human, push_ms, push_time_us};
 use crate::text::push_clean;
 use crate::unit::{Unit, push_ca_state};
-use sockeye_model::{CongestionInfo, Socket, TcpInfo};
+use sockeye_model::{CongestionInfo, Socket, TcpInfo, strip_unit};
 use std::sync::LazyLock;
 
 /// Appends the info of TCP or MPTCP about `socket`, its congestion control and its upper-layer protocol.

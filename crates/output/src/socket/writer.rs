@@ -5,7 +5,7 @@ use super::{Sockets, tcp_words};
 use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::Object;
-use crate::listing::{Column, Layout, ListingWriter, Record, SortKey, Value, named_columns};
+use crate::listing::{Column, Layout, ListingWriter, SortKey, Value, all_columns, named_columns};
 use sockeye_model::{Detail, Entry, Names};
 use std::io::{self, Write};
 
@@ -57,12 +57,15 @@ impl Details {
         let groups: [(bool, &[&str]); 8] = [
             (self.netns, &["netns"]),
             (self.netid, &["netid"]),
-            (true, &["state", "recv_q", "send_q", "local", "peer"]),
+            (
+                true,
+                &["state", "recv_queue_bytes", "send_queue_bytes", "local", "peer"],
+            ),
             (self.timers, &["timer"]),
             (self.extended, &["user", "inode", "cookie", "mark"]),
             (self.memory, &["memory"]),
             (self.extended, &["cgroup"]),
-            (self.owners, &["process"]),
+            (self.owners, &["owners"]),
         ];
         let shown = groups.into_iter().filter(|(shown, _)| *shown);
         shown.flat_map(|(_, names)| named_columns(names)).collect()
@@ -88,7 +91,7 @@ impl<W: Write> SocketWriter<W> {
         let info = layout.details.info && layout.format == Format::Table;
         let leaves_out_empty = layout.columns.is_none();
         let columns = layout.columns.unwrap_or_else(|| match layout.format {
-            Format::Csv => Sockets::columns().iter().collect(),
+            Format::Csv => all_columns().collect(),
             _ => layout.details.columns(),
         });
         let mut listing = Layout::new(layout.format, columns);

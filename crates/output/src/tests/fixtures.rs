@@ -290,7 +290,7 @@ pub(crate) fn full_flow() -> Flow {
         bytes_acked: Some(u64::MAX),
         bytes_received: Some(u64::MAX),
         rtt_us_median: Some(u32::MAX),
-        retrans_segs: Some(u64::MAX),
+        total_retrans_segs: Some(u64::MAX),
         delivery_rate_bytes_per_s_sum: Some(u64::MAX),
         delivery_rate_bytes_per_s_median: Some(u64::MAX),
     });

@@ -286,7 +286,7 @@ fn chart_with_mark() -> Chart {
             line("libc", [1e9, 30e9, f64::NAN, 8e9]),
             line("rep \u{1b}[31m& stosb", [2e9, 40e9, 41e9, 9e9]),
         ],
-        marks: vec![(65_536.0, "-79 % beyond 64K".to_owned())],
+        marks: vec![(65_536.0, "-79 % beyond 64Ki".to_owned())],
     }
 }
 
@@ -301,9 +301,9 @@ fn charts_are_drawn_as_svg_and_png() {
         ">rates &lt;by&gt; size</text>",
         ">libc</text>",
         ">rep \\x1b[31m&amp; stosb</text>",
-        ">-79 % beyond 64K</text>",
+        ">-79 % beyond 64Ki</text>",
         ">size</text>",
-        ">64K</text>",
+        ">64Ki</text>",
         ">40 GB/s</text>",
         ">bytes a second</text>",
         "prefers-color-scheme:dark",

@@ -156,8 +156,13 @@ pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
     for column in R::columns() {
         assert!(names.insert(column.name), "{column:?} twice");
         assert!(!column.about.is_empty(), "{column:?} has no description");
-        for field in column.csv_fields() {
+        for field in column.csv_fields().iter().filter(|_| !column.is_part()) {
             assert!(fields.insert(*field), "CSV field {field} twice");
+            let mut paths = column.json_paths().iter();
+            assert!(
+                paths.any(|path| is_csv_name_of(path, field)),
+                "the CSV field {field} of {column:?} has another name in JSON"
+            );
         }
         for path in column.json_paths() {
             let mut at = &schema["$defs"][row];
@@ -166,6 +171,23 @@ pub(crate) fn check_columns<R: Record>(schema: &str, row: &str) {
                     .unwrap_or_else(|| panic!("{path} of {column:?} is not in the schema"));
             }
         }
+    }
+}
+
+/// Whether a CSV field has the name of a JSON field: the keys of its path with `_` between them. The keys of some objects are
+/// unique and stand alone.
+fn is_csv_name_of(path: &str, field: &str) -> bool {
+    const ALONE: &[&str] = &["tcp_info", "memory", "totals", "rates", "process"];
+    match (path, path.split_once('.')) {
+        ("timer.kind", _) => field == "timer",
+        ("options.set", _) => field == "socket_options",
+        (_, Some(("mptcp_info", key))) => field.strip_prefix("mptcp_") == Some(key),
+        (_, Some((object, key))) if ALONE.contains(&object) => field == key,
+        // The column writes the whole object.
+        (object @ ("local" | "peer"), None) => {
+            field.strip_prefix(object).is_some_and(|key| key.starts_with('_'))
+        }
+        _ => field == path.replace('.', "_"),
     }
 }
 

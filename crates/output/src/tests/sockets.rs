@@ -421,7 +421,13 @@ fn columns_are_found_by_short_and_ss_names() {
     let names: Vec<_> = list.iter().map(|column| column.name).collect();
     assert_eq!(
         names,
-        ["state", "rtt_us", "snd_cwnd_segs", "recv_q", "total_retrans_segs"]
+        [
+            "state",
+            "rtt_us",
+            "snd_cwnd_segs",
+            "recv_queue_bytes",
+            "total_retrans_segs"
+        ]
     );
     let tcp_info = parse_columns::<Sockets>("tcp_info").unwrap();
     assert_eq!(tcp_info.len(), TcpInfo::NAMES.len());
@@ -448,13 +454,13 @@ fn sort_keys_have_a_direction() {
     for (text, descending) in [
         ("recv_q", false),
         ("-recv_q", true),
-        ("Recv-Q:desc", true),
-        ("recv_q:asc", false),
+        ("-Recv-Q", true),
+        ("recv-queue-bytes", false),
     ] {
         let key = SortKey::<Sockets>::parse(text).unwrap();
         assert_eq!(
             (key.column.name, key.descending),
-            ("recv_q", descending),
+            ("recv_queue_bytes", descending),
             "{text}"
         );
     }

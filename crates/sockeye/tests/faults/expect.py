@@ -92,7 +92,7 @@ def nonsense(findings):
         if "of" in facts and part is not None and part > facts["of"]:
             wrong.append(f"{part} of {facts['of']} in {finding['rule']}")
         # Owners and peers make the sockets' findings different.
-        key = json.dumps([finding["rule"], finding["subject"], finding.get("owner"), finding.get("netns"), finding["examples"][:1]], sort_keys=True)
+        key = json.dumps([finding["rule"], finding["subject"], finding.get("owners"), finding.get("netns"), finding["examples"][:1]], sort_keys=True)
         if finding["subject"]["kind"] != "sockets" and key in seen:
             wrong.append(f"{finding['rule']} twice")
         seen.add(key)
@@ -101,7 +101,7 @@ def nonsense(findings):
 
 def arguments(mode):
     """The options of a mode: `once`, or `watch SECONDS`."""
-    return [] if mode == "once" else ["--watch", mode.split()[1]]
+    return [] if mode == "once" else ["--watch", mode.split()[1], "--count", "2"]
 
 
 def documents(text):
@@ -124,7 +124,7 @@ def describe(finding):
     what = [subject.get("kind", "")]
     what += [f"{end.get('ip', '')}:{end.get('port', '')}" for end in (local, peer) if end]
     what += [str(subject[key]) for key in ("device", "qdisc", "counter", "table", "processor") if key in subject]
-    owner = finding.get("owner", {})
+    owner = (finding.get("owners") or [{}])[0]
     if owner:
         what.append(f"of {owner.get('comm') or owner.get('name') or owner.get('process') or owner}")
     facts = ", ".join(f"{key} {value}" for key, value in finding.get("facts", {}).items())

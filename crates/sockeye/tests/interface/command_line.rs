@@ -7,6 +7,25 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
+/// Short for `--format json`; the default and other formats stay.
+#[test]
+fn json_is_short_for_the_format() {
+    for command in [
+        "explain ENOBUFS",
+        "explain --list timer",
+        "ns list -1",
+        "keepalive attached",
+    ] {
+        let [short, long, default] =
+            ["--json", "--format json", ""].map(|flag| words(&format!("{command} {flag}")));
+        assert!(
+            short.ok().starts_with('{') && long.ok().starts_with('{'),
+            "{short}"
+        );
+        assert!(!default.ok().starts_with('{'), "{command}");
+    }
+}
+
 #[test]
 fn wrong_arguments_exit_2_with_a_suggestion() {
     for (line, expected) in [
@@ -26,7 +45,7 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("flows --columns zzzzzzzz", "`sockeye flows --columns help`"),
         ("sockets --sort -rtt_su", "did you mean 'rtt_us'?"),
         ("sockets --sort nonsensical_words", "--sort: unknown column"),
-        ("flows --sort nonsense", "no such key; there are connections, "),
+        ("flows --sort nonsensical_words", "--sort: unknown column"),
         (
             "flows --group-by nonsense",
             "expected host, port, process, uid, netns, prefix/N",
@@ -40,6 +59,7 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("flows -w -1", "at least 0.001"),
         ("flows -w soon", "a number of seconds"),
         ("flows --count 1", "--watch"),
+        ("flows --json --format csv", "cannot be used with"),
         ("flows -w 1 --count 0", "1 or more"),
         ("flows --top -1", "0 or more"),
         ("flows --top many", "0 or more"),

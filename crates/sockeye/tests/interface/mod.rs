@@ -6,6 +6,7 @@ mod command_line;
 mod completion;
 mod examples;
 mod hostile;
+mod interface_page;
 mod manual;
 mod output;
 mod output_files;

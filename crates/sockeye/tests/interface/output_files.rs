@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// Commands that write the file named after their last word.
 const WRITERS: [&str; 5] = [
     "graph testdata/captures/fast_open.pcap -o",
-    "bench memory --sizes 64 --functions memset --repeats 1 -t 0.05 -o",
+    "bench memory --sizes 64 --methods memset --repeats 1 -d 0.05 -o",
     "prof -d 0.1 --only waits --stacks waits -p 1 -o",
-    "capture -i lo -a 0.05 -o",
+    "capture -i lo -d 0.05 -o",
     "ss -H -t -D",
 ];
 
@@ -292,7 +292,7 @@ fn capture_of_sudo_is_the_callers() {
     for folder in [&scene.folder, &shared.folder, shared.place()] {
         let out = folder.join("out.pcapng");
         for _ in 0..2 {
-            let said = sudo("capture -i lo -a 0.05 -o", &out);
+            let said = sudo("capture -i lo -d 0.05 -o", &out);
             assert_eq!(said.code, Some(0), "{said}");
             assert_eq!(
                 about(&out),
@@ -301,7 +301,7 @@ fn capture_of_sudo_is_the_callers() {
             );
         }
     }
-    let said = sudo("capture -i lo -a 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
+    let said = sudo("capture -i lo -d 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
     assert_eq!(said.code, Some(0), "{said}");
     assert_eq!(
         about(&scene.path("ring-00001.pcapng")),

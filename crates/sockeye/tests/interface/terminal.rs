@@ -87,7 +87,7 @@ fn interface_names_cannot_control_a_terminal() {
         assert!(!text.contains(odd), "{line}: {text:?}");
         assert!(!shows || text.contains(escaped), "{line}: {text:?}");
     }
-    let said = words_in(&here, "capture -i nosuch -a 0.1 -o -");
+    let said = words_in(&here, "capture -i nosuch -d 0.1 -o -");
     assert_harmless(&said.stderr);
     assert!(said.failed(1).contains(escaped), "{said}");
     // A pipe gets what the original writes.

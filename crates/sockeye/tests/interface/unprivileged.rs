@@ -145,7 +145,7 @@ fn remedy_in_a_user_namespace_is_not_to_run_as_root() {
         ("-Ur", "check", "CAP_SYS_PTRACE"),
         ("-Ur", "sockets -tan --source bpf", "CAP_BPF and CAP_PERFMON"),
         ("-Ur", "sockets -tane", "CAP_NET_ADMIN"),
-        ("-Ur", "capture -i lo -a 0.1 -o -", "CAP_NET_RAW"),
+        ("-Ur", "capture -i lo -d 0.1 -o -", "CAP_NET_RAW"),
         ("-Ur", "kill --yes state established", "CAP_NET_ADMIN"),
         ("-Ur", "keepalive set --yes state established", "CAP_SYS_PTRACE"),
         ("-Ur", "keepalive attach /", "CAP_BPF"),

@@ -60,7 +60,7 @@ fn every_command_works_without_proc_or_names_the_remedy() {
             let text = format!("{}{}", said.ok(), said.error());
             assert!(text.contains(REMEDY), "{place}: {line}: {said}");
         }
-        let said = site.words("capture -i lo -a 0.1 -o OUT/lo.pcapng");
+        let said = site.words("capture -i lo -d 0.1 -o OUT/lo.pcapng");
         said.ok();
         assert!(site.folder.join("lo.pcapng").exists(), "{place}: {said}");
     }
@@ -307,13 +307,13 @@ const WORKING: &[&str] = &[
     "ns list -1",
     "ns list --format json",
     "ns identify",
-    "capture -i lo -a 0.05 -o OUT/c.pcapng",
-    "capture -i any -a 0.05 -o -",
+    "capture -i lo -d 0.05 -o OUT/c.pcapng",
+    "capture -i any -d 0.05 -o -",
     "analyze OUT/capture.pcap",
     "graph OUT/capture.pcap",
     "graph OUT/capture.pcap -o OUT/g.svg",
     "explain rto",
-    "bench memory --sizes 64 --functions memset --repeats 1 -t 0.01",
+    "bench memory --sizes 64 --methods memset --repeats 1 -d 0.01",
     "bench sources --sockets 10 --repeats 1",
     "ss -tan",
     "ss -tanp",

@@ -36,7 +36,7 @@ impl TargetLayout {
     pub fn listing(self) -> Layout<Sockets> {
         let mut columns = if self.format == Format::Csv {
             named_columns(&[
-                "netid", "state", "local", "peer", "netns", "inode", "cookie", "process",
+                "netid", "state", "local", "peer", "netns", "inode", "cookie", "owners",
             ])
         } else {
             let all = [
@@ -51,7 +51,7 @@ impl TargetLayout {
         };
         columns.extend(self.more);
         if self.format != Format::Csv {
-            columns.extend(named_columns(&["process"]));
+            columns.extend(named_columns(&["owners"]));
         }
         let mut layout = Layout::new(self.format, columns);
         layout.more_json = self.more.iter().collect();

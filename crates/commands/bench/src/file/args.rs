@@ -17,7 +17,7 @@ pub(crate) struct FileArgs {
     /// An existing file [default: a sparse one without a name, in $TMPDIR or /var/tmp]
     #[arg(value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Bytes to send at a time: numbers, with K, M, G (1024) [default: 4K,64K,1M,64M,2.1G; of FILE: all of it]
+    /// Bytes to send at a time: a list [default: 4Ki,64Ki,1Mi,64Mi,2.1Gi; of FILE: all of it]
     #[arg(long, value_name = "SIZES", value_parser = sizes::sizes)]
     pub(super) sizes: Option<Sizes>,
     /// Methods to measure [default: all]
@@ -28,12 +28,12 @@ pub(crate) struct FileArgs {
     over: Vec<DeviceArg>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
-    /// Repeats of each measurement; the report shows the median [default: 3; above 1G: 1]
+    /// Repeats of each measurement; the report shows the median [default: 3; above 1Gi: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) repeats: Option<u64>,
     /// Least time of one measurement, in seconds: short files are sent repeatedly
-    #[arg(short = 't', long, value_name = "SECONDS", default_value = "0.05", value_parser = sockeye_console::values::seconds)]
-    pub(super) time: Duration,
+    #[arg(short = 'd', long, value_name = "SECS", default_value = "0.05", value_parser = sockeye_console::values::seconds)]
+    pub(super) duration: Duration,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }
@@ -41,7 +41,7 @@ pub(crate) struct FileArgs {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "snake_case")]
 enum MethodArg {
-    /// read into a buffer of 128K, send out of it
+    /// read into a buffer of 128 KiB, send out of it
     Read,
     /// sendfile(2)
     Sendfile,
@@ -152,4 +152,4 @@ fn folder() -> PathBuf {
     }
 }
 
-const DEFAULT_SIZES: &str = "4K,64K,1M,64M,2.1G";
+const DEFAULT_SIZES: &str = "4Ki,64Ki,1Mi,64Mi,2.1Gi";

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &FileArgs) -> anyhow::Result<ExitCode> {
         repeats_of_long: args
             .repeats
             .map_or(1, |repeats| usize::try_from(repeats).unwrap_or(usize::MAX)),
-        slice: args.time,
+        slice: args.duration,
     };
     let mut progress = sockeye_console::progress::Progress::new("measurements", plan.steps(&routes));
     let longest = plan.sizes.last().copied().unwrap_or_default();

@@ -50,10 +50,10 @@ pub(super) struct LatencyArgs {
     #[arg(short, long, value_name = "PORT", default_value_t = PORT)]
     pub(super) port: u16,
     /// Length of the measurement, in seconds [default: 10, without -c]
-    #[arg(short = 't', long, value_name = "SECONDS", value_parser = values::seconds)]
-    pub(super) time: Option<Duration>,
+    #[arg(short = 'd', long, value_name = "SECS", value_parser = values::seconds)]
+    pub(super) duration: Option<Duration>,
     /// Number of requests, over all connections
-    #[arg(short = 'c', long, value_name = "COUNT", value_parser = values::count)]
+    #[arg(short = 'c', long, value_name = "N", value_parser = values::count)]
     pub(super) count: Option<u64>,
     /// Connections at once, with a thread each
     #[arg(short = 'P', long, value_name = "N", default_value_t = 1,
@@ -61,19 +61,19 @@ pub(super) struct LatencyArgs {
     pub(super) parallel: u32,
     /// Requests per second, over all connections, by schedule: each delay counts from when the request was due. Without
     /// it the next request waits for the answer to the one before
-    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    #[arg(long, value_name = "N", value_parser = rate)]
     pub(super) rate: Option<f64>,
-    /// Bytes of a request (k, M: 1000; Ki, Mi: 1024)
-    #[arg(long, value_name = "BYTES", default_value_t = SIZE, value_parser = size)]
+    /// Bytes of a request
+    #[arg(long, value_name = "SIZE", default_value_t = SIZE, value_parser = size)]
     pub(super) request: u32,
     /// Bytes of an answer
-    #[arg(long, value_name = "BYTES", default_value_t = SIZE, value_parser = size)]
+    #[arg(long, value_name = "SIZE", default_value_t = SIZE, value_parser = size)]
     pub(super) response: u32,
     /// Runs; percentiles are over all runs, the rate is the median
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repeats: u32,
     /// Processors to pin our and the other end's threads to: 0, or 0,1, or ,1
-    #[arg(short = 'A', long, value_name = "CPU[,CPU]", value_parser = affinity)]
+    #[arg(long, value_name = "CPU[,CPU]", value_parser = affinity)]
     pub(super) affinity: Option<Affinity>,
     #[command(flatten)]
     pub(super) family: FamilyArgs,
@@ -83,7 +83,7 @@ pub(super) struct LatencyArgs {
     #[arg(short = 'B', long, value_name = "ADDRESS")]
     pub(super) bind: Option<IpAddr>,
     /// Longest wait for an answer, in seconds
-    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = values::seconds)]
+    #[arg(long, value_name = "SECS", default_value = "10", value_parser = values::seconds)]
     pub(super) timeout: Duration,
 }
 
@@ -129,7 +129,7 @@ impl LatencyArgs {
             transport,
             sizes,
             connections: self.parallel as usize,
-            length: self.time.or(default),
+            length: self.duration.or(default),
             count: self.count,
             rate: self.rate,
             busy_poll: false,
@@ -147,12 +147,12 @@ impl LatencyArgs {
             .option("--secret-file", self.secret.typed())
             .option("-B", self.bind)
             .option("-P", Some(self.parallel).filter(|&parallel| parallel > 1))
-            .option("-t", self.time.map(|time| time.as_secs_f64()))
+            .option("-d", self.duration.map(|duration| duration.as_secs_f64()))
             .option("-c", self.count)
             .option("--rate", self.rate)
             .option("--request", size(self.request))
             .option("--response", size(self.response))
-            .option("-A", self.affinity.map(typed))
+            .option("--affinity", self.affinity.map(typed))
     }
 }
 
@@ -184,7 +184,7 @@ const RR_EXAMPLES: &str = "\
 Examples:
   sockeye bench serve                              at the other end, first
   sockeye bench rr 10.0.0.2                        one request at a time
-  sockeye bench rr 10.0.0.2 --rate 1000 -t 60      by schedule, as users ask
+  sockeye bench rr 10.0.0.2 --rate 1000 -d 60      by schedule, as users ask
   sockeye bench rr 10.0.0.2 -P 8 --response 16Ki   eight at once, longer answers
   sockeye bench rr 10.0.0.2 -u -o delays.svg       over UDP, with a curve";
 

@@ -12,15 +12,15 @@ use std::time::Duration;
 /// Measure how fast memory is set and copied, and where the rate drops
 #[derive(Debug, Args)]
 pub(crate) struct MemoryArgs {
-    /// Sizes in bytes, with K, M, G (1024): a list, ranges with four sizes an octave [default: 64-64M]
+    /// Sizes: a list, or ranges with four sizes an octave [default: 64-64Mi]
     #[arg(long, value_name = "SIZES", value_parser = sizes::sizes)]
     pub(super) sizes: Option<Sizes>,
-    /// Which of memset, memcpy, memmove, and overlap (memmove 64 bytes further up) [default: all]
-    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',')]
-    functions: Vec<FunctionArg>,
+    /// Methods to measure: memset, memcpy, memmove, and overlap (memmove 64 bytes further up) [default: all]
+    #[arg(long, value_name = "METHODS", value_enum, value_delimiter = ',')]
+    methods: Vec<MethodArg>,
     /// Approximate time of the whole benchmark, in seconds
-    #[arg(short = 't', long, value_name = "SECONDS", default_value = "15", value_parser = sockeye_console::values::seconds)]
-    pub(super) time: Duration,
+    #[arg(short = 'd', long, value_name = "SECS", default_value = "15", value_parser = sockeye_console::values::seconds)]
+    pub(super) duration: Duration,
     /// Repeats of each measurement; the report shows the median
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) repeats: u64,
@@ -29,7 +29,7 @@ pub(crate) struct MemoryArgs {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FunctionArg {
+enum MethodArg {
     Memset,
     Memcpy,
     Memmove,
@@ -42,7 +42,7 @@ impl MemoryArgs {
         let sizes = match &self.sizes {
             Some(Sizes(sizes)) => sizes.clone(),
             None => {
-                let all = sizes::sizes("64-64M").map_err(|error| anyhow!(error))?.0;
+                let all = sizes::sizes("64-64Mi").map_err(|error| anyhow!(error))?.0;
                 let fits = |size: &u64| {
                     available.is_none_or(|available| size * 2 <= available / 2 || *size == all[0])
                 };
@@ -71,8 +71,8 @@ impl MemoryArgs {
             )));
         }
         let mut operations = Vec::new();
-        for (name, operation) in FUNCTIONS {
-            if self.functions.is_empty() || self.functions.contains(&name) {
+        for (name, operation) in METHODS {
+            if self.methods.is_empty() || self.methods.contains(&name) {
                 operations.push(operation);
             }
         }
@@ -80,16 +80,16 @@ impl MemoryArgs {
             sizes,
             operations,
             repeats: usize::try_from(self.repeats).unwrap_or(usize::MAX),
-            time: self.time,
+            time: self.duration,
         })
     }
 }
 
-const FUNCTIONS: [(FunctionArg, MemoryOp); 4] = [
-    (FunctionArg::Memset, MemoryOp::Set),
-    (FunctionArg::Memcpy, MemoryOp::Copy),
-    (FunctionArg::Memmove, MemoryOp::Move),
-    (FunctionArg::Overlap, MemoryOp::Shift),
+const METHODS: [(MethodArg, MemoryOp); 4] = [
+    (MethodArg::Memset, MemoryOp::Set),
+    (MethodArg::Memcpy, MemoryOp::Copy),
+    (MethodArg::Memmove, MemoryOp::Move),
+    (MethodArg::Overlap, MemoryOp::Shift),
 ];
 
 const SIZES_MAX: usize = 1000;

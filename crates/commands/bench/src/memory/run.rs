@@ -21,7 +21,7 @@ pub(crate) fn run(args: &MemoryArgs) -> anyhow::Result<ExitCode> {
         })
         .map_err(|errno| {
             anyhow!(
-                "take twice {longest} bytes of memory: {errno}; try smaller ones, for example --sizes 64-1M"
+                "take twice {longest} bytes of memory: {errno}; try smaller ones, for example --sizes 64-1Mi"
             )
         })?;
     drop(progress);

@@ -23,7 +23,7 @@ pub(crate) struct SourcesArgs {
     /// Reads by each source; the report shows the median [default: 10, fewer if that takes longer than 20 s]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(super) repeats: Option<u64>,
-    /// Where the kernel's types are described (BTF)
+    /// File with the kernel's type information, for BPF
     #[arg(long, value_name = "FILE", default_value = BpfEngine::TYPES, hide = true)]
     pub(super) btf: PathBuf,
     #[command(flatten)]

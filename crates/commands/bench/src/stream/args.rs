@@ -37,10 +37,10 @@ pub(crate) struct StreamArgs {
     pub(super) bidir: bool,
     /// Streams at once, in each direction (1 to 128)
     #[arg(short = 'P', long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=STREAMS_MAX as i64))]
-    pub(super) streams: u16,
-    /// How long to send, in seconds [default: 10]
-    #[arg(short = 't', long, value_name = "SECONDS", value_parser = values::seconds, conflicts_with = "bytes")]
-    pub(super) time: Option<Duration>,
+    pub(super) parallel: u16,
+    /// Length of the measurement, in seconds; also -t, as in iperf3 [default: 10]
+    #[arg(short = 'd', long, short_alias = 't', value_name = "SECS", value_parser = values::seconds, conflicts_with = "bytes")]
+    pub(super) duration: Option<Duration>,
     /// How much to send instead, all streams of a direction together: 500M, 2Gi
     #[arg(short = 'n', long, value_name = "SIZE", value_parser = size)]
     pub(super) bytes: Option<u64>,
@@ -67,16 +67,16 @@ pub(crate) struct StreamArgs {
     #[arg(short, long, value_name = "RATE", value_parser = rate)]
     pub(super) bitrate: Option<u64>,
     /// Seconds at the start that are not counted
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds_or_zero, default_value = "0")]
+    #[arg(long, value_name = "SECS", value_parser = values::seconds_or_zero, default_value = "0")]
     pub(super) omit: Duration,
     /// Let the kernel discard what TCP receives, without copying it (MSG_TRUNC)
     #[arg(long)]
     pub(super) skip_rx_copy: bool,
     /// Seconds between two rows of progress and of the report
-    #[arg(short, long, value_name = "SECONDS", value_parser = values::seconds, default_value = "1")]
+    #[arg(short, long, value_name = "SECS", value_parser = values::seconds, default_value = "1")]
     pub(super) interval: Duration,
     /// Longest wait for an answer of the other end, in seconds
-    #[arg(long, value_name = "SECONDS", value_parser = values::seconds, default_value = "5")]
+    #[arg(long, value_name = "SECS", value_parser = values::seconds, default_value = "5")]
     pub(super) connect_timeout: Duration,
     /// Repeats; the report shows the median and the spread
     #[arg(long, value_name = "N", value_parser = values::count, default_value = "1")]
@@ -85,10 +85,10 @@ pub(crate) struct StreamArgs {
     #[arg(long, conflicts_with = "secret_file")]
     pub(super) iperf3: bool,
     /// With --iperf3: how many writes, or datagrams, to send instead
-    #[arg(short = 'k', long, value_name = "N", requires = "iperf3", conflicts_with_all = ["time", "bytes"], value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'k', long, value_name = "N", requires = "iperf3", conflicts_with_all = ["duration", "bytes"], value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) blocks: Option<u64>,
     /// With --iperf3: the largest TCP segment of both ends, in bytes (88 to 32767)
-    #[arg(short = 'M', long, value_name = "BYTES", requires = "iperf3", conflicts_with = "udp", value_parser = clap::value_parser!(u64).range(88..=32767))]
+    #[arg(short = 'M', long, value_name = "SIZE", requires = "iperf3", conflicts_with = "udp", value_parser = clap::value_parser!(u64).range(88..=32767))]
     pub(super) mss: Option<u64>,
     /// With --iperf3: without Nagle's algorithm (TCP_NODELAY)
     #[arg(short = 'N', long, requires = "iperf3", conflicts_with = "udp")]
@@ -143,10 +143,10 @@ impl StreamArgs {
                 (_, true) => Direction::Both,
                 _ => Direction::Send,
             },
-            streams: self.streams,
+            streams: self.parallel,
             until: match self.bytes {
                 Some(bytes) => Until::Bytes(bytes),
-                None => Until::Time(self.time.unwrap_or(Duration::from_secs(10))),
+                None => Until::Time(self.duration.unwrap_or(Duration::from_secs(10))),
             },
             omit: self.omit,
             transport,
@@ -172,8 +172,8 @@ impl StreamArgs {
             .flag("-u", self.udp)
             .flag("-R", self.reverse)
             .flag("--bidir", self.bidir)
-            .option("-P", Some(self.streams).filter(|&streams| streams > 1))
-            .option("-t", self.time.map(|time| time.as_secs_f64()))
+            .option("-P", Some(self.parallel).filter(|&parallel| parallel > 1))
+            .option("-d", self.duration.map(|duration| duration.as_secs_f64()))
             .option("-n", self.bytes)
             .option("-k", self.blocks)
             .option("-l", self.length)
@@ -227,7 +227,7 @@ Examples:
   sockeye bench stream 10.0.0.2                    ten seconds, to there
   sockeye bench stream 10.0.0.2 -R -P 4            four streams, from there
   sockeye bench stream 10.0.0.2 -u -b 200M         UDP: what is lost?
-  sockeye bench stream 10.0.0.2 --repeats 5 -t 3   how much do they differ?";
+  sockeye bench stream 10.0.0.2 --repeats 5 -d 3   how much do they differ?";
 
 #[cfg(test)]
 mod tests {

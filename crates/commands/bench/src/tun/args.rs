@@ -38,21 +38,21 @@ pub(crate) struct TunArgs {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = CarrierArg::Direct)]
     pub(super) carrier: CarrierArg,
     /// Seconds for each point
-    #[arg(short = 't', long, value_name = "SECS", default_value = "1.2", allow_negative_numbers = true,
+    #[arg(short = 'd', long, value_name = "SECS", default_value = "1.2", allow_negative_numbers = true,
           value_parser = sockeye_console::values::seconds)]
-    pub(super) time: Duration,
+    pub(super) duration: Duration,
     /// TCP connections at once; default: as many as the device has queues
-    #[arg(short = 'P', long, value_name = "N", allow_negative_numbers = true, value_parser = streams)]
-    pub(super) streams: Option<usize>,
+    #[arg(short = 'P', long, value_name = "N", allow_negative_numbers = true, value_parser = parallel)]
+    pub(super) parallel: Option<usize>,
     /// Congestion control; default: cubic if available, so that hosts compare, else the host's
     #[arg(short = 'C', long, value_name = "NAME")]
     pub(super) congestion: Option<String>,
     /// Repeats of all measurements, in turn; the report shows medians
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = repeats)]
     pub(super) repeats: usize,
-    /// Create nothing: watch this device for --time seconds, and recommend settings
+    /// Create nothing: watch this device for --duration seconds, and recommend settings
     #[arg(long, value_name = "DEVICE", conflicts_with_all = ["queues", "offload", "multi_queue", "mode", "tap", "carrier",
-          "streams", "congestion", "repeats"])]
+          "parallel", "congestion", "repeats"])]
     pub(super) device: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
@@ -94,7 +94,7 @@ fn queue_count(text: &str) -> Result<usize, String> {
     within(text, 1, 64)
 }
 
-fn streams(text: &str) -> Result<usize, String> {
+fn parallel(text: &str) -> Result<usize, String> {
     within(text, 1, 256)
 }
 
@@ -116,6 +116,6 @@ fn within<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
 const EXAMPLES: &str = "\
 Examples:
   sockeye bench tun                              the whole sweep, about a minute
-  sockeye bench tun --queues 3,500 -t 1          two lengths only
+  sockeye bench tun --queues 3,500 -d 1          two lengths only
   sockeye bench tun --carrier udp -o tun.svg     as a VPN does it, drawn
   sockeye bench tun --device tap0                what is wrong with this one";

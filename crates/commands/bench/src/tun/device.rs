@@ -22,7 +22,7 @@ pub(super) fn run(name: &str, args: &TunArgs) -> anyhow::Result<ExitCode> {
     };
     let mut progress = Progress::without_total("looks at the device");
     progress.reach(1);
-    let found = inspect(name, args.time, interrupts.as_ref().map(AsFd::as_fd));
+    let found = inspect(name, args.duration, interrupts.as_ref().map(AsFd::as_fd));
     drop(progress);
     let found = found.ok_or_else(missing)?;
     let mut report = DeviceReport::of(&found).report();

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 pub(crate) fn run(args: &TunArgs) -> anyhow::Result<ExitCode> {
     // A sweep has many points.
-    if args.time > LONGEST {
+    if args.duration > LONGEST {
         return Err(UsageError(format!(
-            "sockeye: --time: at most {} seconds for each point\n",
+            "sockeye: --duration: at most {} seconds for each point\n",
             LONGEST.as_secs()
         ))
         .into());

@@ -84,8 +84,8 @@ impl Plan {
                 Offload::Both => vec![false, true],
             },
             counts,
-            streams: args.streams,
-            duration: args.time,
+            streams: args.parallel,
+            duration: args.duration,
             congestion: args.congestion.clone().unwrap_or_else(usual_congestion),
             repeats: args.repeats,
         }

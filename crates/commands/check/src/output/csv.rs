@@ -10,7 +10,7 @@ use sockeye_verdict::{Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
     let columns =
-        "rule,severity,netns_inode,netns,subject,comm,pid,sockets,local,peer,facts,meaning,remedies";
+        "rule,severity,netns_inode,netns,subject,owners,sockets,local,peer,facts,meaning,remedies";
     // Later samples may fill what this one does not.
     let mut sheet =
         Sheet::begin(out, &layout.envelope, layout.no_header, columns).keep_empty(layout.sample.is_some());
@@ -21,8 +21,12 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         line.number(finding.netns.map(|inode| inode.0));
         line.text(finding.netns.and_then(|inode| names.netns(inode)));
         line.outside(|out| push_subject(out, &finding.subject));
-        line.bytes(finding.owner.as_ref().map(|owner| owner.comm.as_bytes()));
-        line.number(finding.owner.map(|owner| owner.pid.0));
+        line.outside(|out| {
+            if let Some(owner) = &finding.owner {
+                push_clean(out, owner.comm.as_bytes());
+                out.extend_from_slice(format!("({})", owner.pid).as_bytes());
+            }
+        });
         line.number(Some(finding.sockets));
         let worst = finding.examples.first();
         match worst.map(socket) {

@@ -35,11 +35,14 @@ pub(super) fn push_fields(
     }
     push_subject(object, &finding.subject, names);
     if let Some(owner) = &finding.owner {
-        let mut fields = object.object("owner");
+        let list = object.key("owners");
+        list.push(b'[');
+        let mut fields = Object::begin(list);
         push_process_fields(&mut fields, owner);
         fields.end();
+        list.push(b']');
     }
-    object.number("owners", Some(finding.owners).filter(|owners| *owners > 1));
+    object.number("owner_count", Some(finding.owners).filter(|owners| *owners > 1));
     if let Some(state) = &finding.owner_state {
         let mut fields = object.object("owner_state");
         fields.text("letter", Some(&char::from(state.letter).to_string()));

@@ -2,32 +2,32 @@
 
 use super::Flows;
 use super::composites::{Address, Arrow, Direction, Owners, Process, States};
-use sockeye_model::Detail;
+use sockeye_model::{Detail, Direction as FlowDirection};
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Value};
 use sockeye_output::unit::Unit;
 
 type FlowColumn = Column<Flows>;
 
-/// Creates a column for a member of `Totals`, which is also its CSV field.
+/// Creates a column for a member of `Totals`.
 macro_rules! total {
-    ($member:ident, $name:literal, $heading:literal, $about:literal) => {
-        FlowColumn::value($name, $heading, Right, $about, |row, _| {
+    ($member:ident, $alias:literal, $heading:literal, $about:literal) => {
+        FlowColumn::value(stringify!($member), $heading, Right, $about, |row, _| {
             Value::number(row.flow.totals.as_ref().and_then(|totals| totals.$member))
         })
         .needs(Detail::TCP_INFO)
-        .fields(&[stringify!($member)])
+        .aliases(&[$alias])
         .json(&[concat!("totals.", stringify!($member))])
     };
 }
 
-/// Creates a column for a member of `Rates`, which is also its CSV field.
+/// Creates a column for a member of `Rates`.
 macro_rules! rate {
-    ($member:ident, $name:literal, $heading:literal, $about:literal) => {
-        FlowColumn::value($name, $heading, Right, $about, |row, _| {
+    ($member:ident, $alias:literal, $heading:literal, $about:literal) => {
+        FlowColumn::value(stringify!($member), $heading, Right, $about, |row, _| {
             Value::float(row.flow.rates.as_ref().and_then(|rates| rates.$member))
         })
-        .fields(&[stringify!($member)])
+        .aliases(&[$alias])
         .json(&[concat!("rates.", stringify!($member))])
     };
 }
@@ -51,7 +51,8 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
             None => Value::Absent,
         },
     )
-    .fields(&["uid", "user"]),
+    .fields(&["uid", "user"])
+    .aliases(&["uid"]),
     FlowColumn::composite(
         "process",
         "Process",
@@ -67,9 +68,19 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         Left,
         "Our address; 'many' if it differs between connections",
         &Address::Local,
-        &["local_ip", "local_host", "local_port", "local_service"],
-        &["local_ip", "local_host"],
-    ),
+        &["local_ip", "local_port", "local_host", "local_service"],
+        &["local.ip", "local.port", "local.host", "local.service"],
+    )
+    .aliases(&["src"]),
+    FlowColumn::value(
+        "local_port",
+        "Local Port",
+        Right,
+        "Our port, if the peer connected to it",
+        |row, _| Value::number(row.flow.key.port_of(FlowDirection::Passive).map(|port| port.0)),
+    )
+    .part()
+    .aliases(&["sport"]),
     FlowColumn::composite(
         "arrow",
         "",
@@ -96,13 +107,29 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         &Address::Peer,
         &[
             "peer_ip",
-            "peer_host",
-            "peer_prefix_bits",
             "peer_port",
+            "peer_host",
             "peer_service",
+            "peer_prefix_bits",
         ],
-        &["peer_ip", "peer_host", "peer_prefix_bits", "port", "service"],
-    ),
+        &[
+            "peer.ip",
+            "peer.port",
+            "peer.host",
+            "peer.service",
+            "peer.prefix_bits",
+        ],
+    )
+    .aliases(&["dst"]),
+    FlowColumn::value(
+        "peer_port",
+        "Peer Port",
+        Right,
+        "The peer's port, if we connected to it",
+        |row, _| Value::number(row.flow.key.port_of(FlowDirection::Active).map(|port| port.0)),
+    )
+    .part()
+    .aliases(&["dport"]),
     FlowColumn::value(
         "connections",
         "Connections",
@@ -127,12 +154,11 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         |row, _| Value::number(row.flow.totals.as_ref().map(|totals| totals.measured)),
     )
     .needs(Detail::TCP_INFO)
-    .fields(&["measured"])
     .json(&["totals.measured"]),
     total!(bytes_acked, "sent", "Sent", "Bytes that the peers acknowledged").unit(Unit::Count),
     total!(bytes_received, "received", "Received", "Bytes received").unit(Unit::Count),
     total!(rtt_us_median, "rtt", "RTT", "Median round trip time").unit(Unit::Us),
-    total!(retrans_segs, "retrans", "Retrans", "Segments retransmitted").unit(Unit::Count),
+    total!(total_retrans_segs, "retrans", "Retrans", "Segments retransmitted").unit(Unit::Count),
     total!(
         delivery_rate_bytes_per_s_sum,
         "delivery_rate",
@@ -186,5 +212,6 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         &["owners"],
         &["owners"],
     )
-    .needs(Detail::OWNERS),
+    .needs(Detail::OWNERS)
+    .aliases(&["owner"]),
 ];

@@ -91,40 +91,45 @@ impl Composite<Flows> for Address {
         if let Some(ip) = ip {
             push_ip(out, ip);
         }
+        let port = key.port_of(self.serves());
+        line.number(port.map(|port| port.0));
         line.text(ip.and_then(|ip| row.names.host(ip)));
+        line.text(port.and_then(|port| row.names.service(row.protocol, port)));
         if matches!(self, Self::Peer) {
             line.number(key.peer_prefix);
         }
-        let port = key.port.filter(|_| key.direction == self.serves());
-        line.number(port.map(|port| port.0));
-        line.text(port.and_then(|port| row.names.service(row.protocol, port)));
     }
 
     fn push_json(&self, object: &mut JsonObject<'_>, row: &FlowRow<'_>) {
         let key = &row.flow.key;
-        let (ip_key, host_key) = match self {
-            Self::Local => ("local_ip", "local_host"),
-            Self::Peer => ("peer_ip", "peer_host"),
+        let (name, prefix) = match self {
+            Self::Local => ("local", None),
+            Self::Peer => ("peer", key.peer_prefix),
         };
-        if let Some(ip) = self.ip(key) {
-            let out = object.key(ip_key);
+        let (ip, port) = (self.ip(key), key.port_of(self.serves()));
+        if ip.is_none() && port.is_none() {
+            return;
+        }
+        let mut fields = object.object(name);
+        if let Some(ip) = ip {
+            let out = fields.key("ip");
             out.push(b'"');
             push_ip(out, ip);
             out.push(b'"');
-            object.text(host_key, row.names.host(ip));
         }
-        if matches!(self, Self::Peer) {
-            object.number("peer_prefix_bits", key.peer_prefix);
-            if let Some(port) = key.port {
-                object.number("port", Some(port.0));
-                object.text("service", row.names.service(row.protocol, port));
-            }
-        }
+        fields.number("port", port.map(|port| port.0));
+        fields.text("host", ip.and_then(|ip| row.names.host(ip)));
+        fields.text(
+            "service",
+            port.and_then(|port| row.names.service(row.protocol, port)),
+        );
+        fields.number("prefix_bits", prefix);
+        fields.end();
     }
 
     fn sort_value(&self, row: &FlowRow<'_>) -> Option<SortValue> {
         let key = &row.flow.key;
-        let port = key.port.filter(|_| key.direction == self.serves());
+        let port = key.port_of(self.serves());
         Some(SortValue::Address(self.ip(key)?, port.map_or(0, |port| port.0)))
     }
 }
@@ -356,7 +361,7 @@ pub(super) fn push_totals(object: &mut JsonObject<'_>, flow: &Flow) {
     fields.number("bytes_acked", totals.bytes_acked);
     fields.number("bytes_received", totals.bytes_received);
     fields.number("rtt_us_median", totals.rtt_us_median);
-    fields.number("retrans_segs", totals.retrans_segs);
+    fields.number("total_retrans_segs", totals.total_retrans_segs);
     fields.number(
         "delivery_rate_bytes_per_s_sum",
         totals.delivery_rate_bytes_per_s_sum,

@@ -4,7 +4,7 @@ use super::Flows;
 use sockeye_model::GroupBy;
 use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
-use sockeye_output::listing::{Column, Layout, Record, named_columns};
+use sockeye_output::listing::{Column, Layout, all_columns, named_columns};
 
 /// Layout options of a listing of flows.
 #[derive(Debug, Clone)]
@@ -68,7 +68,7 @@ impl FlowLayout {
         let columns = match (&self.columns, self.format) {
             (Some(columns), _) => columns.clone(),
             (None, Format::Csv) if self.sample.is_some() => self.repeated_csv_columns(),
-            (None, Format::Csv) => Flows::columns().iter().collect(),
+            (None, Format::Csv) => all_columns().collect(),
             (None, _) => self.table_columns(),
         };
         let mut layout = Layout::new(self.format, columns);
@@ -108,16 +108,22 @@ impl FlowLayout {
             (true, &["connections"]),
             (
                 self.details.info,
-                &["sent", "received", "rtt", "retrans", "delivery_rate_median"],
+                &[
+                    "bytes_acked",
+                    "bytes_received",
+                    "rtt_us_median",
+                    "total_retrans_segs",
+                    "delivery_rate_bytes_per_s_median",
+                ],
             ),
             (
                 self.details.rates,
                 &[
-                    "sent_rate",
-                    "received_rate",
-                    "retrans_rate",
-                    "opened_rate",
-                    "closed_rate",
+                    "sent_bytes_per_s",
+                    "received_bytes_per_s",
+                    "retrans_segs_per_s",
+                    "opened_per_s",
+                    "closed_per_s",
                 ],
             ),
             (self.details.states, &["states"]),

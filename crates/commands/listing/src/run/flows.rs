@@ -2,7 +2,7 @@
 
 use super::no_rows;
 use super::opens::{self, Opens};
-use crate::args::{FlowOptions, FlowsArgs, Peers, Sorting};
+use crate::args::{FlowOptions, FlowsArgs, Peers};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
@@ -10,9 +10,9 @@ use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_flow::{Fold, Listeners, Measure, Sample, SortKey, sort};
+use sockeye_flow::{Fold, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
-use sockeye_output::listing::{Column, ListingWriter, columns_help, parse_columns};
+use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, parse_columns};
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
@@ -49,18 +49,21 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     let needs_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
     let context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
     let mut listing = Listing::new(&options.common, words, peers, &context)?;
-    let shown = columns.iter().flatten();
-    let needs = shown.fold(Detail::NONE, |needs, column| needs | column.needs);
-    let owners = needs.contains(Detail::OWNERS) || options.sort.key == SortKey::Process;
+    let sort = SortKey::<Flows>::parse(&options.sort)
+        .map_err(|error| UsageError::unknown_column("--sort", "flows", error))?;
+    let shown = columns.iter().flatten().copied();
+    let needs = shown
+        .chain([sort.column])
+        .fold(Detail::NONE, |needs, column| needs | column.needs);
+    let owners = needs.contains(Detail::OWNERS);
     if owners || options.group_by == GroupBy::Process {
         listing.require_owners();
     }
-    let measure = options.sort.key.measure();
-    if measure == Measure::Rates && options.watch.is_none() {
+    if is_rate(sort.column) && options.watch.is_none() {
         let text = "sockeye: --sort: a rate needs two samples: give -w SECONDS\n";
         return Err(UsageError(text.to_owned()).into());
     }
-    let totals = options.info || needs.contains(Detail::TCP_INFO) || measure == Measure::Totals;
+    let totals = options.info || needs.contains(Detail::TCP_INFO);
     let protocol = if options.udp { Protocol::Udp } else { Protocol::Tcp };
     let states = listing
         .filter()
@@ -93,6 +96,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
             sample: None,
             envelope: Envelope::default(),
         },
+        sort,
         protocol,
         states,
         totals,
@@ -119,6 +123,7 @@ struct Watch<'a> {
     options: &'a FlowOptions,
     listing: &'a Listing<'a>,
     layout: FlowLayout,
+    sort: SortKey<Flows>,
     protocol: Protocol,
     states: StateSet,
     /// Whether tcp_info is summed up.
@@ -244,13 +249,13 @@ impl Watch<'_> {
                 (rates.opened_per_s, rates.closed_per_s) = (None, None);
             }
         }
-        let Sorting { key, is_descending } = self.options.sort;
         // The first sample has no rates to sort by.
-        if key.measure() == Measure::Rates && before.is_none() {
-            sort(&mut flows, SortKey::Connections, true);
+        let sort = if before.is_none() && is_rate(self.sort.column) {
+            SortKey::parse(FlowOptions::SORT).unwrap_or(self.sort)
         } else {
-            sort(&mut flows, key, is_descending);
-        }
+            self.sort
+        };
+        flows = self.sorted(flows, sort);
         flows.truncate(self.options.top.unwrap_or(usize::MAX));
         Ok(Pass {
             flows,
@@ -262,6 +267,30 @@ impl Watch<'_> {
                 opens: opens_after,
             },
         })
+    }
+
+    /// Sorts flows; equal ones by their flow keys, so that the order is stable.
+    fn sorted(&self, mut flows: Vec<Flow>, sort: SortKey<Flows>) -> Vec<Flow> {
+        flows.sort_unstable_by_key(|flow| flow.key);
+        let values: Vec<_> = flows
+            .iter()
+            .map(|flow| sort.column.sort_value(&self.row(flow)))
+            .collect();
+        let mut flows: Vec<_> = flows.into_iter().map(Some).collect();
+        let order = sort.order(&values);
+        order
+            .into_iter()
+            .filter_map(|index| flows[index].take())
+            .collect()
+    }
+
+    const fn row<'a>(&'a self, flow: &'a Flow) -> FlowRow<'a> {
+        FlowRow {
+            flow,
+            names: self.listing.context,
+            protocol: self.protocol,
+            has_owners: self.layout.details.owners,
+        }
     }
 
     fn print(&self, pass: &Pass, sample: u64, report: &ListingReport) -> anyhow::Result<()> {
@@ -284,21 +313,11 @@ impl Watch<'_> {
             // A file of many samples has one header.
             layout.no_header |= layout.format == Format::Csv && sample > 1;
         }
-        let has_owners = layout.details.owners;
         let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout.listing());
         let sources = report.sources();
         writer
             .begin()
-            .and_then(|()| {
-                flows.iter().try_for_each(|flow| {
-                    writer.row(&FlowRow {
-                        flow,
-                        names: self.listing.context,
-                        protocol: self.protocol,
-                        has_owners,
-                    })
-                })
-            })
+            .and_then(|()| flows.iter().try_for_each(|flow| writer.row(&self.row(flow))))
             .and_then(|()| {
                 writer.finish(&Summary {
                     connections: totals,
@@ -312,6 +331,11 @@ impl Watch<'_> {
         self.listing.write_notes(report, self.options.common.verbose);
         Ok(())
     }
+}
+
+/// Whether a column has a change between two samples.
+fn is_rate(column: &Column<Flows>) -> bool {
+    column.json_paths().iter().any(|path| path.starts_with("rates."))
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Flows>>> {

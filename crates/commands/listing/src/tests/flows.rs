@@ -40,7 +40,7 @@ fn ordinary() -> Vec<Flow> {
         bytes_acked: Some(1_234_567),
         bytes_received: Some(3_400_000_000),
         rtt_us_median: Some(3_420),
-        retrans_segs: Some(3),
+        total_retrans_segs: Some(3),
         delivery_rate_bytes_per_s_sum: Some(1_540_000),
         delivery_rate_bytes_per_s_median: Some(77_000),
     });

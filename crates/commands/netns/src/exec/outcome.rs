@@ -83,8 +83,8 @@ impl<'a> Outcome<'a> {
             object.bytes(name, was_started.then(|| captured.text()));
             object.boolean(truncated, captured.is_truncated.then_some(true));
         }
-        let micros = u64::try_from(self.duration.as_micros()).ok();
-        object.number("duration_us", micros);
+        let nanoseconds = u64::try_from(self.duration.as_nanos()).ok();
+        object.number("duration_ns", nanoseconds);
         if !self.warnings.is_empty() {
             let warnings: Vec<_> = self
                 .warnings
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!(
             json(&found),
             "{\"netns\":\"a\\n\",\"exit_code\":3,\"stdout\":\"x\u{fffd}\",\"stdout_hex\":\"78ff\",\"stderr\":\"\",\
-             \"duration_us\":7,\"warnings\":[\"one\",\"\\\"two\\\"\"]}"
+             \"duration_ns\":7000,\"warnings\":[\"one\",\"\\\"two\\\"\"]}"
         );
         assert_eq!(found.code(), 3);
         let found = Outcome::new(&name, Ending::Killed(9));
@@ -165,7 +165,7 @@ mod tests {
         let found = Outcome::new(&name, Ending::NotEntered("gone".to_owned()));
         assert_eq!(
             (found.code(), &*json(&found)),
-            (255, "{\"netns\":\"a\\n\",\"error\":\"gone\",\"duration_us\":0}")
+            (255, "{\"netns\":\"a\\n\",\"error\":\"gone\",\"duration_ns\":0}")
         );
     }
 

@@ -27,24 +27,25 @@ pub(super) static COLUMNS: &[NetnsColumn] = &[
         |namespace, _| Value::text(namespace.container.as_deref().map(str::as_bytes)),
     ),
     composite(
-        "id",
+        "nsid",
         "Id",
         "Its id (nsid) in the current namespace",
         &Id,
         &["nsid"],
     )
-    .aliases(&["nsid"]),
-    number("inode", "Inode", "Its inode number", |namespace, _| {
+    .aliases(&["id"]),
+    number("netns_inode", "Inode", "Its inode number", |namespace, _| {
         Value::Number(namespace.inode.0.into())
-    }),
+    })
+    .aliases(&["inode"]),
     composite(
-        "pids",
+        "processes",
         "Pids",
         "Number of processes in it",
         &Processes,
         &["processes"],
     )
-    .aliases(&["processes"]),
+    .aliases(&["pids"]),
     number("threads", "Threads", "Number of threads in it", |namespace, _| {
         Value::number(namespace.threads)
     }),
@@ -57,7 +58,7 @@ pub(super) static COLUMNS: &[NetnsColumn] = &[
         "Number of network interfaces in it",
         |namespace, _| Value::number(namespace.interfaces),
     ),
-    composite("age", "Age", "Its age", &Age, &["age_s", "age_from"]),
+    composite("age_s", "Age", "Its age", &Age, &["age_s", "age_from"]),
     NetnsColumn::value(
         "own",
         "Own",

@@ -9,7 +9,7 @@ pub(crate) mod notes;
 use sockeye_model::Namespace;
 use sockeye_output::JsonObject;
 use sockeye_output::format::Format;
-use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, named_columns};
+use sockeye_output::listing::{Column, Layout, Record, SortKey, SortValue, all_columns, named_columns};
 
 /// Network namespaces as records: `docs/schema/namespaces.schema.json`, `$defs/namespace`.
 ///
@@ -87,7 +87,7 @@ pub fn layout(
     let leaves_out_empty = columns.is_none();
     let columns = match columns {
         Some(columns) => columns,
-        None if format == Format::Csv => Namespaces::columns().iter().collect(),
+        None if format == Format::Csv => all_columns().collect(),
         None => named_columns(if shows_holders {
             &TABLE
         } else {
@@ -105,13 +105,13 @@ pub fn layout(
 /// Default columns of a table.
 const TABLE: [&str; 9] = [
     "name",
-    "id",
-    "inode",
-    "pids",
+    "nsid",
+    "netns_inode",
+    "processes",
     "threads",
     "sockets",
     "interfaces",
-    "age",
+    "age_s",
     "holders",
 ];
 
@@ -172,7 +172,7 @@ mod tests {
             sort(&mut all, SortKey::parse(key).unwrap());
             all.iter().map(|namespace| namespace.inode.0).collect::<Vec<_>>()
         };
-        assert_eq!(order("inode"), [1, 2, 3, 4]);
+        assert_eq!(order("netns_inode"), [1, 2, 3, 4]);
         assert_eq!(order("-inode"), [4, 3, 2, 1]);
         assert_eq!(order("-sockets"), [3, 1, 4, 2]);
         assert_eq!(order("sockets"), [1, 3, 4, 2]);

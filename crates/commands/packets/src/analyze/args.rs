@@ -12,11 +12,11 @@ use std::ffi::OsString;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AnalyzeArgs {
-    /// Only the N biggest connections; the default is 10 in tables, all in other formats
+    /// Show the N largest connections; 0: all [default: 10; CSV and JSON: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::top)]
     pub(super) top: Option<usize>,
-    /// Only this connection, by its number: they are counted from 0 in the order of their first packets
-    #[arg(short = 'c', long, value_name = "N")]
+    /// The connection of this number: they are counted from 0 in the order of their first packets
+    #[arg(long, value_name = "N")]
     pub(super) connection: Option<u32>,
     /// List segments instead, frame by frame: those that tshark flags, with its names and values
     #[arg(long)]
@@ -27,7 +27,7 @@ pub struct AnalyzeArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) format: FormatArg,
-    /// Leave out the header line of CSV
+    /// Leave out the header line
     #[arg(short = 'H', long)]
     pub(super) no_header: bool,
     /// Colours in tables
@@ -44,7 +44,8 @@ pub(super) const TOP: usize = 10;
 const EXAMPLES: &str = "\
 Examples:
   sockeye analyze slow.pcapng                the biggest connections, and what limited each
-  sockeye analyze slow.pcapng -v -c 0        every detail of the first connection
+  sockeye analyze slow.pcapng -v --connection 0
+                                             every detail of the first connection
   sockeye analyze slow.pcapng dport = :443   only HTTPS
   sockeye analyze slow.pcapng --flags        retransmissions, duplicate ACKs, ..., frame by frame
   sockeye analyze sender.pcap receiver.pcap  where segments were lost, where the delay is

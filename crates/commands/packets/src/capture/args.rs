@@ -8,7 +8,7 @@ use std::time::Duration;
 /// Packets as they pass an interface, into a pcapng file
 ///
 /// The file has the interface, the filter, the kernel's drop count and, where known, the process that owns each
-/// connection. sockeye analyze, Wireshark, tshark and tcpdump -r read it. ^C ends it; so do -c and -a.
+/// connection. sockeye analyze, Wireshark, tshark and tcpdump -r read it. ^C ends it; so do -c and -d.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CaptureArgs {
@@ -27,9 +27,9 @@ pub struct CaptureArgs {
     /// End after N packets
     #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true, value_parser = sockeye_console::values::count)]
     pub(super) count: Option<u64>,
-    /// End after SECS seconds
-    #[arg(short = 'a', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
-    pub(super) seconds: Option<Duration>,
+    /// End after this many seconds
+    #[arg(short = 'd', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
+    pub(super) duration: Option<Duration>,
     /// Files FILE-00001, FILE-00002 and so on of this size, of which the last FILES are kept: 10x100M. Files of an
     /// earlier capture belong to the ring
     #[arg(long, value_name = "FILESxSIZE")]
@@ -59,7 +59,7 @@ Examples:
   sockeye capture -i eth0                              into sockeye-eth0-TIME.pcapng, until ^C
   sockeye capture -i any -o web.pcapng tcp port 443    on all interfaces
   sockeye capture -i eth0 -s 100 --ring 10x100M        headers only; the last gigabyte of them
-  sockeye capture -i eth0 -N web1 -a 10 -o - | sockeye analyze -
+  sockeye capture -i eth0 -N web1 -d 10 -o - | sockeye analyze -
 
 The filter is tcpdump's language: host, net, port, portrange with src and dst; tcp, udp, icmp, arp, ip, ip6; vlan;
 ether host; less, greater; tcp[tcpflags] & tcp-syn != 0; and, or, not, parentheses. Quote it if it contains

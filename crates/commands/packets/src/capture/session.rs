@@ -61,7 +61,7 @@ pub(super) fn run(
         "sockeye: capturing on {} ({}) into {target}{}\n",
         harmless(interface.name.as_bytes()),
         interface.link.description(),
-        if args.seconds.is_some() || args.count.is_some() {
+        if args.duration.is_some() || args.count.is_some() {
             ""
         } else {
             "; ^C ends it"
@@ -177,7 +177,7 @@ impl Session<'_> {
     }
 
     fn receive(&mut self, ring: &mut PacketRing, interrupts: Interrupts) -> anyhow::Result<EndReason> {
-        let deadline = self.args.seconds.map(|span| Instant::now() + span);
+        let deadline = self.args.duration.map(|span| Instant::now() + span);
         let mut counted = Instant::now();
         loop {
             if self.take_all(ring, || interrupts.caught().is_some())? {

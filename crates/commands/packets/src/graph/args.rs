@@ -15,13 +15,13 @@ use std::path::PathBuf;
 #[command(after_help = EXAMPLES)]
 pub struct GraphArgs {
     /// Output file, with the suffix .svg, .png, .html, .xpl or .json; `-` is the standard output
-    #[arg(short = 'o', long, value_name = "FILE|-", default_value = "-")]
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "-")]
     pub(super) output: PathBuf,
     /// Output format, whatever the suffix of the output is
     #[arg(long, value_name = "FORMAT", value_enum)]
     pub(super) format: Option<FormatArg>,
-    /// Which connection, by its number: they are counted from 0 in the order of their first packets
-    #[arg(short = 'c', long, value_name = "N")]
+    /// The connection of this number: they are counted from 0 in the order of their first packets
+    #[arg(long, value_name = "N")]
     pub(super) connection: Option<u32>,
     /// Direction of the data: of the side that sent more, the client's, the server's, or both
     #[arg(long, value_name = "SIDE", value_enum, default_value_t = DirectionArg::Busier)]
@@ -35,7 +35,7 @@ pub struct GraphArgs {
     /// For a dark background (pages and SVG follow the viewer's theme without it)
     #[arg(long)]
     pub(super) dark: bool,
-    /// Colours in a terminal
+    /// Colours in tables and in graphs in the terminal
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
     pub(super) color: ColorArg,
     /// A capture, then a filter in the syntax of ss, for example: dport = :443
@@ -67,6 +67,6 @@ const EXAMPLES: &str = "\
 Examples:
   sockeye graph vpn.pcapng                       the biggest connection, in this terminal
   sockeye graph vpn.pcapng -o vpn.html           a page to zoom in, with a list of what happened
-  sockeye graph vpn.pcapng -c 3 -o vpn.svg       connection 3, as `sockeye analyze` counts them
+  sockeye graph vpn.pcapng --connection 3        connection 3, as `sockeye analyze` counts them
   sockeye graph vpn.pcapng dport = :1194 -o vpn.png --dark
   sockeye graph - --panels sequence,in-flight    from the standard input";

@@ -9,6 +9,7 @@ use crate::condition::{COMPARISONS, PATTERNS, Reader};
 use crate::error::nearest;
 use crate::lexer::{Token, ValueKind};
 use crate::units::Quantity;
+use sockeye_model::is_name_of;
 use std::ops::Range;
 
 /// Parses an expression about network namespaces. An empty one matches everything.
@@ -87,7 +88,7 @@ impl<'a> Parser<'a> {
             "container" => return self.text(word, TextField::Container),
             _ => {}
         }
-        match NUMBERS.iter().find(|(name, ..)| *name == word) {
+        match NUMBERS.iter().find(|(name, ..)| is_name_of(word, name)) {
             Some(&(_, field, kind)) => self.number(word, field, kind),
             None => {
                 let mut error = self
@@ -126,6 +127,7 @@ impl<'a> Parser<'a> {
 }
 
 const NUMBERS: &[(&str, NumberField, Quantity)] = &[
+    ("netns_inode", NumberField::Inode, Quantity::Id),
     ("inode", NumberField::Inode, Quantity::Id),
     ("id", NumberField::Id, Quantity::Id),
     ("nsid", NumberField::Id, Quantity::Id),
@@ -135,7 +137,7 @@ const NUMBERS: &[(&str, NumberField, Quantity)] = &[
     ("sockets", NumberField::Sockets, Quantity::Count),
     ("interfaces", NumberField::Interfaces, Quantity::Count),
     ("ifaces", NumberField::Interfaces, Quantity::Count),
-    ("age", NumberField::Age, Quantity::Time),
+    ("age_s", NumberField::Age, Quantity::Time),
 ];
 
 /// Words that begin a condition, apart from [`NUMBERS`].

@@ -85,7 +85,7 @@ impl LimitAnalysis<'_> {
                     "One processor {} worked all the time, on packets or for others: that may have slowed it down.",
                     end.at
                 );
-                let why = "which, and is it soft interrupts? (-A keeps away from it)";
+                let why = "which, and is it soft interrupts? (--affinity keeps away from it)";
                 return Some(
                     Sentence::new("processor-busy", text).with([end.command("mpstat -P ALL 1", why)]),
                 );

@@ -77,7 +77,7 @@ impl Difference<'_> {
         }
         self.add_largest_change(&changes, &scale, &mut report);
         if left_out > 0 {
-            let text = format!("Left out: {left_out} smaller changes; --rows 0 shows all.");
+            let text = format!("Left out: {left_out} smaller changes; --top 0 shows all.");
             report.say("rows-left-out", text);
         }
         self.note_incomparable(&scale, &mut report);

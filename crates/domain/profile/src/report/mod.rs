@@ -71,7 +71,7 @@ impl Profile {
         let left_out = builder.left_out;
         report.tables = tables;
         if !left_out.is_empty() {
-            let text = format!("Left out: {}; --rows 0 shows all.", left_out.join("; "));
+            let text = format!("Left out: {}; --top 0 shows all.", left_out.join("; "));
             report.say("rows-left-out", text);
         }
         judge::judge(self, &mut report);

@@ -19,7 +19,7 @@ fn every_method_on_every_route_transfers_the_file() {
     let room = lab.namespace("room");
     let json = json(&bench(
         &room,
-        &["--sizes", "1,5000,1M", "--repeats", "2", "-t", "0.005"],
+        &["--sizes", "1,5000,1Mi", "--repeats", "2", "-d", "0.005"],
     ));
     let rows = json["transfers"].as_array().unwrap();
     let missing: Vec<&str> = json["sentences"]
@@ -99,7 +99,7 @@ fn system_calls_are_those_of_strace() {
         .arg(&log)
         .arg(SOCKEYE)
         .args(["bench", "file", "--over", "lo", "-4", "--json", "--repeats", "1"]);
-    command.args(["--sizes", "100000", "--methods", "sendfile", "-t", "0.01"]);
+    command.args(["--sizes", "100000", "--methods", "sendfile", "-d", "0.01"]);
     let json = json(&command.output().unwrap());
     let row = &json["transfers"][0];
     let files = row["files"].as_u64().unwrap();
@@ -128,7 +128,7 @@ fn unprivileged_run_over_lo_works() {
         "3M",
         "--repeats",
         "1",
-        "-t",
+        "-d",
         "0.01",
     ]);
     let json = json(&command.output().unwrap());
@@ -204,11 +204,11 @@ fn full_disk_is_reported() {
     let run = |sizes: &str| {
         // Blocks of 512 bytes: a MiB.
         let line = format!(
-            "ulimit -f 2048; exec {SOCKEYE} bench file --sizes {sizes} --repeats 1 -t 0.01 --over lo -4 --json"
+            "ulimit -f 2048; exec {SOCKEYE} bench file --sizes {sizes} --repeats 1 -d 0.01 --over lo -4 --json"
         );
         room.command("sh", &["-c", &line]).output().unwrap()
     };
-    let output = run("64K,4M");
+    let output = run("64Ki,4M");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["partial"]["code"], "no-room", "{json}");

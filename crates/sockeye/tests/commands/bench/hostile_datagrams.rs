@@ -111,7 +111,7 @@ fn spoofed_source_gets_no_packet() {
     let said = words_in(
         &attack.attacker,
         &format!(
-            "bench stream {host} -p {} -u -R -b 10M -t 1",
+            "bench stream {host} -p {} -u -R -b 10M -d 1",
             attack.server.port()
         ),
     );

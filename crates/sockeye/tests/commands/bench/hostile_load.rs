@@ -299,7 +299,7 @@ fn port_of_crr_is_not_held_up_by_other_hosts() {
                 }
             });
         });
-        let line = format!("bench crr {host} -p {} -t 1 --json", serving.port);
+        let line = format!("bench crr {host} -p {} -d 1 --json", serving.port);
         let said = crate::fixtures::binary::words_in(&client, &line);
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         let report = said.json();

@@ -98,7 +98,7 @@ fn forward(client: &mut TcpStream, mut message: Value) -> std::io::Result<()> {
 fn bench_client_starts_only_its_own_streams() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let server = SocketAddr::from(([127, 0, 0, 1], serving.port));
-    for line in ["stream -P 2 -t 1", "rr -P 2 -t 1"] {
+    for line in ["stream -P 2 -d 1", "rr -P 2 -d 1"] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let between = listener.local_addr().expect("it is bound");
         let proxy = thread::spawn(move || exaggerate(&listener, server));
@@ -178,7 +178,7 @@ fn iperf3_client_starts_only_its_own_streams() {
         let most = thread::scope(|scope| {
             scope.spawn(|| iperf3_server(&listener, case));
             most_threads(client(&format!(
-                "bench stream --iperf3 127.0.0.1 -p {port} -P 2 -t 1"
+                "bench stream --iperf3 127.0.0.1 -p {port} -P 2 -d 1"
             )))
         });
         assert!((1..=THREADS_MAX).contains(&most), "{most} threads");

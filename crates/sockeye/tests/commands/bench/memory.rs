@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 #[test]
 fn every_size_is_reported() {
-    let json = json(&["--sizes", "64,100,4K-8K", "--repeats", "3", "-t", "0.2"]);
+    let json = json(&["--sizes", "64,100,4Ki-8Ki", "--repeats", "3", "-d", "0.2"]);
     assert!(
         json["settings"]["libc"].as_str().unwrap().contains("libc") || json["settings"]["libc"] == "musl"
     );
@@ -53,13 +53,13 @@ fn every_size_is_reported() {
 #[test]
 fn table_fits_into_80_columns() {
     let output = bench(&[
-        "--functions",
+        "--methods",
         "memset",
         "--sizes",
-        "64-64K",
+        "64-64Ki",
         "--repeats",
         "1",
-        "-t",
+        "-d",
         "0.1",
     ]);
     assert!(output.status.success());
@@ -76,7 +76,7 @@ fn table_fits_into_80_columns() {
 
 #[test]
 fn interrupted_run_reports_a_partial_result() {
-    let arguments = ["--sizes", "64-1M", "--repeats", "1000", "-t", "600", "--json"];
+    let arguments = ["--sizes", "64-1Mi", "--repeats", "1000", "-d", "600", "--json"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_sockeye"));
     command.args(["bench", "memory"]).args(arguments);
     let child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -95,12 +95,12 @@ fn interrupted_run_reports_a_partial_result() {
 fn wrong_options_are_explained() {
     for (arguments, words) in [
         (&["--sizes", "63"][..], "64"),
-        (&["--sizes", "1K,x"], "size"),
-        (&["--sizes", "8K-4K"], "begins above its end"),
+        (&["--sizes", "1Ki,x"], "size"),
+        (&["--sizes", "8Ki-4Ki"], "begins above its end"),
         (&["--sizes", "900T"], "available"),
-        (&["--functions", "memchr"], "memchr"),
+        (&["--methods", "memchr"], "memchr"),
         (&["--repeats", "0"], "repeats"),
-        (&["-t", "0"], "0"),
+        (&["-d", "0"], "0"),
     ] {
         let output = bench(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

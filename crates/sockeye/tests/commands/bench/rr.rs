@@ -62,7 +62,7 @@ fn requested_rate_is_kept() {
     let host = link.server_addresses().0;
     let said = words_in(
         &client,
-        &format!("bench rr {host} --rate 300 -t 1 --repeats 2 --json"),
+        &format!("bench rr {host} --rate 300 -d 1 --repeats 2 --json"),
     );
     assert_eq!(said.code, Some(0), "{said:?}");
     let report = said.report();
@@ -78,7 +78,7 @@ fn requested_rate_is_kept() {
     // More than there can be: said, and not hidden.
     let said = words_in(
         &client,
-        &format!("bench crr {host} --rate 1M -t 0.5 --request 100 --json"),
+        &format!("bench crr {host} --rate 1M -d 0.5 --request 100 --json"),
     );
     let report = said.report();
     assert_eq!(report["sentences"][0]["code"], "rate-not-reached", "{report:#}");
@@ -122,7 +122,7 @@ fn exhausted_ports_are_reported() {
     let (_lab, client, _server, link, _serving) = need!(apart("crr_ports"));
     let host = link.server_addresses().0;
     client.sysctl("ipv4/ip_local_port_range", "40000 40003");
-    let said = words_in(&client, &format!("bench crr {host} -P 16 -t 20 --json"));
+    let said = words_in(&client, &format!("bench crr {host} -P 16 -d 20 --json"));
     assert_eq!(said.code, Some(1), "{said:?}");
     let report = said.report();
     assert_eq!(report["partial"]["code"], "ports-exhausted", "{report:#}");
@@ -139,7 +139,7 @@ fn killed_end_leaves_a_partial_report() {
     let host = link.server_addresses().0;
     for line in ["rr", "rr -u --rate 1000", "crr", "rr --rate 500 -P 2"] {
         let before = rx_bytes(&server, link.devices().1);
-        let child = start_in(&client, &format!("bench {line} {host} -t 60 --json"));
+        let child = start_in(&client, &format!("bench {line} {host} -d 60 --json"));
         wait_until("requests", || {
             rx_bytes(&server, link.devices().1) > before + 20_000
         });
@@ -163,7 +163,7 @@ fn interrupt_leaves_a_partial_report() {
     let host = link.server_addresses().0;
     for line in ["rr --repeats 3", "rr -u", "crr -P 2", "rr --rate 500"] {
         let before = rx_bytes(&server, link.devices().1);
-        let child = start_in(&client, &format!("bench {line} {host} -t 60 --json"));
+        let child = start_in(&client, &format!("bench {line} {host} -d 60 --json"));
         wait_until("requests", || {
             rx_bytes(&server, link.devices().1) > before + 20_000
         });
@@ -189,7 +189,7 @@ fn silent_path_times_out() {
     let (_lab, client, server, link, _serving) = need!(apart("rr_silence"));
     let (host, device) = (link.server_addresses().0, link.devices().1);
     let before = rx_bytes(&server, device);
-    let child = start_in(&client, &format!("bench rr {host} -t 60 --timeout 1 --json"));
+    let child = start_in(&client, &format!("bench rr {host} -d 60 --timeout 1 --json"));
     wait_until("requests", || rx_bytes(&server, device) > before + 20_000);
     server.ip(&format!("link set {device} down"));
     let said = ended(child);
@@ -222,7 +222,7 @@ fn contradicting_options_are_refused() {
         "-c 0",
         "-P 0",
         "-P 1001",
-        "-t 0",
+        "-d 0",
         "-4 -B ::1",
     ] {
         let said = words(&format!("bench rr 127.0.0.1 {flags}"));

@@ -26,7 +26,7 @@ fn interfaces_count_the_same_bytes() {
     for (host, flags) in [
         (link.server_addresses().0, "-n 40M"),
         (link.server_addresses().1, "-n 40M -R -P 3"),
-        (link.server_addresses().0, "-t 1 --bidir -P 2"),
+        (link.server_addresses().0, "-d 1 --bidir -P 2"),
     ] {
         let before = count();
         let said = words_in(&client, &format!("bench stream {host} {flags} --json"));
@@ -74,7 +74,7 @@ fn datagrams_are_counted() {
     for flags in ["", "-R", "--bidir -P 2"] {
         let said = words_in(
             &client,
-            &format!("bench stream {host} -u -b 8M -t 1 {flags} --json"),
+            &format!("bench stream {host} -u -b 8M -d 1 {flags} --json"),
         );
         assert_eq!(said.code, Some(0), "{said:?}");
         for row in said.report()["streams"].as_array().expect("rows") {
@@ -87,7 +87,7 @@ fn datagrams_are_counted() {
             assert!(row["jitter_us"].is_u64(), "{row}");
         }
     }
-    let said = words_in(&client, &format!("bench stream {host} -u -t 1 -l 60000"));
+    let said = words_in(&client, &format!("bench stream {host} -u -d 1 -l 60000"));
     assert_eq!(said.code, Some(0), "fragments arrive too: {said:?}");
 }
 
@@ -104,7 +104,7 @@ fn receiver_window_is_named_as_the_limit() {
     let host = middlebox.net_path().server_ip();
     // Only the receiver's buffer is short: what sends may hold as much as it wants.
     server.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
-    let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));
+    let said = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
     let report = said.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     let remedies = report["sentences"][0]["remedies"].to_string();
@@ -115,7 +115,7 @@ fn receiver_window_is_named_as_the_limit() {
     );
     // The other way round it is the server that says so.
     client.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
-    let said = words_in(&client, &format!("bench stream {host} -R -t 2 -C cubic --json"));
+    let said = words_in(&client, &format!("bench stream {host} -R -d 2 -C cubic --json"));
     let report = said.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     assert!(
@@ -132,7 +132,7 @@ fn dropping_queue_is_named_as_the_limit() {
     let queue = format!("qdisc add dev {device} root tbf rate 40mbit burst 10kb limit 12kb");
     client.output("tc", &queue.split(' ').collect::<Vec<_>>());
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -t 2 -C cubic --json"));
+    let said = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
     let report = said.report();
     let drops = report["sentences"].as_array().expect("sentences").iter();
     let drops = drops.clone().find(|sentence| sentence["code"] == "device-drops");
@@ -159,7 +159,7 @@ fn dropping_queue_is_named_as_the_limit() {
 fn requested_rate_is_kept() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_rate"));
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -t 2 -b 20M --json"));
+    let said = words_in(&client, &format!("bench stream {host} -d 2 -b 20M --json"));
     let report = said.report();
     let rate = report["summary"][0]["bytes_per_s"].as_f64().expect("a rate");
     assert!((1_000_000.0..3_200_000.0).contains(&rate), "{report:#}");
@@ -169,7 +169,7 @@ fn requested_rate_is_kept() {
 fn kinds_of_missing_answers_have_different_codes() {
     let (_lab, client, _server, link, mut serving) = need!(apart("bench_silent"));
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -p 9 -t 1"));
+    let said = words_in(&client, &format!("bench stream {host} -p 9 -d 1"));
     assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
     assert!(
         said.error()
@@ -199,7 +199,7 @@ fn kinds_of_missing_answers_have_different_codes() {
             .contains("the other end refused: there is no processor 4000"),
         "{said:?}"
     );
-    let limited = format!("ulimit -n 24; exec {SOCKEYE} bench stream {host} -P 64 -t 1");
+    let limited = format!("ulimit -n 24; exec {SOCKEYE} bench stream {host} -P 64 -d 1");
     let mut shell = client.command("sh", &["-c", &limited]);
     let said = run(&mut shell);
     assert_eq!(said.code, Some(1), "{said:?}");
@@ -216,7 +216,7 @@ fn killed_end_leaves_a_partial_report() {
     let (_lab, client, server, link, mut serving) = need!(apart("bench_killed"));
     let host = link.server_addresses().0;
     for flags in ["", "-R"] {
-        let child = start_in(&client, &format!("bench stream {host} -t 60 --json {flags}"));
+        let child = start_in(&client, &format!("bench stream {host} -d 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         serving.kill();
         let said = ended(child);
@@ -235,7 +235,7 @@ fn interrupt_leaves_a_partial_report() {
     let (_lab, client, server, link, _serving) = need!(apart("bench_interrupt"));
     let host = link.server_addresses().0;
     for flags in ["", "-R", "--repeats 3"] {
-        let child = start_in(&client, &format!("bench stream {host} -t 60 --json {flags}"));
+        let child = start_in(&client, &format!("bench stream {host} -d 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         signal(&child, Signal::INT);
         let said = ended(child);
@@ -366,8 +366,8 @@ fn wrong_options_are_reported_before_connecting() {
         "bench stream",
         "bench stream host -P 0",
         "bench stream host -P 129",
-        "bench stream host -t 0",
-        "bench stream host -t 1 -n 1M",
+        "bench stream host -d 0",
+        "bench stream host -d 1 -n 1M",
         "bench stream host -n 0",
         "bench stream host -l 2G",
         "bench stream host -u -l 7",
@@ -383,7 +383,7 @@ fn wrong_options_are_reported_before_connecting() {
         assert_eq!(said.code, Some(2), "{line}: {said:?}");
         assert!(!said.stderr.is_empty(), "{line}");
     }
-    let said = words("bench stream no.such.host.invalid -t 1");
+    let said = words("bench stream no.such.host.invalid -d 1");
     assert_eq!(said.code, Some(1), "{said:?}");
 }
 
@@ -436,7 +436,7 @@ fn against(answer: &[u8]) -> Said {
             let _ = stream.read_to_end(&mut Vec::new());
         });
         words(&format!(
-            "bench stream 127.0.0.1 -p {port} --connect-timeout 0.5 -t 1"
+            "bench stream 127.0.0.1 -p {port} --connect-timeout 0.5 -d 1"
         ))
     })
 }

@@ -41,7 +41,7 @@ fn short_queue_drops_and_long_one_does_not() {
     let _alone = take_turn();
     let said = words_in(
         &here,
-        "bench tun --queues 500,3 --multi-queue 1 -t 0.4 --repeats 2 --json",
+        "bench tun --queues 500,3 --multi-queue 1 -d 0.4 --repeats 2 --json",
     );
     assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
     let report = said.report();
@@ -83,7 +83,7 @@ fn every_kind_of_tunnel_carries_data() {
     let here = lab.namespace("here");
     let _alone = take_turn();
     for kind in ["--tap", "--carrier udp", "--mode tap --carrier udp"] {
-        let line = format!("bench tun --queues 500 --multi-queue 1,2 -t 0.2 --json {kind}");
+        let line = format!("bench tun --queues 500 --multi-queue 1,2 -d 0.2 --json {kind}");
         let said = words_in(&here, &line);
         assert_eq!(
             said.code,
@@ -107,7 +107,7 @@ fn report_is_text_and_chart() {
     let _alone = take_turn();
     let chart = lab.directory().join("tun.svg");
     let line = format!(
-        "bench tun --queues 3,500 --offload off --multi-queue 1 -t 0.2 -o {}",
+        "bench tun --queues 3,500 --offload off --multi-queue 1 -d 0.2 -o {}",
         chart.display()
     );
     let said = words_in(&here, &line);
@@ -129,7 +129,7 @@ fn interrupt_leaves_a_partial_report_and_no_device() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
-    let line = "bench tun --queues 3,500 --multi-queue 1 -t 0.5 --repeats 100 --json";
+    let line = "bench tun --queues 3,500 --multi-queue 1 -d 0.5 --repeats 100 --json";
     let mut child = start_in(&here, line);
     // One measurement is over, and another goes on.
     // Nothing shows it from outside.
@@ -158,7 +158,7 @@ fn kill_leaves_no_device() {
     for signal in [Signal::KILL, Signal::ABORT] {
         let mut child = here.run(|| {
             let mut command = command();
-            command.args("bench tun --queues 3 -t 30".split(' '));
+            command.args("bench tun --queues 3 -d 30".split(' '));
             command
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
@@ -186,7 +186,7 @@ fn advice_names_the_device() {
     let _alone = take_turn();
     here.ip("tuntap add dev tap0 mode tap");
     here.ip("link set tap0 txqueuelen 3 up");
-    let said = words_in(&here, "bench tun --device tap0 -t 0.1 --json");
+    let said = words_in(&here, "bench tun --device tap0 -d 0.1 --json");
     assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
     let report = said.report();
     let device = &report["devices"][0];
@@ -205,16 +205,16 @@ fn advice_names_the_device() {
     // With a reader, who is named; the queue has its usual length, and nothing was dropped.
     let reader = here.run(|| sockeye_sys_tun("tun7"));
     here.ip("link set tun7 up");
-    let said = words_in(&here, "bench tun --device tun7 -t 0.1");
+    let said = words_in(&here, "bench tun --device tun7 -d 0.1");
     let text = String::from_utf8(said.stdout).unwrap();
     assert!(text.contains(&format!("(pid {})", reader.id())), "{text}");
     assert!(text.contains("long enough"), "{text}");
     drop(Reaped(reader));
 
-    let said = words_in(&here, "bench tun --device lo -t 0.1");
+    let said = words_in(&here, "bench tun --device lo -d 0.1");
     assert_eq!(said.code, Some(0));
     assert!(String::from_utf8_lossy(&said.stdout).contains("neither a TUN nor a TAP"));
-    let said = words_in(&here, "bench tun --device nosuch0 -t 0.1");
+    let said = words_in(&here, "bench tun --device nosuch0 -d 0.1");
     assert_eq!(said.code, Some(1));
     assert!(String::from_utf8_lossy(&said.stderr).contains("nosuch0"));
 }
@@ -255,7 +255,7 @@ fn missing_rights_are_named() {
     let lab = need!(as_root());
     let copy = lab.copy_for_all_users(SOCKEYE.as_ref());
     let output = Command::new(copy)
-        .args(["bench", "tun", "--queues", "3", "-t", "0.1"])
+        .args(["bench", "tun", "--queues", "3", "-d", "0.1"])
         .uid(65534)
         .gid(65534)
         .stdin(Stdio::null())
@@ -275,8 +275,8 @@ fn wrong_options_are_explained() {
         "bench tun --queues 0",
         "bench tun --queues 3,,5",
         "bench tun --queues -1",
-        "bench tun -t 0",
-        "bench tun -t 1e6",
+        "bench tun -d 0",
+        "bench tun -d 1e6",
         "bench tun --multi-queue 0",
         "bench tun --repeats 0",
         "bench tun --device tap0 --tap",

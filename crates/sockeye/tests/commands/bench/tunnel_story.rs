@@ -81,7 +81,7 @@ fn report(client: &Namespace, line: &str) {
 #[track_caller]
 fn stream(client: &Namespace) -> f64 {
     // The congestion control that nearly everybody has.
-    let said = words_in(client, "bench stream 10.10.0.2 -t 2 -C cubic --json");
+    let said = words_in(client, "bench stream 10.10.0.2 -d 2 -C cubic --json");
     assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
     let report = json(&said);
     let rate = report["summary"][0]["bytes_per_s"].as_f64();
@@ -121,18 +121,18 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
 
     // 1. It is slow.
     let slow = stream(&client);
-    report(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
+    report(&client, "bench stream 10.10.0.2 -d 5 -C cubic");
 
     // 2. While it carries, `check`, `bench tun --device` and `analyze` name the queue.
     let file = lab.directory().join("tap0.pcapng");
     let mut load = client.command(
         SOCKEYE,
-        &["bench", "stream", "10.10.0.2", "-t", "30", "-C", "cubic"],
+        &["bench", "stream", "10.10.0.2", "-d", "30", "-C", "cubic"],
     );
     clean(&mut load);
     let load = Worker::start(&lab, "load", load);
     // Two seconds of a busy machine need not show an overflow that can be distinguished from a loss on the path.
-    let capture = format!("capture -i tap0 -a 2 -o {}", file.display());
+    let capture = format!("capture -i tap0 -d 2 -o {}", file.display());
     let mut text = String::new();
     for _ in 0..5 {
         let said = words_in(&client, &capture);
@@ -150,7 +150,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
     }
     assert!(text.contains("segments overflows"), "{text}");
     report(&client, &format!("analyze {}", file.display()));
-    let said = words_in(&client, "check --watch 1 --format json");
+    let said = words_in(&client, "check --watch 1 --count 2 --format json");
     let findings = json(&said);
     let of_queue = |finding: &&Value| finding["rule"] == "queue-length";
     let all = findings["findings"].as_array().unwrap();
@@ -159,14 +159,14 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
         .find(of_queue)
         .unwrap_or_else(|| panic!("{findings:#}"));
     assert_eq!(finding["severity"], "critical", "{finding:#}");
-    let said = words_in(&client, "bench tun --device tap0 -t 1 --json");
+    let said = words_in(&client, "bench tun --device tap0 -d 1 --json");
     let advice = json(&said);
     assert!(
         advice["devices"][0]["tx_dropped_per_s"].as_f64() > Some(0.0),
         "{advice:#}"
     );
     assert_eq!(advice["devices"][0]["reader"], "openvpn", "{advice:#}");
-    report(&client, "check --watch 2");
+    report(&client, "check --watch 2 --count 2");
     report(&client, "bench tun --device tap0");
     drop(load);
 
@@ -193,7 +193,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
             break;
         }
     }
-    report(&client, "bench stream 10.10.0.2 -t 5 -C cubic");
+    report(&client, "bench stream 10.10.0.2 -d 5 -C cubic");
     report(&client, "bench tun --device tap0");
     assert!(fast > slow * 1.5, "{slow} before, {fast} after {remedy}");
     eprintln!("{:.1} -> {:.1} Mbit/s by `{remedy}`", slow * 8e-6, fast * 8e-6);

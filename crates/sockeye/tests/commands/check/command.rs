@@ -187,7 +187,7 @@ fn fail_on_decides_the_exit_status() {
     // Findings that are not printed count.
     assert_eq!(code("--fail-on notice --severity critical"), Some(1));
     assert_eq!(code("--fail-on notice --skip no-carrier"), Some(0));
-    assert_eq!(code("--fail-on notice --watch 0.05"), Some(1));
+    assert_eq!(code("--fail-on notice --watch 0.05 --count 2"), Some(1));
     here.ip("addr add 10.9.0.1/24 dev left");
     assert_eq!(code("--fail-on warning"), Some(1));
     assert_eq!(code("--fail-on critical"), Some(0));
@@ -254,12 +254,12 @@ fn watch_prints_one_document_per_sample() {
         assert!(line["checked"]["interval_ms"].as_u64().unwrap() >= 100, "{line}");
     }
     // Two looks are one sample, which needs no number.
-    let said = check(&here, "--watch 0.1 --format json").json();
+    let said = check(&here, "--watch 0.1 --count 2 --format json").json();
     assert!(
         said.get("sample").is_none() && said["findings"].as_array().unwrap().len() == 1,
         "{said}"
     );
-    let said = check(&here, "--watch 0.1");
+    let said = check(&here, "--watch 0.1 --count 2");
     assert!(
         said.ok().contains(" by ") && said.ok().contains(", within 1"),
         "{said}"

@@ -135,7 +135,12 @@ fn a_tap_whose_queue_holds_three_packets() {
     let list = found(&lab, &here, "", &["warning queue-length tap0"]);
     let finding = &list[0];
     assert_eq!(fact(finding, "queue_packets"), 3);
-    let list = found(&lab, &here, "--watch 1", &["critical queue-length tap0"]);
+    let list = found(
+        &lab,
+        &here,
+        "--watch 1 --count 2",
+        &["critical queue-length tap0"],
+    );
     let finding = &list[0];
     assert!(fact(finding, "tx_dropped") > 0, "{finding:#}");
     let (rate, rtt) = (fact(finding, "rate_bytes_per_s"), fact(finding, "rtt_us"));
@@ -145,7 +150,7 @@ fn a_tap_whose_queue_holds_three_packets() {
         "{finding:#}"
     );
     assert!(rtt >= 20_000 && packets > 3, "{finding:#}");
-    found(&lab, &there, "--watch 0.5", &[]);
+    found(&lab, &there, "--watch 0.5 --count 2", &[]);
     // The sockets that it affects are a finding of their own; it is the only one if devices are not checked.
     let words = "--set retransmissions.share=0.1% --set retransmissions.count=1";
     found_soon(
@@ -172,7 +177,7 @@ fn a_tap_whose_queue_holds_three_packets() {
     shell.args(["-c", remedy]).env("PATH", path);
     output_of(shell);
     blocks.wait(3);
-    found(&lab, &here, "--watch 1", &[]);
+    found(&lab, &here, "--watch 1 --count 2", &[]);
 }
 
 /// A tap, `tap0`, 10.9.0.1, that is read only on request: it answers with the number of packets it found.
@@ -273,7 +278,7 @@ fn a_tap_that_is_read_too_slowly() {
         let counted = statistics(&here, "tap0", direction, of);
         assert_eq!(fact(&list[0], name), counted, "{name}");
     }
-    found(&lab, &here, "--watch 0.1", &[]);
+    found(&lab, &here, "--watch 0.1 --count 2", &[]);
 }
 
 /// A pair, `left` (10.9.0.1) here and `right` there, both up.
@@ -391,7 +396,12 @@ fn drops_of_a_shaper_are_one_finding() {
     shape(&here, "rate 20mbit burst 3200 limit 6000");
     let blocks = Blocks::start(&here, &there);
     blocks.wait(3);
-    found_soon(&lab, &here, "--watch 0.5", &["warning qdisc-drops tbf of left"]);
+    found_soon(
+        &lab,
+        &here,
+        "--watch 0.5 --count 2",
+        &["warning qdisc-drops tbf of left"],
+    );
 }
 
 #[test]

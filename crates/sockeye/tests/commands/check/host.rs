@@ -323,8 +323,8 @@ for line in sys.stdin:
             .count();
         assert_eq!(fact(finding, "open_files"), open as u64);
         assert_eq!(fact(finding, "open_files_max"), 64);
-        assert_eq!(finding["owner"]["pid"], holder.pid());
-        assert_eq!(finding["owner"]["comm"], "a b\x1b[31m)", "{finding:#}");
+        assert_eq!(finding["owners"][0]["pid"], holder.pid());
+        assert_eq!(finding["owners"][0]["comm"], "a b\x1b[31m)", "{finding:#}");
         let raise = format!("prlimit --pid {} --nofile=128:", holder.pid());
         assert!(commands(finding).contains(&raise.as_str()), "{finding:#}");
         if count == 61 {

@@ -50,7 +50,7 @@ while True:
 fn is_found(lab: &Lab, here: &Namespace, writer: &Script, text: &str) {
     let list = found_soon(lab, here, "", &[text]);
     assert_eq!(list[0]["sockets"], 1, "{:#}", list[0]);
-    assert_eq!(list[0]["owner"]["pid"], writer.pid(), "{:#}", list[0]);
+    assert_eq!(list[0]["owners"][0]["pid"], writer.pid(), "{:#}", list[0]);
 }
 
 #[track_caller]
@@ -195,7 +195,7 @@ sys.stdin.read()
 ",
     );
     let list = found_soon(&lab, &here, "", &["warning firewall-drops firewall_rule"]);
-    assert_eq!(list[0]["owner"]["pid"], server.pid(), "{:#}", list[0]);
+    assert_eq!(list[0]["owners"][0]["pid"], server.pid(), "{:#}", list[0]);
     assert!(list[0]["facts"]["packets"].as_u64() >= Some(8), "{:#}", list[0]);
 }
 

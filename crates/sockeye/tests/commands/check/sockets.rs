@@ -54,7 +54,7 @@ fn idle_without_keepalive_on_one_host() {
         found
             .findings
             .iter()
-            .any(|finding| finding["owner"]["pid"] == both.pid())
+            .any(|finding| finding["owners"][0]["pid"] == both.pid())
     );
 }
 
@@ -116,7 +116,7 @@ fn peers_that_vanish_while_data_is_sent() {
     let found = expect(&client, &[], &["peer-silent"; 2]);
     for owner in [&small, &big] {
         let mut all = found.findings.iter().map(diagnosis::Found);
-        let found = all.find(|found| found.0["owner"]["pid"] == owner.pid());
+        let found = all.find(|found| found.0["owners"][0]["pid"] == owner.pid());
         let found = found.expect("one of each").severity("critical").owned_by(owner);
         found.about(1, &owner.sockets()[0]);
         assert!(found.fact("retransmissions") >= 4);
@@ -352,7 +352,7 @@ fn a_path_that_swallows_full_sized_segments() {
         ),
         (Some(own), Some(to))
     );
-    assert_eq!(found.0["owner"]["pid"], std::process::id());
+    assert_eq!(found.0["owners"][0]["pid"], std::process::id());
     assert!(found.fact("retransmissions") >= 3);
     assert!(found.fact("snd_mss_bytes") > 1260);
     found.remedy("tcp_mtu_probing").remedy("tracepath");
@@ -400,6 +400,6 @@ fn servers_that_leave_many_open() {
     let found = expect(&client, &[], &["fin-wait2"]);
     let found = found.the("fin-wait2");
     assert_eq!(found.0["sockets"], 10);
-    assert_eq!(found.0["owner"]["pid"], std::process::id());
+    assert_eq!(found.0["owners"][0]["pid"], std::process::id());
     drop(pairs);
 }

@@ -112,7 +112,7 @@ fn lost_segments_are_found() {
     let found = expect(&client, &[], &["retransmissions"]);
     let found = found.the("retransmissions").severity("warning");
     found.about(1, &transfer.pair.client);
-    assert_eq!(found.0["owner"]["pid"], std::process::id());
+    assert_eq!(found.0["owners"][0]["pid"], std::process::id());
     assert!((30..500).contains(&found.fact("share_permille")), "{}", found.0);
     assert!(found.fact("retransmitted_segs") >= 20);
     // So many losses may reduce the window to its minimum, which would be the next finding.
@@ -128,7 +128,9 @@ fn lost_segments_are_found() {
     .nothing();
     // Who receives cannot know.
     check(&server, &[]).nothing();
-    let found = until(&["retransmissions"], || check(&client, &["--watch", "1"]));
+    let found = until(&["retransmissions"], || {
+        check(&client, &["--watch", "1", "--count", "2"])
+    });
     found.the("retransmissions").about(1, &transfer.pair.client);
 }
 
@@ -294,7 +296,7 @@ fn a_program_that_asked_for_a_low_rate() {
     });
     let found = expect(&client, &[], &["pacing-floor"]);
     let found = found.the("pacing-floor").severity("notice");
-    assert_eq!(found.0["owner"]["pid"], paced.0.id());
+    assert_eq!(found.0["owners"][0]["pid"], paced.0.id());
     assert_eq!(diagnosis::end(&found.counted(1)["peer"]), Some(to));
     assert_eq!(found.fact("max_pacing_rate_bytes_per_s"), 50_000);
     assert!(found.fact("pacing_rate_bytes_per_s") <= 50_000);
@@ -341,7 +343,7 @@ fn a_peer_with_a_small_buffer() {
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("busy_us") >= 1_000_000);
     // Between two samples that are less than 5 s apart, busy for three quarters of that time is enough.
-    let found = expect(&client, &["--watch", "1"], &["receiver-limited"]);
+    let found = expect(&client, &["--watch", "1", "--count", "2"], &["receiver-limited"]);
     assert!(found.the("receiver-limited").fact("busy_us") < 2_000_000);
     check(
         &client,
@@ -369,7 +371,14 @@ fn a_small_send_buffer() {
     found.about(1, &transfer.pair.client).remedy("SO_SNDBUF");
     assert!(found.fact("share_permille") >= 100);
     assert_eq!(found.fact("sndbuf_bytes"), 16 << 10);
-    let words = ["--watch", "1", "--set", "send-buffer-limited.share=10%"];
+    let words = [
+        "--watch",
+        "1",
+        "--count",
+        "2",
+        "--set",
+        "send-buffer-limited.share=10%",
+    ];
     let found = expect(&client, &words, &["send-buffer-limited"]);
     assert!(found.the("send-buffer-limited").fact("busy_us") < 2_000_000);
     check(
@@ -390,14 +399,14 @@ fn a_program_that_has_little_to_send() {
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let net_path = lab.link(&client, &server).net_path();
     let transfer = Transfer::paced(&net_path, 200_000, Duration::from_millis(50));
-    let watch = ["--watch", "1", "--severity", "info"];
+    let watch = ["--watch", "1", "--count", "2", "--severity", "info"];
     let found = expect(&client, &watch, &["application-limited"]);
     let found = found.the("application-limited").severity("info");
     found.about(1, &transfer.pair.client);
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("sent_bytes") >= 1_000_000);
     // It is no fault, and nothing that one look could show.
-    check(&client, &["--watch", "0.5"]).nothing();
+    check(&client, &["--watch", "0.5", "--count", "2"]).nothing();
     check(&client, &["--severity", "info"]).nothing();
     drop(transfer);
     check(&client, &watch).nothing();

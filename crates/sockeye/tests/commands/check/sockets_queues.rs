@@ -264,7 +264,7 @@ fn datagrams_that_were_dropped() {
     )
     .nothing();
     // Nothing moves any more.
-    check(&server, &["--watch", "0.2"]).nothing();
+    check(&server, &["--watch", "0.2", "--count", "2"]).nothing();
 }
 
 /// Segments that come twice: the second is dropped by the socket.
@@ -317,7 +317,7 @@ fn drops_between_samples_are_found() {
         while reader.recv(&mut [0; 2000]).is_ok() {}
     };
     burst();
-    check(&server, &["--watch", "0.3"]).nothing();
+    check(&server, &["--watch", "0.3", "--count", "2"]).nothing();
     let bursting = AtomicBool::new(true);
     let found = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -329,7 +329,10 @@ fn drops_between_samples_are_found() {
         });
         let found = std::panic::catch_unwind(|| {
             until(&["socket-drops"], || {
-                check(&server, &["--watch", "0.5", "--skip", "udp-unread"])
+                check(
+                    &server,
+                    &["--watch", "0.5", "--count", "2", "--skip", "udp-unread"],
+                )
             })
         });
         bursting.store(false, Ordering::Relaxed);
@@ -365,7 +368,7 @@ fn local_ports_towards_a_service() {
     let found = check(&client, &[]);
     assert_eq!(found.rules(), ["ephemeral-ports"], "{found}");
     let found = found.the("ephemeral-ports").severity("warning");
-    assert_eq!(found.0["owner"]["pid"], std::process::id());
+    assert_eq!(found.0["owners"][0]["pid"], std::process::id());
     assert_eq!((found.fact("used"), found.fact("ports")), (80, 100));
     let subject = &found.0["subject"];
     assert_eq!(subject["kind"], "service", "{subject}");

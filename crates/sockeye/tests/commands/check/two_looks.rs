@@ -32,7 +32,7 @@ fn listener_that_accepts_nothing_is_found_and_one_that_accepts_is_not() {
     assert_eq!(fact(&list[0], "waiting"), 3);
     assert_eq!(fact(&list[0], "unread_bytes"), 30);
     assert!(fact(&list[0], "longest_wait_ms") >= 2000);
-    assert_eq!(list[0]["owner"]["pid"], server.pid());
+    assert_eq!(list[0]["owners"][0]["pid"], server.pid());
     assert_eq!(list[0]["owner_state"]["letter"], "S", "{:#}", list[0]);
     for _ in 0..3 {
         assert_eq!(server.ask("one"), "done");
@@ -108,7 +108,7 @@ fn half_closed_connections_are_a_leak_unless_a_handler_works() {
     let leaks = Script::start(&here, &half_closed(true));
     let list = found_soon(&lab, &here, "--only close-wait", &["warning close-wait sockets"]);
     assert_eq!((fact(&list[0], "drained"), &list[0]["sockets"]), (0, &20.into()));
-    assert_eq!(list[0]["owner"]["pid"], leaks.pid());
+    assert_eq!(list[0]["owners"][0]["pid"], leaks.pid());
     assert!(names(&list).contains(&name(&list[0])));
 }
 
@@ -134,6 +134,6 @@ sys.stdin.read()
 ",
     );
     let list = found(&lab, &here, "--only open-files", &["warning open-files process"]);
-    assert_eq!(list[0]["owner"]["pid"], holder.pid());
+    assert_eq!(list[0]["owners"][0]["pid"], holder.pid());
     assert_eq!(fact(&list[0], "dead_sockets"), 80);
 }

@@ -14,19 +14,29 @@ use std::time::{Duration, Instant};
 type Seen = BTreeMap<(String, String, String, u64), u64>;
 
 fn seen(rows: &[Value]) -> Seen {
-    let word = |row: &Value, key: &str| row[key].as_str().unwrap_or("many").to_owned();
+    let word = |value: &Value| value.as_str().unwrap_or("many").to_owned();
     let mut all = Seen::new();
     for row in rows {
         let key = (
-            word(row, "direction"),
-            word(row, "local_ip"),
-            word(row, "peer_ip"),
-            row["port"].as_u64().unwrap_or(0),
+            word(&row["direction"]),
+            word(&row["local"]["ip"]),
+            word(&row["peer"]["ip"]),
+            port(row).as_u64().unwrap_or(0),
         );
         let twice = all.insert(key, row["connections"].as_u64().unwrap());
         assert_eq!(twice, None, "one flow in two rows: {rows:#?}");
     }
     all
+}
+
+/// The port of the service, at the end that has it.
+fn port(row: &Value) -> &Value {
+    let end = if row["direction"] == "passive" {
+        "local"
+    } else {
+        "peer"
+    };
+    &row[end]["port"]
 }
 
 fn flow(
@@ -55,7 +65,8 @@ fn peer_ip(lab_socket: &LabSocket) -> IpAddr {
 #[track_caller]
 fn row_with<'a>(rows: &'a [Value], key: &str, value: impl Into<Value>) -> &'a Value {
     let value = value.into();
-    let found: Vec<&Value> = rows.iter().filter(|row| row[key] == value).collect();
+    let of = |row: &'a Value| key.split('.').fold(row, |value, key| &value[key]);
+    let found: Vec<&Value> = rows.iter().filter(|row| *of(row) == value).collect();
     assert_eq!(found.len(), 1, "{key} {value} in {rows:#?}");
     found[0]
 }
@@ -255,7 +266,7 @@ fn states_are_counted_and_listeners_left_out() {
 
     let gone = link.net_path6().time_wait();
     let rows = flows(&client, &["-n"]);
-    let row = row_with(&rows, "peer_ip", peer_ip(&gone).to_string());
+    let row = row_with(&rows, "peer.ip", peer_ip(&gone).to_string());
     assert_eq!(
         (&row["states"], &row["direction"]),
         (&json!({"time_wait": 1}), &"active".into())
@@ -374,7 +385,7 @@ fn flows_are_grouped_by_owner_port_and_prefix() {
             .map(|owner| owner["pid"].as_u64().unwrap())
             .collect()
     };
-    let row = row_with(&rows, "peer_ip", a.server_ip().to_string());
+    let row = row_with(&rows, "peer.ip", a.server_ip().to_string());
     let mut both = vec![u64::from(taker.pid()), sharer.pid().into()];
     both.sort_unstable();
     assert_eq!((pids(row), &row["connections"]), (both, &1.into()), "{row}");
@@ -388,7 +399,7 @@ fn flows_are_grouped_by_owner_port_and_prefix() {
         sharing,
         &json!({"comm": "sharer", "pid": sharer.pid(), "pgid": sharer.group()})
     );
-    let row = row_with(&rows, "peer_ip", b.server_ip().to_string());
+    let row = row_with(&rows, "peer.ip", b.server_ip().to_string());
     assert_eq!(
         (pids(row), &row["connections"]),
         (vec![unprivileged.pid().into()], &2.into()),
@@ -422,7 +433,7 @@ fn flows_are_grouped_by_owner_port_and_prefix() {
     let rows = flows(&client, &["-n", "--group-by", "port"]);
     assert_eq!(rows.len(), 1);
     assert_eq!(
-        (&rows[0]["port"], &rows[0]["connections"], &rows[0]["direction"]),
+        (port(&rows[0]), &rows[0]["connections"], &rows[0]["direction"]),
         (&9200.into(), &3.into(), &"active".into())
     );
 
@@ -431,16 +442,16 @@ fn flows_are_grouped_by_owner_port_and_prefix() {
         &client,
         &["-n", "--group-by", "prefix/24", "dst", &b.server_ip().to_string()],
     );
-    let row = row_with(&from_b, "peer_ip", "10.77.0.0");
+    let row = row_with(&from_b, "peer.ip", "10.77.0.0");
     assert_eq!(
-        (&row["peer_prefix_bits"], &row["connections"]),
+        (&row["peer"]["prefix_bits"], &row["connections"]),
         (&24.into(), &2.into())
     );
     let passive = flows(&server, &["-n", "--group-by", "prefix/8"]);
     assert!(
         passive
             .iter()
-            .all(|row| row["peer_ip"] == "10.0.0.0" && row["direction"] == "passive"),
+            .all(|row| row["peer"]["ip"] == "10.0.0.0" && row["direction"] == "passive"),
         "{passive:?}"
     );
     assert_eq!(
@@ -519,7 +530,7 @@ fn peers_are_filtered_by_public_and_private() {
             ],
         );
         rows.iter()
-            .map(|row| row["peer_ip"].as_str().unwrap().to_owned())
+            .map(|row| row["peer"]["ip"].as_str().unwrap().to_owned())
             .collect()
     };
     assert_eq!(private.client.state, State::Established);
@@ -552,15 +563,15 @@ fn flows_are_sorted_and_limited() {
             ":9403",
         ];
         let rows = flows(&client, &[&["-n"], words, &only].concat());
-        rows.iter().map(|row| row["port"].as_u64().unwrap()).collect()
+        rows.iter().map(|row| port(row).as_u64().unwrap()).collect()
     };
     assert_eq!(ports(&[]), [9402, 9401, 9403]);
-    assert_eq!(ports(&["--sort", "-connections"]), [9403, 9401, 9402]);
-    assert_eq!(ports(&["--sort", "port"]), [9401, 9402, 9403]);
-    assert_eq!(ports(&["--sort", "-port"]), [9403, 9402, 9401]);
+    assert_eq!(ports(&["--sort", "connections"]), [9403, 9401, 9402]);
+    assert_eq!(ports(&["--sort", "peer_port"]), [9401, 9402, 9403]);
+    assert_eq!(ports(&["--sort", "-dport"]), [9403, 9402, 9401]);
     assert_eq!(ports(&["--top", "2"]), [9402, 9401]);
-    assert_eq!(ports(&["--sort", "port", "--top", "1"]), [9401]);
-    assert_eq!(ports(&["--top", "0"]), [] as [u64; 0]);
+    assert_eq!(ports(&["--sort", "peer-port", "--top", "1"]), [9401]);
+    assert_eq!(ports(&["--top", "0"]), [9402, 9401, 9403]);
 }
 
 #[test]
@@ -618,7 +629,7 @@ fn sums(namespace: &Namespace) -> Value {
         "bytes_acked": sum("bytes_acked"),
         "bytes_received": sum("bytes_received"),
         "rtt_us_median": median("rtt_us"),
-        "retrans_segs": sum("total_retrans_segs"),
+        "total_retrans_segs": sum("total_retrans_segs"),
         "delivery_rate_bytes_per_s_sum": sum("delivery_rate_bytes_per_s"),
         "delivery_rate_bytes_per_s_median": median("delivery_rate_bytes_per_s"),
     })
@@ -762,19 +773,25 @@ fn every_format_has_the_same_flows() {
     let table = ask("table");
     let mut tabled = table.lines().skip(1);
     for row in &rows {
-        let text = |key: &str| match &row[key] {
+        let text_of = |value: &Value| match value {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         };
+        let text = |key: &str| text_of(&row[key]);
+        let port = || text_of(port(row));
         let line = lines.next().unwrap();
-        for key in ["direction", "local_ip", "peer_ip", "connections"] {
+        for key in ["direction", "connections"] {
             assert_eq!(cell(&line, key), text(key), "{key}: {csv}");
+        }
+        for end in ["local", "peer"] {
+            let ip = text_of(&row[end]["ip"]);
+            assert_eq!(cell(&line, &format!("{end}_ip")), ip, "{csv}");
         }
         let passive = row["direction"] == "passive";
         let (own_port, peer_port) = if passive {
-            (text("port"), String::new())
+            (port(), String::new())
         } else {
-            (String::new(), text("port"))
+            (String::new(), port())
         };
         assert_eq!(
             (cell(&line, "local_port"), cell(&line, "peer_port")),
@@ -783,13 +800,13 @@ fn every_format_has_the_same_flows() {
         );
 
         let words: Vec<&str> = tabled.next().unwrap().split_whitespace().collect();
-        let side = |ip: &str, port: Option<String>| {
-            let ip = text(ip);
+        let side = |end: &str, port: Option<String>| {
+            let ip = text_of(&row[end]["ip"]);
             let ip = if ip.contains(':') { format!("[{ip}]") } else { ip };
             format!("{ip}:{}", port.unwrap_or_else(|| "many".to_owned()))
         };
-        let local = side("local_ip", passive.then(|| text("port")));
-        let peer = side("peer_ip", (!passive).then(|| text("port")));
+        let local = side("local", passive.then(port));
+        let peer = side("peer", (!passive).then(port));
         let arrow = if passive { "<--" } else { "-->" };
         assert_eq!(
             words[..4],

@@ -81,7 +81,7 @@ fn ids_and_counts_agree_with_ip_and_filters_test_them() {
     for name in ["one", "two", "three"] {
         let path = format!("/run/netns/{name}");
         let inode = shell(&mounts, &format!("stat -c %i {path}"));
-        assert_eq!(row(name)["inode"].to_string(), inode.trim(), "{name}");
+        assert_eq!(row(name)["netns_inode"].to_string(), inode.trim(), "{name}");
         let pids = ip(&mounts, &["netns", "pids", name]);
         assert_eq!(row(name)["processes"], pids.lines().count(), "{name}");
         assert!(row(name)["age_s"].as_u64().unwrap() < 600, "{name}");
@@ -154,7 +154,7 @@ fn holders_of_leaked_namespaces_are_listed() {
     let all = rows(&mounts, &["--complete", &filter]);
     let row = |inode: &str| {
         let inode: u64 = inode.parse().unwrap();
-        all.iter().find(|row| row["inode"] == inode).unwrap()
+        all.iter().find(|row| row["netns_inode"] == inode).unwrap()
     };
     assert_eq!(all.len(), 5, "{all:?}");
     assert_eq!(row(&fd)["leaked"], true);

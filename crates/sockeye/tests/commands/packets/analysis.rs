@@ -56,7 +56,7 @@ impl Analysis {
 
     /// What limited the transfer from the client to the server.
     pub(crate) fn limit(&self) -> &str {
-        self.connection["forward"]["verdict"]["limit"]
+        self.connection["forward"]["limited_by"]["limit"]
             .as_str()
             .unwrap_or_default()
     }

@@ -725,7 +725,7 @@ fn length_of_a_queue_is_right_if_reported() {
             analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network", "missing_in_capture"]);
             analysis.assert_verdict_lacks("Nothing waited in a queue");
-            let verdict = &analysis.connection["forward"]["verdict"];
+            let verdict = &analysis.connection["forward"]["limited_by"];
             let bounds = ["queue_segs_min", "queue_segs_max"].map(|name| verdict[name].as_u64());
             if let [Some(min), Some(max)] = bounds {
                 assert!(

@@ -279,7 +279,7 @@ fn json_of_all_captures_has_each_key() {
         "rtt/p50_ns",
         "rtt/p99_ns",
         "throughput_bit_per_s",
-        "mss",
+        "mss_bytes",
         "window_scale",
         "longest_segment_bytes",
         "in_flight_max_bytes",
@@ -391,10 +391,14 @@ fn owners_interfaces_and_drops_of_a_pcapng_file_are_printed() {
     let connections = document["connections"].as_array().unwrap();
     let owners: Vec<_> = connections
         .iter()
-        .map(|connection| connection["client"]["owner"].as_str())
+        .map(|connection| &connection["client"]["owners"])
         .collect();
-    assert_eq!(owners, [Some("cu\u{1b}[2Jrl(17)"), None, None, Some("a(1)")]);
-    assert_eq!(connections[3]["server"]["owner"], "b(2), c(3)");
+    let process = |comm, pid| serde_json::json!({ "comm": comm, "pid": pid });
+    assert_eq!(*owners[0], serde_json::json!([process("cu\u{1b}[2Jrl", 17)]));
+    assert!(owners[1].is_null() && owners[2].is_null());
+    assert_eq!(*owners[3], serde_json::json!([process("a", 1)]));
+    let server = serde_json::json!([process("b", 2), process("c", 3)]);
+    assert_eq!(connections[3]["server"]["owners"], server);
 }
 
 #[test]
@@ -436,7 +440,7 @@ fn invalid_files_and_arguments_are_errors() {
     check(&[&valid, &valid, "--flags"], 2, "for one capture");
     check(&[&valid, "--top", "x"], 2, "--top");
     check(
-        &[&valid, "-c", "7"],
+        &[&valid, "--connection", "7"],
         1,
         "there is no connection 7: the capture has one, 0",
     );

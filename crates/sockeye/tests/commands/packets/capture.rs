@@ -260,7 +260,7 @@ fn any_tap_and_veth_interfaces_are_captured() {
         "{rows:?}"
     );
     // An interface that is down.
-    let said = words_in(&one, "capture -i tun8 -a 1 -o /dev/null");
+    let said = words_in(&one, "capture -i tun8 -d 1 -o /dev/null");
     assert!(
         said.failed(1).contains("tun8 is down; `ip link set tun8 up`"),
         "{said}"
@@ -480,7 +480,7 @@ fn capture_ends_at_its_packet_limit_and_at_its_time_limit() {
     let (code, said) = capture.wait();
     assert!(code == Some(0) && said.contains("5 packets captured"), "{said}");
     assert_eq!(tshark(&file, &["frame.number"]).len(), 5);
-    let said = words_in(&one, &format!("capture -i lo -a 0.2 -o {}", file.display()));
+    let said = words_in(&one, &format!("capture -i lo -d 0.2 -o {}", file.display()));
     assert!(
         said.error().contains("0 packets captured") && said.code == Some(0),
         "{said}"
@@ -818,7 +818,7 @@ fn ring_keeps_the_newest_files() {
     let said = words_in(
         &one,
         &format!(
-            "capture -i lo -a 0.1 -o {} --ring 2 x 1M udp port 7000",
+            "capture -i lo -d 0.1 -o {} --ring 2 x 1M udp port 7000",
             file.display()
         ),
     );
@@ -875,16 +875,16 @@ fn full_file_system_ends_the_capture_with_complete_packets() {
 fn invalid_arguments_are_errors() {
     let check = |said: &Said, code, part: &str| assert!(said.failed(code).contains(part), "{said}");
     check(
-        &words("capture -i nosuch0 -a 1"),
+        &words("capture -i nosuch0 -d 1"),
         1,
         "no interface \"nosuch0\" here; there are ",
     );
-    check(&words("capture -i l0 -a 1"), 1, "(did you mean 'lo'?)");
-    check(&words("capture -i lo -a 1 tcp prot 80"), 2, "^^^^");
-    check(&words("capture -i lo -a 1 geneve"), 2, "udp port 6081");
-    check(&words("capture -i lo -a 1 --ring 5 tcp"), 2, "FILESxSIZE");
+    check(&words("capture -i l0 -d 1"), 1, "(did you mean 'lo'?)");
+    check(&words("capture -i lo -d 1 tcp prot 80"), 2, "^^^^");
+    check(&words("capture -i lo -d 1 geneve"), 2, "udp port 6081");
+    check(&words("capture -i lo -d 1 --ring 5 tcp"), 2, "FILESxSIZE");
     check(&words("capture -i lo -c 0"), 2, "1 or more");
-    check(&words("capture -i lo -a 0"), 2, "at least 0.001");
+    check(&words("capture -i lo -d 0"), 2, "at least 0.001");
     check(&words("capture -i lo --ring 5"), 2, "FILESxSIZE");
     check(
         &words("capture -i lo -N all"),
@@ -907,13 +907,13 @@ fn symbolic_links_and_files_of_others_are_not_overwritten() {
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, &trap).unwrap();
     std::os::unix::fs::lchown(&trap, Some(65534), Some(65534)).unwrap();
-    let said = words(&format!("capture -i lo -a 0.1 -o {}", trap.display()));
+    let said = words(&format!("capture -i lo -d 0.1 -o {}", trap.display()));
     assert!(said.failed(1).contains("symbolic link"), "{said}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     let others = folder.join("others");
     fs::write(&others, "theirs").unwrap();
     std::os::unix::fs::chown(&others, Some(65534), Some(65534)).unwrap();
-    let said = words(&format!("capture -i lo -a 0.1 -o {}", others.display()));
+    let said = words(&format!("capture -i lo -d 0.1 -o {}", others.display()));
     assert!(
         said.failed(1).contains("refused: it is a file of user 65534"),
         "{said}"
@@ -931,7 +931,7 @@ fn missing_cap_net_raw_is_an_error_and_creates_no_file() {
     command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
     command
         .arg(sockeye)
-        .args(["capture", "-i", "lo", "-a", "1", "-o", "/tmp/sockeye-never"]);
+        .args(["capture", "-i", "lo", "-d", "1", "-o", "/tmp/sockeye-never"]);
     let said = binary::run(&mut command);
     assert!(said.failed(1).contains("it takes CAP_NET_RAW"), "{said}");
     assert!(!Path::new("/tmp/sockeye-never").exists());

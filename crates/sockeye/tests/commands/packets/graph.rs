@@ -160,11 +160,10 @@ fn connection_direction_and_panels_are_selected() {
             .unwrap()
     };
     assert_eq!(number(&["a.pcap"]), 1);
-    assert_eq!(number(&["a.pcap", "-c", "0"]), 0);
-    assert_eq!(number(&["a.pcap", "-c", "2"]), 2);
-    let small = folder.graph_json(&["a.pcap", "-c", "0"]);
-    let server = small["connection"]["server"].as_str().unwrap().to_owned();
-    let port = server.rsplit_once(':').unwrap().1;
+    assert_eq!(number(&["a.pcap", "--connection", "0"]), 0);
+    assert_eq!(number(&["a.pcap", "--connection", "2"]), 2);
+    let small = folder.graph_json(&["a.pcap", "--connection", "0"]);
+    let port = small["connection"]["server"]["port"].as_u64().unwrap();
     assert_eq!(number(&["a.pcap", "dport", "=", &format!(":{port}")]), 0);
     assert_eq!(number(&["a.pcap", &format!("not dport = :{port}")]), 1);
     let names = |option: &str| {
@@ -195,12 +194,12 @@ fn invalid_arguments_and_captures_are_errors_without_output() {
         assert!(said.failed(code).contains(expected), "{arguments:?}: {said}");
     };
     check(
-        &["a.pcap", "-c", "7"],
+        &["a.pcap", "--connection", "7"],
         1,
         "there is no connection 7: the capture has 3, 0 to 2",
     );
     check(
-        &["a.pcap", "-c", "0", "dport = :1"],
+        &["a.pcap", "--connection", "0", "dport = :1"],
         1,
         "connection 0 does not match the filter",
     );
@@ -220,7 +219,7 @@ fn invalid_arguments_and_captures_are_errors_without_output() {
     let bytes = capture().unwrap();
     fs::write(folder.path("none.pcap"), &bytes[..24]).unwrap();
     check(&["none.pcap"], 1, "no segment of TCP");
-    check(&["none.pcap", "-c", "0"], 1, "the capture has none");
+    check(&["none.pcap", "--connection", "0"], 1, "the capture has none");
     fs::write(folder.path("text.pcap"), "no capture at all").unwrap();
     check(&["text.pcap"], 1, "no capture");
 }

@@ -123,7 +123,13 @@ impl MarkCounts {
     #[track_caller]
     pub(crate) fn of_analysis(folder: &GraphFolder, connection: &str) -> Self {
         let said = binary::run(&mut folder.command(&[
-            "analyze", "a.pcap", "-c", connection, "--flags", "--format", "jsonl",
+            "analyze",
+            "a.pcap",
+            "--connection",
+            connection,
+            "--flags",
+            "--format",
+            "jsonl",
         ]));
         let mut counts = Self::default();
         for line in said.ok().lines() {

@@ -19,7 +19,7 @@ use std::process::Command;
 fn time_sequence_graph_matches_tcptrace() {
     let folder = need!(GraphFolder::new());
     let theirs = need!(tcptrace(&folder, "c2d_tsg.xpl"));
-    let ours = XplotFile::read(&folder.graph_text(&["a.pcap", "-c", "1", "--format", "xpl"]));
+    let ours = XplotFile::read(&folder.graph_text(&["a.pcap", "--connection", "1", "--format", "xpl"]));
     assert!(ours.bars.len() > 1000 && ours.sacks.len() > 20 && ours.marked.len() > 5);
     // Without SYN and FIN.
     let data = |bars: &Lines| -> Lines {

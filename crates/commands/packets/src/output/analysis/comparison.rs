@@ -325,14 +325,14 @@ fn push_direction(
     let (source, destination) = ends(pair);
     for (name, end) in [("source", source), ("destination", destination)] {
         let mut fields = object.object(name);
-        super::json::push_endpoint(&mut fields, end);
+        endpoint::push_json(&mut fields, end);
         fields.end();
     }
     if let Some((source, destination)) = translated(pair) {
         let mut fields = object.object("translated");
         for (name, end) in [("source", source), ("destination", destination)] {
             let mut end_fields = fields.object(name);
-            super::json::push_endpoint(&mut end_fields, end);
+            endpoint::push_json(&mut end_fields, end);
             end_fields.end();
         }
         fields.end();

@@ -41,7 +41,7 @@ pub(super) fn columns() -> String {
             add(&format!("opinion_{name}"));
         }
     }
-    names.extend(["findings", "verdict", "client_owner", "server_owner"].map(str::to_owned));
+    names.extend(["findings", "verdict", "client_owners", "server_owners"].map(str::to_owned));
     names.join(",")
 }
 

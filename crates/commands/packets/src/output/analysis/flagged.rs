@@ -61,7 +61,7 @@ impl FlaggedSegment<'_> {
         object.number("connection", Some(self.notes.connection));
         for (name, end) in [("source", self.from), ("destination", self.to)] {
             let mut fields = object.object(name);
-            super::json::push_endpoint(&mut fields, end);
+            endpoint::push_json(&mut fields, end);
             fields.end();
         }
         object.number("bytes", Some(self.bytes));

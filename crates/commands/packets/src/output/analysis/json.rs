@@ -4,11 +4,12 @@ use super::EndOwners;
 use super::counts::{completeness_words, opinions_of};
 use super::sentence::sentences;
 use super::shares::percent;
+use crate::output::endpoint;
 use crate::output::event_json::push_event_fields;
 use sockeye_output::address::push_ip;
 use sockeye_output::json::{Object, json_string};
 use sockeye_trace::{
-    Connection, Direction, Endpoint, Event, Flag, Limit, Percentiles, Side, Turn, findings, icmp_name,
+    Connection, Direction, Event, Flag, Limit, Percentiles, Side, Turn, findings, icmp_name,
 };
 
 pub(super) fn push(object: &mut Object<'_>, connection: &Connection, owners: &EndOwners) {
@@ -18,8 +19,8 @@ pub(super) fn push(object: &mut Object<'_>, connection: &Connection, owners: &En
         ("server", connection.server, &owners.server),
     ] {
         let mut fields = object.object(name);
-        push_endpoint(&mut fields, end);
-        fields.text("owner", owner.as_deref());
+        endpoint::push_json(&mut fields, end);
+        push_owners(&mut fields, owner.as_deref());
         fields.end();
     }
     object.text("verdict", Some(&sentences(connection).join(" ")));
@@ -118,7 +119,7 @@ fn push_lookup(object: &mut Object<'_>, connection: &Connection) {
     out.push(b'"');
     push_ip(out, lookup.server);
     out.push(b'"');
-    fields.number("took_ns", Some(lookup.took_ns));
+    fields.number("duration_ns", Some(lookup.took_ns));
     fields.number("queries", Some(lookup.queries));
     fields.number("unanswered", Some(lookup.unanswered));
     fields.text("slowest", lookup.slowest);
@@ -139,20 +140,12 @@ fn push_icmp(object: &mut Object<'_>, connection: &Connection) {
         out.push(b'"');
         push_ip(out, report.reporter);
         out.push(b'"');
-        fields.number("mtu", report.mtu);
+        fields.number("mtu_bytes", report.mtu);
         fields.number("time_ns", Some(report.time_ns));
         fields.number("count", Some(report.count));
         fields.end();
     }
     list.push(b']');
-}
-
-pub(super) fn push_endpoint(fields: &mut Object<'_>, end: Endpoint) {
-    let out = fields.key("ip");
-    out.push(b'"');
-    push_ip(out, end.ip);
-    out.push(b'"');
-    fields.number("port", Some(end.port));
 }
 
 fn push_words(out: &mut Vec<u8>, words: impl Iterator<Item = &'static str>) {
@@ -165,7 +158,7 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     fields.number("bytes", Some(side.bytes));
     fields.number("bytes_sent", Some(side.bytes_sent));
     fields.number("throughput_bit_per_s", side.throughput_bit_per_s);
-    fields.number("mss", side.mss);
+    fields.number("mss_bytes", side.mss);
     fields.number("window_scale", side.window_scale);
     fields.number("longest_segment_bytes", Some(side.longest_segment));
     fields.number("in_flight_max_bytes", Some(side.in_flight_max_bytes));
@@ -195,7 +188,7 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
         shares.end();
     }
     fields.number("busy_ns", Some(side.busy_ns));
-    push_verdict(fields, side);
+    push_limited_by(fields, side);
     let mut mtu = fields.object("path_mtu");
     mtu.number("delivered_bytes", Some(side.path_mtu.delivered_bytes));
     mtu.number("stuck_bytes", Some(side.path_mtu.stuck_bytes));
@@ -228,10 +221,43 @@ pub(super) fn push_percentiles(fields: &mut Object<'_>, name: &str, rtt: &Percen
     object.end();
 }
 
-fn push_verdict(fields: &mut Object<'_>, side: &Side) {
+/// Appends the processes of `nginx(2), nginx(3), ...`; nothing if none are known.
+fn push_owners(fields: &mut Object<'_>, owners: Option<&str>) {
+    let Some(owners) = owners else { return };
+    let out = fields.key("owners");
+    out.push(b'[');
+    let mut rest = owners.strip_suffix(", ...").unwrap_or(owners);
+    let mut nth = 0;
+    // A name may contain what separates two owners; `(PID)` is before it.
+    while let Some((comm, pid, after)) = first_owner(rest) {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let mut process = Object::begin(out);
+        process.text("comm", Some(comm));
+        process.number("pid", Some(pid));
+        process.end();
+        rest = after;
+        nth += 1;
+    }
+    out.push(b']');
+}
+
+/// Splits `nginx(2), nginx(3)` into name and pid of the first, and the rest.
+fn first_owner(owners: &str) -> Option<(&str, u32, &str)> {
+    let ends = owners.match_indices(')').map(|(end, _)| end);
+    ends.filter(|end| owners[end + 1..].is_empty() || owners[end + 1..].starts_with(", "))
+        .find_map(|end| {
+            let (comm, pid) = owners[..end].rsplit_once('(')?;
+            let rest = owners[end + 1..].strip_prefix(", ").unwrap_or_default();
+            Some((comm, pid.parse().ok()?, rest))
+        })
+}
+
+fn push_limited_by(fields: &mut Object<'_>, side: &Side) {
     let verdict = &side.verdict;
     let Some(limit) = verdict.limit else { return };
-    let mut object = fields.object("verdict");
+    let mut object = fields.object("limited_by");
     object.word("limit", limit.name());
     object.number("in_flight_segs", verdict.in_flight_segs);
     object.number("window_segs", verdict.window_segs);

@@ -15,8 +15,11 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     view.layout.envelope.push(&mut document, "graph");
     let mut object = document.object("connection");
     object.number("number", Some(connection.number));
-    object.word("client", &endpoint::text(connection.client));
-    object.word("server", &endpoint::text(connection.server));
+    for (name, end) in [("client", connection.client), ("server", connection.server)] {
+        let mut fields = object.object(name);
+        endpoint::push_json(&mut fields, end);
+        fields.end();
+    }
     object.number("begin_ns", Some(connection.begin_ns));
     object.number("end_ns", Some(connection.end_ns));
     object.end();

@@ -141,7 +141,7 @@ impl std::fmt::Display for Diagnosis {
             writeln!(
                 f,
                 "{} {} {} {} {}",
-                finding["rule"], finding["subject"], finding["owner"], finding["facts"], finding["examples"]
+                finding["rule"], finding["subject"], finding["owners"], finding["facts"], finding["examples"]
             )?;
         }
         Ok(())
@@ -168,15 +168,15 @@ impl<'a> Found<'a> {
     /// The process with this number and name owns it.
     #[track_caller]
     pub(crate) fn of(self, pid: u32, comm: &str) -> Self {
-        assert_eq!(self.0["owner"]["pid"], pid, "{}", self.0);
-        assert_eq!(self.0["owner"]["comm"], comm, "{}", self.0);
+        assert_eq!(self.0["owners"][0]["pid"], pid, "{}", self.0);
+        assert_eq!(self.0["owners"][0]["comm"], comm, "{}", self.0);
         self
     }
 
     /// It has no owner.
     #[track_caller]
     pub(crate) fn without_owner(self) -> Self {
-        assert!(self.0["owner"].is_null(), "{}", self.0);
+        assert!(self.0["owners"].is_null(), "{}", self.0);
         self
     }
 

@@ -74,10 +74,10 @@ pub(crate) fn found_soon(lab: &Lab, namespace: &Namespace, words: &str, expected
 pub(crate) fn is_of(finding: &Value, namespace: &Namespace) {
     let kind = finding["subject"]["kind"].as_str().unwrap_or_default();
     match kind {
-        "process" | "sockets" => assert!(finding.get("owner").is_some(), "{finding:#}"),
+        "process" | "sockets" => assert!(finding.get("owners").is_some(), "{finding:#}"),
         // Their sockets may have an owner.
         "listener" | "device" | "next_hop" | "service" | "firewall_rule" => {}
-        _ => assert!(finding.get("owner").is_none(), "{finding:#}"),
+        _ => assert!(finding.get("owners").is_none(), "{finding:#}"),
     }
     if finding["subject"]["kind"] != "process" {
         assert_eq!(finding["netns_inode"], namespace.inode(), "{finding:#}");
