@@ -24,7 +24,7 @@ pub(crate) struct OutputArgs {
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub(crate) json: bool,
-    /// Tables and CSV without their first line
+    /// Leave out the header line of tables and CSV
     #[arg(long)]
     pub(crate) no_header: bool,
     /// Colours: auto, always, never

@@ -274,7 +274,7 @@ fn json_of_all_captures_has_each_key() {
         "shares_percent/application",
         "shares_ns/timeout",
         "flags/retransmission",
-        "opinions/lost",
+        "judgements/lost",
         "verdict/limit",
     ];
     let connection = [

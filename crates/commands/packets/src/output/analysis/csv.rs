@@ -1,7 +1,7 @@
 //! Connections as CSV, one line each.
 
 use super::EndOwners;
-use super::counts::opinions_of;
+use super::counts::judgements_of;
 use super::sentence::sentences;
 use super::shares::percent;
 use sockeye_output::address::push_ip;
@@ -37,8 +37,8 @@ pub(super) fn push_header(out: &mut Vec<u8>) {
         for flag in Flag::ALL {
             add(flag.name());
         }
-        for (name, _) in opinions_of(&sockeye_trace::Side::default()) {
-            add(&format!("opinion_{name}"));
+        for (name, _) in judgements_of(&sockeye_trace::Side::default()) {
+            add(&format!("judgement_{name}"));
         }
     }
     names.extend(["findings", "verdict", "client_owner", "server_owner"].map(str::to_owned));
@@ -75,7 +75,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
         for count in side.flags {
             line.number(Some(count));
         }
-        for (_, count) in opinions_of(side) {
+        for (_, count) in judgements_of(side) {
             line.number(Some(count));
         }
     }

@@ -1,4 +1,4 @@
-//! `sockeye ss` beside the real ss, on the same live sockets: options x protocols x states x filters, compared
+//! `sockeye ss` compared with the real ss, on the same live sockets: options x protocols x states x filters, compared
 //! byte for byte but for the values that move ([`mask`]) and the order of the records.
 //!
 //! To look at a part only, `SOCKEYE_SS_ONLY='state listening'` walks the combinations whose command line holds these words.
@@ -8,12 +8,12 @@ mod files;
 mod mask;
 mod matrix;
 mod run;
+mod socket_set;
 mod special;
 mod vocabulary;
 mod walk;
-mod zoo;
 
-use self::zoo::Zoo;
+use self::socket_set::SocketSet;
 use run::{Case, Programs};
 use sockeye_lab::need;
 
@@ -32,15 +32,15 @@ const EXPLAINED: &[(&str, &str)] = &[
 
 #[test]
 fn output_is_that_of_ss_for_every_combination() {
-    let zoo = need!(Zoo::open("ss"));
-    let programs = Programs::new(&zoo);
-    walk::walk(&zoo, &programs, matrix::cases(&zoo), "ss");
+    let socket_set = need!(SocketSet::open("ss"));
+    let programs = Programs::new(&socket_set);
+    walk::walk(&socket_set, &programs, matrix::cases(&socket_set), "ss");
 }
 
-/// `sockeye ss` does as a link called `ss` does, mistakes included.
+/// `sockeye ss` does as a link called `ss` does, errors included.
 #[test]
 fn the_word_means_what_the_name_means() {
-    let zoo = need!(Zoo::open("word"));
+    let socket_set = need!(SocketSet::open("word"));
     let lines = [
         "-tan",
         "-xanp",
@@ -56,19 +56,19 @@ fn the_word_means_what_the_name_means() {
         "-wan -t",
     ];
     let cases = lines.map(Case::of).to_vec();
-    walk::walk(&zoo, &Programs::by_word(), cases, "sockeye ss");
+    walk::walk(&socket_set, &Programs::by_word(), cases, "sockeye ss");
 }
 
-/// What is masked suffices, and the zoo is quiet: the real ss differs from itself in nothing else.
+/// What is masked suffices, and the socket set does not change: the real ss differs from itself in nothing else.
 #[test]
-fn the_zoo_is_quiet() {
-    let zoo = need!(Zoo::open("quiet"));
-    let cases = matrix::cases(&zoo);
+fn real_ss_equals_itself() {
+    let socket_set = need!(SocketSet::open("quiet"));
+    let cases = matrix::cases(&socket_set);
     let sample = match std::env::var_os("SOCKEYE_SS_ONLY") {
         Some(_) => cases,
         None => cases.into_iter().step_by(SAMPLE).collect(),
     };
-    walk::walk(&zoo, &Programs::real_twice(), sample, "ss with itself");
+    walk::walk(&socket_set, &Programs::real_twice(), sample, "ss with itself");
 }
 
 const SAMPLE: usize = 7;
