@@ -129,12 +129,12 @@ fn check_connection(options: &Options, connection: &Connection) {
         let rtt = side.rtt;
         let times = [rtt.min_ns, rtt.p50_ns, rtt.p90_ns, rtt.p99_ns, rtt.max_ns];
         assert!(times.is_sorted(), "{rtt:?}");
-        let opinions = side.opinions;
-        assert!(opinions.lost_before <= opinions.lost, "{opinions:?}");
+        let judgements = side.judgements;
+        assert!(judgements.lost_before <= judgements.lost, "{judgements:?}");
         assert!(
-            opinions.duplicated_by_capture + opinions.duplicated_by_network
+            judgements.duplicated_by_capture + judgements.duplicated_by_network
                 <= side.packets + connection.forward.packets + connection.backward.packets,
-            "{opinions:?}"
+            "{judgements:?}"
         );
         assert_eq!(side.verdict.limit.is_some(), total > 0, "{side:?}");
         assert!(side.verdict.queue_segs.is_none_or(|(least, most)| least <= most));

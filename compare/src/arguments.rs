@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn load_arguments() {
+    fn load_arguments_are_parsed() {
         let load = |line| LoadArguments::parse(words(line));
         assert_eq!(
             load(""),
@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(load("--sockets 8000 --namespaces 10"), made(10, 200));
         assert_eq!(load("--sockets 8000 --namespaces 0"), made(0, 2_000));
         assert_eq!(load("-h"), Ok(LoadArguments::Help));
-        for mistake in [
+        for wrong in [
             "--sockets",
             "--sockets many",
             "--sockets -1",
@@ -397,12 +397,12 @@ mod tests {
             "--hold-namespaces 1 2 3",
             "200",
         ] {
-            assert!(load(mistake).is_err(), "{mistake}");
+            assert!(load(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
-    fn packets_arguments() {
+    fn packets_arguments_are_parsed() {
         let packets = |line| PacketsArguments::parse(words(line));
         assert_eq!(packets("-h"), Ok(PacketsArguments::Help));
         assert_eq!(
@@ -417,7 +417,7 @@ mod tests {
                 output: "/tmp/x".into()
             })
         );
-        for mistake in [
+        for wrong in [
             "",
             "--packets 10",
             "-o",
@@ -425,7 +425,7 @@ mod tests {
             "-o x --snaplen 20",
             "x",
         ] {
-            assert!(packets(mistake).is_err(), "{mistake}");
+            assert!(packets(wrong).is_err(), "{wrong}");
         }
     }
 
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn compare_errors_name_the_option() {
-        for (mistake, named) in [
+        for (wrong, named) in [
             ("--rounds 0", "--rounds"),
             ("--namespaces 15", "--namespaces"),
             ("--acts 15", "--acts"),
@@ -465,7 +465,7 @@ mod tests {
             ("--markdown", "--markdown"),
             ("fast", "fast"),
         ] {
-            let message = compare(mistake).expect_err(mistake).to_string();
+            let message = compare(wrong).expect_err(wrong).to_string();
             assert!(message.contains(named), "{message}");
         }
     }

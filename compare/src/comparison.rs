@@ -12,7 +12,7 @@ use crate::load::Load;
 use crate::log;
 use crate::namespaces::{Names, SOCKETS_IN_SET};
 use crate::netns_operations::{self, NetnsOperation, OperationFigures};
-use crate::network::{Rows, Site};
+use crate::network::{HostPair, Rows};
 use crate::packets::Plan;
 use crate::profiling::{self, Work};
 use crate::programs::sibling_or_on_path;
@@ -350,8 +350,8 @@ impl Comparison {
             return Ok(());
         }
         let this = std::env::current_exe().context("finding this program")?;
-        let site = match Site::new(&this).and_then(|site| site.join().map(|()| site)) {
-            Ok(site) => site,
+        let hosts = match HostPair::new(&this).and_then(|hosts| hosts.join().map(|()| hosts)) {
+            Ok(hosts) => hosts,
             Err(error) => {
                 let note = format!("not measured: {error:#}");
                 self.add_table(
@@ -373,17 +373,17 @@ impl Comparison {
         };
         announce(TRANSFERS);
         let mut report_progress = |text: &str| progress(&format!("{TRANSFERS}: {text}"));
-        let streamed = transfers::interleaved(&self.installed, &site, extent, rounds, &mut report_progress);
+        let streamed = transfers::interleaved(&self.installed, &hosts, extent, rounds, &mut report_progress);
         self.add_table(TRANSFERS.to_owned(), streamed);
         announce(RESPONSE_TIMES);
         let mut report_progress = |text: &str| progress(&format!("{RESPONSE_TIMES}: {text}"));
         let answered =
-            response_times::interleaved(&self.installed, &site, seconds, rounds, &mut report_progress);
+            response_times::interleaved(&self.installed, &hosts, seconds, rounds, &mut report_progress);
         self.add_table(RESPONSE_TIMES.to_owned(), answered);
         announce(TUNNELS);
         progress(TUNNELS);
         let repeats = rounds.min(3);
-        let tunnelled = tunnels::measured(&self.installed, &site, tun_seconds, repeats);
+        let tunnelled = tunnels::measured(&self.installed, &hosts, tun_seconds, repeats);
         self.add_table(TUNNELS.to_owned(), tunnelled);
         Ok(())
     }
@@ -445,7 +445,7 @@ impl Comparison {
                 netns_operations::making(count),
             ),
             (
-                format!("Flat: the last {first} of {last} named namespaces, after the first"),
+                format!("Flat: the last {first} of {last} named namespaces compared with the first"),
                 netns_operations::flat(count),
             ),
             (

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_line() {
+    fn ready_line_has_the_number_of_sockets() {
         assert_eq!(parse_ready("ready 200 sockets\n"), Some(200));
         assert_eq!(parse_ready("ready 50\n"), Some(50));
         assert_eq!(parse_ready("ready\n"), None);

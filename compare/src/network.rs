@@ -18,9 +18,9 @@ pub struct Rows {
     pub notes: Vec<String>,
 }
 
-/// Two hosts.
+/// Two hosts, each a network namespace; a veth pair connects them.
 #[derive(Debug)]
-pub struct Site {
+pub struct HostPair {
     /// The client's namespace
     pub near: Namespace,
     /// The server's namespace, over the veth pair
@@ -33,7 +33,7 @@ pub const NEAR_DEVICE: &str = "veth-near";
 /// The address of the far host.
 pub const FAR_ADDRESS: &str = "10.198.18.2";
 
-impl Site {
+impl HostPair {
     /// Creates both. `bench_compare` is the wrapper program.
     pub fn new(bench_compare: &Path) -> Result<Self> {
         Ok(Self {

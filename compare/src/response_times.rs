@@ -2,7 +2,7 @@
 
 use crate::entry::Program;
 use crate::judgement::Row;
-use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
+use crate::network::{Bound, HostPair, Rows, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio};
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// Measures both programs in alternating order for `rounds` rounds.
 pub fn interleaved(
     installed: &Installed,
-    site: &Site,
+    hosts: &HostPair,
     seconds: usize,
     rounds: usize,
     progress: &mut dyn FnMut(&str),
@@ -37,7 +37,7 @@ pub fn interleaved(
             };
             // A new port each time: sockperf does not take a port with lingering connections.
             let port = PORTS + (2 * round + turn) as u16 % PORTS_MANY;
-            all[turn].run(site, seconds, port);
+            all[turn].run(hosts, seconds, port);
         }
     }
     let [ours, theirs] = &all;
@@ -68,11 +68,11 @@ impl Series {
         self.program == Program::Sockeye
     }
 
-    fn run(&mut self, site: &Site, seconds: usize, port: u16) {
+    fn run(&mut self, hosts: &HostPair, seconds: usize, port: u16) {
         if self.failure.is_some() {
             return;
         }
-        match self.run_client_server(site, seconds, port) {
+        match self.run_client_server(hosts, seconds, port) {
             Ok(run) => self.runs.extend(run),
             Err(error) => {
                 self.runs.clear();
@@ -82,7 +82,7 @@ impl Series {
     }
 
     /// One run; `None`: the program is not installed.
-    fn run_client_server(&self, site: &Site, seconds: usize, port: u16) -> Result<Option<Run>> {
+    fn run_client_server(&self, hosts: &HostPair, seconds: usize, port: u16) -> Result<Option<Run>> {
         let Some(path) = &self.path else { return Ok(None) };
         let server = if self.is_ours() {
             format!("bench serve -p {port}")
@@ -93,7 +93,8 @@ impl Series {
         let client = format!("{} -p {port}", self.arguments(seconds));
         let client: Vec<&str> = client.split(' ').collect();
         let timeout = Duration::from_secs(seconds as u64 + 20);
-        let (client, server) = site.run_client_server(path, (&site.near, &server, port), &client, timeout)?;
+        let (client, server) =
+            hosts.run_client_server(path, (&hosts.near, &server, port), &client, timeout)?;
         let ns = |ours, theirs| {
             if self.is_ours() {
                 number_after(&client.text, "\"answers\"", ours)

@@ -5,7 +5,7 @@
 //! accounted by the kernel.
 
 use crate::entry::Program;
-use crate::network::{Bound, FAR_ADDRESS, NEAR_DEVICE, Rows, Site, number_after, row, verdict_against};
+use crate::network::{Bound, FAR_ADDRESS, HostPair, NEAR_DEVICE, Rows, number_after, row, verdict_against};
 use crate::programs::on_path;
 use crate::run::Installed;
 use crate::statistics::{median, ratio, scatter};
@@ -25,7 +25,7 @@ pub enum Extent {
 /// Transfers with all programs, over each path, for some rounds.
 pub fn interleaved(
     installed: &Installed,
-    site: &Site,
+    hosts: &HostPair,
     extent: Extent,
     rounds: usize,
     progress: &mut dyn FnMut(&str),
@@ -52,7 +52,7 @@ pub fn interleaved(
         let count = series.len();
         for turn in 0..count {
             let turn = if round % 2 == 0 { turn } else { count - 1 - turn };
-            series[turn].run(site, extent);
+            series[turn].run(hosts, extent);
         }
     }
     let mut table = Rows::default();
@@ -103,15 +103,15 @@ struct Run {
 }
 
 impl Series {
-    fn run(&mut self, site: &Site, extent: Extent) {
+    fn run(&mut self, hosts: &HostPair, extent: Extent) {
         let Some(path) = self.path.clone().filter(|_| self.failure.is_none()) else {
             return;
         };
-        let mut transfer = self.transfer(site, &path, extent);
+        let mut transfer = self.transfer(hosts, &path, extent);
         if transfer.is_err() && self.tool == Tool::Iperf3 {
             // With several streams it sometimes hangs at its end, which does not affect the other rounds.
             self.repeated += 1;
-            transfer = self.transfer(site, &path, extent);
+            transfer = self.transfer(hosts, &path, extent);
         }
         match transfer {
             Ok(run) => self.runs.push(run),
@@ -122,12 +122,12 @@ impl Series {
         }
     }
 
-    fn transfer(&self, site: &Site, path: &std::path::Path, extent: Extent) -> Result<Run> {
+    fn transfer(&self, hosts: &HostPair, path: &std::path::Path, extent: Extent) -> Result<Run> {
         let port = PORT.to_string();
         let (namespace, device) = if self.over_veth {
-            (&site.far, NEAR_DEVICE)
+            (&hosts.far, NEAR_DEVICE)
         } else {
-            (&site.near, "lo")
+            (&hosts.near, "lo")
         };
         let server: &[&str] = match self.tool {
             Tool::Ours => &["bench", "serve", "-p", &port],
@@ -135,13 +135,14 @@ impl Series {
         };
         let client = self.arguments(extent);
         let client: Vec<&str> = client.iter().map(String::as_str).collect();
-        let before = site.near.sent_bytes(device)?;
+        let before = hosts.near.sent_bytes(device)?;
         let timeout = match extent {
             Extent::Seconds(seconds) => Duration::from_secs(seconds as u64 + 10),
             Extent::Mebibytes(_) => Duration::from_secs(15),
         };
-        let (sender, receiver) = site.run_client_server(path, (namespace, server, PORT), &client, timeout)?;
-        let sent = site.near.sent_bytes(device)? - before;
+        let (sender, receiver) =
+            hosts.run_client_server(path, (namespace, server, PORT), &client, timeout)?;
+        let sent = hosts.near.sent_bytes(device)? - before;
         let (bytes, seconds) = self.received(&sender.text).context("its output has no bytes")?;
         // Headers, retransmissions and packets in flight add to the bytes; fewer are impossible.
         ensure!(

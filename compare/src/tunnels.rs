@@ -2,14 +2,14 @@
 
 use crate::entry::Program;
 use crate::judgement::Row;
-use crate::network::{Bound, Rows, Site, number_after, row, verdict_against};
+use crate::network::{Bound, HostPair, Rows, number_after, row, verdict_against};
 use crate::run::Installed;
 use anyhow::{Context, Result};
 use std::path::Path;
 use std::time::Duration;
 
 /// Measures tunnels with some queue lengths; the program itself repeats them in turn.
-pub fn measured(installed: &Installed, site: &Site, seconds: f64, repeats: usize) -> Rows {
+pub fn measured(installed: &Installed, hosts: &HostPair, seconds: f64, repeats: usize) -> Rows {
     let arguments =
         format!("bench tun --json --queues 500,1000 --multi-queue 1 -t {seconds} --repeats {repeats}");
     let row = Row {
@@ -23,7 +23,7 @@ pub fn measured(installed: &Installed, site: &Site, seconds: f64, repeats: usize
             notes: Vec::new(),
         };
     };
-    let found = tunnel(site, &path, &arguments, seconds * repeats as f64);
+    let found = tunnel(hosts, &path, &arguments, seconds * repeats as f64);
     let (rates, cpu_ns) = match &found {
         Ok((rates, cpu_ns)) => (Some(*rates), Some(*cpu_ns)),
         Err(_) => (None, None),
@@ -71,11 +71,11 @@ struct Rates {
     without: f64,
 }
 
-fn tunnel(site: &Site, path: &Path, arguments: &str, seconds: f64) -> Result<(Rates, u64)> {
+fn tunnel(hosts: &HostPair, path: &Path, arguments: &str, seconds: f64) -> Result<(Rates, u64)> {
     let words: Vec<&str> = arguments.split(' ').collect();
     // A few points, with time to prepare each.
     let timeout = Duration::from_secs_f64(60.0 + 10.0 * seconds);
-    let output = site.start(&site.near, timeout, path, &words)?.wait()?;
+    let output = hosts.start(&hosts.near, timeout, path, &words)?.wait()?;
     let rates = rates(&output.text).context("its output lacks veth, or tun with and without offload")?;
     Ok((rates, output.cpu_ns))
 }

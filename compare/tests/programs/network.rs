@@ -1,7 +1,7 @@
 //! Short runs of the network benchmarks: they still work, and leave no process behind.
 
 use sockeye_compare::judgement::{Finding, Row};
-use sockeye_compare::network::Site;
+use sockeye_compare::network::HostPair;
 use sockeye_compare::programs::on_path;
 use sockeye_compare::response_times;
 use sockeye_compare::run::Installed;
@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn peers_are_measured_and_a_failed_server_is_reported() {
-    let Some(site) = site() else { return };
+    let Some(hosts) = hosts() else { return };
     let installed = installed(on_path("false"));
-    let streamed = transfers::interleaved(&installed, &site, Extent::Mebibytes(8), 1, &mut |_| {});
+    let streamed = transfers::interleaved(&installed, &hosts, Extent::Mebibytes(8), 1, &mut |_| {});
     let (ours, theirs): (Vec<&Row>, Vec<&Row>) = streamed
         .rows
         .iter()
@@ -42,7 +42,7 @@ fn peers_are_measured_and_a_failed_server_is_reported() {
             assert!(row.cpu_ns.is_some_and(|cpu_ns| cpu_ns > 0), "{row:?}");
         }
     }
-    let answered = response_times::interleaved(&installed, &site, 1, 1, &mut |_| {});
+    let answered = response_times::interleaved(&installed, &hosts, 1, 1, &mut |_| {});
     let [ours, theirs] = &answered.rows[..] else {
         panic!("{:?}", answered.rows);
     };
@@ -50,7 +50,7 @@ fn peers_are_measured_and_a_failed_server_is_reported() {
     if on_path("sockperf").is_some() {
         assert_eq!((theirs.absence.as_deref(), theirs.runs), (None, 1), "{theirs:?}");
     }
-    let tunnelled = tunnels::measured(&installed, &site, 0.1, 1);
+    let tunnelled = tunnels::measured(&installed, &hosts, 0.1, 1);
     let why = tunnelled.rows[0].absence.as_deref();
     assert!(
         why.is_some_and(|why| why.starts_with("FAILED: false: exit")),
@@ -60,7 +60,7 @@ fn peers_are_measured_and_a_failed_server_is_reported() {
 
 #[test]
 fn more_bytes_than_the_device_carried_are_rejected() {
-    let Some(site) = site() else { return };
+    let Some(hosts) = hosts() else { return };
     let fake_sockeye = std::env::temp_dir().join(format!("sockeye-compare-fake-{}", std::process::id()));
     // The server only listens at the port after -p; the client reports more bytes than the device carried.
     let body = r#"[ "$2" = serve ] && exec python3 -c 'import socket,sys,time
@@ -71,7 +71,7 @@ echo '{"summary":[{"received_bytes":1000000000,"elapsed_us":1}]}'"#;
     fs::set_permissions(&fake_sockeye, fs::Permissions::from_mode(0o755)).expect("script");
     let streamed = transfers::interleaved(
         &installed(Some(fake_sockeye.clone())),
-        &site,
+        &hosts,
         Extent::Mebibytes(1),
         1,
         &mut |_| {},
@@ -86,7 +86,7 @@ echo '{"summary":[{"received_bytes":1000000000,"elapsed_us":1}]}'"#;
 
 #[test]
 fn no_process_is_left_after_a_signal() {
-    let Some(_) = site() else { return };
+    let Some(_) = hosts() else { return };
     for signal in ["INT", "TERM", "KILL"] {
         let mut comparison = Command::new("env")
             .args(["--default-signal=INT,TERM", BENCH_COMPARE])
@@ -135,14 +135,14 @@ fn is_alive(pid: u32) -> bool {
         .is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
-fn site() -> Option<Site> {
+fn hosts() -> Option<HostPair> {
     if let Err(error) = Namespace::new(Path::new(BENCH_COMPARE)) {
         println!("SKIP: {error:#}");
         return None;
     }
-    let site = Site::new(Path::new(BENCH_COMPARE)).expect("two namespaces");
-    site.join().expect("a veth pair");
-    Some(site)
+    let hosts = HostPair::new(Path::new(BENCH_COMPARE)).expect("two namespaces");
+    hosts.join().expect("a veth pair");
+    Some(hosts)
 }
 
 fn installed(sockeye: Option<PathBuf>) -> Installed {

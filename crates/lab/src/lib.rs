@@ -73,4 +73,4 @@ pub use skip::Skip;
 pub use tcp::FullQueue;
 pub use tcp_state::{State, Timer};
 pub use unix::UnixKind;
-pub use wait::{DEADLINE, wait_for, wait_until, wait_until_steady, wait_within};
+pub use wait::{DEADLINE, holds_within, wait_for, wait_until, wait_until_steady, wait_within};

@@ -24,7 +24,7 @@ pub fn wait_within<T>(limit: Duration, what: impl Display, mut attempt: impl FnM
             return value;
         }
         let waited = started.elapsed();
-        assert!(waited < limit, "lab: waited {waited:?} in vain for {what}");
+        assert!(waited < limit, "lab: waited {waited:?} for {what}");
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
@@ -41,6 +41,19 @@ pub fn wait_until_steady<T: PartialEq>(what: impl Display, quiet: Duration, mut 
         }
         (since.elapsed() >= quiet).then_some(())
     });
+}
+
+/// Waits until `condition` holds, and returns whether it does within the limit. It does not panic: for destructors, and for what need
+/// not happen.
+pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
+    let started = Instant::now();
+    while !condition() {
+        if started.elapsed() >= limit {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// Waits until `condition` holds; see [`wait_for`].

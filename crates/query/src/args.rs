@@ -8,7 +8,7 @@ use sockeye_source::Choice;
 /// Flags of every listing.
 #[derive(Debug, Args)]
 pub struct ListingArgs {
-    /// Show the processes that hold the sockets
+    /// Show the processes that own the sockets
     #[arg(short = 'p', long)]
     pub processes: bool,
     /// Numbers instead of the names of services, users and hosts
@@ -23,7 +23,7 @@ pub struct ListingArgs {
     /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'
     #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
     pub netns: Option<String>,
-    /// With -N all: also sockets that no process holds, of every protocol (slow: each namespace is entered)
+    /// With -N all: also sockets that no process owns, of every protocol (slow: each namespace is entered)
     #[arg(long)]
     pub complete: bool,
     /// Source of the sockets; `sockeye doctor` shows what works here
@@ -45,7 +45,7 @@ pub struct ListingArgs {
     #[arg(long, value_name = "SECS", default_value = "0.5", allow_negative_numbers = true,
           value_parser = sockeye_console::values::seconds_or_zero)]
     pub names_timeout: std::time::Duration,
-    /// Say on stderr which source was used
+    /// Report on stderr which source was used
     #[arg(short = 'v', long)]
     pub verbose: bool,
 }

@@ -11,12 +11,13 @@ use sockeye_listing::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 #[command(name = "sockeye", version, args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
-  sockeye -np                                who talks to this host, by which processes
-  sockeye sockets -tlnp                      what listens on TCP, and who holds it
-  sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
-  sockeye help sockets                       more, and the flags
+  sockeye -np                            who talks to whom
+  sockeye sockets -tlnp                  TCP listeners and their processes
+  sockeye sockets -tanp 'sport = :8080'  everything on local port 8080
+  sockeye help sockets                   more, and the flags
 
-Exit status: 0 fine, 1 something failed, 2 a mistake on the command line.")]
+Exit status: 0 fine, 1 a failure, 2 usage error; `sockeye check --fail-on`: 1 also for a finding, 3 for \
+what could not be judged.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

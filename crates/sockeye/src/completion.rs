@@ -152,6 +152,9 @@ enum List {
     InterfacesOrAny,
     /// Words of filters
     Filter,
+    /// Words of filters of `ns list`
+    NamespaceFilter,
+    Severities,
 }
 
 impl List {
@@ -172,6 +175,8 @@ impl List {
                     Self::Namespaces
                 }
                 ("ns-exec", "words") if position == 0 => Self::Namespaces,
+                ("check", "fail_on" | "severity") | ("explain", "severity") => Self::Severities,
+                ("ns-list", "filter") => Self::NamespaceFilter,
                 (_, "netns") => Self::NamespacesOrAll,
                 ("capture", "interface") => Self::InterfacesOrAny,
                 ("bench-tun", "device") => Self::Interfaces,
@@ -214,6 +219,8 @@ impl List {
                 let operators = sockeye_filter::words::operators().iter().copied();
                 owned(&mut conditions.chain(states).chain(operators))
             }
+            Self::NamespaceFilter => owned(&mut sockeye_filter::netns::words()),
+            Self::Severities => owned(&mut sockeye_check::severity_names()),
         }
     }
 
@@ -267,7 +274,15 @@ _sockeye_with_values() {
     while IFS= read -r value; do
         COMPREPLY+=("${value#"$strip"}")
     done < <(sockeye complete -- "${words[@]:1}" 2>/dev/null)
-    ((${#COMPREPLY[@]} > 0)) || _sockeye "$@"
+    ((${#COMPREPLY[@]} > 0)) && return
+    _sockeye "$@"
+    # Without a '-' no option is meant: bash completes the names of files where there is no other word.
+    [[ $word == -* ]] && return
+    local -a offered=("${COMPREPLY[@]}")
+    COMPREPLY=()
+    for value in "${offered[@]}"; do
+        [[ $value == [-\[\<]* ]] || COMPREPLY+=("$value")
+    done
 }
 complete -F _sockeye_with_values -o nosort -o bashdefault -o default sockeye 2>/dev/null ||
     complete -F _sockeye_with_values -o bashdefault -o default sockeye

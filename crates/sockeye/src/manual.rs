@@ -183,7 +183,7 @@ fn escaped(line: &str) -> String {
 
 fn filter_page() -> String {
     let mut text = title("sockeye-filter", 7);
-    text.push_str(".SH NAME\nsockeye\\-filter \\- which sockets are meant\n");
+    text.push_str(".SH NAME\nsockeye\\-filter \\- expressions that select sockets and connections\n");
     section(
         &mut text,
         "DESCRIPTION",
@@ -208,12 +208,17 @@ fn filter_page() -> String {
         } else {
             format!(" (also: {})", others.join(", "))
         };
+        let value = if word.value.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", word.value)
+        };
         let _ = writeln!(
             text,
             ".TP\n\\fB{}\\fR\n{}{}",
             escaped(word.name),
             escaped(word.about),
-            escaped(&also)
+            escaped(&format!("{value}{also}"))
         );
     }
     let states: Vec<&str> = words::states().collect();
@@ -227,6 +232,21 @@ fn filter_page() -> String {
          sockeye sockets -tn 'rtt > 50ms or retrans > 0'\n\
          sockeye flows -np 'owner ~ nginx* and peers = public'\n\
          sockeye kill 'state close-wait and idle > 1h' --dry-run",
+    );
+    listed(
+        &mut text,
+        "FILES",
+        &[
+            ("/etc/services", "names of ports."),
+            ("/etc/passwd", "names of users, after 'uid'."),
+            ("/run/netns/", "names of network namespaces, after 'netns'."),
+        ],
+    );
+    listed(&mut text, "ENVIRONMENT", &[]);
+    section(
+        &mut text,
+        "EXIT STATUS",
+        "A command whose filter cannot be parsed prints the place of the error and ends with 2.",
     );
     section(
         &mut text,
@@ -287,12 +307,12 @@ fn wrap(out: &mut String, line: &str) {
 /// mandoc(1) asks for 80.
 const LINE_BYTES_MAX: usize = 78;
 /// Of the last release; before the first, of the last change. Not of the build, which is to be reproducible.
-const DATE: &str = "2026-11-23";
+const DATE: &str = "2026-11-25";
 const EXIT_STATUS: &[Item] = &[
     ("0", "Success; also if the reader of the output has gone."),
     (
         "1",
         "Something failed, or there is a finding that the options name.",
     ),
-    ("2", "A mistake on the command line."),
+    ("2", "Usage error."),
 ];

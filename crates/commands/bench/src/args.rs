@@ -1,4 +1,4 @@
-//! The subcommands of `sockeye bench`.
+//! The subcommands of `sockeye bench`; the arguments of each are in its own folder.
 
 use clap::{Args, Subcommand};
 
@@ -24,9 +24,9 @@ pub(crate) enum BenchCommand {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye bench serve                        at the other end
-  sockeye bench stream 10.0.0.2              how much gets through, and what limits it
-  sockeye bench rr 10.0.0.2 --rate 1000      how long an answer takes
-  sockeye bench stream --iperf3 10.0.0.2     the other end is an iperf3 server
-  sockeye bench tun                          what the queue of a tunnel's device costs
-  sockeye bench memory -o memory.svg         where copying memory falls off a cliff";
+  sockeye bench serve                     at the other end
+  sockeye bench stream 10.0.0.2           throughput, and its limit
+  sockeye bench rr 10.0.0.2 --rate 1000   how long an answer takes
+  sockeye bench stream --iperf3 10.0.0.2  the other end is an iperf3 server
+  sockeye bench tun                       the queue of a tunnel's device
+  sockeye bench memory -o memory.svg      sizes from which it is slower";

@@ -1,4 +1,4 @@
-//! Dispatch to the benchmarks.
+//! Calls the benchmark that the command line names. `sockeye::main` calls it and passes the protocol of iperf3.
 
 use crate::args::{BenchArgs, BenchCommand};
 use crate::{file, latency, memory, serve, sources, stream, tun};

@@ -56,11 +56,14 @@ pub struct CheckArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye check                              everything, once
-  sockeye check -w 5 -c 2                    what changes within five seconds
-  sockeye check -w 60                        every minute, until ^C
+  sockeye check                  everything, once
+  sockeye check -w 5 -c 2        what changes within five seconds
+  sockeye check -w 60            every minute, until ^C
   sockeye check --netns all --fail-on warning
-                                             every network namespace; for a script
-  sockeye check 'owner = nginx'              nginx's sockets only
-  sockeye check --list                       all rules with their thresholds
-  sockeye check --set no-keepalive.idle=10m --only no-keepalive";
+                                 all namespaces; for a script
+  sockeye check 'owner = nginx'  nginx's sockets only
+  sockeye check --list           all rules with their thresholds
+  sockeye check --set no-keepalive.idle=10m --only no-keepalive
+
+Exit status: 0 success, 1 failure, or a finding that --fail-on names, 2 usage error, 3 with --fail-on: no such \
+finding, but something could not be judged.";

@@ -23,6 +23,13 @@ pub fn rule_names() -> impl Iterator<Item = &'static str> {
     sockeye_verdict::Rule::ALL.iter().map(|rule| rule.name())
 }
 
+/// Returns the names of severities, ascending, for completion.
+pub fn severity_names() -> impl Iterator<Item = &'static str> {
+    sockeye_verdict::Severity::ALL
+        .into_iter()
+        .map(sockeye_verdict::Severity::name)
+}
+
 /// Thresholds of the rules with their default values, as `--set` takes them, for completion.
 pub fn default_thresholds() -> impl Iterator<Item = String> {
     sockeye_verdict::Limit::ALL.iter().map(|&limit| {

@@ -1,4 +1,4 @@
-//! Reads the host, judges it and prints findings, once or repeatedly.
+//! Reads the host, judges it and prints findings, once or repeatedly. `sockeye::main` calls it. It applies no remedy.
 
 use crate::args::CheckArgs;
 use crate::gaps::Gaps;

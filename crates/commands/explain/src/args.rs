@@ -58,13 +58,13 @@ fn kinds(text: &str) -> Result<Kinds, String> {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye explain TcpExtListenOverflows           a counter, as nstat or /proc/net/netstat names it
-  sockeye explain net.ipv4.tcp_tw_reuse           a setting
-  sockeye explain SKB_DROP_REASON_TCP_OFOMERGE    why a packet was dropped
-  sockeye explain CLOSE_WAIT                      a state; ENOBUFS: an error; Recv-Q: a column; tcpi_rto: a field
-  sockeye explain -110                            an error number
-  sockeye explain 'TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.'
-  dmesg | sockeye explain                         what the log says, the worst first
+  sockeye explain TcpExtListenOverflows         a counter, as in nstat
+  sockeye explain net.ipv4.tcp_tw_reuse         a setting
+  sockeye explain SKB_DROP_REASON_TCP_OFOMERGE  why a packet was dropped
+  sockeye explain CLOSE_WAIT                    a state; or an error, a column
+  sockeye explain -110                          an error number
+  sockeye explain 'nf_conntrack: table full, dropping packet'
+  dmesg | sockeye explain                       the log, the worst first
   journalctl -k | sockeye explain --severity warning
   sockeye explain -f /var/log/kern.log
   sockeye explain --list drop-reason

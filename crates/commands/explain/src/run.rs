@@ -1,4 +1,4 @@
-//! From the arguments of `sockeye explain` to its output.
+//! Looks up what was asked, or each line of a log, in `sockeye_dictionary`, and prints the entries. `sockeye::main` calls it.
 
 use crate::args::{ExplainArgs, Kinds};
 use crate::log;

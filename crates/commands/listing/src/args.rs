@@ -164,28 +164,28 @@ fn group_by(text: &str) -> Result<GroupBy, String> {
 
 const FLOWS_EXAMPLES: &str = "\
 Examples:
-  sockeye flows -np                          with the processes, without looking up names
-  sockeye flows --filter-peers public        only peers on the internet
-  sockeye flows -n 'dport = :443'            whom we reach by HTTPS
-  sockeye flows -n --group-by process        which process has how many connections
-  sockeye flows -ni --sort -retrans          the most retransmissions first
-  sockeye flows -ni -w 2                     traffic, round trip times and rates, every 2 seconds
+  sockeye flows -np                    with processes, no names
+  sockeye flows --filter-peers public  only peers on the internet
+  sockeye flows -n 'dport = :443'      whom we reach by HTTPS
+  sockeye flows -n --group-by process  connections per process
+  sockeye flows -ni --sort -retrans    the most retransmissions first
+  sockeye flows -ni -w 2               traffic and rates, every 2 s
 
-The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
-and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m,
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; \
+and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, \
 retrans > 0 and others. Put it in quotes where it contains ( ) < > ! & or |.";
 
 const SOCKETS_EXAMPLES: &str = "\
 Examples:
-  sockeye sockets -tlnp                      what listens on TCP, and who holds it
-  sockeye sockets -tanp 'sport = :8080'      everything on local port 8080
-  sockeye sockets -tn state close-wait       connections that the program forgot to close
-  sockeye sockets -tni dst 10.0.0.0/8        tcp_info of connections into 10.0.0.0/8
+  sockeye sockets -tlnp                  TCP listeners and their processes
+  sockeye sockets -tanp 'sport = :8080'  everything on local port 8080
+  sockeye sockets -tn state close-wait   not closed by the program
+  sockeye sockets -tni dst 10.0.0.0/8    tcp_info, by destination
   sockeye sockets -tn 'rtt > 50ms' --sort -rtt --columns local,peer,rtt
-  sockeye sockets -a --format jsonl          everything, for a script
+  sockeye sockets -a --format jsonl      everything, for a script
 
-The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound;
-and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m,
+The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; \
+and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, \
 retrans > 0 and others. Put it in quotes where it contains ( ) < > ! & or |.";
 
 #[cfg(test)]

@@ -334,27 +334,27 @@ const JOBS_MAX: u32 = 1024;
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye ns list                            every namespace, and its processes and sockets
-  sockeye ns add --prefix web --count 2000   web0 to web1999";
+  sockeye ns list                           all, with their processes
+  sockeye ns add --prefix web --count 2000  web0 to web1999";
 
 const LIST_EXAMPLES: &str = "\
 Examples:
-  sockeye ns list                            every namespace, and its processes and sockets
-  sockeye ns list -1                         the names, like `ip netns list`
-  sockeye ns list --leaked                   those without processes, and what holds them
+  sockeye ns list                  all, with their processes
+  sockeye ns list -1               the names, like `ip netns list`
+  sockeye ns list --leaked         without processes
   sockeye ns list 'name ~ web* and sockets > 0'
-  sockeye ns list --sort=-sockets            those with the most sockets first
-  sockeye ns list --format jsonl             everything, for a script
+  sockeye ns list --sort=-sockets  the most sockets first
+  sockeye ns list --format jsonl   everything, for a script
 
-A filter: name, container, inode, id, pids, threads, sockets, interfaces, age with = != < <= > >= ~ !~; leaked,
-named, own; and, or, not, parentheses. Put it in quotes where it contains ( ) < > ! & or |.
+A filter: name, container, inode, id, pids, threads, sockets, interfaces, age with = != < <= > >= ~ !~; leaked, \
+named, own; and, or, not, parentheses. Put it in quotes where it contains ( ) < > ! & or |. \
 Ages: '>' is a minimum, from an open descriptor; '~' is an estimate, from the oldest process.";
 
 const ADD_EXAMPLES: &str = "\
 Examples:
   sockeye ns add web1 web2
   sockeye ns add --prefix web --count 2000 --up
-  sockeye ns add --prefix web --count 50 --up --veth-to br0 --subnet 10.1.0.0/16";
+  sockeye ns add --prefix w --count 9 --up --veth-to br0 --subnet 10.1.0.0/24";
 
 const DEL_EXAMPLES: &str = "\
 Examples:
@@ -364,11 +364,11 @@ Examples:
 
 const EXEC_EXAMPLES: &str = "\
 Examples:
-  sockeye ns exec web1 ip addr                         like ip netns exec web1 ip addr
-  sockeye ns exec --all -- ip -br link                 each line after the name of its namespace
+  sockeye ns exec web1 ip addr                   as in ip netns
+  sockeye ns exec --all -- ip -br link           with names before lines
   sockeye ns exec --prefix web -j 8 -- ping -c1 10.0.0.1
-  sockeye ns exec --all --format jsonl -- ss -s        output and exit status of each, for scripts
+  sockeye ns exec --all --format jsonl -- ss -s  for scripts
 
-Exit status: that of the command, or 128 and the number of the signal that killed it; of many, the
-highest. 255 if the namespace cannot be entered, 1 if the command cannot be started, 2 for a
+Exit status: that of the command, or 128 and the number of the signal that killed it; of many, the \
+highest. 255 if the namespace cannot be entered, 1 if the command cannot be started, 2 for a \
 usage error, 130 after ^C.";

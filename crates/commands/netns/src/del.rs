@@ -124,7 +124,7 @@ struct Busy {
     remedy: &'static str,
 }
 
-/// Splits names into those to delete and those whose namespaces have processes. Ends the processes first if `kill`.
+/// Splits names into names to delete and names whose namespaces have processes. Ends the processes first if `kill`.
 fn split_busy(names: Vec<NetnsName>, kill: bool) -> anyhow::Result<(Vec<NetnsName>, Vec<Busy>)> {
     let named: Vec<(NetnsName, Option<NetnsInode>)> = names
         .into_iter()
@@ -241,8 +241,8 @@ fn print_busy(busy: &[Busy]) {
             "sockeye: ns del: {} is kept: {} in net:[{}]: {}; {}\n",
             clean_name(&one.name),
             match one.pids.len() {
-                1 => "1 process lives".to_owned(),
-                number => format!("{number} processes live"),
+                1 => "1 process is".to_owned(),
+                number => format!("{number} processes are"),
             },
             one.netns,
             join_pids(&one.pids),
@@ -252,7 +252,7 @@ fn print_busy(busy: &[Busy]) {
     let more = busy.len().saturating_sub(NAMESPACES_SHOWN_MAX);
     if more > 0 {
         notes::say(&format!(
-            "sockeye: ns del: {more} more are kept, since processes live in them\n"
+            "sockeye: ns del: {more} more are kept, since processes are in them\n"
         ));
     }
 }

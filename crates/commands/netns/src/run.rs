@@ -1,4 +1,4 @@
-//! Dispatch to the subcommands.
+//! Calls the subcommand of `sockeye ns` that the command line names. `sockeye::main` calls it.
 
 use crate::args::{ListArgs, NsArgs, NsCommand};
 use crate::{add, attach, del, exec, guard, identify, list, monitor, pids};

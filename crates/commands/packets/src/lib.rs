@@ -7,6 +7,9 @@
 //!
 //! What it deliberately does not do: decode packets (`sockeye_wire`), read capture files (`sockeye_source`), judge connections
 //! (`sockeye_trace`).
+//!
+//! It has more than 10,000 lines because text, JSON, CSV and pictures of verdicts and graphs share the captures' input and one
+//! vocabulary of findings; each of `capture/`, `analyze/`, `graph/` can be read alone.
 
 pub mod analyze;
 pub mod capture;

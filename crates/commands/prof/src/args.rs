@@ -257,14 +257,15 @@ const PID_MAX: u32 = 4_194_304;
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye prof -p 4711                       a process, for ten seconds
+  sockeye prof -p 4711                            a process, for ten seconds
   sockeye prof -d 30 --cgroup system.slice/nginx.service
-  sockeye prof -- ip netns list              a command, from its first instruction
-  sockeye prof -p 4711 -o cpu.svg            also a flame graph
-  sockeye prof -p 4711 --stacks waits -o off.svg
-                                             a flame graph of its waits
+  sockeye prof -- ip netns list                   a command, from its start
+  sockeye prof -p 4711 -o cpu.svg                 also a flame graph
+  sockeye prof -p 4711 --stacks waits -o off.svg  a flame graph of its waits
   sockeye prof -p 4711 --functions 'BF_*' --lib libcrypto
-                                             calls of these functions, and their time
-  sockeye prof --system -w 1 --top 5         live
+                                                  calls and their time
+  sockeye prof --system -w 1 --top 5              live
   sockeye prof -p 4711 --json > before.json
-  sockeye prof --diff before.json after.json what changed";
+  sockeye prof --diff before.json after.json what changed
+
+Exit status: that of the command if it is not 0; otherwise 0 success, 1 failure or an incomplete profile, 2 usage error.";

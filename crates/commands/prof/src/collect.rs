@@ -37,7 +37,7 @@ pub(super) enum CollectError {
 /// prints a report every interval.
 pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected, CollectError> {
     let began = Instant::now();
-    // 1. Mistakes in the options are reported before anything is attached.
+    // 1. Errors in the options are reported before anything is attached.
     let plan = plan(args, target)?;
     let bpf_engine = context::bpf_engine(&args.btf)?;
     let interrupts = Interrupts::catch().context("handle SIGINT, SIGTERM and SIGHUP")?;

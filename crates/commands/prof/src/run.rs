@@ -1,4 +1,4 @@
-//! From the options to the report and the exit status.
+//! Observes processes, prints the report and returns the exit status, which is the command's if there is one. `sockeye::main` calls it.
 
 use crate::args::{ProfArgs, Target};
 use crate::collect::{CollectError, collect};

@@ -1,4 +1,4 @@
-//! Users whose files and links are followed: those who can do us no harm that they could not do without us.
+//! Users whose files and links are followed: they can do no harm that they could not do without this program.
 
 use rustix::fs::stat;
 use rustix::process::{geteuid, getuid};

@@ -9,8 +9,10 @@ use crate::units::Quantity;
 pub struct Word {
     /// The word as it is typed.
     pub name: &'static str,
-    /// What it compares, or what its value is.
+    /// What it compares.
     pub about: &'static str,
+    /// Its value and the units of it; empty where `about` says it.
+    pub value: &'static str,
     /// The JSON key and CSV field with the same quantity, which is accepted too; `None` if there is none.
     pub key: Option<&'static str>,
     /// Further names.
@@ -22,22 +24,76 @@ pub fn conditions() -> impl Iterator<Item = Word> {
     let of_ss = OF_SS.iter().map(|&(name, aliases, about)| Word {
         name,
         about,
+        value: "",
         key: None,
         aliases,
     });
     let fields = Field::ALL.iter().map(|&(name, aliases, field)| Word {
         name,
+        about: meaning(field),
         key: Some(field.key()),
         aliases,
-        about: match field.kind() {
+        value: match field.kind() {
             Quantity::Time => "a time: us, ms, s, m (minutes), h, d",
             Quantity::Bytes => "bytes: no unit, k, M, G (1000) or Ki, Mi, Gi (1024)",
             Quantity::Rate => "a rate: kbit, Mbit, Gbit or kB/s, MB/s",
             Quantity::Count => "a count",
-            Quantity::Id => "a number; uid and netns also by name",
+            Quantity::Id if matches!(field, Field::Uid | Field::Netns) => "a number or a name",
+            Quantity::Id => "a number",
         },
     });
     of_ss.chain(fields)
+}
+
+/// Returns what a field is.
+const fn meaning(field: Field) -> &'static str {
+    match field {
+        Field::Pid => "the pid of an owner process",
+        Field::Pgid => "the process group of an owner process",
+        Field::Uid => "the user who owns the socket",
+        Field::Netns => "the network namespace, by its inode number or name",
+        Field::Inode => "the inode number of the socket",
+        Field::Cookie => "the number that the kernel gives each socket once",
+        Field::Mark => "the firewall mark of the socket (SO_MARK), as a whole",
+        Field::RecvQ => {
+            "what was received and not yet read; of a listener the connections that wait for accept(2)"
+        }
+        Field::SendQ => "what was sent and not yet acknowledged, or not yet sent; of a listener its backlog",
+        Field::Backlog => "the connections that may wait for accept(2); listeners only",
+        Field::Drops => "packets that the socket dropped",
+        Field::Idle => "the time since data were last sent or received",
+        Field::LastDataSent => "the time since data were last sent",
+        Field::LastDataRecv => "the time since data were last received",
+        Field::LastAckRecv => "the time since an acknowledgement was last received",
+        Field::Rtt => "the smoothed round-trip time",
+        Field::RttVar => "the variation of the round-trip time",
+        Field::MinRtt => "the shortest round-trip time",
+        Field::RcvRtt => "the round-trip time as the receiver estimates it",
+        Field::Rto => "the retransmission timeout",
+        Field::Ato => "the delay of delayed acknowledgements",
+        Field::Retrans => "segments that were retransmitted, since the connection began",
+        Field::Lost => "segments that are taken for lost now",
+        Field::Unacked => "segments that are not acknowledged now",
+        Field::Sacked => "segments that are acknowledged selectively now (SACK)",
+        Field::Cwnd => "the congestion window in segments",
+        Field::SsThresh => "the slow-start threshold in segments",
+        Field::Reordering => "the distance in segments up to which data may arrive out of order",
+        Field::Mss => "the longest segment that is sent",
+        Field::Pmtu => "the path MTU",
+        Field::BytesSent => "payload that was sent, with retransmissions",
+        Field::BytesAcked => "payload that was sent and acknowledged",
+        Field::BytesReceived => "payload that was received",
+        Field::BytesRetrans => "payload that was retransmitted",
+        Field::NotSent => "payload that waits in the send queue and was not yet sent",
+        Field::SndWnd => "the window that the peer offers",
+        Field::RcvWnd => "the window that is offered to the peer",
+        Field::DeliveryRate => "the latest rate at which data were delivered",
+        Field::PacingRate => "the rate at which data are sent at most",
+        Field::RcvBuf => "the size of the receive buffer",
+        Field::SndBuf => "the size of the send buffer",
+        Field::Rmem => "memory in use for received data",
+        Field::Wmem => "memory in use for data to send",
+    }
 }
 
 /// Returns the names of states and of groups of states.

@@ -121,7 +121,7 @@ pub struct Side {
     /// What limited the transfer
     pub verdict: Verdict,
     /// Segments by diagnosis
-    pub opinions: Opinions,
+    pub judgements: Judgements,
     /// Whether losses before the capture point show without a gap (by IP identifications); if not, a silence
     /// may be a loss
     pub knows_losses: bool,
@@ -164,7 +164,7 @@ pub struct PathMtuEvidence {
 
 /// Numbers of this side's segments by our own diagnosis; each is an [`Event`] too, unless it did not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Opinions {
+pub struct Judgements {
     /// Lost on the path
     pub lost: u64,
     /// Of these, lost before the capture point

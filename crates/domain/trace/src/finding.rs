@@ -200,30 +200,30 @@ impl Findings<'_> {
         let connection = self.connection;
         let side = connection.side(direction);
         let timeouts = connection.data_timeouts(direction);
-        let (shares, opinions) = (&side.shares, &side.opinions);
+        let (shares, judgements) = (&side.shares, &side.judgements);
         let recovery_ns = shares
             .of(Limit::FastRecovery)
             .saturating_add(shares.of(Limit::Timeout));
         let is_cheap = self.is_cheap(recovery_ns);
         let is_explained =
-            self.only_too_big(direction) || self.goes_nowhere(direction) && opinions.lost <= FEW_LOSSES;
-        if opinions.lost > 0 && !is_explained {
-            let is_rare = opinions.lost.saturating_mul(RARE_LOSS) <= side.packets;
+            self.only_too_big(direction) || self.goes_nowhere(direction) && judgements.lost <= FEW_LOSSES;
+        if judgements.lost > 0 && !is_explained {
+            let is_rare = judgements.lost.saturating_mul(RARE_LOSS) <= side.packets;
             let held_ns = if is_rare {
                 0
             } else {
                 shares.of(Limit::CongestionWindow)
             };
             let cost_ns = recovery_ns.saturating_add(held_ns);
-            let behind = opinions.lost.saturating_sub(opinions.lost_before);
+            let behind = judgements.lost.saturating_sub(judgements.lost_before);
             let is_minor = is_cheap && (is_rare || recovery_ns <= connection.duration_ns() / 50);
             let mut kinds = Vec::new();
             if side.verdict.queue_segs.is_some() {
                 kinds.push(FindingKind::QueueOverflow);
-            } else if behind.saturating_mul(10) > opinions.lost {
+            } else if behind.saturating_mul(10) > judgements.lost {
                 kinds.push(FindingKind::PathLoss);
             }
-            if opinions.lost_before.saturating_mul(10) > opinions.lost
+            if judgements.lost_before.saturating_mul(10) > judgements.lost
                 && kinds.first() != Some(&FindingKind::QueueOverflow)
             {
                 kinds.push(FindingKind::LossBeforeCapture);
@@ -267,19 +267,27 @@ impl Findings<'_> {
     /// Segments that came late, twice or without need.
     fn other_segments(&mut self, direction: Direction) {
         let side = self.connection.side(direction);
-        let (opinions, shares) = (&side.opinions, &side.shares);
+        let (judgements, shares) = (&side.judgements, &side.shares);
         let recovery_ns = shares
             .of(Limit::FastRecovery)
             .saturating_add(shares.of(Limit::Timeout));
-        let cost_ns = if opinions.lost == 0 { recovery_ns } else { 0 };
+        let cost_ns = if judgements.lost == 0 { recovery_ns } else { 0 };
         let is_minor = self.is_cheap(cost_ns);
         for (kind, count, is_fault) in [
-            (FindingKind::Reordering, opinions.reordered, true),
-            (FindingKind::SpuriousRetransmissions, opinions.spurious, true),
-            (FindingKind::UnclearRetransmissions, opinions.unclear, true),
-            (FindingKind::Duplicates, opinions.duplicated_by_network, false),
-            (FindingKind::CapturedTwice, opinions.duplicated_by_capture, false),
-            (FindingKind::MissingInCapture, opinions.missing_in_capture, false),
+            (FindingKind::Reordering, judgements.reordered, true),
+            (FindingKind::SpuriousRetransmissions, judgements.spurious, true),
+            (FindingKind::UnclearRetransmissions, judgements.unclear, true),
+            (FindingKind::Duplicates, judgements.duplicated_by_network, false),
+            (
+                FindingKind::CapturedTwice,
+                judgements.duplicated_by_capture,
+                false,
+            ),
+            (
+                FindingKind::MissingInCapture,
+                judgements.missing_in_capture,
+                false,
+            ),
         ] {
             if count > 0 {
                 let cost_ns = if is_fault { cost_ns } else { 0 };
@@ -351,7 +359,7 @@ impl Findings<'_> {
         if matters(Limit::SendBuffer) {
             self.add(FindingKind::SendBuffer, direction, of(Limit::SendBuffer));
         }
-        let has_losses = side.opinions.lost > 0 || side.opinions.timeouts > 0;
+        let has_losses = side.judgements.lost > 0 || side.judgements.timeouts > 0;
         if matters(Limit::CongestionWindow) && !has_losses && side.bytes >= MUCH_DATA {
             self.add_minor(FindingKind::PathLimited, direction, of(Limit::CongestionWindow));
         }

@@ -83,7 +83,7 @@ mod variation;
 mod wait_times;
 
 pub use connection::{
-    Completeness, Connection, Endpoint, Negotiated, Opinions, PathMtuEvidence, Side, SmallWrites, Vantage,
+    Completeness, Connection, Endpoint, Judgements, Negotiated, PathMtuEvidence, Side, SmallWrites, Vantage,
 };
 pub use counters::Counters;
 pub use direction::Direction;

@@ -11,7 +11,7 @@ use crate::event_log::{EventLog, EventNumber};
 use crate::loss_episodes::LossEpisodes;
 use crate::sacked_ranges::SackedRanges;
 use crate::unacked::Transmission;
-use crate::{Confidence, EventKind, Opinions};
+use crate::{Confidence, EventKind, Judgements};
 use resent::{Diagnosis, Resent};
 use sockeye_wire::packet::Segment;
 
@@ -25,7 +25,7 @@ pub(crate) struct LossTracker {
     /// Highest end of the ranges that did not fit
     forgotten: u64,
     pub(crate) episodes: LossEpisodes,
-    opinions: Opinions,
+    judgements: Judgements,
     /// Number of duplicates that may be made by the capture or the network
     undecided_duplicates: u64,
     /// Of these, packets that take sequence space
@@ -76,7 +76,7 @@ impl LossTracker {
     ) {
         let (count, kind, evidence) = match origin {
             DuplicateOrigin::Capture | DuplicateOrigin::Either => (
-                &mut self.opinions.duplicated_by_capture,
+                &mut self.judgements.duplicated_by_capture,
                 EventKind::DuplicatedByCapture,
                 if origin == DuplicateOrigin::Either {
                     self.undecided_duplicates += 1;
@@ -87,7 +87,7 @@ impl LossTracker {
                 },
             ),
             DuplicateOrigin::Network => (
-                &mut self.opinions.duplicated_by_network,
+                &mut self.judgements.duplicated_by_network,
                 EventKind::DuplicatedByNetwork,
                 "all the same, also the IP identification",
             ),
@@ -118,14 +118,14 @@ impl LossTracker {
                 ip_id: segment.ip_id,
             });
         } else {
-            self.opinions.left_out += 1;
+            self.judgements.left_out += 1;
         }
     }
 
     /// Records segments lost before the capture point.
     pub(crate) fn lost_before(&mut self, now_ns: u64, segs: u64, history: &mut EventLog) {
-        self.opinions.lost += segs;
-        self.opinions.lost_before += segs;
+        self.judgements.lost += segs;
+        self.judgements.lost_before += segs;
         self.presumed = (segs, now_ns);
         let evidence = "IP identifications missing after a silence";
         history.push(EventKind::Lost, Confidence::Likely, evidence);
@@ -170,19 +170,19 @@ impl LossTracker {
         let is_fin_only = resent.segment.payload_len == 0;
         let segs = u64::from(resent.segs);
         let (diagnosis, event) = if let Some(evidence) = spurious {
-            self.opinions.spurious += segs;
+            self.judgements.spurious += segs;
             (
                 Diagnosis::Spurious,
                 history.push(EventKind::Spurious, Confidence::Proven, evidence),
             )
         } else if is_fin_only {
-            self.opinions.unclear += segs;
+            self.judgements.unclear += segs;
             (
                 Diagnosis::Unclear,
                 history.push(EventKind::Unclear, Confidence::Likely, UNCLEAR_END),
             )
         } else {
-            self.opinions.lost += segs;
+            self.judgements.lost += segs;
             let (confidence, evidence) = if is_beyond {
                 (Confidence::Proven, SENT_AGAIN_BEYOND)
             } else {
@@ -216,7 +216,7 @@ impl LossTracker {
         self.note_reordering(before, acked, history);
         while let Some(place) = self.gaps.iter().position(|gap| gap.start < acked) {
             let gap = self.gaps.swap_remove(place);
-            self.opinions.missing_in_capture += 1;
+            self.judgements.missing_in_capture += 1;
             let evidence = "acknowledged, but never captured";
             history.push_of_peer_at(
                 gap.when,
@@ -240,7 +240,7 @@ impl LossTracker {
             if resent.diagnosis == Diagnosis::LostFirst && is_of_first {
                 self.resent[place].diagnosis = Diagnosis::Spurious;
                 self.revise_as_late(&resent, history);
-                self.opinions.spurious += u64::from(resent.segs);
+                self.judgements.spurious += u64::from(resent.segs);
                 let evidence = "the timestamp echoed is that of the first copy";
                 history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
                 if resent.is_proven {
@@ -275,14 +275,14 @@ impl LossTracker {
             if number == 0 && (end <= acked || is_within) {
                 self.arrived_twice(start, end, history);
             } else if end > acked && !self.sacked.add(start.max(acked), end) {
-                self.opinions.left_out += 1;
+                self.judgements.left_out += 1;
             }
         }
     }
 
     /// Records an acknowledgement of data that was never captured.
     pub(crate) fn note_missing_in_capture(&mut self, history: &mut EventLog) {
-        self.opinions.missing_in_capture += 1;
+        self.judgements.missing_in_capture += 1;
         let evidence = "acknowledged, but never captured";
         history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
     }
@@ -291,9 +291,9 @@ impl LossTracker {
     pub(crate) fn finish(&mut self, packets: u64, data_packets: u64, history: &mut EventLog) {
         self.episodes.end(history, false);
         // Not every DSACK is sent, and not every one arrives.
-        if self.opinions.lost > 0 && ONLY_LATE_EVERY * self.opinions.lost <= self.only_late {
-            self.opinions.unclear += std::mem::take(&mut self.opinions.lost);
-            self.opinions.lost_before = 0;
+        if self.judgements.lost > 0 && ONLY_LATE_EVERY * self.judgements.lost <= self.only_late {
+            self.judgements.unclear += std::mem::take(&mut self.judgements.lost);
+            self.judgements.lost_before = 0;
             for evidence in [SENT_AGAIN_BEYOND, SENT_AGAIN] {
                 history.change_all((EventKind::Lost, EventKind::Unclear), evidence, UNCLEAR_LATE);
             }
@@ -303,9 +303,10 @@ impl LossTracker {
             && DUPLICATES_EVERY * self.undecided_with_data >= data_packets;
         let are_few = DUPLICATES_EVERY * self.undecided_duplicates < packets && !has_all_data;
         if self.undecided_duplicates > 0 && are_few {
-            self.opinions.duplicated_by_capture -=
-                self.undecided_duplicates.min(self.opinions.duplicated_by_capture);
-            self.opinions.duplicated_by_network += self.undecided_duplicates;
+            self.judgements.duplicated_by_capture -= self
+                .undecided_duplicates
+                .min(self.judgements.duplicated_by_capture);
+            self.judgements.duplicated_by_network += self.undecided_duplicates;
             let kinds = (EventKind::DuplicatedByCapture, EventKind::DuplicatedByNetwork);
             history.change_all(
                 kinds,
@@ -315,10 +316,10 @@ impl LossTracker {
         }
     }
 
-    pub(crate) fn opinions(&self) -> Opinions {
-        Opinions {
+    pub(crate) fn judgements(&self) -> Judgements {
+        Judgements {
             loss_bursts: self.episodes.bursts(),
-            ..self.opinions
+            ..self.judgements
         }
     }
 
@@ -389,13 +390,13 @@ impl LossTracker {
             segs
         };
         let (count, kind) = if is_late {
-            (&mut self.opinions.reordered, EventKind::Reordered)
+            (&mut self.judgements.reordered, EventKind::Reordered)
         } else {
-            (&mut self.opinions.lost, EventKind::Lost)
+            (&mut self.judgements.lost, EventKind::Lost)
         };
         *count += new;
         if !is_late {
-            self.opinions.lost_before += new;
+            self.judgements.lost_before += new;
         }
         let event = history.push(kind, confidence, evidence);
         let diagnosis = if is_late {

@@ -116,7 +116,7 @@ impl DeviceCheck<'_> {
         let (rx, tx) = (since(|t| t.rx_packets), since(|t| t.tx_packets));
         let tx_dropped = since(|t| t.tx_dropped);
         // The kernel also counts frames of protocols that it does not handle (LLDP, STP, VLANs that are not set up) as
-        // dropped: only what the device itself lost is a loss, and all that a tunnel's program wrote in vain.
+        // dropped: only what the device itself lost is a loss, and all that a tunnel's program wrote and the kernel did not take.
         let rx_dropped = if self.is_tunnel() {
             since(|t| t.rx_dropped)
         } else {

@@ -75,19 +75,19 @@ macro_rules! limits {
 }
 
 limits! {
-    NoKeepaliveIdle NoKeepalive "idle" Ms 3_600_000 "idle for at least so long";
+    NoKeepaliveIdle NoKeepalive "idle" Ms 3_600_000 "idle for at least this time";
     KeepaliveLateAfter KeepaliveLate "after" Ms 240_000 "first probe later than this";
     KeepaliveUnansweredProbes KeepaliveUnanswered "probes" Count 2 "unanswered probes";
     PeerSilentRetransmissions PeerSilent "retransmissions" Count 4 "of the same segment";
     ConnectRetransmissions ConnectUnanswered "retransmissions" Count 2 "of the SYN";
-    ZeroWindowFor ZeroWindow "for" Ms 10_000 "nothing sent for at least so long";
-    SendStuckFor SendStuck "for" Ms 20_000 "nothing received for at least so long";
+    ZeroWindowFor ZeroWindow "for" Ms 10_000 "nothing sent for at least this time";
+    SendStuckFor SendStuck "for" Ms 20_000 "nothing received for at least this time";
     MtuRetransmissions MtuBlackHole "retransmissions" Count 3 "of a full-sized segment";
     CloseWaitAge CloseWait "age" Ms 60_000 "one that is quiet for so long is found; five times as long while a request is unanswered";
     CloseWaitCount CloseWait "count" Count 10 "so many of one owner are found after five quiet seconds, if they do not drain between two looks";
     FinWait2Age FinWait2 "age" Ms 120_000 "one that is quiet for so long is found; five times as long while an answer is outstanding";
     FinWait2Count FinWait2 "count" Count 10 "so many of one owner are found after five quiet seconds, if they do not drain between two looks";
-    UnreadFor Unread "for" Ms 10_000 "unread for at least so long";
+    UnreadFor Unread "for" Ms 10_000 "unread for at least this time";
     UnreadBytes Unread "bytes" Bytes 1 "at least so many bytes";
     AcceptQueueShare AcceptQueue "share" Permille 800 "of the backlog waits (from a backlog of 16 on; below, all of it)";
     AcceptQueueAge AcceptQueue "age" Ms 2_000 "the first in the queue waits for so long, in both of two looks";
@@ -109,13 +109,13 @@ limits! {
     RttRatio RttInflation "ratio" Count 5 "times the smallest round trip";
     RttMore RttInflation "more" Ms 100 "above the smallest round trip at least";
     CwndFloorSegments CwndFloor "segments" Count 4 "in the window at most";
-    CwndFloorBusy CwndFloor "busy" Ms 1_000 "sending for at least so long";
+    CwndFloorBusy CwndFloor "busy" Ms 1_000 "sending for at least this time";
     PacingFloorRate PacingFloor "rate" BytesPerS 125_000 "pacing at most";
     ReceiverLimitedShare ReceiverLimited "share" Permille 500 "of the busy time";
-    ReceiverLimitedBusy ReceiverLimited "busy" Ms 5_000 "busy for at least so long";
+    ReceiverLimitedBusy ReceiverLimited "busy" Ms 5_000 "busy for at least this time";
     ReceiverLimitedRate ReceiverLimited "rate" BytesPerS 125_000_000 "only if it delivers less than this";
     SendBufferLimitedShare SendBufferLimited "share" Permille 300 "of the busy time";
-    SendBufferLimitedBusy SendBufferLimited "busy" Ms 5_000 "busy for at least so long";
+    SendBufferLimitedBusy SendBufferLimited "busy" Ms 5_000 "busy for at least this time";
     SendBufferLimitedRate SendBufferLimited "rate" BytesPerS 125_000_000 "only if it delivers less than this";
     ReceiveBufferBytes ReceiveBuffer "bytes" Bytes 131_072 "in the window at most";
     ReceiveBufferShare ReceiveBuffer "share" Permille 500 "of what the window allows for the round trip";

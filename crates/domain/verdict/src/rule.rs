@@ -77,7 +77,7 @@ impl fmt::Display for Rule {
 
 rules! {
     NoKeepalive "no-keepalive" Sockets Warning
-        "Nothing was sent for long and no keepalive is set: if the peer is gone, nothing will ever show it.";
+        "Nothing was sent for long and no keepalive is set: if the peer is gone, the program does not notice.";
     KeepaliveLate "keepalive-late" Sockets Notice
         "Keepalive is set, but its first probe comes later than middleboxes forget an idle connection: after 350 s (AWS NAT gateways and network load balancers) or 4 minutes (Azure load balancers).";
     KeepaliveUnanswered "keepalive-unanswered" Sockets Warning
@@ -91,7 +91,7 @@ rules! {
     ReversePath "reverse-path" Sockets Critical
         "Nothing is acknowledged, and meanwhile reverse path filtering (rp_filter) discarded packets that came in over another device than the one to the peer: probably its answers.";
     ConnectUnanswered "connect-unanswered" Sockets Warning
-        "The attempt to connect is not answered: the host is down, a firewall swallows it, or its accept queue is full.";
+        "The attempt to connect is not answered: the host is down, a firewall drops it, or its accept queue is full.";
     ZeroWindow "zero-window" Sockets Warning
         "The peer has closed its window: the program there does not read, and ours cannot send.";
     SendStuck "send-stuck" Sockets Warning

@@ -233,7 +233,7 @@ impl fmt::Display for KeepaliveProgramError {
                 );
             }
             (KeepaliveProgramStep::AttachExclusive, _) => {
-                "another's program is attached there, which allows no other beside it: `bpftool cgroup show` names it"
+                "another's program is attached there, which allows no other: `bpftool cgroup show` names it"
             }
             (KeepaliveProgramStep::Attach, Errno::PERM) => {
                 let remedy = remedy("it", CheckedIn::Initial);

@@ -1,6 +1,5 @@
 //! The ladder of sources: finds the best source that works, and records why a better one does not.
 
-use crate::Detail;
 use crate::bpf::{BpfEngine, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
 use crate::outcome::{DumpContext, Error, KernelVerdict, QueryOutcome, Reason, SourceKind};
@@ -13,7 +12,7 @@ use crate::split_dump;
 use crate::unavailable::Unavailable;
 use crate::walk::{self, Walk};
 use rustix::io::Errno;
-use sockeye_model::{Pid, Protocol, ProtocolSet, Socket, State, StateSet};
+use sockeye_model::{Detail, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::NetlinkSocket;
 use std::ops::ControlFlow;
 

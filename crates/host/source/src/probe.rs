@@ -1,6 +1,5 @@
 //! Tests which sources work here, without listing anything.
 
-use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind};
 use crate::ladder;
 use crate::outcome::{Reason, SourceKind};
@@ -8,7 +7,7 @@ use crate::protocol_group::GROUPS;
 use crate::query::{Choice, Ends, Families, NetnsScope, Query};
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
-use sockeye_model::{ProtocolSet, StateSet};
+use sockeye_model::{Detail, ProtocolSet, StateSet};
 use std::os::fd::AsFd;
 
 /// The test of one source for one protocol.

@@ -1,6 +1,5 @@
 //! The source that walks over the kernel's hash tables of TCP and UDP.
 
-use crate::Detail;
 use crate::bpf::{BpfEngine, TableKind, WalkStats};
 use crate::exact_query::ExactQuery;
 use crate::outcome::Error;
@@ -9,7 +8,7 @@ use crate::query::{Families, NetnsScope, Query};
 use crate::request_bits;
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
-use sockeye_model::{Protocol, Socket, State, StateSet, WalkLayout};
+use sockeye_model::{Detail, Protocol, Socket, State, StateSet, WalkLayout};
 use sockeye_wire::walk::{Request, Table, detail};
 use std::ops::ControlFlow;
 

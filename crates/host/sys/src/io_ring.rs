@@ -1,7 +1,9 @@
 //! `io_uring(7)`, as far as sending files needs it: chains of reading and sending, and sending without a copy.
 //!
 //! The rings shared with the kernel are those of the crate `io-uring`, which supports the 64-bit architectures x86-64, ARM, RISC-V,
-//! LoongArch and POWER only. Rings of our own were not faster.
+//! LoongArch and POWER only. Rings of our own were not faster: with both in turns over loopback, `bench file` sent files of 4 KiB, 64 KiB
+//! and 64 MiB at 0.82, 1.22 and 1.17 times the rate of `sendfile` with our rings, and at 0.84, 1.11 and 1.22 times with the crate's
+//! (`uring`; medians of six runs, single runs differ by a third).
 #![allow(unsafe_code)]
 
 use crate::errno::errno_of;

@@ -2,11 +2,12 @@
 //! rings.
 //!
 //! This is the only crate where `unsafe` is allowed, module by module, for what rustix has no safe call for:
-//! the socket option of extended acknowledgements, `bpf(2)`, memory shared with a BPF program, packet sockets and their
-//! rings,
-//! `unshare(2)`, perf events and their rings, signal handlers, programs that wait before `execve(2)` or end with their parent, TUN devices, TCP
-//! socket options, the processor time of threads, `io_uring(7)`, sending from mapped files, and memory loops in
-//! assembly.
+//!
+//! - sockets: the option of extended acknowledgements, TCP options, packet sockets and their rings, sending from mapped files
+//! - observation: `bpf(2)` and memory shared with a BPF program, perf events and their rings
+//! - processes: `unshare(2)`, signal handlers, programs that wait before `execve(2)`, the processor time of threads
+//! - benchmarks: TUN devices, `io_uring(7)`, memory loops in assembly
+//!
 //! Functions take borrowed descriptors and return owned ones.
 //!
 //! What it deliberately does not do: interpret the bytes that it sends and receives.

@@ -1,7 +1,7 @@
 //! Events of `perf_event_open(2)`: counted, sampled into rings, or a place to attach a BPF program to.
 //!
-//! The crates `perf-event2` and `perf-event-open` are not used: `sockeye_wire::perf` reads the records in place, so that only one
-//! system call and the two ends of a ring are left for a library.
+//! The crates `perf-event2` and `perf-event-open` exist and are not used. `sockeye_wire::perf` reads the records in place, so that a
+//! library would save only one system call and the two ends of a ring.
 #![allow(unsafe_code)]
 
 use crate::errno::{checked, last_errno};

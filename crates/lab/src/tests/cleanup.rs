@@ -123,7 +123,7 @@ fn nothing_is_left_after_a_killed_run() {
     });
     let second = Lab::new("sweeps");
     for (namespace, directory) in left {
-        // A lab of a test beside us may be the one that sweeps.
+        // The lab of another test may be the one that sweeps.
         wait_until("the sweep", || !namespace.exists() && !directory.exists());
     }
     zombie.wait().unwrap();

@@ -43,14 +43,14 @@ fn follows(document: &Value) {
         .with_draft(Draft::Draft202012)
         .compile(&schema)
         .unwrap();
-    let mistakes: Vec<_> = schema
+    let errors: Vec<_> = schema
         .validate(document)
         .err()
         .into_iter()
         .flatten()
         .map(|error| format!("{}: {error}", error.instance_path))
         .collect();
-    assert!(mistakes.is_empty(), "{mistakes:?}");
+    assert!(errors.is_empty(), "{errors:?}");
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Ours and the real iperf3, each as either end, in namespaces of their own.
 
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_for, wait_until};
+use sockeye_lab::{Lab, Namespace, Skip, holds_within, need, program, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -87,7 +87,7 @@ fn client_and_iperf3_server_count_the_same() {
                 sent += bytes;
             }
         }
-        // Headers and the control connection are little beside it. What a full receive buffer threw away passed, too.
+        // Headers and the control connection are little compared with it. What a full receive buffer threw away passed, too.
         assert!(passed >= carried, "{case}: {carried} received, {passed} passed");
         assert!(
             passed as f64 <= carried.max(sent) as f64 * 1.1 + 100_000.0,
@@ -371,14 +371,13 @@ impl Server {
         let child = &mut self.0.0;
         let pid = rustix::process::Pid::from_child(child);
         // One that served once has ended, or does within a moment.
+        let moment = std::time::Duration::from_millis(300);
         wait_until("the server to end", || {
-            let ended = child.try_wait().unwrap().is_some();
-            if !ended {
-                // Time for it to end by itself.
-                std::thread::sleep(std::time::Duration::from_millis(300));
+            let has_ended = holds_within(moment, || child.try_wait().unwrap().is_some());
+            if !has_ended {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
-            ended
+            has_ended
         });
         let mut said = String::new();
         child.stdout.take().unwrap().read_to_string(&mut said).unwrap();

@@ -1,4 +1,4 @@
-//! What each command does on the live kernel: a module per command, with what its tests share beside them.
+//! What each command does on the live kernel: a module per command, with what its tests share.
 
 mod actions;
 mod bench;

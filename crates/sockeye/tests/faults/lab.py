@@ -271,7 +271,7 @@ class Host:
         return sum(int(n) for n in re.findall(r"packets (\d+)", self.tool("nft", "list", "chain", "inet", "host", hook)))
 
     def sysctl(self, **values):
-        """Sets net.* settings; "__" stands for the dot."""
+        """Sets net.* settings; "__" means a dot."""
         for name, value in values.items():
             key = f"net.{name.replace('__', '.')}"
             self.tool("sysctl", "-qw", f"{key}={value}")

@@ -354,9 +354,9 @@ fn every_command_and_option_says_what_it_is_for() {
                 continue;
             }
             options += 1;
-            let beside = line.trim_start().split_once("  ").map(|(_, text)| text.trim());
+            let same_line = line.trim_start().split_once("  ").map(|(_, text)| text.trim());
             let below = lines.get(place + 1).map(|text| text.trim());
-            let words = beside.or(below).unwrap_or_default();
+            let words = same_line.or(below).unwrap_or_default();
             assert!(
                 words.len() > 4 && !words.starts_with('-'),
                 "{command}: no word on {line:?}"
@@ -395,8 +395,8 @@ fn the_examples_in_the_help_work() {
             .lines()
             .filter_map(|line| line.strip_prefix("  sockeye "));
         for line in lines.filter(|line| !line.contains("-w 2")) {
-            // What follows a wide gap explains.
-            let typed = line.split("   ").next().unwrap_or_default();
+            // What follows two spaces explains.
+            let typed = line.split("  ").next().unwrap_or_default();
             let mut shell = Command::new("sh");
             binary::clean(&mut shell);
             shell.args(["-c", &format!("\"$0\" {typed}"), binary::SOCKEYE]);
@@ -410,15 +410,17 @@ fn the_examples_in_the_help_work() {
 
 #[test]
 fn the_columns_that_help_lists_exist() {
-    for command in ["sockets", "flows"] {
-        let listed = words(&format!("{command} --columns help"));
+    for command in ["sockets", "flows", "ns list"] {
+        let command: Vec<&str> = command.split(' ').collect();
+        let listed = sockeye(&[&command[..], &["--columns", "help"]].concat());
         let names: Vec<&str> = listed
             .quiet()
             .lines()
             .map(|line| line.split_whitespace().next().unwrap())
             .collect();
         assert!(names.len() > 10, "{listed}");
-        let said = sockeye(&[command, "-n", "--columns", &names.join(","), "--format", "csv"]);
+        let all = names.join(",");
+        let said = sockeye(&[&command[..], &["--columns", &all, "--format", "csv"]].concat());
         let header = said.ok().lines().next().unwrap_or_default().split(',').count();
         assert!(header >= names.len(), "{said}");
     }

@@ -27,6 +27,7 @@ const CASES: &[(&str, &str)] = &[
     ("flows --columns conn", "connections"),
     ("--columns conn", "connections"),
     ("flows --sort opene", "opened_per_s"),
+    ("flows --sort -opene", "-opened_per_s"),
     ("ns list --columns inod", "inode"),
     ("ns ls --sort=netns_", "--sort=netns_inode"),
     ("check --only accept-q", "accept-queue"),
@@ -34,6 +35,9 @@ const CASES: &[(&str, &str)] = &[
     ("check --set close-wait.ag", "close-wait.age=1m"),
     ("check --set=close-wait.ag", "--set=close-wait.age=1m"),
     ("capture -i an", "any"),
+    ("check --fail-on warn", "warning"),
+    ("check --severity=crit", "--severity=critical"),
+    ("explain --severity noti", "notice"),
     ("keepalive list --netns al", "all"),
     // Words of filters, also behind other words.
     ("sockets dpor", "dport"),
@@ -41,10 +45,12 @@ const CASES: &[(&str, &str)] = &[
     ("kill -N all stat", "state"),
     ("keepalive set own", "owner"),
     ("analyze some.pcapng dpor", "dport"),
+    ("ns list leak", "leaked"),
+    ("ns list leaked and interf", "interfaces"),
 ];
 
 #[test]
-fn bash_completes() {
+fn bash_completes_words_and_values() {
     let bash = need!(program("bash"));
     let mut shell = need!(Shell::start(&bash, &["--norc", "--noprofile", "-i"]));
     shell.type_line("source <(sockeye completions bash)");
@@ -54,7 +60,7 @@ fn bash_completes() {
     shell.exit();
 }
 
-/// zsh loads the script when it is needed first; the first line is as good as the others.
+/// zsh loads the script when it completes for the first time: the first line is completed like the others.
 #[test]
 fn zsh_completes_from_the_first_line_on() {
     let zsh = need!(program("zsh"));
@@ -74,7 +80,7 @@ fn zsh_completes_from_the_first_line_on() {
 }
 
 #[test]
-fn fish_completes() {
+fn fish_completes_words_and_values() {
     let fish = need!(program("fish"));
     let home = folder("fish");
     let lines: Vec<String> = CASES
@@ -123,6 +129,29 @@ fn values_of_other_commands_are_not_offered() {
     // Words that are not UTF-8 are not completed either, and nothing is printed over the line.
     let odd: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff".to_vec());
     assert!(sockeye(&["complete".into(), "--".into(), odd]).stdout.is_empty());
+}
+
+#[test]
+fn bash_offers_options_only_after_a_hyphen() {
+    let bash = need!(program("bash"));
+    for (line, has_words) in [("analyze ", false), ("analyze --", true), ("keepalive ", true)] {
+        let words = line.replace(' ', "' '");
+        let script = format!(
+            "source <({} completions bash); COMP_LINE='sockeye {line}'; COMP_WORDS=(sockeye '{words}'); COMP_CWORD=2; \
+             [[ $COMP_LINE == *' ' ]] && COMP_WORDS[2]=; \
+             _sockeye_with_values sockeye \"${{COMP_WORDS[2]}}\" \"${{COMP_WORDS[1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
+            binary::SOCKEYE
+        );
+        let said = run(Command::new(&bash)
+            .args(["-c", &script])
+            .env("PATH", path_with_sockeye()));
+        let offered: Vec<&str> = said.quiet().lines().filter(|word| !word.is_empty()).collect();
+        assert_eq!(!offered.is_empty(), has_words, "{line}: {offered:?}");
+        assert!(
+            line.ends_with("--") || offered.iter().all(|word| !word.starts_with('-')),
+            "{line}: {offered:?}"
+        );
+    }
 }
 
 #[test]

@@ -43,6 +43,21 @@ pages! {
 }
 
 #[test]
+fn picture_of_the_terminal_has_the_present_text() {
+    need!(program("python3"));
+    let said = run(Command::new(Path::new(ROOT).join("scripts/picture")).args([SOCKEYE, "--check"]));
+    let text = String::from_utf8_lossy(&said.stdout);
+    if let Some(reason) = text.trim().strip_prefix("SKIP: ") {
+        return Skip::new(reason).print();
+    }
+    assert!(
+        said.code == Some(0),
+        "docs/img/terminal.svg is stale, or sockeye is wrong. If the new text is right: scripts/picture {SOCKEYE}\n{}",
+        String::from_utf8_lossy(&said.stderr)
+    );
+}
+
+#[test]
 fn every_page_of_the_guide_has_a_test() {
     let files = std::fs::read_dir(Path::new(ROOT).join("docs/guide")).expect("the guide");
     let names = files.map(|file| file.expect("an entry").file_name().into_string().expect("UTF-8"));

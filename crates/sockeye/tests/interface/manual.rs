@@ -81,9 +81,16 @@ fn every_command_has_a_page_with_all_sections() {
         assert!(pages.text_by_name.contains_key(expected), "{expected}");
     }
     for (page, text) in &pages.text_by_name {
-        let mut sections = vec!["NAME", "EXAMPLES", "\"SEE ALSO\""];
+        let mut sections = vec![
+            "NAME",
+            "EXAMPLES",
+            "FILES",
+            "ENVIRONMENT",
+            "\"EXIT STATUS\"",
+            "\"SEE ALSO\"",
+        ];
         if page.ends_with(".1") {
-            sections.extend(["SYNOPSIS", "FILES", "ENVIRONMENT", "\"EXIT STATUS\""]);
+            sections.push("SYNOPSIS");
         }
         for section in sections {
             assert!(text.contains(&format!(".SH {section}\n")), "{page}: {section}");

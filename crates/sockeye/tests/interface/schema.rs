@@ -143,14 +143,14 @@ fn sockets_follow_their_schema() {
     let schema = Schema::new(SOCKETS, "socket");
     let name = rich.namespace.name().to_owned();
     let everything = ["sockets", "-A", "all", "-a", "-e", "-o", "-m", "-i", "-p"];
-    for beside in [
+    for added in [
         &["--source", "auto"][..],
         &["--source", "procfs"],
         &["-n", "--netns", &name],
         &["state", "all"],
     ] {
         let ask = |format| {
-            let words = [&everything[..], &["--format", format], beside].concat();
+            let words = [&everything[..], &["--format", format], added].concat();
             sockeye(&rich.namespace, &words)
         };
         // Requests and dying sockets have timers: one may go between two listings.
@@ -159,11 +159,11 @@ fn sockets_follow_their_schema() {
             let lines = schema.check_lines(&ask("jsonl"));
             (document["sockets"].as_array().unwrap().len() == lines.len()).then_some(lines)
         });
-        let lines = lines.unwrap_or_else(|| panic!("{beside:?}: never as many in both formats"));
+        let lines = lines.unwrap_or_else(|| panic!("{added:?}: never as many in both formats"));
         // An empty list would follow the schema, too.
         let kinds: BTreeSet<&str> = lines.iter().filter_map(|row| row["netid"].as_str()).collect();
         for kind in ["tcp", "udp", "raw", "u_str", "u_dgr", "u_seq", "p_raw", "nl"] {
-            assert!(kinds.contains(kind), "no {kind} {beside:?}");
+            assert!(kinds.contains(kind), "no {kind} {added:?}");
         }
     }
     let words = ["sockets", "-tux0", "-aeomip", "--source", "diag-v2", "--format"];
@@ -182,7 +182,7 @@ fn flows_follow_their_schema() {
     let schema = Schema::new(FLOWS, "flow");
     let mine = rich.namespace.name().to_owned();
     assert!(mine.starts_with(rich.lab.name()));
-    for beside in [
+    for added in [
         &["-p", "-i", "-s"][..],
         &["-n", "--netns", &mine],
         &["-u", "-p"],
@@ -193,15 +193,10 @@ fn flows_follow_their_schema() {
         &["--group-by", "prefix/8,48"],
         &["--source", "procfs", "-p", "-i"],
     ] {
-        let ask = |format| {
-            sockeye(
-                &rich.namespace,
-                &[&["flows", "--format", format], beside].concat(),
-            )
-        };
+        let ask = |format| sockeye(&rich.namespace, &[&["flows", "--format", format], added].concat());
         let document = schema.check_document(&ask("json"));
-        assert!(!document["flows"].as_array().unwrap().is_empty(), "{beside:?}");
-        assert!(!schema.check_lines(&ask("jsonl")).is_empty(), "{beside:?}");
+        assert!(!document["flows"].as_array().unwrap().is_empty(), "{added:?}");
+        assert!(!schema.check_lines(&ask("jsonl")).is_empty(), "{added:?}");
     }
     // Rates: the second sample's.
     let watched = sockeye(
@@ -232,7 +227,7 @@ fn findings_follow_their_schema() {
         "tcp-memory.share=0%",
     ];
     let settings: Vec<&str> = low.iter().flat_map(|setting| ["--set", setting]).collect();
-    for beside in [
+    for added in [
         &[][..],
         &["-n", "--netns", &mine],
         &["--netns", "all"],
@@ -241,13 +236,13 @@ fn findings_follow_their_schema() {
         &["state", "established"],
     ] {
         let ask = |format| {
-            let words = [&["check", "--format", format][..], &settings, beside].concat();
+            let words = [&["check", "--format", format][..], &settings, added].concat();
             sockeye(&rich.namespace, &words)
         };
         let document = schema.check_document(&ask("json"));
-        assert!(!document["findings"].as_array().unwrap().is_empty(), "{beside:?}");
+        assert!(!document["findings"].as_array().unwrap().is_empty(), "{added:?}");
         let lines = ask("jsonl");
-        assert!(!schema.check_lines(&lines).is_empty(), "{beside:?}");
+        assert!(!schema.check_lines(&lines).is_empty(), "{added:?}");
     }
     let rules: Value =
         serde_json::from_str::<Value>(CHECK).unwrap()["$defs"]["finding"]["properties"]["rule"]["enum"]
@@ -264,27 +259,26 @@ fn keepalive_follows_its_schema() {
         Schema::new(KEEPALIVE, "owner_summary"),
     );
     let mine = rich.namespace.name().to_owned();
-    for beside in [
+    for added in [
         &["state", "all"][..],
         &["-n"],
         &["-N", &mine],
         &["-N", "all"],
         &["--source", "procfs"],
     ] {
-        let ask =
-            |words: &[&str]| sockeye(&rich.namespace, &[&["keepalive", "list"], words, beside].concat());
+        let ask = |words: &[&str]| sockeye(&rich.namespace, &[&["keepalive", "list"], words, added].concat());
         let document = rows.check_document(&ask(&["--format", "json"]));
         let listed = document["sockets"].as_array().unwrap();
         assert!(
             listed.iter().any(|row| row["time_s"] == 600),
-            "{beside:?}: {document}"
+            "{added:?}: {document}"
         );
         assert!(
             !rows.check_lines(&ask(&["--format", "jsonl"])).is_empty(),
-            "{beside:?}"
+            "{added:?}"
         );
         let document = owners.check_document(&ask(&["--format", "json", "--summary"]));
-        assert!(!document["owners"].as_array().unwrap().is_empty(), "{beside:?}");
+        assert!(!document["owners"].as_array().unwrap().is_empty(), "{added:?}");
         assert!(
             !owners
                 .check_lines(&ask(&["--format", "jsonl", "--summary"]))

@@ -20,14 +20,14 @@ fn every_command_works_without_proc_or_names_the_remedy() {
         ("chroot", CHROOT),
         ("foreign pid namespace", FOREIGN),
     ] {
-        let site = need!(Site::new(&lab, &here, script));
+        let folder = need!(BinaryFolder::new(&lab, &here, script));
         for line in WORKING {
-            let said = site.words(line);
+            let said = folder.words(line);
             said.succeeded();
             no_wrong_reason(&said, &format!("{place}: {line}"));
         }
         for line in NEEDING_PROC {
-            let said = site.words(line);
+            let said = folder.words(line);
             said.no_panic();
             assert_ne!(said.code, Some(0), "{place}: {line}: {said}");
             assert!(said.error().contains(REMEDY), "{place}: {line}: {said}");
@@ -42,10 +42,10 @@ fn every_command_works_without_proc_or_names_the_remedy() {
             "netstat -tan",
             "netstat -tanp",
         ] {
-            let said = site.words(line);
+            let said = folder.words(line);
             assert!(said.ok().contains(&client), "{place}: {line}: {said}");
         }
-        let listed = site.words("sockets -tan --netns all --format json").json();
+        let listed = folder.words("sockets -tan --netns all --format json").json();
         let local = |socket: &serde_json::Value| socket["local"]["port"] == pair.client.port();
         assert!(sockets(&listed).iter().any(local), "{place}: {listed}");
         for line in [
@@ -56,13 +56,13 @@ fn every_command_works_without_proc_or_names_the_remedy() {
             "ns list",
             "doctor",
         ] {
-            let said = site.words(line);
+            let said = folder.words(line);
             let text = format!("{}{}", said.ok(), said.error());
             assert!(text.contains(REMEDY), "{place}: {line}: {said}");
         }
-        let said = site.words("capture -i lo -d 0.1 -o OUT/lo.pcapng");
+        let said = folder.words("capture -i lo -d 0.1 -o OUT/lo.pcapng");
         said.ok();
-        assert!(site.folder.join("lo.pcapng").exists(), "{place}: {said}");
+        assert!(folder.path.join("lo.pcapng").exists(), "{place}: {said}");
     }
 }
 
@@ -72,7 +72,7 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
     let here = lab.namespace("here");
     let pair = here.loopback().established();
     // Without /sys there are no types of the kernel, which our BPF programs need.
-    let site = need!(Site::new(&lab, &here, CHROOT));
+    let folder = need!(BinaryFolder::new(&lab, &here, CHROOT));
     for line in [
         "flows -np",
         "sockets -tanp",
@@ -82,12 +82,12 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
         "keepalive set --dry-run dport = :9",
         "lstf -p",
     ] {
-        let said = site.words(line);
+        let said = folder.words(line);
         said.ok();
         let note = format!("owners are not known: no proc file system is mounted on /proc; try: {REMEDY}\n");
         assert!(said.error().contains(&note), "{line}: {said}");
     }
-    let document = site.words("sockets -tanp --format json").json();
+    let document = folder.words("sockets -tanp --format json").json();
     for socket in sockets(&document) {
         assert!(socket.get("owners").is_none(), "{document}");
     }
@@ -98,14 +98,14 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
         "kill --yes owner != nginx",
         "keepalive set --yes owner != nginx",
     ] {
-        let said = site.words(line);
+        let said = folder.words(line);
         let error = said.failed(1);
         assert!(
             error.contains("the filter tests owners") && error.contains(REMEDY),
             "{line}: {said}"
         );
     }
-    let said = site.words(&format!("keepalive set --yes sport = :{}", pair.client.port()));
+    let said = folder.words(&format!("keepalive set --yes sport = :{}", pair.client.port()));
     assert!(
         said.code == Some(1)
             && said
@@ -114,7 +114,7 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
         "{said}"
     );
     // Closing needs no owner.
-    let said = site.words(&format!("kill --yes sport = :{}", pair.client.port()));
+    let said = folder.words(&format!("kill --yes sport = :{}", pair.client.port()));
     assert!(said.ok().contains("1 connection closed"), "{said}");
     assert!(
         said.error()
@@ -133,14 +133,18 @@ fn unprivileged_commands_survive_without_proc() {
     let as_user = format!(
         "umount -l /proc; exec setpriv --reuid {UNPRIVILEGED_UID} --regid {UNPRIVILEGED_UID} --clear-groups"
     );
-    let site = need!(Site::new(&lab, &here, &format!("{as_user} $BINARY \"$@\"")));
+    let folder = need!(BinaryFolder::new(
+        &lab,
+        &here,
+        &format!("{as_user} $BINARY \"$@\"")
+    ));
     for line in WORKING.iter().chain(NEEDING_PROC) {
-        let said = site.words(line);
+        let said = folder.words(line);
         said.no_panic();
         no_wrong_reason(&said, line);
     }
     for line in ["sockets -tan", "sockets -tanp", "ss -tanp", "netstat -tanp"] {
-        assert!(site.words(line).ok().contains(&client), "{line}");
+        assert!(folder.words(line).ok().contains(&client), "{line}");
     }
 }
 
@@ -155,21 +159,21 @@ fn hidden_processes_and_other_pids_are_no_missing_proc() {
     );
     let parent = "exec unshare --pid --fork $BINARY \"$@\"";
     for script in [&*hidden, parent] {
-        let site = need!(Site::new(&lab, &here, script));
+        let folder = need!(BinaryFolder::new(&lab, &here, script));
         for line in WORKING.iter().chain(NEEDING_PROC) {
-            let said = site.words(line);
+            let said = folder.words(line);
             said.no_panic();
             assert!(!said.error().contains(REMEDY), "{script}: {line}: {said}");
         }
     }
-    let site = need!(Site::new(&lab, &here, &hidden));
-    let said = site.words("sockets -tanp");
+    let folder = need!(BinaryFolder::new(&lab, &here, &hidden));
+    let said = folder.words("sockets -tanp");
     assert!(
         said.error()
             .contains("(hidepid): owners may be missing; run as root"),
         "{said}"
     );
-    let said = site.words("sockets -tan --netns 1");
+    let said = folder.words("sockets -tan --netns 1");
     assert!(
         said.failed(1)
             .contains("hides the processes of other users (hidepid)"),
@@ -189,46 +193,46 @@ fn kernel_without_pr_get_auxv_needs_no_proc() {
         python.display(),
         script.display()
     );
-    let site = need!(Site::new(&lab, &here, &forbid));
+    let folder = need!(BinaryFolder::new(&lab, &here, &forbid));
     for line in WORKING {
-        site.words(line).succeeded();
+        folder.words(line).succeeded();
     }
     for line in NEEDING_PROC {
-        site.words(line).no_panic();
+        folder.words(line).no_panic();
     }
 }
 
 /// A folder with the binary and a capture, and how commands are run.
-struct Site<'a> {
+struct BinaryFolder<'a> {
     here: &'a Namespace,
-    folder: PathBuf,
+    path: PathBuf,
     script: String,
 }
 
-impl<'a> Site<'a> {
+impl<'a> BinaryFolder<'a> {
     /// `script` is run by `sh` in a mount namespace of its own, with the arguments of the binary `$BINARY`.
     fn new(lab: &Lab, here: &'a Namespace, script: &str) -> Result<Self, Skip> {
         for needed in ["unshare", "mount", "umount", "chroot", "sh"] {
             program(needed)?;
         }
         let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
-        let folder = binary.parent().expect("a file is in a folder").to_owned();
+        let path = binary.parent().expect("a file is in a folder").to_owned();
         let capture = concat!(
             env!("CARGO_MANIFEST_DIR"),
             "/../../testdata/captures/fast_open.pcap"
         );
-        std::fs::copy(capture, folder.join("capture.pcap")).expect("copy");
+        std::fs::copy(capture, path.join("capture.pcap")).expect("copy");
         let script = format!(
             "BINARY='{}'; OUT='{}'; mount -t tmpfs own-run /run; {script}",
             binary.display(),
-            folder.display()
+            path.display()
         );
-        Ok(Self { here, folder, script })
+        Ok(Self { here, path, script })
     }
 
     #[track_caller]
     fn words(&self, line: &str) -> Said {
-        let line = line.replace("OUT", self.folder.to_str().expect("its name is ASCII"));
+        let line = line.replace("OUT", self.path.to_str().expect("its name is ASCII"));
         let mut command = Command::new("unshare");
         clean(&mut command);
         command

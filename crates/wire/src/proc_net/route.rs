@@ -103,7 +103,7 @@ mod tests {
     use alloc::format;
 
     #[test]
-    fn ipv4_routes() {
+    fn ipv4_route_line_is_parsed() {
         let gateway = u32::from_ne_bytes([192, 0, 2, 1]);
         let line = format!("eth0\t00000000\t{gateway:08X}\t0003\t0\t0\t-1\t00000000\t1500\t0\t0     ");
         let found = RouteLine::parse(line.as_bytes()).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_routes() {
+    fn ipv6_route_line_is_parsed() {
         let zeros = "0".repeat(32);
         let line = format!(
             "{zeros} 00 {zeros} 00 fd000000000000000000000000000001 ffffffff 00000003 00000000 00000003     eth0"

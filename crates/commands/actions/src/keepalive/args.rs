@@ -1,4 +1,4 @@
-//! The subcommands of `sockeye keepalive`.
+//! The subcommands of `sockeye keepalive`; the arguments of each are in its own file.
 
 use super::{attach, attached, exec, guard, list, set, unset};
 use clap::{Args, Subcommand};

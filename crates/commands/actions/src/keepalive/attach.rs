@@ -234,16 +234,16 @@ fn has_children(cgroup: &Cgroup) -> bool {
 const ATTACH_EXAMPLES: &str = "\
 Examples:
   sockeye keepalive attach system.slice/nginx.service --time 2m
-  sockeye keepalive attach 3f2a9c1d77e0                    a container, by its id
-  sockeye keepalive attach 4711 --user-timeout 90s         the cgroup of a process
+  sockeye keepalive attach 3f2a9c1d77e0             a container, by its id
+  sockeye keepalive attach 4711 --user-timeout 90s  a process's cgroup
   sockeye keepalive attach --dry-run user.slice
 
-It needs Linux 5.9, cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; also CAP_SYS_ADMIN if other
+It needs Linux 5.9, cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN; also CAP_SYS_ADMIN if other \
 programs are attached to the cgroup.";
 
 const DETACH_EXAMPLES: &str = "\
 Examples:
   sockeye keepalive detach system.slice/nginx.service
-  sockeye keepalive attached                               list the cgroups with an attached program
+  sockeye keepalive attached  list the cgroups with a program
 
 Exit status: 1 if nothing was attached there.";

@@ -150,10 +150,10 @@ const ABSENT: u8 = 127;
 const EXAMPLES: &str = "\
 Examples:
   sockeye keepalive run -- ./client --server db.example.com
-  sockeye keepalive run --time 2m --interval 15s --probes 4 -- java -jar app.jar
-  sockeye keepalive run --user-timeout 90s -- setpriv --reuid=app --init-groups ./server
+  sockeye keepalive run --time 2m --interval 15s --probes 4 -- ./server
+  sockeye keepalive run --user-timeout 90s -- setpriv --reuid=app ./server
 
 It needs Linux 5.9, cgroup version 2, CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN.
 
-Exit status: that of the command; 127 if there is no such command, 126 if it cannot be
+Exit status: that of the command; 127 if there is no such command, 126 if it cannot be \
 started, 1 if keepalive cannot be set up, 2 for a usage error.";

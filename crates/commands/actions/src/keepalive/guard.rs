@@ -1,4 +1,4 @@
-//! A process that outlives us, and removes the cgroup of a command when it is empty.
+//! The guard of `keepalive run`: a process that outlives sockeye and removes the command's cgroup when it is empty.
 
 use anyhow::{Context, bail};
 use clap::Args;

@@ -182,6 +182,6 @@ const fn column(
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye keepalive list                               every connection
-  sockeye keepalive list timer = off and idle '>' 1h   long idle, without keepalive
-  sockeye keepalive list --summary -N all              counts per program";
+  sockeye keepalive list                              every connection
+  sockeye keepalive list timer = off and idle '>' 1h  idle, no keepalive
+  sockeye keepalive list --summary -N all             counts per program";

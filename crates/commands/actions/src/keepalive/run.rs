@@ -1,4 +1,4 @@
-//! Runs a subcommand of `sockeye keepalive`.
+//! Calls the subcommand of `sockeye keepalive` that the command line names. `sockeye::main` calls it.
 
 use super::args::{KeepaliveArgs, KeepaliveCommand};
 use super::{attach, attached, exec, guard, list, set, unset};

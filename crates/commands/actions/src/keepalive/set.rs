@@ -62,7 +62,7 @@ pub(super) fn run(args: &SetArgs) -> anyhow::Result<ExitCode> {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye keepalive set 'dport = :5432'                      after a confirmation
-  sockeye keepalive set owner = java --time 2m --yes         without asking
-  sockeye keepalive set state listening and sport = :8080    connections that it will accept
-  sockeye keepalive set state established -N all --dry-run   list what would be changed";
+  sockeye keepalive set 'dport = :5432'                     asks first
+  sockeye keepalive set owner = java --time 2m --yes        without asking
+  sockeye keepalive set state listening and sport = :8080   what it accepts
+  sockeye keepalive set state established -N all --dry-run  only list them";

@@ -1,4 +1,4 @@
-//! Arguments of `sockeye kill`.
+//! Arguments of `sockeye kill`: the filter that selects the sockets, and the confirmation.
 
 use crate::action::ConfirmArgs;
 use clap::Args;
@@ -29,8 +29,9 @@ pub struct KillArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye kill dst 10.0.0.7                               after a confirmation
-  sockeye kill sport = :8080 and state close-wait         sockets that the program forgot to close
-  sockeye kill owner = java and idle '>' 1h --yes         without asking
-  sockeye kill -N web1 state listening and sport = :80    a listener
-  sockeye kill state established -N all --dry-run         list what would be closed";
+  sockeye kill dst 10.0.0.7                        asks first
+  sockeye kill sport = :8080 and state close-wait  not closed by the program
+  sockeye kill owner = java and idle '>' 1h --yes  without asking
+  sockeye kill -N web1 state listening and sport = :80
+                                                   a listener
+  sockeye kill state established -N all --dry-run  only list them";

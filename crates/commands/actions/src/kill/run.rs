@@ -1,4 +1,4 @@
-//! Closes sockets.
+//! Lists the sockets that a filter selects, asks, and closes them by `sock_diag`. `sockeye::main` calls it.
 
 use super::args::KillArgs;
 use super::session::Session;

@@ -1,4 +1,4 @@
-//! Runs `sockeye bench file`.
+//! Sends a file over a socket by each method of `sockeye_load::file`, and hands the figures to `output.rs`. `bench::run` calls it.
 
 use super::args::FileArgs;
 use super::output::FileReport;

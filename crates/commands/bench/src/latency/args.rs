@@ -182,18 +182,18 @@ const RATE_MAX: f64 = 1e8;
 
 const RR_EXAMPLES: &str = "\
 Examples:
-  sockeye bench serve                              at the other end, first
-  sockeye bench rr 10.0.0.2                        one request at a time
-  sockeye bench rr 10.0.0.2 --rate 1000 -d 60      by schedule, as users ask
-  sockeye bench rr 10.0.0.2 -P 8 --response 16Ki   eight at once, longer answers
-  sockeye bench rr 10.0.0.2 -u -o delays.svg       over UDP, with a curve";
+  sockeye bench serve                             at the other end, first
+  sockeye bench rr 10.0.0.2                       one request at a time
+  sockeye bench rr 10.0.0.2 --rate 1000 -d 60     a fixed rate, as from users
+  sockeye bench rr 10.0.0.2 -P 8 --response 16Ki  8 at once, longer answers
+  sockeye bench rr 10.0.0.2 -u -o delays.svg      over UDP, with a curve";
 
 const CRR_EXAMPLES: &str = "\
-The connections go to a port of their own, which the server picks anew for each test: a firewall between has to let more \
-than PORT through (the server's net.ipv4.ip_local_port_range). The server closes each connection first, so that this end \
-does not run out of ports; SO_LINGER is left alone.
+The connections go to a port of their own, which the server picks anew for each test: a firewall in between must allow \
+more ports than PORT (the server's net.ipv4.ip_local_port_range). The server closes each connection first, so that this end \
+does not run out of ports; SO_LINGER is not changed.
 
 Examples:
-  sockeye bench serve                            at the other end, first
-  sockeye bench crr 10.0.0.2                     one after the other
-  sockeye bench crr 10.0.0.2 --rate 500 -P 16    500 a second, up to 16 at once";
+  sockeye bench serve                          at the other end, first
+  sockeye bench crr 10.0.0.2                   one after the other
+  sockeye bench crr 10.0.0.2 --rate 500 -P 16  500 a second, 16 at once";

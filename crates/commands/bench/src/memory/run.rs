@@ -1,4 +1,5 @@
-//! Runs `sockeye bench memory`.
+//! Copies and sets memory of growing sizes by `sockeye_load::memory`, finds the sizes where it becomes slower, and hands the figures to
+//! `output.rs`. `bench::run` calls it.
 
 use super::args::MemoryArgs;
 use super::output::report;

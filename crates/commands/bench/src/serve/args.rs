@@ -32,8 +32,8 @@ pub(crate) struct ServeArgs {
 
 const LIMITS: &str = "\
 Limits, in all and per address (of IPv6 per /64): 512 and 256 connections without a complete request, which has to come \
-within 10 s; 64 and 32 tests; 8 streams per test, and 1536 and 1024 streams more. At a limit, what is oldest or idle \
-makes room for what is new. Of iperf3's tests one runs at a time.
+within 10 s; 64 and 32 tests; 8 streams per test, and 1536 and 1024 streams more. At a limit, the oldest or idle \
+connections end, so that new ones can begin. One iperf3 test runs at a time.
 
 Without --secret-file every host that reaches the port can use it. With it, clients of iperf3 are refused: their \
 protocol has no place for the secret. What is measured is not encrypted.";

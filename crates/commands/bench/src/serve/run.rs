@@ -1,4 +1,4 @@
-//! Runs `sockeye bench serve`.
+//! Starts the server of `sockeye_load` with its limits and its secret, and prints its log until a signal ends it. `bench::run` calls it.
 
 use super::args::ServeArgs;
 use super::log::ServerLog;

@@ -1,4 +1,4 @@
-//! Runs `sockeye bench sources`.
+//! Lists the same sockets by each source and measures the time of each. `bench::run` calls it.
 
 use super::args::SourcesArgs;
 use super::output::report;

@@ -218,7 +218,7 @@ fn rate(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected bits a second, like 50M, 1.5Gbit or 10MB/s".to_owned())
 }
 
-/// The default of iperf3: low enough to do no harm by mistake.
+/// The default of iperf3: low enough to do no harm by accident.
 const UDP_BITS_PER_S: u64 = 1_000_000;
 
 const EXAMPLES: &str = "\

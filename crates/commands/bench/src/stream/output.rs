@@ -47,7 +47,7 @@ pub(super) fn fill(
         };
         report.sentences.extend(what_limited(typical, is_sent, limits));
     }
-    let is_one_sided = |lane: &StreamTransfer| lane.received.is_none() && lane.sent.is_some();
+    let is_one_sided = |stream: &StreamTransfer| stream.received.is_none() && stream.sent.is_some();
     if typical.streams.iter().any(is_one_sided) {
         report.say(
             "sent-only",
@@ -186,11 +186,11 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
         let rates: Repeats = complete
             .filter_map(|outcome| outcome.bytes_per_s(is_sent))
             .collect();
-        let lanes: Vec<&StreamTransfer> = typical.streams(is_sent).collect();
+        let streams: Vec<&StreamTransfer> = typical.streams(is_sent).collect();
         let sum = |of: fn(&StreamTransfer) -> Option<u64>| {
-            lanes
+            streams
                 .iter()
-                .filter_map(|lane| of(lane))
+                .filter_map(|stream| of(stream))
                 .reduce(u64::saturating_add)
         };
         let mut row = vec![
@@ -202,10 +202,16 @@ fn summary(plan: &Plan, outcomes: &[Outcome], typical: &Outcome) -> Table {
             row.push(rates.range().map(|(low, _)| low).into());
             row.push(rates.range().map(|(_, high)| high).into());
         }
-        row.push(sum(|lane| lane.received?.bytes).into());
-        row.push(lanes.iter().filter_map(|lane| lane.carried_us()).max().into());
-        row.push(sum(|lane| lane.sent?.bytes).into());
-        row.extend(path_values(plan, &lanes));
+        row.push(sum(|stream| stream.received?.bytes).into());
+        row.push(
+            streams
+                .iter()
+                .filter_map(|stream| stream.carried_us())
+                .max()
+                .into(),
+        );
+        row.push(sum(|stream| stream.sent?.bytes).into());
+        row.extend(path_values(plan, &streams));
         // An end that sends and receives has one processor time for both.
         let (sender, receiver) = sender_and_receiver(typical, is_sent);
         row.push(sender.and_then(End::cpu_permille).into());
@@ -240,9 +246,9 @@ fn path_columns(plan: &Plan) -> Vec<Column> {
     }
 }
 
-fn path_values(plan: &Plan, lanes: &[&StreamTransfer]) -> Vec<Value> {
-    let senders = || lanes.iter().filter_map(|lane| lane.sender.as_ref());
-    let datagrams = || lanes.iter().filter_map(|lane| lane.datagrams.as_ref());
+fn path_values(plan: &Plan, streams: &[&StreamTransfer]) -> Vec<Value> {
+    let senders = || streams.iter().filter_map(|stream| stream.sender.as_ref());
+    let datagrams = || streams.iter().filter_map(|stream| stream.datagrams.as_ref());
     let sum = |of: fn(&Sender) -> Option<u64>| senders().filter_map(of).reduce(u64::saturating_add);
     let mean = |of: fn(&Sender) -> Option<u64>| {
         let all: Vec<u128> = senders().filter_map(of).map(u128::from).collect();
@@ -322,21 +328,21 @@ fn streams(plan: &Plan, outcome: &Outcome) -> Table {
     columns.push(Column::hidden("local", Unit::Text));
     columns.push(Column::hidden("peer", Unit::Text));
     let mut table = Table::new("streams", columns);
-    for lane in &outcome.streams {
+    for stream in &outcome.streams {
         let address = |address: Option<std::net::SocketAddr>| {
             address.map_or(Value::Absent, |address| Value::Text(address.to_string()))
         };
         let mut row = vec![
-            Value::Whole(u64::from(lane.number) + 1),
-            direction_name(lane.is_sent).into(),
-            lane.bytes_per_s().into(),
-            lane.received.and_then(|side| side.bytes).into(),
-            lane.carried_us().into(),
-            lane.sent.and_then(|side| side.bytes).into(),
+            Value::Whole(u64::from(stream.number) + 1),
+            direction_name(stream.is_sent).into(),
+            stream.bytes_per_s().into(),
+            stream.received.and_then(|side| side.bytes).into(),
+            stream.carried_us().into(),
+            stream.sent.and_then(|side| side.bytes).into(),
         ];
-        row.extend(path_values(plan, &[lane]));
-        row.push(address(lane.local));
-        row.push(address(lane.peer));
+        row.extend(path_values(plan, &[stream]));
+        row.push(address(stream.local));
+        row.push(address(stream.peer));
         table.row(row);
     }
     table
@@ -354,7 +360,9 @@ fn limits(plan: &Plan, outcome: &Outcome) -> Option<Table> {
         ],
     );
     for is_sent in directions(plan) {
-        let senders = outcome.streams(is_sent).filter_map(|lane| lane.sender.as_ref());
+        let senders = outcome
+            .streams(is_sent)
+            .filter_map(|stream| stream.sender.as_ref());
         let Some(shares) = LimitShares::of(senders) else {
             continue;
         };

@@ -1,4 +1,5 @@
-//! Runs `sockeye bench stream`.
+//! Repeats a transfer of `sockeye_load::stream` or of iperf3, shows its progress, and hands the figures to `output.rs`. `bench::run` calls
+//! it. It opens no socket itself.
 
 use super::args::{StreamArgs, usage};
 use super::progress::ProgressLine;

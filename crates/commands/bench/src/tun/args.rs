@@ -115,7 +115,7 @@ fn within<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye bench tun                              the whole sweep, about a minute
-  sockeye bench tun --queues 3,500 -d 1          two lengths only
-  sockeye bench tun --carrier udp -o tun.svg     as a VPN does it, drawn
-  sockeye bench tun --device tap0                what is wrong with this one";
+  sockeye bench tun                           all, about a minute
+  sockeye bench tun --queues 3,500 -d 1       two lengths only
+  sockeye bench tun --carrier udp -o tun.svg  as a VPN does it, drawn
+  sockeye bench tun --device tap0             what is wrong with this one";

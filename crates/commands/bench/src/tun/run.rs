@@ -1,4 +1,4 @@
-//! Runs `sockeye bench tun`.
+//! Measures a tunnel's device with queues of several lengths, or watches a device that exists. `bench::run` calls it.
 
 use super::args::TunArgs;
 use super::{device, sweep};

@@ -1,4 +1,5 @@
-//! From the options of `netstat` to its output.
+//! From the options of `netstat` to its output. `Tool` calls [`run`] for `sockeye netstat` and for a binary that is
+//! called `netstat`.
 
 use super::buffered_stdout::BufferedStdout;
 use super::options::Flags;

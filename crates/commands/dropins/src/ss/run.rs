@@ -1,4 +1,5 @@
-//! From the options of `ss` to its output.
+//! From the options of `ss` to its output. `Tool` calls [`run`] for `sockeye ss` and for a binary that is called `ss`. It reads
+//! sockets and changes nothing, except that `-K` closes the sockets that it lists.
 
 use super::listing::Listing;
 use super::options::{self, EarlyExit, SsOptions};
@@ -197,22 +198,22 @@ fn read_filter(options: &SsOptions, words: &[String], resolver: &Resolver) -> Re
         since_6_15: options.level >= SsLevel::V6_15,
     };
     let file = options.filter_file.as_deref();
-    sockeye_filter::ss::parse(words, file, &context, resolver).map_err(|mistake| wrong_filter(&mistake))
+    sockeye_filter::ss::parse(words, file, &context, resolver).map_err(|error| wrong_filter(&error))
 }
 
 /// Returns the error message of `ss`, followed by an explanation of ours.
-fn wrong_filter(mistake: &ParseError) -> EarlyExit {
-    let mut text = mistake.to_string();
+fn wrong_filter(error: &ParseError) -> EarlyExit {
+    let mut text = error.to_string();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let explanation = mistake.explanation();
+    let explanation = error.explanation();
     if !explanation.is_empty() {
         text.push_str(&format!("sockeye ss: {explanation}\n"));
     }
     EarlyExit::Error {
         text: text.into_bytes(),
-        usage: mistake.shows_usage(),
-        status: mistake.exit_code(),
+        usage: error.shows_usage(),
+        status: error.exit_code(),
     }
 }

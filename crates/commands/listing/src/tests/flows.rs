@@ -72,7 +72,7 @@ fn everything() -> FlowDetails {
 }
 
 #[test]
-fn tables() {
+fn tables_equal_their_golden_files() {
     let flows = ordinary();
     check_golden("flows.txt", &render(FlowLayout::default(), &flows, &NoNames));
     let all = FlowLayout {
@@ -90,7 +90,7 @@ fn tables() {
 }
 
 #[test]
-fn grouped() {
+fn grouped_flows_show_many_for_what_differs() {
     let mut by_port = fixtures::bare_flow();
     by_port.key.port = Some(Port(443));
     let mut by_process = fixtures::bare_flow();
@@ -135,7 +135,7 @@ fn grouped() {
 }
 
 #[test]
-fn exact_formats() {
+fn json_and_csv_equal_their_golden_files() {
     let mut flows = ordinary();
     flows.extend([fixtures::full_flow(), fixtures::bare_flow()]);
     for (format, name) in [

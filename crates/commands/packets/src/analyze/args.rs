@@ -43,19 +43,19 @@ pub(super) const TOP: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye analyze slow.pcapng                the biggest connections, and what limited each
+  sockeye analyze slow.pcapng                the biggest connections
   sockeye analyze slow.pcapng -v --connection 0
-                                             every detail of the first connection
+                                             all of the first one
   sockeye analyze slow.pcapng dport = :443   only HTTPS
-  sockeye analyze slow.pcapng --flags        retransmissions, duplicate ACKs, ..., frame by frame
-  sockeye analyze sender.pcap receiver.pcap  where segments were lost, where the delay is
+  sockeye analyze slow.pcapng --flags        as tshark, by frame
+  sockeye analyze sender.pcap receiver.pcap  where segments were lost
   tcpdump -w - -c 10000 tcp | sockeye analyze - --format json
 
-The filter is ss's language: src, dst, sport, dport, family, peers; and, or, not, parentheses. A
-connection matches if one of its directions does; a negated condition must be true in both.
+The filter is ss's language: src, dst, sport, dport, family, peers; and, or, not, parentheses. A \
+connection matches if one of its directions does; a negated condition must be true in both. \
 Quote it if it contains ( ) < > ! & or |.
 
 ^C stops reading and shows the result so far; a pipe is read until it ends, for a second at most.
 
-Exit status: 0 success, 1 failure, 2 usage error;
+Exit status: 0 success, 1 failure, 2 usage error; \
 128 + N: signal N ended the reading early.";

@@ -106,8 +106,8 @@ fn compared<'a>(pair: &'a PairedDirection, first: &Directions, second: &Directio
         pair,
         bytes: sender.map(|side| side.bytes),
         // Every loss that the nearer capture shows, wherever after it on the path it happened.
-        lost_in_all: sender.map(|side| side.opinions.lost),
-        lost_before: sender.map(|side| side.opinions.lost_before),
+        lost_in_all: sender.map(|side| side.judgements.lost),
+        lost_before: sender.map(|side| side.judgements.lost_before),
         rtt: sender.map(|side| side.rtt).filter(|rtt| rtt.count > 0),
     }
 }

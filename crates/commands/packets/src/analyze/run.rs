@@ -1,4 +1,4 @@
-//! From the arguments of `sockeye analyze` to its output.
+//! Reads one capture or two, analyses their connections by `sockeye_trace`, and prints verdicts or segments. `sockeye::main` calls it.
 
 use super::args::{AnalyzeArgs, TOP};
 use super::comparison;

@@ -56,11 +56,11 @@ pub struct CaptureArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye capture -i eth0                              into sockeye-eth0-TIME.pcapng, until ^C
-  sockeye capture -i any -o web.pcapng tcp port 443    on all interfaces
-  sockeye capture -i eth0 -s 100 --ring 10x100M        headers only; the last gigabyte of them
+  sockeye capture -i eth0                            until ^C
+  sockeye capture -i any -o web.pcapng tcp port 443  on all interfaces
+  sockeye capture -i eth0 -s 100 --ring 10x100M      headers, the last GB
   sockeye capture -i eth0 -N web1 -d 10 -o - | sockeye analyze -
 
-The filter is tcpdump's language: host, net, port, portrange with src and dst; tcp, udp, icmp, arp, ip, ip6; vlan;
-ether host; less, greater; tcp[tcpflags] & tcp-syn != 0; and, or, not, parentheses. Quote it if it contains
+The filter is tcpdump's language: host, net, port, portrange with src and dst; tcp, udp, icmp, arp, ip, ip6; vlan; \
+ether host; less, greater; tcp[tcpflags] & tcp-syn != 0; and, or, not, parentheses. Quote it if it contains \
 ( ) < > ! & | or [ ].";

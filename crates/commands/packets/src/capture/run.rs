@@ -1,4 +1,4 @@
-//! From the arguments of `sockeye capture` to a capture.
+//! Captures packets into files until a limit or a signal ends it. `sockeye::main` calls it. It judges nothing.
 
 use super::args::CaptureArgs;
 use super::interface::Interface;

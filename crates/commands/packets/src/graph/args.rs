@@ -65,8 +65,8 @@ pub(super) enum DirectionArg {
 
 const EXAMPLES: &str = "\
 Examples:
-  sockeye graph vpn.pcapng                       the biggest connection, in this terminal
-  sockeye graph vpn.pcapng -o vpn.html           a page to zoom in, with a list of what happened
-  sockeye graph vpn.pcapng --connection 3        connection 3, as `sockeye analyze` counts them
+  sockeye graph vpn.pcapng                     the biggest, in the terminal
+  sockeye graph vpn.pcapng -o vpn.html         a page with a list of events
+  sockeye graph vpn.pcapng --connection 3    connection 3 of `analyze`
   sockeye graph vpn.pcapng dport = :1194 -o vpn.png --dark
-  sockeye graph - --panels sequence,in-flight    from the standard input";
+  sockeye graph - --panels sequence,in-flight  from the standard input";

@@ -1,4 +1,4 @@
-//! From the arguments of `sockeye graph` to a drawing.
+//! Reads a capture, selects a connection, and draws its graph into a file or the terminal. `sockeye::main` calls it.
 
 use super::args::{DirectionArg, FormatArg, GraphArgs};
 use super::terminal::Terminal;

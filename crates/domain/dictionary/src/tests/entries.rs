@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// What is wrong with an entry by itself.
-fn mistakes(entry: &Entry<'_>) -> Vec<String> {
+fn errors(entry: &Entry<'_>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut need = |holds: bool, what: &str| {
         if !holds {
@@ -86,9 +86,9 @@ fn every_entry_has_its_required_fields() {
         let mut names = HashSet::new();
         for entry in stanza::entries(kind, text) {
             match entry {
-                Err(mistake) => wrong.push(format!("{name}: {mistake}")),
+                Err(error) => wrong.push(format!("{name}: {error}")),
                 Ok(entry) => {
-                    wrong.extend(mistakes(&entry));
+                    wrong.extend(errors(&entry));
                     if !names.insert(entry.name.clone().into_owned()) {
                         wrong.push(format!("{name}: {} twice", entry.name));
                     }
@@ -96,12 +96,7 @@ fn every_entry_has_its_required_fields() {
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} mistakes:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} errors:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -29,7 +29,7 @@
 
 mod parse;
 
-pub use parse::parse;
+pub use parse::{parse, words};
 
 use crate::eval::text_matches;
 use crate::expr::Compare;

@@ -94,8 +94,7 @@ impl<'a> Parser<'a> {
                 let mut error = self
                     .0
                     .error(span, &["a condition (name, pids, sockets, age, leaked, ...)"]);
-                let numbers = NUMBERS.iter().map(|(name, ..)| *name);
-                error.hint = nearest(word, WORDS.iter().copied().chain(numbers));
+                error.hint = nearest(word, words());
                 Err(error)
             }
         }
@@ -124,6 +123,12 @@ impl<'a> Parser<'a> {
             None => Err(self.0.no_number(&head, &value, kind, expected)),
         }
     }
+}
+
+/// Returns the words of a filter about namespaces, for completion.
+pub fn words() -> impl Iterator<Item = &'static str> {
+    let numbers = NUMBERS.iter().map(|&(name, ..)| name);
+    WORDS.iter().copied().chain(numbers)
 }
 
 const NUMBERS: &[(&str, NumberField, Quantity)] = &[

@@ -200,14 +200,14 @@ mod tests {
 
     #[test]
     fn kernel_part_has_only_the_first_address() {
-        struct Two;
-        impl crate::Resolve for Two {
+        struct TwoAddresses;
+        impl crate::Resolve for TwoAddresses {
             fn host(&self, _: &str) -> Vec<std::net::IpAddr> {
                 vec![[0, 0, 0, 0, 0, 0, 0, 1].into(), [127, 0, 0, 1].into()]
             }
         }
         let words = ["not dst both".to_owned()];
-        let filter = ss::parse(&words, None, &ss::Context::default(), &Two).expect("a name");
+        let filter = ss::parse(&words, None, &ss::Context::default(), &TwoAddresses).expect("a name");
         assert_eq!(filter.kernel().to_string(), "dst != 127.0.0.1/32");
     }
 

@@ -10,7 +10,7 @@ mod pcap_body;
 mod replay;
 
 #[test]
-fn filter_expressions() {
+fn filter_expressions_of_the_corpus_are_harmless() {
     replay::replay(
         env!("CARGO_MANIFEST_DIR"),
         "filter_expressions",
@@ -19,7 +19,7 @@ fn filter_expressions() {
 }
 
 #[test]
-fn packet_filters() {
+fn packet_filters_of_the_corpus_are_harmless() {
     replay::replay(
         env!("CARGO_MANIFEST_DIR"),
         "packet_filters",
@@ -28,7 +28,7 @@ fn packet_filters() {
 }
 
 #[test]
-fn netns_filters() {
+fn netns_filters_of_the_corpus_are_harmless() {
     replay::replay(
         env!("CARGO_MANIFEST_DIR"),
         "netns_filters",

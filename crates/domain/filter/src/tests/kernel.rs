@@ -79,7 +79,7 @@ fn kernel_accepts_the_same_sockets() {
             continue;
         }
         let judge = |socket: &&Socket| sockets.is_ours(socket) && filter.matches(&Entry::new(socket));
-        // A socket may change (a TIME_WAIT ends): asked again before it counts as a mistake.
+        // A socket may change (a TIME_WAIT ends): asked again before it counts as an error.
         let mut agreed = false;
         for _ in 0..3 {
             let all = dump(&[], StateSet::ALL_AND_BOUND).unwrap();

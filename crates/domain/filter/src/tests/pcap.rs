@@ -1,4 +1,4 @@
-//! Packet filters beside tcpdump's: the same verdict on every packet, and programs that the kernel takes.
+//! Packet filters compared with those of tcpdump: the same verdict on every packet, and programs that the kernel takes.
 
 use sockeye_filter::pcap::{Instruction, Link, PacketFilter};
 use sockeye_filter::{NoResolve, Resolve};
@@ -711,23 +711,23 @@ fn long_filter_compiles_or_is_an_error() {
     );
 }
 
-/// What the kernel puts beside a packet of a packet socket.
+/// What the kernel knows of a packet of a packet socket besides its bytes.
 #[derive(Clone, Copy)]
-struct Beside {
+struct PacketMetadata {
     protocol: u32,
     passage: u32,
     interface: u32,
     tag: Option<u32>,
 }
 
-/// Puts numbers in place of loads of what stands beside the packet, which a program has one by one.
-fn with_beside(program: &[Instruction], beside: Beside) -> Vec<Instruction> {
+/// Replaces the loads of this metadata by loads of constants: a program loads each value on its own.
+fn with_metadata(program: &[Instruction], metadata: PacketMetadata) -> Vec<Instruction> {
     let number = |operand: u32| match operand.wrapping_add(0x1000) {
-        0 => Some(beside.protocol),
-        4 => Some(beside.passage),
-        8 => Some(beside.interface),
-        44 => Some(beside.tag.unwrap_or(0)),
-        48 => Some(u32::from(beside.tag.is_some())),
+        0 => Some(metadata.protocol),
+        4 => Some(metadata.passage),
+        8 => Some(metadata.interface),
+        44 => Some(metadata.tag.unwrap_or(0)),
+        48 => Some(u32::from(metadata.tag.is_some())),
         _ => None,
     };
     let without_metadata = |one: &Instruction| match one.code {
@@ -747,7 +747,7 @@ fn with_beside(program: &[Instruction], beside: Beside) -> Vec<Instruction> {
 #[test]
 fn socket_and_file_give_the_same_verdict() {
     let mut chance = Chance(0xf11e);
-    let nothing = Beside {
+    let nothing = PacketMetadata {
         protocol: 0,
         passage: 0,
         interface: 0,
@@ -760,7 +760,7 @@ fn socket_and_file_give_the_same_verdict() {
     ] {
         let mut packets = packets(file, &mut chance, 400);
         packets.retain(|packet| packet.len() >= header + 8);
-        let (mut yes, mut beside_yes) = (0, 0);
+        let (mut yes, mut tagged_yes) = (0, 0);
         for round in 0..300 {
             let text = match round % 3 {
                 0 if file == Link::Ethernet => of_ethernet(&mut chance),
@@ -788,13 +788,13 @@ fn socket_and_file_give_the_same_verdict() {
                     _ => (packet.clone(), half(packet, 12), 12),
                 };
                 let is_cooked = file == Link::Cooked;
-                let mut beside = Beside {
+                let mut metadata = PacketMetadata {
                     protocol,
                     passage: if is_cooked { packet[10].into() } else { 0 },
                     interface: if is_cooked { half(packet, 6) } else { 0 },
                     ..nothing
                 };
-                let found = verdict(&with_beside(&at_socket, beside), &bytes, 0) > 0;
+                let found = verdict(&with_metadata(&at_socket, metadata), &bytes, 0) > 0;
                 assert_eq!(found, expected, "{socket:?}: {text}: {packet:02x?}");
                 yes += u32::from(found);
                 // With the tag taken off.
@@ -802,21 +802,24 @@ fn socket_and_file_give_the_same_verdict() {
                     continue;
                 }
                 let (tag, inner) = (half(packet, header), half(packet, header + 2));
-                beside.tag = Some(tag);
-                beside.protocol = inner;
+                metadata.tag = Some(tag);
+                metadata.protocol = inner;
                 let bytes = match file {
                     Link::Cooked => packet[24..].to_vec(),
                     _ => [&packet[..12], &packet[16..]].concat(),
                 };
-                let found = verdict(&with_beside(&at_socket, beside), &bytes, 0) > 0;
+                let found = verdict(&with_metadata(&at_socket, metadata), &bytes, 0) > 0;
                 // Before `vlan` what is behind a tag that was taken off is looked at like any other; so it is with tcpdump.
                 if text.starts_with("vlan") {
-                    assert_eq!(found, expected, "{socket:?}: tag beside: {text}: {packet:02x?}");
-                    beside_yes += u32::from(found);
+                    assert_eq!(
+                        found, expected,
+                        "{socket:?}: tag in metadata: {text}: {packet:02x?}"
+                    );
+                    tagged_yes += u32::from(found);
                 }
             }
         }
-        assert!(yes > 1000 && beside_yes > 50, "{socket:?}: {yes} {beside_yes}");
+        assert!(yes > 1000 && tagged_yes > 50, "{socket:?}: {yes} {tagged_yes}");
     }
 }
 

@@ -87,7 +87,7 @@ impl Connection {
             Direction::Backward => self.syn_acks,
         };
         let again = u64::from(syns.saturating_sub(1));
-        self.side(direction).opinions.timeouts.saturating_sub(again)
+        self.side(direction).judgements.timeouts.saturating_sub(again)
     }
 
     /// The first ICMP error that says that packets are not delivered, whatever their size.

@@ -19,7 +19,7 @@ impl LossTracker {
             let was_captured = !self.gaps.iter().any(|gap| gap.start < start && from < gap.end);
             let is_remembered = from >= self.forgotten;
             if !was_repeated && was_captured && is_remembered && from > 0 {
-                self.opinions.reordered += 1;
+                self.judgements.reordered += 1;
                 let evidence = "SACKed around, then acknowledged without being sent again";
                 history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
             }
@@ -40,7 +40,7 @@ impl LossTracker {
                     && matches!(resent.diagnosis, Diagnosis::Spurious | Diagnosis::Late)
             });
             if was_sent_again {
-                self.opinions.reordered += u64::from(first.segs);
+                self.judgements.reordered += u64::from(first.segs);
                 history.push(EventKind::Reordered, Confidence::Proven, OLDER);
             }
             return was_sent_again;
@@ -49,12 +49,12 @@ impl LossTracker {
         let was_blamed = copy.diagnosis != Diagnosis::Spurious;
         copy.diagnosis = Diagnosis::Spurious;
         let copy = *copy;
-        self.opinions.reordered += u64::from(first.segs);
+        self.judgements.reordered += u64::from(first.segs);
         history.push(EventKind::Reordered, Confidence::Proven, OLDER);
         if was_blamed {
             self.revise_as_late(&copy, history);
-            self.opinions.lost_before = self.opinions.lost_before.saturating_sub(copy.segs.into());
-            self.opinions.spurious += u64::from(copy.segs);
+            self.judgements.lost_before = self.judgements.lost_before.saturating_sub(copy.segs.into());
+            self.judgements.spurious += u64::from(copy.segs);
             let evidence = "the first copy came after it";
             history.change(copy.event, EventKind::Spurious, Confidence::Proven, evidence);
         }
@@ -73,7 +73,7 @@ impl LossTracker {
             }
         }
         if !was_counted {
-            self.opinions.reordered += segs;
+            self.judgements.reordered += segs;
             history.push_of_peer(EventKind::Reordered, Confidence::Proven, evidence);
         }
     }
@@ -98,7 +98,7 @@ impl LossTracker {
             .position(|resent| overlaps(resent) && blamed(resent)))
         .or_else(|| self.resent.iter().position(overlaps));
         let Some(resent) = place.map(|place| &mut self.resent[place]) else {
-            self.opinions.duplicated_by_network += 1;
+            self.judgements.duplicated_by_network += 1;
             let evidence = "got twice (DSACK), but sent once";
             history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
             return;
@@ -110,9 +110,9 @@ impl LossTracker {
                     self.undecided_duplicates = self.undecided_duplicates.saturating_sub(1);
                 }
                 if origin != DuplicateOrigin::Network {
-                    self.opinions.duplicated_by_capture =
-                        self.opinions.duplicated_by_capture.saturating_sub(1);
-                    self.opinions.duplicated_by_network += 1;
+                    self.judgements.duplicated_by_capture =
+                        self.judgements.duplicated_by_capture.saturating_sub(1);
+                    self.judgements.duplicated_by_network += 1;
                 }
                 resent.diagnosis = Diagnosis::Duplicated(DuplicateOrigin::Network);
                 history.change(
@@ -126,8 +126,8 @@ impl LossTracker {
                 resent.diagnosis = Diagnosis::Spurious;
                 let resent = *resent;
                 let segs = u64::from(resent.segs);
-                self.opinions.unclear = self.opinions.unclear.saturating_sub(segs);
-                self.opinions.spurious += segs;
+                self.judgements.unclear = self.judgements.unclear.saturating_sub(segs);
+                self.judgements.spurious += segs;
                 history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
             }
             // The skipped range never arrived separately: this copy was duplicated.
@@ -138,7 +138,7 @@ impl LossTracker {
                         && matches!(resent.diagnosis, Diagnosis::Duplicated(_) | Diagnosis::Spurious)
                 });
                 if !is_known {
-                    self.opinions.duplicated_by_network += 1;
+                    self.judgements.duplicated_by_network += 1;
                     history.push_of_peer(EventKind::DuplicatedByNetwork, Confidence::Proven, evidence);
                 }
             }
@@ -146,7 +146,7 @@ impl LossTracker {
                 resent.diagnosis = Diagnosis::Spurious;
                 let resent = *resent;
                 self.revise_as_late(&resent, history);
-                self.opinions.spurious += u64::from(resent.segs);
+                self.judgements.spurious += u64::from(resent.segs);
                 history.change(resent.event, EventKind::Spurious, Confidence::Proven, evidence);
                 if resent.is_proven {
                     let evidence = "SACKed around and sent again, then got twice (DSACK)";
@@ -166,7 +166,7 @@ impl LossTracker {
             if resent.is_lost() && !resent.is_proven {
                 self.resent[place].diagnosis = Diagnosis::Unclear;
                 self.revise_as_late(&resent, history);
-                self.opinions.unclear += u64::from(resent.segs);
+                self.judgements.unclear += u64::from(resent.segs);
                 history.change(resent.event, EventKind::Unclear, Confidence::Likely, UNCLEAR);
             }
         }
@@ -174,7 +174,7 @@ impl LossTracker {
 
     /// A segment that was taken as lost was not.
     pub(super) fn revise_as_late(&mut self, resent: &Resent, history: &mut EventLog) {
-        self.opinions.lost = self.opinions.lost.saturating_sub(resent.segs.into());
+        self.judgements.lost = self.judgements.lost.saturating_sub(resent.segs.into());
         self.episodes.remove(resent.time_ns, resent.segs, history);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Sender;
 use crate::event_log::EventLog;
-use crate::{DelayVariation, EventKind, Flag, Limit, Opinions, Side, Verdict};
+use crate::{DelayVariation, EventKind, Flag, Judgements, Limit, Side, Verdict};
 
 impl Sender {
     /// Ends the analysis of the direction.
@@ -32,10 +32,10 @@ impl Sender {
 
     /// The results.
     pub(crate) fn side(&self) -> Side {
-        let opinions = self
+        let judgements = self
             .losses
             .as_ref()
-            .map_or_else(Opinions::default, |losses| losses.opinions());
+            .map_or_else(Judgements::default, |losses| losses.judgements());
         let carried_data = self.first_data_ns.is_some();
         let shares = if carried_data {
             self.waits.spent()
@@ -67,10 +67,10 @@ impl Sender {
             path_mtu: self.path_mtu,
             busy_ns: if carried_data { self.busy_ns } else { 0 },
             knows_losses: self.shift_ns == 0 || self.ids.is_per_connection(),
-            verdict: self.verdict(carried_data, &shares, &opinions),
-            opinions: Opinions {
+            verdict: self.verdict(carried_data, &shares, &judgements),
+            judgements: Judgements {
                 timeouts: self.timeouts,
-                ..opinions
+                ..judgements
             },
             ..Side::default()
         }
@@ -84,7 +84,12 @@ impl Sender {
         is_rate.then(rate).flatten()
     }
 
-    pub(super) fn verdict(&self, carried_data: bool, shares: &crate::Shares, opinions: &Opinions) -> Verdict {
+    pub(super) fn verdict(
+        &self,
+        carried_data: bool,
+        shares: &crate::Shares,
+        judgements: &Judgements,
+    ) -> Verdict {
         if !carried_data {
             return Verdict::default();
         }
@@ -100,7 +105,7 @@ impl Sender {
         let mss = u128::from(self.mss());
         // Windows grow most of the time: this matters only with a queue that overflows at the same length.
         let queue_segs = (self.queue.as_ref())
-            .and_then(|queue| queue.length_segs(opinions.lost))
+            .and_then(|queue| queue.length_segs(judgements.lost))
             .or_else(|| {
                 let waits = self.queue.as_ref().is_some_and(|queue| queue.has_waits());
                 self.bursts.queue().filter(|_| !waits)
@@ -118,8 +123,8 @@ impl Sender {
                 .percentile(50)
                 .and_then(|segs| u32::try_from(segs).ok()),
             window_segs: window.and_then(|segs| u32::try_from(segs).ok()),
-            lost_segs: opinions.lost,
-            lost_after_growth_segs: after_growth.min(opinions.lost),
+            lost_segs: judgements.lost,
+            lost_after_growth_segs: after_growth.min(judgements.lost),
             queue_segs,
             has_no_queue: has_no_queue && queue_segs.is_none() && self.bursts.has_losses_at_any_position(),
             timeouts: self.timeouts,

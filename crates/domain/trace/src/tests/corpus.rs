@@ -6,6 +6,6 @@ mod replay;
 mod trace_body;
 
 #[test]
-fn segments() {
+fn segments_of_the_corpus_are_harmless() {
     replay::replay(env!("CARGO_MANIFEST_DIR"), "segments", trace_body::segments);
 }

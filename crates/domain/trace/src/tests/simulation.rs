@@ -119,22 +119,22 @@ fn each_loss_is_an_event() {
             ..World::default()
         };
         at_both_ends(world, |connection, truth| {
-            let opinions = connection.forward.opinions;
+            let judgements = connection.forward.judgements;
             assert!(truth.lost > 10, "{truth:?}");
             // One that was lost twice is seen once at the receiver.
             let is_receiver = connection.forward.vantage == Vantage::Receiver;
             let most_off = if is_receiver { truth.lost / 10 + 1 } else { 0 };
             assert!(
-                opinions.lost.abs_diff(truth.lost) <= most_off,
-                "{opinions:?} {truth:?}"
+                judgements.lost.abs_diff(truth.lost) <= most_off,
+                "{judgements:?} {truth:?}"
             );
             assert_eq!(
-                (opinions.reordered, opinions.duplicated_by_network),
+                (judgements.reordered, judgements.duplicated_by_network),
                 (0, 0),
-                "{opinions:?}"
+                "{judgements:?}"
             );
             if !is_receiver {
-                assert_eq!(opinions.timeouts, truth.timeouts, "{opinions:?} {truth:?}");
+                assert_eq!(judgements.timeouts, truth.timeouts, "{judgements:?} {truth:?}");
             }
         });
     }
@@ -148,17 +148,17 @@ fn late_segment_is_not_lost() {
         ..World::default()
     };
     at_both_ends(world, |connection, truth| {
-        let opinions = connection.forward.opinions;
+        let judgements = connection.forward.judgements;
         assert!(truth.late > 10, "{truth:?}");
-        assert_eq!(opinions.lost, 0, "{opinions:?}");
+        assert_eq!(judgements.lost, 0, "{judgements:?}");
         let is_receiver = connection.forward.vantage == Vantage::Receiver;
-        let seen = opinions.reordered + if is_receiver { 0 } else { opinions.spurious };
-        assert!(seen * 10 >= truth.late * 6, "{opinions:?} {truth:?}");
-        assert_eq!(opinions.loss_bursts, 0, "{opinions:?}");
-        // Whatever was sent again for it, was so in vain.
+        let seen = judgements.reordered + if is_receiver { 0 } else { judgements.spurious };
+        assert!(seen * 10 >= truth.late * 6, "{judgements:?} {truth:?}");
+        assert_eq!(judgements.loss_bursts, 0, "{judgements:?}");
+        // All that was retransmitted because of it was unnecessary.
         assert!(
-            opinions.spurious.abs_diff(truth.sent_again) <= 1,
-            "{opinions:?} {truth:?}"
+            judgements.spurious.abs_diff(truth.sent_again) <= 1,
+            "{judgements:?} {truth:?}"
         );
     });
 }
@@ -171,12 +171,12 @@ fn duplicate_is_no_retransmission() {
         ..World::default()
     };
     at_both_ends(world, |connection, truth| {
-        let opinions = connection.forward.opinions;
+        let judgements = connection.forward.judgements;
         assert!(truth.twice > 10, "{truth:?}");
-        assert_eq!((opinions.lost, opinions.spurious), (0, 0), "{opinions:?}");
+        assert_eq!((judgements.lost, judgements.spurious), (0, 0), "{judgements:?}");
         assert!(
-            opinions.duplicated_by_network.abs_diff(truth.twice) <= 1,
-            "{opinions:?} {truth:?}"
+            judgements.duplicated_by_network.abs_diff(truth.twice) <= 1,
+            "{judgements:?} {truth:?}"
         );
     });
 }

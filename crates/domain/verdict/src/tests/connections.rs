@@ -66,7 +66,7 @@ fn late_and_unanswered_keepalive_are_found() {
 }
 
 /// Data that is sent again and again: so often, each time after so long, since then heard of the peer so long ago.
-fn in_vain(tries: u8, heard_ms: u32, queued: u32) -> Socket {
+fn unanswered(tries: u8, heard_ms: u32, queued: u32) -> Socket {
     connection(|socket, info| {
         socket.timer = timer(TimerKind::Retransmission, 100, tries.into());
         socket.queues = sending(queued);
@@ -82,40 +82,40 @@ fn in_vain(tries: u8, heard_ms: u32, queued: u32) -> Socket {
 
 #[test]
 fn silent_peer_is_found() {
-    check(&[in_vain(3, 1_500, 100)], &[]);
-    let findings = check(&[in_vain(4, 6_500, 100)], &[Rule::PeerSilent]);
+    check(&[unanswered(3, 1_500, 100)], &[]);
+    let findings = check(&[unanswered(4, 6_500, 100)], &[Rule::PeerSilent]);
     // 200, 400, 800 and 1600 ms, and of 3200 all but 100
     assert_eq!(findings[0].examples[0].facts.value("stalled_ms"), Some(6_100));
     assert_eq!(findings[0].severity, Severity::Critical);
-    check(&[in_vain(255, u32::MAX, u32::MAX)], &[Rule::PeerSilent]);
-    let mut nobodys = in_vain(4, 6_500, 100);
+    check(&[unanswered(255, u32::MAX, u32::MAX)], &[Rule::PeerSilent]);
+    let mut nobodys = unanswered(4, 6_500, 100);
     (nobodys.inode, nobodys.state) = (None, State::FinWait1);
     assert_eq!(
         check(&[nobodys], &[Rule::PeerSilent])[0].severity,
         Severity::Notice
     );
     // An old kernel does not report how long a timeout is.
-    let mut short = in_vain(4, 6_500, 9_000);
+    let mut short = unanswered(4, 6_500, 9_000);
     short.tcp_info.as_mut().expect("it has one").rto_us = None;
     check(&[short], &[Rule::PeerSilent]);
 }
 
 #[test]
 fn mtu_black_hole_is_found() {
-    // Since the segment is sent in vain the peer acknowledged something else.
-    check(&[in_vain(3, 100, 9_000)], &[Rule::MtuBlackHole]);
-    check(&[in_vain(2, 100, 9_000)], &[]);
+    // Since the first transmission of the segment the peer acknowledged something else.
+    check(&[unanswered(3, 100, 9_000)], &[Rule::MtuBlackHole]);
+    check(&[unanswered(2, 100, 9_000)], &[]);
     // Not for its length, if it is short.
-    check(&[in_vain(4, 100, 1000)], &[Rule::PeerSilent]);
+    check(&[unanswered(4, 100, 1000)], &[Rule::PeerSilent]);
     let sacked = connection(|socket, info| {
-        let stalled = in_vain(4, u32::MAX, 9_000);
+        let stalled = unanswered(4, u32::MAX, 9_000);
         *info = stalled.tcp_info.expect("it has one");
         info.sacked_segs = Some(1);
         (socket.timer, socket.queues) = (stalled.timer, stalled.queues);
     });
     check(&[sacked], &[Rule::MtuBlackHole]);
     // Another connection receives from the same peer; also if it is listed later.
-    let stalled = in_vain(4, u32::MAX, 9_000);
+    let stalled = unanswered(4, u32::MAX, 9_000);
     check(&[stalled.clone(), connection(|_, _| {})], &[Rule::MtuBlackHole]);
     // But what carried long segments before is not held up by their length.
     let mut forgotten = stalled;
@@ -123,7 +123,7 @@ fn mtu_black_hole_is_found() {
     (info.bytes_acked, info.delivered_segs) = (Some(1_448_000), Some(1001));
     check(&[forgotten, connection(|_, _| {})], &[Rule::PeerSilent]);
     // No path takes less.
-    let mut smallest = in_vain(4, 100, 9_000);
+    let mut smallest = unanswered(4, 100, 9_000);
     smallest.tcp_info.as_mut().expect("it has one").snd_mss_bytes = Some(536);
     check(&[smallest], &[Rule::PeerSilent]);
 }

@@ -133,7 +133,7 @@ fn full_syn_queue_is_found() {
     // The queue of half-open ones is why others were turned away.
     check(&of(10, 12), &[Rule::SynQueue]);
     check(&of(10, 13), &[Rule::ListenerDrops]);
-    // It is that of those who listen where the clients knock, and of several each has a part.
+    // The limit is that of the listener that the requests are for; of several each has a part.
     let listening = |ip, backlog| {
         let mut socket = listener(0, Some(backlog), 0);
         socket.local = end(ip, 80);

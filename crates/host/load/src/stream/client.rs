@@ -39,13 +39,13 @@ pub fn run(
     drop(streams);
     peer.await_results();
     let Peer {
-        lanes,
+        streams,
         heartbeat,
         end,
         partial,
         ..
     } = peer;
-    Ok(outcome(&session, report, lanes, &heartbeat, end, partial))
+    Ok(outcome(&session, report, streams, &heartbeat, end, partial))
 }
 
 /// Opens the streams. Numbers of received streams have the bit [`RECEIVED`] set.
@@ -82,7 +82,7 @@ struct Peer<'a> {
     last_heartbeat: Instant,
     is_disconnected: bool,
     is_done: bool,
-    lanes: Vec<StreamTransfer>,
+    streams: Vec<StreamTransfer>,
     /// Its latest report per received stream: number, bytes, microseconds.
     heartbeat: Vec<(u16, u64, u64)>,
     end: Option<End>,
@@ -97,7 +97,7 @@ impl<'a> Peer<'a> {
             last_heartbeat: Instant::now(),
             is_disconnected: false,
             is_done: false,
-            lanes: Vec::new(),
+            streams: Vec::new(),
             heartbeat: Vec::new(),
             end: None,
             partial: None,
@@ -157,8 +157,8 @@ impl<'a> Peer<'a> {
         if message["done"] == json!(true) {
             self.is_done = true;
         }
-        if self.lanes.len() < STREAMS_REPORTED_MAX {
-            self.lanes.extend(end_report::lanes(message));
+        if self.streams.len() < STREAMS_REPORTED_MAX {
+            self.streams.extend(end_report::streams(message));
         }
         if message["end"].is_object() {
             self.end = Some(end_report::end_of(&message["end"]));
@@ -228,21 +228,21 @@ fn outcome(
     end: Option<End>,
     partial: Option<Partial>,
 ) -> Outcome {
-    let mut lanes = report.lanes;
-    end_report::merge(&mut lanes, theirs);
-    for lane in &mut lanes {
-        let news = heartbeat.iter().find(|(number, ..)| *number == lane.number);
-        if lane.is_sent
-            && lane.received.is_none()
+    let mut streams = report.streams;
+    end_report::merge(&mut streams, theirs);
+    for stream in &mut streams {
+        let news = heartbeat.iter().find(|(number, ..)| *number == stream.number);
+        if stream.is_sent
+            && stream.received.is_none()
             && let Some(&(_, bytes, us)) = news
         {
-            lane.received = Some(Side {
+            stream.received = Some(Side {
                 bytes: Some(bytes),
                 elapsed_us: Some(us).filter(|&us| us > 0),
                 ..Side::default()
             });
         }
-        lane.number &= !RECEIVED;
+        stream.number &= !RECEIVED;
     }
     let partial = partial.or_else(|| {
         let error = report.error?;
@@ -254,7 +254,7 @@ fn outcome(
     Outcome {
         local: Some(session.local),
         peer: Some(session.server),
-        streams: lanes,
+        streams,
         intervals: report.intervals,
         ours: report.end,
         theirs: end,

@@ -6,10 +6,10 @@ use sockeye_measure::{Datagrams, DeviceNumbers, DeviceWork, End, Sender, Side, S
 
 /// Returns messages with the results: the streams in several if needed, the rest last.
 pub(super) fn messages(report: &EndReport) -> Vec<Value> {
-    let lanes: Vec<Value> = report.lanes.iter().map(lane).collect();
-    let mut list: Vec<Value> = lanes
+    let streams: Vec<Value> = report.streams.iter().map(stream).collect();
+    let mut list: Vec<Value> = streams
         .chunks(STREAMS_PER_MESSAGE)
-        .map(|lanes| json!({"streams": lanes}))
+        .map(|streams| json!({"streams": streams}))
         .collect();
     list.push(json!({
         "end": end(&report.end),
@@ -19,7 +19,7 @@ pub(super) fn messages(report: &EndReport) -> Vec<Value> {
 }
 
 /// Returns the streams in a message. What is sent there is received here.
-pub(crate) fn lanes(message: &Value) -> impl Iterator<Item = StreamTransfer> {
+pub(crate) fn streams(message: &Value) -> impl Iterator<Item = StreamTransfer> {
     message["streams"]
         .as_array()
         .into_iter()
@@ -65,14 +65,14 @@ pub(crate) fn end_of(json: &Value) -> End {
 pub(crate) fn merge(ours: &mut [StreamTransfer], all_theirs: Vec<StreamTransfer>) {
     for theirs in all_theirs {
         let same =
-            |lane: &&mut StreamTransfer| lane.number == theirs.number && lane.is_sent == theirs.is_sent;
-        let Some(lane) = ours.iter_mut().find(same) else {
+            |stream: &&mut StreamTransfer| stream.number == theirs.number && stream.is_sent == theirs.is_sent;
+        let Some(stream) = ours.iter_mut().find(same) else {
             continue;
         };
-        lane.sent = lane.sent.or(theirs.sent);
-        lane.received = lane.received.or(theirs.received);
-        lane.sender = lane.sender.or(theirs.sender);
-        lane.datagrams = match (lane.datagrams, theirs.datagrams) {
+        stream.sent = stream.sent.or(theirs.sent);
+        stream.received = stream.received.or(theirs.received);
+        stream.sender = stream.sender.or(theirs.sender);
+        stream.datagrams = match (stream.datagrams, theirs.datagrams) {
             (Some(one), Some(other)) => Some(merge_datagrams(one, other)),
             (one, other) => one.or(other),
         };
@@ -97,22 +97,22 @@ fn merge_datagrams(one: Datagrams, other: Datagrams) -> Datagrams {
     }
 }
 
-fn lane(lane: &StreamTransfer) -> Value {
+fn stream(stream: &StreamTransfer) -> Value {
     let mut fields = Map::new();
-    fields.insert("number".to_owned(), json!(lane.number));
-    fields.insert("is_sent".to_owned(), json!(lane.is_sent));
+    fields.insert("number".to_owned(), json!(stream.number));
+    fields.insert("is_sent".to_owned(), json!(stream.is_sent));
     let mut put =
         |name: &str, numbers: Map<String, Value>| fields.insert(name.to_owned(), Value::Object(numbers));
-    if let Some(side) = &lane.sent {
+    if let Some(side) = &stream.sent {
         put("sent", numbers(|visit| side.visit(visit)));
     }
-    if let Some(side) = &lane.received {
+    if let Some(side) = &stream.received {
         put("received", numbers(|visit| side.visit(visit)));
     }
-    if let Some(sender) = &lane.sender {
+    if let Some(sender) = &stream.sender {
         put("sender", numbers(|visit| sender.visit(visit)));
     }
-    if let Some(datagrams) = &lane.datagrams {
+    if let Some(datagrams) = &stream.datagrams {
         put("datagrams", numbers(|visit| datagrams.visit(visit)));
     }
     Value::Object(fields)
@@ -175,7 +175,7 @@ mod tests {
             ..Datagrams::default()
         };
         let there = EndReport {
-            lanes: (0..40)
+            streams: (0..40)
                 .map(|number| StreamTransfer {
                     number,
                     is_sent: false,
@@ -194,7 +194,7 @@ mod tests {
             datagrams: Some(sent),
             ..StreamTransfer::default()
         }];
-        merge(&mut ours, messages.iter().flat_map(lanes).collect());
+        merge(&mut ours, messages.iter().flat_map(streams).collect());
         assert_eq!(ours[0].received, Some(side));
         assert_eq!(ours[0].datagrams.unwrap().lost, Some(3));
         assert_eq!(end_of(&messages[3]["end"]), there.end);
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn full_messages_stay_below_the_limit() {
         let full = |_: &'static str| Some(u64::MAX);
-        let lane = StreamTransfer {
+        let stream = StreamTransfer {
             sent: Some(Side::find(full)),
             received: Some(Side::find(full)),
             sender: Some(Sender::find(full)),
@@ -211,7 +211,7 @@ mod tests {
             ..StreamTransfer::default()
         };
         let report = EndReport {
-            lanes: vec![lane; 128],
+            streams: vec![stream; 128],
             end: End {
                 work: Work::find(full),
                 devices: vec![
@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn invalid_messages_are_empty() {
-        assert_eq!(lanes(&json!({"streams": 7})).count(), 0);
-        assert_eq!(lanes(&json!({"streams": [7]})).count(), 1);
+        assert_eq!(streams(&json!({"streams": 7})).count(), 0);
+        assert_eq!(streams(&json!({"streams": [7]})).count(), 1);
         assert_eq!(end_of(&json!([])), End::default());
     }
 }

@@ -33,7 +33,7 @@ pub(super) struct Stream {
 /// Results of one end.
 #[derive(Debug, Default)]
 pub(super) struct EndReport {
-    pub(super) lanes: Vec<StreamTransfer>,
+    pub(super) streams: Vec<StreamTransfer>,
     pub(super) intervals: Vec<Interval>,
     pub(super) end: End,
     /// The first error of a stream.
@@ -386,7 +386,7 @@ impl<'a> Monitor<'a> {
             };
             let (local, peer) = addresses(&stream.data);
             let is_udp = matches!(stream.data, DataSocket::Udp(_));
-            report.lanes.push(StreamTransfer {
+            report.streams.push(StreamTransfer {
                 number: stream.number,
                 is_sent: stream.is_sent,
                 local,

@@ -23,6 +23,6 @@ pub(crate) use server::answer;
 pub use watch::Watch;
 #[cfg(any(test, fuzzing))]
 pub(crate) use {
-    end_report::{end_of, lanes as stream_transfers, merge},
+    end_report::{end_of, merge, streams as stream_transfers},
     udp::count_datagrams,
 };

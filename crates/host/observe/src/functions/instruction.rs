@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ends() {
+    fn jumps_and_returns_are_distinguished() {
         check(&[0xc3], Kind::Return);
         check(&[0xf2, 0xc3], Kind::Return);
         check(&[0xc2, 8, 0], Kind::Return);
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_mistakes() {
+    fn instructions_that_the_kernel_misreads_are_refused() {
         assert!(is_mistaken_by_the_kernel(&[0x62, 0xe2, 0x7d, 0x28, 0x7a, 0xc6])); // vpbroadcastb %esi,%ymm16
         assert!(is_mistaken_by_the_kernel(&[0xc5, 0xf8, 0x57, 0xc0])); // vxorps %xmm0,%xmm0,%xmm0
         assert!(!is_mistaken_by_the_kernel(&[0xf3, 0x0f, 0x1e, 0xfa])); // endbr64
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense() {
+    fn invalid_instructions_are_none() {
         assert_eq!(decode(&[0x06]), None); // push %es: not in the 64-bit mode
         assert_eq!(decode(&[0xcb]), None); // lret
         assert_eq!(decode(&[0x48, 0xcf]), None); // iretq

@@ -1,7 +1,7 @@
 //! Compares calls of functions with programs that count them. The programs must not be disturbed.
 use crate::functions::{FunctionCounts, FunctionFilter, Functions, startup_files};
 use crate::{Scope, Symbols, Unavailable};
-use sockeye_lab::{Skip, need};
+use sockeye_lab::{DEADLINE, Skip, holds_within, need};
 use sockeye_profile::Function;
 use sockeye_source::BpfEngine;
 use std::fs;
@@ -700,13 +700,10 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // Its processes may still be exiting.
-        for _ in 0..100 {
+        holds_within(DEADLINE, || {
             let _ = fs::remove_dir(self.0.join("below"));
-            if fs::remove_dir(&self.0).is_ok() {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(20));
-        }
+            fs::remove_dir(&self.0).is_ok()
+        });
     }
 }
 

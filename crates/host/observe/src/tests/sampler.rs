@@ -3,7 +3,7 @@ use crate::{FileNumber, Incarnation, Launch, Launched, Mapping, Processes, Sampl
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
-use sockeye_lab::{Skip, need};
+use sockeye_lab::{DEADLINE, Skip, holds_within, need, wait_within};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -296,12 +296,13 @@ impl Watch {
 
     /// Drains until the condition holds.
     fn until(&mut self, what: &str, mut condition: impl FnMut(&Self) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !condition(self) {
-            assert!(Instant::now() < deadline, "waited in vain for {what}");
-            std::thread::sleep(Duration::from_millis(20));
-            self.drain();
-        }
+        wait_within(PATIENCE, what, || {
+            let holds = condition(self);
+            if !holds {
+                self.drain();
+            }
+            holds.then_some(())
+        });
     }
 
     /// Returns the samples of user code by function of the program; `elsewhere`: in other files.
@@ -470,13 +471,10 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         // Killed processes may still be exiting.
-        for _ in 0..100 {
+        holds_within(DEADLINE, || {
             let _ = fs::remove_dir(self.0.join("below"));
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+            fs::remove_dir(&self.0).is_ok()
+        });
     }
 }
 

@@ -8,11 +8,11 @@ use super::descriptor_walk::{Batch, Lister, Work, run, work_of};
 use super::kernel::Kernel;
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
-use crate::Detail;
+
 use crate::query::Query;
 use crate::request_bits;
 use crate::unavailable::Unavailable;
-use sockeye_model::{Protocol, ProtocolSet, Socket, State, WalkLayout};
+use sockeye_model::{Detail, Protocol, ProtocolSet, Socket, State, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::fd_sockets::{self, FdSocket, Request, kind};
 use sockeye_wire::holders::Reply;

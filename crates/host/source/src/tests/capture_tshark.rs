@@ -5,7 +5,7 @@ mod oracle;
 
 use self::build::{SYN_OPTIONS, TIMESTAMPS, V4, ethernet, gre, tcp, udp, v4, v6, vxlan};
 use self::oracle::compare;
-use sockeye_lab::{Lab, Namespace, need, program};
+use sockeye_lab::{Lab, Namespace, need, program, wait_until_steady};
 use sockeye_source::capture::Capture;
 use sockeye_wire::packet::{Decoded, Fragments, LinkType, pcapng};
 use std::io::{BufRead, BufReader};
@@ -919,7 +919,7 @@ fn captured_traffic_matches_tshark() {
             Tcpdump::start(
                 &server,
                 &[
-                    &["-n", "--immediate-mode", "-w", path, "-B", "16384"],
+                    &["-n", "--immediate-mode", "-U", "-w", path, "-B", "16384"],
                     &arguments[..],
                 ]
                 .concat(),
@@ -934,9 +934,13 @@ fn captured_traffic_matches_tshark() {
     }
     over_link(&client, &server, "10.177.0.1", "10.177.0.2"); // in VXLAN
     server.output("python3", &["-c", TUN]);
-    // All of it has been seen by now, but not read by all.
-    // Nothing shows when they have.
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    // All of it has been sent by now, but not read by all.
+    let quiet = std::time::Duration::from_millis(200);
+    wait_until_steady("the captures", quiet, || {
+        let length =
+            |name| std::fs::metadata(file(&format!("{name}.pcap"))).map_or(0, |metadata| metadata.len());
+        plans.iter().map(|(name, _)| length(*name)).collect::<Vec<_>>()
+    });
     started.into_iter().for_each(Tcpdump::end);
     for (name, _) in &plans {
         let path = file(&format!("{name}.pcap"));

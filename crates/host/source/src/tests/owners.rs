@@ -1,6 +1,6 @@
 //! The owner look-up against real processes: what they say they hold, and what `ss` says they hold.
 //!
-//! This binary plays the processes as well: a test starts it again, to run [`role`] alone.
+//! This binary plays the processes as well: a test starts it again, to run [`process_with_a_role`] alone.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_model::{Inode, Owner, Pid};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-/// Name of the environment variable that says what [`role`] is to be.
+/// Name of the environment variable that says what [`process_with_a_role`] is to be.
 const ROLE: &str = "SOCKEYE_TEST_ROLE";
 
 /// (inode, pid, descriptor)
@@ -53,7 +53,7 @@ impl Actor {
         let mut child = command
             .args([
                 "--exact",
-                "tests::owners::role",
+                "tests::owners::process_with_a_role",
                 "--ignored",
                 "--nocapture",
                 "--test-threads=1",
@@ -98,7 +98,7 @@ impl Drop for Actor {
 /// What the other process does; a test only in name.
 #[test]
 #[ignore = "started by the other tests"]
-fn role() {
+fn process_with_a_role() {
     let Ok(role) = env::var(ROLE) else { return };
     let mut held = Vec::<OwnedFd>::new();
     match role.split_once('=').unwrap_or((&role, "")) {

@@ -1,6 +1,6 @@
 //! Owners by BPF, by both sources, against real processes: what these say they hold, what `/proc` shows, what `ss` says.
 //!
-//! This binary plays the processes as well: a test starts it again, to run [`role`] alone. What takes unsafe code is
+//! This binary plays the processes as well: a test starts it again, to run [`process_with_a_role`] alone. What takes unsafe code is
 //! played by a script, `owners_bpf/exotic.py`.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{LazyLock, Mutex};
 use std::{env, fs, thread};
 
-/// Name of the environment variable that says what [`role`] is to be.
+/// Name of the environment variable that says what [`process_with_a_role`] is to be.
 const ROLE: &str = "SOCKEYE_TEST_ROLE";
 
 /// (inode, pid, descriptor)
@@ -172,7 +172,7 @@ impl Actor {
             .args(&line[1..])
             .args([
                 "--exact",
-                "tests::owners_bpf::role",
+                "tests::owners_bpf::process_with_a_role",
                 "--ignored",
                 "--nocapture",
                 "--test-threads=1",
@@ -181,7 +181,7 @@ impl Actor {
         Self::spawn(&mut command).unwrap()
     }
 
-    /// The script in that role; `None`, said aloud, without Python.
+    /// The script in that role; `None`, reported aloud, without Python.
     fn exotic(role: &str) -> Option<Self> {
         let script = include_str!("owners_bpf/exotic.py");
         let actor = Self::spawn(Command::new("python3").args(["-c", script, role]));
@@ -220,7 +220,7 @@ impl Actor {
         self.says().iter().map(|line| numbers(line)).collect()
     }
 
-    /// The same, if it could do what it was to do; else it is said aloud.
+    /// The same, if it could do what it was to do; else it is reported aloud.
     fn holds_if_it_can(&mut self) -> Option<Holds> {
         let said = self.says();
         if let Some(reason) = said[0].strip_prefix("skip ") {
@@ -306,7 +306,7 @@ fn raise_limit() {
 /// What the other process does; a test only in name.
 #[test]
 #[ignore = "started by the other tests"]
-fn role() {
+fn process_with_a_role() {
     let Ok(role) = env::var(ROLE) else { return };
     let mut held = Vec::<OwnedFd>::new();
     let mut children = Vec::<Child>::new();
@@ -691,7 +691,7 @@ fn process_names_are_unchanged_bytes() {
     }
 }
 
-/// Runs in a pid namespace of its own; `None`, said aloud, where that is forbidden.
+/// Runs in a pid namespace of its own; `None`, reported aloud, where that is forbidden.
 fn in_a_pid_namespace(role: &str) -> Option<Actor> {
     const RUNNER: [&str; 4] = ["unshare", "--pid", "--fork", "--kill-child"];
     let possible = Command::new(RUNNER[0]).args(&RUNNER[1..]).arg("true").status();

@@ -284,14 +284,14 @@ fn established_and_listening_sockets_match_sock_diag() {
     let lab = need!(Lab::new("walk-info"));
     let mut walker = need!(Walker::new());
     let namespace = lab.namespace("a");
-    let lanes = [
+    let net_paths = [
         namespace.loopback(),
         namespace.loopback6(),
         namespace.loopback_mapped(),
     ];
     let mut kept = Vec::new();
     for algorithm in algorithms() {
-        for net_path in &lanes {
+        for net_path in &net_paths {
             let pair = with(net_path, algorithm).established();
             for bytes in [1, 100_000, 3_000_000, 7] {
                 talk(&pair.client, &pair.server, bytes);
@@ -300,8 +300,8 @@ fn established_and_listening_sockets_match_sock_diag() {
             kept.push(pair);
         }
     }
-    let full = lanes[0].full_accept_queue(3);
-    let unread = lanes[1].unread(5000);
+    let full = net_paths[0].full_accept_queue(3);
+    let unread = net_paths[1].unread(5000);
     let sockets = need!(check(&mut walker, &namespace, kept.len() * 3));
     // It was not all zeros.
     for field in [

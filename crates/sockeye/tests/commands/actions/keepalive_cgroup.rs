@@ -29,13 +29,13 @@ const SCHEMA: &str = include_str!("../../../../../docs/schema/keepalive-attached
 const NONE: [u32; 5] = [0, 7200, 75, 9, 0];
 
 /// A namespace, and a cgroup in which programs are started.
-struct Site {
+struct CgroupAndNetns {
     lab: Lab,
     inside: Namespace,
     cgroup: PathBuf,
 }
 
-impl Site {
+impl CgroupAndNetns {
     fn new(purpose: &str) -> Result<Self, Skip> {
         program("python3")?;
         let lab = Lab::new(purpose)?;
@@ -112,11 +112,11 @@ impl Site {
             .with_draft(Draft::Draft202012)
             .compile(&schema)
             .unwrap();
-        let mistakes: Vec<String> = match schema.validate(&document) {
+        let errors: Vec<String> = match schema.validate(&document) {
             Ok(()) => Vec::new(),
-            Err(mistakes) => mistakes.map(|mistake| mistake.to_string()).collect(),
+            Err(errors) => errors.map(|error| error.to_string()).collect(),
         };
-        assert!(mistakes.is_empty(), "{mistakes:?}\n{document}");
+        assert!(errors.is_empty(), "{errors:?}\n{document}");
         let path = self.path();
         let all = document["attached"].as_array().unwrap().iter();
         all.filter(|it| it["cgroup"].as_str().unwrap().starts_with(&path))
@@ -132,8 +132,8 @@ struct Pairs {
 }
 
 impl Pairs {
-    fn start(site: &Site) -> Self {
-        let mut child = site
+    fn start(setup: &CgroupAndNetns) -> Self {
+        let mut child = setup
             .command(&["python3", PEER, "again"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -170,10 +170,10 @@ fn is_alive(pid: i32) -> bool {
 
 #[test]
 fn connections_of_a_command_have_keepalive() {
-    let site = need!(Site::new("keep_run"));
+    let setup = need!(CgroupAndNetns::new("keep_run"));
     need!(program("ss"));
     for mode in ["pairs", "child"] {
-        let said = site.keepalive(&[
+        let said = setup.keepalive(&[
             "run",
             "--time",
             "7m",
@@ -194,7 +194,7 @@ fn connections_of_a_command_have_keepalive() {
             assert_eq!(found[way], json!([ours, ours]), "{mode} {way}");
         }
         assert_eq!(found["listener"], json!(NONE), "{mode}");
-        // What the application sets itself stays, whenever it does, and the rest comes beside it.
+        // What the application sets itself stays, whenever it does; the program sets the rest.
         let with_own = json!([1, 33, 11, 3, 1500]);
         assert_eq!(found["before"], json!([with_own, with_own]), "{mode}");
         assert_eq!(found["after"], json!([[0, 420, 11, 5, 1500], with_own]), "{mode}");
@@ -203,21 +203,21 @@ fn connections_of_a_command_have_keepalive() {
         // But the one that switched it off.
         assert_eq!(timers.count(), rows.lines().count() - 1, "{rows}");
         assert!(rows.lines().count() >= 8, "{rows}");
-        site.wait_for_nothing();
+        setup.wait_for_nothing();
     }
     // Without it, nothing of the kind.
-    let said = run(&mut site.command(&["python3", PEER, "pairs"]));
+    let said = run(&mut setup.command(&["python3", PEER, "pairs"]));
     let found: Value = serde_json::from_str(said.quiet()).unwrap();
     assert_eq!(found["v4"], json!([NONE, NONE]));
 }
 
 #[test]
 fn connections_of_static_binaries_have_keepalive() {
-    let site = need!(Site::new("keep_static"));
+    let setup = need!(CgroupAndNetns::new("keep_static"));
     let compiler = need!(program("gcc").or_else(|_| program("cc")));
     let (source, built) = (
-        site.lab.directory().join("pair.c"),
-        site.lab.directory().join("pair"),
+        setup.lab.directory().join("pair.c"),
+        setup.lab.directory().join("pair"),
     );
     fs::write(&source, PAIR_C).unwrap();
     let said = run(Command::new(compiler)
@@ -229,14 +229,14 @@ fn connections_of_static_binaries_have_keepalive() {
     assert!(!names_an_interpreter(&fs::read(&built).unwrap()));
     let built = built.to_str().unwrap();
     assert_eq!(
-        site.keepalive(&["run", "--", built]).quiet(),
+        setup.keepalive(&["run", "--", built]).quiet(),
         "1 60 10 6\n1 60 10 6\n"
     );
     assert_eq!(
-        run(&mut site.command(&[built])).quiet(),
+        run(&mut setup.command(&[built])).quiet(),
         "0 7200 75 9\n0 7200 75 9\n"
     );
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
 }
 
 /// Whether a program header of an ELF file of 64 bits is of the type `PT_INTERP`.
@@ -252,8 +252,8 @@ fn names_an_interpreter(elf: &[u8]) -> bool {
 
 #[test]
 fn command_replaces_the_process() {
-    let site = need!(Site::new("keep_place"));
-    let not_executable = site.lab.directory().join("text");
+    let setup = need!(CgroupAndNetns::new("keep_place"));
+    let not_executable = setup.lab.directory().join("text");
     fs::write(&not_executable, "text").unwrap();
     for (words, code) in [
         (&["true"][..], Some(0)),
@@ -262,18 +262,18 @@ fn command_replaces_the_process() {
         (&[not_executable.to_str().unwrap()], Some(126)),
         (&["sh", "-c", "kill -9 $$"], None),
     ] {
-        let said = site.keepalive(&[&["run", "--"], words].concat());
+        let said = setup.keepalive(&[&["run", "--"], words].concat());
         assert_eq!(said.code, code, "{words:?}\n{said}");
     }
     // Nothing of ours is left in it: no child, no descriptor, no signal.
     let ask = "read -r children </proc/$$/task/$$/children; echo \"children: $children\"; ls /proc/self/fd; \
                grep -E '^Sig(Blk|Ign|Cgt)' /proc/self/status";
-    let with = run(&mut site.command(&[SOCKEYE, "keepalive", "run", "sh", "-c", ask]));
-    let without = run(&mut site.command(&["sh", "-c", ask]));
+    let with = run(&mut setup.command(&[SOCKEYE, "keepalive", "run", "sh", "-c", ask]));
+    let without = run(&mut setup.command(&["sh", "-c", ask]));
     assert_eq!(with.quiet(), without.quiet());
     assert!(with.quiet().starts_with("children: \n"), "{with}");
     // A signal to us is one to it.
-    let mut child = site
+    let mut child = setup
         .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
         .spawn()
         .unwrap();
@@ -286,36 +286,36 @@ fn command_replaces_the_process() {
     );
     kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(15));
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
     // A process that ignores SIGCHLD need not wait for children.
     let script = format!("trap '' CHLD; exec {SOCKEYE} keepalive run -- echo fine");
-    let said = run(&mut site.command(&["sh", "-c", &script]));
+    let said = run(&mut setup.command(&["sh", "-c", &script]));
     assert_eq!(said.quiet(), "fine\n");
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
 }
 
 #[test]
 fn children_that_outlive_the_command_have_keepalive() {
-    let site = need!(Site::new("keep_children"));
+    let setup = need!(CgroupAndNetns::new("keep_children"));
     // Its return shows that no other process holds the pipe.
-    let said = site.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
+    let said = setup.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
     let child: i32 = said.quiet().trim().parse().unwrap();
-    let is_here = site.folders().len() == 1 && site.attached().len() == 1;
+    let is_here = setup.folders().len() == 1 && setup.attached().len() == 1;
     let is_alive = is_alive(child);
     kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
     assert!(is_here && is_alive);
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
     // Also when the command has made cgroups itself.
     let make = "mkdir $(cat /proc/self/mountinfo | grep ' cgroup2 ' | head -1 | cut -d' ' -f5)$(sed -n s/^0:://p /proc/self/cgroup)/below";
-    site.keepalive(&["run", "--", "sh", "-c", make]).quiet();
-    site.wait_for_nothing();
+    setup.keepalive(&["run", "--", "sh", "-c", make]).quiet();
+    setup.wait_for_nothing();
 }
 
 #[test]
 fn kill_at_any_moment_leaves_no_cgroup_or_program() {
-    let site = need!(Site::new("keep_kill"));
+    let setup = need!(CgroupAndNetns::new("keep_kill"));
     for round in 0..20 {
-        let mut child = site
+        let mut child = setup
             .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
             .spawn()
             .unwrap();
@@ -325,7 +325,7 @@ fn kill_at_any_moment_leaves_no_cgroup_or_program() {
         let comm = || fs::read_to_string(format!("/proc/{}/comm", child.id())).unwrap_or_default();
         match round % 4 {
             0 => wait_until("sockeye runs", || comm() == "sockeye\n"),
-            1 => wait_until("a cgroup is there", || !site.folders().is_empty()),
+            1 => wait_until("a cgroup is there", || !setup.folders().is_empty()),
             2 => wait_until("the command runs", || comm() == "sleep\n"),
             _ => while begun.elapsed() < Duration::from_millis(3 * round) {},
         }
@@ -338,11 +338,11 @@ fn kill_at_any_moment_leaves_no_cgroup_or_program() {
         kill_process(pid, signal).unwrap();
         child.wait().unwrap();
     }
-    site.wait_for_nothing();
-    let cgroup = site.cgroup.to_str().unwrap().to_owned();
+    setup.wait_for_nothing();
+    let cgroup = setup.cgroup.to_str().unwrap().to_owned();
     wait_until("no guard is left", || guards(&cgroup).is_empty());
     // What a guard cannot remove, for it was killed itself, the next one does.
-    let mut child = site
+    let mut child = setup
         .command(&[SOCKEYE, "keepalive", "run", "sleep", "1000"])
         .spawn()
         .unwrap();
@@ -355,27 +355,27 @@ fn kill_at_any_moment_leaves_no_cgroup_or_program() {
     child.kill().unwrap();
     child.wait().unwrap();
     wait_until("it is empty", || {
-        let events = fs::read_to_string(site.folders()[0].join("cgroup.events")).unwrap();
+        let events = fs::read_to_string(setup.folders()[0].join("cgroup.events")).unwrap();
         events.contains("populated 0")
     });
-    site.keepalive(&["run", "true"]).quiet();
-    site.wait_for_nothing();
+    setup.keepalive(&["run", "true"]).quiet();
+    setup.wait_for_nothing();
 }
 
 #[test]
 fn concurrent_commands_are_independent() {
-    let site = need!(Site::new("keep_many"));
+    let setup = need!(CgroupAndNetns::new("keep_many"));
     let start = |code: u32| {
         let line = format!("exit {code}");
         let words = [SOCKEYE, "keepalive", "run", "--", "sh", "-c", &line];
-        (code, site.command(&words).spawn().unwrap())
+        (code, setup.command(&words).spawn().unwrap())
     };
     let children: Vec<_> = (0..40).map(start).collect();
     for (code, mut child) in children {
         assert_eq!(child.wait().unwrap().code(), Some(code as i32));
     }
-    site.wait_for_nothing();
-    let cgroup = site.cgroup.to_str().unwrap();
+    setup.wait_for_nothing();
+    let cgroup = setup.cgroup.to_str().unwrap();
     wait_until("no guard is left", || guards(cgroup).is_empty());
 }
 
@@ -393,18 +393,18 @@ fn guards(cgroup: &str) -> Vec<i32> {
 
 #[test]
 fn cgroup_sets_keepalive_between_attach_and_detach() {
-    let site = need!(Site::new("keep_attach"));
-    let path = site.path();
-    let mut pairs = Pairs::start(&site);
+    let setup = need!(CgroupAndNetns::new("keep_attach"));
+    let path = setup.path();
+    let mut pairs = Pairs::start(&setup);
     let pair = |settings: [u32; 5]| json!([settings, settings]);
     assert_eq!(pairs.open(), json!([pair(NONE)]));
-    let said = site.act(&["attach", &path, "--dry-run"]);
+    let said = setup.act(&["attach", &path, "--dry-run"]);
     assert!(
         said.ok().starts_with(&format!("would attach to {path}: ")),
         "{said}"
     );
-    assert!(site.programs().is_empty());
-    let said = site.act(&["attach", &path, "--time", "100s"]);
+    assert!(setup.programs().is_empty());
+    let said = setup.act(&["attach", &path, "--time", "100s"]);
     assert!(
         said.ok()
             .contains("time 100 s, interval 10 s, 6 probes; a lost peer is detected after 2m40s"),
@@ -413,22 +413,22 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
     assert!(said.ok().contains("\nSystem: tcp_keepalive_time "), "{said}");
     let first = [1, 100, 10, 6, 0];
     assert_eq!(pairs.open(), json!([pair(NONE), pair(first)]));
-    // Other settings take the place of these.
-    let said = site.act(&["attach", &path, "--time", "200s", "--user-timeout", "9s"]);
+    // Other settings replace these.
+    let said = setup.act(&["attach", &path, "--time", "200s", "--user-timeout", "9s"]);
     assert!(
         said.ok()
             .contains("\nBefore: time 100 s, interval 10 s, 6 probes\n"),
         "{said}"
     );
-    assert_eq!(site.programs().len(), 1);
+    assert_eq!(setup.programs().len(), 1);
     let second = [1, 200, 10, 6, 9000];
     assert_eq!(pairs.open(), json!([pair(NONE), pair(first), pair(second)]));
     let expected = json!({"cgroup": path, "time_s": 200, "interval_s": 10, "probes": 6, "user_timeout_ms": 9000,
                           "given": 4, "other": 0, "refused": 0});
-    assert_eq!(site.attached(), std::slice::from_ref(&expected));
-    let lines = site.act(&["attached", "--format", "jsonl"]);
+    assert_eq!(setup.attached(), std::slice::from_ref(&expected));
+    let lines = setup.act(&["attached", "--format", "jsonl"]);
     assert!(envelope::rows(lines.quiet()).contains(&expected));
-    let table = site.act(&["attached"]);
+    let table = setup.act(&["attached"]);
     let row = table.ok().lines().find(|line| line.contains(&path)).unwrap();
     let words: Vec<_> = row.split_whitespace().collect();
     assert_eq!(
@@ -436,9 +436,9 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
         ["200", "s", "10", "s", "6", "9000", "ms", "4", "0", "0"]
     );
     // Away again, and what has it keeps it.
-    let said = site.act(&["detach", &path, "--dry-run"]);
+    let said = setup.act(&["detach", &path, "--dry-run"]);
     assert!(said.ok().contains("; 4 connections got keepalive"), "{said}");
-    let said = site.act(&["detach", &path]);
+    let said = setup.act(&["detach", &path]);
     assert_eq!(
         said.ok(),
         format!(
@@ -454,8 +454,8 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
         pairs.open(),
         json!([pair(NONE), pair(first), pair(second), pair(NONE)])
     );
-    assert!(site.programs().is_empty());
-    let said = site.act(&["detach", &path]);
+    assert!(setup.programs().is_empty());
+    let said = setup.act(&["detach", &path]);
     assert!(
         said.failed(1).contains("nothing of sockeye's is attached to"),
         "{said}"
@@ -464,65 +464,63 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
 
 #[test]
 fn programs_of_others_stay_attached() {
-    let site = need!(Site::new("keep_others"));
-    let path = site.path();
-    need!(site.another_program("2"));
-    let others = site.programs();
+    let setup = need!(CgroupAndNetns::new("keep_others"));
+    let path = setup.path();
+    need!(setup.another_program("2"));
+    let others = setup.programs();
     assert_eq!(others.len(), 1);
-    site.act(&["attach", &path]).ok();
-    site.act(&["attach", &path, "--time", "5s"]).ok();
-    let both = site.programs();
+    setup.act(&["attach", &path]).ok();
+    setup.act(&["attach", &path, "--time", "5s"]).ok();
+    let both = setup.programs();
     assert_eq!((both.len(), both.contains(&others[0])), (2, true));
-    site.act(&["detach", &path]).ok();
-    assert_eq!(site.programs(), others);
-    let said = site.act(&["detach", &path]);
+    setup.act(&["detach", &path]).ok();
+    assert_eq!(setup.programs(), others);
+    let said = setup.act(&["detach", &path]);
     said.failed(1);
-    assert_eq!(site.programs(), others);
+    assert_eq!(setup.programs(), others);
 }
 
 #[test]
 fn exclusive_program_of_another_is_reported() {
-    let site = need!(Site::new("keep_alone"));
-    need!(site.another_program("0"));
-    let said = site.act(&["attach", &site.path()]);
-    assert!(
-        said.failed(1).contains("which allows no other beside it"),
-        "{said}"
-    );
-    assert_eq!(site.programs().len(), 1);
+    let setup = need!(CgroupAndNetns::new("keep_alone"));
+    need!(setup.another_program("0"));
+    let said = setup.act(&["attach", &setup.path()]);
+    assert!(said.failed(1).contains("which allows no other"), "{said}");
+    assert_eq!(setup.programs().len(), 1);
 }
 
 #[test]
 fn innermost_cgroup_wins() {
-    let site = need!(Site::new("keep_nested"));
-    site.act(&["attach", &site.path(), "--time", "500s", "--interval", "50s"])
+    let setup = need!(CgroupAndNetns::new("keep_nested"));
+    setup
+        .act(&["attach", &setup.path(), "--time", "500s", "--interval", "50s"])
         .ok();
-    let said = site.keepalive(&["run", "--time", "5s", "--", "python3", PEER, "pairs"]);
+    let said = setup.keepalive(&["run", "--time", "5s", "--", "python3", PEER, "pairs"]);
     let found: Value = serde_json::from_str(said.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 5, 10, 6, 0], [1, 5, 10, 6, 0]]));
-    let outer = &site.attached()[0];
+    let outer = &setup.attached()[0];
     assert_eq!((&outer["given"], &outer["other"]), (&json!(0), &json!(12)));
-    let below = site.cgroup.join("below");
+    let below = setup.cgroup.join("below");
     fs::create_dir(&below).unwrap();
-    let said = run(&mut site.command_in(&site.inside, &below, &["python3", PEER, "pairs"]));
+    let said = run(&mut setup.command_in(&setup.inside, &below, &["python3", PEER, "pairs"]));
     let found: Value = serde_json::from_str(said.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 500, 50, 6, 0], [1, 500, 50, 6, 0]]));
-    let said = site.act(&["detach", &format!("{}/below", site.path())]);
+    let said = setup.act(&["detach", &format!("{}/below", setup.path())]);
     assert!(
         said.failed(1)
-            .contains(&format!("its ancestor {} has it", site.path())),
+            .contains(&format!("its ancestor {} has it", setup.path())),
         "{said}"
     );
 }
 
 #[test]
 fn cgroup_is_named_by_id_pid_or_path() {
-    let site = need!(Site::new("keep_names"));
+    let setup = need!(CgroupAndNetns::new("keep_names"));
     let id = format!("{:012}{}", std::process::id(), "0".repeat(52));
-    let container = site.cgroup.join(format!("docker-{id}.scope"));
+    let container = setup.cgroup.join(format!("docker-{id}.scope"));
     fs::create_dir(&container).unwrap();
-    let mut sleeper = site
-        .command_in(&site.inside, &container, &["sleep", "1000"])
+    let mut sleeper = setup
+        .command_in(&setup.inside, &container, &["sleep", "1000"])
         .spawn()
         .unwrap();
     let pid = sleeper.id().to_string();
@@ -531,11 +529,11 @@ fn cgroup_is_named_by_id_pid_or_path() {
         cgroup.contains(&id)
     };
     wait_until("it is in", is_in);
-    let path = format!("{}/docker-{id}.scope", site.path());
+    let path = format!("{}/docker-{id}.scope", setup.path());
     let whole = container.to_str().unwrap().to_owned();
     let mut said: Vec<(String, Said)> = Vec::new();
     for name in [&id, &id[..12], &pid, &path, &path[1..], &whole] {
-        said.push((name.to_owned(), site.act(&["attach", "--dry-run", name])));
+        said.push((name.to_owned(), setup.act(&["attach", "--dry-run", name])));
     }
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
@@ -548,7 +546,7 @@ fn cgroup_is_named_by_id_pid_or_path() {
     // None of these means the whole host.
     let own = fs::read_to_string("/proc/self/cgroup").unwrap();
     let us = std::process::id().to_string();
-    let mut mistaken = vec![
+    let mut errorn = vec![
         "",
         ".",
         "nosuch",
@@ -559,24 +557,24 @@ fn cgroup_is_named_by_id_pid_or_path() {
         "a\x1b[31mb",
     ];
     if own.contains("0::/\n") {
-        mistaken.push(&us);
+        errorn.push(&us);
     }
-    for name in mistaken {
-        let said = site.act(&["attach", "--dry-run", name]);
+    for name in errorn {
+        let said = setup.act(&["attach", "--dry-run", name]);
         assert_harmless(said.failed(1).as_bytes());
     }
-    let said = site.act(&["attach", "--dry-run", "/"]);
+    let said = setup.act(&["attach", "--dry-run", "/"]);
     assert!(said.ok().starts_with("would attach to /: "), "{said}");
-    assert_eq!(site.act(&["attach"]).code, Some(2));
-    assert_eq!(site.act(&["attach", "/", "--time", "0"]).code, Some(2));
-    assert_eq!(site.act(&["run"]).code, Some(2));
+    assert_eq!(setup.act(&["attach"]).code, Some(2));
+    assert_eq!(setup.act(&["attach", "/", "--time", "0"]).code, Some(2));
+    assert_eq!(setup.act(&["run"]).code, Some(2));
 }
 
 #[test]
 fn vanished_peer_is_detected_in_time() {
-    let site = need!(Site::new("keep_vanish"));
-    let other = site.lab.namespace("other");
-    let net_path = site.lab.link(&site.inside, &other).net_path();
+    let setup = need!(CgroupAndNetns::new("keep_vanish"));
+    let other = setup.lab.namespace("other");
+    let net_path = setup.lab.link(&setup.inside, &other).net_path();
     let ip = net_path.server_ip().to_string();
     let mut server = other
         .command("python3", &[PEER, "serve", &ip])
@@ -601,7 +599,7 @@ fn vanished_peer_is_detected_in_time() {
         &ip,
         &port,
     ];
-    let mut client = site.command(&words).stdout(Stdio::piped()).spawn().unwrap();
+    let mut client = setup.command(&words).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(client.stdout.take().unwrap());
     assert_eq!(line_of(&mut lines), "connected");
     net_path.cut(Toward::Client);
@@ -618,15 +616,15 @@ fn vanished_peer_is_detected_in_time() {
         took > Duration::from_millis(1500) && took < Duration::from_secs(8),
         "{took:?}"
     );
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
 }
 
 #[test]
 fn missing_capability_is_reported() {
-    let site = need!(Site::new("keep_rights"));
-    let sockeye = site.lab.copy_for_all_users(Path::new(SOCKEYE));
+    let setup = need!(CgroupAndNetns::new("keep_rights"));
+    let sockeye = setup.lab.copy_for_all_users(Path::new(SOCKEYE));
     let sockeye = sockeye.to_str().unwrap();
-    let path = site.path();
+    let path = setup.path();
     for words in [
         &["run", "--", "echo", "it ran"][..],
         &["attach", &path],
@@ -635,32 +633,32 @@ fn missing_capability_is_reported() {
         &["attached"],
     ] {
         let setpriv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-        let said = run(&mut site.command(&[&setpriv[..], &[sockeye, "keepalive"], words].concat()));
+        let said = run(&mut setup.command(&[&setpriv[..], &[sockeye, "keepalive"], words].concat()));
         let error = said.failed(1);
         assert!(
             error.contains("Operation not permitted") && error.contains("run as root"),
             "{said}"
         );
     }
-    assert!(site.folders().is_empty());
+    assert!(setup.folders().is_empty());
     // Three rights will do, as long as nothing of others' has to be looked at.
     need!(program("capsh"));
     let drop = "--drop=cap_sys_admin,cap_sys_ptrace";
     let line =
         format!("{SOCKEYE} keepalive run -- echo fine && {SOCKEYE} keepalive attach {path} >/dev/null 2>&1");
-    let said = run(&mut site.command(&["capsh", drop, "--", "-c", &line]));
+    let said = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
     assert_eq!(said.quiet(), "fine\n");
-    assert_eq!(site.programs().len(), 1);
+    assert_eq!(setup.programs().len(), 1);
     let line = format!("exec {SOCKEYE} keepalive detach {path}");
-    let said = run(&mut site.command(&["capsh", drop, "--", "-c", &line]));
+    let said = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
     assert!(said.failed(1).contains("takes CAP_SYS_ADMIN"), "{said}");
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
 }
 
 /// The file system is unmounted where only this test's processes see it.
 #[test]
 fn missing_cgroup2_is_reported() {
-    let site = need!(Site::new("keep_none"));
+    let setup = need!(CgroupAndNetns::new("keep_none"));
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut points = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let point = points.find(|words| words[2] == "cgroup2").unwrap()[1].to_owned();
@@ -681,20 +679,20 @@ fn missing_cgroup2_is_reported() {
     let line = format!("mount -o remount,bind,ro {point} && exec {SOCKEYE} keepalive run true");
     let said = run(Command::new("unshare").args(["-m", "sh", "-c", &line]));
     assert!(said.failed(1).contains("mounted read-only here"), "{said}");
-    drop(site);
+    drop(setup);
 }
 
 /// `ip netns exec` mounts a new `/sys`, where no cgroups are.
 #[test]
 fn cgroups_are_found_below_a_new_sys_mount() {
-    let site = need!(Site::new("keep_sys"));
+    let setup = need!(CgroupAndNetns::new("keep_sys"));
     need!(program("ip"));
-    let name = site.inside.name();
-    let path = site.path();
+    let name = setup.inside.name();
+    let path = setup.path();
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let mut points = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let point = points.find(|words| words[2] == "cgroup2").unwrap()[1].to_owned();
-    let script = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", site.cgroup.display());
+    let script = format!("echo $$ >{}/cgroup.procs && exec \"$@\"", setup.cgroup.display());
     let within = |words: &[&str]| {
         let mut command = Command::new("sh");
         let exec = ["-c", &script, "sh", "ip", "netns", "exec", name];
@@ -708,7 +706,7 @@ fn cgroups_are_found_below_a_new_sys_mount() {
     let said = keepalive(&["run", "--time", "7m", "--", "python3", PEER, "pairs"]);
     let found: Value = serde_json::from_str(said.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 420, 10, 6, 0], [1, 420, 10, 6, 0]]));
-    site.wait_for_nothing();
+    setup.wait_for_nothing();
     for named in [path.clone(), format!("{point}{path}")] {
         let said = keepalive(&["attach", &named]);
         assert!(said.ok().starts_with(&format!("attached to {path}: ")), "{said}");
@@ -726,26 +724,26 @@ fn cgroups_are_found_below_a_new_sys_mount() {
 #[test]
 fn cgroup_name_that_is_not_utf8_is_accepted() {
     use std::os::unix::ffi::OsStrExt;
-    let site = need!(Site::new("keep_bytes"));
+    let setup = need!(CgroupAndNetns::new("keep_bytes"));
     let name = OsStr::from_bytes(b"odd\xff");
-    fs::create_dir(site.cgroup.join(name)).unwrap();
-    let mut path = std::ffi::OsString::from(site.path());
+    fs::create_dir(setup.cgroup.join(name)).unwrap();
+    let mut path = std::ffi::OsString::from(setup.path());
     path.push("/");
     path.push(name);
     let act = |word: &str| run(binary::command().args(["keepalive", word]).arg(&path));
     assert!(act("attach").ok().starts_with("attached to /"));
-    assert_eq!(site.attached().len(), 1);
+    assert_eq!(setup.attached().len(), 1);
     assert!(act("detach").ok().starts_with("detached from /"));
-    assert!(site.attached().is_empty());
-    fs::remove_dir(site.cgroup.join(name)).unwrap();
+    assert!(setup.attached().is_empty());
+    fs::remove_dir(setup.cgroup.join(name)).unwrap();
 }
 
 #[test]
 fn unwritable_output_is_reported_on_stderr() {
-    let site = need!(Site::new("keep_full"));
+    let setup = need!(CgroupAndNetns::new("keep_full"));
     for (word, done) in [("attach", "attached to"), ("detach", "detached from")] {
         let mut command = binary::command();
-        command.args(["keepalive", word, &site.path()]);
+        command.args(["keepalive", word, &setup.path()]);
         command
             .stdout(File::create("/dev/full").unwrap())
             .stderr(Stdio::piped());
@@ -753,7 +751,7 @@ fn unwritable_output_is_reported_on_stderr() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{error}");
         assert!(
-            error.contains(&format!("sockeye: {done} {}", site.path())) && error.contains("No space left"),
+            error.contains(&format!("sockeye: {done} {}", setup.path())) && error.contains("No space left"),
             "{error}"
         );
     }

@@ -4,6 +4,7 @@
 use hmac::{Hmac, KeyInit, Mac};
 use serde_json::Value;
 use sha2::Sha256;
+use sockeye_lab::wait_until;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Child;
@@ -112,17 +113,40 @@ pub(super) fn read_frame(stream: &mut TcpStream) -> Option<Value> {
     serde_json::from_slice(&text).ok()
 }
 
-/// Processor time of a process so far, in seconds.
-pub(super) fn processor_time(child: &Child) -> f64 {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
-    let after_name = stat.rsplit(')').next().expect("a name");
-    let ticks: u64 = after_name
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(|word| word.parse::<u64>().expect("a number"))
-        .sum();
-    ticks as f64 / 100.0
+/// Number of TCP connections of the server at this port, for a server in the namespace of the test.
+pub(super) fn server_connections(port: u16) -> usize {
+    let established = |(state, _): &(String, u64)| state == "01";
+    server_sockets(port)
+        .iter()
+        .filter(|socket| established(socket))
+        .count()
+}
+
+/// Waits until the server has accepted all connections and read all that it was sent.
+#[track_caller]
+pub(super) fn wait_until_read(port: u16) {
+    wait_until("the server to read everything", || {
+        let sockets = server_sockets(port);
+        !sockets.is_empty() && sockets.iter().all(|(_, unread)| *unread == 0)
+    });
+}
+
+/// State and Recv-Q of each IPv4 TCP socket at this local port: of a listener the connections that wait.
+fn server_sockets(port: u16) -> Vec<(String, u64)> {
+    let text = std::fs::read_to_string("/proc/thread-self/net/tcp").expect("the sockets");
+    let socket = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let local = words.get(1)?.rsplit(':').next()?;
+        let unread = words.get(4)?.rsplit(':').next()?;
+        let is_at_port = u16::from_str_radix(local, 16) == Ok(port);
+        is_at_port.then(|| {
+            (
+                words[3].to_owned(),
+                u64::from_str_radix(unread, 16).expect("a number"),
+            )
+        })
+    };
+    text.lines().skip(1).filter_map(socket).collect()
 }
 
 /// Threads of a process.

@@ -1,6 +1,6 @@
 //! `bench serve` does not send datagrams to an address that did not ask for them.
 
-use super::hostile_client::HostileClient;
+use super::hostile_client::{HostileClient, wait_until_read};
 use crate::fixtures::binary::serving::Serving;
 use crate::fixtures::binary::words_in;
 use rustix::net::{AddressFamily, SendFlags, SocketType, ipproto, sendto, socket};
@@ -95,7 +95,7 @@ fn spoofed_source_gets_no_packet() {
         for _ in 0..5 {
             attack.spoof(&client.data(2, 0x8000));
             attack.spoof(&client.data(2, 0));
-            // Of a nonce that it did not see it can only guess.
+            // It did not see the nonce, and can only guess it.
             attack.spoof(&client.confirmation(0, &[0; 12]));
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -214,8 +214,8 @@ fn silent_udp_client_of_iperf3_keeps_no_client_out() {
         control.write_all(&[&[0, 0, 0, 41], &text[..]].concat()).unwrap();
         silent.push(control);
     }
-    std::thread::sleep(Duration::from_millis(300));
     let port = serving.port;
+    wait_until_read(port);
     let said = crate::fixtures::binary::words(&format!("bench rr 127.0.0.1 -p {port} -u -c 100"));
     assert_eq!(said.code, Some(0), "{said}");
     need!(program("iperf3"));

@@ -1,14 +1,18 @@
 //! `bench serve` under connections that want to keep others out: it serves honest clients at little cost.
 
-use super::hostile_client::{HostileClient, processor_time, threads, timed};
+use super::hostile_client::{HostileClient, server_connections, threads, timed, wait_until_read};
 use crate::fixtures::binary::serving::Serving;
 use crate::fixtures::binary::{Said, run, words};
+use crate::fixtures::processes::processor_time;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sockeye_lab::{need, program, wait_within};
+use sockeye_lab::{need, program, wait_until, wait_until_steady, wait_within};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
+
+/// Connections of one address without a complete request that the server keeps.
+const INCOMPLETE_PER_ADDRESS_MAX: usize = 256;
 
 /// An honest client is served within this, in seconds.
 const SOON_S: f64 = 1.0;
@@ -66,7 +70,10 @@ fn slow_connections_cost_no_processor_time() {
     let (serving, server) = serving();
     for bytes in [&b"socke"[..], b"abcde", b"", b"sockeye\n\x02\0\0\0"] {
         let slow = connections(server, 1015, bytes);
-        std::thread::sleep(Duration::from_millis(200));
+        wait_until_read(serving.port);
+        wait_until("the server to keep no more than its limit", || {
+            server_connections(serving.port) <= INCOMPLETE_PER_ADDRESS_MAX
+        });
         let before = processor_time(&serving.child);
         std::thread::sleep(Duration::from_secs(2));
         let used = (processor_time(&serving.child) - before) / 2.0;
@@ -121,7 +128,9 @@ fn connections_that_return_keep_no_client_out() {
                 drop(kept);
             }
         });
-        std::thread::sleep(Duration::from_millis(500));
+        wait_until("the first of these connections", || {
+            server_connections(serving.port) > 0
+        });
         let before = processor_time(&serving.child);
         let ((), seconds) = timed(|| std::thread::sleep(Duration::from_secs(2)));
         let used = (processor_time(&serving.child) - before) / seconds;
@@ -183,10 +192,11 @@ fn many_tests_have_a_bounded_number_of_threads() {
         }
     }
     // The last of them begins a moment later.
-    for _ in 0..10 {
-        std::thread::sleep(Duration::from_millis(50));
-        most = most.max(threads(&serving.child));
-    }
+    wait_until_steady("the number of threads", Duration::from_millis(200), || {
+        let now = threads(&serving.child);
+        most = most.max(now);
+        now
+    });
     println!("{} tests run, {refused} refused, {most} threads", attackers.len());
     assert!(!attackers.is_empty() && refused == 3, "{}", attackers.len());
     assert!(most < 1200, "{most} threads");
@@ -220,7 +230,7 @@ fn announced_streams_that_do_not_come_keep_no_client_out() {
             })
             .collect();
         assert!(threads(&serving.child) < 200, "{}", threads(&serving.child));
-        std::thread::sleep(Duration::from_millis(300));
+        wait_until_read(serving.port);
         assert_served(&serving);
         drop(attackers);
     }
@@ -250,13 +260,13 @@ fn silent_client_of_iperf3_keeps_no_client_out() {
     assert_iperf3_served("no attacker");
     // 1. A cookie, 2. parameters too, 3. streams that carry nothing.
     let mut silent: Vec<TcpStream> = (0..30).map(|_| connect(&cookie(b'a'))).collect();
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_read(serving.port);
     assert_iperf3_served("cookie");
     silent.extend((0..30_u8).map(|at| {
         let letters = b"abcdefghijklmnopqrstuvwxyz234567";
         connect(&[cookie(letters[usize::from(at)]), parameters.clone()].concat())
     }));
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until_read(serving.port);
     assert_iperf3_served("parameters");
     let mut control = connect(&[cookie(b'7'), parameters].concat());
     let mut states = [0; 2];

@@ -25,7 +25,7 @@ fn interfaces_count_the_same_requests() {
     let (_lab, client, server, link, _serving) = need!(apart("rr_bytes"));
     let (here, there) = link.devices();
     let (v4, v6) = link.server_addresses();
-    // What a request and its answer take beside their bytes: headers, and of TCP acknowledgements.
+    // What a request and its answer take in addition to their bytes: headers, and of TCP acknowledgements.
     for (host, flags, least) in [
         (v4, "-u", 14 + 20 + 8),
         (v6, "-u -P 3", 14 + 40 + 8),

@@ -448,7 +448,7 @@ fn a_device_with_several_queues() {
 }
 
 #[test]
-fn no_carrier() {
+fn device_without_a_carrier_is_found() {
     let (lab, here) = need!(alone("no_carrier"));
     here.sysctl("ipv6/conf/default/disable_ipv6", "0");
     here.ip("link add left type veth peer name right");
@@ -476,7 +476,7 @@ fn no_carrier() {
 }
 
 #[test]
-fn half_duplex() {
+fn half_duplex_device_is_found() {
     let (lab, here) = need!(alone("half_duplex"));
     let script = "
 near = tun('tap0')

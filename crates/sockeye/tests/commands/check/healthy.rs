@@ -124,13 +124,13 @@ fn a_healthy_busy_host() {
         ..sockeye_lab::Impairment::default()
     });
     let mut bustle = Bustle::default();
-    let lanes = [
+    let net_paths = [
         link.net_path(),
         link.net_path6(),
         link.net_path_mapped(),
         server.loopback6(),
     ];
-    for net_path in &lanes {
+    for net_path in &net_paths {
         bustle.request_response(net_path);
         bustle.short_lived(net_path);
         bustle.datagrams(net_path);
@@ -140,13 +140,13 @@ fn a_healthy_busy_host() {
     bustle.stream(&link.net_path());
     bustle.stream(&client.loopback());
     // Some that rest: young ones, and old ones that are looked after.
-    let young: Vec<_> = lanes.iter().map(NetPath::established).collect();
-    let kept: Vec<_> = lanes
+    let young: Vec<_> = net_paths.iter().map(NetPath::established).collect();
+    let kept: Vec<_> = net_paths
         .iter()
         .map(|net_path| net_path.keepalive(Duration::from_secs(60)))
         .collect();
     let quiet: Vec<_> = (0..50)
-        .map(|_| lanes[0].established_to(young[0].listener.as_ref().expect("it has one")))
+        .map(|_| net_paths[0].established_to(young[0].listener.as_ref().expect("it has one")))
         .collect();
     let begun = Instant::now();
     let mut looks = 0;

@@ -65,7 +65,7 @@ for _ in range({count}):
 }
 
 #[test]
-fn time_wait() {
+fn many_time_wait_sockets_are_found() {
     let (lab, here) = need!(alone("time_wait"));
     here.sysctl("ipv4/tcp_max_tw_buckets", "100");
     close_many(&here, 79);
@@ -109,7 +109,7 @@ fn time_wait_ratio_counts_other_sockets() {
 }
 
 #[test]
-fn tracked_connections() {
+fn full_connection_tracking_table_is_found() {
     let (lab, here) = need!(alone("conntrack"));
     need!(program("nft"));
     let table =
@@ -153,7 +153,7 @@ for port in range({count}):
 }
 
 #[test]
-fn neighbours() {
+fn full_neighbour_table_is_found() {
     let (lab, here) = need!(alone("neighbours"));
     here.ip("link add left type veth peer name right");
     here.ip("link set left up");
@@ -262,7 +262,7 @@ sys.stdin.read()
 }
 
 #[test]
-fn orphans() {
+fn many_orphans_are_found() {
     let (lab, here) = need!(alone("orphans"));
     let there = lab.namespace("there");
     let link = lab.link(&here, &there);
@@ -287,7 +287,7 @@ fn orphans() {
 }
 
 #[test]
-fn open_files() {
+fn process_near_its_limit_of_files_is_found() {
     let (lab, here) = need!(alone("open_files"));
     let script = "
 import resource

@@ -10,7 +10,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::process::{Child, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ fn away(milliseconds: u64) -> Impairment {
 struct Transfer {
     pair: Pair,
     stop: Arc<AtomicBool>,
+    received_bytes: Arc<AtomicU64>,
     ends: Vec<JoinHandle<()>>,
 }
 
@@ -55,6 +56,8 @@ impl Transfer {
         let mut reader: TcpStream = pair.server.duplicate().into();
         let mut ends = Vec::new();
         let stopped = Arc::clone(&stop);
+        let received_bytes = Arc::new(AtomicU64::new(0));
+        let received = Arc::clone(&received_bytes);
         ends.push(std::thread::spawn(move || {
             let data = vec![b'x'; bytes];
             while !stopped.load(Ordering::Relaxed) && writer.write_all(&data).is_ok() {
@@ -64,9 +67,24 @@ impl Transfer {
         }));
         ends.push(std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 18];
-            while reader.read(&mut buffer).is_ok_and(|bytes| bytes > 0) {}
+            while let Ok(bytes @ 1..) = reader.read(&mut buffer) {
+                received.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
         }));
-        Self { pair, stop, ends }
+        Self {
+            pair,
+            stop,
+            received_bytes,
+            ends,
+        }
+    }
+
+    /// Waits until so many bytes have arrived.
+    #[track_caller]
+    fn wait_for_bytes(&self, bytes: u64) {
+        wait_until(format_args!("{bytes} bytes to arrive"), || {
+            self.received_bytes.load(Ordering::Relaxed) >= bytes
+        });
     }
 }
 
@@ -97,8 +115,7 @@ fn lost_segments_are_found() {
     let net_path = lab.link(&client, &server).net_path();
     client.ip("link set veth0c gso_max_segs 1");
     let well = Transfer::paced(&net_path, 5000, Duration::from_millis(1));
-    // Time is what is tested: something is sent all the while.
-    std::thread::sleep(Duration::from_millis(300));
+    well.wait_for_bytes(500_000);
     check(&client, &[]).nothing();
     drop(well);
     for words in [
@@ -186,8 +203,7 @@ impl Drop for Ended {
 fn reordered_segments_are_found() {
     let (_lab, client, _server, middlebox) = need!(apart("reordering", away(5)));
     let before = Transfer::paced(&middlebox.net_path(), 10_000, Duration::from_millis(2));
-    // Time is what is tested: something is sent all the while.
-    std::thread::sleep(Duration::from_millis(300));
+    before.wait_for_bytes(500_000);
     check(&client, &["--only", "reordering"]).nothing();
     drop(before);
     middlebox.set(
@@ -218,8 +234,7 @@ fn a_queue_that_is_far_too_long() {
     let (_lab, client, server, middlebox) = need!(apart("rtt_inflation", impairment));
     let net_path = middlebox.net_path6().with_client(cubic());
     let talk = Transfer::paced(&net_path, 1000, Duration::from_millis(20));
-    // Time is what is tested: something is sent all the while.
-    std::thread::sleep(Duration::from_millis(300));
+    talk.wait_for_bytes(10_000);
     check(&client, &["--only", "rtt-inflation"]).nothing();
     drop(talk);
     let transfer = Transfer::new(&net_path);

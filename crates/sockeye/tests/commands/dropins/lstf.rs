@@ -1,4 +1,4 @@
-//! `sockeye lstf` beside lstf 0.7.2 on the same sockets: what both write, compared whole.
+//! `sockeye lstf` compared with lstf 0.7.2 on the same sockets: what both write, compared whole.
 
 use crate::fixtures::live::{self, SOCKEYE, linked};
 use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other};
@@ -453,7 +453,7 @@ fn processes_are_those_of_lstf() {
 /// we do.
 #[test]
 fn errors_help_and_version_are_those_of_lstf() {
-    let bench = need!(Bench::new("lstf_mistakes"));
+    let bench = need!(Bench::new("lstf_errors"));
     let mut combinations = 0;
     let mut check = |words: &[&str], said: &str| {
         let (ours, theirs) = (
@@ -552,7 +552,7 @@ fn errors_help_and_version_are_those_of_lstf() {
         }
         combinations += 1;
     }
-    println!("compared {combinations} mistakes, helps and versions with lstf");
+    println!("compared {combinations} errors, helps and versions with lstf");
 }
 
 /// Words at random, the same at every run.

@@ -701,10 +701,10 @@ fn filters_work_for_other_protocols() {
     );
 }
 
-/// A mistake is shown where it is, and is a mistake on the command line.
+/// The message points at the error, which is a usage error.
 #[test]
 fn filter_errors_point_at_the_word() {
-    let (_lab, client, _server, _link) = need!(linked("mistakes"));
+    let (_lab, client, _server, _link) = need!(linked("errors"));
     for (text, mark) in [
         ("sport = :443 and", "^"),
         ("state estblished", "established"),

@@ -437,7 +437,7 @@ fn flows_are_grouped_by_owner_port_and_prefix() {
         (&9200.into(), &3.into(), &"active".into())
     );
 
-    // Both lanes' server addresses are in 10.77.0.0/24. The sources differ, for their lanes bind them.
+    // The server addresses of both paths are in 10.77.0.0/24. The sources differ, because each path binds them.
     let from_b = flows(
         &client,
         &["-n", "--group-by", "prefix/24", "dst", &b.server_ip().to_string()],

@@ -14,25 +14,25 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
 
 /// TCP sockets in every state over every kind of path, with what keeps them alive.
-struct Zoo {
+struct SocketSet {
     _lab: Lab,
     namespaces: [Namespace; 2],
     link: Link,
     lab_sockets: Vec<LabSocket>,
 }
 
-impl Zoo {
+impl SocketSet {
     fn new(purpose: &str) -> Result<Self, Skip> {
         let (lab, client, server, link) = linked(purpose)?;
-        let mut zoo = Self {
+        let mut socket_set = Self {
             _lab: lab,
             namespaces: [client, server],
             link,
             lab_sockets: Vec::new(),
         };
-        zoo.listeners();
-        zoo.lanes();
-        Ok(zoo)
+        socket_set.listeners();
+        socket_set.net_paths();
+        Ok(socket_set)
     }
 
     fn listeners(&mut self) {
@@ -52,11 +52,11 @@ impl Zoo {
         }
     }
 
-    fn lanes(&mut self) {
+    fn net_paths(&mut self) {
         let [client, _] = self.namespaces.clone();
         let link = self.link.clone();
-        type MakeLane = fn(&Link) -> NetPath;
-        let over_link: [MakeLane; 4] = [
+        type MakePath = fn(&Link) -> NetPath;
+        let over_link: [MakePath; 4] = [
             Link::net_path,
             Link::net_path6,
             Link::net_path_mapped,
@@ -106,9 +106,9 @@ impl Zoo {
 
 #[test]
 fn every_source_lists_every_tcp_state() {
-    let zoo = need!(Zoo::new("zoo"));
-    for namespace in &zoo.namespaces {
-        let made: Vec<&LabSocket> = zoo.of(namespace).collect();
+    let socket_set = need!(SocketSet::new("socket_set"));
+    for namespace in &socket_set.namespaces {
+        let made: Vec<&LabSocket> = socket_set.of(namespace).collect();
         let mut by_netlink = Vec::new();
         for (source, fields) in [
             ("auto", Fields::All),
@@ -249,15 +249,15 @@ fn check_tcp_detail(row: &Value, lab_socket: &LabSocket, fields: Fields) {
 
 #[test]
 fn tcp_fields_are_those_of_ss() {
-    let zoo = need!(Zoo::new("ss"));
-    for namespace in &zoo.namespaces {
+    let socket_set = need!(SocketSet::new("ss"));
+    for namespace in &socket_set.namespaces {
         let cookies = |lines: Vec<ss::Line>| -> BTreeMap<u64, ss::Line> {
             lines.into_iter().map(|line| (line.cookie(), line)).collect()
         };
         let mut left: BTreeSet<u64> = cookies(ss::lines(namespace, "-taneoim", &[]))
             .into_keys()
             .collect();
-        assert_eq!(left.len(), zoo.of(namespace).count());
+        assert_eq!(left.len(), socket_set.of(namespace).count());
         // A socket that changes between two looks of ss is looked at again.
         wait_for("quiet sockets", || {
             let before = cookies(ss::lines(namespace, "-taneoim", &[]));

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-/// What can be asked of a walk, beside `-t -a`.
+/// What can be asked of a walk, in addition to `-t -a`.
 const LISTINGS: &[&[&str]] = &[
     &[],
     &["-o"],
@@ -31,7 +31,7 @@ const COLUMNS: &str = "netid,family,state,recv_q,send_q,local,peer,user,inode,in
                        mark,class_id,tos,tclass,shutdown,v6only,socket_options,memory,drops,references,netns,cgroup";
 
 /// Sockets in every state over every kind of path, and what keeps them alive.
-struct Zoo {
+struct SocketSet {
     client: Namespace,
     server: Namespace,
     link: Link,
@@ -40,7 +40,7 @@ struct Zoo {
     _lab: Lab,
 }
 
-impl Zoo {
+impl SocketSet {
     fn new(purpose: &str) -> Result<Self, Skip> {
         can_walk()?;
         let lab = Lab::new(purpose)?;
@@ -52,7 +52,7 @@ impl Zoo {
             .user(65534, 65534)
             .tcp_pair("127.0.0.1:0")
             .start();
-        let mut zoo = Self {
+        let mut socket_set = Self {
             client,
             server,
             link,
@@ -60,9 +60,9 @@ impl Zoo {
             held,
             _lab: lab,
         };
-        zoo.listeners();
-        zoo.connections();
-        Ok(zoo)
+        socket_set.listeners();
+        socket_set.connections();
+        Ok(socket_set)
     }
 
     fn listeners(&mut self) {
@@ -99,8 +99,8 @@ impl Zoo {
         let device = || SocketOptions::new().device(link.devices().0);
         self.pair(link.net_path().with_client(device()).established());
         self.pair(link.net_path6().with_client(device().mark(7)).established());
-        type MakeLane = fn(&Link) -> NetPath;
-        let over_link: [MakeLane; 4] = [
+        type MakePath = fn(&Link) -> NetPath;
+        let over_link: [MakePath; 4] = [
             Link::net_path,
             Link::net_path6,
             Link::net_path_mapped,
@@ -172,8 +172,8 @@ impl Zoo {
 
 #[test]
 fn bpf_walk_agrees_with_netlink_in_every_state() {
-    let zoo = need!(Zoo::new("walk_zoo"));
-    for namespace in zoo.namespaces() {
+    let socket_set = need!(SocketSet::new("walk_sockets"));
+    for namespace in socket_set.namespaces() {
         compare_columns(namespace);
         for words in LISTINGS {
             let words = [&["-t", "-a"], *words].concat();
@@ -181,7 +181,7 @@ fn bpf_walk_agrees_with_netlink_in_every_state() {
                 Listed::inside(namespace, source, &words)
             });
             if !words.contains(&"-4") && !words.contains(&"-6") {
-                assert_eq!(walked.rows.len(), zoo.count_in(namespace), "{words:?}");
+                assert_eq!(walked.rows.len(), socket_set.count_in(namespace), "{words:?}");
             }
             if words.len() != 2 {
                 continue;
@@ -242,12 +242,12 @@ fn compare_columns(namespace: &Namespace) {
 
 #[test]
 fn bpf_walk_filters_select_what_ss_selects() {
-    let zoo = need!(Zoo::new("walk_filters"));
+    let socket_set = need!(SocketSet::new("walk_filters"));
     need!(program("ss"));
-    let device = zoo.link.devices().0;
-    let of_client = |one: &&LabSocket| one.namespace.inode() == zoo.client.inode();
+    let device = socket_set.link.devices().0;
+    let of_client = |one: &&LabSocket| one.namespace.inode() == socket_set.client.inode();
     let connected = |v4: bool| {
-        let mut of_client = zoo.lab_sockets.iter().filter(of_client);
+        let mut of_client = socket_set.lab_sockets.iter().filter(of_client);
         of_client
             .find(|one| {
                 one.peer
@@ -279,10 +279,10 @@ fn bpf_walk_filters_select_what_ss_selects() {
     }
     let (mut found_nothing, mut asked) = (0, 0);
     for text in &filters {
-        for namespace in zoo.namespaces() {
+        for namespace in socket_set.namespaces() {
             for flags in ["-ta", "-t", "-tl", "-4ta", "-6ta"] {
                 let is_every_flag = matches!(text.as_str(), "" | "sport <= :1024" | "not sport = :22");
-                let is_elsewhere = text.contains(device) && namespace.inode() != zoo.client.inode();
+                let is_elsewhere = text.contains(device) && namespace.inode() != socket_set.client.inode();
                 if (flags != "-ta" && !is_every_flag) || is_elsewhere {
                     continue;
                 }

@@ -37,7 +37,7 @@ const TABLES: [Table; 3] = [
 struct Table {
     /// Buckets.
     entries: Option<&'static str>,
-    /// Sockets that live as long as the test, beside listeners.
+    /// Sockets that live as long as the test; listeners are not counted.
     lasting: usize,
     /// Listings one after the other; and as many by two at once.
     listings: usize,
@@ -87,7 +87,7 @@ fn churn_and_list(here: &Namespace, table: &Table) {
         }
         let rate = (made.load(Ordering::Relaxed) - before) as f64 / started.elapsed().as_secs_f64();
         let buckets = table.entries.unwrap_or("the host's");
-        let line = format!("churn: {buckets} buckets: {rate:.0} connections a second beside {seen:?}\n");
+        let line = format!("churn: {buckets} buckets: {rate:.0} connections a second; {seen:?}\n");
         // Past the test runner's capture: these are measurements.
         let _ = std::io::stderr().write_all(line.as_bytes());
         seen

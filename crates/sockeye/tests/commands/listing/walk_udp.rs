@@ -11,7 +11,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What can be asked of a walk, beside `-u -a`.
+/// What can be asked of a walk, in addition to `-u -a`.
 const LISTINGS: &[&[&str]] = &[
     &[],
     &["-o"],
@@ -42,7 +42,7 @@ const FILTERS: &[&[&str]] = &[
 ];
 
 /// Sockets of every kind, in two namespaces.
-struct Zoo {
+struct SocketSet {
     namespaces: [Namespace; 2],
     lab_sockets: Vec<LabSocket>,
     /// Whether each namespace has sockets of the kernel's own too.
@@ -50,7 +50,7 @@ struct Zoo {
     _lab: Lab,
 }
 
-impl Zoo {
+impl SocketSet {
     fn new(purpose: &str) -> Result<Self, Skip> {
         can_walk()?;
         let lab = Lab::new(purpose)?;
@@ -76,7 +76,7 @@ impl Zoo {
                 lab_sockets.extend((0..3).map(|_| namespace.udp_bound(local, &shared)));
             }
         }
-        let lanes = [
+        let net_paths = [
             client.loopback(),
             client.loopback6(),
             client.loopback_mapped(),
@@ -87,7 +87,7 @@ impl Zoo {
             link.net_path6(),
             link.net_path_mapped(),
         ];
-        for net_path in &lanes {
+        for net_path in &net_paths {
             let Pair { client, server, .. } = net_path.udp_connected();
             client.socket().send(b"three").unwrap();
             client.socket().send(b"more").unwrap();
@@ -143,8 +143,8 @@ const VXLAN_PORT: u16 = 4789;
 
 #[test]
 fn bpf_walk_agrees_with_netlink_on_udp() {
-    let zoo = need!(Zoo::new("walk_udp"));
-    for namespace in &zoo.namespaces {
+    let socket_set = need!(SocketSet::new("walk_udp"));
+    for namespace in &socket_set.namespaces {
         for words in LISTINGS.iter().chain(FILTERS) {
             let words = [&["-u", "-a"], *words].concat();
             let walked = compare(&words.join(" "), |source| {
@@ -152,19 +152,19 @@ fn bpf_walk_agrees_with_netlink_on_udp() {
             });
             let is_filter = FILTERS.contains(&&words[2..]);
             if words.contains(&"-4") || words.contains(&"-6") || is_filter {
-                assert!(walked.rows.len() < zoo.count_in(namespace), "{words:?}");
+                assert!(walked.rows.len() < socket_set.count_in(namespace), "{words:?}");
                 assert!(
                     !walked.rows.is_empty(),
                     "{words:?} found nothing, which proves little"
                 );
             } else {
-                assert_eq!(walked.rows.len(), zoo.count_in(namespace), "{words:?}");
+                assert_eq!(walked.rows.len(), socket_set.count_in(namespace), "{words:?}");
             }
         }
         // From another namespace, the rows also have the namespace.
         let named = ["-u", "-a", "--netns", namespace.name()];
         let outside = compare("from outside", |source| Listed::here(source, &named));
-        assert_eq!(outside.rows.len(), zoo.count_in(namespace));
+        assert_eq!(outside.rows.len(), socket_set.count_in(namespace));
         for row in outside.rows.values() {
             assert_eq!(row["netns_inode"], namespace.inode(), "{row}");
         }
@@ -173,17 +173,17 @@ fn bpf_walk_agrees_with_netlink_on_udp() {
 
 #[test]
 fn bpf_walk_lists_all_namespaces_and_kernel_sockets() {
-    let zoo = need!(Zoo::new("walk_udp_all"));
+    let socket_set = need!(SocketSet::new("walk_udp_all"));
     let listed = Listed::here("bpf", &["-u", "-a", "--netns", "all"]);
     assert_eq!(listed.source(), "bpf");
-    for namespace in &zoo.namespaces {
+    for namespace in &socket_set.namespaces {
         let inside: Vec<_> = listed
             .rows
             .values()
             .filter(|row| row["netns_inode"] == namespace.inode())
             .collect();
-        assert_eq!(inside.len(), zoo.count_in(namespace));
-        if zoo.has_vxlan {
+        assert_eq!(inside.len(), socket_set.count_in(namespace));
+        if socket_set.has_vxlan {
             let own = inside.iter().filter(|row| row["local"]["port"] == VXLAN_PORT);
             assert_eq!(own.count(), 2, "{inside:#?}");
         }
@@ -316,7 +316,7 @@ fn udp_socket_that_exists_during_the_walk_is_listed_once() {
 
 const LASTING: usize = 2_000;
 
-/// Ends those who look at it.
+/// Sets the flag when it is dropped, also by a panic: the threads that read it end.
 struct Ended<'a>(&'a AtomicBool);
 
 impl Drop for Ended<'_> {

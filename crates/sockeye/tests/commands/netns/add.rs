@@ -339,7 +339,7 @@ fn del_keeps_a_namespace_with_processes_and_lists_them() {
     let said = ns(&own, "del busy1 idle");
     assert_eq!(said.code, Some(1), "{said}");
     assert!(
-        said.error().contains("busy1 is kept: 1 process lives in net:["),
+        said.error().contains("busy1 is kept: 1 process is in net:["),
         "{said}"
     );
     assert!(

@@ -61,10 +61,10 @@ impl Analysis {
             .unwrap_or_default()
     }
 
-    /// A counter of `opinions`, of the segments that the client sent.
+    /// A counter of `judgements`, of the segments that the client sent.
     #[track_caller]
-    pub(crate) fn opinion(&self, name: &str) -> u64 {
-        self.number(&format!("/forward/opinions/{name}"))
+    pub(crate) fn judgement(&self, name: &str) -> u64 {
+        self.number(&format!("/forward/judgements/{name}"))
     }
 
     pub(crate) fn has_event(&self, kind: &str) -> bool {
@@ -92,21 +92,21 @@ impl Analysis {
         assert_eq!(self.text("ending"), ending, "{self:?}");
     }
 
-    /// Asserts that these counters of `opinions` are 0 in both directions.
+    /// Asserts that these counters of `judgements` are 0 in both directions.
     #[track_caller]
-    pub(crate) fn assert_none(&self, opinions: &[&str]) {
-        for name in opinions {
+    pub(crate) fn assert_none(&self, judgements: &[&str]) {
+        for name in judgements {
             for direction in ["forward", "backward"] {
-                let count = self.number(&format!("/{direction}/opinions/{name}"));
+                let count = self.number(&format!("/{direction}/judgements/{name}"));
                 assert_eq!(count, 0, "{name} {direction}: {self:?}");
             }
         }
     }
 
-    /// Asserts that a counter of `opinions` differs from the true count by at most this many percent, or by 2.
+    /// Asserts that a counter of `judgements` differs from the true count by at most this many percent, or by 2.
     #[track_caller]
-    pub(crate) fn assert_opinion(&self, name: &str, expected: u64, percent: u64) {
-        let found = self.opinion(name);
+    pub(crate) fn assert_judgement(&self, name: &str, expected: u64, percent: u64) {
+        let found = self.judgement(name);
         let tolerance = (expected * percent / 100).max(2);
         assert!(
             found.abs_diff(expected) <= tolerance,

@@ -69,7 +69,7 @@ fn random_losses_are_counted() {
                 ..TransferPlan::of(2_000_000)
             }));
             analysis.assert_flags_match_tshark();
-            analysis.assert_opinion("lost", analysis.counters.lost, 10);
+            analysis.assert_judgement("lost", analysis.counters.lost, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network"]);
             analysis.assert_verdict_lacks("queue of about");
         }
@@ -87,8 +87,8 @@ fn losses_in_bursts_are_counted_as_bursts() {
         let path = need!(ImpairedPath::with("an_burst", 4, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("lost", analysis.counters.lost, 10);
-        assert!(analysis.opinion("loss_bursts") > 0, "{analysis:?}");
+        analysis.assert_judgement("lost", analysis.counters.lost, 10);
+        assert!(analysis.judgement("loss_bursts") > 0, "{analysis:?}");
     });
 }
 
@@ -102,7 +102,7 @@ fn lost_acknowledgements_are_not_lost_segments() {
         let path = need!(ImpairedPath::with("an_acks", 5, delay(10), backward));
         let analysis = need!(path.analyze_transfer(&TransferPlan::default()));
         analysis.assert_flags_match_tshark();
-        assert_eq!(analysis.opinion("lost"), 0, "{analysis:?}");
+        assert_eq!(analysis.judgement("lost"), 0, "{analysis:?}");
         analysis.assert_none(&["reordered", "duplicated_by_network"]);
     });
 }
@@ -119,7 +119,7 @@ fn overflow_of_a_short_queue_reports_its_length() {
         let path = need!(ImpairedPath::with("an_queue", 6, forward, delay(30)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
+        analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
         analysis.assert_verdict_contains("queue of about");
         let max = analysis.number("/forward/verdict/queue_segs_max");
         let min = analysis.number("/forward/verdict/queue_segs_min");
@@ -147,7 +147,7 @@ fn length_of_a_short_queue_is_reported_at_each_rate_and_delay() {
                 ..TransferPlan::of(5 * bytes_per_s as usize)
             }));
             analysis.assert_flags_match_tshark();
-            analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
+            analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network"]);
             analysis.assert_verdict_contains("queue of about");
             let max = analysis.number("/forward/verdict/queue_segs_max");
@@ -173,7 +173,7 @@ fn random_losses_with_an_unlimited_queue_are_not_overflows() {
         let path = need!(ImpairedPath::with("an_endless", 34, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::default()));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("lost", analysis.counters.lost, 10);
+        analysis.assert_judgement("lost", analysis.counters.lost, 10);
         analysis.assert_verdict_lacks("queue of about");
     });
 }
@@ -196,8 +196,8 @@ fn capture_at_the_receiver_counts_losses_and_duplicates() {
         let counters = path.path_counters(Toward::Server);
         analysis.assert_flags_match_tshark();
         analysis.assert_shares_match_kernel();
-        analysis.assert_opinion("lost", counters.lost, 15);
-        analysis.assert_opinion("duplicated_by_network", counters.duplicated, 25);
+        analysis.assert_judgement("lost", counters.lost, 15);
+        analysis.assert_judgement("duplicated_by_network", counters.duplicated, 25);
         analysis.assert_none(&["reordered", "duplicated_by_capture", "missing_in_capture"]);
     });
 }
@@ -269,7 +269,7 @@ fn overflow_at_a_low_rate_counts_losses() {
         let path = need!(ImpairedPath::with("an_slow_queue", 17, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
+        analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
         analysis.assert_verdict_lacks("Nothing waited in a queue");
         analysis.assert_none(&["reordered", "duplicated_by_network"]);
     });
@@ -353,7 +353,7 @@ fn reordered_segments_are_counted() {
         let path = need!(ImpairedPath::with("an_order", 11, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::default()));
         analysis.assert_flags_match_tshark();
-        let (reordered, late) = (analysis.opinion("reordered"), analysis.counters.late);
+        let (reordered, late) = (analysis.judgement("reordered"), analysis.counters.late);
         assert!(reordered * 2 > late && reordered <= late, "{analysis:?}");
         analysis.assert_none(&["lost", "duplicated_by_network"]);
         analysis.assert_verdict_contains("came late");
@@ -370,7 +370,7 @@ fn duplicated_segments_are_counted() {
         let path = need!(ImpairedPath::with("an_twice", 12, forward, delay(10)));
         let analysis = need!(path.analyze_transfer(&TransferPlan::default()));
         analysis.assert_flags_match_tshark();
-        analysis.assert_opinion("duplicated_by_network", analysis.counters.duplicated, 25);
+        analysis.assert_judgement("duplicated_by_network", analysis.counters.duplicated, 25);
         analysis.assert_none(&["lost", "reordered"]);
     });
 }

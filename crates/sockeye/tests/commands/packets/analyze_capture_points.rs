@@ -10,7 +10,7 @@ use sockeye_lab::{Impairment, Link, Middlebox, Namespace, PathCounters, Skip, To
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-/// Counters of `opinions` that are 0 on a path without impairment.
+/// Counters of `judgements` that are 0 on a path without impairment.
 const ANOMALIES: &[&str] = &[
     "lost",
     "reordered",
@@ -123,7 +123,7 @@ fn truncated(file: &str, snaplen: usize) -> Analysis {
 fn each_impairment_is_reported_over_ipv6() {
     type Counter = fn(&PathCounters) -> u64;
     with_retries(|| {
-        for (forward, opinion, counter) in [
+        for (forward, judgement, counter) in [
             (loss(15), "lost", (|counters| counters.lost) as Counter),
             (short_queue(), "lost", |counters| counters.overflowed),
             (reordering(3), "reordered", |counters| counters.late),
@@ -134,11 +134,11 @@ fn each_impairment_is_reported_over_ipv6() {
             let path = need!(path_with("more_six", 100, forward)).over_ipv6();
             let analysis = need!(path.analyze_transfer(&TransferPlan::of(2_000_000)));
             analysis.assert_flags_match_tshark();
-            analysis.assert_opinion(opinion, counter(&analysis.counters), 30);
+            analysis.assert_judgement(judgement, counter(&analysis.counters), 30);
             let others: Vec<&str> = ANOMALIES
                 .iter()
                 .copied()
-                .filter(|name| *name != opinion && *name != "spurious")
+                .filter(|name| *name != judgement && *name != "spurious")
                 .collect();
             analysis.assert_none(&others);
             assert!(analysis.verdict().len() > 20, "{analysis:?}");
@@ -196,9 +196,9 @@ fn capture_at_a_router_counts_losses_before_and_behind_it() {
             let sum = |counter: fn(&PathCounters) -> u64| counters.iter().map(counter).sum::<u64>();
             let overflowed = sum(|counters| counters.overflowed);
             let lost = sum(|counters| counters.lost) + overflowed;
-            analysis.assert_opinion("lost", lost, 20);
+            analysis.assert_judgement("lost", lost, 20);
             let duplicated = sum(|counters| counters.duplicated);
-            analysis.assert_opinion("duplicated_by_network", duplicated, 25);
+            analysis.assert_judgement("duplicated_by_network", duplicated, 25);
             analysis.assert_none(&["reordered", "duplicated_by_capture", "missing_in_capture"]);
             analysis.assert_verdict_lacks(if overflowed > 0 {
                 "Nothing waited in a queue"
@@ -217,7 +217,7 @@ fn parts_of_a_capture_report_the_losses_in_them() {
         let ends = need!(analyze_both_ends(&path, &TransferPlan::of(3_000_000)));
         let lost = path.path_counters(Toward::Server).lost;
         for whole in ends {
-            whole.assert_opinion("lost", lost, 15);
+            whole.assert_judgement("lost", lost, 15);
             let mut sum = 0;
             for (from, to) in [(0, 1), (1, 2), (2, 3), (1, 3)] {
                 let analysis = part(&whole.file, from, to);
@@ -226,7 +226,7 @@ fn parts_of_a_capture_report_the_losses_in_them() {
                 } else {
                     "backward"
                 };
-                let lost_in_part = analysis.number(&format!("/{from_client}/opinions/lost"));
+                let lost_in_part = analysis.number(&format!("/{from_client}/judgements/lost"));
                 sum += if to - from == 1 { lost_in_part } else { 0 };
                 // Data that was in flight at the start of the capture is not missing in it.
                 analysis.assert_none(&["missing_in_capture", "duplicated_by_network", "reordered"]);
@@ -279,7 +279,7 @@ fn truncated_packets_report_losses_and_ending() {
             for whole in ends {
                 for snaplen in [64, 54, 40] {
                     let analysis = truncated(&whole.file, snaplen);
-                    analysis.assert_opinion("lost", counters.lost + counters.overflowed, 20);
+                    analysis.assert_judgement("lost", counters.lost + counters.overflowed, 20);
                     analysis.assert_none(&["duplicated_by_network", "missing_in_capture"]);
                     analysis.assert_ending("closed");
                     // The unscaled window of a SYN says nothing about later windows, whose scale is unknown.
@@ -321,7 +321,7 @@ fn each_limit_of_a_bbr_sender_is_reported() {
         paused.assert_verdict_contains("The program of the client had nothing to send");
         paused.assert_none(ANOMALIES);
         let lossy = need!(analyze(loss(15), TransferPlan::of(2_000_000)));
-        lossy.assert_opinion("lost", lossy.counters.lost, 15);
+        lossy.assert_judgement("lost", lossy.counters.lost, 15);
         lossy.assert_verdict_lacks("queue of about");
         lossy.assert_none(&["reordered", "duplicated_by_network"]);
     });
@@ -391,7 +391,7 @@ fn reset_within_a_transfer_names_the_end_that_sent_it() {
             analysis.assert_verdict_contains(words);
             // Segments lost right before the reset are not retransmitted.
             let lost = path.path_counters(Toward::Server).lost;
-            assert!(analysis.opinion("lost") <= lost, "{analysis:?}");
+            assert!(analysis.judgement("lost") <= lost, "{analysis:?}");
             analysis.assert_none(&["reordered", "duplicated_by_network"]);
         }
     });
@@ -427,7 +427,7 @@ fn losses_are_counted_for_the_impaired_one_of_five_connections() {
         let connections = document["connections"].as_array().unwrap();
         assert_eq!(connections.len(), 5);
         for connection in connections {
-            let found = connection["forward"]["opinions"]["lost"].as_u64().unwrap();
+            let found = connection["forward"]["judgements"]["lost"].as_u64().unwrap();
             let is_impaired = connection["server"]["ip"] == "10.78.1.2";
             let expected = if is_impaired { lost } else { 0 };
             assert!(found.abs_diff(expected) <= lost / 5, "{connection}");
@@ -500,7 +500,7 @@ fn segments_later_than_a_round_trip_are_reordered_not_lost() {
             let late = path.path_counters(Toward::Server).late;
             for analysis in ends {
                 analysis.assert_flags_match_tshark();
-                analysis.assert_opinion("reordered", late, 30);
+                analysis.assert_judgement("reordered", late, 30);
                 analysis.assert_none(&["lost", "duplicated_by_network", "missing_in_capture"]);
                 analysis.assert_verdict_contains("came late");
                 analysis.assert_verdict_lacks("the path loses packets");
@@ -516,8 +516,8 @@ fn slightly_late_segments_are_reordered_not_lost() {
         let ends = need!(analyze_both_ends(&path, &TransferPlan::of(2_000_000)));
         let late = path.path_counters(Toward::Server).late;
         for analysis in ends {
-            analysis.assert_opinion("reordered", late, 35);
-            assert!(analysis.opinion("reordered") <= late, "{analysis:?}");
+            analysis.assert_judgement("reordered", late, 35);
+            assert!(analysis.judgement("reordered") <= late, "{analysis:?}");
             analysis.assert_none(&["lost", "duplicated_by_network", "missing_in_capture"]);
         }
     });
@@ -581,12 +581,12 @@ fn outage_is_a_timeout_and_not_a_queue() {
             at_client.assert_flags_match_tshark();
             at_client.assert_none(&["reordered", "duplicated_by_network", "missing_in_capture"]);
             at_client.assert_verdict_contains("nothing came back for ");
-            assert!(at_client.opinion("timeouts") >= 1, "{at_client:?}");
+            assert!(at_client.judgement("timeouts") >= 1, "{at_client:?}");
             for analysis in [&at_client, &at_server] {
-                assert!(analysis.opinion("lost") <= lost, "{lost} {analysis:?}");
+                assert!(analysis.judgement("lost") <= lost, "{lost} {analysis:?}");
                 analysis.assert_verdict_lacks("queue of about");
             }
-            assert!(!is_long || at_client.opinion("timeouts") >= 2, "{at_client:?}");
+            assert!(!is_long || at_client.judgement("timeouts") >= 2, "{at_client:?}");
         }
     });
 }
@@ -722,7 +722,7 @@ fn length_of_a_queue_is_right_if_reported() {
             let path = need!(ImpairedPath::with("more_queues", 300 + queue, forward, backward));
             let bytes = (mbit as usize * 125_000 * 4).clamp(500_000, 4_000_000);
             let analysis = need!(path.analyze_transfer(&TransferPlan::of(bytes)));
-            analysis.assert_opinion("lost", analysis.counters.overflowed, 10);
+            analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network", "missing_in_capture"]);
             analysis.assert_verdict_lacks("Nothing waited in a queue");
             let verdict = &analysis.connection["forward"]["limited_by"];

@@ -286,7 +286,7 @@ fn json_of_all_captures_has_each_key() {
         "shares_percent/application",
         "shares_ns/timeout",
         "flags/retransmission",
-        "opinions/lost",
+        "judgements/lost",
         "verdict/limit",
     ];
     let connection = [

@@ -1,7 +1,8 @@
 //! `sockeye prof -- COMMAND`: output streams, exit status, and the report of a short run.
 
+use crate::fixtures::processes::processor_time;
 use rustix::process::{Pid, Signal, kill_process};
-use sockeye_lab::Skip;
+use sockeye_lab::{Skip, wait_until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -95,7 +96,11 @@ fn hangup_ends_an_observation_with_its_report_and_picture() {
         .spawn()
         .unwrap();
     crate::fixtures::binary::wait_for_sigint_handler(profiler.id());
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    // Some 30 samples.
+    let before = processor_time(&observed);
+    wait_until("the observed process to run", || {
+        processor_time(&observed) >= before + 0.3
+    });
     kill_process(Pid::from_child(&profiler), Signal::HUP).unwrap();
     let output = profiler.wait_with_output().unwrap();
     observed.kill().unwrap();
@@ -103,7 +108,7 @@ fn hangup_ends_an_observation_with_its_report_and_picture() {
     let is_drawn = picture.exists();
     std::fs::remove_dir_all(&folder).unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
-    if error.contains("nothing could be observed") {
+    if error.contains("nothing can be looked at") {
         return Skip::new(error.into_owned()).print();
     }
     let report = String::from_utf8_lossy(&output.stdout);

@@ -18,19 +18,19 @@ pub(super) fn completeness_words(completeness: Completeness) -> impl Iterator<It
 }
 
 /// Returns our own counts of losses and others, with their names in JSON.
-pub(super) fn opinions_of(side: &Side) -> [(&'static str, u64); 11] {
-    let opinions = &side.opinions;
+pub(super) fn judgements_of(side: &Side) -> [(&'static str, u64); 11] {
+    let judgements = &side.judgements;
     [
-        ("lost", opinions.lost),
-        ("lost_before", opinions.lost_before),
-        ("reordered", opinions.reordered),
-        ("spurious", opinions.spurious),
-        ("unclear", opinions.unclear),
-        ("duplicated_by_network", opinions.duplicated_by_network),
-        ("duplicated_by_capture", opinions.duplicated_by_capture),
-        ("missing_in_capture", opinions.missing_in_capture),
-        ("timeouts", opinions.timeouts),
-        ("loss_bursts", opinions.loss_bursts),
-        ("left_out", opinions.left_out),
+        ("lost", judgements.lost),
+        ("lost_before", judgements.lost_before),
+        ("reordered", judgements.reordered),
+        ("spurious", judgements.spurious),
+        ("unclear", judgements.unclear),
+        ("duplicated_by_network", judgements.duplicated_by_network),
+        ("duplicated_by_capture", judgements.duplicated_by_capture),
+        ("missing_in_capture", judgements.missing_in_capture),
+        ("timeouts", judgements.timeouts),
+        ("loss_bursts", judgements.loss_bursts),
+        ("left_out", judgements.left_out),
     ]
 }

@@ -1,7 +1,7 @@
 //! Connections as CSV, one line each.
 
 use super::EndOwners;
-use super::counts::opinions_of;
+use super::counts::judgements_of;
 use super::sentence::sentences;
 use super::shares::percent;
 use sockeye_output::address::push_ip;
@@ -37,8 +37,8 @@ pub(super) fn columns() -> String {
         for flag in Flag::ALL {
             add(flag.name());
         }
-        for (name, _) in opinions_of(&sockeye_trace::Side::default()) {
-            add(&format!("opinion_{name}"));
+        for (name, _) in judgements_of(&sockeye_trace::Side::default()) {
+            add(&format!("judgement_{name}"));
         }
     }
     names.extend(["findings", "verdict", "client_owners", "server_owners"].map(str::to_owned));
@@ -73,7 +73,7 @@ pub(super) fn push(line: &mut Line<'_>, connection: &Connection, owners: &EndOwn
         for count in side.flags {
             line.number(Some(count));
         }
-        for (_, count) in opinions_of(side) {
+        for (_, count) in judgements_of(side) {
             line.number(Some(count));
         }
     }

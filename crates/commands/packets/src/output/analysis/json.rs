@@ -1,7 +1,7 @@
 //! A connection as a JSON object: `docs/schema/analyze.schema.json`.
 
 use super::EndOwners;
-use super::counts::{completeness_words, opinions_of};
+use super::counts::{completeness_words, judgements_of};
 use super::sentence::sentences;
 use super::shares::percent;
 use crate::output::endpoint;
@@ -200,11 +200,11 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
         flags.number(flag.name(), Some(count));
     }
     flags.end();
-    let mut opinions = fields.object("opinions");
-    for (name, count) in opinions_of(side) {
-        opinions.number(name, Some(count));
+    let mut judgements = fields.object("judgements");
+    for (name, count) in judgements_of(side) {
+        judgements.number(name, Some(count));
     }
-    opinions.end();
+    judgements.end();
 }
 
 pub(super) fn push_percentiles(fields: &mut Object<'_>, name: &str, rtt: &Percentiles) {

@@ -158,8 +158,8 @@ impl Story<'_> {
             Kind::LossBeforeCapture => self.loss_before_capture(),
             Kind::RetransmissionTimeouts => self.timeouts(),
             Kind::SpuriousRetransmissions => {
-                let count = side.opinions.spurious;
-                let lost = if side.opinions.lost == 0 {
+                let count = side.judgements.spurious;
+                let lost = if side.judgements.lost == 0 {
                     ": nothing was lost"
                 } else {
                     ""
@@ -174,7 +174,7 @@ impl Story<'_> {
                 )
             }
             Kind::UnclearRetransmissions => {
-                let count = side.opinions.unclear;
+                let count = side.judgements.unclear;
                 text(
                     format!(
                         "{} of {sender} {} sent again, and whether segments or only ACKs were lost is unknown.",
@@ -187,19 +187,19 @@ impl Story<'_> {
             Kind::Reordering => text(
                 format!(
                     "The path to {receiver} reorders segments: {} came late.",
-                    side.opinions.reordered
+                    side.judgements.reordered
                 ),
                 "",
             ),
             Kind::Duplicates => text(
                 format!(
                     "The network delivered {} of {sender} twice.",
-                    number_of(side.opinions.duplicated_by_network, "segment")
+                    number_of(side.judgements.duplicated_by_network, "segment")
                 ),
                 "",
             ),
             Kind::CapturedTwice => {
-                let count = side.opinions.duplicated_by_capture;
+                let count = side.judgements.duplicated_by_capture;
                 text(
                     format!(
                         "{} of {sender} {} captured twice.",
@@ -212,7 +212,7 @@ impl Story<'_> {
             Kind::MissingInCapture => text(
                 format!(
                     "The capture has {} in the data of {sender}: it missed what was acknowledged.",
-                    number_of(side.opinions.missing_in_capture, "gap")
+                    number_of(side.judgements.missing_in_capture, "gap")
                 ),
                 "",
             ),
@@ -296,7 +296,7 @@ impl Story<'_> {
         let side = connection.side(connection.main_direction());
         let has_lost = [&connection.forward, &connection.backward]
             .into_iter()
-            .any(|side| side.opinions.lost > 0);
+            .any(|side| side.judgements.lost > 0);
         let lost = if has_lost {
             "little was lost, "
         } else {
@@ -577,7 +577,7 @@ impl Story<'_> {
             "Nothing waited in a queue then: look for a bad link, radio, a policer, or a queue full of others' packets."
         } else if side.vantage == Vantage::Receiver {
             "Captured near the receiver, a queue that overflows does not show: capture near the sender."
-        } else if side.opinions.lost < LOSSES_MIN {
+        } else if side.judgements.lost < LOSSES_MIN {
             "They are too few to show whether a queue overflows or a link is bad."
         } else {
             "Look for a queue that overflows, a policer, or a bad link; this capture does not show which."
@@ -599,11 +599,11 @@ impl Story<'_> {
             Vantage::Sender => "Look at tc -s qdisc and ip -s link of the sender.".to_owned(),
             _ => format!("Capture near {sender} to see whether a queue overflows or a link is bad."),
         };
-        let all = side.opinions.lost == side.opinions.lost_before;
+        let all = side.judgements.lost == side.judgements.lost_before;
         let count = if all {
             losses(side)
         } else {
-            format!("{} of {}", side.opinions.lost_before, losses(side))
+            format!("{} of {}", side.judgements.lost_before, losses(side))
         };
         [
             Some(format!(
@@ -618,8 +618,8 @@ impl Story<'_> {
         let connection = self.connection;
         let (sender, _) = self.ends();
         let timeouts = connection.data_timeouts(self.finding.direction);
-        let opinions = &connection.side(self.finding.direction).opinions;
-        let advice = if opinions.lost == 0 && opinions.spurious > 0 {
+        let judgements = &connection.side(self.finding.direction).judgements;
+        let advice = if judgements.lost == 0 && judgements.spurious > 0 {
             "Nothing was missing: ACKs came late or were lost."
         } else {
             "No duplicate ACKs reported what was missing: the end of a burst, or all of it, was lost."
@@ -762,7 +762,7 @@ fn mtu_report(report: &IcmpReport) -> String {
 
 /// Returns `31 losses (2.3%)`.
 fn losses(side: &Side) -> String {
-    let lost = side.opinions.lost;
+    let lost = side.judgements.lost;
     let noun = if lost == 1 { "loss" } else { "losses" };
     let permyriad = lost.saturating_mul(10_000) / side.packets.max(1).max(lost);
     if permyriad < 1 {

@@ -1,6 +1,6 @@
 //! A connection as text: its ends and figures, what limited it, and on request every detail.
 
-use super::counts::{completeness_words, opinions_of};
+use super::counts::{completeness_words, judgements_of};
 use super::exchanges::{details, turn_shares};
 use super::quantity::{bytes, human, number_of, queries, time};
 use super::sentence::{is_application_limited, is_forward_main, sentences, times_of};
@@ -232,13 +232,13 @@ fn push_side(line: &mut impl FnMut(&str, String), name: &str, side: &Side) {
     if !flags.is_empty() {
         line("  flags", flags.join(", "));
     }
-    let opinions: Vec<_> = opinions_of(side)
+    let judgements: Vec<_> = judgements_of(side)
         .into_iter()
         .filter(|(_, count)| *count > 0)
         .map(|(name, count)| format!("{} {count}", name.replace('_', " ")))
         .collect();
-    if !opinions.is_empty() {
-        line("  our opinion", opinions.join(", "));
+    if !judgements.is_empty() {
+        line("  our judgement", judgements.join(", "));
     }
 }
 

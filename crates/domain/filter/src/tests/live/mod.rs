@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Sockets of many kinds, each with a port that is ours at one end.
 pub(crate) struct Sockets {
@@ -71,9 +71,33 @@ impl Sockets {
             sockets.ports.insert(address.port());
             sockets._open.push(listener.into());
         }
-        // The last FINs and acknowledgements are under way.
-        std::thread::sleep(Duration::from_millis(100));
+        sockets.settle();
         sockets
+    }
+
+    /// Waits until two dumps are the same: the last FINs and acknowledgements may be under way.
+    fn settle(&self) {
+        let states = || {
+            let mut states: Vec<_> = dump(&[], StateSet::ALL)
+                .unwrap_or_default()
+                .into_iter()
+                .filter(|socket| self.is_ours(socket))
+                .map(|socket| format!("{:?} {:?} {:?}", socket.local, socket.peer, socket.state))
+                .collect();
+            states.sort();
+            states
+        };
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let mut last = states();
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = states();
+            if now == last {
+                return;
+            }
+            assert!(Instant::now() < deadline, "the states do not settle: {now:?}");
+            last = now;
+        }
     }
 
     /// By the ports that listen: a port of a connecting end may be another test's as well, towards another address.

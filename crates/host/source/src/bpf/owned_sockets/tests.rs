@@ -200,12 +200,12 @@ fn ip_packet_and_netlink_sockets_match_sock_diag() {
         Ok(lite) => udp.push(lite),
         Err(skip) => println!("SKIP: {skip}"),
     }
-    let lanes = [
+    let net_paths = [
         namespace.loopback(),
         namespace.loopback6(),
         namespace.loopback_mapped(),
     ];
-    let connected = lanes.each_ref().map(|net_path| net_path.udp_connected());
+    let connected = net_paths.each_ref().map(|net_path| net_path.udp_connected());
     for pair in &connected {
         pair.client.socket().send(b"three").unwrap();
         pair.client.socket().send(b"more").unwrap();

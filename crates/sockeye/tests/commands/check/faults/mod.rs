@@ -51,12 +51,12 @@ pub(crate) fn found(lab: &Lab, namespace: &Namespace, words: &str, expected: &[&
 #[track_caller]
 pub(crate) fn found_soon(lab: &Lab, namespace: &Namespace, words: &str, expected: &[&str]) -> Vec<Value> {
     let mut last = Vec::new();
-    let in_vain = Instant::now() + DEADLINE;
+    let deadline = Instant::now() + DEADLINE;
     wait_within(DEADLINE * 2, format_args!("{expected:?}"), || {
         last = look(namespace, words);
         let is_found = names(&last) == expected;
         assert!(
-            is_found || Instant::now() < in_vain,
+            is_found || Instant::now() < deadline,
             "{words}: not {expected:?} but {}",
             Value::from(last.clone())
         );

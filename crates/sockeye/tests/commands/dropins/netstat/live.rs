@@ -31,7 +31,7 @@ fn output_is_that_of_netstat_for_every_option_and_state() {
     need!(peer::netstat());
     let lab = need!(Lab::new("netstat"));
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
-    let _everything = Zoo::new(&lab, &client, &server);
+    let _everything = SocketSet::new(&lab, &client, &server);
     assert_complete(&client, &server);
     let lines = matrix();
     // One after the other: a child that another thread starts has our sockets until it executes its program, and owners are
@@ -116,13 +116,13 @@ fn matrix() -> Vec<(String, Option<&'static str>)> {
 }
 
 /// Sockets of every protocol and in every state that lasts.
-struct Zoo {
+struct SocketSet {
     _pairs: Vec<Pair>,
     _specimens: Vec<LabSocket>,
     _processes: Vec<sockeye_lab::Process>,
 }
 
-impl Zoo {
+impl SocketSet {
     fn new(lab: &Lab, client: &Namespace, server: &Namespace) -> Self {
         let (mut pairs, mut lab_sockets, mut processes) = (Vec::new(), Vec::new(), Vec::new());
         let quiet = lab.link(client, server);

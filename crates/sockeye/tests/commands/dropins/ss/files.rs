@@ -1,6 +1,6 @@
 //! Files that combinations name: a filter, saved dumps.
 
-use super::zoo::Zoo;
+use super::socket_set::SocketSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,24 +15,24 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    pub(crate) fn new(zoo: &Zoo) -> Self {
-        let filter = zoo.file("filter");
+    pub(crate) fn new(socket_set: &SocketSet) -> Self {
+        let filter = socket_set.file("filter");
         fs::write(&filter, "# in a file\n( sport = 22 or\n  sport = 443 )\n").unwrap();
-        let whole = zoo.file("dump");
+        let whole = socket_set.file("dump");
         let mut save = Command::new(sockeye_lab::program("ss").unwrap());
         save.args(["-ta", "-D"]).arg(&whole);
-        zoo.here.run(|| sockeye_lab::output_of(save));
+        socket_set.here.run(|| sockeye_lab::output_of(save));
         let bytes = fs::read(&whole).unwrap();
         let mut dumps = vec![("whole", whole)];
         let mut named = |name: &'static str, bytes: &[u8]| {
-            let path = zoo.file(&format!("dump-{name}"));
+            let path = socket_set.file(&format!("dump-{name}"));
             fs::write(&path, bytes).unwrap();
             dumps.push((name, path));
         };
         named("empty", b"");
         named("cut in a message", &bytes[..bytes.len() / 2 + 7]);
         named("cut in a header", &bytes[..10]);
-        dumps.push(("missing", zoo.file("missing")));
+        dumps.push(("missing", socket_set.file("missing")));
 
         let messages: Vec<&[u8]> = messages(&bytes).filter(|message| message[4] != DONE).collect();
         let mut big = Vec::new();
@@ -42,7 +42,7 @@ impl Files {
         big.extend(20u32.to_ne_bytes());
         big.extend([DONE, 0]);
         big.extend([0; 14]);
-        let big_dump = zoo.file("dump-big");
+        let big_dump = socket_set.file("dump-big");
         fs::write(&big_dump, big).unwrap();
         Self {
             filter,

@@ -126,7 +126,7 @@ fn is_resolvers(record: &[u8], said: &Said) -> bool {
             .is_some_and(|inode| inode.bytes().all(|byte| byte.is_ascii_digit()) && !known.contains(inode))
 }
 
-/// What was said of a mistake, without what we add to explain it, and without the usage, which has words of its own.
+/// The message of an error, without what we add to explain it, and without the usage, which has words of its own.
 fn without_explanations(stderr: &[u8]) -> Vec<u8> {
     let lines = stderr.split_inclusive(|&byte| byte == b'\n');
     let said = lines.take_while(|line| !line.starts_with(b"Usage: "));
@@ -170,10 +170,10 @@ fn trimmed(text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The key of the zoo's sockets with MD5 signatures.
+/// The key of the socket set's sockets with MD5 signatures.
 const SECRET: &[u8] = b"secret";
 
-/// The text of the real ss on a terminal, with the zoo's names as we show them there: nothing of what others chose
+/// The text of the real ss on a terminal, with the socket set's names as we show them there: nothing of what others chose
 /// reaches a terminal raw.
 fn harmless(mut text: Vec<u8>) -> Vec<u8> {
     for (raw, clean) in [

@@ -2,25 +2,25 @@
 
 use super::files::Files;
 use super::run::{Case, Stdout};
+use super::socket_set::SocketSet;
 use super::vocabulary::{DISPLAY, FILTERS, FILTERS_BY_FAMILY, LONG, PAIRED, PROTOCOLS, STATES, TABLES};
-use super::zoo::Zoo;
 use std::collections::BTreeSet;
 
 /// All of them, each once.
-pub(crate) fn cases(zoo: &Zoo) -> Vec<Case> {
-    let files = Files::new(zoo);
+pub(crate) fn cases(socket_set: &SocketSet) -> Vec<Case> {
+    let files = Files::new(socket_set);
     let mut cases = Vec::new();
     single_options(&mut cases);
     pairs_of_options(&mut cases);
     states(&mut cases);
-    filters(zoo, &mut cases);
-    filter_files(zoo, &files, &mut cases);
+    filters(socket_set, &mut cases);
+    filter_files(socket_set, &files, &mut cases);
     lists_and_families(&mut cases);
     spellings(&mut cases);
-    mistakes(zoo, &mut cases);
+    usage_errors(socket_set, &mut cases);
     outputs(&mut cases);
     environments(&files, &mut cases);
-    rights_and_places(zoo, &mut cases);
+    rights_and_places(socket_set, &mut cases);
     let mut seen = BTreeSet::new();
     cases.retain(|case| seen.insert(case.to_string()));
     cases
@@ -37,7 +37,7 @@ fn single_options(cases: &mut Vec<Case>) {
     }
 }
 
-/// Each two ways of display with each protocol that the zoo has much of.
+/// Each two ways of display with each protocol that the socket set has much of.
 fn pairs_of_options(cases: &mut Vec<Case>) {
     for protocol in ["-t", "-u", "-w", "-x", "-0", "-M", "-f netlink"] {
         for (index, one) in PAIRED.iter().enumerate() {
@@ -74,7 +74,7 @@ fn states(cases: &mut Vec<Case>) {
     }
 }
 
-fn filters(zoo: &Zoo, cases: &mut Vec<Case>) {
+fn filters(socket_set: &SocketSet, cases: &mut Vec<Case>) {
     for (number, filter) in FILTERS.iter().enumerate() {
         // Each with TCP, and in turn with something else.
         let more = ["-an", "-xan", "-tua", "-ta"][number % 4];
@@ -91,20 +91,20 @@ fn filters(zoo: &Zoo, cases: &mut Vec<Case>) {
             cases.push(Case::of(&format!("{options} {filter}")));
         }
     }
-    let directory = zoo.directory.display();
+    let directory = socket_set.directory.display();
     for filter in [
         format!("src unix:{directory}/stream"),
         format!("src unix:{directory}/*"),
         format!("src {directory}/s*"),
         format!("dst {directory}/stream"),
         format!("'src {directory}/with space'"),
-        format!("not src unix:{directory}/?tream or src @zoo-stream"),
+        format!("not src unix:{directory}/?tream or src @lab-stream"),
     ] {
         cases.push(Case::of(&format!("-xa {filter}")));
         cases.push(Case::of(&format!("-a {filter}")));
         cases.push(Case::of(&format!("-f unix {filter}")));
     }
-    if let Some(cgroup) = &zoo.cgroup {
+    if let Some(cgroup) = &socket_set.cgroup {
         for filter in [
             format!("cgroup {cgroup}"),
             format!("cgroup = {cgroup}/inner"),
@@ -123,7 +123,7 @@ fn filters(zoo: &Zoo, cases: &mut Vec<Case>) {
 }
 
 /// `-F FILE` and what may stand in it.
-fn filter_files(zoo: &Zoo, files: &Files, cases: &mut Vec<Case>) {
+fn filter_files(socket_set: &SocketSet, files: &Files, cases: &mut Vec<Case>) {
     for text in [
         "sport = 22\n",
         "sport = 22",
@@ -149,13 +149,13 @@ fn filter_files(zoo: &Zoo, files: &Files, cases: &mut Vec<Case>) {
     cases.push(Case::of("-tan -F -").given(&format!("sport = 22 {}\n", "or sport = 443 ".repeat(80))));
     cases.push(Case::of("-tan -F - -F -").given("sport = 22\n"));
     cases.push(Case::of("-tan -F -"));
-    let (file, missing) = (files.filter.display(), zoo.file("missing"));
+    let (file, missing) = (files.filter.display(), socket_set.file("missing"));
     for options in ["-tanF", "-tan -F", "-an --filter", "-tuan -F", "-xan -F"] {
         cases.push(Case::of(&format!("{options} {file}")));
         cases.push(Case::of(&format!("{options} {file} dport = 22")));
         cases.push(Case::of(&format!("{options} {}", missing.display())));
         cases.push(Case::of(&format!("{options} {file} -F {file}")));
-        cases.push(Case::of(&format!("{options} {}", zoo.directory.display())));
+        cases.push(Case::of(&format!("{options} {}", socket_set.directory.display())));
     }
 }
 
@@ -317,7 +317,7 @@ fn spellings(cases: &mut Vec<Case>) {
 }
 
 /// What ss refuses, in its words.
-fn mistakes(zoo: &Zoo, cases: &mut Vec<Case>) {
+fn usage_errors(socket_set: &SocketSet, cases: &mut Vec<Case>) {
     for line in [
         "-q",
         "-tq",
@@ -432,7 +432,7 @@ fn mistakes(zoo: &Zoo, cases: &mut Vec<Case>) {
         cases.push(Case::of(line));
     }
     cases.push(Case::of("-K -tn dst 192.0.2.1").by(UNPRIVILEGED_UID));
-    cases.push(Case::of(&format!("-ta src {}", zoo.directory.display())));
+    cases.push(Case::of(&format!("-ta src {}", socket_set.directory.display())));
 }
 
 /// On terminals of many widths, in files, through COLUMNS.
@@ -545,7 +545,7 @@ fn environments(files: &Files, cases: &mut Vec<Case>) {
 }
 
 /// As an unprivileged user, and in other namespaces by name.
-fn rights_and_places(zoo: &Zoo, cases: &mut Vec<Case>) {
+fn rights_and_places(socket_set: &SocketSet, cases: &mut Vec<Case>) {
     for line in [
         "-tan",
         "-tanp",
@@ -572,15 +572,15 @@ fn rights_and_places(zoo: &Zoo, cases: &mut Vec<Case>) {
     ] {
         cases.push(Case::of(line).by(UNPRIVILEGED_UID));
     }
-    for name in [zoo.there.name(), zoo.here.name()] {
+    for name in [socket_set.there.name(), socket_set.here.name()] {
         for line in ["-tan", "-an", "-tanp", "-s", "-xan", "-tan sport = 22"] {
             cases.push(Case::of(&format!("-N {name} {line}")));
             cases.push(Case::of(&format!("{line} --net={name}")));
         }
-        cases.push(Case::of(&format!("-tan -N {name} -N {}", zoo.here.name())));
+        cases.push(Case::of(&format!("-tan -N {name} -N {}", socket_set.here.name())));
         cases.push(Case::of(&format!("-tan -N {name} -N nonsense")));
         cases.push(Case::of(&format!("-tan -N {name}")).by(UNPRIVILEGED_UID));
-        cases.push(Case::of(&format!("-tan -N {}", zoo.here.path().display())));
+        cases.push(Case::of(&format!("-tan -N {}", socket_set.here.path().display())));
         cases.push(Case::of(&format!("-tan -N {name} dev veth0c")));
         cases.push(Case::of(&format!("-tan dev veth0c -N {name}")));
     }

@@ -1,4 +1,4 @@
-//! `sockeye ss` beside the real ss, on the same live sockets: options x protocols x states x filters, compared
+//! `sockeye ss` compared with the real ss, on the same live sockets: options x protocols x states x filters, compared
 //! byte for byte but for the values that move ([`mask`]) and the order of the records.
 //!
 //! To look at a part only, `SOCKEYE_SS_ONLY='state listening'` walks the combinations whose command line holds these words.
@@ -9,12 +9,12 @@ mod mask;
 mod matrix;
 mod releases;
 mod run;
+mod socket_set;
 mod special;
 mod vocabulary;
 mod walk;
-mod zoo;
 
-use self::zoo::Zoo;
+use self::socket_set::SocketSet;
 use run::{Case, Programs};
 use sockeye_lab::need;
 
@@ -33,9 +33,9 @@ const EXPLAINED: &[(&str, &str)] = &[
 
 #[test]
 fn output_is_that_of_ss_for_every_combination() {
-    let zoo = need!(Zoo::open("ss"));
-    let programs = Programs::new(&zoo);
-    walk::walk(&zoo, &programs, matrix::cases(&zoo), "ss");
+    let socket_set = need!(SocketSet::open("ss"));
+    let programs = Programs::new(&socket_set);
+    walk::walk(&socket_set, &programs, matrix::cases(&socket_set), "ss");
 }
 
 #[test]
@@ -55,19 +55,19 @@ fn output_is_that_of_ss_7_3() {
 
 /// Compares with ss of a release: all combinations in which the releases differ, and every third of the others.
 fn of_release(release: &str) {
-    let zoo = need!(Zoo::open(&format!("ss{}", release.replace('.', "_"))));
-    let programs = need!(Programs::of_release(&zoo, release));
+    let socket_set = need!(SocketSet::open(&format!("ss{}", release.replace('.', "_"))));
+    let programs = need!(Programs::of_release(&socket_set, release));
     let mut cases = releases::cases();
-    let others = matrix::cases(&zoo);
+    let others = matrix::cases(&socket_set);
     let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() { 1 } else { 3 };
     cases.extend(others.into_iter().step_by(step));
-    walk::walk(&zoo, &programs, cases, &format!("ss {release}"));
+    walk::walk(&socket_set, &programs, cases, &format!("ss {release}"));
 }
 
-/// `sockeye ss` does as a link called `ss` does, mistakes included.
+/// `sockeye ss` does as a link called `ss` does, errors included.
 #[test]
 fn the_word_means_what_the_name_means() {
-    let zoo = need!(Zoo::open("word"));
+    let socket_set = need!(SocketSet::open("word"));
     let lines = [
         "-tan",
         "-xanp",
@@ -83,19 +83,19 @@ fn the_word_means_what_the_name_means() {
         "-wan -t",
     ];
     let cases = lines.map(Case::of).to_vec();
-    walk::walk(&zoo, &Programs::by_word(), cases, "sockeye ss");
+    walk::walk(&socket_set, &Programs::by_word(), cases, "sockeye ss");
 }
 
-/// What is masked suffices, and the zoo is quiet: the real ss differs from itself in nothing else.
+/// What is masked suffices, and the socket set does not change: the real ss differs from itself in nothing else.
 #[test]
-fn the_zoo_is_quiet() {
-    let zoo = need!(Zoo::open("quiet"));
-    let cases = matrix::cases(&zoo);
+fn real_ss_equals_itself() {
+    let socket_set = need!(SocketSet::open("quiet"));
+    let cases = matrix::cases(&socket_set);
     let sample = match std::env::var_os("SOCKEYE_SS_ONLY") {
         Some(_) => cases,
         None => cases.into_iter().step_by(SAMPLE).collect(),
     };
-    walk::walk(&zoo, &Programs::real_twice(), sample, "ss with itself");
+    walk::walk(&socket_set, &Programs::real_twice(), sample, "ss with itself");
 }
 
 const SAMPLE: usize = 7;

@@ -280,7 +280,7 @@ def unix():
                 shut.connect(path + word)
                 shut.shutdown(socket.SHUT_WR)
         abstract = make(socket.AF_UNIX, kind)
-        abstract.bind(("\0zoo-" + word).encode())
+        abstract.bind(("\0lab-" + word).encode())
         abstract.listen(0)
         one, other = socket.socketpair(socket.AF_UNIX, kind)
         held.extend([one, other])
@@ -397,7 +397,7 @@ def pair_on(port, copies=0):
         for _ in range(copies):
             held.append(one.dup())
         made = make(socket.AF_UNIX, socket.SOCK_STREAM)
-        made.bind(f"\0zoo-port-{port}".encode())
+        made.bind(f"\0lab-port-{port}".encode())
         made.listen(5)
         make(socket.AF_NETLINK, socket.SOCK_RAW, 0).bind((0, 0))
     return then

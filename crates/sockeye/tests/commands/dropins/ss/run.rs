@@ -1,6 +1,6 @@
 //! One program on one combination: what it is given, and all it says.
 
-use super::zoo::Zoo;
+use super::socket_set::SocketSet;
 use crate::fixtures::terminal::Terminal;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sockeye_lab::Skip;
@@ -49,8 +49,8 @@ impl Program {
 
 impl Programs {
     /// Sockeye and the real ss.
-    pub(crate) fn new(zoo: &Zoo) -> Self {
-        Self::in_directory(&zoo.directory)
+    pub(crate) fn new(socket_set: &SocketSet) -> Self {
+        Self::in_directory(&socket_set.directory)
     }
 
     /// The same, ours installed in this directory.

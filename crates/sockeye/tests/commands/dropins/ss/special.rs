@@ -3,7 +3,7 @@
 
 use super::mask::difference;
 use super::run::{Case, Program, Programs, Said, Stdout};
-use super::zoo::Zoo;
+use super::socket_set::SocketSet;
 use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, NetPath, Pair, Skip, SocketOptions, need, wait_for, wait_until};
 use std::any::Any;
@@ -17,8 +17,8 @@ use std::time::Duration;
 
 #[test]
 fn dump_files_are_interchangeable_with_ss() {
-    let zoo = need!(Zoo::open("dumps"));
-    dumps(&zoo, &Programs::new(&zoo));
+    let socket_set = need!(SocketSet::open("dumps"));
+    dumps(&socket_set, &Programs::new(&socket_set));
 }
 
 #[test]
@@ -38,36 +38,36 @@ fn closed_sockets_are_those_of_ss() {
 
 #[test]
 fn closed_output_exits_like_ss() {
-    let zoo = need!(Zoo::open("leaves"));
-    left(&zoo, &Programs::new(&zoo));
+    let socket_set = need!(SocketSet::open("leaves"));
+    left(&socket_set, &Programs::new(&socket_set));
 }
 
 #[test]
 fn full_disk_is_handled_like_ss() {
-    let zoo = need!(Zoo::open("full"));
-    full(&zoo, &Programs::new(&zoo));
+    let socket_set = need!(SocketSet::open("full"));
+    full(&socket_set, &Programs::new(&socket_set));
 }
 
 #[test]
 fn control_characters_are_escaped_on_a_terminal() {
-    let zoo = need!(Zoo::open("harmless"));
-    harmless(&zoo, &Programs::new(&zoo));
+    let socket_set = need!(SocketSet::open("harmless"));
+    harmless(&socket_set, &Programs::new(&socket_set));
 }
 
 #[test]
 fn bpf_and_netlink_agree() {
-    let zoo = need!(Zoo::open("walked"));
-    walked(&zoo, &Programs::new(&zoo));
+    let socket_set = need!(SocketSet::open("walked"));
+    walked(&socket_set, &Programs::new(&socket_set));
 }
 
 /// These tests themselves hold for the real ss.
 #[test]
 fn ss_passes_its_own_special_tests() {
-    let zoo = need!(Zoo::open("itself"));
+    let socket_set = need!(SocketSet::open("itself"));
     let programs = Programs::real_twice();
-    dumps(&zoo, &programs);
-    left(&zoo, &programs);
-    full(&zoo, &programs);
+    dumps(&socket_set, &programs);
+    left(&socket_set, &programs);
+    full(&socket_set, &programs);
     events(&need!(Lab::new("own_events")), &programs);
     let lab = need!(Lab::new("own_closed"));
     need!(closes(&lab));
@@ -75,12 +75,12 @@ fn ss_passes_its_own_special_tests() {
 }
 
 /// What each saves, both read alike; what the two saved says the same.
-fn dumps(zoo: &Zoo, programs: &Programs) {
+fn dumps(socket_set: &SocketSet, programs: &Programs) {
     for options in ["-ta", "-tan state listening", "-t", "-4ta", "-tn state time-wait"] {
         // A retransmission, or a time that got one digit more, may come between the two: then once more.
         let mut tries = 0..5;
         loop {
-            match (dump(zoo, programs, options), tries.next()) {
+            match (dump(socket_set, programs, options), tries.next()) {
                 (Ok(()), _) => break,
                 (Err(_), Some(_)) => {}
                 (Err(text), None) => panic!("{text}"),
@@ -89,11 +89,11 @@ fn dumps(zoo: &Zoo, programs: &Programs) {
     }
 }
 
-fn dump(zoo: &Zoo, programs: &Programs, options: &str) -> Result<(), String> {
-    let (of_ours, of_real) = (zoo.file("of-ours"), zoo.file("of-real"));
+fn dump(socket_set: &SocketSet, programs: &Programs, options: &str) -> Result<(), String> {
+    let (of_ours, of_real) = (socket_set.file("of-ours"), socket_set.file("of-real"));
     let save = |program: &Program, file: &Path| {
         let case = Case::of(&format!("{options} -D {}", file.display()));
-        zoo.here.run(|| case.run(program, &zoo.directory))
+        socket_set.here.run(|| case.run(program, &socket_set.directory))
     };
     let said = (save(&programs.ours, &of_ours), save(&programs.real, &of_real));
     if let Some(text) = difference(&Case::of(options), &said.0, &said.1) {
@@ -109,7 +109,7 @@ fn dump(zoo: &Zoo, programs: &Programs, options: &str) -> Result<(), String> {
         let case = Case::of(reading);
         let read = |program: &Program, file: &Path| {
             let case = case.clone().set("TCPDIAG_FILE", file);
-            case.run(program, &zoo.directory)
+            case.run(program, &socket_set.directory)
         };
         let expected = read(&programs.real, &of_real);
         for (program, file, who) in [
@@ -243,7 +243,7 @@ impl Drop for Follower {
 }
 
 /// The same sockets at each call in other namespaces, down to their ports: a bind to port 0 finds only one free port.
-fn batch(here: &Namespace, lanes: [NetPath; 3]) -> Sockets {
+fn batch(here: &Namespace, net_paths: [NetPath; 3]) -> Sockets {
     let mut sockets: Sockets = Vec::new();
     let mut port = 30_000;
     let mut next = || {
@@ -260,7 +260,7 @@ fn batch(here: &Namespace, lanes: [NetPath; 3]) -> Sockets {
         ["[::1]:40003", "[::1]:40004"],
         ["[::ffff:127.0.0.1]:40005", "[::ffff:127.0.0.1]:40006"],
     ];
-    for (number, net_path) in lanes.into_iter().enumerate() {
+    for (number, net_path) in net_paths.into_iter().enumerate() {
         let local = ["127.0.0.1:20000", "[::1]:20010", "[::]:20020"][number];
         let options = SocketOptions::new();
         let any = ["0.0.0.0:20001", "[::]:20002", "[::]:20003"][number];
@@ -363,11 +363,11 @@ fn closed_by_each(programs: &Programs, line: &str, number: usize) -> Option<Stri
 }
 
 /// What others chose reaches no terminal raw.
-fn harmless(zoo: &Zoo, programs: &Programs) {
+fn harmless(socket_set: &SocketSet, programs: &Programs) {
     for line in ["-anp", "-xanp", "-tlnp"] {
-        let said = zoo.here.run(|| {
+        let said = socket_set.here.run(|| {
             let case = Case::of(line).to(Stdout::Terminal(100));
-            case.run(&programs.ours, &zoo.directory)
+            case.run(&programs.ours, &socket_set.directory)
         });
         let raw = said
             .stdout
@@ -386,11 +386,11 @@ fn harmless(zoo: &Zoo, programs: &Programs) {
 }
 
 /// The BPF walk over the kernel's tables lists what netlink lists, also wildcards of IPv6.
-fn walked(zoo: &Zoo, programs: &Programs) {
+fn walked(socket_set: &SocketSet, programs: &Programs) {
     for line in ["-tan", "-uan", "-tln", "-6tuln", "-tanp", "-tan --cgroup"] {
         let of = |program, words: &str| {
             let case = Case::of(words);
-            zoo.here.run(|| case.run(program, &zoo.directory))
+            socket_set.here.run(|| case.run(program, &socket_set.directory))
         };
         let real = of(&programs.real, line);
         let ours = of(&programs.ours, &format!("{line} --source=bpf"));
@@ -401,7 +401,7 @@ fn walked(zoo: &Zoo, programs: &Programs) {
 }
 
 /// `ss ... | head -1`: the first line is the same, without an error or a hang.
-fn left(zoo: &Zoo, programs: &Programs) {
+fn left(socket_set: &SocketSet, programs: &Programs) {
     for line in ["-an", "-tani", "-tan", "-h", "-s -ta"] {
         let mut firsts = Vec::new();
         for program in [&programs.ours, &programs.real] {
@@ -411,7 +411,7 @@ fn left(zoo: &Zoo, programs: &Programs) {
                 .stdin(Stdio::null())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped());
-            let mut child = zoo.here.run(|| command.spawn()).unwrap();
+            let mut child = socket_set.here.run(|| command.spawn()).unwrap();
             let mut first = String::new();
             let mut reader = BufReader::with_capacity(64, child.stdout.take().unwrap());
             reader.read_line(&mut first).unwrap();
@@ -432,12 +432,12 @@ fn left(zoo: &Zoo, programs: &Programs) {
 }
 
 /// Nothing can be written: as the real ss, which does not notice, or with the reason and a failure.
-fn full(zoo: &Zoo, programs: &Programs) {
+fn full(socket_set: &SocketSet, programs: &Programs) {
     assert!(File::open("/dev/full").is_ok());
     for line in ["-tan", "-h", "-s", "-taniem", "-an"] {
         let case = Case::of(line).to(Stdout::Full);
         let [ours, real] = [&programs.ours, &programs.real]
-            .map(|program| zoo.here.run(|| case.run(program, &zoo.directory)));
+            .map(|program| socket_set.here.run(|| case.run(program, &socket_set.directory)));
         let stderr = String::from_utf8_lossy(&ours.stderr);
         let is_reported = !ours.status.success() && stderr.contains("No space left on device");
         assert!(

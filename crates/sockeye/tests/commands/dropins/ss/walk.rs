@@ -3,7 +3,7 @@
 use super::EXPLAINED;
 use super::mask::difference;
 use super::run::{Case, Programs};
-use super::zoo::Zoo;
+use super::socket_set::SocketSet;
 use sockeye_lab::Namespace;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 /// Compares the two programs on every case; panics with the first differences.
 #[track_caller]
-pub(crate) fn walk(zoo: &Zoo, programs: &Programs, cases: Vec<Case>, title: &str) {
+pub(crate) fn walk(socket_set: &SocketSet, programs: &Programs, cases: Vec<Case>, title: &str) {
     let cases = wanted(cases);
     let walk = Walk {
-        zoo,
+        socket_set,
         programs,
         next: AtomicUsize::new(0),
         moved: AtomicUsize::new(0),
@@ -28,7 +28,11 @@ pub(crate) fn walk(zoo: &Zoo, programs: &Programs, cases: Vec<Case>, title: &str
     let started = Instant::now();
     for there in [false, true] {
         let cases: Vec<&Case> = cases.iter().filter(|case| case.there == there).collect();
-        let namespace = if there { &zoo.there } else { &zoo.here };
+        let namespace = if there {
+            &socket_set.there
+        } else {
+            &socket_set.here
+        };
         walk.next.store(0, Ordering::Relaxed);
         std::thread::scope(|scope| {
             for _ in 0..WORKERS {
@@ -69,7 +73,7 @@ struct Failure {
 }
 
 struct Walk<'a> {
-    zoo: &'a Zoo,
+    socket_set: &'a SocketSet,
     programs: &'a Programs,
     next: AtomicUsize,
     moved: AtomicUsize,
@@ -89,10 +93,10 @@ impl Walk<'_> {
                 self.renew();
                 let (times, difference) = if case.is_alone() {
                     let _turn = self.turn.write().unwrap();
-                    repeat(self.zoo, self.programs, case, self.tries())
+                    repeat(self.socket_set, self.programs, case, self.tries())
                 } else {
                     let _turn = self.turn.read().unwrap();
-                    repeat(self.zoo, self.programs, case, self.tries())
+                    repeat(self.socket_set, self.programs, case, self.tries())
                 };
                 if times > 1 && difference.is_none() {
                     self.moved.fetch_add(1, Ordering::Relaxed);
@@ -110,7 +114,7 @@ impl Walk<'_> {
         });
     }
 
-    /// Where much differs, patience is in vain.
+    /// Number of attempts for a case: one, if many cases have failed already.
     fn tries(&self) -> u32 {
         if self.failures.lock().unwrap().len() > DESPAIR {
             1
@@ -123,18 +127,18 @@ impl Walk<'_> {
         let mut renewed = self.renewed.lock().unwrap();
         if renewed.elapsed() > RENEWAL {
             let _turn = self.turn.write().unwrap();
-            self.zoo.renew();
+            self.socket_set.renew();
             *renewed = Instant::now();
         }
     }
 }
 
 /// Runs both until they agree, at most `most` times; returns how often, and the difference.
-fn repeat(zoo: &Zoo, programs: &Programs, case: &Case, tries_max: u32) -> (u32, Option<String>) {
+fn repeat(socket_set: &SocketSet, programs: &Programs, case: &Case, tries_max: u32) -> (u32, Option<String>) {
     let mut tries = 0;
     loop {
-        let ours = case.run(&programs.ours, &zoo.directory);
-        let real = case.run(&programs.real, &zoo.directory);
+        let ours = case.run(&programs.ours, &socket_set.directory);
+        let real = case.run(&programs.real, &socket_set.directory);
         let difference = difference(case, &ours, &real);
         tries += 1;
         if difference.is_none() || tries == tries_max || ours.hangs() {

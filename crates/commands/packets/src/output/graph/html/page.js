@@ -12,8 +12,8 @@
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   } catch (error) {
-    $("trouble").hidden = false;
-    $("trouble").textContent = "This browser cannot unpack the points (" + error + ").";
+    $("error").hidden = false;
+    $("error").textContent = "This browser cannot unpack the points (" + error + ").";
     return;
   }
   $("points").textContent = "";

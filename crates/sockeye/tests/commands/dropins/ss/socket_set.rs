@@ -1,4 +1,4 @@
-//! The zoo: a process of its own that holds sockets of every kind and state, in a laboratory of its own.
+//! A socket set: a process of its own that holds sockets of every kind and state, in a laboratory of its own.
 //!
 //! A process of its own, because the tests start two programs for each combination: between fork and exec a child holds all
 //! that its parent holds, and threads come and go, which `-p` and `-T` would show.
@@ -12,8 +12,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// The zoo as its visitors see it. Gone, and with it all it made, when dropped.
-pub(crate) struct Zoo {
+/// Sockets of every kind and state, held by a process of its own. Dropping it ends the process and removes all that it made.
+pub(crate) struct SocketSet {
     holder: Child,
     stdin: Mutex<Option<ChildStdin>>,
     pub(crate) here: Namespace,
@@ -24,7 +24,7 @@ pub(crate) struct Zoo {
     lines: Mutex<Box<dyn Iterator<Item = String> + Send>>,
 }
 
-impl Zoo {
+impl SocketSet {
     /// Starts the holder and waits until everything is there; what this kernel lacks is reported as a skip.
     pub(crate) fn open(purpose: &str) -> Result<Self, Skip> {
         // libtest's names leave out the crate's.
@@ -33,7 +33,7 @@ impl Zoo {
         command
             .args([
                 "--exact",
-                &format!("{module}::holder"),
+                &format!("{module}::holder_of_the_sockets"),
                 "--ignored",
                 "--nocapture",
                 "--test-threads=1",
@@ -56,7 +56,7 @@ impl Zoo {
                 if let Some(reason) = fact(&facts, "skip") {
                     return Err(Skip::new(reason));
                 }
-                panic!("the holder of the zoo failed: {status}");
+                panic!("the holder of the socket set failed: {status}");
             };
             match line.trim().split_once(": ") {
                 Some(("lacks", what)) => report_once(what),
@@ -84,17 +84,17 @@ impl Zoo {
         let mut lines = self.lines.lock().unwrap();
         assert!(
             lines.any(|line| line.trim() == READY),
-            "the holder of the zoo died"
+            "the holder of the socket set died"
         );
     }
 
-    /// A file below the zoo's directory.
+    /// A file in its directory.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.directory.join(name)
     }
 }
 
-impl Drop for Zoo {
+impl Drop for SocketSet {
     fn drop(&mut self) {
         *self
             .stdin
@@ -106,17 +106,17 @@ impl Drop for Zoo {
 
 #[test]
 #[ignore = "a process that the other tests start"]
-fn holder() {
+fn holder_of_the_sockets() {
     let Some(purpose) = std::env::var_os(PURPOSE) else {
         return;
     };
-    match Inhabitants::new(&purpose.to_string_lossy()) {
-        Ok(mut inhabitants) => {
+    match Contents::new(&purpose.to_string_lossy()) {
+        Ok(mut contents) => {
             println!("\n{READY}");
             let mut byte = [0];
             while std::io::stdin().read(&mut byte).is_ok_and(|len| len > 0) {
-                inhabitants.brief.clear();
-                inhabitants.make_brief();
+                contents.brief.clear();
+                contents.make_brief();
                 println!("{READY}");
             }
         }
@@ -124,19 +124,19 @@ fn holder() {
     }
 }
 
-/// What the holder holds.
-struct Inhabitants {
+/// The sockets that the process owns, and what keeps them.
+struct Contents {
     pairs: Vec<Pair>,
     singles: Vec<LabSocket>,
     brief: Vec<LabSocket>,
-    lanes: Vec<NetPath>,
+    net_paths: Vec<NetPath>,
     odd: Option<Child>,
     here: Namespace,
     there: Namespace,
     lab: Lab,
 }
 
-impl Inhabitants {
+impl Contents {
     fn new(purpose: &str) -> Result<Self, Skip> {
         program("ss")?;
         let lab = Lab::new(purpose)?;
@@ -144,7 +144,7 @@ impl Inhabitants {
         println!("\nhere: {}\nthere: {}", here.name(), there.name());
         println!("directory: {}", lab.directory().display());
         for namespace in [&here, &there] {
-            // Who calls in vain calls as long as the tests last.
+            // Connection attempts without an answer must last as long as the tests.
             namespace.sysctl("ipv4/tcp_syn_retries", "100");
             namespace.sysctl("ipv4/tcp_synack_retries", "100");
             namespace.sysctl("ipv4/tcp_retries2", "100");
@@ -153,29 +153,29 @@ impl Inhabitants {
         }
         let outward = lab.link(&here, &there);
         let inward = lab.link(&there, &here);
-        let mut inhabitants = Self {
+        let mut contents = Self {
             pairs: Vec::new(),
             singles: Vec::new(),
             brief: Vec::new(),
-            lanes: Vec::new(),
+            net_paths: Vec::new(),
             odd: None,
             here,
             there,
             lab,
         };
-        inhabitants.make_connections(&outward);
-        inhabitants.make_connections(&inward);
-        inhabitants.make_local();
-        inhabitants.make_odd(outward.devices().0);
-        inhabitants.lanes = vec![
+        contents.make_connections(&outward);
+        contents.make_connections(&inward);
+        contents.make_local();
+        contents.make_odd(outward.devices().0);
+        contents.net_paths = vec![
             outward.net_path(),
             inward.net_path6(),
-            inhabitants.here.loopback(),
-            inhabitants.here.loopback6(),
-            inhabitants.here.loopback_mapped(),
+            contents.here.loopback(),
+            contents.here.loopback6(),
+            contents.here.loopback_mapped(),
         ];
-        inhabitants.make_brief();
-        Ok(inhabitants)
+        contents.make_brief();
+        Ok(contents)
     }
 
     /// Connections in every state between the two namespaces.
@@ -216,7 +216,7 @@ impl Inhabitants {
         self.pairs.push(link.net_path_mapped().udp_connected());
         self.pairs.push(link.net_path_link_local().udp_connected());
         // Orphans in FIN_WAIT2 for ten minutes, by their keepalive timer.
-        lane_with_long_fin(&link.net_path(), |net_path| self.pairs.push(net_path.orphaned()));
+        with_long_fin(&link.net_path(), |net_path| self.pairs.push(net_path.orphaned()));
         self.pairs.extend(link.net_path6().mptcp());
     }
 
@@ -315,7 +315,7 @@ impl Inhabitants {
 
     /// What the kernel forgets after a minute.
     fn make_brief(&mut self) {
-        for net_path in &self.lanes {
+        for net_path in &self.net_paths {
             self.brief.push(net_path.time_wait());
             let Pair { client, server, .. } = net_path.orphaned();
             self.brief.extend([client, server]);
@@ -323,7 +323,7 @@ impl Inhabitants {
     }
 }
 
-impl Drop for Inhabitants {
+impl Drop for Contents {
     fn drop(&mut self) {
         if let Some(mut odd) = self.odd.take() {
             drop(odd.stdin.take());
@@ -343,19 +343,19 @@ fn converse(pair: &Pair) {
     }
 }
 
-/// Says what no zoo has on this kernel; every zoo finds it out again.
+/// Prints once what no socket set has on this kernel: each set finds it again.
 fn report_once(what: &str) {
     static PRINTED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if PRINTED.lock().unwrap().insert(what.to_owned()) {
-        Skip::new(format!("the zoo is without {what}")).print();
+        Skip::new(format!("the socket set is without {what}")).print();
     }
 }
 
-fn lane_with_long_fin(net_path: &NetPath, make: impl FnOnce(&NetPath)) {
+fn with_long_fin(net_path: &NetPath, make: impl FnOnce(&NetPath)) {
     net_path.client().sysctl("ipv4/tcp_fin_timeout", "600");
     make(net_path);
     net_path.client().sysctl("ipv4/tcp_fin_timeout", "60");
 }
 
-const PURPOSE: &str = "SOCKEYE_ZOO";
+const PURPOSE: &str = "SOCKEYE_SOCKET_SET";
 const READY: &str = "ready";
