@@ -7,8 +7,8 @@ mod manual;
 mod short_json;
 
 use args::{Cli, Command};
+use clap::CommandFactory;
 use clap::error::{ContextKind, ErrorKind};
-use clap::{CommandFactory, Parser};
 use sockeye_console::exit::report;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;

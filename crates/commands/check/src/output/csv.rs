@@ -9,8 +9,7 @@ use sockeye_output::text::push_clean;
 use sockeye_verdict::{Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
-    let columns =
-        "rule,severity,netns_inode,netns,subject,owners,sockets,local,peer,facts,meaning,remedies";
+    let columns = "rule,severity,netns_inode,netns,subject,owners,sockets,local,peer,facts,meaning,remedies";
     // Later samples may fill what this one does not.
     let mut sheet =
         Sheet::begin(out, &layout.envelope, layout.no_header, columns).keep_empty(layout.sample.is_some());

@@ -83,7 +83,10 @@ mod tests {
             assert_eq!(version(program), expected, "{}", program.escape_ascii());
         };
         check(b"\x7fELF\0iproute2-%s\n\0x\x006.15.0\0", Some((6, 15)));
-        check(b"\x7fELF\0iproute2-%s\n\0\0 0.0.0.0.%d.%d\0ss-1.2.3\x007.3.0\0", Some((7, 3)));
+        check(
+            b"\x7fELF\0iproute2-%s\n\0\0 0.0.0.0.%d.%d\0ss-1.2.3\x007.3.0\0",
+            Some((7, 3)),
+        );
         check(b"\x7fELF\0iproute2-%s\n\0\x007.3.0", None);
         check(b"\x7fELF\0iproute2-%s\n\0\x007.3\0", None);
         check(b"\x7fELF\0iproute2-%s\n\0\x00127.0.0.1\0", None);

@@ -59,7 +59,11 @@ fn of_release(release: &str) {
     let programs = need!(Programs::of_release(&socket_set, release));
     let mut cases = releases::cases();
     let others = matrix::cases(&socket_set);
-    let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() { 1 } else { 3 };
+    let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() {
+        1
+    } else {
+        3
+    };
     cases.extend(others.into_iter().step_by(step));
     walk::walk(&socket_set, &programs, cases, &format!("ss {release}"));
 }

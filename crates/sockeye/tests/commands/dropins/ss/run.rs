@@ -68,7 +68,7 @@ impl Programs {
     }
 
     /// Sockeye as ss of this release, and that ss: the installed one, or the one that `scripts/peers` unpacks.
-    pub(crate) fn of_release(zoo: &Zoo, release: &str) -> Result<Self, Skip> {
+    pub(crate) fn of_release(socket_set: &SocketSet, release: &str) -> Result<Self, Skip> {
         let aside = PathBuf::from(format!("/usr/local/lib/sockeye-peers/ss-{release}/ss"));
         let installed = sockeye_lab::program("ss").ok();
         let is_of_release = |path: &PathBuf| {
@@ -78,9 +78,11 @@ impl Programs {
         };
         let real = installed.into_iter().chain([aside]).find(is_of_release);
         let real = real.ok_or_else(|| {
-            Skip::new(format!("no ss of iproute2 {release}; scripts/peers unpacks it where it can"))
+            Skip::new(format!(
+                "no ss of iproute2 {release}; scripts/peers unpacks it where it can"
+            ))
         })?;
-        let mut programs = Self::in_directory(&zoo.directory);
+        let mut programs = Self::in_directory(&socket_set.directory);
         programs.ours.words.push(format!("--compat={release}"));
         programs.real = Program::plain(real);
         Ok(programs)
