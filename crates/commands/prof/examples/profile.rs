@@ -20,7 +20,7 @@ fn main() -> std::io::Result<()> {
         format,
         style,
         width,
-        no_header: false,
+        ..ReportLayout::default()
     };
     let view = ReportOptions::default();
     for format in [Format::Table, Format::Csv, Format::Jsonl] {
