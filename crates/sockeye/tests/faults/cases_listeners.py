@@ -322,7 +322,7 @@ def listener_slow_for_its_clients(lab):
     """The server accepts two a second, and sixty clients wait: each for many seconds."""
     srv, cli = lab.pair()
     srv.start("serve", comm="slow-app", port=8080, backlog=128, accept_pause=0.5)
-    clients(lab, cli, srv.addr, 8080, 60)
+    clients(lab, cli, srv.addr, 8080, 60, payload=None)
     lab.until(lambda: srv.waiting(8080) > 30, "ss: more than 30 wait")
     lab.pause(12)
     return srv, lambda: lab.proof(0 < srv.waiting(8080), "some still wait")

@@ -542,7 +542,9 @@ def firewall_drops_arp(lab):
     srv.nft("table arp f {\n chain i { type filter hook input priority 0; policy accept;\n  arp operation reply counter drop\n }\n}\n")
     srv.ip("neigh", "flush", "dev", "eth0")
     lab.until(lambda: any(word in srv.ip("neigh", "show", "dev", "eth0") for word in ("FAILED", "INCOMPLETE")), "ip neigh: FAILED")
-    return stuck(lab, srv)
+    lab.until(lambda: unsent(srv) > 50000, "ss: the send queue grows")
+    lab.pause(1)
+    return srv
 
 
 @fault("cannot send", Cause(r"carrier", (), ["eth0"]), never=BLAMES_PEER | {"no-carrier", "device-drops"}, effects=STUCK, modes=("once", "watch 2"))
@@ -570,7 +572,9 @@ def no_carrier_of_a_bridge_port(lab):
         srv.ip("link", "set", port, "master", "br0")
     srv.ip("addr", "add", "10.1.1.1/24", "dev", "br0")
     srv.ip("link", "set", "br0", "up")
-    lab.until(lambda: other.tool("ping", "-c1", "-W1", "10.1.1.1", check=False).find(" 0% packet loss") > 0, "the other port forwards", 15)
+    srv.start("serve", comm="web", port=80)
+    other.start("hold", comm="client", dst="10.1.1.1", port=80, payload=REQUEST)
+    lab.until(lambda: len(srv.ss("-tn", "sport = :80")) > 0, "ss: the other port forwards", 15)
     sending(lab, srv, cli, cli.addr)
     cli.ip("link", "set", "eth0", "down")
     return stuck_quietly(lab, srv)

@@ -39,8 +39,10 @@ pub fn process_state(pid: Pid) -> Option<ProcessState> {
     }
     // A frozen thread waits there (`do_freezer_trap()`); in version 1 of cgroups, in the other.
     state.is_frozen = match state.waits_in.as_bytes() {
-        b"__refrigerator" => true,
-        b"get_signal" | b"do_freezer_trap" | b"" => is_frozen(folder.as_fd(), &mut buffer),
+        b"__refrigerator" | b"do_freezer_trap" => true,
+        // Inlined; whatever else stops a thread there has another state.
+        b"get_signal" => state.letter == b'S',
+        b"" => is_frozen(folder.as_fd(), &mut buffer),
         _ => false,
     };
     Some(state)
