@@ -149,7 +149,9 @@ fn accepting_rule_before_it_decides() {
     assert_eq!(unknown.dropping(&sent(Content::Syn)), None);
     // One that decides nothing changes nothing.
     let counted = rules(vec![Expression::Other("limit".into())]);
-    assert_eq!(handle(counted.dropping(&sent(Content::Syn))), None);
+    assert_eq!(handle(counted.dropping(&sent(Content::Syn))), Some(Some(2)));
+    let queued = rules(vec![Expression::Other("queue".into())]);
+    assert_eq!(handle(queued.dropping(&sent(Content::Syn))), None);
     let logged = rules(vec![Expression::Effect]);
     assert_eq!(handle(logged.dropping(&sent(Content::Syn))), Some(Some(2)));
 }

@@ -118,7 +118,10 @@ impl Snapshot<'_> {
             if socket.inode.is_none() && socket.netns.is_some() && vitals.is_none() {
                 let change = self.change_since_earlier(&socket);
                 if cause.is_some() || self.judge(&socket, info, change).is_some() {
-                    let symptom = Symptom::new(Rule::PeerSilent, 0).meaning(ABANDONED);
+                    let tries = socket.timer.map(|timer| timer.retransmits);
+                    let symptom = Symptom::new(Rule::PeerSilent, 0)
+                        .fact("tries", tries.unwrap_or(0))
+                        .meaning(ABANDONED);
                     let entry = Entry {
                         socket: &socket,
                         owners: None,

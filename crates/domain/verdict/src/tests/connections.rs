@@ -302,12 +302,31 @@ fn many_half_closed_connections_are_a_leak_if_they_do_not_drain() {
 }
 
 #[test]
+fn client_that_received_its_answer_has_nothing_outstanding() {
+    let pooled = |age| -> Vec<Socket> {
+        let one = |number| {
+            half_closed(State::CloseWait, age, number, |socket, info| {
+                socket.local = end([10, 0, 0, 1], 40_000 + number);
+                socket.peer = end([10, 0, 0, 2], 443);
+                info.last_data_sent_ms = Some(age + 50);
+            })
+        };
+        (0..10).map(one).collect()
+    };
+    let second = Duration::from_secs(1);
+    let findings = check_twice(&pooled(5_000), second, &pooled(6_000), &[Rule::CloseWait]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].facts.value("unanswered"), None);
+}
+
+#[test]
 fn half_closed_connections_with_a_working_handler_are_not_accused() {
     // The request was read, nothing was answered yet.
     let works = |state, count, age| -> Vec<Socket> {
         let one = |number| {
-            half_closed(state, age, number, |_, info| {
+            half_closed(state, age, number, |socket, info| {
                 if state == State::CloseWait {
+                    socket.local = end([10, 0, 0, 1], 443);
                     info.last_data_sent_ms = Some(age.saturating_add(50));
                 } else {
                     // We asked last.
