@@ -46,6 +46,9 @@ pub struct Link<'a> {
     pub map: Option<Map>,
     /// `IFLA_MASTER`: the index of the bridge, bond or similar that it is a port of
     pub master: Option<u32>,
+    /// `IFLA_LINK`: the index of the interface that it is on top of, or of the other end of a veth pair; `None` if that is
+    /// in another network namespace
+    pub lower: Option<u32>,
     /// `IFLA_IFALIAS`: a description set by the administrator; empty for none
     pub alias: &'a [u8],
     /// `IFLA_LINKINFO`
@@ -101,6 +104,7 @@ impl<'a> Link<'a> {
             address: &[],
             map: None,
             master: None,
+            lower: None,
             alias: &[],
             info: LinkInfo::default(),
             stats: None,
@@ -108,9 +112,12 @@ impl<'a> Link<'a> {
             carrier_changes: None,
             parent_device: &[],
         };
+        let mut is_elsewhere = false;
         for attribute in Attributes::new(attributes) {
             let attribute = attribute?;
             match attribute.kind {
+                IFLA_LINK => link.lower = attribute.u32(),
+                IFLA_LINK_NETNSID => is_elsewhere = true,
                 IFLA_MAP => link.map = Map::parse(attribute.payload),
                 IFLA_ADDRESS => link.address = attribute.payload,
                 IFLA_IFNAME => link.name = text(attribute.payload),
@@ -126,6 +133,7 @@ impl<'a> Link<'a> {
                 _ => {}
             }
         }
+        link.lower = link.lower.filter(|_| !is_elsewhere);
         Ok(link)
     }
 
@@ -257,8 +265,10 @@ const IFLA_MTU: u16 = 4;
 const IFLA_TXQLEN: u16 = 13;
 const IFLA_MAP: u16 = 14;
 const IFLA_STATS64: u16 = 23;
+const IFLA_LINK: u16 = 5;
 const IFLA_CARRIER: u16 = 33;
 const IFLA_CARRIER_CHANGES: u16 = 35;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_PARENT_DEV_NAME: u16 = 56;
 const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
@@ -306,6 +316,7 @@ mod tests {
         map.extend([5, 0, 0, 0, 0, 0]);
         bytes.extend(attribute(IFLA_MAP, &map));
         bytes.extend(attribute(change::IFLA_MASTER, &7_u32.to_ne_bytes()));
+        bytes.extend(attribute(IFLA_LINK, &6_u32.to_ne_bytes()));
         bytes.extend(attribute(change::IFLA_IFALIAS, b"a note\0"));
         let info = [attribute(9, b"?"), attribute(change::IFLA_INFO_KIND, b"veth\0")].concat();
         bytes.extend(attribute(change::IFLA_LINKINFO, &info));
@@ -320,7 +331,7 @@ mod tests {
         assert_eq!(link.parent_device, b"virtio0");
         assert_eq!((link.kind, link.flags, link.name), (772, 0x1_0049, &b"lo"[..]));
         assert_eq!((link.mtu, link.queue_len), (Some(65536), None));
-        assert_eq!((link.index, link.master), (1, Some(7)));
+        assert_eq!((link.index, link.master, link.lower), (1, Some(7), Some(6)));
         assert_eq!((link.alias, link.info.driver), (&b"a note"[..], &b"veth"[..]));
         let map = link.map.unwrap();
         assert_eq!(
@@ -328,6 +339,9 @@ mod tests {
             (0x1000, 0x2000, 0x300)
         );
         assert_eq!((map.irq, map.dma), (16, 5));
+        let mut elsewhere = bytes.clone();
+        elsewhere.extend(attribute(IFLA_LINK_NETNSID, &0_u32.to_ne_bytes()));
+        assert_eq!(Link::parse(&elsewhere).unwrap().lower, None);
         assert!(Link::parse(&bytes[..15]).is_err());
         assert!(Link::parse(&bytes[..18]).is_err());
     }

@@ -23,6 +23,10 @@ pub(crate) struct Gaps {
     pub(crate) on_host_only: Vec<Rule>,
     /// Processes whose open files or limit could not be read.
     pub(crate) unreadable_files: u64,
+    /// Namespaces whose packet filter rules could not be read.
+    pub(crate) unreadable_firewalls: u64,
+    /// A table of neighbours may be nearly full, but not all of its entries are known.
+    pub(crate) unclear_neighbours: bool,
     /// Suspicious sockets that were seen only once.
     pub(crate) unproven: bool,
 }
@@ -220,6 +224,26 @@ impl Gaps {
                 "processes whose open files or limits could not be read",
             ],
             on_host("CAP_SYS_PTRACE"),
+        );
+        add(
+            "firewall",
+            self.unreadable_firewalls,
+            &[Rule::FirewallDrops],
+            [
+                "",
+                "the firewall rules (netfilter) could not be read: that one of them drops packets is not seen",
+            ],
+            Some(remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns)),
+        );
+        add(
+            "neighbours",
+            u64::from(self.unclear_neighbours),
+            &[Rule::Neighbours],
+            [
+                "",
+                "many entries of the neighbour table are in network namespaces that could not be read, and its limit may not count them",
+            ],
+            on_host("CAP_SYS_ADMIN and CAP_SYS_PTRACE"),
         );
         add(
             "owners",

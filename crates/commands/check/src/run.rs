@@ -10,13 +10,15 @@ use rustix::io::Errno;
 use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_model::{
-    HostVitals, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet, SendPath, State, StateSet, Vitals,
+    HostVitals, Losses, NeighbourTable, Neighbours, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet,
+    SendPath, State, StateSet, Vitals,
 };
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_netns};
 use sockeye_query::namespaces::{Namespace, NetnsSelection};
+use sockeye_source::names::{NameKinds, SystemNames};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, vitals};
 use sockeye_verdict::{Baseline, Finding, Limit, Rule, Scope as Concerns, Severity, Snapshot, Suspects};
@@ -132,12 +134,25 @@ impl Check<'_> {
         let looked = Instant::now();
         let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
         self.read_unix_listeners(&mut snapshot, owners.as_ref(), report)?;
+        let queues_looked = Instant::now();
+        for netns in snapshot.unix_queues_in_question() {
+            let queues = self.within(netns, vitals::unix_queues);
+            snapshot.unix_queues(netns, &queues.unwrap_or_default());
+        }
         snapshot.send_paths(self.look_up(&snapshot.paths_to_look_up()));
         for netns in snapshot.firewalls_in_question() {
             // Without the right to read its rules the state of the sockets has to do.
             if let Some(firewall) = self.within(netns, vitals::firewall).flatten() {
                 snapshot.firewall(netns, firewall);
+            } else {
+                snapshot.firewall_unreadable(netns);
+                gaps.unreadable_firewalls += 1;
             }
+        }
+        // Of many namespaces only those in question count.
+        let are_many = self.listing.context.namespaces.are_many();
+        if gaps.unreadable_firewalls == 0 && self.rules.has(Rule::FirewallDrops) && !are_many {
+            gaps.unreadable_firewalls = u64::from(!self.may_read_firewall());
         }
         for pid in snapshot.owners_in_question() {
             if let Some(state) = vitals::process_state(pid) {
@@ -146,6 +161,7 @@ impl Check<'_> {
         }
         if self.args.filter.is_empty() {
             snapshot.host(self.read_host(&owning, &mut gaps));
+            gaps.unclear_neighbours = snapshot.has_unclear_neighbours();
         }
         // With several samples the next one is the second look.
         if snapshot.needs_second_look() && !keep_counters {
@@ -155,6 +171,7 @@ impl Check<'_> {
                 self.look_again(&mut later, owners.as_ref())?;
                 snapshot.confirm_paths(&self.look_up(&snapshot.paths_to_confirm()));
                 snapshot.second_look(&later, apart);
+                self.look_at_unix_queues_again(&mut snapshot, queues_looked);
             } else {
                 gaps.unproven = true;
             }
@@ -162,6 +179,7 @@ impl Check<'_> {
         let mut findings = snapshot.findings();
         findings.retain(|finding| self.is_selected(finding));
         show_owner_states(&mut findings);
+        sockeye_verdict::remove_effects(&mut findings);
         let worst = findings.iter().map(|finding| finding.severity).max();
         let all = findings.len();
         findings.retain(|finding| self.rules.shows(finding));
@@ -301,6 +319,22 @@ impl Check<'_> {
         })
     }
 
+    /// Compares the queues of UNIX listeners, when that proves something.
+    fn look_at_unix_queues_again(&self, snapshot: &mut Snapshot<'_>, looked: Instant) {
+        let Some(needed) = snapshot.unix_queues_need() else {
+            return;
+        };
+        let left = needed.saturating_sub(looked.elapsed());
+        if !left.is_zero() && !stdout::pause(left) {
+            return;
+        }
+        for netns in snapshot.unix_queues_in_question() {
+            let apart = looked.elapsed();
+            let queues = self.within(netns, vitals::unix_queues);
+            snapshot.unix_queues_later(netns, &queues.unwrap_or_default(), apart);
+        }
+    }
+
     /// Looks at the TCP sockets again.
     fn look_again(&self, later: &mut Suspects, owners: Option<&Owners>) -> anyhow::Result<()> {
         let filter = self.listing.filter();
@@ -348,10 +382,57 @@ impl Check<'_> {
         found.ok()?.ok()
     }
 
+    /// Whether the packet filter rules may be read where we are, or in the one namespace that is selected.
+    fn may_read_firewall(&self) -> bool {
+        let selected = match &self.listing.context.namespaces {
+            NetnsSelection::One(_) => {
+                let mut targets = self.listing.context.namespaces.iter().flatten();
+                targets.next().map(Namespace::inode)
+            }
+            _ => None,
+        };
+        self.within(selected, vitals::may_read_firewall).unwrap_or(false)
+    }
+
+    /// Counts the neighbours of the namespaces that are not judged, if a table is so full that it matters which of its
+    /// entries count; `None` otherwise, or if they cannot be found.
+    fn neighbours_elsewhere(&self, host: &HostVitals) -> Option<Neighbours> {
+        let is_crowded = |table: &NeighbourTable| table.fill.used.saturating_mul(2) >= table.fill.max;
+        let selection = &self.listing.context.namespaces;
+        if selection.are_many() || !host.neighbours.iter().any(is_crowded) {
+            return None;
+        }
+        let names = SystemNames::new(NameKinds::ALL);
+        let all = NetnsSelection::find(Some("all"), &names, None, &mut Losses::default()).ok()?;
+        let own = sockeye_source::own_namespace();
+        let is_judged = |namespace: &&Namespace| match selection {
+            NetnsSelection::Here => own == Some(namespace.inode()),
+            _ => selection.with_inode(namespace.inode()).is_some(),
+        };
+        let namespaces: Vec<&Namespace> = all.iter().flatten().filter(|one| !is_judged(one)).collect();
+        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
+            let namespace = namespaces
+                .get(number)
+                .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
+            all.open(namespace, act)
+        };
+        let found = vitals::namespaces(namespaces.len(), &open);
+        let each = found.into_iter().flatten().filter_map(|vitals| vitals.neighbours);
+        Some(each.fold(Neighbours::default(), |sum, one| Neighbours {
+            exempt_ipv4: sum.exempt_ipv4 + one.exempt_ipv4,
+            exempt_ipv6: sum.exempt_ipv6 + one.exempt_ipv6,
+            limited_ipv4: sum.limited_ipv4 + one.limited_ipv4,
+            limited_ipv6: sum.limited_ipv6 + one.limited_ipv6,
+        }))
+    }
+
     /// Reads what all namespaces share; with one selected namespace, only the open files of its processes and the
     /// tables of neighbours, which all namespaces share.
     fn read_host(&self, owning: &HashSet<Pid>, gaps: &mut Gaps) -> HostVitals {
         let mut host = vitals::host();
+        if self.rules.has(Rule::Neighbours) {
+            host.neighbours_elsewhere = self.neighbours_elsewhere(&host);
+        }
         // All processes are looked at: only if a rule needs it.
         let mut files = Vec::new();
         if self.rules.has(Rule::OpenFiles) {
@@ -361,10 +442,17 @@ impl Check<'_> {
         }
         if self.concerns(Concerns::Host) {
             gaps.host(&host);
+            // Seen from another namespace than the host's, processes of others are not in question.
+            let is_here = matches!(self.listing.context.namespaces, NetnsSelection::Here);
+            if is_here && vitals::lacks_host_settings() {
+                let own = sockeye_source::own_namespace();
+                files.retain(|(_, netns)| netns.is_none() || *netns == own);
+            }
         } else {
             let neighbours = std::mem::take(&mut host.neighbours);
             host = HostVitals {
                 neighbours,
+                neighbours_elsewhere: host.neighbours_elsewhere,
                 rmem_max_bytes: host.rmem_max_bytes,
                 wmem_max_bytes: host.wmem_max_bytes,
                 ..HostVitals::default()

@@ -78,8 +78,8 @@ pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
 pub use vitals::{
-    Base, Bond, BondPort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex, Element,
-    Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule, FirewallRuleName,
+    Base, Bond, BondPort, BridgePort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex,
+    Element, Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule, FirewallRuleName,
     FirewallVerdict, Hook, HostVitals, MemoryUse, MetaKey, NeighbourTable, Neighbours, NextHop, OpenFiles,
     Operator, PathQuery, ProcessState, Qdisc, Route, SendPath, Settings, Softnet, Traffic, Usage, Vitals,
 };

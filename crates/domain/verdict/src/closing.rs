@@ -169,6 +169,9 @@ fn example(one: &Lasting<'_>) -> Example {
         age_ms,
         ..
     } = *one;
+    // The FIN of the peer counts as a byte.
+    let fin = u64::from(sighting.state == State::CloseWait);
+    let unread = sighting.recvq_bytes.map(|bytes| bytes.saturating_sub(fin));
     Example {
         protocol: Protocol::Tcp,
         state: sighting.state,
@@ -178,7 +181,7 @@ fn example(one: &Lasting<'_>) -> Example {
         uid: sighting.uid,
         facts: Facts::NONE
             .with("age_ms", age_ms)
-            .with("recvq_bytes", sighting.recvq_bytes.filter(|bytes| *bytes > 0)),
+            .with("recvq_bytes", unread.filter(|bytes| *bytes > 0)),
     }
 }
 

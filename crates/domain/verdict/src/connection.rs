@@ -160,7 +160,22 @@ impl ConnectionCheck<'_> {
     /// Whether the retransmitted segment is probably full-sized, and larger than what every path carries.
     fn sends_full_size(&self) -> bool {
         let mss = u64::from(self.info.snd_mss_bytes.unwrap_or(0));
-        mss > SMALLEST_MSS && self.send_queue().is_some_and(|queued| queued >= mss)
+        let Some(queued) = self.send_queue() else {
+            return false;
+        };
+        let segments = u64::from(self.info.unacked_segs.unwrap_or(0));
+        let is_full = match (self.info.notsent_bytes, segments) {
+            // What is not sent yet says nothing about what was.
+            (Some(waiting), 1..) => {
+                let in_flight = queued.saturating_sub(waiting.into());
+                let is_acknowledged_later = self.info.sacked_segs.is_some_and(|sacked| sacked > 0);
+                in_flight / segments >= mss / 4 * 3
+                    // Of many, or of those that came and those that did not, only the last is short.
+                    || ((segments >= 4 || is_acknowledged_later) && in_flight > (segments - 1) * mss)
+            }
+            _ => queued >= mss,
+        };
+        mss > SMALLEST_MSS && is_full
     }
 
     fn zero_window(&self) -> Option<Symptom> {
@@ -199,6 +214,12 @@ impl ConnectionCheck<'_> {
         let pause_after = |doublings: u32| first_ms.saturating_mul(1 << doublings).min(RTO_MAX_MS);
         let passed_ms: u64 = (0..doublings).map(pause_after).sum();
         let left_ms = self.socket.timer.map_or(0, |timer| u64::from(timer.expires_ms));
+        // A probe that this host itself drops is tried again without doubling (`TCP_RESOURCE_PROBE_INTERVAL`).
+        let tries = self.socket.timer.map_or(0, |timer| timer.retransmits);
+        if tries > doublings {
+            let failed_ms = u64::from(tries - doublings).saturating_mul(LOCAL_RETRY_MS);
+            return Some(passed_ms.saturating_add(failed_ms));
+        }
         let pause_ms = pause_after(doublings);
         Some(passed_ms.saturating_add(pause_ms.saturating_sub(left_ms)))
     }
@@ -532,6 +553,8 @@ const FAR_US: u64 = 2_000;
 const SMALLEST_MSS: u64 = 536;
 /// The longest pause between two probes (`TCP_RTO_MAX`, the default of `net.ipv4.tcp_rto_max_ms`).
 const RTO_MAX_MS: u64 = 120_000;
+/// `TCP_RESOURCE_PROBE_INTERVAL`
+const LOCAL_RETRY_MS: u64 = 500;
 /// Kernel clocks count in jiffies of at most 10 ms.
 const MARGIN_MS: u64 = 30;
 /// From this backoff on, the pauses may have reached their maximum of two minutes and do not double any more.

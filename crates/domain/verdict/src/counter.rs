@@ -234,9 +234,6 @@ meanings! {
     TcpTimeWaitOverflow Warning [TcpActiveOpens, TcpPassiveOpens] never [TimeWaitMax]
         "TIME_WAIT sockets were dropped: there were as many as net.ipv4.tcp_max_tw_buckets allows."
         Some("sysctl net.ipv4.tcp_max_tw_buckets");
-    TcpDeferAcceptDrop Notice [TcpPassiveOpens] share []
-        "Clients connected and sent nothing (TCP_DEFER_ACCEPT)."
-        None;
     PawsEstab Notice [TcpInSegs] share []
         "Segments were dropped for their old timestamps: late duplicates, or several hosts behind one address."
         None;
@@ -289,7 +286,7 @@ meanings! {
         "Packets are sent in fragments, for they are longer than the MTU of their device: a tunnel's MTU is larger than the network below it carries, or programs send long datagrams."
         Some("ip -d link | grep mtu");
     IcmpInDestUnreachs Notice [UdpOutDatagrams, TcpActiveOpens] share [CannotSend, FirewallDrops, ConnectUnanswered] less [UdpNoPorts]
-        "Much of what this host sends is answered by ICMP \"unreachable\": nothing listens on the port there, or a router has no way to the host."
+        "Much of what this host sends is answered by ICMP \"unreachable\": nothing listens on the port there, or there is no way to the host, as a router reports, or this host itself if a neighbour does not answer."
         Some("tcpdump -ni any icmp");
     IcmpInCsumErrors Warning [] never []
         "ICMP messages came in with wrong checksums."

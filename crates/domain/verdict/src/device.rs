@@ -6,7 +6,8 @@ use crate::finding::Subject;
 use crate::own_queues::{Effects, OwnQueues, is_filled};
 use crate::share::permille;
 use crate::{Finding, Limit, Limits, Rule, Severity, shell_word};
-use sockeye_model::{Device, Duplex, InterfaceIndex, Qdisc, Traffic, Vitals};
+use sockeye_model::{Device, Duplex, InterfaceIndex, NetnsInode, Qdisc, Traffic, Vitals};
+use std::collections::HashSet;
 use std::time::Duration;
 
 pub(crate) fn findings(
@@ -60,6 +61,34 @@ pub(crate) fn findings(
         found.extend(queue);
     }
     found
+}
+
+/// The devices that stand still with others: ports of a bridge or bond, and devices on top of them.
+pub(crate) fn stacked_with(
+    vitals: &Vitals,
+    dead: &HashSet<(Option<NetnsInode>, InterfaceIndex)>,
+) -> Vec<(Option<NetnsInode>, InterfaceIndex)> {
+    let mut found: Vec<InterfaceIndex> = Vec::new();
+    loop {
+        let is_dead = |index: InterfaceIndex| found.contains(&index) || dead.contains(&(vitals.netns, index));
+        let next = vitals.devices.iter().find(|device| {
+            let has_link = device.is_up && device.has_carrier != Some(false);
+            let lower = device.lower.filter(|_| device.driver.as_bytes() != b"veth");
+            let mut ports = vitals
+                .devices
+                .iter()
+                .filter(|port| port.master == Some(device.index));
+            let is_related = device.master.is_some_and(is_dead)
+                || lower.is_some_and(is_dead)
+                || ports.any(|port| is_dead(port.index));
+            !has_link && is_related && !is_dead(device.index)
+        });
+        match next {
+            Some(device) => found.push(device.index),
+            None => break,
+        }
+    }
+    found.into_iter().map(|index| (vitals.netns, index)).collect()
 }
 
 struct DeviceCheck<'a> {

@@ -71,16 +71,46 @@ impl Finding {
     pub fn set_owner_state(&mut self, state: ProcessState) {
         self.owner_state = Some(state);
         if let (true, Some(owner)) = (state.is_stopped() && self.is_about_inactivity(), self.owner) {
-            self.meaning = match self.rule {
-                Rule::AcceptQueue => STOPPED_ACCEPTS_NOTHING,
+            let accepts = self.rule == Rule::AcceptQueue;
+            self.meaning = match (state.is_frozen, state.letter) {
+                (true, _) if accepts => FROZEN_ACCEPTS_NOTHING,
+                (true, _) => FROZEN_READS_NOTHING,
+                (_, b't') if accepts => TRACED_ACCEPTS_NOTHING,
+                (_, b't') => TRACED_READS_NOTHING,
+                _ if accepts => STOPPED_ACCEPTS_NOTHING,
                 _ => STOPPED_READS_NOTHING,
             };
-            if self.rule == Rule::AcceptQueue {
+            if accepts {
                 self.severity = Severity::Critical;
             }
-            let resume = Remedy::Anywhere(format!("kill -CONT {}", owner.pid));
-            self.remedies.insert(0, resume);
+            let first = match (state.is_frozen, state.letter, state.tracer) {
+                (true, ..) => Remedy::Advice(THAW),
+                // Only the debugger can let it run.
+                (_, b't', Some(tracer)) => Remedy::Anywhere(format!("ps -fp {}", tracer.pid)),
+                (_, b't', None) => Remedy::Anywhere(format!("grep TracerPid /proc/{}/status", owner.pid)),
+                _ => Remedy::Anywhere(format!("kill -CONT {}", owner.pid)),
+            };
+            self.remedies.insert(0, first);
+            if state.letter == b't' && !state.is_frozen {
+                self.remedies.insert(1, Remedy::Advice(DETACH));
+            }
+        } else if self.rule == Rule::Unread
+            && self.severity == Severity::Warning
+            && u64::from(state.threads_at_work) >= self.sockets
+        {
+            self.meaning = UNREAD_BY_BUSY_THREADS;
+            self.severity = Severity::Notice;
         }
+    }
+
+    /// Whether it only says that handlers work for long, and the owner has a thread at work for each connection.
+    #[must_use]
+    pub fn is_work_of_threads(&self) -> bool {
+        matches!(self.rule, Rule::CloseWait | Rule::FinWait2)
+            && self.severity == Severity::Notice
+            && self
+                .owner_state
+                .is_some_and(|state| u64::from(state.threads_at_work) >= self.sockets)
     }
 
     pub(crate) fn with(self, severity: Severity) -> Self {
@@ -119,8 +149,18 @@ impl Finding {
     }
 }
 
-const STOPPED_ACCEPTS_NOTHING: &str = "The program is stopped, by a signal or a debugger, and accepts nothing: connections wait in the listener's queue.";
-const STOPPED_READS_NOTHING: &str = "The program is stopped, by a signal or a debugger: it does not read what has come in, nor close what its peers have closed.";
+const FROZEN_ACCEPTS_NOTHING: &str = "The program is frozen (the freezer of its cgroup, as of a paused container), and accepts nothing: connections wait in the listener's queue.";
+const FROZEN_READS_NOTHING: &str = "The program is frozen (the freezer of its cgroup, as of a paused container): it does not read what has come in, nor close what its peers have closed.";
+const TRACED_ACCEPTS_NOTHING: &str =
+    "The program is stopped by a debugger, and accepts nothing: connections wait in the listener's queue.";
+const TRACED_READS_NOTHING: &str = "The program is stopped by a debugger: it does not read what has come in, nor close what its peers have closed.";
+const THAW: &str =
+    "thaw it: docker unpause, systemctl thaw, or write 0 to cgroup.freeze of its cgroup (/proc/PID/cgroup)";
+const DETACH: &str = "let the debugger continue or detach, or end the debugger: kill -CONT does nothing to a program that is traced";
+const UNREAD_BY_BUSY_THREADS: &str = "Data has come in that the program does not read yet: it has a thread at work for each of these connections.";
+const STOPPED_ACCEPTS_NOTHING: &str =
+    "The program is stopped by a signal, and accepts nothing: connections wait in the listener's queue.";
+const STOPPED_READS_NOTHING: &str = "The program is stopped by a signal: it does not read what has come in, nor close what its peers have closed.";
 
 /// What a finding is about.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -3,7 +3,7 @@
 use crate::finding::Subject;
 use crate::share::{fill_above, permille, severity_of_fill};
 use crate::{Finding, Limit, Limits, Rule, Severity};
-use sockeye_model::{Fill, HostVitals, MemoryUse, NeighbourTable, OpenFiles, Softnet, Vitals};
+use sockeye_model::{Fill, HostVitals, MemoryUse, NeighbourTable, Neighbours, OpenFiles, Softnet, Vitals};
 
 pub(crate) fn findings(
     host: &HostVitals,
@@ -24,7 +24,7 @@ pub(crate) fn findings(
             let mut all = host.neighbours.iter();
             all.find(|earlier| earlier.name == table.name)
         });
-        neighbours(table, earlier, namespaces, limits)
+        neighbours(table, earlier, host.neighbours_elsewhere, namespaces, limits)
     }));
     let (tcp, udp) = (limits.of(Limit::TcpMemoryShare), limits.of(Limit::UdpMemoryShare));
     found.extend(memory(Rule::TcpMemory, "net.ipv4.tcp_mem", host.tcp_memory, tcp));
@@ -70,29 +70,20 @@ fn softnet(now: &Softnet, before: Option<&Softnet>, limits: &Limits) -> Option<F
 fn neighbours(
     table: &NeighbourTable,
     before: Option<&NeighbourTable>,
+    elsewhere: Option<Neighbours>,
     namespaces: &[Vitals],
     limits: &Limits,
 ) -> Option<Finding> {
     let is_v6 = table.name.as_bytes().starts_with(b"nd");
-    // The table also holds entries that its limit does not count; they are known of the namespaces that were read. The
-    // table is one for all namespaces, so its own number counts, whichever of them were read.
-    let exempt = |vitals: &Vitals| {
-        let neighbours = vitals.neighbours.unwrap_or_default();
-        if is_v6 {
-            neighbours.exempt_ipv6
-        } else {
-            neighbours.exempt_ipv4
-        }
-    };
-    let exempt: u64 = namespaces.iter().map(exempt).sum();
-    let fill = Fill {
-        used: table.fill.used.saturating_sub(exempt),
-        max: table.fill.max,
-    };
     let overflows = before.map(|before| table.overflows.saturating_sub(before.overflows));
-    let is_full = fill_above(fill, limits.of(Limit::NeighboursShare));
     let overflowed = overflows.is_some_and(|overflows| overflows > 0);
-    if is_full.is_none() && !overflowed {
+    let (fill, is_full) = match entries(table, elsewhere, namespaces, limits) {
+        Entries::Full(fill) => (fill, true),
+        // An entry that was refused shows that the limit counts most of them.
+        Entries::PerhapsFull(fill) => (fill, table.overflows > 0 && fill.used <= fill.max),
+        Entries::NotFull(fill) => (fill, false),
+    };
+    if !is_full && !overflowed {
         return None;
     }
     let family = if is_v6 { "ipv6" } else { "ipv4" };
@@ -107,11 +98,67 @@ fn neighbours(
             "sysctl -w net.{family}.neigh.default.gc_thresh3={} net.{family}.neigh.default.gc_thresh2={}",
             max.saturating_mul(4),
             max.saturating_mul(2),
-        ));
+        ))
+        .advice("this limit exists in the initial network namespace only: set it there");
     if !overflowed {
         finding.severity = severity_of_fill(permille(fill.used, fill.max));
     }
     Some(finding)
+}
+
+/// How full a table of neighbours is.
+enum Entries {
+    Full(Fill),
+    /// Its limit may not count some of the entries: they are in namespaces that were not read.
+    PerhapsFull(Fill),
+    NotFull(Fill),
+}
+
+/// The table is one for all namespaces, and also holds entries that its limit does not count, as permanent ones. Which those
+/// are is known of the namespaces that were read.
+fn entries(
+    table: &NeighbourTable,
+    elsewhere: Option<Neighbours>,
+    namespaces: &[Vitals],
+    limits: &Limits,
+) -> Entries {
+    let is_v6 = table.name.as_bytes().starts_with(b"nd");
+    let known = namespaces
+        .iter()
+        .filter_map(|vitals| vitals.neighbours)
+        .chain(elsewhere);
+    let (mut exempt, mut limited) = (0_u64, 0_u64);
+    for known in known {
+        let [out, within] = if is_v6 {
+            [known.exempt_ipv6, known.limited_ipv6]
+        } else {
+            [known.exempt_ipv4, known.limited_ipv4]
+        };
+        exempt = exempt.saturating_add(out);
+        limited = limited.saturating_add(within);
+    }
+    let at_most = table.fill.used.saturating_sub(exempt);
+    let fill = |used| Fill {
+        used,
+        max: table.fill.max,
+    };
+    let is_near = |used| fill_above(fill(used), limits.of(Limit::NeighboursShare)).is_some();
+    if is_near(limited.min(at_most)) {
+        Entries::Full(fill(limited.min(at_most)))
+    } else if is_near(at_most) {
+        Entries::PerhapsFull(fill(at_most))
+    } else {
+        Entries::NotFull(fill(at_most))
+    }
+}
+
+/// Whether a table of neighbours may be nearly full, but that is not certain.
+pub(crate) fn has_unclear_neighbours(host: &HostVitals, namespaces: &[Vitals], limits: &Limits) -> bool {
+    host.neighbours.iter().any(|table| {
+        let entries = entries(table, host.neighbours_elsewhere, namespaces, limits);
+        let is_found = |fill: Fill| table.overflows > 0 && fill.used <= fill.max;
+        matches!(entries, Entries::PerhapsFull(fill) if !is_found(fill))
+    })
 }
 
 fn memory(rule: Rule, setting: &str, memory: Option<MemoryUse>, least_share: u64) -> Option<Finding> {
@@ -295,6 +342,8 @@ mod tests {
             neighbours: Some(sockeye_model::Neighbours {
                 exempt_ipv4,
                 exempt_ipv6: 900,
+                limited_ipv4: 215,
+                limited_ipv6: 0,
             }),
             ..Vitals::default()
         });
@@ -304,6 +353,41 @@ mod tests {
         limits.set(Limit::NeighboursShare, 400);
         let found = findings(&host, None, &namespaces, &limits);
         assert_eq!(found[0].facts.value("entries"), Some(430));
+    }
+
+    #[test]
+    fn entries_that_may_not_count_are_no_proof() {
+        let full = |used, overflows| {
+            host(|host| {
+                host.neighbours = vec![NeighbourTable {
+                    name: ShortText::new(b"arp_cache"),
+                    fill: Fill { used, max: 1024 },
+                    overflows,
+                }];
+            })
+        };
+        let limits = Limits::default();
+        let unclear = |host: &HostVitals| has_unclear_neighbours(host, &[], &limits);
+        // More than the limit: some do not count, and nobody knows how many.
+        check(None, &full(1134, 0), &[]);
+        assert!(unclear(&full(1134, 0)) && unclear(&full(900, 0)) && !unclear(&full(500, 0)));
+        // Entries were refused.
+        check(None, &full(900, 3), &["warning neighbours"]);
+        // Those of the other namespaces are known.
+        let mut known = full(1134, 0);
+        known.neighbours_elsewhere = Some(Neighbours {
+            exempt_ipv4: 1100,
+            limited_ipv4: 34,
+            ..Neighbours::default()
+        });
+        check(None, &known, &[]);
+        assert!(!unclear(&known));
+        known.neighbours_elsewhere = Some(Neighbours {
+            exempt_ipv4: 134,
+            limited_ipv4: 1000,
+            ..Neighbours::default()
+        });
+        check(None, &known, &["critical neighbours"]);
     }
 
     #[test]

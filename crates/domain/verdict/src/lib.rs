@@ -39,6 +39,7 @@ mod counter;
 mod device;
 mod device_counters;
 mod dns;
+mod effects;
 mod egress;
 mod finding;
 mod firewall;
@@ -66,6 +67,7 @@ mod tests;
 mod waiting;
 
 pub use counter::{MEANINGS, Meaning};
+pub use effects::remove_effects;
 pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};

@@ -2,7 +2,7 @@
 
 use crate::finding::{Example, Facts, Subject};
 use crate::share::permille;
-use crate::suspects::{Sighting, SocketKey, Suspicion};
+use crate::suspects::{Presence, QueueLook, Suspicion};
 use crate::symptom::Symptom;
 use crate::{Finding, Limit, Limits, Rule, Severity};
 use foldhash::fast::FixedState;
@@ -26,12 +26,27 @@ pub(crate) struct Listeners {
 struct Queue {
     /// Longest time that one has waited
     longest_ms: u64,
-    /// Whether a second look saw that one, too: accept() takes the first, so nothing was accepted in between
-    is_first_unchanged: Option<bool>,
+    /// Longest time that one has waited that both looks saw; `None` without such a one
+    longest_unchanged_ms: Option<u64>,
+    /// Longest time that one has waited that only the earlier look saw
+    longest_gone_ms: Option<u64>,
+    /// Whether there was a second look
+    is_seen_twice: bool,
     /// Connections that wait in both looks
     unchanged: u64,
     /// Data received by them
     unread_bytes: u64,
+}
+
+impl Queue {
+    /// Whether the first connection of the earlier look is the first of the later one: accept() takes the first, so nothing
+    /// was accepted in between. Of several that were established at nearly the same time any may be the first.
+    fn is_first_unchanged(&self) -> bool {
+        self.longest_unchanged_ms.is_some_and(|first| {
+            self.longest_gone_ms
+                .is_none_or(|gone| gone.saturating_add(SAME_TIME_MS) < first)
+        })
+    }
 }
 
 /// Where a socket listens, or a connection is half open.
@@ -110,11 +125,12 @@ impl Listeners {
     fn queues<'a>(
         &self,
         listeners: &HashMap<ListenKey, u64, FixedState>,
-        suspects: impl Iterator<Item = (&'a SocketKey, &'a Sighting, Option<bool>)>,
+        looks: impl Iterator<Item = QueueLook<'a>>,
     ) -> HashMap<ListenKey, Queue, FixedState> {
         let mut queues: HashMap<ListenKey, Queue, FixedState> = HashMap::default();
-        for (key, sighting, is_unchanged) in suspects {
-            let (Suspicion::NotAccepted, Endpoint::Inet { ip, port }) = (sighting.suspicion, key.local)
+        for look in looks {
+            let key = look.key;
+            let (Suspicion::NotAccepted, Endpoint::Inet { ip, port }) = (look.sighting.suspicion, key.local)
             else {
                 continue;
             };
@@ -122,10 +138,16 @@ impl Listeners {
                 continue;
             };
             let queue = queues.entry(place).or_default();
-            queue.unchanged += u64::from(is_unchanged == Some(true));
-            if sighting.age_ms >= queue.longest_ms {
-                queue.longest_ms = sighting.age_ms;
-                queue.is_first_unchanged = is_unchanged;
+            let age = look.age_ms;
+            queue.longest_ms = queue.longest_ms.max(look.sighting.age_ms);
+            queue.is_seen_twice |= look.presence != Presence::Once;
+            match look.presence {
+                Presence::Both => {
+                    queue.unchanged += 1;
+                    queue.longest_unchanged_ms = queue.longest_unchanged_ms.max(Some(age));
+                }
+                Presence::Gone => queue.longest_gone_ms = queue.longest_gone_ms.max(Some(age)),
+                Presence::Once | Presence::New => {}
             }
         }
         for (&local, bytes) in &self.unread {
@@ -192,18 +214,17 @@ impl Listeners {
         self.all.iter().find(is_at)?.owner
     }
 
-    /// What is wrong with the listeners. `suspects`: connections that may wait to be accepted, each with whether a second
-    /// look saw it unchanged. `is_moving`: drops are those since the earlier sample.
+    /// What is wrong with the listeners. `looks`: connections that may wait to be accepted. `is_moving`: drops are those since the earlier sample.
     pub(crate) fn findings<'a>(
         &'a self,
         limits: &'a Limits,
         is_moving: bool,
-        suspects: impl Iterator<Item = (&'a SocketKey, &'a Sighting, Option<bool>)>,
+        looks: impl Iterator<Item = QueueLook<'a>>,
         vitals: &'a dyn Fn(Option<NetnsInode>) -> Option<Counted<'a>>,
     ) -> impl Iterator<Item = Finding> + 'a {
         let listeners = self.count_by_place();
         let half_open = self.half_open_per_listener(&listeners);
-        let queues = self.queues(&listeners, suspects);
+        let queues = self.queues(&listeners, looks);
         self.all.iter().enumerate().flat_map(move |(number, listener)| {
             let place = listener.place();
             let half_open = place.and_then(|place| half_open.get(&place).copied());
@@ -241,7 +262,7 @@ pub(crate) struct Counted<'a> {
 
 impl Counted<'_> {
     /// Change of a counter since the earlier sample, or its value.
-    fn since(&self, counter: Counter) -> Option<u64> {
+    pub(crate) fn since(&self, counter: Counter) -> Option<u64> {
         let now = self.now.counters.value(counter)?;
         let before = self.before.and_then(|before| before.counters.value(counter));
         Some(now.saturating_sub(before.unwrap_or(0)))
@@ -285,12 +306,15 @@ impl Listener {
         // Drops of years are compared with accepted connections; only the namespace counts those, not the
         // listener.
         let taken = vitals.and_then(|vitals| vitals.now.counters.value(Counter::TcpPassiveOpens));
+        // The kernel also counts segments that no connection needs at a listener, as the bare acknowledgements of
+        // TCP_DEFER_ACCEPT: only what the namespace counts in ListenDrops was a connection.
+        let refused = vitals.and_then(|vitals| vitals.since(Counter::ListenDrops));
+        let drops = refused.map_or(self.drops, |refused| self.drops.min(refused));
         let turned_away = if is_moving {
-            self.drops > 0
+            drops > 0
         } else {
-            self.drops >= limits.of(Limit::ListenerDropsCount).max(1)
-                && permille(self.drops, taken.unwrap_or(0).max(self.drops))
-                    >= limits.of(Limit::ListenerDropsShare)
+            drops >= limits.of(Limit::ListenerDropsCount).max(1)
+                && permille(drops, taken.unwrap_or(0).max(drops)) >= limits.of(Limit::ListenerDropsShare)
         };
         // Without a route back to the client the kernel counts a drop, too.
         let unroutable = |vitals: Counted<'_>| {
@@ -300,18 +324,18 @@ impl Listener {
         };
         let is_unroutable = vitals
             .filter(|vitals| vitals.before.is_some() && self.waiting == 0)
-            .is_some_and(|vitals| unroutable(vitals) >= self.drops);
+            .is_some_and(|vitals| unroutable(vitals) >= drops);
         let turned_away = turned_away && !is_unroutable;
         let half_open = self.half_open(limits, half_open, vitals);
         // A full queue already explains the drops.
-        let drops = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
-            Symptom::new(Rule::ListenerDrops, self.drops)
-                .fact("drops", self.drops)
+        let drops_alone = (turned_away && queue.is_none() && half_open.is_none()).then(|| {
+            Symptom::new(Rule::ListenerDrops, drops)
+                .fact("drops", drops)
                 .fact("waiting", self.waiting)
                 .fact("backlog", self.backlog)
         });
         let capped = self.capped(limits, settings, turned_away).filter(|_| !is_proof);
-        [queue, drops, capped, half_open]
+        [queue, drops_alone, capped, half_open]
             .into_iter()
             .flatten()
             .map(|symptom| self.finding(&symptom))
@@ -330,11 +354,7 @@ impl Listener {
         match symptom.rule {
             Rule::AcceptQueue if symptom.facts.value("longest_wait_ms").is_some() => {
                 let mut finding = Finding {
-                    meaning: if symptom.severity == Severity::Notice {
-                        PERHAPS_STALLED
-                    } else {
-                        STALLED
-                    },
+                    meaning: symptom.meaning.unwrap_or(STALLED),
                     ..finding.sockeye(format!("sockets -tlp 'sport = :{}'", self.port))
                 };
                 if let Some(owner) = self.owner {
@@ -342,6 +362,11 @@ impl Listener {
                         "grep . /proc/{0}/task/*/wchan; cat /proc/{0}/stack",
                         owner.pid
                     ));
+                }
+                if symptom.meaning == Some(SLOW) {
+                    return finding.advice(
+                        "let the program accept faster (more workers): a longer backlog does not help",
+                    );
                 }
                 finding
                     .advice("a longer backlog does not help: see what the program waits for, or restart it")
@@ -377,29 +402,39 @@ impl Listener {
         }
     }
 
-    /// Whether the first connection in the queue waits for long, and whether two looks prove that nothing was accepted
-    /// in between.
+    /// What connections that wait for long show, and whether two looks prove that nothing was accepted in between.
     fn stalled(&self, limits: &Limits, queue: &Queue) -> Option<(Symptom, bool)> {
-        let is_proof = queue.is_first_unchanged == Some(true);
-        if queue.longest_ms < limits.of(Limit::AcceptQueueAge) || queue.is_first_unchanged == Some(false) {
+        let is_proof = queue.is_first_unchanged();
+        let longest_ms = match queue.longest_unchanged_ms {
+            Some(first) if is_proof => first,
+            _ => queue.longest_ms,
+        };
+        let least = match (is_proof, queue.is_seen_twice) {
+            // It accepts, but its clients have waited for long.
+            (false, true) => STALLED_LONG_MS.max(limits.of(Limit::AcceptQueueAge)),
+            _ => limits.of(Limit::AcceptQueueAge),
+        };
+        if longest_ms < least {
             return None;
         }
         let is_full = self.backlog.is_some_and(|backlog| self.waiting > backlog);
-        let severity = match is_proof {
-            false => Severity::Notice,
-            true if is_full || queue.longest_ms >= STALLED_LONG_MS => Severity::Critical,
-            true => Severity::Warning,
+        let (severity, meaning) = match (is_proof, queue.is_seen_twice) {
+            (true, _) if is_full || longest_ms >= STALLED_LONG_MS => (Severity::Critical, STALLED),
+            (true, _) => (Severity::Warning, STALLED),
+            (false, true) => (Severity::Warning, SLOW),
+            (false, false) => (Severity::Notice, PERHAPS_STALLED),
         };
-        let symptom = Symptom::new(Rule::AcceptQueue, queue.longest_ms)
+        let symptom = Symptom::new(Rule::AcceptQueue, longest_ms)
             .fact("waiting", self.waiting)
             .fact("backlog", self.backlog)
-            .fact("longest_wait_ms", queue.longest_ms)
+            .fact("longest_wait_ms", longest_ms)
             .fact("unchanged", Some(queue.unchanged).filter(|_| is_proof))
             .fact(
                 "unread_bytes",
                 Some(queue.unread_bytes).filter(|bytes| *bytes > 0),
             )
             .fact("drops", Some(self.drops).filter(|drops| *drops > 0))
+            .meaning(meaning)
             .with(severity);
         Some((symptom, is_proof))
     }
@@ -465,13 +500,18 @@ impl Listener {
 /// As many as may wait.
 const FULL: &str = "Connections wait to be accepted, as many as may wait: the program is too slow or stuck, and clients will be turned away.";
 /// Proof that nothing is accepted.
-const STALLED: &str = "The program accepts nothing: the first connection in the listener's queue is the same in two looks. It is stopped, stuck, or busy with something else.";
+const STALLED: &str = "The program accepted nothing between two looks: the same connection is first in the listener's queue. It is stopped, stuck, or busy with something else.";
+/// Nothing is stuck, but the queue does not get short.
+const SLOW: &str =
+    "Clients wait for long until the program accepts their connections: it accepts some, but slowly.";
 /// One look.
 const PERHAPS_STALLED: &str = "Connections wait for seconds to be accepted: the program is slow, stuck or stopped. A second look would show which.";
 /// A full queue of half-open connections without SYN cookies.
 const NO_COOKIES: &str = "Half-open connections fill the listener's queue, and SYN cookies are off: further SYNs are dropped, and clients cannot connect.";
 /// Connections that wait for so long are lost to their clients.
 const STALLED_LONG_MS: u64 = 10_000;
+/// The ages of connections are known to a tick of the kernel's clock at each look.
+const SAME_TIME_MS: u64 = 25;
 /// Below this backlog a share means little: one of five is nothing, and the queue is full before it is nearly
 /// full.
 const NEARLY_FULL_BACKLOG_MIN: u64 = 16;

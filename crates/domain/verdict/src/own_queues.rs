@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::Snapshot;
     use crate::tests::made;
-    use sockeye_model::{Device, Endpoint, Entry, Port, Protocol, Queues, ShortText, State, TcpInfo};
+    use sockeye_model::{Device, Endpoint, Entry, Inode, Port, Protocol, Queues, ShortText, State, TcpInfo};
     use sockeye_model::{Timer, TimerKind};
 
     fn shaped(waiting_packets: u32) -> Vitals {
@@ -177,6 +177,7 @@ mod tests {
                 ..TcpInfo::default()
             },
         );
+        stuck.inode = Some(Inode(7));
         stuck.queues = Queues::Data {
             receive_bytes: 0,
             send_bytes: 10_000,

@@ -32,6 +32,8 @@ struct Route {
 #[derive(Debug, Clone, Copy, Default)]
 struct Users {
     sockets: u32,
+    /// Of these, connections in TIME_WAIT
+    time_wait: u32,
     /// The process that has more than half of them, if any has (Boyer and Moore's majority vote).
     candidate: Option<Process>,
     /// Sockets of the candidate that no socket of another process outweighs: it has at least so many.
@@ -114,7 +116,9 @@ impl Ports {
                 peer_port,
             };
             if self.connections.len() < ROUTES_MAX || self.connections.contains_key(&route) {
-                self.connections.entry(route).or_default().add(owner);
+                let users = self.connections.entry(route).or_default();
+                users.add(owner);
+                users.time_wait += u32::from(socket.state == State::TimeWait);
             } else {
                 self.left_out += 1;
             }
@@ -132,16 +136,22 @@ impl Ports {
             let finding = self.used_up(finding, users, limits.of(Limit::EphemeralShare));
             found.extend(finding.map(|finding| {
                 let peer = endpoint_filter(&Endpoint::inet(route.peer, Port(0)));
-                finding
+                let finding = finding
+                    .fact("time_wait", Some(users.time_wait).filter(|count| *count > 0))
                     .sockeye(format!(
                         "flows -p 'dst = {peer} and dport = :{}'",
                         route.peer_port
                     ))
-                    .inside(WIDER_RANGE)
-                    .inside("sysctl -w net.ipv4.tcp_tw_reuse=1")
-                    .advice(
-                        "keep connections open and use them again, or connect to or from further addresses",
-                    )
+                    .inside(WIDER_RANGE);
+                // It frees the ports of connections in TIME_WAIT only.
+                let finding = if users.time_wait.saturating_mul(TIME_WAIT_FACTOR) >= users.sockets {
+                    finding.inside("sysctl -w net.ipv4.tcp_tw_reuse=1")
+                } else {
+                    finding
+                };
+                finding.advice(
+                    "keep connections open and use them again, or connect to or from further addresses",
+                )
             }));
         }
         for (netns, users) in &self.udp {
@@ -175,4 +185,6 @@ impl Ports {
 
 /// Routes that are counted at most. Incoming connections to a port of this range need one each.
 const ROUTES_MAX: usize = 300_000;
+/// If a tenth of the ports is in TIME_WAIT, using them again helps.
+const TIME_WAIT_FACTOR: u32 = 10;
 const WIDER_RANGE: &str = "sysctl -w net.ipv4.ip_local_port_range='1024 65535'";

@@ -33,6 +33,8 @@ pub(crate) fn remedies(finding: &Finding) -> Vec<Remedy> {
                 Remedy::Inside("sysctl -w net.ipv4.tcp_keepalive_time=120".into()),
             ]
         }
+        // No command reaches its namespace, and none is needed.
+        Rule::PeerSilent if finding.severity < crate::Severity::Notice => Vec::new(),
         Rule::KeepaliveUnanswered | Rule::PeerSilent | Rule::SendStuck => {
             let mut list = path_checks(peer, finding);
             list.extend(full_size_probe(peer, finding));

@@ -2,12 +2,13 @@
 //! device and of the next hop.
 
 use crate::finding::{Example, Facts, Subject};
+use crate::suspects::EPHEMERAL_FIRST;
 use crate::symptom::Symptom;
-use crate::{Finding, Rule, shell_word};
+use crate::{Finding, Rule, Severity, shell_word};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Device, InterfaceIndex, NetnsInode, NextHop, Owner, PathQuery, Process, Queues, Route, SendPath, Socket,
-    State, TcpInfo, TimerKind, Vitals,
+    BridgePort, Device, InterfaceIndex, NetnsInode, NextHop, Owner, PathQuery, Process, Queues, Route,
+    SendPath, Socket, State, TcpInfo, TimerKind, Vitals,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
@@ -31,8 +32,14 @@ pub(crate) enum Cause {
     NoCarrier(InterfaceIndex),
     /// The next hop does not answer.
     Unanswered(InterfaceIndex, IpAddr),
+    /// The next hop is the peer, and does not answer.
+    PeerUnanswered(InterfaceIndex, IpAddr),
+    /// The port of a bridge that leads to the next hop is down or has no carrier.
+    BridgePort(InterfaceIndex),
     /// The way is open, but the packets do not leave.
     Dropped,
+    /// The packets do not leave, and the way is not known.
+    Unknown,
     /// Answers come in over another device, and `rp_filter` discards them.
     ReversePath(InterfaceIndex),
 }
@@ -43,6 +50,10 @@ struct Group {
     owners: BTreeSet<Option<Process>>,
     stalled_ms: Option<u64>,
     sendq_bytes: u64,
+    /// Whether a process has one of the sockets
+    has_file: bool,
+    /// Whether they only try to connect
+    only_connects: bool,
     examples: Vec<Example>,
 }
 
@@ -96,6 +107,11 @@ pub(crate) fn is_connecting(socket: &Socket, info: &TcpInfo) -> bool {
 
 /// The question for the way of a socket to its peer.
 pub(crate) fn query(socket: &Socket) -> Option<PathQuery> {
+    // Routing rules choose by the ports of services: with those that the kernel chooses each connection would be a
+    // question of its own.
+    let ports = [socket.local.port()?.0, socket.peer.port()?.0];
+    let is_service = |port: u16| port < EPHEMERAL_FIRST;
+    let ports = ports.map(|port| if is_service(port) { port } else { 0 });
     Some(PathQuery {
         netns: socket.netns,
         from: socket.local.ip()?.to_canonical(),
@@ -103,6 +119,7 @@ pub(crate) fn query(socket: &Socket) -> Option<PathQuery> {
         mark: socket.mark.unwrap_or(0),
         uid: socket.uid,
         interface: socket.interface,
+        ports,
     })
 }
 
@@ -146,27 +163,35 @@ impl SendFaults {
             let Route::Via { device, gateway } = path.route else {
                 return None;
             };
-            let hop = gateway.or_else(|| socket.peer.ip())?;
-            return Some(Cause::Unanswered(device, hop.to_canonical()));
+            return unanswered(socket, device, gateway);
         }
         // One timer may be bad luck; with a way that is known to be closed it is enough.
         let fails_here = does_not_leave(socket, info, 0);
         let is_dropped = does_not_leave(socket, info, TRIES_MIN);
-        let path = query(socket).and_then(|query| self.paths.get(&query));
+        // Without loopback nothing of this host reaches this host.
+        let loopback = vitals.and_then(|vitals| vitals.devices.iter().find(|device| device.is_loopback));
+        if let (Some(loopback), Some(peer)) = (loopback.filter(|device| !device.is_up), socket.peer.ip()) {
+            let peer = peer.to_canonical();
+            let mut own = vitals.into_iter().flat_map(|vitals| &vitals.devices);
+            if peer.is_loopback() || own.any(|device| has_address(device, peer)) {
+                return Some(Cause::DeviceDown(loopback.index));
+            }
+        }
         match path.map(|path| path.route) {
             Some(Route::Via { device, gateway }) => {
                 let found = vitals.and_then(|vitals| with_index(vitals, device));
-                if let Some(found) = found.filter(|found| !found.is_loopback) {
-                    if !found.is_up {
-                        return Some(Cause::DeviceDown(device));
-                    }
-                    if found.has_carrier == Some(false) {
-                        return Some(Cause::NoCarrier(device));
-                    }
+                if let (Some(found), Some(vitals)) = (found, vitals)
+                    && let Some(cause) = lost_device(found, vitals)
+                {
+                    return Some(cause);
                 }
                 if path.is_some_and(is_unanswered) {
-                    let hop = gateway.or_else(|| socket.peer.ip())?;
-                    return Some(Cause::Unanswered(device, hop.to_canonical()));
+                    return unanswered(socket, device, gateway);
+                }
+                if let (Some(found), Some(vitals), Some(path)) = (found, vitals, path)
+                    && let Some(port) = lost_port(path, found, info, vitals)
+                {
+                    return Some(Cause::BridgePort(port));
                 }
                 is_dropped.then_some(Cause::Dropped)
             }
@@ -199,7 +224,7 @@ impl SendFaults {
                     _ => Cause::RouteRejects,
                 })
             }
-            Some(Route::Unknown) | None => is_dropped.then_some(Cause::Dropped),
+            Some(Route::Unknown) | None => is_dropped.then_some(Cause::Unknown),
         }
     }
 
@@ -215,8 +240,13 @@ impl SendFaults {
             Queues::Data { send_bytes, .. } => u64::from(send_bytes),
             _ => 0,
         };
-        let group = self.groups.entry((socket.netns, cause)).or_default();
+        let group = self.groups.entry((socket.netns, cause)).or_insert_with(|| Group {
+            only_connects: true,
+            ..Group::default()
+        });
         group.sockets += 1;
+        group.has_file |= socket.inode.is_some();
+        group.only_connects &= socket.state == State::SynSent;
         if group.owners.len() < OWNERS_MAX {
             group.owners.insert(owner.map(|owner| owner.process));
         }
@@ -235,7 +265,9 @@ impl SendFaults {
     /// Devices that are the cause, by namespace.
     pub(crate) fn devices(&self) -> impl Iterator<Item = (Option<NetnsInode>, InterfaceIndex)> {
         self.groups.keys().filter_map(|(netns, cause)| match cause {
-            Cause::NoCarrier(device) | Cause::DeviceDown(device) => Some((*netns, *device)),
+            Cause::NoCarrier(device) | Cause::DeviceDown(device) | Cause::BridgePort(device) => {
+                Some((*netns, *device))
+            }
             _ => None,
         })
     }
@@ -278,18 +310,21 @@ impl Group {
         let device = match cause {
             Cause::DeviceDown(index)
             | Cause::NoCarrier(index)
+            | Cause::BridgePort(index)
             | Cause::Unanswered(index, _)
+            | Cause::PeerUnanswered(index, _)
             | Cause::ReversePath(index) => vitals.and_then(|vitals| with_index(vitals, index)),
             _ => None,
         };
         let subject = match (cause, device) {
-            (Cause::Unanswered(_, ip), _) => Subject::NextHop {
+            (Cause::Unanswered(_, ip) | Cause::PeerUnanswered(_, ip), _) => Subject::NextHop {
                 ip,
                 device: device.map(|device| device.name),
             },
-            (Cause::DeviceDown(_) | Cause::NoCarrier(_) | Cause::ReversePath(_), Some(device)) => {
-                Subject::Device(device.name)
-            }
+            (
+                Cause::DeviceDown(_) | Cause::NoCarrier(_) | Cause::BridgePort(_) | Cause::ReversePath(_),
+                Some(device),
+            ) => Subject::Device(device.name),
             _ => Subject::Sockets,
         };
         let peer = self.examples.first().and_then(|example| example.peer.ip());
@@ -298,6 +333,9 @@ impl Group {
             meaning: match device {
                 Some(device) if cause == Cause::NoCarrier(device.index) && is_bridge(device) => {
                     NO_FORWARDING_PORT
+                }
+                Some(device) if cause == Cause::DeviceDown(device.index) && device.is_loopback => {
+                    LOOPBACK_DOWN
                 }
                 _ => cause.meaning(),
             },
@@ -313,22 +351,38 @@ impl Group {
                 .with(
                     "carrier_changes",
                     device
-                        .filter(|_| matches!(cause, Cause::NoCarrier(_)))
+                        .filter(|_| matches!(cause, Cause::NoCarrier(_) | Cause::BridgePort(_)))
                         .and_then(|device| device.carrier_changes),
                 ),
             sockets: self.sockets,
             examples: self.examples.clone(),
             ..Finding::about(cause.rule(), netns, subject)
         };
+        if !self.has_file {
+            // The kernel ends them by itself.
+            finding.severity = Severity::Notice;
+        } else if self.only_connects && matches!(cause, Cause::PeerUnanswered(..)) {
+            // It may never have been there.
+            finding.severity = Severity::Warning;
+        }
         let name = device.map(|device| shell_word(&String::from_utf8_lossy(device.name.as_bytes())));
-        if let (Cause::NoRoute | Cause::RouteRejects | Cause::AddressGone(_) | Cause::Dropped, Some(peer)) =
-            (cause, peer)
+        if let (
+            Cause::NoRoute | Cause::RouteRejects | Cause::AddressGone(_) | Cause::Dropped | Cause::Unknown,
+            Some(peer),
+        ) = (cause, peer)
         {
             let from = match (cause, local) {
                 (Cause::AddressGone(_), _) | (_, None) => String::new(),
                 (_, Some(local)) => format!(" from {}", local.to_canonical()),
             };
-            finding = finding.inside(format!("ip route get {}{from}", peer.to_canonical()));
+            let port = self.examples.first().and_then(|example| example.peer.port());
+            let service = match (cause, port) {
+                (Cause::NoRoute | Cause::RouteRejects, Some(port)) if port.0 < EPHEMERAL_FIRST => {
+                    format!(" ipproto tcp dport {}", port.0)
+                }
+                _ => String::new(),
+            };
+            finding = finding.inside(format!("ip route get {}{from}{service}", peer.to_canonical()));
         }
         match (cause, name) {
             (Cause::NoRoute | Cause::RouteRejects, _) => finding
@@ -357,7 +411,11 @@ impl Group {
                 };
                 finding.advice("look at the cable, the other end, or the program that reads the tunnel")
             }
-            (Cause::Unanswered(_, ip), Some(name)) => finding
+            (Cause::BridgePort(_), Some(name)) => finding
+                .inside("bridge link show")
+                .inside(format!("ip -d link show dev {name}"))
+                .advice("look at the cable or the other end of this port"),
+            (Cause::Unanswered(_, ip) | Cause::PeerUnanswered(_, ip), Some(name)) => finding
                 .inside(format!("ip neigh show to {ip} dev {name}"))
                 .inside(format!("ping -c 3 {ip}"))
                 .advice("look whether that host is up and in this network, and whether the VLAN is right"),
@@ -400,12 +458,83 @@ impl Cause {
             Self::Unanswered(..) => {
                 "This host cannot send: the next hop does not answer ARP or neighbour discovery, so its neighbour entry fails. The peer itself may be well."
             }
+            Self::PeerUnanswered(..) => {
+                "The peer should be in this network, but does not answer ARP or neighbour discovery: it is down, or not there. Nothing can be sent to it."
+            }
+            Self::BridgePort(_) => {
+                "This host cannot send: the port of the bridge that leads to the peer is down or has no carrier. The other ports do not know the peer."
+            }
+            Self::Unknown => {
+                "This host cannot send: the data of these connections does not leave it. The way to the peer could not be looked up."
+            }
             Self::ReversePath(_) => Rule::ReversePath.meaning(),
             Self::Dropped => {
-                "This host drops what these connections send: the route is open and the peer's window too, but nothing leaves. A firewall rule of its own (netfilter), a BPF program or a tc filter does it."
+                "This host drops what these connections send: there is a route, and the peer's window is open, but the last tries did not leave. A firewall rule of its own (netfilter), a BPF program or a tc filter does it."
             }
         }
     }
+}
+
+/// The next hop that does not answer: a router, or the peer itself.
+fn unanswered(socket: &Socket, device: InterfaceIndex, gateway: Option<IpAddr>) -> Option<Cause> {
+    Some(match gateway {
+        Some(router) => Cause::Unanswered(device, router.to_canonical()),
+        None => Cause::PeerUnanswered(device, socket.peer.ip()?.to_canonical()),
+    })
+}
+
+/// What a device lacks, or the one below it that carries it.
+fn lost_device(device: &Device, vitals: &Vitals) -> Option<Cause> {
+    let is_lost = |device: &Device| !device.is_up || device.has_carrier == Some(false);
+    if !device.is_up {
+        return Some(Cause::DeviceDown(device.index));
+    }
+    if !is_lost(device) || device.is_loopback {
+        return None;
+    }
+    let mut lowest = device;
+    for _ in 0..STACKED_MAX {
+        let mut ports = vitals
+            .devices
+            .iter()
+            .filter(|port| port.master == Some(lowest.index));
+        let below = match (ports.next(), ports.next()) {
+            (Some(port), None) => Some(port),
+            (Some(_), Some(_)) => None,
+            _ => lowest
+                .lower
+                .filter(|_| lowest.driver.as_bytes() != b"veth")
+                .and_then(|index| with_index(vitals, index)),
+        };
+        match below.filter(|below| is_lost(below)) {
+            Some(below) => lowest = below,
+            None => break,
+        }
+    }
+    Some(if lowest.is_up {
+        Cause::NoCarrier(lowest.index)
+    } else {
+        Cause::DeviceDown(lowest.index)
+    })
+}
+
+/// The port of a bridge through which the next hop was reached: the only one that went down, and the others have not seen
+/// it since, though their entries would not have expired.
+fn lost_port(path: &SendPath, bridge: &Device, info: &TcpInfo, vitals: &Vitals) -> Option<InterfaceIndex> {
+    let is_recent = info.last_ack_recv_ms.is_some_and(|ms| ms < LEARNED_MS);
+    if !is_bridge(bridge) || path.bridge_port != BridgePort::NotLearned || !is_recent {
+        return None;
+    }
+    let ports = vitals
+        .devices
+        .iter()
+        .filter(|port| port.master == Some(bridge.index));
+    let mut lost = ports.filter(|port| {
+        let had_carrier = port.carrier_changes.is_some_and(|changes| changes >= 2);
+        had_carrier && (!port.is_up || port.has_carrier == Some(false))
+    });
+    let port = lost.next()?;
+    lost.next().is_none().then_some(port.index)
 }
 
 fn with_index(vitals: &Vitals, index: InterfaceIndex) -> Option<&Device> {
@@ -424,12 +553,17 @@ fn is_bridge(device: &Device) -> bool {
     device.driver.as_bytes() == b"bridge"
 }
 
+const LOOPBACK_DOWN: &str = "The loopback device is down: connections of this host to itself, at 127.0.0.1 or at its other addresses, get no answer.";
 const NO_FORWARDING_PORT: &str = "This host cannot send: no port of the bridge to the peer forwards. Each is down, without carrier, or disabled.";
 
 /// `ENETUNREACH`: what the kernel answers without a route.
 const ENETUNREACH: i32 = 101;
 /// Timers that went off without data leaving this host: a paced connection runs the same timer once.
 const TRIES_MIN: u32 = 2;
+/// Devices on top of each other that are followed.
+const STACKED_MAX: usize = 8;
+/// A bridge forgets a neighbour after 300 s without a packet of it (`ageing_time`).
+const LEARNED_MS: u32 = 280_000;
 /// Owners that are counted.
 const OWNERS_MAX: usize = 100;
 /// Sockets that are shown.

@@ -15,15 +15,15 @@ use crate::recent_peers::{PEERS_MAX, RecentPeers};
 use crate::sending::SendFaults;
 use crate::socket::{TcpLosses, dropped, udp_unread, unread};
 use crate::socket_counters::SocketCounters;
-use crate::suspects::{Sighting, SocketKey, Suspects};
+use crate::suspects::{Presence, QueueLook, Sighting, SocketKey, Suspects, is_window_full};
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
-use crate::waiting::WaitingQueues;
-use crate::{Finding, Limits, Rule, counter, device, host, merge, namespace};
+use crate::waiting::{UNIX_PATIENCE, UnixQueues, WaitingQueues};
+use crate::{Finding, Limits, Remedy, Rule, counter, device, firewall, host, merge, namespace};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState, Protocol, Socket,
-    State, TcpInfo, Timer, TimerKind, Vitals,
+    Counter, Device, Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState,
+    Protocol, Socket, State, TcpInfo, Timer, TimerKind, Vitals,
 };
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -52,13 +52,15 @@ pub struct Snapshot<'a> {
     silent: Vec<(Socket, Option<Owner>)>,
     send_faults: SendFaults,
     firewalls: Firewalls,
+    /// Network namespaces whose packet filter rules could not be read
+    firewalls_unreadable: BTreeSet<Option<NetnsInode>>,
     recent_peers: RecentPeers,
     /// Both ends of connections that are not read, as the peer's socket has them.
     unread: HashSet<(Endpoint, Endpoint), FixedState>,
     suspects: Suspects,
     /// What another look at the suspects saw, and the time between the two.
     other_look: Option<(&'a Suspects, Duration)>,
-    /// Connections with a congestion window at its floor: a fault only if a second look sees it, too.
+    /// Connections with a congestion window at its floor or a full receive window: a fault only if a second look sees it, too.
     at_floor: Vec<(Socket, Option<Owner>, Symptom)>,
     samples: Option<CounterSamples>,
     seen: Coverage,
@@ -91,6 +93,7 @@ pub struct Baseline {
     firewall_drops: EarlierDrops,
     /// Ways whose next hop does not answer
     unanswered: HashSet<PathQuery, FixedState>,
+    unix_queues: UnixQueues,
 }
 
 type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
@@ -116,6 +119,7 @@ impl<'a> Snapshot<'a> {
             silent: Vec::new(),
             send_faults: SendFaults::default(),
             firewalls: Firewalls::default(),
+            firewalls_unreadable: BTreeSet::new(),
             recent_peers: RecentPeers::default(),
             unread: HashSet::default(),
             suspects: Suspects::default(),
@@ -137,14 +141,49 @@ impl<'a> Snapshot<'a> {
     /// Whether a second look at the sockets would prove or clear a suspicion. A snapshot with an earlier one has it.
     #[must_use]
     pub fn needs_second_look(&self) -> bool {
-        let is_suspicious =
-            || self.suspects.need_second_look(self.limits) || !self.paths_to_confirm().is_empty();
+        let is_suspicious = || {
+            self.suspects.need_second_look(self.limits)
+                || !self.paths_to_confirm().is_empty()
+                || self.waiting.needs_other_look()
+        };
         self.other_look.is_none() && is_suspicious()
     }
 
     /// Compares with a second look at the sockets, taken `elapsed` after this one.
     pub const fn second_look(&mut self, later: &'a Suspects, elapsed: Duration) {
         self.other_look = Some((later, elapsed));
+    }
+
+    /// Returns the network namespaces in which connections wait at a UNIX listener: which ones should be added.
+    #[must_use]
+    pub fn unix_queues_in_question(&self) -> BTreeSet<Option<NetnsInode>> {
+        self.waiting.unix_namespaces()
+    }
+
+    /// Adds which connections wait at the UNIX listeners of a network namespace: the inodes of the clients, in order.
+    pub fn unix_queues(&mut self, netns: Option<NetnsInode>, queues: &[(Inode, Vec<u32>)]) {
+        self.waiting.set_queues(netns, queues);
+        if let Some((baseline, elapsed)) = self.earlier {
+            self.waiting.compare_queues(&baseline.unix_queues, elapsed);
+        }
+    }
+
+    /// Compares with the queues of UNIX listeners `apart` later.
+    pub fn unix_queues_later(
+        &mut self,
+        netns: Option<NetnsInode>,
+        queues: &[(Inode, Vec<u32>)],
+        apart: Duration,
+    ) {
+        let mut later = WaitingQueues::default();
+        later.set_queues(netns, queues);
+        self.waiting.compare_queues(&later.into_firsts(), apart);
+    }
+
+    /// For how long two looks at the queues of UNIX listeners must be apart; `None` without such queues.
+    #[must_use]
+    pub fn unix_queues_need(&self) -> Option<Duration> {
+        self.waiting.needs_other_look().then_some(UNIX_PATIENCE)
     }
 
     /// Keeps the counters of all sockets for the next snapshot.
@@ -223,7 +262,7 @@ impl<'a> Snapshot<'a> {
         };
         found.extend(
             self.listeners
-                .findings(limits, self.earlier.is_some(), self.looks(), &counted),
+                .findings(limits, self.earlier.is_some(), self.queue_looks(), &counted),
         );
         let mut half_closed = HalfClosed::default();
         match (self.earlier, self.other_look) {
@@ -252,7 +291,25 @@ impl<'a> Snapshot<'a> {
         found.extend(self.send_faults.findings(&vitals_of));
         let owner_of = |local: &Endpoint, netns| self.listeners.owner_at(local, netns);
         let earlier_drops = self.earlier.map(|(baseline, _)| &baseline.firewall_drops);
-        self.firewalls.judge(earlier_drops, &owner_of);
+        // Packets that came in, and were dropped before any protocol of this host saw them.
+        let is_deaf = |netns| {
+            let counted: Option<Counted<'_>> = counted(netns);
+            counted
+                .filter(|counted| counted.before.is_some())
+                .is_some_and(|counted| {
+                    let of = |counter| counted.since(counter).unwrap_or(0);
+                    let seen = of(Counter::IpInDelivers).saturating_add(of(Counter::IpForwDatagrams));
+                    of(Counter::IpInReceives) > seen && of(Counter::TcpPassiveOpens) == 0
+                })
+        };
+        self.firewalls.judge(earlier_drops, &owner_of, &is_deaf);
+        let dropping: BTreeSet<_> = self
+            .namespaces
+            .iter()
+            .map(|vitals| vitals.netns)
+            .filter(|netns| self.drops_output(*netns))
+            .collect();
+        self.firewalls.judge_datagrams(&|netns| dropping.contains(&netns));
         found.extend(self.firewalls.findings());
         found.extend(self.ports.findings(limits));
         found.extend(self.waiting.findings());
@@ -262,7 +319,10 @@ impl<'a> Snapshot<'a> {
             found.extend(self.resolvers.findings(servers, elapsed, &counters));
             found.extend(self.connection_growth.findings(&baseline.connections, limits));
         }
-        let dead_devices: HashSet<_> = self.send_faults.devices().collect();
+        let mut dead_devices: HashSet<_> = self.send_faults.devices().collect();
+        for vitals in &self.namespaces {
+            dead_devices.extend(device::stacked_with(vitals, &dead_devices));
+        }
         let mut reported: HashMap<Option<NetnsInode>, BTreeSet<Rule>> = HashMap::new();
         for finding in &found {
             reported.entry(finding.netns).or_default().insert(finding.rule);
@@ -272,7 +332,9 @@ impl<'a> Snapshot<'a> {
             let before = baseline.and_then(|baseline| baseline.namespaces.get(&vitals.netns));
             let begin = found.len();
             found.extend(namespace::findings(vitals, limits));
-            if self.listeners.are_in(vitals.netns) {
+            let has_lost_loopback =
+                |device: &Device| device.is_loopback && dead_devices.contains(&(vitals.netns, device.index));
+            if self.listeners.are_in(vitals.netns) && !vitals.devices.iter().any(has_lost_loopback) {
                 found.extend(namespace::loopback(vitals));
             }
             let is_explained = |index| dead_devices.contains(&(vitals.netns, index));
@@ -292,13 +354,34 @@ impl<'a> Snapshot<'a> {
                 finding.rule != Rule::DeviceDrops || finding.facts.value("tx_dropped") != Some(0)
             };
             reported.extend(found[begin..].iter().filter(explains).map(|finding| finding.rule));
-            found.extend(counter::findings(vitals, before, elapsed, reported, limits));
+            let counters = counter::findings(vitals, before, elapsed, reported, limits);
+            let drops = self.firewalls.drops_of_output(vitals.netns);
+            found.extend(
+                counters
+                    .into_iter()
+                    .map(|finding| firewall::explain_counter(finding, &drops)),
+            );
         }
         let before = baseline.map(|baseline| &baseline.host);
         found.extend(host::findings(&self.host, before, &self.namespaces, limits));
+        for finding in &mut found {
+            let may_be_dropped = matches!(
+                finding.rule,
+                Rule::CannotSend | Rule::PeerSilent | Rule::SendStuck | Rule::ConnectUnanswered
+            );
+            if may_be_dropped && self.firewalls_unreadable.contains(&finding.netns) {
+                finding.remedies.push(Remedy::Advice(FIREWALL_UNREADABLE));
+            }
+        }
         let mut found = merge::namespaces(found);
         found.sort_by_cached_key(order);
         found
+    }
+
+    /// Whether a table of neighbours may be nearly full, but which of its entries count is not known.
+    #[must_use]
+    pub fn has_unclear_neighbours(&self) -> bool {
+        host::has_unclear_neighbours(&self.host, &self.namespaces, self.limits)
     }
 
     /// How much was examined.
@@ -333,6 +416,7 @@ impl<'a> Snapshot<'a> {
             name_servers: self.resolvers.into_servers(),
             firewall_drops,
             unanswered: self.send_faults.unanswered().collect(),
+            unix_queues: self.waiting.into_firsts(),
         }
     }
 
@@ -343,6 +427,36 @@ impl<'a> Snapshot<'a> {
             let is_unchanged = other.map(|(other, apart)| other.has_unchanged(key, sighting, apart));
             (key, sighting, is_unchanged)
         })
+    }
+
+    /// The suspicious sockets of both looks.
+    fn queue_looks(&self) -> impl Iterator<Item = QueueLook<'_>> {
+        let is_later = self.earlier.is_some();
+        let present = self.looks().map(move |(key, sighting, is_unchanged)| QueueLook {
+            key,
+            sighting,
+            presence: match is_unchanged {
+                None => Presence::Once,
+                Some(true) => Presence::Both,
+                Some(false) if is_later => Presence::New,
+                Some(false) => Presence::Gone,
+            },
+            age_ms: sighting.age_ms,
+        });
+        let before = self.other_look.filter(|_| is_later);
+        let gone = before.into_iter().flat_map(move |(before, apart)| {
+            let apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX);
+            let gone = before
+                .iter()
+                .filter(move |(key, sighting)| !self.suspects.has_unchanged(key, sighting, apart));
+            gone.map(move |(key, sighting)| QueueLook {
+                key,
+                sighting,
+                presence: Presence::Gone,
+                age_ms: sighting.age_ms.saturating_add(apart_ms),
+            })
+        });
+        present.chain(gone)
     }
 
     fn judge_at_floor(&mut self) {
@@ -399,6 +513,10 @@ impl<'a> Snapshot<'a> {
             self.seen.without_info += u64::from(!is_short);
             return;
         };
+        // procfs has only a part of it, without the times.
+        if info.last_data_sent_ms.is_none() && info.last_ack_recv_ms.is_none() {
+            self.seen.without_info += 1;
+        }
         if self.samples.is_some() {
             let earlier = self.earlier_sample(socket);
             self.connection_growth.add(entry, earlier.as_ref());
@@ -425,6 +543,15 @@ impl<'a> Snapshot<'a> {
             } else if !self.own_queues.explains(socket, symptom.rule) {
                 self.symptom_groups.add(entry, &symptom);
             }
+        } else if is_window_full(socket, info, self.limits) && self.at_floor.len() < SILENT_MAX {
+            // The share of time that the window was the limit misses much with BBR, which paces within the window.
+            let symptom = Symptom::new(Rule::ReceiverLimited, 0)
+                .fact("delivery_rate_bytes_per_s", info.delivery_rate_bytes_per_s)
+                .fact("snd_wnd_bytes", info.snd_wnd_bytes)
+                .fact("notsent_bytes", info.notsent_bytes)
+                .fact("rtt_us", info.rtt_us);
+            let owner = entry.owners.and_then(|owners| owners.first()).copied();
+            self.at_floor.push((socket.clone(), owner, symptom));
         }
         if socket.inode.is_none() && matches!(socket.state, State::Established | State::CloseWait) {
             self.listeners.not_accepted(socket);
@@ -476,6 +603,7 @@ impl<'a> Snapshot<'a> {
             self.waiting.datagrams(entry);
         }
         self.resolvers.add(entry);
+        self.firewalls.datagrams(entry);
     }
 
     /// Returns the change of the socket's counters since the earlier snapshot, or over its whole life if that has no
@@ -513,6 +641,8 @@ fn order(finding: &Finding) -> impl Ord + use<> {
     )
 }
 
+const FIREWALL_UNREADABLE: &str =
+    "the firewall rules of this host could not be read (CAP_NET_ADMIN): one of them may drop these packets";
 /// Connections that are judged at the end; further ones are judged at once, by what is known until then.
 const SILENT_MAX: usize = 10_000;
 /// Processes whose state is read.

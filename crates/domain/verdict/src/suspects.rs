@@ -54,6 +54,29 @@ pub(crate) struct Sighting {
     received_bytes: Option<u64>,
 }
 
+/// A suspicious socket, and which of two looks saw it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct QueueLook<'a> {
+    pub(crate) key: &'a SocketKey,
+    pub(crate) sighting: &'a Sighting,
+    pub(crate) presence: Presence,
+    /// Its age at the time of the look that is judged; less is certain of one that is gone
+    pub(crate) age_ms: u64,
+}
+
+/// In which of two looks a socket was suspicious.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Presence {
+    /// There was only one look.
+    Once,
+    /// In both
+    Both,
+    /// In the earlier one only
+    Gone,
+    /// In the later one only
+    New,
+}
+
 /// What a socket is suspected of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Suspicion {
@@ -63,6 +86,8 @@ pub(crate) enum Suspicion {
     HalfClosed(Outstanding),
     /// Its congestion window is at the floor.
     AtFloor,
+    /// It has sent as much as the peer's window allows, and has more.
+    WindowFull,
 }
 
 /// What the open end of a half-closed connection may still have to do.
@@ -143,7 +168,7 @@ impl Sighting {
             // The addresses may belong to a new connection: that one is younger than the time between the looks.
             _ => {
                 let apart_ms = u64::try_from(apart.as_millis()).unwrap_or(u64::MAX);
-                self.suspicion == Suspicion::AtFloor
+                matches!(self.suspicion, Suspicion::AtFloor | Suspicion::WindowFull)
                     || self.age_ms.max(other.age_ms) >= apart_ms.saturating_sub(MARGIN_MS)
             }
         };
@@ -151,7 +176,7 @@ impl Sighting {
             && self.suspicion == other.suspicion
             && match self.suspicion {
                 // It receives until it is accepted, or sends: that is no sign of a change.
-                Suspicion::NotAccepted | Suspicion::AtFloor => true,
+                Suspicion::NotAccepted | Suspicion::AtFloor | Suspicion::WindowFull => true,
                 Suspicion::HalfClosed(_) => self.traffic() == other.traffic(),
             }
     }
@@ -183,6 +208,7 @@ fn suspicion(socket: &Socket, info: &TcpInfo, limits: &Limits) -> Option<(Suspic
             (age >= SEEN_BEFORE_MS.min(oldest)).then_some((suspicion, age))
         }
         State::Established if is_at_floor(info, limits) => Some((Suspicion::AtFloor, 0)),
+        State::Established if is_window_full(socket, info, limits) => Some((Suspicion::WindowFull, 0)),
         _ => None,
     }
 }
@@ -224,6 +250,11 @@ fn outstanding(socket: &Socket, info: &TcpInfo) -> Outstanding {
     if receive_queue(socket).is_some_and(|bytes| bytes > 1) {
         return Outstanding::Read;
     }
+    // A client asks: what it received is the answer.
+    let ports = [socket.local.port(), socket.peer.port()].map(|port| port.map_or(0, |port| port.0));
+    if ports[0] >= EPHEMERAL_FIRST && ports[1] < EPHEMERAL_FIRST {
+        return Outstanding::Nothing;
+    }
     let has_received = info.bytes_received.is_some_and(|bytes| bytes > 1);
     let is_last = received < sent || info.bytes_sent == Some(0);
     if has_received && is_last {
@@ -242,6 +273,33 @@ pub(crate) fn is_at_floor(info: &TcpInfo, limits: &Limits) -> bool {
     waiting > 0 && u64::from(cwnd) <= limits.of(Limit::CwndFloorSegments) && in_flight >= u64::from(cwnd)
 }
 
+/// Whether the peer's window holds a slow transfer over a path of some length: there is no room for another segment, though
+/// the congestion window has some, and data waits.
+pub(crate) fn is_window_full(socket: &Socket, info: &TcpInfo, limits: &Limits) -> bool {
+    let full = || {
+        let Queues::Data { send_bytes, .. } = socket.queues else {
+            return None;
+        };
+        let waiting = info.notsent_bytes.filter(|bytes| *bytes > 0)?;
+        let (window, mss) = (info.snd_wnd_bytes?, info.snd_mss_bytes?);
+        let in_flight = u64::from(send_bytes.saturating_sub(waiting));
+        let has_room = info.snd_cwnd_segs? > info.unacked_segs?;
+        let is_slow = info.delivery_rate_bytes_per_s? < limits.of(Limit::ReceiverLimitedRate);
+        let is_far = info.min_rtt_us? >= FAR_US;
+        // Segments that are lost and not sent again are no longer on their way.
+        let is_lossy = info.lost_segs.is_none_or(|lost| lost > 0);
+        Some(
+            window > 0
+                && in_flight + u64::from(mss) > u64::from(window)
+                && has_room
+                && is_slow
+                && is_far
+                && !is_lossy,
+        )
+    };
+    full() == Some(true)
+}
+
 fn receive_queue(socket: &Socket) -> Option<u64> {
     match socket.queues {
         Queues::Data { receive_bytes, .. } => Some(receive_bytes.into()),
@@ -257,6 +315,10 @@ pub(crate) const HALF_CLOSED_SETTLED_MS: u64 = 5_000;
 const SEEN_BEFORE_MS: u64 = 1_000;
 /// A handler may work for so many times the age of a leak.
 const OUTSTANDING_FACTOR: u64 = 5;
+/// The first port of `net.ipv4.ip_local_port_range` by default.
+pub(crate) const EPHEMERAL_FIRST: u16 = 32_768;
+/// On a shorter path a small window does not slow a transfer down much.
+const FAR_US: u32 = 5_000;
 /// Sequence numbers that SYN and FIN take.
 const FIN_AND_SYN: u64 = 2;
 /// Kernel clocks count in jiffies of at most 10 ms, and a look takes some time.

@@ -1,19 +1,28 @@
 //! Queues that a program should empty, and what the program is doing: datagrams that wait to be read, and
 //! connections that wait to be accepted at a UNIX listener. A few that wait are no fault, unless the program is
-//! stopped; `tcp_info`, which would show for how long they wait, exists for TCP only.
+//! stopped, or the first is the same in two looks; `tcp_info`, which would show for how long they wait, exists for TCP
+//! only.
 
 use crate::finding::{Example, Facts, Subject};
 use crate::{Finding, Rule, Severity, remedy};
 use foldhash::fast::FixedState;
-use sockeye_model::{Entry, NetnsInode, Pid, Process, ProcessState, Protocol, Queues, State};
-use std::collections::{BTreeMap, HashMap};
+use sockeye_model::{Entry, Inode, NetnsInode, Pid, Process, ProcessState, Protocol, Queues, State};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
 
 /// Sockets with something in their queue, and the states of their owners.
 #[derive(Debug, Default)]
 pub(crate) struct WaitingQueues {
     all: Vec<Waiting>,
     states: HashMap<Pid, ProcessState, FixedState>,
+    /// The first connection in the queue of each UNIX listener
+    firsts: UnixQueues,
+    /// Listeners whose first connection was the same in two looks, and the time between these
+    stalled: HashMap<(Option<NetnsInode>, Inode), Duration, FixedState>,
 }
+
+/// The first connection in the queue of UNIX listeners, by the inode of the client.
+pub(crate) type UnixQueues = HashMap<(Option<NetnsInode>, Inode), u32, FixedState>;
 
 #[derive(Debug)]
 struct Waiting {
@@ -23,6 +32,7 @@ struct Waiting {
     owners: Vec<Process>,
     example: Example,
     facts: Facts,
+    waiting: u64,
     is_full: bool,
 }
 
@@ -37,7 +47,7 @@ impl WaitingQueues {
             let facts = Facts::NONE
                 .with("recvq_bytes", receive_bytes)
                 .with("rcvbuf_bytes", memory.rcvbuf_bytes);
-            self.add(entry, Rule::UdpUnread, facts, false);
+            self.add(entry, Rule::UdpUnread, facts, 0, false);
         }
     }
 
@@ -51,11 +61,11 @@ impl WaitingQueues {
             // The kernel lets one more than the backlog wait (`unix_recvq_full()`).
             let is_full = backlog.is_some_and(|backlog| waiting > backlog);
             let facts = Facts::NONE.with("waiting", waiting).with("backlog", backlog);
-            self.add(entry, Rule::AcceptQueue, facts, is_full);
+            self.add(entry, Rule::AcceptQueue, facts, waiting.into(), is_full);
         }
     }
 
-    fn add(&mut self, entry: &Entry<'_>, rule: Rule, facts: Facts, is_full: bool) {
+    fn add(&mut self, entry: &Entry<'_>, rule: Rule, facts: Facts, waiting: u64, is_full: bool) {
         if self.all.len() >= QUEUES_MAX {
             return;
         }
@@ -68,8 +78,43 @@ impl WaitingQueues {
             owners,
             example: Example::new(entry.socket, facts),
             facts,
+            waiting,
             is_full,
         });
+    }
+
+    /// Network namespaces in which connections wait at a UNIX listener.
+    pub(crate) fn unix_namespaces(&self) -> BTreeSet<Option<NetnsInode>> {
+        let queues = self.all.iter().filter(|queue| queue.waiting > 0);
+        queues.map(|queue| queue.netns).collect()
+    }
+
+    /// Adds which connections wait at the UNIX listeners of a namespace.
+    pub(crate) fn set_queues(&mut self, netns: Option<NetnsInode>, queues: &[(Inode, Vec<u32>)]) {
+        for (listener, clients) in queues {
+            // The inode of a client that is gone is 0.
+            if let Some(first) = clients.first().filter(|first| **first != 0) {
+                self.firsts.insert((netns, *listener), *first);
+            }
+        }
+    }
+
+    /// Compares with the queues at another look, `apart` from this one.
+    pub(crate) fn compare_queues(&mut self, other: &UnixQueues, apart: Duration) {
+        let same = self
+            .firsts
+            .iter()
+            .filter(|(place, first)| apart >= UNIX_PATIENCE && other.get(place) == Some(first));
+        self.stalled.extend(same.map(|(place, _)| (*place, apart)));
+    }
+
+    /// Whether another look would show that nothing is accepted.
+    pub(crate) fn needs_other_look(&self) -> bool {
+        !self.firsts.is_empty()
+    }
+
+    pub(crate) fn into_firsts(self) -> UnixQueues {
+        self.firsts
     }
 
     /// The processes whose state is evidence.
@@ -97,12 +142,17 @@ impl WaitingQueues {
         let mut unread: BTreeMap<(Option<NetnsInode>, Pid), Finding> = BTreeMap::new();
         for queue in &self.all {
             let is_stopped = self.is_stopped(queue);
-            if !is_stopped && !queue.is_full {
+            let stalled = queue
+                .example
+                .inode
+                .and_then(|inode| self.stalled.get(&(queue.netns, inode)));
+            if !is_stopped && !queue.is_full && stalled.is_none() {
                 continue;
             }
             let owner = queue.owners.first().copied();
             if queue.rule == Rule::AcceptQueue {
-                found.push(listener(queue, owner));
+                let is_stuck = !is_stopped && !queue.is_full;
+                found.push(listener(queue, owner, stalled.copied().filter(|_| is_stuck)));
                 continue;
             }
             // `is_stopped` has shown that there is an owner.
@@ -124,15 +174,25 @@ impl WaitingQueues {
     }
 }
 
-fn listener(queue: &Waiting, owner: Option<Process>) -> Finding {
+/// `stalled`: the first connection is the same after this time.
+fn listener(queue: &Waiting, owner: Option<Process>, stalled: Option<Duration>) -> Finding {
+    let stalled_ms = stalled.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
     let subject = Subject::Listener(queue.example.local);
     let mut finding = Finding {
         owner,
-        meaning: UNIX_FULL,
-        facts: queue.facts,
+        meaning: if stalled.is_some() {
+            UNIX_STALLED
+        } else {
+            UNIX_FULL
+        },
+        facts: queue.facts.with("longest_wait_ms", stalled_ms),
         sockets: 1,
         examples: vec![queue.example],
-        ..Finding::about(Rule::AcceptQueue, queue.netns, subject).with(Severity::Critical)
+        ..Finding::about(Rule::AcceptQueue, queue.netns, subject).with(if stalled.is_some() {
+            Severity::Warning
+        } else {
+            Severity::Critical
+        })
     };
     let kind = match queue.example.protocol {
         Protocol::UnixSeqpacket => "u_seq",
@@ -145,11 +205,18 @@ fn listener(queue: &Waiting, owner: Option<Process>) -> Finding {
             owner.pid
         ));
     }
-    finding.advice("let the program accept faster (more workers), or give listen() a longer backlog")
+    finding.advice(if stalled.is_some() {
+        "see what the program waits for, or restart it"
+    } else {
+        "let the program accept faster (more workers), or give listen() a longer backlog"
+    })
 }
 
 /// As many as may wait.
 const UNIX_FULL: &str = "Connections wait to be accepted at a UNIX socket, as many as may wait: the program is too slow or stuck, and further clients wait or fail with EAGAIN.";
+const UNIX_STALLED: &str = "The program accepted nothing between two looks: the same connection is first in the queue of its UNIX socket. It is stopped, stuck, or busy with something else.";
+/// A program may be busy with one request for as long.
+pub(crate) const UNIX_PATIENCE: Duration = Duration::from_secs(2);
 /// Queues that are kept.
 const QUEUES_MAX: usize = 10_000;
 /// Sockets that are shown.

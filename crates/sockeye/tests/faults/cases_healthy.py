@@ -444,3 +444,48 @@ def healthy_second_path(lab):
     srv.start("keep_alive", comm="app", dst=cli.addr, port=80, n=5, every=0.05)
     lab.until(lambda: srv.counter("TcpOutSegs") > 100, "requests run")
     return srv
+
+
+@healthy("healthy", never={"accept-queue"}, modes=("once", "watch 1", "watch 2", "watch 3"))
+def healthy_queue_that_moves(lab):
+    """The server accepts twenty a second, and clients always wait for two seconds: its queue moves."""
+    srv, cli = lab.pair()
+    srv.start("serve", comm="busy", port=8080, backlog=256, accept_pause=0.05, on="close")
+    cli.start("short_connections", comm="wrk", dst=srv.addr, port=8080, rate=10000, threads=50)
+    lab.until(lambda: srv.waiting(8080) > 30, "ss: more than 30 wait")
+    lab.pause(3)
+    return srv, lambda: lab.proof(srv.waiting(8080) > 20, "the queue is never empty")
+
+
+@healthy("healthy", never={"listener-drops"})
+def healthy_deferred_accept(lab):
+    """A server with TCP_DEFER_ACCEPT: the kernel counts the bare acknowledgement of each handshake as a drop."""
+    srv, cli = lab.pair()
+    srv.start("serve", comm="nginx", port=80, on="close", options=[[6, 9, 5]])
+    cli.start("short_connections", comm="wrk", dst=srv.addr, port=80, rate=200, threads=8)
+    lab.until(lambda: srv.counter("TcpExtTCPDeferAcceptDrop") > 200, "nstat: TCPDeferAcceptDrop")
+    return srv
+
+
+@healthy("healthy")
+def healthy_rule_against_leaks(lab):
+    """A rule of our own drops packets that should not leave, as those of NetBIOS, beside live traffic."""
+    srv, cli = lab.pair()
+    srv.nft("table inet g {\n chain o { type filter hook output priority 0; policy accept;\n  udp dport 137 drop\n }\n}\n")
+    srv.start("serve", comm="nginx", port=80)
+    cli.start("keep_alive", comm="client", dst=srv.addr, port=80)
+    srv.start("udp_send", comm="samba", dst=cli.addr, port=137)
+    lab.until(lambda: srv.counter("IpOutDiscards") > 100, "nstat: IpOutDiscards")
+    return srv
+
+
+@healthy("healthy", never={"neighbours"})
+def healthy_permanent_neighbours_elsewhere(lab):
+    """Another host's namespace has 1,100 permanent neighbours, which no limit counts."""
+    srv, _cli = lab.pair()
+    other, _peer = lab.pair("other", "peer")
+    entries = "".join(f"neigh replace 10.1.2.{i % 250 + 2} lladdr 02:00:00:00:{i // 250:02x}:{i % 250:02x} dev eth0 nud permanent\n" if i < 250 else
+                      f"neigh replace 10.2.{i // 250}.{i % 250 + 2} lladdr 02:00:00:00:{i // 250:02x}:{i % 250:02x} dev eth0 nud permanent\n"
+                      for i in range(1100))
+    other.tool("ip", "-batch", "-", text=entries)
+    return srv

@@ -305,3 +305,24 @@ def listener_stuck_local_clients(lab):
     lab.until(lambda: len(srv.ss("-tn", "state", "syn-sent")) >= 8, "ss: the others are in SYN-SENT")
     lab.pause(8)
     return srv
+
+
+@fault("listener", Cause(r"accept", QUEUE, ["php-fpm"]), modes=("once", "watch 3"))
+def listener_unix_hangs(lab):
+    """A UNIX listener with a backlog of 64 accepts nothing; three clients wait."""
+    srv, _cli = lab.pair()
+    srv.start("unix_stuck", comm="php-fpm", path="\0php-fpm.sock", backlog=64)
+    srv.start("unix_clients", comm="nginx", path="\0php-fpm.sock", n=3)
+    lab.pause(1)
+    return srv
+
+
+@fault("listener", Cause(r"accept", QUEUE, ["slow-app", ":8080"]), modes=("watch 2", "watch 3"), effects={"unread"})
+def listener_slow_for_its_clients(lab):
+    """The server accepts two a second, and sixty clients wait: each for many seconds."""
+    srv, cli = lab.pair()
+    srv.start("serve", comm="slow-app", port=8080, backlog=128, accept_pause=0.5)
+    clients(lab, cli, srv.addr, 8080, 60, payload=None)
+    lab.until(lambda: srv.waiting(8080) > 30, "ss: more than 30 wait")
+    lab.pause(12)
+    return srv, lambda: lab.proof(0 < srv.waiting(8080), "some still wait")

@@ -457,3 +457,146 @@ def bridge_port_blocked(lab):
     srv.tool("bridge", "link", "set", "dev", "eth0", "state", "0")
     lab.proof("state disabled" in srv.tool("bridge", "link", "show"), "bridge link: disabled")
     return stuck(lab, srv)
+
+
+def stuck_quietly(lab, host, port=5000):
+    """As `stuck`, for faults in which data leaves the host and gets lost behind its IP layer."""
+    lab.until(lambda: unsent(host, port) > 20000, "ss: the send queue grows")
+    lab.pause(5)
+    return host, lambda: lab.proof(unsent(host, port) > 20000, "it is still stuck")
+
+
+@fault("cannot send", Cause(r"\broute", (), ["10.1.1.2"]), never=BLAMES_PEER, effects=STUCK, modes=("once", "watch 2"))
+def route_rule_by_port(lab):
+    """A routing rule for the peer's port leads into a table with a black hole."""
+    srv, cli = lab.pair()
+    sending(lab, srv, cli, cli.addr)
+    srv.ip("route", "add", "blackhole", "default", "table", "100")
+    srv.ip("rule", "add", "ipproto", "tcp", "dport", "5000", "lookup", "100", "pref", "50")
+    return stuck(lab, srv)
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2"]), never=BLAMES_PEER, effects=STUCK, modes=("once", "watch 2"))
+def firewall_verdict_map(lab):
+    """A map of ports to verdicts jumps to a chain that drops."""
+    srv, cli = lab.pair()
+    sending(lab, srv, cli, cli.addr)
+    srv.nft("table inet fw {\n chain deny { drop; }\n chain out { type filter hook output priority 0; policy accept;\n"
+            "  tcp dport vmap { 5000 : jump deny, 22 : accept }\n }\n}\n")
+    return stuck(lab, srv)
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2"]), never=BLAMES_PEER, effects=STUCK, modes=("once", "watch 2"))
+def firewall_connection_state(lab):
+    """A rule drops what connection tracking does not know, as after its table was flushed."""
+    srv, cli = lab.pair()
+    sending(lab, srv, cli, cli.addr)
+    srv.sysctl(netfilter__nf_conntrack_tcp_loose=0)
+    srv.nft("table inet fw {\n chain out { type filter hook output priority 0; policy accept;\n"
+            "  ct state != established tcp dport 5000 counter drop\n }\n}\n")
+    return stuck(lab, srv)
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2", "netdev"]), never=BLAMES_PEER, effects=STUCK)
+def firewall_egress(lab):
+    """A rule at the device (netdev, egress) drops what goes out."""
+    srv, cli = lab.pair()
+    sending(lab, srv, cli, cli.addr)
+    srv.nft('table netdev n {\n chain e { type filter hook egress device "eth0" priority 0;\n  tcp dport 5000 counter drop\n }\n}\n')
+    lab.until(lambda: unsent(srv) > 50000, "ss: the send queue grows")
+    lab.pause(2)
+    return srv
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2", "netdev"]), never=BLAMES_PEER, effects=STUCK,
+       modes=("once", "watch 2"))
+def firewall_ingress(lab):
+    """A rule at the device (netdev, ingress) drops the acknowledgements."""
+    srv, cli = lab.pair()
+    sending(lab, srv, cli, cli.addr)
+    srv.nft('table netdev n {\n chain i { type filter hook ingress device "eth0" priority 0;\n  tcp sport 5000 counter drop\n }\n}\n')
+    return stuck_quietly(lab, srv)
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["fd00::2"]), never=BLAMES_PEER, effects=STUCK, modes=("once", "watch 2"))
+def firewall_drops_neighbour_discovery(lab):
+    """A rule of our own drops all ICMPv6, and with it the answers of the next hop."""
+    srv, cli = lab.pair()
+    for host, address in ((srv, "fd00::1/64"), (cli, "fd00::2/64")):
+        host.ip("addr", "add", address, "dev", "eth0", "nodad")
+    cli.start("serve", comm="sink", port=5000, bind="::", on="sink")
+    srv.start("send_bulk", comm="backup6", dst="fd00::2", port=5000, chunk=20000, pause=0.02)
+    lab.until(lambda: srv.counter("TcpOutSegs") > 20, "data flows before the fault")
+    srv.drop("input", "meta l4proto ipv6-icmp")
+    srv.ip("-6", "neigh", "flush", "dev", "eth0")
+    lab.until(lambda: any(word in srv.ip("-6", "neigh", "show", "dev", "eth0") for word in ("FAILED", "INCOMPLETE")), "ip neigh: FAILED", 15)
+    return stuck(lab, srv)
+
+
+@fault("cannot send", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2"]), never=BLAMES_PEER, effects=STUCK)
+def firewall_drops_arp(lab):
+    """A rule of our own drops ARP answers."""
+    srv, cli = lab.pair()
+    srv.sysctl(ipv4__neigh__eth0__ucast_solicit=1, ipv4__neigh__eth0__mcast_solicit=1)
+    sending(lab, srv, cli, cli.addr)
+    srv.nft("table arp f {\n chain i { type filter hook input priority 0; policy accept;\n  arp operation reply counter drop\n }\n}\n")
+    srv.ip("neigh", "flush", "dev", "eth0")
+    lab.until(lambda: any(word in srv.ip("neigh", "show", "dev", "eth0") for word in ("FAILED", "INCOMPLETE")), "ip neigh: FAILED")
+    lab.until(lambda: unsent(srv) > 50000, "ss: the send queue grows")
+    lab.pause(1)
+    return srv
+
+
+@fault("cannot send", Cause(r"carrier", (), ["eth0"]), never=BLAMES_PEER | {"no-carrier", "device-drops"}, effects=STUCK, modes=("once", "watch 2"))
+def no_carrier_below_macvlan(lab):
+    """The device below a macvlan loses its carrier: one finding, about that device."""
+    srv, cli = lab.pair()
+    srv.ip("addr", "flush", "dev", "eth0")
+    srv.ip("link", "add", "mv0", "link", "eth0", "type", "macvlan", "mode", "bridge")
+    srv.ip("addr", "add", "10.1.1.1/24", "dev", "mv0")
+    srv.ip("link", "set", "mv0", "up")
+    sending(lab, srv, cli, cli.addr)
+    cli.ip("link", "set", "eth0", "down")
+    return stuck(lab, srv)
+
+
+@fault("cannot send", Cause(r"carrier", (), ["eth0"]), never=BLAMES_PEER | {"no-carrier", "device-drops"}, effects=STUCK, modes=("once", "watch 2"))
+def no_carrier_of_a_bridge_port(lab):
+    """The port of a bridge that leads to the peer loses its carrier; another port is well."""
+    srv, cli = lab.pair()
+    other = lab.host("other")
+    lab.link(srv, other, v4=(None, "10.1.1.3"), names=("eth1", "eth0"))
+    srv.ip("addr", "flush", "dev", "eth0")
+    srv.ip("link", "add", "br0", "type", "bridge")
+    for port in ("eth0", "eth1"):
+        srv.ip("link", "set", port, "master", "br0")
+    srv.ip("addr", "add", "10.1.1.1/24", "dev", "br0")
+    srv.ip("link", "set", "br0", "up")
+    srv.start("serve", comm="web", port=80)
+    other.start("hold", comm="client", dst="10.1.1.1", port=80, payload=REQUEST)
+    lab.until(lambda: len(srv.ss("-tn", "sport = :80")) > 0, "ss: the other port forwards", 15)
+    sending(lab, srv, cli, cli.addr)
+    cli.ip("link", "set", "eth0", "down")
+    return stuck_quietly(lab, srv)
+
+
+@fault("cannot send", Cause(r"loopback", (), ["lo"]), never={"connect-unanswered"}, modes=("watch 2",))
+def loopback_down_while_connecting(lab):
+    """A program connects to its own host again and again while loopback is down."""
+    srv, _cli = lab.pair()
+    srv.start("serve", comm="api", port=8080)
+    srv.start("hold", comm="self", dst="127.0.0.1", port=8080, n=3)
+    srv.start("send_bulk", comm="local", dst="127.0.0.1", port=8080, chunk=2000, pause=0.02)
+    srv.ip("link", "set", "lo", "down")
+    lab.pause(3)
+    return srv
+
+
+@fault("firewall", Cause(OWN_FIREWALL, {"firewall-drops"}, ["10.1.1.2", "metrics"]), modes=("once", "watch 2"), effects={"counters"})
+def firewall_drops_datagrams(lab):
+    """A rule of our own drops the datagrams of a program."""
+    srv, cli = lab.pair()
+    srv.drop("output", "udp dport 8125")
+    srv.start("udp_send", comm="metrics", dst=cli.addr, port=8125, connect=True)
+    lab.until(lambda: srv.dropped("output") > 50, "nft: the rule counts packets")
+    return srv

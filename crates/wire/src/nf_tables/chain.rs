@@ -25,12 +25,15 @@ pub struct Chain {
 }
 
 /// Where packets enter a chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
-    /// `NF_INET_PRE_ROUTING` 0, `LOCAL_IN` 1, `FORWARD` 2, `LOCAL_OUT` 3, `POST_ROUTING` 4
+    /// `NF_INET_PRE_ROUTING` 0, `LOCAL_IN` 1, `FORWARD` 2, `LOCAL_OUT` 3, `POST_ROUTING` 4, `INGRESS` 5; `NF_ARP_IN` 0,
+    /// `OUT` 1; `NF_NETDEV_INGRESS` 0, `EGRESS` 1
     pub number: u32,
     /// Chains with a lower number come first.
     pub priority: i32,
+    /// The interfaces whose packets enter it; empty for those of all
+    pub devices: Vec<String>,
 }
 
 impl Chain {
@@ -81,16 +84,26 @@ impl Chain {
 impl Hook {
     fn parse(nest: &[u8]) -> Option<Self> {
         let (mut number, mut priority) = (None, None);
+        let mut devices = Vec::new();
         for part in Attributes::new(nest).flatten() {
             match part.kind {
                 NFTA_HOOK_HOOKNUM => number = be_u32(&part),
                 NFTA_HOOK_PRIORITY => priority = be_u32(&part).map(u32::cast_signed),
+                NFTA_HOOK_DEV => devices.push(name(&part)),
+                NFTA_HOOK_DEVS => {
+                    let all = Attributes::new(part.payload).flatten();
+                    devices.extend(
+                        all.filter(|part| part.kind == NFTA_DEVICE_NAME)
+                            .map(|part| name(&part)),
+                    );
+                }
                 _ => {}
             }
         }
         Some(Self {
             number: number?,
             priority: priority?,
+            devices,
         })
     }
 }
@@ -103,6 +116,9 @@ const NFTA_CHAIN_POLICY: u16 = 5;
 const NFTA_CHAIN_COUNTERS: u16 = 8;
 const NFTA_HOOK_HOOKNUM: u16 = 1;
 const NFTA_HOOK_PRIORITY: u16 = 2;
+const NFTA_HOOK_DEV: u16 = 3;
+const NFTA_HOOK_DEVS: u16 = 4;
+const NFTA_DEVICE_NAME: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
 
 #[cfg(test)]
@@ -115,6 +131,7 @@ mod tests {
         let hook = [
             attribute(NFTA_HOOK_HOOKNUM, &3_u32.to_be_bytes()),
             attribute(NFTA_HOOK_PRIORITY, &(-150_i32).to_be_bytes()),
+            attribute(NFTA_HOOK_DEVS, &attribute(NFTA_DEVICE_NAME, b"eth0\0")),
         ];
         let bytes = message(
             1,
@@ -134,6 +151,7 @@ mod tests {
         let hook = Hook {
             number: 3,
             priority: -150,
+            devices: alloc::vec!["eth0".into()],
         };
         assert_eq!(chain.hook, Some(hook));
         assert_eq!((chain.policy, chain.policy_packets), (Verdict::Drop, Some(7)));

@@ -1,6 +1,6 @@
 //! Elements of sets.
 
-use super::{FIXED_LEN, Family, SUBSYSTEM, be_u32, header};
+use super::{FIXED_LEN, Family, SUBSYSTEM, Verdict, be_u32, header};
 use crate::bytes::split_fixed;
 use crate::netlink::{Attributes, Request};
 use crate::{Error, Layer};
@@ -21,6 +21,8 @@ pub struct Element {
     pub ends_range: bool,
     /// Whether everything that is in no other element matches
     pub is_catch_all: bool,
+    /// What a map to verdicts decides about it
+    pub verdict: Option<Verdict>,
 }
 
 impl Elements {
@@ -64,6 +66,7 @@ impl Element {
             key_end: None,
             ends_range: false,
             is_catch_all: false,
+            verdict: None,
         };
         for part in Attributes::new(nest) {
             let part = part?;
@@ -72,6 +75,7 @@ impl Element {
                 NFTA_SET_ELEM_KEY_END => {
                     element.key_end = Some(super::expression::value(part.payload)?);
                 }
+                NFTA_SET_ELEM_DATA => element.verdict = super::expression::verdict(part.payload)?,
                 NFTA_SET_ELEM_FLAGS => {
                     let flags = be_u32(&part).unwrap_or_default();
                     element.ends_range = flags & NFT_SET_ELEM_INTERVAL_END != 0;
@@ -89,6 +93,7 @@ const NFTA_SET_ELEM_LIST_TABLE: u16 = 1;
 const NFTA_SET_ELEM_LIST_SET: u16 = 2;
 const NFTA_SET_ELEM_LIST_ELEMENTS: u16 = 3;
 const NFTA_SET_ELEM_KEY: u16 = 1;
+const NFTA_SET_ELEM_DATA: u16 = 2;
 const NFTA_SET_ELEM_FLAGS: u16 = 3;
 const NFTA_SET_ELEM_KEY_END: u16 = 10;
 const NFT_SET_ELEM_INTERVAL_END: u32 = 1;
@@ -103,13 +108,19 @@ mod tests {
     fn elements_are_parsed() {
         let key = |bytes: &[u8]| attribute(NFTA_SET_ELEM_KEY, &attribute(1, bytes));
         let flags = attribute(NFTA_SET_ELEM_FLAGS, &1_u32.to_be_bytes());
+        let code = attribute(1, &0_u32.to_be_bytes());
+        let drop = attribute(NFTA_SET_ELEM_DATA, &attribute(2, &code));
         let list = [
-            attribute(1, &key(&[0, 80])),
+            attribute(1, &[key(&[0, 80]), drop].concat()),
             attribute(1, &[key(&[0, 81]), flags].concat()),
         ];
         let bytes = message(1, &[attribute(NFTA_SET_ELEM_LIST_ELEMENTS, &list.concat())]);
         let Elements(elements) = Elements::parse(&bytes).unwrap();
         assert_eq!(elements[0].key, [0, 80]);
+        assert_eq!(
+            (&elements[0].verdict, &elements[1].verdict),
+            (&Some(Verdict::Drop), &None)
+        );
         assert_eq!((elements[0].ends_range, elements[1].ends_range), (false, true));
         assert!(Elements::parse(&[0; 3]).is_err());
         assert!(Elements::dump(Family::IP, &"x".repeat(70_000), "s", 1).is_none());

@@ -74,6 +74,8 @@ pub enum Expression {
         is_inverted: bool,
         /// Whether the set maps values to others or to verdicts
         is_map: bool,
+        /// Whether it maps them to verdicts
+        decides: bool,
     },
     /// Counts packets
     Counter {
@@ -318,6 +320,7 @@ impl<'a> Parts<'a> {
             set: name(self.of(1)?),
             register: self.number(2)?,
             is_map: self.of(3).is_some(),
+            decides: self.number(3) == Some(NFT_REG_VERDICT),
             is_inverted: self.number(5).unwrap_or_default() & 1 != 0,
         })
     }
@@ -327,13 +330,7 @@ impl<'a> Parts<'a> {
             return Ok(Some(Expression::Effect)); // a value for what is set next
         }
         let Some(data) = self.of(2) else { return Ok(None) };
-        for part in Attributes::new(data.payload) {
-            let part = part?;
-            if part.kind == NFTA_DATA_VERDICT {
-                return Ok(Some(Expression::Verdict(Verdict::parse(part.payload)?)));
-            }
-        }
-        Ok(None)
+        Ok(verdict(data.payload)?.map(Expression::Verdict))
     }
 }
 
@@ -358,6 +355,17 @@ impl Verdict {
             _ => Self::Other,
         })
     }
+}
+
+/// The decision in a nested `NFTA_DATA_VERDICT`; `None` without one.
+pub(super) fn verdict(nest: &[u8]) -> Result<Option<Verdict>, Error> {
+    for part in Attributes::new(nest) {
+        let part = part?;
+        if part.kind == NFTA_DATA_VERDICT {
+            return Verdict::parse(part.payload).map(Some);
+        }
+    }
+    Ok(None)
 }
 
 /// The value in a nested `NFTA_DATA_VALUE`; empty without one.

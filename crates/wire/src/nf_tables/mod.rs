@@ -4,7 +4,7 @@
 //! struct nfgenmsg { u8 family; u8 version; be16 res_id; }                                          4
 //! NFTA_CHAIN_TABLE 1, NAME 3, HOOK 4 { HOOKNUM 1, PRIORITY 2 }, POLICY 5, TYPE 7, COUNTERS 8
 //! NFTA_RULE_TABLE 1, CHAIN 2, HANDLE 3, EXPRESSIONS 4 { LIST_ELEM 1 { EXPR_NAME 1, EXPR_DATA 2 { ... } } }
-//! NFTA_SET_ELEM_LIST_TABLE 1, SET 2, ELEMENTS 3 { LIST_ELEM 1 { KEY 1, FLAGS 3, KEY_END 10 } }
+//! NFTA_SET_ELEM_LIST_TABLE 1, SET 2, ELEMENTS 3 { LIST_ELEM 1 { KEY 1, DATA 2, FLAGS 3, KEY_END 10 } }
 //! ```
 //! Numbers are in network order. Source: `include/uapi/linux/netfilter/nf_tables.h`, `nfnetlink.h`, `netfilter.h`.
 
@@ -33,6 +33,10 @@ impl Family {
     pub const IP: Self = Self(2);
     /// IPv6
     pub const IP6: Self = Self(10);
+    /// ARP
+    pub const ARP: Self = Self(3);
+    /// What comes in and goes out over single interfaces
+    pub const NETDEV: Self = Self(5);
 }
 
 impl fmt::Display for Family {

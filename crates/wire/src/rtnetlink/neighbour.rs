@@ -3,7 +3,7 @@
 //! ```text
 //! struct ndmsg { u8 family, pad; u16 pad; i32 ifindex; u16 state; u8 flags, type; }    12
 //! struct ndtmsg { u8 family, pad; u16 pad; }    4
-//! NDA_DST 1: address
+//! NDA_DST 1: address    NDA_LLADDR 2: hardware address
 //! NDTA_NAME 1 "arp_cache"      NDTA_THRESH3 4: u32
 //! NDTA_CONFIG 5: struct ndt_config { u16 key_len, entry_size; u32 entries, last_flush, last_rand, hash_rnd, hash_mask,
 //!                                    hash_chain_gc, proxy_qlen; }
@@ -78,6 +78,8 @@ pub struct Neighbour {
     pub flags: u8,
     /// `NDA_DST`; `None` for an entry of a bridge
     pub ip: Option<IpAddr>,
+    /// `NDA_LLADDR`, if it is one of Ethernet
+    pub link_address: Option<[u8; 6]>,
 }
 
 impl Neighbour {
@@ -87,11 +89,13 @@ impl Neighbour {
     /// When it is shorter than `struct ndmsg`.
     pub fn parse(payload: &[u8]) -> Result<Self, Error> {
         let (fixed, attributes) = split_fixed::<12>(payload, Layer::RouteNeighbour)?;
-        let mut attributes = Attributes::new(attributes).flatten();
+        let of = |kind| {
+            let mut all = Attributes::new(attributes).flatten();
+            all.find(|attribute| attribute.kind == kind)
+        };
         Ok(Self {
-            ip: attributes
-                .find(|attribute| attribute.kind == NDA_DST)
-                .and_then(|attribute| ip(attribute.payload)),
+            ip: of(NDA_DST).and_then(|attribute| ip(attribute.payload)),
+            link_address: of(NDA_LLADDR).and_then(|attribute| attribute.payload.try_into().ok()),
             family: fixed[0],
             index: i32::from_ne_bytes([fixed[4], fixed[5], fixed[6], fixed[7]]),
             state: u16::from_ne_bytes([fixed[8], fixed[9]]),
@@ -123,12 +127,22 @@ impl Neighbour {
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETNEIGH, sequence).payload(&[0; 12]).finish()
     }
+
+    /// Returns a dump request for the forwarding tables of bridges: which port leads to which hardware address.
+    #[must_use]
+    pub fn forwarding_dump(sequence: u32) -> Vec<u8> {
+        let mut message = [0; 12];
+        message[0] = AF_BRIDGE;
+        Request::dump(RTM_GETNEIGH, sequence).payload(&message).finish()
+    }
 }
 
 /// `RTM_NEWNEIGH`: the answer to [`Neighbour::dump`]
 pub const RTM_NEWNEIGH: u16 = 28;
 const RTM_GETNEIGH: u16 = 30;
 const NDA_DST: u16 = 1;
+const NDA_LLADDR: u16 = 2;
+const AF_BRIDGE: u8 = 7;
 const NUD_INCOMPLETE: u16 = 0x01;
 const NUD_FAILED: u16 = 0x20;
 const NUD_PERMANENT: u16 = 0x80;
@@ -161,8 +175,10 @@ mod tests {
         let mut failed = bytes.clone();
         failed[8] = 0x20;
         failed.extend(attribute(NDA_DST, &[10, 0, 0, 9]));
+        failed.extend(attribute(NDA_LLADDR, &[2, 0, 0, 0, 0, 9]));
         let failed = Neighbour::parse(&failed).unwrap();
         assert_eq!(failed.ip, Some([10, 0, 0, 9].into()));
+        assert_eq!(failed.link_address, Some([2, 0, 0, 0, 0, 9]));
         assert!(failed.is_unanswered());
         let by_hand = Neighbour {
             state: 0x80,

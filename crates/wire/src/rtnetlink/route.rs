@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! struct rtmsg { u8 family, dst_len, src_len, tos, table, protocol, scope, type; u32 flags; }    12
-//! RTA_DST 1, RTA_SRC 2, RTA_OIF 4, RTA_GATEWAY 5, RTA_MARK 16, RTA_VIA 18: struct rtvia { u16 family; u8 addr[]; }, RTA_UID 25
+//! RTA_DST 1, RTA_SRC 2, RTA_OIF 4, RTA_GATEWAY 5, RTA_MARK 16, RTA_VIA 18: struct rtvia { u16 family; u8 addr[]; }, RTA_UID 25,
+//! RTA_IP_PROTO 27: u8, RTA_SPORT 28, RTA_DPORT 29: be16; Linux 4.17
 //! ```
 //! Source: `include/uapi/linux/rtnetlink.h`, `net/ipv4/route.c` (`inet_rtm_getroute`), `net/ipv6/route.c`.
 
@@ -26,6 +27,8 @@ pub struct RouteQuery {
     pub uid: Option<u32>,
     /// Index of the interface that the socket is bound to; 0 for none.
     pub interface: u32,
+    /// Our port of TCP and that of the peer, for rules that choose by them; 0 is left out.
+    pub ports: [u16; 2],
 }
 
 impl RouteQuery {
@@ -59,6 +62,14 @@ impl RouteQuery {
         }
         if let Some(uid) = self.uid {
             add(RTA_UID, &uid.to_ne_bytes());
+        }
+        if self.ports != [0, 0] {
+            add(RTA_IP_PROTO, &[IPPROTO_TCP]);
+        }
+        for (kind, port) in [RTA_SPORT, RTA_DPORT].into_iter().zip(self.ports) {
+            if port != 0 {
+                add(kind, &port.to_be_bytes());
+            }
         }
         request.finish()
     }
@@ -111,6 +122,10 @@ const RTA_GATEWAY: u16 = 5;
 const RTA_MARK: u16 = 16;
 const RTA_VIA: u16 = 18;
 const RTA_UID: u16 = 25;
+const RTA_IP_PROTO: u16 = 27;
+const RTA_SPORT: u16 = 28;
+const RTA_DPORT: u16 = 29;
+const IPPROTO_TCP: u8 = 6;
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
 
@@ -129,6 +144,7 @@ mod tests {
             mark: 0,
             uid: None,
             interface: 7,
+            ports: [0, 0],
         };
         let bytes = query.request(1);
         assert_eq!(bytes.len(), 16 + 12 + 8 + 8 + 8);
@@ -140,8 +156,11 @@ mod tests {
             mark: 3,
             uid: Some(4),
             interface: 0,
+            ports: [0, 443],
         };
-        assert_eq!(v6.request(1).len(), 16 + 12 + 20 + 20 + 8 + 8);
+        let bytes = v6.request(1);
+        assert_eq!(bytes.len(), 16 + 12 + 20 + 20 + 8 + 8 + 8 + 8);
+        assert_eq!(bytes[84..], [5, 0, 27, 0, 6, 0, 0, 0, 6, 0, 29, 0, 1, 187, 0, 0]);
     }
 
     #[test]

@@ -49,6 +49,11 @@ pub(super) fn push_fields(
         fields.text("name", state.name());
         let waits_in = state.waits_in.as_bytes();
         fields.bytes("waits_in", Some(waits_in).filter(|name| !name.is_empty()));
+        if let Some(tracer) = &state.tracer {
+            let mut process = fields.object("tracer");
+            push_process_fields(&mut process, tracer);
+            process.end();
+        }
         fields.end();
     }
     push_facts(object, &finding.facts);

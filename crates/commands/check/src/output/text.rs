@@ -221,9 +221,16 @@ fn push_owner_state(out: &mut Vec<u8>, finding: &Finding) {
     if !out.is_empty() {
         out.extend_from_slice(b"; ");
     }
+    if state.is_other_thread {
+        out.extend_from_slice(b"a thread of ");
+    }
     push_process(out, owner);
     out.extend_from_slice(b" is ");
     out.extend_from_slice(name.as_bytes());
+    if let Some(tracer) = &state.tracer {
+        out.extend_from_slice(b", ");
+        push_process(out, tracer);
+    }
     let waits_in = state.waits_in.as_bytes();
     if !waits_in.is_empty() {
         out.extend_from_slice(b" in ");

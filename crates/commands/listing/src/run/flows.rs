@@ -247,6 +247,14 @@ impl Watch<'_> {
         if totals.is_none_or(|totals| totals.unseen > 0) {
             for rates in flows.iter_mut().filter_map(|flow| flow.rates.as_mut()) {
                 (rates.opened_per_s, rates.closed_per_s) = (None, None);
+                // A rate is at least that of the connections that were seen: 0 says nothing.
+                for rate in [
+                    &mut rates.sent_bytes_per_s,
+                    &mut rates.received_bytes_per_s,
+                    &mut rates.retrans_segs_per_s,
+                ] {
+                    *rate = rate.filter(|rate| *rate > 0.0);
+                }
             }
         }
         // The first sample has no rates to sort by.
@@ -325,8 +333,14 @@ impl Watch<'_> {
                 })
             })
             .context(stdout::WRITING)?;
-        if let (Some(totals), Format::Table) = (totals, self.layout.format) {
-            stdout::write(opens::line(&totals).as_bytes())?;
+        if let Some(totals) = totals {
+            let line = opens::line(&totals, !self.listing.filter().is_empty());
+            match self.layout.format {
+                Format::Table => stdout::write(line.as_bytes())?,
+                // JSON has them in its summary; these formats have none.
+                Format::Csv | Format::Jsonl => notes::say(&format!("sockeye: {line}")),
+                Format::Json => {}
+            }
         }
         self.listing.write_notes(report, self.options.common.verbose);
         Ok(())

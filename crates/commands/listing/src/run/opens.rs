@@ -69,8 +69,9 @@ impl Opens {
     }
 }
 
-/// The totals as a line: `254 connections opened (127 active, 127 passive), ...`.
-pub(super) fn line(totals: &ConnectionTotals) -> String {
+/// The totals as a line: `254 connections opened (127 active, 127 passive), ...`. With a filter they are still those of all
+/// connections: the counters have no addresses.
+pub(super) fn line(totals: &ConnectionTotals, is_filtered: bool) -> String {
     let opened = totals.active_opens + totals.passive_opens;
     let mut line = format!(
         "{opened} connection{} opened ({} active, {} passive), {} failed, {} reset in {:.1}s",
@@ -81,9 +82,12 @@ pub(super) fn line(totals: &ConnectionTotals) -> String {
         totals.resets,
         totals.interval_ms as f64 / 1000.0
     );
+    if is_filtered {
+        line += ", with and without a match of the filter";
+    }
     if totals.unseen > 0 {
         line += &format!(
-            "; {} too short to be seen, so the flows' own numbers are unknown",
+            "; {} too short to be seen: Opened/s and Closed/s of the flows are unknown, the other rates at least those shown",
             totals.unseen
         );
     }

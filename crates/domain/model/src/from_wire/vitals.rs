@@ -35,6 +35,7 @@ impl From<&rtnetlink::Link<'_>> for Device {
             speed_mbit_per_s: None,
             duplex: None,
             master: link.master.map(InterfaceIndex),
+            lower: link.lower.map(InterfaceIndex),
             bond: info.bond.map(|bond| Bond {
                 miimon_ms: bond.miimon_ms,
                 arp_interval_ms: bond.arp_interval_ms,

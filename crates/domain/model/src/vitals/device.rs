@@ -35,6 +35,9 @@ pub struct Device {
     pub duplex: Option<Duplex>,
     /// The bond or bridge that it is a port of
     pub master: Option<InterfaceIndex>,
+    /// The interface that it is on top of: that of a VLAN, a macvlan or a tunnel; of a veth pair the other end, if that is in
+    /// this namespace
+    pub lower: Option<InterfaceIndex>,
     /// Settings of a bond
     pub bond: Option<Bond>,
     /// State as a port of a bond

@@ -11,7 +11,7 @@ pub use sockeye_wire::nf_tables::{
 /// The rules of nf_tables.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Firewall {
-    /// Chains of IPv4, IPv6 and both
+    /// Chains of IPv4, IPv6 and both, of ARP, and of single interfaces
     pub chains: Vec<FirewallChain>,
     /// Elements of sets, by family, table and name; only of sets that rules look into
     pub sets: HashMap<(Family, String, String), Vec<Element>>,

@@ -14,7 +14,7 @@ pub use firewall::{
     FirewallRuleName, FirewallVerdict, Hook, MetaKey, Operator,
 };
 pub use processes::{DescriptorKinds, OpenFiles, ProcessState};
-pub use send_path::{NextHop, PathQuery, Route, SendPath};
+pub use send_path::{BridgePort, NextHop, PathQuery, Route, SendPath};
 
 use crate::{NetnsInode, ShortText};
 
@@ -44,6 +44,8 @@ pub struct HostVitals {
     pub processors: Vec<Softnet>,
     /// Neighbour tables.
     pub neighbours: Vec<NeighbourTable>,
+    /// Neighbours of namespaces that are not judged; `None`: they were not counted
+    pub neighbours_elsewhere: Option<Neighbours>,
     /// Memory of TCP, and its three limits (`net.ipv4.tcp_mem`: low, pressure, high).
     pub tcp_memory: Option<MemoryUse>,
     /// Memory of UDP, and its limits (`net.ipv4.udp_mem`).
@@ -135,14 +137,18 @@ pub struct Softnet {
     pub squeezed: u64,
 }
 
-/// Neighbours of a namespace that do not count against the limits of the tables, which all namespaces share: those of
-/// loopback, and permanent ones.
+/// Neighbours of a namespace. Those of loopback and permanent ones do not count against the limits of the tables, which all
+/// namespaces share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Neighbours {
-    /// Entries in `arp_cache`
+    /// Entries in `arp_cache` that do not count
     pub exempt_ipv4: u64,
-    /// Entries in `ndisc_cache`
+    /// Entries in `ndisc_cache` that do not count
     pub exempt_ipv6: u64,
+    /// Entries in `arp_cache` that count
+    pub limited_ipv4: u64,
+    /// Entries in `ndisc_cache` that count
+    pub limited_ipv6: u64,
 }
 
 /// A neighbour table (`RTM_NEWNEIGHTBL`).

@@ -31,26 +31,48 @@ pub struct DescriptorKinds {
     pub others: u64,
 }
 
-/// State of a process, of its first thread (`/proc/PID/stat`, `/proc/PID/wchan`).
+/// State of a process, of its first thread that has not ended (`/proc/PID/stat`, `/proc/PID/wchan`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessState {
     /// The kernel's letter: `R` running, `S` asleep, `D` in uninterruptible sleep, `T` stopped, `t` stopped by a debugger
     pub letter: u8,
     /// Function of the kernel that it waits in; empty if unknown
     pub waits_in: ShortText<32>,
+    /// Whether that is another thread than the first, which has ended
+    pub is_other_thread: bool,
+    /// Threads that are at work: they run, or wait for something else than for a lock, a connection or data of a socket
+    pub threads_at_work: u32,
+    /// The process that traces it: a debugger
+    pub tracer: Option<Process>,
+    /// Whether its cgroup is frozen
+    pub is_frozen: bool,
 }
 
 impl ProcessState {
-    /// Whether it is stopped, by a signal or a debugger.
+    /// A state of which only the letter and the function that it waits in are known.
+    #[must_use]
+    pub const fn new(letter: u8, waits_in: ShortText<32>) -> Self {
+        Self {
+            letter,
+            waits_in,
+            is_other_thread: false,
+            threads_at_work: 0,
+            tracer: None,
+            is_frozen: false,
+        }
+    }
+
+    /// Whether it is stopped, by a signal, a debugger or the freezer of its cgroup.
     #[must_use]
     pub const fn is_stopped(&self) -> bool {
-        matches!(self.letter, b'T' | b't')
+        matches!(self.letter, b'T' | b't') || self.is_frozen
     }
 
     /// The state in a word; `None` if the letter is unknown.
     #[must_use]
     pub const fn name(&self) -> Option<&'static str> {
         Some(match self.letter {
+            _ if self.is_frozen => "frozen",
             b'R' => "running",
             b'S' => "asleep",
             b'D' => "in uninterruptible sleep",

@@ -19,6 +19,8 @@ pub struct PathQuery {
     pub uid: Option<Uid>,
     /// Interface that the socket is bound to
     pub interface: Option<InterfaceIndex>,
+    /// Our port and that of the peer, where a routing rule may choose by it; else 0
+    pub ports: [u16; 2],
 }
 
 /// The answer to a [`PathQuery`].
@@ -30,6 +32,21 @@ pub struct SendPath {
     pub route: Route,
     /// The next hop; `None` without a neighbour entry for it
     pub next_hop: Option<NextHop>,
+    /// The port of a bridge that leads to the next hop
+    pub bridge_port: BridgePort,
+}
+
+/// Which port of a bridge leads to a next hop, as the forwarding table says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BridgePort {
+    /// The link address of the next hop or the forwarding table is unknown.
+    #[default]
+    Unknown,
+    /// This one
+    Port(InterfaceIndex),
+    /// No port has seen it of late, and ports have seen others: its entry was removed when its port lost the carrier, or has
+    /// expired (after 300 s, `ageing_time`).
+    NotLearned,
 }
 
 /// What the neighbour entry of a next hop says.

@@ -7,7 +7,8 @@ use sockeye_model::{
     Base, Element, Expression, Firewall, FirewallChain, FirewallFamily, FirewallRule, FirewallRuleName,
     FirewallVerdict, MetaKey, Operator,
 };
-use std::collections::HashMap;
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
 
 /// The rules of a network namespace.
 #[derive(Debug)]
@@ -33,6 +34,16 @@ enum Outcome {
     Unknown,
 }
 
+/// What is taken for a fact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certainty {
+    /// A rule decides only if all that it compares is known.
+    Certain,
+    /// A rule that drops may do so if something that it compares is not known, but none that lets pass: the rule with this
+    /// number of them is what drops it.
+    Perhaps(usize),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Match {
     Yes,
@@ -54,24 +65,30 @@ impl Ruleset {
 
     /// Returns what drops a packet; `None` if nothing does, or that is not certain.
     pub(crate) fn dropping(&self, packet: &Packet) -> Option<Drop> {
-        let hooks = match packet.direction {
-            Direction::Incoming => [PRE_ROUTING, LOCAL_IN],
-            Direction::Outgoing => [LOCAL_OUT, POST_ROUTING],
+        self.first_drop(packet, &Cell::new(Certainty::Certain))
+    }
+
+    /// Returns the only rule that may drop a packet: it matches with what is known of its addresses and ports, but compares
+    /// something else, too. `None` if there are several.
+    pub(crate) fn perhaps_dropping(&self, packet: &Packet) -> Option<Drop> {
+        let only = self.first_drop(packet, &Cell::new(Certainty::Perhaps(0)))?;
+        let second = self.first_drop(packet, &Cell::new(Certainty::Perhaps(1)));
+        second.is_none().then_some(only)
+    }
+
+    fn first_drop(&self, packet: &Packet, certainty: &Cell<Certainty>) -> Option<Drop> {
+        let stages = match packet.direction {
+            Direction::Incoming => [Stage::Ingress, Stage::Hook(PRE_ROUTING), Stage::Hook(LOCAL_IN)],
+            Direction::Outgoing => [Stage::Hook(LOCAL_OUT), Stage::Hook(POST_ROUTING), Stage::Egress],
         };
-        let of_packet = |chain: &&FirewallChain| match chain.family {
-            FirewallFamily::INET => true,
-            FirewallFamily::IP => !packet.is_ipv6,
-            FirewallFamily::IP6 => packet.is_ipv6,
-            _ => false,
-        };
-        for number in hooks {
-            let chains = self.firewall.chains.iter().filter(of_packet);
+        for stage in stages {
+            let chains = self.firewall.chains.iter();
             let mut chains: Vec<_> = chains
-                .filter_map(|chain| Some((chain.hook.filter(|hook| hook.number == number)?.priority, chain)))
+                .filter_map(|chain| Some((stage.priority(chain, packet)?, chain)))
                 .collect();
             chains.sort_by_key(|(priority, _)| *priority);
             for (_, chain) in chains {
-                let outcome = match self.walk(chain, packet, 0) {
+                let outcome = match self.walk(chain, packet, 0, certainty) {
                     Outcome::Undecided if chain.drops && chain.policy_packets != Some(0) => {
                         Outcome::Dropped(Drop {
                             name: name(chain, None),
@@ -88,17 +105,34 @@ impl Ruleset {
         None
     }
 
-    fn walk(&self, chain: &FirewallChain, packet: &Packet, depth: usize) -> Outcome {
+    fn walk(
+        &self,
+        chain: &FirewallChain,
+        packet: &Packet,
+        depth: usize,
+        certainty: &Cell<Certainty>,
+    ) -> Outcome {
         if depth > JUMPS_MAX {
             return Outcome::Unknown;
         }
         for rule in &chain.rules {
-            let (found, decision) = self.rule(chain, rule, packet);
+            let (found, decision, is_specific) = self.rule(chain, rule, packet);
             let Some(decision) = decision.filter(|_| found != Match::No) else {
                 continue;
             };
             if found == Match::Maybe {
-                return Outcome::Unknown;
+                let drops = matches!(decision, Decision::Drop);
+                match certainty.get() {
+                    Certainty::Certain => return Outcome::Unknown,
+                    Certainty::Perhaps(0) if drops && is_specific => {}
+                    Certainty::Perhaps(before) if drops && is_specific => {
+                        certainty.set(Certainty::Perhaps(before - 1));
+                        continue;
+                    }
+                    // A common one: counters of it would show that it drops other packets.
+                    Certainty::Perhaps(_) if drops => continue,
+                    Certainty::Perhaps(_) => return Outcome::Unknown,
+                }
             }
             let to = match decision {
                 Decision::Drop => {
@@ -116,7 +150,7 @@ impl Ruleset {
             let Some(next) = self.chains.get(&key).and_then(|&at| self.firewall.chains.get(at)) else {
                 return Outcome::Unknown;
             };
-            let outcome = self.walk(next, packet, depth + 1);
+            let outcome = self.walk(next, packet, depth + 1, certainty);
             let is_goto = matches!(decision, Decision::Verdict(FirewallVerdict::Goto(_)));
             if is_goto || !matches!(outcome, Outcome::Undecided) {
                 return outcome;
@@ -125,49 +159,188 @@ impl Ruleset {
         Outcome::Undecided
     }
 
-    /// Returns whether a rule matches, and what it decides; `None` if it decides nothing.
+    /// Returns whether a rule matches, what it decides (`None` if nothing), and whether it compares an address or a port
+    /// that is known.
     fn rule<'a>(
-        &self,
+        &'a self,
         chain: &FirewallChain,
         rule: &'a FirewallRule,
         packet: &Packet,
-    ) -> (Match, Option<Decision<'a>>) {
+    ) -> (Match, Option<Decision<'a>>, bool) {
         let mut registers = Registers::default();
         let mut all = Match::Yes;
+        let mut is_specific = false;
+        let mut is_of_packet = false;
         for expression in &rule.expressions {
+            let compares = matches!(
+                expression,
+                Expression::Compare { .. } | Expression::Range { .. } | Expression::Lookup { .. }
+            );
             let found = match expression {
                 Expression::Verdict(FirewallVerdict::Drop) | Expression::Reject => {
-                    return (all, Some(Decision::Drop));
+                    return (all, Some(Decision::Drop), is_specific);
                 }
-                Expression::Verdict(FirewallVerdict::Continue) => return (all, None),
-                Expression::Verdict(verdict) => return (all, Some(Decision::Verdict(verdict))),
+                Expression::Verdict(FirewallVerdict::Continue) => return (all, None, is_specific),
+                Expression::Verdict(verdict) => {
+                    return (all, Some(Decision::Verdict(verdict)), is_specific);
+                }
                 // Packets of a connection that stands still are sent again and again: it would have counted them.
                 Expression::Counter { packets: 0 } => Match::No,
                 Expression::Counter { .. } | Expression::Effect => Match::Yes,
-                Expression::Lookup { is_map: true, .. } | Expression::Other(_) => {
-                    return (Match::Maybe, Some(Decision::Unknown));
+                // They compare what is not known, and decide nothing.
+                Expression::Other(name) if ONLY_COMPARE.contains(&&**name) => Match::Maybe,
+                Expression::Lookup {
+                    is_map: true,
+                    decides: false,
+                    ..
                 }
+                | Expression::Other(_) => return (Match::Maybe, Some(Decision::Unknown), is_specific),
                 Expression::Lookup {
                     register,
                     set,
                     is_inverted,
+                    decides,
                     ..
                 } => {
                     let key = (chain.family, chain.table.clone(), set.clone());
                     let elements = self.firewall.sets.get(&key);
-                    let found =
-                        elements.map_or(Match::Maybe, |elements| contains(elements, &registers, *register));
+                    let (found, element) = elements.map_or((Match::Maybe, None), |elements| {
+                        element(elements, &registers, *register)
+                    });
+                    if *decides {
+                        let decision = match element.and_then(|element| element.verdict.as_ref()) {
+                            Some(FirewallVerdict::Drop) => Decision::Drop,
+                            Some(FirewallVerdict::Continue) => return (all, None, is_specific),
+                            Some(verdict) => Decision::Verdict(verdict),
+                            None if found == Match::No => return (Match::No, None, is_specific),
+                            None => return (Match::Maybe, Some(Decision::Unknown), is_specific),
+                        };
+                        let all = if found == Match::Yes { all } else { Match::Maybe };
+                        return (
+                            all,
+                            Some(decision),
+                            is_specific || (is_of_packet && found == Match::Yes),
+                        );
+                    }
                     if *is_inverted { found.inverted() } else { found }
                 }
                 _ => registers.step(expression, packet),
             };
+            match expression {
+                Expression::Payload { base, .. } => is_of_packet = *base != Base::Other,
+                Expression::Meta { .. } | Expression::ConnectionState { .. } => is_of_packet = false,
+                _ => {}
+            }
             match found {
-                Match::Yes => {}
-                Match::No => return (Match::No, None),
+                Match::Yes => is_specific |= compares && is_of_packet,
+                Match::No => return (Match::No, None, is_specific),
                 Match::Maybe => all = Match::Maybe,
             }
         }
-        (all, None)
+        (all, None, is_specific)
+    }
+
+    /// Rules that drop and count, with what they counted.
+    pub(crate) fn counting_drops(&self) -> impl Iterator<Item = (FirewallRuleName, u64)> + '_ {
+        self.firewall.chains.iter().flat_map(|chain| {
+            let drops = |rule: &&FirewallRule| {
+                let mut all = rule.expressions.iter();
+                all.any(|one| {
+                    matches!(
+                        one,
+                        Expression::Reject | Expression::Verdict(FirewallVerdict::Drop)
+                    )
+                })
+            };
+            let rules = chain.rules.iter().filter(drops);
+            rules.filter_map(move |rule| Some((name(chain, Some(rule.handle)), rule.packets()?)))
+        })
+    }
+
+    /// Rules through which what this host sends may be dropped, and their counters.
+    pub(crate) fn drops_of_output(&self) -> Vec<Drop> {
+        let mut names: Vec<Drop> = Vec::new();
+        let mut chains: Vec<&FirewallChain> = self.firewall.chains.iter().collect();
+        chains.retain(|chain| {
+            let is_of_ip = matches!(
+                chain.family,
+                FirewallFamily::INET | FirewallFamily::IP | FirewallFamily::IP6
+            );
+            let number = chain.hook.as_ref().map(|hook| hook.number);
+            is_of_ip && matches!(number, Some(LOCAL_OUT | POST_ROUTING))
+        });
+        let mut seen: HashSet<(FirewallFamily, &str, &str)> = HashSet::new();
+        while let Some(chain) = chains.pop() {
+            if !seen.insert((chain.family, &*chain.table, &*chain.name)) {
+                continue;
+            }
+            if chain.drops && chain.hook.is_some() {
+                names.push(Drop {
+                    name: name(chain, None),
+                    packets: chain.policy_packets,
+                });
+            }
+            for rule in &chain.rules {
+                for expression in &rule.expressions {
+                    match expression {
+                        Expression::Reject | Expression::Verdict(FirewallVerdict::Drop) => names.push(Drop {
+                            name: name(chain, Some(rule.handle)),
+                            packets: rule.packets(),
+                        }),
+                        Expression::Verdict(FirewallVerdict::Jump(to) | FirewallVerdict::Goto(to)) => {
+                            let key = (chain.family, chain.table.clone(), to.clone());
+                            let next = self.chains.get(&key).and_then(|&at| self.firewall.chains.get(at));
+                            chains.extend(next);
+                        }
+                        _ => {}
+                    }
+                }
+            }
+        }
+        names
+    }
+}
+
+/// Where chains see a packet.
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    /// At the device where it comes in
+    Ingress,
+    /// At a hook of IP
+    Hook(u32),
+    /// At the device where it leaves
+    Egress,
+}
+
+impl Stage {
+    /// The place of a chain among those of this stage; `None` if it does not see the packet here, or that is not known.
+    fn priority(self, chain: &FirewallChain, packet: &Packet) -> Option<i32> {
+        let hook = chain.hook.as_ref()?;
+        let is_here = match (self, chain.family) {
+            (Self::Ingress, FirewallFamily::NETDEV) => hook.number == 0,
+            (Self::Egress, FirewallFamily::NETDEV) => hook.number == 1,
+            (Self::Ingress, FirewallFamily::INET) => !packet.is_arp && hook.number == INET_INGRESS,
+            // ARP has one hook for each direction.
+            (Self::Hook(number), FirewallFamily::ARP) if packet.is_arp => match number {
+                LOCAL_IN => hook.number == 0,
+                LOCAL_OUT => hook.number == 1,
+                _ => false,
+            },
+            (Self::Hook(number), FirewallFamily::INET) => !packet.is_arp && hook.number == number,
+            (Self::Hook(number), FirewallFamily::IP) => {
+                !packet.is_arp && !packet.is_ipv6 && hook.number == number
+            }
+            (Self::Hook(number), FirewallFamily::IP6) => packet.is_ipv6 && hook.number == number,
+            _ => false,
+        };
+        let is_of_device = match self {
+            Self::Hook(_) => true,
+            Self::Ingress | Self::Egress => packet.link_device.is_some_and(|device| {
+                let mut devices = hook.devices.iter();
+                devices.any(|name| name.as_bytes() == device.as_bytes())
+            }),
+        };
+        (is_here && is_of_device).then_some(hook.priority)
     }
 }
 
@@ -227,6 +400,10 @@ impl Registers {
                 len,
                 register,
             } => {
+                // Without such a header the rule ends.
+                if *base == Base::Transport && packet.transport.is_empty() {
+                    return Match::No;
+                }
                 let header = match base {
                     Base::Network => &*packet.network,
                     Base::Transport => &*packet.transport,
@@ -285,8 +462,14 @@ impl Registers {
     fn meta(&mut self, key: MetaKey, register: u32, packet: &Packet) -> Match {
         let is_input = packet.direction == Direction::Incoming;
         match key {
+            MetaKey::L4Protocol if packet.is_arp => return Match::No,
+            MetaKey::Family if packet.is_arp => self.put_bytes(register, &[3]),
             MetaKey::Protocol => {
-                let ethertype: u16 = if packet.is_ipv6 { 0x86dd } else { 0x0800 };
+                let ethertype: u16 = match (packet.is_arp, packet.is_ipv6) {
+                    (true, _) => 0x0806,
+                    (_, true) => 0x86dd,
+                    _ => 0x0800,
+                };
                 self.put_bytes(register, &ethertype.to_be_bytes());
             }
             MetaKey::Family => self.put_bytes(register, &[if packet.is_ipv6 { 10 } else { 2 }]),
@@ -407,39 +590,48 @@ fn equal(bytes: &[Bits], value: &[u8]) -> Match {
     found
 }
 
-/// Whether a set contains the value of a register.
-fn contains(elements: &[Element], registers: &Registers, register: u32) -> Match {
+/// Whether a set contains the value of a register, and the element if that is certain.
+fn element<'a>(
+    elements: &'a [Element],
+    registers: &Registers,
+    register: u32,
+) -> (Match, Option<&'a Element>) {
     let Some(len) = elements.iter().map(|element| element.key.len()).max() else {
-        return Match::No;
+        return (Match::No, None);
     };
     if elements
         .iter()
         .any(|element| element.is_catch_all || element.key_end.is_some() || element.key.len() != len)
     {
-        return Match::Maybe;
+        return (Match::Maybe, None);
     }
     let bytes = registers.get(register, len);
     if !elements.iter().any(|element| element.ends_range) {
-        let mut all = elements.iter().map(|element| equal(bytes, &element.key));
-        return all
-            .try_fold(Match::No, |found, equal| match equal {
-                Match::Yes => Err(Match::Yes),
-                Match::Maybe => Ok(Match::Maybe),
-                Match::No => Ok(found),
-            })
-            .unwrap_or_else(|found| found);
+        let mut found = Match::No;
+        for element in elements {
+            match equal(bytes, &element.key) {
+                Match::Yes => return (Match::Yes, Some(element)),
+                Match::Maybe => found = Match::Maybe,
+                Match::No => {}
+            }
+        }
+        return (found, None);
     }
     if bytes.len() < len || bytes.iter().any(|bits| bits.known != 0xff) {
-        return Match::Maybe;
+        return (Match::Maybe, None);
     }
     // The last limit that is not above the value: within a range it is the beginning of it. Where one range ends and the
     // next begins, the beginning counts.
     let value: Vec<u8> = bytes.iter().map(|bits| bits.value).collect();
     let below = elements.iter().filter(|element| element.key <= value);
     let last = below.max_by(|one, other| (&one.key, !one.ends_range).cmp(&(&other.key, !other.ends_range)));
-    Match::is(last.is_some_and(|element| !element.ends_range))
+    let last = last.filter(|element| !element.ends_range);
+    (Match::is(last.is_some()), last)
 }
 
+/// Expressions that compare, and neither decide nor set a register that others compare.
+const ONLY_COMPARE: [&str; 6] = ["limit", "quota", "connlimit", "match", "dynset", "last"];
+const INET_INGRESS: u32 = 5;
 const PRE_ROUTING: u32 = 0;
 const LOCAL_IN: u32 = 1;
 const LOCAL_OUT: u32 = 3;

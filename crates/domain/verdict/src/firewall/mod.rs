@@ -15,8 +15,8 @@ use crate::finding::{Example, Facts, Subject};
 use crate::{Finding, Rule, Severity};
 use foldhash::fast::FixedState;
 use sockeye_model::{
-    Device, DeviceName, Endpoint, Entry, Firewall, FirewallRuleName, InterfaceIndex, NetnsInode, Owner,
-    Process, Queues, Route, SendPath, Socket, Vitals,
+    Counter, Device, DeviceName, Endpoint, Entry, Firewall, FirewallRuleName, InterfaceIndex, NetnsInode,
+    Owner, Process, Queues, Route, SendPath, Socket, Vitals,
 };
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -32,6 +32,8 @@ pub(crate) struct Firewalls {
     /// Half-open connections and where connections are accepted, to be judged when the rules are known
     half_open: Vec<(Option<NetnsInode>, Example)>,
     listeners: Vec<(Option<NetnsInode>, Example, Option<Process>)>,
+    /// UDP sockets with a peer
+    datagrams: Vec<(Socket, Option<Owner>)>,
 }
 
 /// What a rule stops.
@@ -47,6 +49,16 @@ pub(crate) enum Stopped {
     Answers,
     /// Connections of clients
     Clients,
+    /// What connections send, probably: the rule compares something that is not known
+    PerhapsSent,
+    /// What their peers send, probably
+    PerhapsReceived,
+    /// What asks for the link address of the next hop, and the answers
+    Discovery,
+    /// Datagrams of UDP sockets
+    Datagrams,
+    /// Connections of clients to all listeners
+    AllClients,
 }
 
 /// Packets that rules had dropped at an earlier sample.
@@ -110,15 +122,97 @@ impl Firewalls {
         path: Option<&SendPath>,
         vitals: Option<&Vitals>,
     ) -> Option<Drop> {
-        let device = match direction {
-            Direction::Outgoing => outgoing_device(path, vitals),
-            Direction::Incoming => None,
-        };
-        let device = device.or_else(|| unknown_device(socket.local.ip()?, socket.peer.ip()?, vitals))?;
-        let packet = Packet::of(socket, direction, device)?;
+        let packet = packet_of(socket, direction, path, vitals)?;
         let drop = self.drop_of(socket.netns, &packet);
         // What goes out through loopback comes in again.
         drop.or_else(|| self.drop_of(socket.netns, &packet.looped()?))
+    }
+
+    /// Returns the rule that probably drops what a connection sends or what comes for it: the only one that matches with all
+    /// that is known of it. With `earlier` it must have dropped packets since.
+    pub(crate) fn perhaps_stops(
+        &self,
+        socket: &Socket,
+        direction: Direction,
+        path: Option<&SendPath>,
+        vitals: Option<&Vitals>,
+        earlier: Option<&EarlierDrops>,
+    ) -> Option<Drop> {
+        let packet = packet_of(socket, direction, path, vitals)?;
+        let ruleset = self.rulesets.get(&socket.netns)?;
+        self.evaluated.set(self.evaluated.get() + 2);
+        let drop = (self.evaluated.get() <= EVALUATED_MAX).then(|| ruleset.perhaps_dropping(&packet))??;
+        let Some(earlier) = earlier else { return Some(drop) };
+        let before = earlier.get(&(socket.netns, drop.name.clone()))?;
+        (drop.packets? > *before).then_some(drop)
+    }
+
+    /// Returns the rule that drops ARP or neighbour discovery between this host and a next hop.
+    pub(crate) fn stops_discovery(
+        &self,
+        socket: &Socket,
+        hop: IpAddr,
+        path: Option<&SendPath>,
+        vitals: Option<&Vitals>,
+    ) -> Option<Drop> {
+        let device = outgoing_device(path, vitals)?;
+        let local = End {
+            ip: Some(socket.local.ip()?.to_canonical()),
+            port: None,
+        };
+        let hop = End {
+            ip: Some(hop),
+            port: None,
+        };
+        // Questions go to a multicast address (IPv6) or to all (ARP).
+        let all = End {
+            ip: hop.ip.filter(IpAddr::is_ipv4),
+            port: None,
+        };
+        let is_ipv6 = hop.ip?.is_ipv6();
+        let packets = [
+            (Content::NeighbourQuestion, local, all, Direction::Outgoing),
+            (Content::NeighbourAnswer, hop, local, Direction::Incoming),
+        ];
+        packets.into_iter().find_map(|(content, from, to, direction)| {
+            let packet = Packet::new(content, is_ipv6, from, to, direction, device);
+            self.drop_of(socket.netns, &packet)
+        })
+    }
+
+    /// Keeps a UDP socket with a peer.
+    pub(crate) fn datagrams(&mut self, entry: &Entry<'_>) {
+        let socket = entry.socket;
+        let has_peer = socket.peer.port().is_some_and(|port| port.0 != 0);
+        if has_peer && self.datagrams.len() < DATAGRAMS_MAX {
+            let owner = entry.owners.and_then(|owners| owners.first()).copied();
+            self.datagrams.push((socket.clone(), owner));
+        }
+    }
+
+    /// Judges UDP sockets in network namespaces in which packets were dropped on their way out.
+    pub(crate) fn judge_datagrams(&mut self, drops_output: &dyn Fn(Option<NetnsInode>) -> bool) {
+        for (socket, owner) in std::mem::take(&mut self.datagrams) {
+            let (local, peer) = (End::of(&socket.local), End::of(&socket.peer));
+            let Some(ip) = peer
+                .ip
+                .filter(|ip| !ip.is_loopback() && drops_output(socket.netns))
+            else {
+                continue;
+            };
+            let device = DeviceKnown::NotLoopback;
+            let out = Direction::Outgoing;
+            let packet = Packet::new(Content::Datagram, ip.is_ipv6(), local, peer, out, device);
+            if let Some(drop) = self.drop_of(socket.netns, &packet) {
+                self.add(&socket, owner.as_ref(), drop, Stopped::Datagrams);
+            }
+        }
+    }
+
+    /// Rules through which what this host sends may be dropped, if the rules were read.
+    pub(crate) fn drops_of_output(&self, netns: Option<NetnsInode>) -> Vec<Drop> {
+        let ruleset = self.rulesets.get(&netns);
+        ruleset.map(Ruleset::drops_of_output).unwrap_or_default()
     }
 
     /// Returns the rule that drops what routers report about a connection, if it has dropped ICMP.
@@ -189,6 +283,7 @@ impl Firewalls {
         &mut self,
         earlier: Option<&EarlierDrops>,
         owner_of: &dyn Fn(&Endpoint, Option<NetnsInode>) -> Option<Process>,
+        is_deaf: &dyn Fn(Option<NetnsInode>) -> bool,
     ) {
         for (netns, example) in std::mem::take(&mut self.half_open) {
             let (local, peer) = (End::of(&example.local), End::of(&example.peer));
@@ -209,10 +304,18 @@ impl Firewalls {
         }
         let Some(earlier) = earlier else { return };
         let mut dropped = Vec::new();
+        // Without a counter the rule shows nothing, but that no listener of a namespace can be reached does.
+        let mut reachable = BTreeSet::new();
+        let mut uncounted = Vec::new();
         for (netns, example, owner) in &self.listeners {
             let Some(drop) = self.drop_to(*netns, &example.local) else {
+                reachable.insert(*netns);
                 continue;
             };
+            if drop.packets.is_none() {
+                uncounted.push((*netns, *example, *owner, drop));
+                continue;
+            }
             let before = earlier.get(&(*netns, drop.name.clone()));
             let more = drop
                 .packets
@@ -220,6 +323,11 @@ impl Firewalls {
                 .map(|(now, before)| now.saturating_sub(*before));
             if let Some(more @ 1..) = more {
                 dropped.push((*netns, *example, *owner, drop, more));
+            }
+        }
+        for (netns, example, owner, drop) in uncounted {
+            if !reachable.contains(&netns) && is_deaf(netns) {
+                self.add_example(netns, example, owner, drop, Stopped::AllClients);
             }
         }
         for (netns, example, owner, drop, more) in dropped {
@@ -248,7 +356,7 @@ impl Firewalls {
         }
     }
 
-    /// What rules have dropped until now of the packets to listeners, for the next sample.
+    /// What rules have dropped until now, for the next sample.
     pub(crate) fn drops(&self) -> EarlierDrops {
         let mut drops = EarlierDrops::default();
         for (netns, example, _) in &self.listeners {
@@ -257,6 +365,10 @@ impl Firewalls {
             {
                 drops.insert((*netns, drop.name), packets);
             }
+        }
+        for (netns, ruleset) in &self.rulesets {
+            let counted = ruleset.counting_drops().take(COUNTING_MAX);
+            drops.extend(counted.map(|(name, packets)| ((*netns, name), packets)));
         }
         drops
     }
@@ -270,20 +382,16 @@ impl Firewalls {
 
 impl Group {
     fn finding(&self, netns: Option<NetnsInode>, name: &FirewallRuleName, stopped: Stopped) -> Finding {
-        let FirewallRuleName {
-            family, table, chain, ..
-        } = name;
         let subject = Subject::FirewallRule(Box::new(name.clone()));
         let mut facts = Facts::NONE;
         facts.push("packets", self.packets);
         facts.push("since_last_sample", self.since_last_sample);
         let severity = match stopped {
             // It may be wanted.
-            Stopped::Clients => Severity::Notice,
-            Stopped::Answers => Severity::Warning,
-            Stopped::Sent | Stopped::Received | Stopped::Icmp => Rule::FirewallDrops.severity(),
+            Stopped::Clients | Stopped::AllClients => Severity::Notice,
+            Stopped::Answers | Stopped::Datagrams => Severity::Warning,
+            _ => Rule::FirewallDrops.severity(),
         };
-        let [table, chain] = [table, chain].map(|word| crate::shell_word(word));
         Finding {
             meaning: stopped.meaning(),
             owner: match self.owners.len() {
@@ -296,7 +404,7 @@ impl Group {
             examples: self.examples.clone(),
             ..Finding::about(Rule::FirewallDrops, netns, subject).with(severity)
         }
-        .inside(format!("nft -a list chain {family} {table} {chain}"))
+        .inside(list_chain(name))
         .advice("if the rule is wrong, delete it by its handle (nft delete rule), or let what it drops pass before it")
     }
 }
@@ -316,11 +424,44 @@ impl Stopped {
             Self::Answers => {
                 "A firewall rule of this host drops its answers to clients: their connections stay half open."
             }
+            Self::PerhapsSent => {
+                "A firewall rule of this host probably drops what these connections send: it is the only one that matches their addresses and ports and drops. The peer may be well."
+            }
+            Self::PerhapsReceived => {
+                "A firewall rule of this host probably drops what comes in for these connections: it matches their addresses and ports, and dropped packets meanwhile. The peer may be well."
+            }
+            Self::Discovery => {
+                "A firewall rule of this host drops ARP or neighbour discovery (ICMPv6): the next hop cannot answer, and nothing that these connections send leaves. The peer may be well."
+            }
+            Self::AllClients => {
+                "A firewall rule of this host drops new connections to all ports on which programs listen, and packets came in that no program saw. If that is wanted, nothing is wrong."
+            }
+            Self::Datagrams => {
+                "A firewall rule of this host drops the datagrams that these sockets send. If that is wanted, nothing is wrong."
+            }
             Self::Clients => {
                 "A firewall rule of this host drops new connections to a port on which a program listens, and clients try. If that is wanted, nothing is wrong."
             }
         }
     }
+}
+
+fn packet_of(
+    socket: &Socket,
+    direction: Direction,
+    path: Option<&SendPath>,
+    vitals: Option<&Vitals>,
+) -> Option<Packet> {
+    let way = outgoing_device(path, vitals);
+    let device = way.filter(|_| direction == Direction::Outgoing);
+    let device = device.or_else(|| unknown_device(socket.local.ip()?, socket.peer.ip()?, vitals))?;
+    let packet = Packet::of(socket, direction, device)?;
+    // Answers probably come in where the questions go out.
+    let name = match way {
+        Some(DeviceKnown::Is(_, name)) => Some(name),
+        _ => None,
+    };
+    Some(packet.through(name))
 }
 
 fn outgoing_device(path: Option<&SendPath>, vitals: Option<&Vitals>) -> Option<DeviceKnown> {
@@ -329,6 +470,36 @@ fn outgoing_device(path: Option<&SendPath>, vitals: Option<&Vitals>) -> Option<D
     };
     let found = vitals?.devices.iter().find(|found| found.index == device)?;
     Some(DeviceKnown::Is(device, found.name))
+}
+
+/// Names the chains whose rules drop what this host sends with the counter that counts it.
+pub(crate) fn explain_counter(mut finding: Finding, drops: &[Drop]) -> Finding {
+    let is_output = matches!(
+        finding.subject,
+        Subject::Counter(Counter::IpOutDiscards | Counter::Ip6OutDiscards)
+    );
+    if !is_output || drops.is_empty() {
+        return finding;
+    }
+    finding.meaning = DROPPED_BY_RULE;
+    finding.severity = finding.severity.min(Severity::Notice);
+    finding.remedies.clear();
+    let mut commands: Vec<String> = Vec::new();
+    for drop in drops {
+        let command = list_chain(&drop.name);
+        if !commands.contains(&command) && commands.len() < CHAINS_SHOWN_MAX {
+            commands.push(command);
+        }
+    }
+    for command in commands {
+        finding = finding.inside(command);
+    }
+    finding
+}
+
+fn list_chain(name: &FirewallRuleName) -> String {
+    let [table, chain] = [&name.table, &name.chain].map(|word| crate::shell_word(word));
+    format!("nft -a list chain {} {table} {chain}", name.family)
 }
 
 /// What is known of a device without a route: packets between addresses of this host go through loopback.
@@ -353,6 +524,13 @@ const HALF_OPEN_MIN: usize = 3;
 const HALF_OPEN_MAX: usize = 200;
 /// Listeners that are judged.
 const LISTENERS_MAX: usize = 200;
+const DROPPED_BY_RULE: &str = "Packets were dropped on their way out, and rules of this host's firewall drop some of what goes out. If that is wanted, nothing is wrong.";
+/// Chains that are named.
+const CHAINS_SHOWN_MAX: usize = 3;
+/// UDP sockets that are judged.
+const DATAGRAMS_MAX: usize = 200;
+/// Rules of a network namespace whose counters are kept for the next sample.
+const COUNTING_MAX: usize = 10_000;
 /// Owners that are counted.
 const OWNERS_MAX: usize = 100;
 /// Sockets that are shown.

@@ -31,6 +31,15 @@ pub(crate) enum DeviceKnown {
     NotLoopback,
 }
 
+impl DeviceKnown {
+    const fn name(self) -> Option<DeviceName> {
+        match self {
+            Self::Is(_, name) => Some(name),
+            Self::NotLoopback => None,
+        }
+    }
+}
+
 /// A packet of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
@@ -40,6 +49,18 @@ pub(crate) enum Content {
     Established,
     /// ICMP: a router cannot forward a packet that is too large
     TooBig,
+    /// A datagram of UDP
+    Datagram,
+    /// What asks for the link address of a neighbour: ARP, or ICMPv6
+    NeighbourQuestion,
+    /// The answer to that
+    NeighbourAnswer,
+}
+
+impl Content {
+    const fn is_discovery(self) -> bool {
+        matches!(self, Self::NeighbourQuestion | Self::NeighbourAnswer)
+    }
 }
 
 /// A packet.
@@ -47,10 +68,14 @@ pub(crate) enum Content {
 pub(crate) struct Packet {
     pub(super) direction: Direction,
     pub(super) is_ipv6: bool,
+    /// Whether it is ARP, and not IP
+    pub(super) is_arp: bool,
     pub(super) protocol: u8,
     pub(super) network: Vec<Bits>,
     pub(super) transport: Vec<Bits>,
     pub(super) device: DeviceKnown,
+    /// The device at which it enters or leaves this host; `None` if unknown
+    pub(super) link_device: Option<DeviceName>,
     pub(super) mark: Option<u32>,
     pub(super) user: Option<u32>,
     /// State of the tracked connection; `None` if unknown
@@ -115,9 +140,13 @@ impl Packet {
         direction: Direction,
         device: DeviceKnown,
     ) -> Self {
+        if content.is_discovery() && !is_ipv6 {
+            return Self::arp(content, from, to, direction, device);
+        }
         let protocol = match (content, is_ipv6) {
             (Content::TooBig, false) => 1,
-            (Content::TooBig, true) => 58,
+            (Content::TooBig | Content::NeighbourQuestion | Content::NeighbourAnswer, _) => 58,
+            (Content::Datagram, _) => 17,
             _ => 6,
         };
         let unknown = Bits::default();
@@ -137,15 +166,23 @@ impl Packet {
         put_ip(&mut network[source_at..source_at + len], from.ip);
         put_ip(&mut network[source_at + len..source_at + 2 * len], to.ip);
         let mut transport = vec![unknown; 20];
-        if content == Content::TooBig {
-            let (kind, code) = if is_ipv6 { (2, 0) } else { (3, 4) };
+        if content == Content::TooBig || content.is_discovery() {
+            let (kind, code) = match content {
+                Content::NeighbourQuestion => (135, 0),
+                Content::NeighbourAnswer => (136, 0),
+                _ if is_ipv6 => (2, 0),
+                _ => (3, 4),
+            };
             transport.truncate(8);
             transport[0] = Bits::new(kind);
             transport[1] = Bits::new(code);
         } else {
             put_port(&mut transport[..2], from.port);
             put_port(&mut transport[2..4], to.port);
-            transport[13] = match content {
+            if content == Content::Datagram {
+                transport.truncate(8);
+            }
+            let flags = match content {
                 Content::Syn => Bits {
                     value: SYN,
                     known: !ECN_FLAGS,
@@ -159,18 +196,59 @@ impl Packet {
                     known: ACK | SYN | FIN | RST,
                 },
             };
+            if let Some(place) = transport.get_mut(13) {
+                *place = flags;
+            }
         }
         Self {
             direction,
             is_ipv6,
+            is_arp: false,
             protocol,
             network,
             transport,
             device,
+            link_device: device.name(),
             mark: None,
             user: None,
-            connection_state: (content == Content::Syn).then_some(NF_CT_STATE_NEW),
+            connection_state: match content {
+                Content::Syn => Some(NF_CT_STATE_NEW),
+                // The kernel tracks no neighbour discovery.
+                _ if content.is_discovery() => Some(NF_CT_STATE_UNTRACKED),
+                _ => None,
+            },
         }
+    }
+
+    /// `struct arphdr` with the addresses of Ethernet and IPv4.
+    fn arp(content: Content, from: End, to: End, direction: Direction, device: DeviceKnown) -> Self {
+        let mut network = vec![Bits::default(); 28];
+        let operation = u8::from(content == Content::NeighbourAnswer) + 1;
+        let fixed = [0, 1, 8, 0, 6, 4, 0, operation];
+        for (place, byte) in network.iter_mut().zip(fixed) {
+            *place = Bits::new(byte);
+        }
+        put_ip(&mut network[14..18], from.ip);
+        put_ip(&mut network[24..28], to.ip);
+        Self {
+            direction,
+            is_ipv6: false,
+            is_arp: true,
+            protocol: 0,
+            network,
+            transport: Vec::new(),
+            device,
+            link_device: device.name(),
+            mark: None,
+            user: None,
+            connection_state: None,
+        }
+    }
+
+    /// Sets the device at which it probably comes in: that of the way to the peer.
+    pub(crate) fn through(mut self, device: Option<DeviceName>) -> Self {
+        self.link_device = device.or(self.link_device);
+        self
     }
 }
 
@@ -200,3 +278,5 @@ const ACK: u8 = 0x10;
 const ECN_FLAGS: u8 = 0xc0;
 /// `NF_CT_STATE_BIT(IP_CT_NEW)`
 const NF_CT_STATE_NEW: u32 = 1 << 3;
+/// `NF_CT_STATE_UNTRACKED_BIT`
+const NF_CT_STATE_UNTRACKED: u32 = 1 << 6;

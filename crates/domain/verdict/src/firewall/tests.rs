@@ -13,7 +13,11 @@ fn chain(name: &str, hook: Option<u32>, drops: bool, rules: Vec<Vec<Expression>>
         family: FirewallFamily::INET,
         table: "filter".into(),
         name: name.into(),
-        hook: hook.map(|number| Hook { number, priority: 0 }),
+        hook: hook.map(|number| Hook {
+            number,
+            priority: 0,
+            devices: Vec::new(),
+        }),
         drops,
         policy_packets: None,
         rules: rules
@@ -145,7 +149,9 @@ fn accepting_rule_before_it_decides() {
     assert_eq!(unknown.dropping(&sent(Content::Syn)), None);
     // One that decides nothing changes nothing.
     let counted = rules(vec![Expression::Other("limit".into())]);
-    assert_eq!(handle(counted.dropping(&sent(Content::Syn))), None);
+    assert_eq!(handle(counted.dropping(&sent(Content::Syn))), Some(Some(2)));
+    let queued = rules(vec![Expression::Other("queue".into())]);
+    assert_eq!(handle(queued.dropping(&sent(Content::Syn))), None);
     let logged = rules(vec![Expression::Effect]);
     assert_eq!(handle(logged.dropping(&sent(Content::Syn))), Some(Some(2)));
 }
@@ -305,6 +311,159 @@ fn flags_and_networks_are_compared_by_mask() {
     assert!(other.dropping(&sent(Content::Established)).is_none());
 }
 
+/// A chain of another family or hook.
+fn placed(family: FirewallFamily, number: u32, devices: &[&str], rule: Vec<Expression>) -> FirewallChain {
+    let mut chain = chain("c", Some(number), false, vec![then(rule, FirewallVerdict::Drop)]);
+    chain.family = family;
+    if let Some(hook) = &mut chain.hook {
+        hook.devices = devices.iter().map(|name| (*name).to_owned()).collect();
+    }
+    chain
+}
+
+#[test]
+fn chains_of_devices_see_their_packets() {
+    let at = |number, device: &str| {
+        ruleset(vec![placed(
+            FirewallFamily::NETDEV,
+            number,
+            &[device],
+            Vec::new(),
+        )])
+    };
+    let out = sent(Content::Established);
+    assert!(at(1, "eth0").dropping(&out).is_some());
+    assert!(at(1, "eth1").dropping(&out).is_none());
+    assert!(at(0, "eth0").dropping(&out).is_none());
+    let answer = received(Content::Established);
+    assert!(at(0, "eth0").dropping(&answer).is_none());
+    let answer = answer.through(Some(DeviceName::new(b"eth0")));
+    assert!(at(0, "eth0").dropping(&answer).is_some());
+    assert!(at(1, "eth0").dropping(&answer).is_none());
+}
+
+#[test]
+fn neighbour_discovery_is_followed() {
+    let device = DeviceKnown::Is(InterfaceIndex(2), DeviceName::new(b"eth0"));
+    let answer = |is_ipv6| {
+        let ip = |text: &str| End {
+            ip: text.parse().ok(),
+            port: None,
+        };
+        let (from, to) = if is_ipv6 {
+            (ip("fd00::2"), ip("fd00::1"))
+        } else {
+            (ip("10.1.1.2"), ip("10.1.1.1"))
+        };
+        Packet::new(
+            Content::NeighbourAnswer,
+            is_ipv6,
+            from,
+            to,
+            Direction::Incoming,
+            device,
+        )
+    };
+    let icmp = vec![
+        Expression::Meta {
+            key: MetaKey::L4Protocol,
+            register: 1,
+        },
+        compare(Operator::Equal, &[58]),
+    ];
+    let input = |family| ruleset(vec![placed(family, 1, &[], icmp.clone())]);
+    assert!(input(FirewallFamily::IP6).dropping(&answer(true)).is_some());
+    assert!(input(FirewallFamily::INET).dropping(&answer(false)).is_none());
+    // `arp operation reply`
+    let reply = vec![load(Base::Network, 6, 2), compare(Operator::Equal, &[0, 2])];
+    let arp = ruleset(vec![placed(FirewallFamily::ARP, 0, &[], reply)]);
+    assert!(arp.dropping(&answer(false)).is_some());
+    assert!(arp.dropping(&answer(true)).is_none());
+    assert!(arp.dropping(&received(Content::Established)).is_none());
+}
+
+#[test]
+fn only_rule_that_may_drop_is_probable() {
+    let unknown = || {
+        let mut rule = vec![
+            Expression::ConnectionState { register: 1 },
+            compare(Operator::NotEqual, &2_u32.to_ne_bytes()),
+        ];
+        rule.extend(to_port(5000));
+        rule
+    };
+    let limited = || {
+        let mut rule = to_port(5000);
+        rule.push(Expression::Other("limit".into()));
+        rule
+    };
+    let drop = |rule| then(rule, FirewallVerdict::Drop);
+    let packet = sent(Content::Established);
+    for rule in [unknown(), limited()] {
+        let one = ruleset(vec![chain("out", OUTPUT, false, vec![drop(rule.clone())])]);
+        assert!(one.dropping(&packet).is_none());
+        assert!(one.perhaps_dropping(&packet).is_some());
+        let two = vec![drop(rule.clone()), drop(rule)];
+        let two = ruleset(vec![chain("out", OUTPUT, false, two)]);
+        assert!(two.perhaps_dropping(&packet).is_none());
+    }
+    // A rule that names no address or port is in every ruleset.
+    let any = vec![
+        Expression::ConnectionState { register: 1 },
+        compare(Operator::Equal, &1_u32.to_ne_bytes()),
+    ];
+    let any = ruleset(vec![chain("out", OUTPUT, false, vec![drop(any)])]);
+    assert!(any.perhaps_dropping(&packet).is_none());
+    // What may be let pass before is not accused.
+    let passes = then(
+        vec![
+            Expression::ConnectionState { register: 1 },
+            compare(Operator::Equal, &2_u32.to_ne_bytes()),
+        ],
+        FirewallVerdict::Accept,
+    );
+    let policy = ruleset(vec![chain("out", OUTPUT, true, vec![passes])]);
+    assert!(policy.perhaps_dropping(&packet).is_none());
+}
+
+#[test]
+fn map_to_verdicts_decides() {
+    let element = |key: u16, verdict| Element {
+        key: key.to_be_bytes().to_vec(),
+        key_end: None,
+        ends_range: false,
+        is_catch_all: false,
+        verdict: Some(verdict),
+    };
+    let rule = vec![
+        load(Base::Transport, 2, 2),
+        Expression::Lookup {
+            register: 1,
+            set: "ports".into(),
+            is_inverted: false,
+            is_map: true,
+            decides: true,
+        },
+    ];
+    let of = |elements: Vec<Element>| {
+        let chains = vec![
+            chain("out", OUTPUT, false, vec![rule.clone()]),
+            chain("deny", None, false, vec![then(Vec::new(), FirewallVerdict::Drop)]),
+        ];
+        let key = (FirewallFamily::INET, "filter".to_owned(), "ports".to_owned());
+        Ruleset::new(Firewall {
+            chains,
+            sets: [(key, elements)].into(),
+        })
+        .dropping(&sent(Content::Established))
+    };
+    let deny = || FirewallVerdict::Jump("deny".into());
+    let drop = of(vec![element(22, FirewallVerdict::Accept), element(5000, deny())]);
+    assert_eq!(drop.map(|drop| drop.name.chain), Some("deny".to_owned()));
+    assert!(of(vec![element(5000, FirewallVerdict::Accept)]).is_none());
+    assert!(of(vec![element(22, deny())]).is_none());
+}
+
 #[test]
 fn ranges_and_sets_contain_values() {
     let element = |key: u16, ends_range| Element {
@@ -312,6 +471,7 @@ fn ranges_and_sets_contain_values() {
         key_end: None,
         ends_range,
         is_catch_all: false,
+        verdict: None,
     };
     let lookup = |elements: Vec<Element>, is_inverted| {
         let rule = vec![
@@ -321,6 +481,7 @@ fn ranges_and_sets_contain_values() {
                 set: "ports".into(),
                 is_inverted,
                 is_map: false,
+                decides: false,
             },
         ];
         let chains = vec![chain(

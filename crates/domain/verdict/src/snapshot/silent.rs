@@ -1,11 +1,11 @@
 //! Connections with unacknowledged data: the way to their peers, the firewall of this host, and what else explains them.
 
 use super::Snapshot;
-use crate::Rule;
 use crate::firewall::{self, Direction, Stopped};
 use crate::sending::{self, Cause};
 use crate::socket_counters::SocketCounters;
 use crate::symptom::Symptom;
+use crate::{Rule, Severity};
 use sockeye_model::{
     Counter, Device, Entry, Firewall, NetnsInode, NextHop, PathQuery, Route, SendPath, Socket, Vitals,
 };
@@ -66,9 +66,34 @@ impl Snapshot<'_> {
         let suspected = stuck
             .map(|(socket, _)| socket.netns)
             .chain(self.firewalls.suspected());
+        let unanswered = self.send_faults.unanswered().map(|query| query.netns);
+        let namespaces = self.namespaces.iter().map(|vitals| vitals.netns);
+        let dropping = namespaces.filter(|netns| self.drops_output(*netns));
         let has_samples = self.samples.is_some();
         let listening = self.firewalls.listening().filter(|_| has_samples);
-        suspected.chain(listening).take(FIREWALLS_MAX).collect()
+        let all = suspected.chain(unanswered).chain(dropping).chain(listening);
+        all.take(FIREWALLS_MAX).collect()
+    }
+
+    /// Notes that the packet filter rules of a network namespace could not be read.
+    pub fn firewall_unreadable(&mut self, netns: Option<NetnsInode>) {
+        self.firewalls_unreadable.insert(netns);
+    }
+
+    /// Whether packets were dropped on their way out, since the earlier sample if there is one.
+    pub(super) fn drops_output(&self, netns: Option<NetnsInode>) -> bool {
+        let Some(now) = self.namespaces.iter().find(|vitals| vitals.netns == netns) else {
+            return false;
+        };
+        let before = self
+            .earlier
+            .and_then(|(baseline, _)| baseline.namespaces.get(&netns));
+        [Counter::IpOutDiscards, Counter::Ip6OutDiscards]
+            .iter()
+            .any(|counter| {
+                let before = before.and_then(|before| before.counters.value(*counter));
+                now.counters.value(*counter) > before.or(Some(0))
+            })
     }
 
     /// Adds the packet filter rules of a network namespace.
@@ -88,17 +113,48 @@ impl Snapshot<'_> {
         for (socket, owner) in silent {
             let Some(info) = &socket.tcp_info else { continue };
             let vitals = by_netns.get(&socket.netns).copied();
-            let Some(cause) = self.send_faults.cause(&socket, info, vitals) else {
+            let cause = self.send_faults.cause(&socket, info, vitals);
+            // What its namespace was is unknown, and the kernel ends it by itself.
+            if socket.inode.is_none() && socket.netns.is_some() && vitals.is_none() {
+                let change = self.change_since_earlier(&socket);
+                if cause.is_some() || self.judge(&socket, info, change).is_some() {
+                    let tries = socket.timer.map(|timer| timer.retransmits);
+                    let symptom = Symptom::new(Rule::PeerSilent, 0)
+                        .fact("tries", tries.unwrap_or(0))
+                        .meaning(ABANDONED);
+                    let entry = Entry {
+                        socket: &socket,
+                        owners: None,
+                    };
+                    self.symptom_groups.add(&entry, &symptom.with(Severity::Info));
+                }
+                continue;
+            }
+            let Some(cause) = cause else {
                 others.push((socket, owner));
                 continue;
             };
-            if cause == Cause::Dropped {
+            if let Cause::Unanswered(_, hop) | Cause::PeerUnanswered(_, hop) = cause {
+                let path = self.send_faults.path(&socket);
+                if let Some(drop) = self.firewalls.stops_discovery(&socket, hop, path, vitals) {
+                    self.firewalls
+                        .add(&socket, owner.as_ref(), drop, Stopped::Discovery);
+                    continue;
+                }
+            }
+            if matches!(cause, Cause::Dropped | Cause::Unknown) {
                 if self.own_queues.holds(&socket) {
                     continue;
                 }
                 let path = self.send_faults.path(&socket);
                 if let Some(drop) = self.firewalls.stops(&socket, Direction::Outgoing, path, vitals) {
                     self.firewalls.add(&socket, owner.as_ref(), drop, Stopped::Sent);
+                    continue;
+                }
+                let out = Direction::Outgoing;
+                if let Some(drop) = self.firewalls.perhaps_stops(&socket, out, path, vitals, None) {
+                    self.firewalls
+                        .add(&socket, owner.as_ref(), drop, Stopped::PerhapsSent);
                     continue;
                 }
             }
@@ -210,7 +266,12 @@ impl Snapshot<'_> {
                 Stopped::Sent,
             ))
         };
-        let received = || Some((stops(Direction::Incoming, None)?, Stopped::Received));
+        let received = || {
+            Some((
+                stops(Direction::Incoming, self.send_faults.path(socket))?,
+                Stopped::Received,
+            ))
+        };
         // Many hosts drop ICMP: it is a cause only where full-sized segments disappear.
         let is_full_size =
             symptom.rule == Rule::MtuBlackHole || symptom.facts.value("untried_pmtu_bytes").is_some();
@@ -218,7 +279,19 @@ impl Snapshot<'_> {
             let drop = self.firewalls.stops_icmp(socket, vitals).filter(|_| is_full_size);
             Some((drop?, Stopped::Icmp))
         };
-        sent().or_else(received).or_else(icmp)
+        // Without a second look at its counter a rule that compares what is not known proves nothing.
+        let perhaps = || {
+            let (baseline, _) = self.earlier?;
+            let path = self.send_faults.path(socket);
+            let stops = |direction| {
+                let earlier = Some(&baseline.firewall_drops);
+                self.firewalls
+                    .perhaps_stops(socket, direction, path, vitals, earlier)
+            };
+            let sent = stops(Direction::Outgoing).map(|drop| (drop, Stopped::PerhapsSent));
+            sent.or_else(|| Some((stops(Direction::Incoming)?, Stopped::PerhapsReceived)))
+        };
+        sent().or_else(received).or_else(icmp).or_else(perhaps)
     }
 }
 
@@ -232,7 +305,8 @@ fn may_discard_answers(vitals: &Vitals) -> bool {
     discarded > Some(0) && others.count() > 1
 }
 
-const SILENT_OR_BLACK_HOLE: &str = "What was sent is sent again and again and not acknowledged. All of it is full-sized segments: the peer or the path to it is gone, or a smaller MTU on the path drops them.";
+const SILENT_OR_BLACK_HOLE: &str = "What was sent is sent again and again and not acknowledged. It is a segment of full size: the peer or the path to it is gone, or a smaller MTU on the path drops it.";
+const ABANDONED: &str = "Connections without a process try to deliver what they still have to send. Their network namespace could not be looked at: it may be that of a container that was deleted. The kernel ends them by itself.";
 const SILENT_OR_FILTERED: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or rp_filter discards answers that come in over another device. A longer --watch shows which.";
 const SILENT_OR_WRONG_NEIGHBOUR: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or the link address of the next hop is wrong, for its neighbour entry is permanent and was never asked for.";
 

@@ -122,6 +122,15 @@ fn mtu_black_hole_is_found() {
     let info = forgotten.tcp_info.as_mut().expect("it has one");
     (info.bytes_acked, info.delivered_segs) = (Some(1_448_000), Some(1001));
     check(&[forgotten, connection(|_, _| {})], &[Rule::PeerSilent]);
+    // What was not sent yet says nothing about what was: two short segments are in flight.
+    let mut short = in_vain(4, 100, 9_000);
+    let info = short.tcp_info.as_mut().expect("it has one");
+    (info.notsent_bytes, info.unacked_segs) = (Some(7_500), Some(2));
+    let findings = check(&[short.clone()], &[Rule::PeerSilent]);
+    assert_eq!(findings[0].examples[0].facts.value("untried_pmtu_bytes"), None);
+    let info = short.tcp_info.as_mut().expect("it has one");
+    info.notsent_bytes = Some(9_000 - 2 * 1448);
+    check(&[short], &[Rule::MtuBlackHole]);
     // No path takes less.
     let mut smallest = unanswered(4, 100, 9_000);
     smallest.tcp_info.as_mut().expect("it has one").snd_mss_bytes = Some(536);
@@ -293,12 +302,31 @@ fn many_half_closed_connections_are_a_leak_if_they_do_not_drain() {
 }
 
 #[test]
+fn client_that_received_its_answer_has_nothing_outstanding() {
+    let pooled = |age| -> Vec<Socket> {
+        let one = |number| {
+            half_closed(State::CloseWait, age, number, |socket, info| {
+                socket.local = end([10, 0, 0, 1], 40_000 + number);
+                socket.peer = end([10, 0, 0, 2], 443);
+                info.last_data_sent_ms = Some(age + 50);
+            })
+        };
+        (0..10).map(one).collect()
+    };
+    let second = Duration::from_secs(1);
+    let findings = check_twice(&pooled(5_000), second, &pooled(6_000), &[Rule::CloseWait]);
+    assert_eq!(findings[0].severity, Severity::Warning);
+    assert_eq!(findings[0].facts.value("unanswered"), None);
+}
+
+#[test]
 fn half_closed_connections_with_a_working_handler_are_not_accused() {
     // The request was read, nothing was answered yet.
     let works = |state, count, age| -> Vec<Socket> {
         let one = |number| {
-            half_closed(state, age, number, |_, info| {
+            half_closed(state, age, number, |socket, info| {
                 if state == State::CloseWait {
+                    socket.local = end([10, 0, 0, 1], 443);
                     info.last_data_sent_ms = Some(age.saturating_add(50));
                 } else {
                     // We asked last.

@@ -71,6 +71,46 @@ fn queue_whose_first_is_not_accepted_is_found() {
 }
 
 #[test]
+fn queue_that_moves_is_not_stalled() {
+    let second = Duration::from_secs(1);
+    let listening = |waiting| listener(waiting, Some(128), 0);
+    // The first of the later look was there before, but it was not the first.
+    let before = [waiting(5_000, 1, 0), waiting(4_500, 2, 0), listening(2)];
+    let now = [waiting(5_500, 2, 0), waiting(1_200, 3, 0), listening(2)];
+    check_after(&before, second, &now, &[]);
+    check_twice(&before, second, &now[..2], &[]);
+    // Of two that came at the same time either may have been the first.
+    let before = [waiting(5_000, 1, 0), waiting(4_995, 2, 0), listening(2)];
+    check_after(&before, second, &[waiting(5_995, 2, 0), listening(1)], &[]);
+    // A client that gave up behind the first proves nothing.
+    let before = [waiting(5_000, 1, 0), waiting(4_000, 2, 0), listening(2)];
+    let findings = check_after(
+        &before,
+        second,
+        &[waiting(6_000, 1, 0), listening(1)],
+        &[Rule::AcceptQueue],
+    );
+    assert!(findings[0].meaning.contains("accepted nothing"), "{findings:?}");
+    // The queue moves, but its clients wait for long.
+    let before = [waiting(14_000, 1, 0), waiting(13_000, 2, 0), listening(2)];
+    let now = [waiting(14_000, 2, 0), listening(1)];
+    let findings = check_after(&before, second, &now, &[Rule::AcceptQueue]);
+    assert!(findings[0].meaning.contains("accepts some"), "{findings:?}");
+    assert_eq!(findings[0].severity, Severity::Warning);
+}
+
+#[test]
+fn segments_that_no_connection_needs_are_no_listener_drops() {
+    let mut vitals = Vitals::default();
+    vitals.counters.set(Counter::TcpPassiveOpens, 1000);
+    vitals.counters.set(Counter::ListenDrops, 0);
+    check_in(&vitals, &[listener(0, Some(128), 800)], &[]);
+    vitals.counters.set(Counter::ListenDrops, 90);
+    let findings = check_in(&vitals, &[listener(0, Some(128), 800)], &[Rule::ListenerDrops]);
+    assert_eq!(findings[0].facts.value("drops"), Some(90));
+}
+
+#[test]
 fn one_of_several_listeners_at_a_port_is_found() {
     let both = |stuck: u32| [listener(0, Some(128), 0), listener(stuck, Some(128), 0)];
     let sockets: Vec<Socket> = both(1).into_iter().chain([waiting(3_000, 1, 0)]).collect();

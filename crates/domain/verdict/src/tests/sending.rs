@@ -2,8 +2,8 @@
 
 use super::made::{self, connection, sending, set, timer};
 use sockeye_model::{
-    Counter, Device, DeviceName, Entry, InterfaceIndex, NextHop, PathQuery, Route, SendPath, ShortText,
-    Socket, State, TcpInfo, TimerKind, Traffic, Vitals,
+    BridgePort, Counter, Device, DeviceName, Entry, InterfaceIndex, NextHop, PathQuery, Route, SendPath,
+    ShortText, Socket, State, TcpInfo, TimerKind, Traffic, Vitals,
 };
 use sockeye_verdict::{Finding, Limits, Rule, Snapshot, Subject};
 use std::time::Duration;
@@ -70,6 +70,7 @@ fn check(
         query,
         route,
         next_hop,
+        bridge_port: BridgePort::Unknown,
     });
     snapshot.send_paths(paths.collect());
     let found = snapshot.findings();
@@ -125,6 +126,26 @@ fn device_and_next_hop_are_the_cause_whatever_the_socket_shows() {
         device: Some(DeviceName::new(b"eth0")),
     };
     assert_eq!(found[0].subject, expected);
+}
+
+#[test]
+fn device_below_and_peer_on_the_link_are_named() {
+    let both = [retransmitting(false), unsent(|_| ())];
+    let mut stacked = device(true, false);
+    stacked.devices[0].lower = Some(InterfaceIndex(9));
+    stacked.devices[0].driver = ShortText::new(b"macvlan");
+    let below = Device {
+        index: InterfaceIndex(9),
+        has_carrier: Some(false),
+        addresses: Vec::new(),
+        ..made::device(b"eth9", b"")
+    };
+    stacked.devices.push(below);
+    let found = check(stacked, via(None), None, &both, CANNOT_SEND);
+    assert_eq!(found[0].subject, Subject::Device(DeviceName::new(b"eth9")));
+    let unanswered = Some(NextHop::Unanswered);
+    let found = check(device(true, true), via(None), unanswered, &both, CANNOT_SEND);
+    assert!(found[0].meaning.starts_with("The peer should be"), "{found:?}");
 }
 
 #[test]
@@ -191,6 +212,7 @@ fn connecting() -> Socket {
 fn paths(queries: Vec<PathQuery>, next_hop: NextHop) -> Vec<SendPath> {
     let path = |query| SendPath {
         query,
+        bridge_port: BridgePort::Unknown,
         route: via(None),
         next_hop: Some(next_hop),
     };

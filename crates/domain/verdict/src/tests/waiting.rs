@@ -21,7 +21,7 @@ fn found(socket: &Socket, states: &[u8]) -> Vec<Finding> {
     for (owner, &letter) in owners.iter().zip(states) {
         if asked.contains(&owner.process.pid) {
             let waits_in = ShortText::new(b"");
-            snapshot.owner_state(owner.process.pid, ProcessState { letter, waits_in });
+            snapshot.owner_state(owner.process.pid, ProcessState::new(letter, waits_in));
         }
     }
     snapshot.findings()

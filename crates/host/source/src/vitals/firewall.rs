@@ -1,11 +1,30 @@
 //! Reads the rules of nf_tables. Only the initial user namespace's CAP_NET_ADMIN, or that of the network namespace's
 //! owner, may read them. Rules of `iptables-legacy` are not visible there.
 
-use crate::dump::run_here;
+use crate::dump::{DumpStatus, run_here};
+use crate::outcome::Reason;
+use rustix::io::Errno;
 use sockeye_model::{Expression, Firewall, FirewallChain, FirewallRule};
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::nf_tables::{Chain, Elements, Family, Rule, Verdict};
 use std::collections::HashMap;
+
+/// Returns whether the rules of the calling thread's network namespace may be read. A kernel without nf_tables has none.
+#[must_use]
+pub fn may_read_firewall() -> bool {
+    let Ok(socket) = NetlinkSocket::open_netfilter() else {
+        return true;
+    };
+    let status = run_here(&socket, &Chain::dump(1), 1, &mut Vec::new(), &mut |_| {});
+    !is_forbidden(&status)
+}
+
+fn is_forbidden(status: &DumpStatus) -> bool {
+    matches!(
+        status.failure,
+        Some(Reason::Refused(Errno::PERM | Errno::ACCESS, _))
+    )
+}
 
 /// Reads the rules of the calling thread's network namespace; `None` if they cannot be read.
 #[must_use]
@@ -16,7 +35,7 @@ pub fn firewall() -> Option<Firewall> {
     let status = run_here(&socket, &Chain::dump(1), 1, &mut buffer, &mut |message| {
         if message.kind == Chain::MESSAGE
             && let Ok(chain) = Chain::parse(message.payload)
-            && is_of_ip(chain.family)
+            && is_judged(chain.family)
             && firewall.chains.len() < CHAINS_MAX
         {
             firewall.chains.push(FirewallChain {
@@ -79,8 +98,9 @@ fn read_sets(socket: &NetlinkSocket, buffer: &mut Vec<u8>, firewall: &mut Firewa
         for rule in &chain.rules {
             for expression in &rule.expressions {
                 if let Expression::Lookup {
-                    set, is_map: false, ..
+                    set, is_map, decides, ..
                 } = expression
+                    && (*decides || !is_map)
                 {
                     let key = (chain.family, chain.table.clone(), set.clone());
                     if wanted.len() < SETS_MAX && !wanted.contains(&key) {
@@ -111,8 +131,11 @@ fn read_sets(socket: &NetlinkSocket, buffer: &mut Vec<u8>, firewall: &mut Firewa
     }
 }
 
-fn is_of_ip(family: Family) -> bool {
-    matches!(family, Family::INET | Family::IP | Family::IP6)
+fn is_judged(family: Family) -> bool {
+    matches!(
+        family,
+        Family::INET | Family::IP | Family::IP6 | Family::ARP | Family::NETDEV
+    )
 }
 
 /// Chains, rules, sets, and elements of a set that are read. With more nothing is concluded from what was not read.

@@ -24,12 +24,14 @@ mod processes;
 mod reader;
 mod send_path;
 mod settings;
+mod unix_queues;
 
 pub use files::{OpenFilesScan, open_files};
-pub use firewall::firewall;
+pub use firewall::{firewall, may_read_firewall};
 pub use host::{host, lacks_host_settings};
 pub use processes::process_state;
 pub use send_path::send_paths;
+pub use unix_queues::unix_queues;
 
 use crate::proc_folder::{open_folder, read};
 use crate::query::OpenNetns;

@@ -32,9 +32,9 @@ pub(super) fn are_crowded(buffer: &mut Vec<u8>) -> bool {
         .any(|table| table.fill.used.saturating_mul(2) >= table.fill.max)
 }
 
-/// Counts the neighbours of the calling thread's namespace that no limit applies to: those of `loopback`, permanent and
-/// learned ones.
-pub(super) fn count_exempt(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
+/// Counts the neighbours of the calling thread's namespace. No limit applies to those of `loopback`, permanent and learned
+/// ones.
+pub(super) fn count(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Option<Neighbours> {
     let route = NetlinkSocket::open_route().ok()?;
     let mut neighbours = Neighbours::default();
     run_here(
@@ -49,12 +49,12 @@ pub(super) fn count_exempt(loopback: InterfaceIndex, buffer: &mut Vec<u8>) -> Op
             let Ok(neighbour) = Neighbour::parse(message.payload) else {
                 return;
             };
-            if neighbour.is_limited() && neighbour.index.cast_unsigned() != loopback.0 {
-                return;
-            }
-            match neighbour.family {
-                AF_INET => neighbours.exempt_ipv4 += 1,
-                AF_INET6 => neighbours.exempt_ipv6 += 1,
+            let is_limited = neighbour.is_limited() && neighbour.index.cast_unsigned() != loopback.0;
+            match (neighbour.family, is_limited) {
+                (AF_INET, false) => neighbours.exempt_ipv4 += 1,
+                (AF_INET6, false) => neighbours.exempt_ipv6 += 1,
+                (AF_INET, true) => neighbours.limited_ipv4 += 1,
+                (AF_INET6, true) => neighbours.limited_ipv6 += 1,
                 _ => {}
             }
         },

@@ -80,7 +80,7 @@ impl Reader {
 
     fn count_neighbours(&mut self, devices: &[Device]) -> Option<Neighbours> {
         let loopback = devices.iter().find(|device| device.is_loopback)?;
-        neighbours::count_exempt(loopback.index, &mut self.buffer)
+        neighbours::count(loopback.index, &mut self.buffer)
     }
 
     fn usage(&mut self) -> Usage {

@@ -3,7 +3,7 @@
 
 use crate::dump::run_here;
 use rustix::io::Errno;
-use sockeye_model::{InterfaceIndex, NextHop, PathQuery, Route, SendPath};
+use sockeye_model::{BridgePort, InterfaceIndex, NextHop, PathQuery, Route, SendPath};
 use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::netlink::{Messages, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{FoundRoute, Neighbour, RTM_NEWNEIGH, RTM_NEWROUTE, RouteQuery};
@@ -21,18 +21,26 @@ pub fn send_paths(queries: &[PathQuery]) -> Vec<SendPath> {
             .and_then(|socket| look_up(socket, &query, sequence))
             .unwrap_or(Route::Unknown),
         next_hop: None,
+        bridge_port: BridgePort::Unknown,
     });
     let mut found: Vec<SendPath> = found.collect();
     if found.iter().any(|path| matches!(path.route, Route::Via { .. })) {
         let neighbours = neighbours(&mut buffer);
+        let ports = forwarding(&mut buffer);
         for path in &mut found {
             let Route::Via { device, gateway } = path.route else {
                 continue;
             };
             let hop = gateway.unwrap_or_else(|| path.query.to.to_canonical());
             let mut entries = neighbours.iter();
-            let entry = entries.find(|(index, ip, _)| (*index, *ip) == (device, hop));
-            path.next_hop = entry.map(|(_, _, state)| *state);
+            let entry = entries.find(|entry| (entry.index, entry.ip) == (device, hop));
+            path.next_hop = entry.map(|entry| entry.state);
+            if let Some(address) = entry.and_then(|entry| entry.link_address)
+                && !ports.is_empty()
+            {
+                let port = ports.iter().find(|(learned, _)| *learned == address);
+                path.bridge_port = port.map_or(BridgePort::NotLearned, |(_, port)| BridgePort::Port(*port));
+            }
         }
     }
     found
@@ -45,6 +53,7 @@ fn look_up(socket: &NetlinkSocket, query: &PathQuery, sequence: u32) -> Option<R
         mark: query.mark,
         uid: query.uid.map(|uid| uid.0),
         interface: query.interface.map_or(0, |interface| interface.0),
+        ports: query.ports,
     };
     socket.send(&request.request(sequence)).ok()?;
     let mut buffer = [0; 4096];
@@ -72,8 +81,38 @@ fn look_up(socket: &NetlinkSocket, query: &PathQuery, sequence: u32) -> Option<R
     })
 }
 
+/// A neighbour.
+#[derive(Debug)]
+struct Entry {
+    index: InterfaceIndex,
+    ip: IpAddr,
+    state: NextHop,
+    link_address: Option<[u8; 6]>,
+}
+
+/// The link addresses that ports of bridges have learned.
+fn forwarding(buffer: &mut Vec<u8>) -> Vec<([u8; 6], InterfaceIndex)> {
+    let mut all = Vec::new();
+    let Ok(socket) = NetlinkSocket::open_route() else {
+        return all;
+    };
+    let request = Neighbour::forwarding_dump(SEQUENCE);
+    run_here(&socket, &request, SEQUENCE, buffer, &mut |message| {
+        // Permanent entries are the bridge's own addresses, or were set by hand.
+        if message.kind == RTM_NEWNEIGH
+            && let Ok(entry) = Neighbour::parse(message.payload)
+            && let Some(address) = entry.link_address
+            && !entry.is_permanent()
+            && all.len() < NEIGHBOURS_MAX
+        {
+            all.push((address, InterfaceIndex(entry.index.cast_unsigned())));
+        }
+    });
+    all
+}
+
 /// The neighbours with their interfaces.
-fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, NextHop)> {
+fn neighbours(buffer: &mut Vec<u8>) -> Vec<Entry> {
     let mut all = Vec::new();
     // A socket of its own: answers to look-ups must not come in between.
     let Ok(socket) = NetlinkSocket::open_route() else {
@@ -98,7 +137,12 @@ fn neighbours(buffer: &mut Vec<u8>) -> Vec<(InterfaceIndex, IpAddr, NextHop)> {
                 } else {
                     NextHop::Known
                 };
-                all.push((index, ip, state));
+                all.push(Entry {
+                    index,
+                    ip,
+                    state,
+                    link_address: neighbour.link_address,
+                });
             }
         },
     );

@@ -205,6 +205,7 @@ pub(crate) fn device(name: &[u8], driver: &[u8]) -> Device {
         speed_mbit_per_s: None,
         duplex: None,
         master: None,
+        lower: None,
         bond: None,
         bond_port: None,
         qdiscs: Vec::new(),
@@ -239,6 +240,7 @@ pub(super) fn drops_all() -> Firewall {
             hook: Some(Hook {
                 number: 1,
                 priority: 0,
+                devices: Vec::new(),
             }),
             drops: false,
             policy_packets: None,
