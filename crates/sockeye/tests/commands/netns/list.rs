@@ -319,7 +319,10 @@ fn documents_follow_the_schema() {
     }
     assert!(lines.ok().contains("{\"summary\":{\"stale_names\":1,"), "{lines}");
     let csv = list(&mounts, &["--format", "csv", "name = web1"]);
-    assert!(csv.ok().starts_with("name,label,container,nsid,inode,"), "{csv}");
+    assert!(
+        csv.ok().starts_with("name,label,container,nsid,netns_inode,"),
+        "{csv}"
+    );
     assert!(csv.ok().contains("\"remains,web1\""), "{csv}");
 }
 

@@ -275,7 +275,7 @@ fn json_of_all_captures_has_each_key() {
         "shares_ns/timeout",
         "flags/retransmission",
         "opinions/lost",
-        "verdict/limit",
+        "limited_by/limit",
     ];
     let connection = [
         "handshake_ns",
