@@ -158,11 +158,11 @@ mod tests {
         check(Unit::Number, real(-1.0), "-1");
         check(Unit::Bytes, whole(64), "64B");
         check(Unit::Bytes, whole(65_536), "64Ki");
-        check(Unit::Bytes, whole(1_536), "1.50K");
+        check(Unit::Bytes, whole(1_536), "1.50Ki");
         check(Unit::Bytes, whole(1_023), "1023B");
-        check(Unit::Bytes, whole(64 << 20), "64M");
-        check(Unit::Bytes, whole((2 << 30) + 4096), "2.00G");
-        check(Unit::Bytes, real(1_023.7), "1.00K");
+        check(Unit::Bytes, whole(64 << 20), "64Mi");
+        check(Unit::Bytes, whole((2 << 30) + 4096), "2.00Gi");
+        check(Unit::Bytes, real(1_023.7), "1.00Ki");
         check(Unit::BitsPerSecond, real(1.17625e9), "9.41 Gbit/s");
         check(Unit::BitsPerSecond, whole(125), "1.00 kbit/s");
         check(Unit::BitsPerSecond, whole(0), "0");

@@ -28,7 +28,7 @@ const CASES: &[(&str, &str)] = &[
     ("--columns conn", "connections"),
     ("flows --sort opene", "opened_per_s"),
     ("flows --sort -opene", "-opened_per_s"),
-    ("ns list --columns inod", "inode"),
+    ("ns list --columns netns_", "netns_inode"),
     ("ns ls --sort=netns_", "--sort=netns_inode"),
     ("check --only accept-q", "accept-queue"),
     ("check --skip close-wait,accept-q", "close-wait,accept-queue"),

@@ -204,7 +204,7 @@ mod tests {
             &[60_000.0],
             Linear,
             Unit::Bytes,
-            &["0", "16K", "32K", "48K", "64K"],
+            &["0", "16Ki", "32Ki", "48Ki", "64Ki"],
         );
         check(&[2.0], Linear, Unit::Count, &["0", "1", "2"]);
         check(
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn logarithmic_axes_have_labels_at_powers() {
         use Scale::Logarithmic;
-        check(&[64.0, 67_108_864.0], Logarithmic, Unit::Bytes, &["1K", "1M"]);
+        check(&[64.0, 67_108_864.0], Logarithmic, Unit::Bytes, &["1Ki", "1Mi"]);
         check(
             &[3.0, 10_000.0],
             Logarithmic,

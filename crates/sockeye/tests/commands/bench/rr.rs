@@ -209,10 +209,10 @@ fn contradicting_options_are_refused() {
     let said = words_in(&client, &format!("bench rr {host} -p 9"));
     assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
     assert!(said.error().contains("connection refused"), "{said:?}");
-    let said = words_in(&client, &format!("bench rr {host} -A ,4000"));
+    let said = words_in(&client, &format!("bench rr {host} --affinity ,4000"));
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.error().contains("no processor 4000"), "{said:?}");
-    let said = words_in(&client, &format!("bench rr {host} -A 4000"));
+    let said = words_in(&client, &format!("bench rr {host} --affinity 4000"));
     assert_eq!(said.code, Some(1), "{said:?}");
     for flags in [
         "-u --request 7",

@@ -287,7 +287,7 @@ fn json_of_all_captures_has_each_key() {
         "shares_ns/timeout",
         "flags/retransmission",
         "judgements/lost",
-        "verdict/limit",
+        "limited_by/limit",
     ];
     let connection = [
         "handshake_ns",
