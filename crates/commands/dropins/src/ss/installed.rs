@@ -53,7 +53,9 @@ fn constants(head: &[u8]) -> Vec<Segment> {
     };
     // `Elf64_Phdr`: p_type at 0, p_flags at 4, p_offset at 8, p_filesz at 32.
     let segments = (0..usize::from(count)).map_while(|nth| {
-        let at = usize::try_from(start).ok()?.checked_add(nth * usize::from(size))?;
+        let at = usize::try_from(start)
+            .ok()?
+            .checked_add(nth * usize::from(size))?;
         let (kind, flags) = (word(at)?, word(at.checked_add(4)?)?);
         let segment = Segment {
             offset: number(at.checked_add(8)?)?,
@@ -131,7 +133,10 @@ mod tests {
             assert_eq!(version(constants), expected, "{}", constants.escape_ascii());
         };
         check(b"ss utility, iproute2-%s\n\0x\x006.15.0\0", Some((6, 15)));
-        check(b"iproute2-%s\n\0\0 0.0.0.0.%d.%d\0ss-1.2.3\x007.3.0\0", Some((7, 3)));
+        check(
+            b"iproute2-%s\n\0\0 0.0.0.0.%d.%d\0ss-1.2.3\x007.3.0\0",
+            Some((7, 3)),
+        );
         check(b"iproute2-%s\n\0\x007.3.0", None);
         check(b"iproute2-%s\n\0\x007.3\0", None);
         check(b"iproute2-%s\n\0\x00127.0.0.1\0", None);
@@ -163,7 +168,11 @@ mod tests {
         let segment = |offset, len| Segment { offset, len };
         assert_eq!(
             constants(&head),
-            [segment(0x3000, 0x500), segment(0, 0x1000), segment(0x1000, 0x2000)]
+            [
+                segment(0x3000, 0x500),
+                segment(0, 0x1000),
+                segment(0x1000, 0x2000)
+            ]
         );
         // Cut, or with absurd numbers, it has fewer, and no file is read beyond its end.
         for len in 0..head.len() {

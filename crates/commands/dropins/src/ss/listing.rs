@@ -191,7 +191,9 @@ impl<'a> Listing<'a> {
         }
         self.report_unlisted_tables();
         if self.options.bpf_maps != BpfMaps::None {
-            notes::say("sockeye ss: data that BPF programs keep with sockets is not shown here; ss of iproute2 shows it\n");
+            notes::say(
+                "sockeye ss: data that BPF programs keep with sockets is not shown here; ss of iproute2 shows it\n",
+            );
         }
         writer.finish().context(stdout::WRITING)?;
         self.report(&losses);

@@ -62,7 +62,11 @@ mod tests {
             (7, 3, "7.3"),
             (8, 0, "7.3"),
         ] {
-            assert_eq!(SsLevel::of_version(major, minor).name(), expected, "{major}.{minor}");
+            assert_eq!(
+                SsLevel::of_version(major, minor).name(),
+                expected,
+                "{major}.{minor}"
+            );
         }
     }
 }

@@ -78,7 +78,9 @@ impl Programs {
         };
         let real = installed.into_iter().chain([aside]).find(is_of_release);
         let real = real.ok_or_else(|| {
-            Skip::new(format!("no ss of iproute2 {release}; scripts/peers unpacks it where it can"))
+            Skip::new(format!(
+                "no ss of iproute2 {release}; scripts/peers unpacks it where it can"
+            ))
         })?;
         let mut programs = Self::in_directory(&zoo.directory);
         programs.ours.words.push(format!("--compat={release}"));
