@@ -402,7 +402,7 @@ impl<'a> Listing<'a> {
     fn states(&self, group: &Group) -> StateSet {
         match group.families {
             [Family::Packet | Family::Netlink] => StateSet::ALL,
-            _ => StateSet::from_bits(self.options.selection.states),
+            _ => StateSet::from_bits(tables::with_half_open(self.options.selection.states)),
         }
     }
 

@@ -200,6 +200,16 @@ pub(super) fn all(level: SsLevel) -> u32 {
     }
 }
 
+/// Adds SYN_RECV to states with NEW_SYN_RECV: the kernel lists half-open connections for either. So they are listed by
+/// default since 6.15, and with `exclude syn-recv`.
+pub(super) const fn with_half_open(states: u32) -> u32 {
+    if states & NEW_SYN_RECV != 0 {
+        states | SYN_RECV
+    } else {
+        states
+    }
+}
+
 /// The states that are listed by default.
 pub(super) fn connected(level: SsLevel) -> u32 {
     all(level) & !(LISTEN | CLOSE | TIME_WAIT | SYN_RECV)
@@ -212,6 +222,7 @@ const TIME_WAIT: u32 = 1 << 6;
 pub(super) const CLOSE: u32 = 1 << 7;
 const LISTEN: u32 = 1 << 10;
 pub(super) const LISTENING: u32 = LISTEN | CLOSE;
+const NEW_SYN_RECV: u32 = 1 << 12;
 pub(super) const BOUND_INACTIVE: u32 = 1 << 13;
 
 /// Returns the states with this name, which may be in upper or lower case.
