@@ -58,19 +58,11 @@ fn of_release(release: &str) {
     let socket_set = need!(SocketSet::open(&format!("ss{}", release.replace('.', "_"))));
     let programs = need!(Programs::of_release(&socket_set, release));
     let mut cases = releases::cases();
-<<<<<<< HEAD
     let others = matrix::cases(&socket_set);
     let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() {
         1
     } else {
-        3
-=======
-    let others = matrix::cases(&zoo);
-    let step = if std::env::var_os("SOCKEYE_SS_ONLY").is_some() {
-        1
-    } else {
         SAMPLE
->>>>>>> dropins
     };
     cases.extend(others.into_iter().step_by(step));
     walk::walk(&socket_set, &programs, cases, &format!("ss {release}"));
