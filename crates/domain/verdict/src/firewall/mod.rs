@@ -326,7 +326,10 @@ impl Firewalls {
             }
         }
         for (netns, example, owner, drop) in uncounted {
-            if !reachable.contains(&netns) && is_deaf(netns) {
+            // Its connections may show already what the rule drops.
+            let is_known = |stopped| self.groups.contains_key(&(netns, drop.name.clone(), stopped));
+            let is_reported = is_known(Stopped::Received) || is_known(Stopped::PerhapsReceived);
+            if !reachable.contains(&netns) && is_deaf(netns) && !is_reported {
                 self.add_example(netns, example, owner, drop, Stopped::AllClients);
             }
         }
