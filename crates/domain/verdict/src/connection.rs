@@ -77,7 +77,7 @@ impl ConnectionCheck<'_> {
             return None;
         }
         let mut symptom = symptom(Rule::PeerSilent);
-        if self.sends_full_size() && self.carried_only_short_segments() {
+        if self.sends_full_size() && self.sends_several() && self.carried_only_short_segments() {
             symptom = symptom.fact("untried_pmtu_bytes", self.info.pmtu_bytes.unwrap_or(0));
         }
         // The kernel ends a connection that no descriptor refers to.
@@ -176,6 +176,13 @@ impl ConnectionCheck<'_> {
             _ => queued >= mss,
         };
         mss > SMALLEST_MSS && is_full
+    }
+
+    /// Whether enough segments are in flight to be a bulk transfer: one that is full may have been filled while it waited.
+    fn sends_several(&self) -> bool {
+        self.info
+            .unacked_segs
+            .is_none_or(|segments| segments >= SEVERAL_SEGS)
     }
 
     fn zero_window(&self) -> Option<Symptom> {
@@ -553,6 +560,7 @@ const FAR_US: u64 = 2_000;
 const SMALLEST_MSS: u64 = 536;
 /// The longest pause between two probes (`TCP_RTO_MAX`, the default of `net.ipv4.tcp_rto_max_ms`).
 const RTO_MAX_MS: u64 = 120_000;
+const SEVERAL_SEGS: u32 = 3;
 /// `TCP_RESOURCE_PROBE_INTERVAL`
 const LOCAL_RETRY_MS: u64 = 500;
 /// Kernel clocks count in jiffies of at most 10 ms.

@@ -26,6 +26,8 @@ pub struct Finding {
     pub owners: u64,
     /// State of the owner, if it says something about the finding.
     pub owner_state: Option<ProcessState>,
+    /// TCP connections of the owner; 0 if not counted.
+    pub(crate) owner_connections: u64,
     /// Meaning, in one sentence.
     pub meaning: &'static str,
     /// Evidence that holds for all of its sockets.
@@ -50,6 +52,7 @@ impl Finding {
             owner: None,
             owners: 0,
             owner_state: None,
+            owner_connections: 0,
             meaning: rule.meaning(),
             facts: Facts::NONE,
             sockets: 0,
@@ -96,7 +99,7 @@ impl Finding {
             }
         } else if self.rule == Rule::Unread
             && self.severity == Severity::Warning
-            && u64::from(state.threads_at_work) >= self.sockets
+            && self.has_thread_for_each(&state)
         {
             self.meaning = UNREAD_BY_BUSY_THREADS;
             self.severity = Severity::Notice;
@@ -110,7 +113,12 @@ impl Finding {
             && self.severity == Severity::Notice
             && self
                 .owner_state
-                .is_some_and(|state| u64::from(state.threads_at_work) >= self.sockets)
+                .is_some_and(|state| self.has_thread_for_each(&state))
+    }
+
+    /// Whether the owner has a thread at work for each of its connections, also for those of this finding.
+    const fn has_thread_for_each(&self, state: &ProcessState) -> bool {
+        self.owner_connections > 0 && state.threads_at_work as u64 >= self.owner_connections
     }
 
     pub(crate) fn with(self, severity: Severity) -> Self {

@@ -368,7 +368,7 @@ mod tests {
         };
         let limits = Limits::default();
         let unclear = |host: &HostVitals| has_unclear_neighbours(host, &[], &limits);
-        // More than the limit: some do not count, and nobody knows how many.
+        // More than the limit: some do not count, and it is not known how many.
         check(None, &full(1134, 0), &[]);
         assert!(unclear(&full(1134, 0)) && unclear(&full(900, 0)) && !unclear(&full(500, 0)));
         // Entries were refused.

@@ -486,6 +486,7 @@ impl Listener {
         let applies =
             half_open >= limits.of(Limit::SynQueueCount) && share >= limits.of(Limit::SynQueueShare);
         let dropped = vitals.and_then(|vitals| vitals.since(Counter::TcpReqQFullDrop));
+        let cookies = vitals.and_then(|vitals| vitals.since(Counter::SyncookiesSent));
         applies.then(|| {
             Symptom::new(Rule::SynQueue, half_open)
                 .fact("half_open", half_open)
@@ -493,6 +494,7 @@ impl Listener {
                 .fact("backlog", backlog)
                 .fact("syncookies", without_cookies.map(|_| 0_u64))
                 .fact("syns_dropped", dropped.filter(|count| *count > 0))
+                .fact("syncookies_sent", cookies.filter(|count| *count > 0))
         })
     }
 }

@@ -63,6 +63,8 @@ pub struct Snapshot<'a> {
     /// Connections with a congestion window at its floor or a full receive window: a fault only if a second look sees it, too.
     at_floor: Vec<(Socket, Option<Owner>, Symptom)>,
     samples: Option<CounterSamples>,
+    /// TCP connections of each process
+    owned: HashMap<Pid, u64, FixedState>,
     seen: Coverage,
 }
 
@@ -126,6 +128,7 @@ impl<'a> Snapshot<'a> {
             other_look: None,
             at_floor: Vec::new(),
             samples: None,
+            owned: HashMap::default(),
             seen: Coverage::default(),
         }
     }
@@ -365,6 +368,9 @@ impl<'a> Snapshot<'a> {
         let before = baseline.map(|baseline| &baseline.host);
         found.extend(host::findings(&self.host, before, &self.namespaces, limits));
         for finding in &mut found {
+            if let Some(owner) = finding.owner {
+                finding.owner_connections = self.owned.get(&owner.pid).copied().unwrap_or(0);
+            }
             let may_be_dropped = matches!(
                 finding.rule,
                 Rule::CannotSend | Rule::PeerSilent | Rule::SendStuck | Rule::ConnectUnanswered
@@ -520,6 +526,9 @@ impl<'a> Snapshot<'a> {
         if self.samples.is_some() {
             let earlier = self.earlier_sample(socket);
             self.connection_growth.add(entry, earlier.as_ref());
+        }
+        if let Some(owner) = entry.owners.and_then(|owners| owners.first()) {
+            *self.owned.entry(owner.process.pid).or_default() += 1;
         }
         let change = self.change(socket);
         self.recent_peers.record(socket);

@@ -63,6 +63,10 @@ impl Ruleset {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.firewall.chains.is_empty()
+    }
+
     /// Returns what drops a packet; `None` if nothing does, or that is not certain.
     pub(crate) fn dropping(&self, packet: &Packet) -> Option<Drop> {
         self.first_drop(packet, &Cell::new(Certainty::Certain))

@@ -139,7 +139,7 @@ impl Firewalls {
         earlier: Option<&EarlierDrops>,
     ) -> Option<Drop> {
         let packet = packet_of(socket, direction, path, vitals)?;
-        let ruleset = self.rulesets.get(&socket.netns)?;
+        let ruleset = self.rules_of(socket.netns)?;
         self.evaluated.set(self.evaluated.get() + 2);
         let drop = (self.evaluated.get() <= EVALUATED_MAX).then(|| ruleset.perhaps_dropping(&packet))??;
         let Some(earlier) = earlier else { return Some(drop) };
@@ -233,8 +233,13 @@ impl Firewalls {
             .filter(|drop| drop.packets.is_some_and(|packets| packets > 0))
     }
 
+    /// The rules of a network namespace; `None` without any, where nothing has to be followed.
+    fn rules_of(&self, netns: Option<NetnsInode>) -> Option<&Ruleset> {
+        self.rulesets.get(&netns).filter(|ruleset| !ruleset.is_empty())
+    }
+
     fn drop_of(&self, netns: Option<NetnsInode>, packet: &Packet) -> Option<Drop> {
-        let ruleset = self.rulesets.get(&netns)?;
+        let ruleset = self.rules_of(netns)?;
         self.evaluated.set(self.evaluated.get() + 1);
         (self.evaluated.get() <= EVALUATED_MAX).then(|| ruleset.dropping(packet))?
     }
@@ -326,7 +331,10 @@ impl Firewalls {
             }
         }
         for (netns, example, owner, drop) in uncounted {
-            if !reachable.contains(&netns) && is_deaf(netns) {
+            // Its connections may show already what the rule drops.
+            let is_known = |stopped| self.groups.contains_key(&(netns, drop.name.clone(), stopped));
+            let is_reported = is_known(Stopped::Received) || is_known(Stopped::PerhapsReceived);
+            if !reachable.contains(&netns) && is_deaf(netns) && !is_reported {
                 self.add_example(netns, example, owner, drop, Stopped::AllClients);
             }
         }
