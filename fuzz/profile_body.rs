@@ -22,6 +22,7 @@ pub(crate) fn saved_profiles(bytes: &[u8]) {
             style: Style::Plain,
             width: (bytes.len().is_multiple_of(2)).then_some(80),
             no_header: bytes.len().is_multiple_of(3),
+            ..ReportLayout::default()
         };
         let rows = bytes.len() % 4;
         let view = ReportOptions {

@@ -71,6 +71,7 @@ pub fn stream_reports(bytes: &[u8]) {
             style: Style::Plain,
             width: (first & 8 != 0).then_some(60),
             no_header: first & 16 != 0,
+            ..ReportLayout::default()
         };
         let mut out = Vec::new();
         push_report(&mut out, &report, layout);

@@ -1,12 +1,13 @@
 //! Which tests of a server are opening, and which one runs.
 //!
 //! One test runs at a time. It takes the place when all its streams are there, so a client that opens none keeps no other client
-//! out. A test that is idle makes room: while it opens, for a newer client at a limit; while it runs, for the next test.
+//! out. A test that is idle or slow makes room: while it opens, for a newer client at a limit; while it runs, for the next test.
 
 use super::message::State;
 use super::protocol::COOKIE_LEN;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
-use sockeye_load::session::limits::{AddressGroup, OPENING_IDLE, ROOM_TIMEOUT, RUNNING_IDLE};
+use sockeye_load::session::Pace;
+use sockeye_load::session::limits::{AddressGroup, OPENING_IDLE, ROOM_TIMEOUT};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,10 +38,11 @@ struct Entry {
     control: TcpStream,
     local: SocketAddr,
     peer: SocketAddr,
-    is_running: bool,
-    /// Streams or bytes so far, and since when there were no more.
-    moved: u64,
+    opened_at: Instant,
+    /// When it opened, or its last stream came.
     active_at: Instant,
+    /// What it moves; `None` if it does not run.
+    pace: Option<Pace>,
     streams: Option<SyncSender<(u64, TcpStream)>>,
     datagrams: Option<SyncSender<UdpSocket>>,
 }
@@ -62,7 +64,8 @@ impl Places {
     ) -> Place<'_> {
         let mut tests = self.tests();
         let group = AddressGroup::of(peer.ip());
-        let is_opening = |entry: &Entry| !entry.is_running;
+        let is_opening = |entry: &Entry| entry.pace.is_none();
+        let now = Instant::now();
         let is_own = |entry: &Entry| is_opening(entry) && AddressGroup::of(entry.peer.ip()) == group;
         let count = |is_counted: &dyn Fn(&Entry) -> bool| {
             tests.entries.iter().filter(|entry| is_counted(entry)).count()
@@ -80,9 +83,9 @@ impl Places {
             control,
             local,
             peer,
-            is_running: false,
-            moved: 0,
-            active_at: Instant::now(),
+            opened_at: now,
+            active_at: now,
+            pace: None,
             streams: None,
             datagrams: None,
         });
@@ -161,7 +164,7 @@ impl Place<'_> {
     /// Waits a moment until no test runs, since a test ends a little later here than at its client. Returns whether there
     /// is none.
     pub(super) fn becomes_free(&self) -> bool {
-        self.places.await_none(|entry| entry.is_running)
+        self.places.await_none(|entry| entry.pace.is_some())
     }
 
     /// Lets `count` TCP streams come.
@@ -195,23 +198,21 @@ impl Place<'_> {
     pub(super) fn begin(&self) -> bool {
         self.becomes_free();
         let mut tests = self.places.tests();
-        if tests.entries.iter().any(|entry| entry.is_running) {
+        if tests.entries.iter().any(|entry| entry.pace.is_some()) {
             return false;
         }
         let Some(entry) = tests.entry(self.number) else {
             return false;
         };
-        (entry.is_running, entry.moved, entry.datagrams) = (true, 0, None);
-        entry.active_at = Instant::now();
+        (entry.pace, entry.datagrams) = (Some(Pace::new(Instant::now())), None);
         true
     }
 
     /// Records how many bytes have moved.
     pub(super) fn progress(&self, moved: u64) {
         self.with(|entry| {
-            if entry.moved != moved {
-                entry.moved = moved;
-                entry.active_at = Instant::now();
+            if let Some(pace) = &mut entry.pace {
+                pace.record(moved, Instant::now());
             }
         });
     }
@@ -219,7 +220,7 @@ impl Place<'_> {
     /// Lets the next test begin: what is left is the exchange of results.
     pub(super) fn has_moved_all(&self) {
         self.with(|entry| {
-            entry.is_running = false;
+            entry.pace = None;
             entry.streams = None;
             entry.active_at = Instant::now();
         });
@@ -267,12 +268,14 @@ impl Entry {
     }
 
     fn is_idle(&self) -> bool {
-        let limit = match (self.is_running, self.moved) {
-            (true, 0) => FIRST_BYTE_IDLE,
-            (true, _) => RUNNING_IDLE,
-            (false, _) => OPENING_IDLE,
-        };
-        self.active_at.elapsed() >= limit
+        let now = Instant::now();
+        let since = |at| now.saturating_duration_since(at);
+        match &self.pace {
+            Some(pace) => {
+                pace.is_slow(now, 1) || pace.silence(now).is_some_and(|time| time >= FIRST_BYTE_IDLE)
+            }
+            None => since(self.active_at) >= OPENING_IDLE || since(self.opened_at) >= OPENING_LONG,
+        }
     }
 
     fn is_expecting(&self, from: SocketAddr) -> bool {
@@ -286,4 +289,6 @@ const OPENING_MAX: usize = 16;
 const OPENING_PER_ADDRESS_MAX: usize = 8;
 /// A running test that has not moved a byte is idle after this time.
 const FIRST_BYTE_IDLE: Duration = Duration::from_millis(500);
+/// A test whose streams come one by one keeps others waiting for no longer than this.
+const OPENING_LONG: Duration = Duration::from_millis(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

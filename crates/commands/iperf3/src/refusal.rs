@@ -18,6 +18,7 @@ impl Refusal {
     pub(crate) const DATAGRAM: Self = Self(20);
     pub(crate) const TYPE_OF_SERVICE: Self = Self(21);
     pub(crate) const REVERSE_AND_BOTH: Self = Self(24);
+    pub(crate) const SERVER_DURATION: Self = Self(37);
     pub(crate) const PARAMETERS: Self = Self(114);
     pub(crate) const CONGESTION: Self = Self(134);
     pub(crate) const AUTHENTICATION: Self = Self(142);

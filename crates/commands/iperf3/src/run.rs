@@ -67,8 +67,8 @@ impl StreamProtocol for Iperf3 {
         }
     }
 
-    fn server(&self) -> Box<dyn StreamServer> {
-        Box::new(Server::default())
+    fn server(&self, time_limit: Duration) -> Box<dyn StreamServer> {
+        Box::new(Server::new(time_limit))
     }
 }
 
@@ -118,6 +118,7 @@ fn run(
     let options = StreamOptions {
         processor: plan.our_processor,
         skips_copy: plan.skips_copy,
+        write_min: 0,
     };
     let plan = crate::Plan {
         parameters,

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt;
 use sockeye_load::Transport;
 use sockeye_load::session::{Error as SessionError, Stop};
+use sockeye_load::stream::SENT_LENGTH_MIN;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -24,14 +25,25 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 /// A server for iperf3's clients, with one test at a time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Server {
     places: Places,
+    /// Longest test.
+    time_limit: Duration,
 }
 
 type Say<'a> = &'a (dyn Fn(&str) + Sync);
 
 impl Server {
+    /// Returns a server whose tests may take this long.
+    #[must_use]
+    pub fn new(time_limit: Duration) -> Self {
+        Self {
+            places: Places::default(),
+            time_limit,
+        }
+    }
+
     /// Returns whether a test with this cookie expects streams.
     #[must_use]
     pub fn has_test(&self, cookie: &[u8]) -> bool {
@@ -91,7 +103,7 @@ impl Server {
             ));
             return false;
         }
-        match try_test(&control, cookie, peer, &place, say) {
+        match try_test(&control, cookie, peer, &place, self.time_limit, say) {
             Ok(Some(outcome)) => {
                 for line in result_lines(&outcome) {
                     say(&format!("{peer}: {line}"));
@@ -117,6 +129,7 @@ fn try_test(
     cookie: Cookie,
     peer: SocketAddr,
     place: &Place<'_>,
+    time_limit: Duration,
     say: Say<'_>,
 ) -> Result<Option<Outcome>, Error> {
     control.send_state(State::ParamExchange)?;
@@ -127,6 +140,10 @@ fn try_test(
         Ok(parameters) => parameters,
         Err(refusal) => return Err(refuse(control, refusal, None)),
     };
+    let seconds = parameters.time_s.saturating_add(parameters.omit_s);
+    if Duration::from_secs(seconds) > time_limit {
+        return Err(refuse(control, Refusal::SERVER_DURATION, None));
+    }
     check_window(control, &parameters)?;
     let count = stream_count(&parameters);
     let sockets = match parameters.protocol {
@@ -148,7 +165,7 @@ fn try_test(
     if !place.begin() {
         return deny(control);
     }
-    run(control, cookie, &parameters, sockets, place).map(Some)
+    run(control, cookie, &parameters, sockets, place, time_limit).map(Some)
 }
 
 /// Informs the client that another test runs.
@@ -163,6 +180,7 @@ fn run(
     parameters: &Parameters,
     sockets: Vec<OwnedFd>,
     place: &Place<'_>,
+    time_limit: Duration,
 ) -> Result<Outcome, Error> {
     let began = SystemTime::now();
     let mut streams = Vec::new();
@@ -186,10 +204,12 @@ fn run(
             .server_processor
             .and_then(|processor| usize::try_from(processor).ok()),
         skips_copy: false,
+        // Short ones cost much, and a client that never reads nothing.
+        write_min: SENT_LENGTH_MIN,
     };
     let mut run = RunningTest::start(streams, parameters, INTERVAL, is_bounded, options)?;
     control.send_state(State::TestRunning)?;
-    let results = measure(&mut run, parameters, control, place);
+    let results = measure(&mut run, parameters, control, place, time_limit);
     let setup = Setup {
         parameters: parameters.clone(),
         is_client: false,
@@ -328,8 +348,9 @@ fn measure(
     parameters: &Parameters,
     control: &Control<'_>,
     place: &Place<'_>,
+    time_limit: Duration,
 ) -> Result<Results, Error> {
-    await_end(run, parameters, control, place).inspect_err(|_| run.end())?;
+    await_end(run, parameters, control, place, time_limit).inspect_err(|_| run.end())?;
     if !parameters.is_by_time()
         && parameters.protocol == Transport::Tcp
         && parameters.direction == Direction::ToServer
@@ -357,9 +378,12 @@ fn await_end(
     parameters: &Parameters,
     control: &Control<'_>,
     place: &Place<'_>,
+    time_limit: Duration,
 ) -> Result<(), Error> {
+    let began = Instant::now();
     let longest = run.due().map(|due| due + GRACE);
-    let mut moved = (0, Instant::now());
+    let mut moved = (0, began);
+    let mut states = 0;
     loop {
         run.tick();
         place.progress(run.moved());
@@ -374,6 +398,9 @@ fn await_end(
                 SessionError::Timeout("the end of the test", now.saturating_duration_since(moved.1)).into(),
             );
         }
+        if now > began + time_limit + REST_TIMEOUT {
+            return Err(SessionError::TooLong(time_limit).into());
+        }
         // After the requested time, only the client's message counts.
         let next = run
             .next()
@@ -384,7 +411,8 @@ fn await_end(
             Woken::Stopped => return Err(SessionError::Interrupted.into()),
             Woken::Readable => match control.receive_state("the end of the test", TIMEOUT)? {
                 State::TestEnd => return Ok(()),
-                State::TestStart | State::TestRunning => {}
+                // No client repeats them.
+                State::TestStart | State::TestRunning if states < STATES_MAX => states += 1,
                 state => {
                     return Err(Error::malformed(format!(
                         "it went to the state {state:?} in the middle of the test ({:?})",
@@ -408,6 +436,8 @@ fn await_rest(run: &RunningTest) {
     }
 }
 
+/// Most messages during a test that change nothing.
+const STATES_MAX: u32 = 16;
 const INTERVAL: Duration = Duration::from_secs(1);
 const STREAMS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between two looks at what has moved: a test that moves nothing makes room for others.

@@ -162,15 +162,20 @@ impl Traffic {
 
     /// Claims a block of `length` bytes to send; `None` if the budget is used up.
     fn take(&self, length: usize) -> Option<usize> {
+        (self.take_some(length, 1) > 0).then_some(length)
+    }
+
+    /// Claims up to `most` blocks of `length` bytes to send, and returns their number; 0 if the budget is used up.
+    fn take_some(&self, length: usize, most: usize) -> usize {
         let Some(budget) = &self.budget else {
-            return Some(length);
+            return most;
         };
-        let wanted = if self.counts_bytes { length as u64 } else { 1 };
-        let take = |left: u64| (left > 0).then(|| left.saturating_sub(wanted));
+        let unit = if self.counts_bytes { length as u64 } else { 1 };
+        let taken = |left: u64| left.div_ceil(unit.max(1)).min(most as u64);
+        let take = |left: u64| (left > 0).then(|| left.saturating_sub(taken(left) * unit));
         budget
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take)
-            .ok()
-            .map(|_| length)
+            .map_or(0, |left| taken(left) as usize)
     }
 }
 
@@ -185,6 +190,8 @@ pub struct StreamOptions {
     pub processor: Option<usize>,
     /// Whether the kernel discards what TCP receives (`MSG_TRUNC`).
     pub skips_copy: bool,
+    /// Least bytes of a write of TCP: shorter blocks are merged.
+    pub write_min: usize,
 }
 
 /// Starts a thread for each stream.
@@ -217,7 +224,7 @@ impl Stream {
     fn run(&self, traffic: &Traffic, parameters: &Parameters, options: StreamOptions) {
         let (began, before) = (Instant::now(), ProcessorTime::of_this_thread());
         let result = match (parameters.protocol, self.sends) {
-            (Transport::Tcp, true) => self.send_bytes(traffic, parameters),
+            (Transport::Tcp, true) => self.send_bytes(traffic, parameters, options),
             (Transport::Tcp, false) => self.receive_bytes(traffic, parameters, options),
             (Transport::Udp, true) => self.send_datagrams(traffic, parameters),
             (Transport::Udp, false) => self.receive_datagrams(traffic, parameters),
@@ -234,10 +241,22 @@ impl Stream {
         }
     }
 
-    fn send_bytes(&self, traffic: &Traffic, parameters: &Parameters) -> Result<(), Errno> {
-        let block = noise(parameters.length as usize);
+    fn send_bytes(
+        &self,
+        traffic: &Traffic,
+        parameters: &Parameters,
+        options: StreamOptions,
+    ) -> Result<(), Errno> {
+        let length = (parameters.length as usize).max(1);
+        let blocks_at_once = (options.write_min / length).max(1);
+        let blocks = noise(length * blocks_at_once);
         let mut pace = Pace::new(parameters);
-        while traffic.is_running() && traffic.take(block.len()).is_some() {
+        let mut timeout = CallTimeout::new(&self.socket, Timeout::Send);
+        while traffic.is_running() {
+            let block = &blocks[..length * traffic.take_some(length, blocks_at_once)];
+            if block.is_empty() {
+                break;
+            }
             pace.wait(traffic);
             let mut sent = 0;
             while sent < block.len() && traffic.is_running() {
@@ -245,8 +264,9 @@ impl Stream {
                     Ok(len) => {
                         sent += len;
                         self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+                        timeout.shorten();
                     }
-                    Err(Errno::AGAIN | Errno::INTR) => {}
+                    Err(Errno::AGAIN | Errno::INTR) => timeout.lengthen(),
                     Err(errno) => return Err(errno),
                 }
             }
@@ -267,13 +287,16 @@ impl Stream {
             RecvFlags::empty()
         };
         let mut buffer = vec![0; (parameters.length as usize).max(RECEIVE_LEN)];
+        let mut timeout = CallTimeout::new(&self.socket, Timeout::Recv);
         while !traffic.is_stopped() {
             match recv(&self.socket, &mut buffer[..], flags) {
                 Ok((_, 0)) => break,
                 Ok((_, len)) if traffic.is_running() => {
                     self.bytes.fetch_add(len as u64, Ordering::Relaxed);
+                    timeout.shorten();
                 }
-                Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {}
+                Ok(_) => timeout.shorten(),
+                Err(Errno::AGAIN | Errno::INTR) => timeout.lengthen(),
                 Err(errno) => return Err(errno),
             }
         }
@@ -313,9 +336,11 @@ impl Stream {
 
     fn receive_datagrams(&self, traffic: &Traffic, parameters: &Parameters) -> Result<(), Errno> {
         let mut buffer = vec![0; DATAGRAM_BUFFER_LEN];
+        let mut timeout = CallTimeout::new(&self.socket, Timeout::Recv);
         while !traffic.is_stopped() {
             match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
                 Ok((_, len)) if traffic.is_running() => {
+                    timeout.shorten();
                     // Short datagrams are not data: for example a repeated answer to the first datagram.
                     if let Some(head) =
                         Head::read(&buffer[..len.min(DATAGRAM_BUFFER_LEN)], parameters.wide_counters)
@@ -325,11 +350,50 @@ impl Stream {
                         arrivals.record(head, now_us());
                     }
                 }
-                Ok(_) | Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => {}
+                Ok(_) => timeout.shorten(),
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => timeout.lengthen(),
                 Err(errno) => return Err(errno),
             }
         }
         Ok(())
+    }
+}
+
+/// The timeout of a thread's calls on its socket: longer while nothing moves, so that many idle streams cost little.
+struct CallTimeout<'a> {
+    socket: &'a OwnedFd,
+    kind: Timeout,
+    time: Duration,
+}
+
+impl<'a> CallTimeout<'a> {
+    /// The socket has [`TIMEOUT`] already.
+    const fn new(socket: &'a OwnedFd, kind: Timeout) -> Self {
+        Self {
+            socket,
+            kind,
+            time: TIMEOUT,
+        }
+    }
+
+    /// Something has moved.
+    fn shorten(&mut self) {
+        if self.time != TIMEOUT {
+            self.change(TIMEOUT);
+        }
+    }
+
+    /// A call has timed out.
+    fn lengthen(&mut self) {
+        if self.time != TIMEOUT_MAX {
+            self.change((self.time * 2).min(TIMEOUT_MAX));
+        }
+    }
+
+    fn change(&mut self, time: Duration) {
+        self.time = time;
+        // The one before stays: it is a valid one, too.
+        let _ = set_socket_timeout(self.socket, self.kind, Some(time));
     }
 }
 
@@ -393,6 +457,8 @@ fn now_us() -> u64 {
 
 /// Longest blocking call of a thread before it checks for the end.
 const TIMEOUT: Duration = Duration::from_millis(50);
+/// The same, of a thread whose stream has not moved for a while.
+const TIMEOUT_MAX: Duration = Duration::from_millis(800);
 /// Delay before a full queue is tried again.
 const RETRY_DELAY: Duration = Duration::from_micros(100);
 /// Least bytes of a receive buffer.
@@ -420,6 +486,14 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| traffic.take(100)).count(), 2);
         let traffic = Traffic::new(&blocks, false).unwrap();
         assert_eq!(std::iter::from_fn(|| traffic.take(100)).take(9).count(), 9);
+        let traffic = Traffic::new(&parameters, true).unwrap();
+        assert_eq!([0; 3].map(|_| traffic.take_some(100, 2)), [2, 1, 0]);
+        let blocks = Parameters {
+            blocks: 5,
+            ..Parameters::default()
+        };
+        let traffic = Traffic::new(&blocks, true).unwrap();
+        assert_eq!([0; 3].map(|_| traffic.take_some(100, 4)), [4, 1, 0]);
     }
 
     #[test]

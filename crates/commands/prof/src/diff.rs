@@ -45,4 +45,4 @@ fn read(path: &Path) -> anyhow::Result<Profile> {
 }
 
 /// The largest file that is read; profiles have a few megabytes.
-const BYTES_MAX: u64 = 1 << 30;
+const BYTES_MAX: u64 = 64 << 20;

@@ -27,8 +27,8 @@ mod tally;
 pub use cause::{Cause, TaskState};
 pub use difference::Difference;
 pub use profile::{
-    Cpu, CpuStack, Errno, Frame, Function, Functions, Losses, Missing, Partial, Process, Profile, Reason,
-    Space, Syscall, UnreadableProfile, Wait,
+    Cpu, CpuStack, Errno, Frame, Function, Functions, JsonError, Losses, Missing, Partial, Process, Profile,
+    Reason, Space, Syscall, UnreadableProfile, Wait,
 };
 pub use report::ReportOptions;
 pub use stacks::{DEPTH_MAX, NamedStacks, StackKind, StackName};

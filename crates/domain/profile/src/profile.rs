@@ -2,7 +2,7 @@
 //! `docs/schema/prof.schema.json`.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 /// A profile of processes.
 ///
@@ -298,10 +298,53 @@ pub struct Partial {
 #[derive(Debug)]
 pub enum UnreadableProfile {
     /// Not JSON, or other JSON.
-    Json(serde_json::Error),
+    Json(JsonError),
+    /// Not a JSON object.
+    NoObject,
     /// Another version.
     Version(u32),
 }
+
+/// An error of parsing. It may quote what was parsed, and only shows the beginning of that.
+#[derive(Debug)]
+pub struct JsonError(serde_json::Error);
+
+impl fmt::Display for JsonError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut cut = Cut {
+            out: f,
+            left: JSON_ERROR_MAX,
+        };
+        match write!(cut, "{}", self.0) {
+            // Stopped by the limit.
+            Err(fmt::Error) if cut.left == 0 => {
+                write!(f, "... at line {} column {}", self.0.line(), self.0.column())
+            }
+            written => written,
+        }
+    }
+}
+
+impl std::error::Error for JsonError {}
+
+/// Writes so many characters, and fails at the next one.
+struct Cut<'a, 'b> {
+    out: &'a mut fmt::Formatter<'b>,
+    left: usize,
+}
+
+impl fmt::Write for Cut<'_, '_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            self.left = self.left.checked_sub(1).ok_or(fmt::Error)?;
+            self.out.write_char(character)?;
+        }
+        Ok(())
+    }
+}
+
+/// Most characters of an error of parsing.
+const JSON_ERROR_MAX: usize = 200;
 
 impl Profile {
     /// Rises when a key changes its meaning or is removed, not when one is added.
@@ -320,7 +363,12 @@ impl Profile {
     /// # Errors
     /// If it is not the JSON of a profile.
     pub fn from_json(text: &[u8]) -> Result<Self, UnreadableProfile> {
-        let profile: Self = serde_json::from_slice(text).map_err(UnreadableProfile::Json)?;
+        // Also a list of values would fit.
+        if text.trim_ascii_start().first() != Some(&b'{') {
+            return Err(UnreadableProfile::NoObject);
+        }
+        let profile: Self =
+            serde_json::from_slice(text).map_err(|error| UnreadableProfile::Json(JsonError(error)))?;
         // A default value has version 0.
         if profile.schema_version > Self::SCHEMA_VERSION {
             return Err(UnreadableProfile::Version(profile.schema_version));
@@ -333,7 +381,7 @@ impl fmt::Display for UnreadableProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The source error has place and reason.
-            Self::Json(_) => f.write_str("not a profile, as sockeye prof --json writes it"),
+            Self::Json(_) | Self::NoObject => f.write_str("not a profile, as sockeye prof --json writes it"),
             Self::Version(version) => write!(
                 f,
                 "a profile of version {version}, of a newer sockeye; this one knows version {}",
@@ -347,7 +395,7 @@ impl std::error::Error for UnreadableProfile {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Json(error) => Some(error),
-            Self::Version(_) => None,
+            Self::NoObject | Self::Version(_) => None,
         }
     }
 }

@@ -4,6 +4,7 @@ use crate::session::{Connector, Stop};
 use crate::stream::{Outcome, Plan, Progress};
 use std::error::Error;
 use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::time::Duration;
 
 /// A protocol that another tool speaks for the same measurement, as client and as server.
 pub trait StreamProtocol: Sync {
@@ -39,8 +40,8 @@ pub trait StreamProtocol: Sync {
         progress: &mut dyn FnMut(&Progress),
     ) -> StreamDocument;
 
-    /// Returns a server for clients of this protocol.
-    fn server(&self) -> Box<dyn StreamServer>;
+    /// Returns a server for clients of this protocol, whose tests may take `time_limit`.
+    fn server(&self, time_limit: Duration) -> Box<dyn StreamServer>;
 }
 
 /// The server side of another tool's protocol. Its connections are accepted, and their first bytes read, by `bench serve`.

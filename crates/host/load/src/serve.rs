@@ -1,10 +1,12 @@
 //! The server for `stream`, `rr` and `crr`.
 
 use crate::latency;
-use crate::session::{Error, Handler, Kind, Secret, Server, Stop, Test};
+use crate::session::limits::{TIME_MAX, TIME_MAX_WITH_SECRET};
+use crate::session::{Error, Handler, Kind, Secret, Server, ServerLimits, Stop, Test};
 use crate::{StreamServer, stream};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Parameters of the server.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +23,22 @@ pub struct ServePlan {
     pub only_iperf3: bool,
     /// What clients have to know; `None`: nothing.
     pub secret: Option<Secret>,
+    /// Longest test; `None`: an hour, with a secret a day.
+    pub time_limit: Option<Duration>,
+    /// Whether clients without a secret may let threads poll without sleeping.
+    pub allows_busy_poll: bool,
+}
+
+impl ServePlan {
+    /// Returns the longest test.
+    #[must_use]
+    pub fn time_limit(&self) -> Duration {
+        self.time_limit.unwrap_or(if self.secret.is_some() {
+            TIME_MAX_WITH_SECRET
+        } else {
+            TIME_MAX
+        })
+    }
 }
 
 /// Serves until `stop` is set. Passes clients of iperf3 to `iperf3`. `say` logs a line per event, the address first.
@@ -33,7 +51,11 @@ pub fn serve(
     stop: &Stop,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<(), Error> {
-    let server = Server::bind(plan.address, plan.is_v6, plan.port, plan.secret.clone())?;
+    let limits = ServerLimits {
+        time: plan.time_limit(),
+        busy_poll: plan.allows_busy_poll || plan.secret.is_some(),
+    };
+    let server = Server::bind(plan.address, plan.is_v6, plan.port, plan.secret.clone(), limits)?;
     say(&format!("listening on {}", server.address()));
     if plan.secret.is_none() && !server.address().ip().to_canonical().is_loopback() {
         say(if plan.only_iperf3 {

@@ -24,7 +24,8 @@ pub(crate) struct RrArgs {
     /// Over UDP; a request that is not answered within a second is lost
     #[arg(short = 'u', long)]
     pub(super) udp: bool,
-    /// Poll without sleeping, at both ends: uses a whole processor per connection and end
+    /// Poll without sleeping, at both ends: uses a whole processor per connection and end; the server has to allow it
+    /// (`bench serve --allow-busy-poll`, or a secret)
     #[arg(long)]
     pub(super) busy_poll: bool,
     #[command(flatten)]

@@ -14,6 +14,8 @@ pub(super) struct Figures<'a> {
     command: TypedCommand,
     runs: Vec<Latency>,
     addresses: Option<(SocketAddr, SocketAddr)>,
+    /// Whether the server polled without sleeping, in the last run.
+    is_server_polling: bool,
     partial: Option<Partial>,
     is_out_of_ports: bool,
 }
@@ -25,6 +27,7 @@ impl<'a> Figures<'a> {
             command,
             runs: Vec::new(),
             addresses: None,
+            is_server_polling: false,
             partial: None,
             is_out_of_ports: false,
         }
@@ -46,9 +49,11 @@ impl<'a> Figures<'a> {
             busiest,
             there,
             addresses,
+            is_server_polling,
             early_end,
         } = outcome;
         self.addresses = Some(addresses);
+        self.is_server_polling = is_server_polling;
         let load = |ServerLoad { cpu, busiest, .. }: ServerLoad| Load {
             cpu_ns: cpu.as_nanos() as u64,
             busiest_ns: busiest.as_nanos() as u64,
@@ -200,6 +205,14 @@ impl<'a> Figures<'a> {
         report.setting("loop", "loop", Unit::Text, loop_of.into());
         if plan.busy_poll {
             report.setting("busy_poll", "busy polling", Unit::Text, Value::Bool(true));
+            if !self.runs.is_empty() {
+                report.setting(
+                    "server_busy_poll",
+                    "busy polling of the server",
+                    Unit::Text,
+                    Value::Bool(self.is_server_polling),
+                );
+            }
         }
         report.setting("runs", "runs", Unit::Count, Value::Whole(self.runs.len() as u64));
     }

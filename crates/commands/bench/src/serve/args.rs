@@ -3,7 +3,9 @@
 use crate::family_args::FamilyArgs;
 use crate::secret_args::SecretArgs;
 use clap::Args;
+use sockeye_console::values;
 use std::net::IpAddr;
+use std::time::Duration;
 
 /// Serve stream, rr and crr
 ///
@@ -23,6 +25,13 @@ pub(crate) struct ServeArgs {
     /// End after one test
     #[arg(short = '1', long)]
     pub(super) once: bool,
+    /// Longest test that a client can ask for, in seconds [default: 3600, with --secret-file 86400]
+    #[arg(long, value_name = "SECONDS", value_parser = values::seconds)]
+    pub(super) time_limit: Option<Duration>,
+    /// Allow `rr --busy-poll`: threads that use a whole processor each, also while their client sends nothing; with
+    /// --secret-file it is allowed anyway
+    #[arg(long)]
+    pub(super) allow_busy_poll: bool,
     /// Serve iperf3's clients only, on their port
     #[arg(long, conflicts_with = "secret_file")]
     pub(super) iperf3: bool,
@@ -32,8 +41,8 @@ pub(crate) struct ServeArgs {
 
 const LIMITS: &str = "\
 Limits, in all and per address (of IPv6 per /64): 512 and 256 connections without a complete request, which has to come \
-within 10 s; 64 and 32 tests; 8 streams per test, and 1536 and 1024 streams more. At a limit, the oldest or idle \
-connections end, so that new ones can begin. One iperf3 test runs at a time.
+within 10 s; 64 and 32 tests; 8 streams per test, and 1536 and 1024 streams more. At a limit, the oldest, the idle and \
+those slower than 64 KiB/s end, so that new ones can begin. One iperf3 test runs at a time.
 
 Without --secret-file every host that reaches the port can use it. With it, clients of iperf3 are refused: their \
 protocol has no place for the secret. What is measured is not encrypted.";

@@ -1,16 +1,19 @@
 //! The log of the server: lines on stdout, which no client can multiply and no reader can hold up.
 
-use sockeye_console::stdout;
-use std::sync::Mutex;
-use std::sync::PoisonError;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::thread::JoinHandle;
+use sockeye_console::{notes, stdout};
+use sockeye_output::harmless;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Writes lines on a thread of its own. Lines beyond a rate, or that a reader does not take, are counted instead.
 pub(super) struct ServerLog {
-    lines: Option<SyncSender<String>>,
-    writer: Option<JoinHandle<()>>,
+    lines: SyncSender<String>,
+    /// Disconnected when the thread has written all lines.
+    is_written: Mutex<Receiver<()>>,
+    /// Lines that could not be written.
+    lost: Arc<AtomicU64>,
     budget: Mutex<Budget>,
 }
 
@@ -25,16 +28,32 @@ struct Budget {
 impl ServerLog {
     pub(super) fn start() -> std::io::Result<Self> {
         let (lines, received) = sync_channel::<String>(LINES_MAX);
+        let (writing, is_written) = sync_channel::<()>(0);
+        let lost = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&lost);
         let write = move || {
-            for line in received {
-                // A closed stdout must not end the server.
-                let _ = stdout::write(line.as_bytes());
+            let _writing = writing;
+            for text in received {
+                // It must not end the server.
+                let Err(error) = stdout::write(text.as_bytes()) else {
+                    continue;
+                };
+                // Its reader has read enough.
+                if stdout::is_closed_pipe(&error) {
+                    continue;
+                }
+                if counter.fetch_add(text.lines().count() as u64, Ordering::Relaxed) == 0 {
+                    notes::say(&format!(
+                        "sockeye: bench serve: {error:#}; it serves on, and counts the lines that are lost\n"
+                    ));
+                }
             }
         };
-        let writer = std::thread::Builder::new().name("log".to_owned()).spawn(write)?;
+        std::thread::Builder::new().name("log".to_owned()).spawn(write)?;
         Ok(Self {
-            lines: Some(lines),
-            writer: Some(writer),
+            lines,
+            is_written: Mutex::new(is_written),
+            lost,
             budget: Mutex::new(Budget {
                 left: BURST,
                 at: Instant::now(),
@@ -45,21 +64,42 @@ impl ServerLog {
 
     pub(super) fn say(&self, line: &str) {
         let mut budget = self.budget.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_allowed = budget.take(Instant::now());
-        let Some(lines) = self.lines.as_ref().filter(|_| is_allowed) else {
+        if !budget.take(Instant::now()) {
             budget.omitted += 1;
             return;
-        };
+        }
         let mut text = String::new();
         if budget.omitted > 0 {
             text = format!("{} lines were left out here\n", budget.omitted);
         }
-        text.push_str(&harmless(line));
+        text.push_str(&shown(line));
         text.push('\n');
-        match lines.try_send(text) {
+        match self.lines.try_send(text) {
             Ok(()) => budget.omitted = 0,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => budget.omitted += 1,
         }
+    }
+
+    /// Waits a moment until all lines are written. Returns whether none is lost, and reports those that are.
+    pub(super) fn finish(self) -> bool {
+        let Self {
+            lines,
+            is_written,
+            lost,
+            ..
+        } = self;
+        drop(lines);
+        // A reader that does not read must not hold up the end either.
+        let is_written = is_written.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let _ = is_written.recv_timeout(WRITE_TIMEOUT);
+        let lost = lost.load(Ordering::Relaxed);
+        if lost > 0 {
+            let s = if lost == 1 { "" } else { "s" };
+            notes::say(&format!(
+                "sockeye: bench serve: {lost} line{s} of the log could not be written\n"
+            ));
+        }
+        lost == 0
     }
 }
 
@@ -76,28 +116,21 @@ impl Budget {
     }
 }
 
-impl Drop for ServerLog {
-    fn drop(&mut self) {
-        self.lines = None;
-        if let Some(writer) = self.writer.take() {
-            let _ = writer.join();
-        }
+/// Returns a line that fits on a terminal, since lines contain text of clients: with escapes, and cut.
+fn shown(line: &str) -> String {
+    let clean = harmless(line.as_bytes());
+    if clean.chars().count() <= LINE_LEN_MAX {
+        return clean;
     }
+    let mut short: String = clean.chars().take(LINE_LEN_MAX).collect();
+    short.push_str("...");
+    short
 }
 
-/// Escapes control characters, since lines contain text of clients.
-fn harmless(line: &str) -> String {
-    let mut clean = String::with_capacity(line.len());
-    for character in line.chars() {
-        if character.is_control() {
-            clean.extend(character.escape_default());
-        } else {
-            clean.push(character);
-        }
-    }
-    clean
-}
-
+/// Most characters of a line.
+const LINE_LEN_MAX: usize = 400;
+/// Longest wait at the end for a reader of the log.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Most lines at once.
 const BURST: f64 = 200.0;
 /// Time after which one more line may be written.
@@ -124,7 +157,9 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(harmless("a\x1b[31m\n"), "a\\u{1b}[31m\\n");
+    fn lines_are_harmless_and_short() {
+        assert_eq!(shown("a\x1b[31m\n"), r"a\x1b[31m\x0a");
+        assert_eq!(shown("\u{9b}2J\u{202e}"), r"\u{9b}2J\u{202e}");
+        assert_eq!(shown(&"\u{202e}".repeat(1000)).chars().count(), 403);
     }
 }

@@ -20,11 +20,16 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
         is_once: args.once,
         only_iperf3: args.iperf3,
         secret: args.secret.secret()?,
+        time_limit: args.time_limit,
+        allows_busy_poll: args.allow_busy_poll,
     };
     let log = ServerLog::start().context("start a thread")?;
-    let served = serve(&plan, &*iperf3.server(), &stop, &|line| log.say(line));
+    let iperf3 = iperf3.server(plan.time_limit());
+    let served = serve(&plan, &*iperf3, &stop, &|line| log.say(line));
+    let is_log_whole = log.finish();
     match served {
-        Ok(()) => Ok(ExitCode::SUCCESS),
+        Ok(()) if is_log_whole => Ok(ExitCode::SUCCESS),
+        Ok(()) => Ok(ExitCode::FAILURE),
         Err(error @ Error::System(..)) => Err(error).context(format!("serve on port {}", plan.port)),
         Err(error) => {
             notes::say(&format!("sockeye: {error}\n"));

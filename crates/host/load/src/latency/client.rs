@@ -38,7 +38,7 @@ pub struct Plan {
     pub count: Option<u64>,
     /// Requests per second over all connections; `None`: closed loop.
     pub rate: Option<f64>,
-    /// Whether both ends poll without sleeping.
+    /// Whether both ends poll without sleeping, the server if it allows that.
     pub busy_poll: bool,
     /// Processors to pin the local and the server's threads to.
     pub processors: (Option<usize>, Option<usize>),
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub there: Option<ServerLoad>,
     /// Local and server address.
     pub addresses: (SocketAddr, SocketAddr),
+    /// Whether the server polled without sleeping.
+    pub is_server_polling: bool,
     /// Why the run ended early; `None` if it did not.
     pub early_end: Option<EarlyEnd>,
 }
@@ -95,6 +97,7 @@ pub fn run(plan: &Plan, stop: &Stop, progress: &mut dyn FnMut(u64)) -> Result<Ou
         "connections": plan.connections,
         "busy_poll": plan.busy_poll,
         "processor": plan.processors.1,
+        "time_us": plan.length.map(|length| length.as_micros() as u64),
     });
     if plan.processors.0.is_some_and(|processor| !may_run_on(processor)) {
         return Err(Error::System("stay on this processor (-A)", Errno::INVAL));
@@ -145,6 +148,7 @@ pub fn run(plan: &Plan, stop: &Stop, progress: &mut dyn FnMut(u64)) -> Result<Ou
         tally,
         busiest,
         there,
+        is_server_polling: session.answer["busy_poll"] == json!(true),
         addresses: (session.local, session.server),
         early_end,
     })
@@ -286,7 +290,10 @@ impl Monitor<'_> {
                 thread::sleep(TICK);
                 continue;
             }
-            let mut message = session.channel.poll(TICK).map(|_| ());
+            let mut message = session.channel.poll(TICK).and_then(|message| {
+                let error = message.as_ref().and_then(|message| message["error"].as_str());
+                error.map_or(Ok(()), |error| Err(Error::rejected(error)))
+            });
             if last_heartbeat.elapsed() >= HEARTBEAT {
                 last_heartbeat = Instant::now();
                 message = message.and_then(|()| session.channel.send(&json!({"answered": answered})));

@@ -3,7 +3,8 @@
 use super::answer::{Answers, answer_connection, answer_datagrams, answer_once};
 use super::run_state::Sizes;
 use crate::affinity::{may_run_on, pin_thread};
-use crate::session::{DataSocket, Error, Kind, PREAMBLE_LEN, Test};
+use crate::session::limits::EXCHANGE_BYTES;
+use crate::session::{DataSocket, Error, Kind, PEER_VALUE_MAX, PREAMBLE_LEN, Test, peer_text};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
@@ -34,6 +35,16 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
             return Ok(format!("refused: {reason}"));
         }
     };
+    let wanted = test.parameters["time_us"].as_u64().map(Duration::from_micros);
+    if wanted.is_some_and(|wanted| wanted > test.limits.time) {
+        let error = Error::TooLong(test.limits.time);
+        test.refuse(&error.to_string())?;
+        return Ok(format!("refused: {error}"));
+    }
+    let request = Request {
+        busy_poll: request.busy_poll && test.limits.busy_poll,
+        ..request
+    };
     if let Err(error) = test.reserve(usize::from(request.connections)) {
         test.refuse(&error.to_string())?;
         return Ok(format!("refused: {error}"));
@@ -49,7 +60,14 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     let sums = match test.kind {
         Kind::Crr => serve_per_request(test, request),
         _ => serve_persistent(test, request),
-    }?;
+    };
+    let sums = match sums {
+        Err(error @ (Error::TooLong(_) | Error::Flood)) => {
+            let _ = test.refuse(&error.to_string());
+            return Err(error);
+        }
+        other => other?,
+    };
     test.channel.send(&sums)?;
     Ok(format!("{} requests answered", sums["answered"]))
 }
@@ -95,7 +113,10 @@ impl Request {
             number => {
                 let number = number.as_u64().and_then(|number| usize::try_from(number).ok());
                 let number = number.filter(|&number| may_run_on(number));
-                Some(number.ok_or_else(|| format!("no processor {} to stay on", parameters["processor"]))?)
+                Some(number.ok_or_else(|| {
+                    let typed = peer_text(&parameters["processor"].to_string(), PEER_VALUE_MAX);
+                    format!("no processor {typed} to stay on")
+                })?)
             }
         };
         Ok(Self {
@@ -117,7 +138,10 @@ impl Request {
 }
 
 fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Error> {
-    test.accept(json!({}), usize::from(request.connections))?;
+    test.accept(
+        json!({"busy_poll": request.busy_poll}),
+        usize::from(request.connections),
+    )?;
     let mut sockets: Vec<OwnedFd> = Vec::new();
     let until = Instant::now() + DATA_TIMEOUT;
     while sockets.len() < usize::from(request.connections) {
@@ -172,7 +196,7 @@ fn serve_persistent(test: &mut Test<'_>, request: Request) -> Result<Value, Erro
         let ended = if threads.len() == sockets.len() {
             test.channel
                 .send(&json!({"ready": true}))
-                .and_then(|()| until_over(test, &answers))
+                .and_then(|()| until_over(test, request.sizes, &answers))
         } else {
             Err(Error::System("start a thread", Errno::AGAIN))
         };
@@ -230,7 +254,7 @@ fn serve_per_request(test: &mut Test<'_>, request: Request) -> Result<Value, Err
         let ended = if threads.len() == usize::from(request.connections) {
             test.channel
                 .send(&json!({"ready": true}))
-                .and_then(|()| until_over(test, &answers))
+                .and_then(|()| until_over(test, request.sizes, &answers))
         } else {
             Err(Error::System("start a thread", Errno::AGAIN))
         };
@@ -321,10 +345,16 @@ fn is_same(one: &[u8; PREAMBLE_LEN], other: &[u8; PREAMBLE_LEN]) -> bool {
 }
 
 /// Waits until the client ends the test. A client without heartbeats is gone.
-fn until_over(test: &mut Test<'_>, answers: &[Answers]) -> Result<(), Error> {
-    let mut last_message = Instant::now();
+fn until_over(test: &mut Test<'_>, sizes: Sizes, answers: &[Answers]) -> Result<(), Error> {
+    let began = Instant::now();
+    let mut last_message = began;
+    let exchange = u64::from(sizes.request) + u64::from(sizes.response) + EXCHANGE_BYTES;
     loop {
-        test.progress(answers.iter().map(Answers::count).sum());
+        let answered: u64 = answers.iter().map(Answers::count).sum();
+        test.progress(answered.saturating_mul(exchange));
+        if began.elapsed() > test.limits.time + OVERTIME {
+            return Err(Error::TooLong(test.limits.time));
+        }
         test.stop.check()?;
         match test.channel.poll(TICK)? {
             Some(message) if message["end"] == json!(true) => return Ok(()),
@@ -358,6 +388,8 @@ const DATA_TIMEOUT: Duration = Duration::from_secs(10);
 const STALLED_AFTER: Duration = Duration::from_secs(2);
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 const TICK: Duration = Duration::from_millis(100);
+/// Time for the end of a test that takes as long as is allowed.
+const OVERTIME: Duration = Duration::from_secs(3);
 const RETRY_DELAY: Duration = Duration::from_millis(5);
 
 #[cfg(test)]

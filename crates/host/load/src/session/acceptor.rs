@@ -12,6 +12,7 @@
 
 use super::channel::Channel;
 use super::connection::{Complete, Connection, Next, Stage};
+use super::guesses::Guesses;
 use super::limits::{
     AddressGroup, FOREIGN_TESTS_MAX, HANDSHAKE_TIMEOUT, ROOM_TIMEOUT, TESTS_PER_ADDRESS_MAX,
 };
@@ -78,6 +79,11 @@ pub(super) struct Acceptor<'a> {
     foreign_tests: Arc<()>,
     /// Whether a connection waits for room.
     has_complete: bool,
+    /// Whether a proof waits to be compared.
+    has_parked: bool,
+    /// When proofs that wait were looked at last.
+    compared_at: Instant,
+    guesses: Guesses,
     /// Whether accepting waits until descriptors are free.
     is_paused: bool,
     refusals: Refusals,
@@ -106,6 +112,9 @@ impl<'a> Acceptor<'a> {
             number: DATAGRAMS,
             foreign_tests: Arc::new(()),
             has_complete: false,
+            has_parked: false,
+            compared_at: Instant::now(),
+            guesses: Guesses::default(),
             is_paused: false,
             refusals: Refusals::default(),
         };
@@ -120,7 +129,11 @@ impl<'a> Acceptor<'a> {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         while !self.stop.is_set() && !self.handler.is_enough() {
             events.clear();
-            let tick = if self.has_complete { ROOM_TICK } else { TICK };
+            let tick = if self.has_complete || self.has_parked {
+                ROOM_TICK
+            } else {
+                TICK
+            };
             let tick = Timespec::try_from(tick).map_err(|_| Error::System("epoll", Errno::INVAL))?;
             match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&tick)) {
                 Ok(_) | Err(Errno::INTR) => {}
@@ -135,6 +148,7 @@ impl<'a> Acceptor<'a> {
                 }
             }
             self.keep_deadlines();
+            self.compare_parked(scope);
             self.admit_complete(scope);
         }
         if let Some(line) = self.refusals.summary(Instant::now(), true) {
@@ -184,6 +198,7 @@ impl<'a> Acceptor<'a> {
                 from,
                 bytes: Vec::new(),
                 stage: Stage::Preamble,
+                is_parked: false,
             };
             let group = AddressGroup::of(from.ip());
             if let Some(evicted) = self.waiting.insert(number, group, Instant::now(), connection) {
@@ -213,7 +228,14 @@ impl<'a> Acceptor<'a> {
         let Some(connection) = self.waiting.get_mut(number) else {
             return;
         };
-        match connection.advance(server, handler) {
+        let group = AddressGroup::of(connection.from.ip());
+        let may_prove = self.guesses.allows(group, Instant::now());
+        match connection.advance(server, handler, may_prove) {
+            Next::Park => {
+                self.has_parked = true;
+                let data = epoll::EventData::new_u64(number);
+                let _ = epoll::modify(&self.epoll, &connection.stream, data, epoll::EventFlags::empty());
+            }
             Next::Wait => {
                 if !matches!(connection.stage, Stage::Preamble) {
                     self.waiting.has_spoken(number);
@@ -235,6 +257,9 @@ impl<'a> Acceptor<'a> {
                 let from = connection.from;
                 self.waiting.remove(number);
                 if let Some((reason, error)) = why {
+                    if matches!(error, Error::WrongSecret) {
+                        self.guesses.fail(group, Instant::now());
+                    }
                     self.refuse(reason, from, &error);
                 }
             }
@@ -355,7 +380,7 @@ impl<'a> Acceptor<'a> {
         let local = stream
             .local_addr()
             .map_err(|error| Error::of_connection(&error))?;
-        let channel = Channel::new(stream)?;
+        let channel = Channel::new(stream)?.limited();
         let (server, handler, stop) = (self.server, self.handler, self.stop.clone());
         let work = move || {
             handler.test(Test {
@@ -365,6 +390,7 @@ impl<'a> Acceptor<'a> {
                 local,
                 client,
                 stop,
+                limits: server.limits,
                 token: admitted.token,
                 key: admitted.key,
                 arrivals: admitted.arrivals,
@@ -392,6 +418,30 @@ impl<'a> Acceptor<'a> {
         };
         let spawned = Builder::new().name("iperf3".to_owned()).spawn_scoped(scope, work);
         spawned.map(drop).map_err(|error| thread_error(&error))
+    }
+
+    /// Compares proofs that wait, as many as their addresses may have compared now: the newest first, since guesses are older
+    /// than an honest client.
+    fn compare_parked<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
+    where
+        'a: 'scope,
+    {
+        let now = Instant::now();
+        if !self.has_parked || now.saturating_duration_since(self.compared_at) < ROOM_TICK {
+            return;
+        }
+        (self.has_parked, self.compared_at) = (false, now);
+        for number in self.waiting.newest_first(|connection| connection.is_parked) {
+            let Some(connection) = self.waiting.get_mut(number) else {
+                continue;
+            };
+            if self.guesses.allows(AddressGroup::of(connection.from.ip()), now) {
+                connection.is_parked = false;
+                self.advance(scope, number);
+            } else {
+                self.has_parked = true;
+            }
+        }
     }
 
     /// Tries again to admit what waits for room: the newest first, since an attack is older than it.

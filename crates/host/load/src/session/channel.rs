@@ -1,6 +1,7 @@
 //! Frames of JSON over a connection; every wait has a timeout.
 
 use super::Error;
+use super::limits::{MESSAGES_BURST, MESSAGES_PER_S};
 use serde_json::Value;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Channel {
     stream: TcpStream,
     received: Frames,
+    /// Limit of the work that the other end causes; `None` if there is none.
+    budget: Option<Budget>,
 }
 
 impl Channel {
@@ -24,7 +27,17 @@ impl Channel {
         Ok(Self {
             stream,
             received: Frames::default(),
+            budget: None,
         })
+    }
+
+    /// Limits the messages of the other end to those that a test needs.
+    pub(super) fn limited(mut self) -> Self {
+        self.budget = Some(Budget {
+            left: MESSAGES_BURST,
+            at: Instant::now(),
+        });
+        self
     }
 
     /// Returns the local and the peer address.
@@ -61,6 +74,7 @@ impl Channel {
         let until = Instant::now() + timeout;
         loop {
             if let Some(message) = self.received.take()? {
+                self.spend(1.0)?;
                 return Ok(Some(message));
             }
             // 0 would mean no timeout.
@@ -69,7 +83,10 @@ impl Channel {
             let set = self.stream.set_read_timeout(Some(left));
             match set.and_then(|()| self.stream.read(&mut buffer)) {
                 Ok(0) => return Err(Error::Disconnected(None)),
-                Ok(len) => self.received.extend(&buffer[..len]),
+                Ok(len) => {
+                    self.received.extend(&buffer[..len]);
+                    self.spend(1.0 + len as f64 / buffer.len() as f64)?;
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(Error::of_connection(&error)),
@@ -80,9 +97,35 @@ impl Channel {
         }
     }
 
+    /// Takes units of work from the budget.
+    fn spend(&mut self, units: f64) -> Result<(), Error> {
+        let budget = self.budget.as_mut();
+        if budget.is_none_or(|budget| budget.take(units, Instant::now())) {
+            Ok(())
+        } else {
+            Err(Error::Flood)
+        }
+    }
+
     /// Returns whether the incomplete frame begins with this byte.
     pub(super) fn pending_starts_with(&self, byte: u8) -> bool {
         self.received.pending.first() == Some(&byte)
+    }
+}
+
+/// Units of work that may be done now.
+#[derive(Debug)]
+struct Budget {
+    left: f64,
+    at: Instant,
+}
+
+impl Budget {
+    fn take(&mut self, units: f64, now: Instant) -> bool {
+        let passed = now.saturating_duration_since(self.at).as_secs_f64();
+        self.at = now;
+        self.left = (self.left + passed * MESSAGES_PER_S).min(MESSAGES_BURST) - units;
+        self.left >= 0.0
     }
 }
 
@@ -176,6 +219,30 @@ mod tests {
         ));
         drop(there);
         assert!(matches!(channel.poll(tick), Err(Error::Disconnected(_))));
+    }
+
+    #[test]
+    fn flood_of_messages_is_an_error() {
+        let (channel, mut there) = pair();
+        let mut channel = channel.limited();
+        let tick = Duration::from_millis(20);
+        // Heartbeats at ten times the usual rate are none.
+        let mut budget = Budget {
+            left: MESSAGES_BURST,
+            at: Instant::now(),
+        };
+        let begun = budget.at;
+        assert!((1..1000).all(|step| budget.take(2.0, begun + tick * step)));
+        for bytes in [&b"\0\0\0\x02{}"[..], b"\0"] {
+            let _ = there.write_all(&bytes.repeat(4096 / bytes.len()));
+        }
+        let error = loop {
+            match channel.poll(tick) {
+                Ok(_) => {}
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Flood), "{error}");
     }
 
     #[test]

@@ -148,13 +148,14 @@ impl Session {
                 Some(message) if message["ready"] == json!(true) => return Ok(()),
                 Some(message) => {
                     if let Some(error) = message["error"].as_str() {
-                        return Err(Error::Rejected(error.to_owned()));
+                        return Err(Error::rejected(error));
                     }
                 }
-                None if Instant::now() >= until => {
-                    return Err(Error::Timeout("its readiness", self.timeout));
-                }
                 None => {}
+            }
+            // Also if it sends other messages without end.
+            if Instant::now() >= until {
+                return Err(Error::Timeout("its readiness", self.timeout));
             }
         }
     }
@@ -285,7 +286,7 @@ fn check_refusal(answer: &Value) -> Result<(), Error> {
                 ours: super::VERSION,
                 theirs,
             },
-            _ => Error::Rejected(error.to_owned()),
+            _ => Error::rejected(error),
         },
     )
 }

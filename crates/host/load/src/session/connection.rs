@@ -22,6 +22,8 @@ pub(super) struct Connection {
     /// What it has sent in its stage, at most what the stage needs.
     pub(super) bytes: Vec<u8>,
     pub(super) stage: Stage,
+    /// Whether its proof waits to be compared, since its address has tried many wrong secrets.
+    pub(super) is_parked: bool,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,8 @@ pub(super) enum Complete {
 /// What a connection does next.
 pub(super) enum Next {
     Wait,
+    /// Its proof is compared later.
+    Park,
     Complete(Complete),
     /// It is over, because of a refusal or in silence.
     Close(Option<(Reason, Error)>),
@@ -56,9 +60,10 @@ pub(super) enum Next {
 }
 
 impl Connection {
-    /// Reads what its stage needs, and goes on to the next stage when that is complete.
-    pub(super) fn advance(&mut self, server: &Server, handler: &dyn Handler) -> Next {
-        if let Stage::Complete(..) = self.stage {
+    /// Reads what its stage needs, and goes on to the next stage when that is complete. A proof is compared only if
+    /// `may_prove`.
+    pub(super) fn advance(&mut self, server: &Server, handler: &dyn Handler, may_prove: bool) -> Next {
+        if self.is_parked || matches!(self.stage, Stage::Complete(..)) {
             // What was asked for had no room yet, and the client is gone.
             return Next::Close(None);
         }
@@ -76,7 +81,7 @@ impl Connection {
                     Err(error) => return Next::Close(Some((Reason::Foreign, error))),
                 }
             }
-            match self.complete(server, handler) {
+            match self.complete(server, handler, may_prove) {
                 Ok(Next::Wait) => {}
                 Ok(next) => return next,
                 Err((reason, error)) => return Next::Close(Some((reason, error))),
@@ -122,7 +127,12 @@ impl Connection {
     }
 
     /// Goes on from a stage whose bytes are complete.
-    fn complete(&mut self, server: &Server, handler: &dyn Handler) -> Result<Next, (Reason, Error)> {
+    fn complete(
+        &mut self,
+        server: &Server,
+        handler: &dyn Handler,
+        may_prove: bool,
+    ) -> Result<Next, (Reason, Error)> {
         match &self.stage {
             Stage::Preamble if is_iperf3_cookie(&self.bytes) => Ok(match server.secret {
                 Some(_) => Next::RefuseIperf3,
@@ -130,6 +140,10 @@ impl Connection {
                 None => Next::Complete(Complete::Iperf3),
             }),
             Stage::Preamble => self.complete_preamble(server),
+            Stage::Request(_) if server.secret.is_some() && !may_prove => {
+                self.is_parked = true;
+                Ok(Next::Park)
+            }
             Stage::Request(key) => {
                 let key = key.clone();
                 self.complete_request(server, key)

@@ -1,5 +1,6 @@
 //! Errors of a session between a client and a server.
 
+use super::peer_text::{PEER_MESSAGE_MAX, peer_text};
 use rustix::io::Errno;
 use std::fmt;
 use std::io;
@@ -37,7 +38,7 @@ pub enum Error {
     Iperf3Server,
     /// The server closed the connection instead of answering.
     ClosedAtOnce(Option<Errno>),
-    /// The other end refused; its own message.
+    /// The other end refused; its own message, [made harmless](peer_text).
     Rejected(String),
     /// What was expected, and how long nothing came.
     Timeout(&'static str, Duration),
@@ -68,8 +69,12 @@ pub enum Error {
     NotIperf3,
     /// The limit of these is reached; and the limit per address.
     Full(&'static str, usize),
-    /// An idle test made room for another.
+    /// An idle or slow test made room for another.
     Evicted,
+    /// A test takes longer than the server allows.
+    TooLong(Duration),
+    /// A client sent more messages than a test needs.
+    Flood,
     /// A system call failed: the operation and its errno.
     System(&'static str, Errno),
     /// The stop flag was set.
@@ -77,6 +82,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns the error for a refusal of the other end, whose message may be anything.
+    pub(crate) fn rejected(message: &str) -> Self {
+        Self::Rejected(peer_text(message, PEER_MESSAGE_MAX))
+    }
+
     /// Returns the error for a failed read or write on a connection.
     #[must_use]
     pub fn of_connection(error: &io::Error) -> Self {
@@ -189,7 +199,13 @@ impl fmt::Display for Error {
                 "the limit of {what} is reached (at most {limit} for one address, and fewer while others use many); try \
                  again later"
             ),
-            Self::Evicted => f.write_str("it was idle for too long while others waited for its place"),
+            Self::Evicted => f.write_str("it was idle or slow while others needed its place"),
+            Self::TooLong(limit) => write!(
+                f,
+                "a test may take {} s here at most (`sockeye bench serve --time-limit` allows more)",
+                limit.as_secs_f64()
+            ),
+            Self::Flood => f.write_str("it sent more messages than a test needs"),
             Self::System(operation, errno) => write!(f, "{operation}: {errno}{}", hint(*errno)),
             Self::Interrupted => f.write_str("interrupted"),
         }

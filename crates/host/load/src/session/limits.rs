@@ -1,8 +1,8 @@
 //! Limits of a server, and the groups of addresses that they apply to.
 //!
-//! A limit per address keeps one host from locking out all others. Where a limit is reached, what has been idle longest
-//! makes room for what is new, so that an attack from the address of an honest client does not lock that one out
-//! either.
+//! A limit per address keeps one host from locking out all others. Where a limit is reached, what is idle or slowest makes
+//! room for what is new, so that an attack from the address of an honest client does not lock that one out either. A test
+//! that moves more than a [minimum](RATE_MIN) keeps its place until its time is over.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -30,6 +30,15 @@ impl AddressGroup {
     }
 }
 
+/// What a client can ask for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ServerLimits {
+    /// Longest test.
+    pub(crate) time: Duration,
+    /// Whether threads may poll without sleeping.
+    pub(crate) busy_poll: bool,
+}
+
 /// Most connections that have not been admitted yet; each is a descriptor and some bytes, not a thread.
 pub const WAITING_MAX: usize = 512;
 /// Most of them per address.
@@ -52,8 +61,26 @@ pub const STREAMS_PER_ADDRESS_MAX: usize = 1024;
 pub const FOREIGN_TESTS_MAX: usize = 24;
 /// A test that has not begun is idle if nothing arrived for this long.
 pub const OPENING_IDLE: Duration = Duration::from_millis(250);
-/// A running test is idle if no byte moved for this long.
-pub const RUNNING_IDLE: Duration = Duration::from_secs(5);
+/// A test that has not begun after this long is idle, even if its streams come one by one.
+pub const OPENING_MAX: Duration = Duration::from_secs(5);
+/// A running test that moves fewer bytes per second makes room for others.
+pub const RATE_MIN: u64 = 64 * 1024;
+/// A test that has run for less is not judged by its rate.
+pub const RATE_GRACE: Duration = Duration::from_secs(1);
+/// Bytes that a request and its answer count in addition to their own: the work for a packet does not depend on its length.
+pub const EXCHANGE_BYTES: u64 = 1024;
+/// Longest test of a server that everybody can use.
+pub const TIME_MAX: Duration = Duration::from_secs(3600);
+/// Longest test of a server with a secret.
+pub const TIME_MAX_WITH_SECRET: Duration = Duration::from_secs(86_400);
+/// Wrong secrets that an address can try at once.
+pub const GUESSES_BURST: f64 = 20.0;
+/// Wrong secrets that an address can try per second after that.
+pub const GUESSES_PER_S: f64 = 10.0;
+/// Units of work that a client's messages can cause at once: one for each message, each read, and each further 4 KiB.
+pub const MESSAGES_BURST: f64 = 400.0;
+/// Units of work per second after that. A client sends at most 25 messages a second.
+pub const MESSAGES_PER_S: f64 = 100.0;
 /// Longest wait of a request for an idle test to end.
 pub const ROOM_TIMEOUT: Duration = Duration::from_millis(800);
 

@@ -29,9 +29,12 @@ mod error;
 #[cfg(any(test, fuzzing))]
 #[path = "../../../../../fuzz/session_body.rs"]
 pub mod fuzz_body;
+mod guesses;
 mod kind;
 pub mod limits;
 mod nonce;
+mod pace;
+mod peer_text;
 mod pending_udp;
 mod preamble;
 mod refusals;
@@ -46,6 +49,10 @@ pub use client::{Connector, connect};
 pub(crate) use client::{Session, bind_to, own_address};
 pub use error::Error;
 pub use kind::{Kind, PORT};
+pub(crate) use limits::ServerLimits;
+pub use pace::Pace;
+pub(crate) use peer_text::PEER_VALUE_MAX;
+pub use peer_text::{PEER_MESSAGE_MAX, peer_text};
 pub(crate) use preamble::{PREAMBLE_LEN, Preamble, Role, TAG_LEN, Token, VERSION};
 pub(crate) use registry::DataSocket;
 pub use secret::{Secret, SecretError};

@@ -1,13 +1,15 @@
 //! The tests of a server, and the streams that they may have.
 
 use super::limits::{
-    AddressGroup, OPENING_IDLE, ROOM_TIMEOUT, RUNNING_IDLE, STREAMS_MAX, STREAMS_PER_ADDRESS_MAX,
+    AddressGroup, OPENING_IDLE, OPENING_MAX, ROOM_TIMEOUT, STREAMS_MAX, STREAMS_PER_ADDRESS_MAX,
     STREAMS_PER_TEST, TESTS_MAX, TESTS_PER_ADDRESS_MAX,
 };
+use super::pace::Pace;
 use super::secret::SessionKey;
 use super::{Error, Preamble, Token};
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 use serde_json::json;
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,10 +47,11 @@ struct AdmittedTest {
     expected: usize,
     /// Numbers of those that came.
     numbers: HashSet<u16>,
-    is_running: bool,
-    /// What has moved, in any unit, and since when it did not change.
-    progress: u64,
+    admitted_at: Instant,
+    /// When it was admitted, or its last data connection came.
     active_at: Instant,
+    /// What it moves; `None` until it begins.
+    pace: Option<Pace>,
 }
 
 #[derive(Debug)]
@@ -70,7 +73,7 @@ pub(super) struct NewTest<'a> {
 }
 
 impl TestRegistry {
-    /// Admits a test; an idle one makes room for it. `None` if there is no room now.
+    /// Admits a test; an idle or slow one makes room for it. `None` if there is no room now.
     ///
     /// # Errors
     /// If the connection is gone.
@@ -80,10 +83,9 @@ impl TestRegistry {
         let mut state = self.state();
         let of_group = state.tests.values().filter(|test| test.group == group).count();
         let has_room = if of_group >= TESTS_PER_ADDRESS_MAX {
-            state.evict_idle(now, |_, test| test.group == group)
+            state.evict_slowest(now, |_, test| (test.group == group).then_some(1))
         } else if state.tests.len() >= TESTS_MAX {
-            let busiest = state.busiest(|test| (test.group, 1));
-            state.evict_idle(now, |_, test| Some(test.group) == busiest)
+            state.evict_slowest(now, |_, _| Some(1))
         } else {
             true
         };
@@ -101,9 +103,9 @@ impl TestRegistry {
             arrivals,
             expected: 0,
             numbers: HashSet::new(),
-            is_running: false,
-            progress: 0,
+            admitted_at: now,
             active_at: now,
+            pace: None,
         };
         state.tests.insert(new.token, test);
         Ok(Some(receiver))
@@ -118,7 +120,7 @@ impl TestRegistry {
         self.released.notify_all();
     }
 
-    /// Reserves the streams of a test, and waits a moment for idle tests to make room.
+    /// Reserves the streams of a test, and waits a moment for idle or slow tests to make room.
     ///
     /// # Errors
     /// If there is no room, or the test itself was evicted.
@@ -151,10 +153,9 @@ impl TestRegistry {
             let staying_own = state.streams(|it| is_own(it) && !it.is_leaving);
             let staying = state.streams(|it| !it.is_leaving);
             if staying_own + wanted > STREAMS_PER_ADDRESS_MAX {
-                state.evict_idle_streams(now, token, Some(group));
+                state.evict_slowest_streams(now, token, Some(group));
             } else if staying + wanted > STREAMS_MAX {
-                let busiest = state.busiest_in_streams();
-                state.evict_idle_streams(now, token, busiest);
+                state.evict_slowest_streams(now, token, None);
             }
             let left = until.saturating_duration_since(now).min(TICK);
             let waited = self.released.wait_timeout(state, left);
@@ -177,18 +178,16 @@ impl TestRegistry {
     pub(super) fn begin(&self, token: Token) -> Result<(), Error> {
         let mut state = self.state();
         let test = state.tests.get_mut(&token).ok_or(Error::Evicted)?;
-        test.is_running = true;
-        test.active_at = Instant::now();
+        test.pace = Some(Pace::new(Instant::now()));
         Ok(())
     }
 
-    /// Records what has moved, in any unit.
+    /// Records how many bytes have moved.
     pub(super) fn progress(&self, token: Token, moved: u64) {
         if let Some(test) = self.state().tests.get_mut(&token)
-            && test.progress != moved
+            && let Some(pace) = &mut test.pace
         {
-            test.progress = moved;
-            test.active_at = Instant::now();
+            pace.record(moved, Instant::now());
         }
     }
 
@@ -272,30 +271,36 @@ impl State {
         counted.map(|reservation| reservation.streams).sum()
     }
 
-    /// Returns the address with the largest sum.
-    fn busiest(&self, weight: impl Fn(&AdmittedTest) -> (AddressGroup, usize)) -> Option<AddressGroup> {
-        busiest(self.tests.values().map(weight))
-    }
-
-    fn busiest_in_streams(&self) -> Option<AddressGroup> {
-        let staying = self.reservations.values().filter(|it| !it.is_leaving);
-        busiest(staying.map(|reservation| (reservation.group, reservation.streams)))
-    }
-
-    fn evict_idle_streams(&mut self, now: Instant, but: Token, group: Option<AddressGroup>) {
-        let holders: HashSet<Token> = self.reservations.keys().copied().collect();
-        self.evict_idle(now, |token, test| {
-            token != but && Some(test.group) == group && holders.contains(&token)
+    /// Ends a test that needs further streams, of this address or of any.
+    fn evict_slowest_streams(&mut self, now: Instant, but: Token, group: Option<AddressGroup>) {
+        let holders: HashMap<Token, usize> = self
+            .reservations
+            .iter()
+            .map(|(&token, it)| (token, it.streams))
+            .collect();
+        self.evict_slowest(now, |token, test| {
+            let is_asked = token != but && group.is_none_or(|group| test.group == group);
+            let streams = *holders.get(&token).filter(|_| is_asked)?;
+            // Each test has the first ones anyway.
+            Some(1 + (streams / STREAMS_PER_TEST) as u64)
         });
     }
 
-    /// Ends the test that has been idle longest of those that are; false if none is.
-    fn evict_idle(&mut self, now: Instant, is_candidate: impl Fn(Token, &AdmittedTest) -> bool) -> bool {
-        let idle = self.tests.iter().filter_map(|(&token, test)| {
-            let idle = test.idle(now)?;
-            is_candidate(token, test).then_some((idle, token))
+    /// Ends the slowest test of those that are idle or slow; false if none is. `places` returns how many shares of the
+    /// limit a test has; `None` if it is not to be ended.
+    fn evict_slowest(&mut self, now: Instant, places: impl Fn(Token, &AdmittedTest) -> Option<u64>) -> bool {
+        let mut of_group: HashMap<AddressGroup, usize> = HashMap::new();
+        for test in self.tests.values() {
+            *of_group.entry(test.group).or_default() += 1;
+        }
+        let slow = self.tests.iter().filter_map(|(&token, test)| {
+            let rate = test.slow_rate(now, places(token, test)?)?;
+            // Of those that are about as slow, one of the address that has the most, and of these the oldest.
+            let magnitude = u64::BITS - rate.leading_zeros();
+            let rank = (magnitude, Reverse(of_group[&test.group]), test.admitted_at);
+            Some((rank, token))
         });
-        let Some((_, token)) = idle.max_by_key(|&(idle, _)| idle) else {
+        let Some((_, token)) = slow.min_by_key(|&(rank, _)| rank) else {
             return false;
         };
         if let Some(test) = self.tests.remove(&token) {
@@ -309,14 +314,17 @@ impl State {
 }
 
 impl AdmittedTest {
-    /// Returns how long nothing moved; `None` if that is too short to matter.
-    fn idle(&self, now: Instant) -> Option<Duration> {
-        let limit = if self.is_running {
-            RUNNING_IDLE
-        } else {
-            OPENING_IDLE
-        };
-        Some(now.saturating_duration_since(self.active_at)).filter(|&idle| idle >= limit)
+    /// Returns the rate of a test that is too slow for the `places` that it has, in bytes per second; `None` if it is fast
+    /// enough, or too young to be judged.
+    fn slow_rate(&self, now: Instant, places: u64) -> Option<u64> {
+        if let Some(pace) = &self.pace {
+            return pace.is_slow(now, places).then(|| pace.rate(now));
+        }
+        let since = |at| now.saturating_duration_since(at);
+        let is_idle = since(self.active_at) >= OPENING_IDLE || since(self.admitted_at) >= OPENING_MAX;
+        // The longer it opens, the slower it counts; each stream that has come counts for it.
+        let opened = OPENING_BYTES * (1 + self.numbers.len()) as f64;
+        is_idle.then(|| (opened / since(self.admitted_at).as_secs_f64()) as u64)
     }
 
     fn send(&mut self, number: u16, data: DataSocket) -> Result<(), Error> {
@@ -334,16 +342,6 @@ impl AdmittedTest {
     }
 }
 
-fn busiest(weights: impl Iterator<Item = (AddressGroup, usize)>) -> Option<AddressGroup> {
-    let mut sums = HashMap::new();
-    for (group, weight) in weights {
-        *sums.entry(group).or_insert(0) += weight;
-    }
-    sums.into_iter()
-        .max_by_key(|&(_, sum)| sum)
-        .map(|(group, _)| group)
-}
-
 fn unknown_test() -> Error {
     Error::Malformed("data for an unknown test".to_owned())
 }
@@ -358,6 +356,8 @@ pub(crate) enum DataSocket {
 }
 
 const TICK: Duration = Duration::from_millis(50);
+/// Bytes that a test counts for while it opens, and for each of its streams.
+const OPENING_BYTES: f64 = 4096.0;
 
 #[cfg(test)]
 mod tests {
@@ -408,8 +408,11 @@ mod tests {
 
         /// Lets a test look idle.
         fn age(&self, token: Token) {
-            let long_ago = Instant::now().checked_sub(RUNNING_IDLE * 2).unwrap();
-            self.registry.state().tests.get_mut(&token).unwrap().active_at = long_ago;
+            let long_ago = Instant::now().checked_sub(OPENING_MAX * 2).unwrap();
+            let mut state = self.registry.state();
+            let test = state.tests.get_mut(&token).unwrap();
+            test.active_at = long_ago;
+            test.pace = test.pace.map(|_| Pace::new(long_ago));
         }
     }
 
@@ -430,6 +433,57 @@ mod tests {
         ));
         assert!(fixture.registry.begin(tokens[4]).is_ok());
         assert_eq!(fixture.admit(1), None);
+    }
+
+    #[test]
+    fn slowest_test_makes_room_and_a_fast_one_stays() {
+        let mut fixture = Fixture::new();
+        let long_ago = Instant::now().checked_sub(OPENING_MAX).unwrap();
+        let begun = |fixture: &mut Fixture, last: u8, moved: u64| {
+            let token = fixture.admit(last)?;
+            fixture.registry.begin(token).unwrap();
+            fixture.registry.state().tests.get_mut(&token).unwrap().pace = Some(Pace::new(long_ago));
+            fixture.registry.progress(token, moved);
+            Some(token)
+        };
+        // One address has three fast tests; 61 others trickle, from an address each, which is less per address.
+        let fast: Vec<Token> = (0..3).map(|_| begun(&mut fixture, 1, 1 << 30).unwrap()).collect();
+        let slow: Vec<Token> = (0..61)
+            .map(|at| begun(&mut fixture, 10 + at, 100_000).unwrap())
+            .collect();
+        fixture.registry.progress(slow[7], 200_000);
+        let trickling = slow[30];
+        let trickle = Pace::new(long_ago);
+        fixture.registry.state().tests.get_mut(&trickling).unwrap().pace = Some(trickle);
+        assert!(
+            begun(&mut fixture, 1, 1 << 30).is_some(),
+            "an address in use gets one more"
+        );
+        let is_there = |fixture: &Fixture, token| fixture.registry.state().tests.contains_key(&token);
+        assert!(!is_there(&fixture, trickling), "the slowest leaves first");
+        for last in 100..160 {
+            assert!(begun(&mut fixture, last, 1 << 30).is_some());
+        }
+        assert!(fast.iter().all(|&token| is_there(&fixture, token)));
+        assert!(!slow.iter().any(|&token| is_there(&fixture, token)));
+    }
+
+    #[test]
+    fn opening_by_single_streams_ends() {
+        let mut fixture = Fixture::new();
+        let tokens: Vec<Token> = (0..TESTS_PER_ADDRESS_MAX)
+            .map(|_| fixture.admit(1).unwrap())
+            .collect();
+        let long_ago = Instant::now().checked_sub(OPENING_MAX).unwrap();
+        fixture
+            .registry
+            .state()
+            .tests
+            .get_mut(&tokens[9])
+            .unwrap()
+            .admitted_at = long_ago;
+        assert!(fixture.admit(1).is_some(), "it has been opening for too long");
+        assert!(matches!(fixture.registry.begin(tokens[9]), Err(Error::Evicted)));
     }
 
     #[test]

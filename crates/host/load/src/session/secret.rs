@@ -17,11 +17,12 @@
 use super::nonce::Nonce;
 use super::preamble::{Preamble, Role, TAG_LEN, Token, VERSION};
 use hmac::{Hmac, KeyInit, Mac};
+use rustix::fs::OFlags;
 use sha2::Sha256;
 use std::fmt;
-use std::fs::File;
+use std::fs::OpenOptions;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A secret that both ends share.
@@ -38,11 +39,17 @@ impl Secret {
             path: path.to_owned(),
             reason,
         };
-        let file = File::open(path).map_err(|error| failed(Reason::Unreadable(error)))?;
-        let mode = file
+        // The opening of a FIFO would wait for its writer, and no signal that is caught ends that.
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+        let file = file.map_err(|error| failed(Reason::Unreadable(error)))?;
+        let about = file
             .metadata()
             .map_err(|error| failed(Reason::Unreadable(error)))?;
-        let mode = mode.permissions().mode() & 0o777;
+        if !about.is_file() {
+            return Err(failed(Reason::NoFile));
+        }
+        let mode = about.permissions().mode() & 0o777;
         if mode & 0o077 != 0 {
             return Err(failed(Reason::Exposed(mode)));
         }
@@ -77,6 +84,8 @@ pub struct SecretError {
 #[derive(Debug)]
 enum Reason {
     Unreadable(io::Error),
+    /// It is a FIFO, a device or a folder.
+    NoFile,
     /// Others can access it; its mode.
     Exposed(u32),
     Empty,
@@ -88,6 +97,7 @@ impl fmt::Display for SecretError {
         let path = self.path.display();
         match &self.reason {
             Reason::Unreadable(error) => write!(f, "read the secret in {path}: {error}"),
+            Reason::NoFile => write!(f, "read the secret in {path}: not a regular file"),
             Reason::Exposed(mode) => write!(
                 f,
                 "the secret in {path} is open to other users (mode {mode:04o}): `chmod 600 {path}`"

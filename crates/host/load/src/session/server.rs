@@ -1,6 +1,7 @@
 //! The server's end of a session: its sockets.
 
 use super::client::system;
+use super::limits::ServerLimits;
 use super::registry::TestRegistry;
 use super::secret::Secret;
 use super::test::Test;
@@ -20,6 +21,7 @@ pub(crate) struct Server {
     pub(super) registry: TestRegistry,
     /// What clients have to know.
     pub(super) secret: Option<Secret>,
+    pub(super) limits: ServerLimits,
 }
 
 /// Handles the tests and connections of a [`Server`].
@@ -58,6 +60,7 @@ impl Server {
         is_v6: Option<bool>,
         port: u16,
         secret: Option<Secret>,
+        limits: ServerLimits,
     ) -> Result<Self, Error> {
         let ip = address.unwrap_or(match is_v6 {
             Some(false) => Ipv4Addr::UNSPECIFIED.into(),
@@ -82,6 +85,7 @@ impl Server {
             address,
             registry: TestRegistry::default(),
             secret,
+            limits,
         })
     }
 
@@ -104,7 +108,8 @@ fn listen(address: SocketAddr, only_v6: bool) -> Result<TcpListener, Error> {
     Ok(TcpListener::from(socket))
 }
 
-/// Several sockets share the port: the kernel prefers connected ones for their peers.
+/// Several sockets share the port: the kernel prefers connected ones for their peers. Unlike `SO_REUSEADDR`, which lets every
+/// user of the host share it and take its datagrams, `SO_REUSEPORT` is for sockets of one user.
 pub(super) fn datagram_socket(address: SocketAddr, only_v6: bool) -> Result<UdpSocket, Error> {
     let socket = socket_for(address, SocketType::DGRAM, only_v6)?;
     rustix::net::bind(&socket, &address)
@@ -128,7 +133,12 @@ fn socket_for(address: SocketAddr, kind: SocketType, only_v6: bool) -> Result<Ow
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket =
         rustix::net::socket_with(family, kind, flags, Some(protocol)).map_err(failed("open a socket"))?;
-    sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("set SO_REUSEADDR"))?;
+    if kind == SocketType::STREAM {
+        // Listening sockets do not share a port; connections in TIME_WAIT do not keep it.
+        sockopt::set_socket_reuseaddr(&socket, true).map_err(failed("set SO_REUSEADDR"))?;
+    } else {
+        sockopt::set_socket_reuseport(&socket, true).map_err(failed("set SO_REUSEPORT"))?;
+    }
     if address.is_ipv6() {
         sockopt::set_ipv6_v6only(&socket, only_v6).map_err(failed("set IPV6_V6ONLY"))?;
     }

@@ -1,6 +1,8 @@
 //! A test at the server's end.
 
 use super::channel::Channel;
+use super::limits::ServerLimits;
+use super::peer_text::{PEER_MESSAGE_MAX, peer_text};
 use super::registry::{DataSocket, TestRegistry};
 use super::secret::SessionKey;
 use super::{Error, Kind, Preamble, Role, Stop, Token};
@@ -24,6 +26,8 @@ pub(crate) struct Test<'a> {
     pub(crate) client: SocketAddr,
     /// Set when the server ends.
     pub(crate) stop: Stop,
+    /// What its client can ask for.
+    pub(crate) limits: ServerLimits,
     pub(super) token: Token,
     pub(super) key: SessionKey,
     pub(super) arrivals: Receiver<(u16, DataSocket)>,
@@ -60,8 +64,9 @@ impl Test<'_> {
         self.channel.send(&json!({"ok": ok}))
     }
 
-    /// Refuses the test with a reason.
+    /// Refuses the test, or ends it, with a reason.
     pub(crate) fn refuse(&mut self, reason: &str) -> Result<(), Error> {
+        let reason = peer_text(reason, PEER_MESSAGE_MAX);
         self.channel
             .send(&json!({"error": reason, "version": super::VERSION}))
     }
@@ -94,7 +99,7 @@ impl Test<'_> {
         self.registry.begin(self.token)
     }
 
-    /// Records what has moved so far, in any unit: a test that moves nothing makes room for others.
+    /// Records how many bytes have moved so far: a test that moves few makes room for others.
     pub(crate) fn progress(&self, moved: u64) {
         self.registry.progress(self.token, moved);
     }

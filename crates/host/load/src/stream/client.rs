@@ -4,7 +4,7 @@ use super::end_report;
 use super::engine::{self, Command, EndReport, Snapshot, Stream, TICK};
 use super::plan::Plan;
 use super::progress::{Outcome, Progress};
-use crate::session::{Connector, DataSocket, Error, Kind, Session, Stop};
+use crate::session::{Connector, DataSocket, Error, Kind, PEER_MESSAGE_MAX, Session, Stop, peer_text};
 use crate::transport::Transport;
 use serde_json::{Value, json};
 use sockeye_measure::{End, Partial, Side, StreamTransfer};
@@ -114,7 +114,7 @@ impl<'a> Peer<'a> {
             return Command::Abort;
         }
         match self.session.channel.poll(TICK) {
-            Ok(Some(message)) => self.handle(&message),
+            Ok(Some(message)) => self.handle(&message, snapshot.elapsed),
             Ok(None) if self.last_message.elapsed() >= SILENCE => {
                 self.disconnect(Error::Timeout("a heartbeat", SILENCE), snapshot.elapsed);
             }
@@ -141,8 +141,12 @@ impl<'a> Peer<'a> {
         }
     }
 
-    fn handle(&mut self, message: &Value) {
+    fn handle(&mut self, message: &Value, elapsed: Duration) {
         self.last_message = Instant::now();
+        if let (Some(error), true) = (message["error"].as_str(), message["end"].is_null()) {
+            self.disconnect(Error::rejected(error), elapsed);
+            return;
+        }
         if let Some(heartbeat) = message["heartbeat"].as_array() {
             let row = |row: &Value| {
                 let number = u16::try_from(row[0].as_u64()?).ok()?;
@@ -167,10 +171,7 @@ impl<'a> Peer<'a> {
             {
                 self.partial = Some(Partial {
                     code: "failed",
-                    text: format!(
-                        "the other end failed: {}",
-                        error.chars().take(TEXT_MAX).collect::<String>()
-                    ),
+                    text: format!("the other end failed: {}", peer_text(error, PEER_MESSAGE_MAX)),
                 });
             }
         }
@@ -201,9 +202,13 @@ impl<'a> Peer<'a> {
         }
         while !self.is_disconnected && self.end.is_none() {
             match self.session.channel.poll(TICK) {
-                Ok(Some(message)) => self.handle(&message),
-                Ok(None) if began.elapsed() < RESULT_TIMEOUT => {}
-                Ok(None) => self.results_missing(&Error::Timeout("its results", RESULT_TIMEOUT)),
+                // Also if it sends other messages without end.
+                Ok(message) if began.elapsed() < RESULT_TIMEOUT => {
+                    if let Some(message) = message {
+                        self.handle(&message, began.elapsed());
+                    }
+                }
+                Ok(_) => self.results_missing(&Error::Timeout("its results", RESULT_TIMEOUT)),
                 Err(error) => self.results_missing(&error),
             }
         }
@@ -271,4 +276,3 @@ pub(super) const SILENCE: Duration = Duration::from_secs(15);
 /// Long enough for data in flight to arrive before the results.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(10);
 const STREAMS_REPORTED_MAX: usize = 512;
-const TEXT_MAX: usize = 300;

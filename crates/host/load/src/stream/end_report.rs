@@ -1,6 +1,7 @@
 //! The results of one end as messages to the other.
 
 use super::engine::EndReport;
+use crate::session::peer_text;
 use serde_json::{Map, Value, json};
 use sockeye_measure::{Datagrams, DeviceNumbers, DeviceWork, End, Sender, Side, StreamTransfer, Work};
 
@@ -40,11 +41,7 @@ pub(crate) fn streams(message: &Value) -> impl Iterator<Item = StreamTransfer> {
 
 /// Reads the work of the other end.
 pub(crate) fn end_of(json: &Value) -> End {
-    let text = |value: &Value| {
-        value
-            .as_str()
-            .map(|text| text.chars().take(TEXT_MAX).collect::<String>())
-    };
+    let text = |value: &Value| value.as_str().map(|text| peer_text(text, TEXT_MAX));
     let devices = json["devices"].as_array().into_iter().flatten();
     End {
         work: Work::find(|name| json["work"][name].as_u64()),

@@ -160,6 +160,8 @@ struct Monitor<'a> {
     interval_retransmitted: u64,
     interval_lost: u64,
     intervals: Vec<Interval>,
+    /// The socket that is sampled next.
+    next_sampled: usize,
 }
 
 impl<'a> Monitor<'a> {
@@ -186,6 +188,7 @@ impl<'a> Monitor<'a> {
             interval_retransmitted: 0,
             interval_lost: 0,
             intervals: Vec::new(),
+            next_sampled: 0,
         }
     }
 
@@ -220,7 +223,7 @@ impl<'a> Monitor<'a> {
             if is_done {
                 return;
             }
-            self.sample();
+            self.sample_some();
             let elapsed = self.beginning.elapsed();
             if self.omitted.is_none() && !self.plan.omit.is_zero() && elapsed >= self.plan.omit {
                 self.omit(elapsed);
@@ -260,6 +263,18 @@ impl<'a> Monitor<'a> {
             if let (Some(watch), DataSocket::Tcp(socket)) = (watch, &stream.data) {
                 watch.sample(socket);
             }
+        }
+    }
+
+    /// Samples as many sockets as is cheap. More of them take turns.
+    fn sample_some(&mut self) {
+        let count = self.streams.len();
+        for _ in 0..count.min(SAMPLED_AT_ONCE) {
+            let at = self.next_sampled % count;
+            if let (Some(watch), DataSocket::Tcp(socket)) = (&mut self.watches[at], &self.streams[at].data) {
+                watch.sample(socket);
+            }
+            self.next_sampled = (at + 1) % count;
         }
     }
 
@@ -551,6 +566,8 @@ fn permille(part: Duration, whole: Duration) -> Option<u64> {
 
 /// Interval of samples.
 pub(super) const TICK: Duration = Duration::from_millis(50);
+/// Most sockets that are sampled in each interval.
+const SAMPLED_AT_ONCE: usize = 32;
 /// Time for data in flight to arrive.
 const GRACE: Duration = Duration::from_secs(2);
 /// Most intervals in a report: a day of seconds in two directions.

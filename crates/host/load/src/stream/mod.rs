@@ -17,7 +17,9 @@ mod watch;
 pub use client::run;
 pub use engine::set_congestion;
 pub use host_snapshot::HostSnapshot;
-pub use plan::{DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, STREAMS_MAX, Until, WINDOW_MAX};
+pub use plan::{
+    DATAGRAM_MAX, DATAGRAM_MIN, Direction, LENGTH_MAX, Plan, SENT_LENGTH_MIN, STREAMS_MAX, Until, WINDOW_MAX,
+};
 pub use progress::{Outcome, Progress};
 pub(crate) use server::answer;
 pub use watch::Watch;

@@ -1,5 +1,6 @@
 //! Parameters of a transfer.
 
+use crate::session::{PEER_VALUE_MAX, peer_text};
 use crate::transport::Transport;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -105,6 +106,28 @@ impl Plan {
         })
     }
 
+    /// Returns how long it takes at least; none if it ends by bytes.
+    pub(crate) fn time(&self) -> Duration {
+        match self.until {
+            Until::Time(time) => time + self.omit,
+            Until::Bytes(_) => self.omit,
+        }
+    }
+
+    /// Checks that a server can be asked for this: short writes of TCP cost it much, and a client that never reads nothing.
+    ///
+    /// # Errors
+    /// What is wrong, for the answer.
+    pub(crate) fn check_work(&self) -> Result<(), String> {
+        let is_sent = self.transport == Transport::Tcp && self.direction.sends();
+        match self.length {
+            Some(length) if is_sent && length < SENT_LENGTH_MIN => Err(format!(
+                "the end that serves sends writes of {SENT_LENGTH_MIN} bytes at least, not {length}"
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the parameters for the other end, with the direction mirrored.
     pub(crate) fn to_json(&self) -> Value {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -160,7 +183,7 @@ impl Plan {
         let transport = match text("transport") {
             "tcp" => Transport::Tcp,
             "udp" => Transport::Udp,
-            other => return Err(format!("no such transport: {other:?}")),
+            other => return Err(format!("no such transport: \"{}\"", shown(other))),
         };
         let length_max = match transport {
             Transport::Tcp => LENGTH_MAX,
@@ -173,7 +196,7 @@ impl Plan {
         let direction = text("direction");
         Ok(Self {
             direction: Direction::from_name(direction)
-                .ok_or_else(|| format!("no such direction: {direction:?}"))?,
+                .ok_or_else(|| format!("no such direction: \"{}\"", shown(direction)))?,
             streams: size("streams", usize::from(STREAMS_MAX))?
                 .and_then(|streams| u16::try_from(streams).ok())
                 .ok_or("streams is missing")?,
@@ -182,7 +205,12 @@ impl Plan {
             transport,
             length,
             window: size("window", WINDOW_MAX)?,
-            congestion: json["congestion"].as_str().map(str::to_owned),
+            congestion: match json["congestion"].as_str() {
+                Some(name) if name.len() > CONGESTION_MAX => {
+                    return Err(format!("no such congestion control: \"{}\"", shown(name)));
+                }
+                name => name.map(str::to_owned),
+            },
             our_processor: number("processor")?.and_then(|number| usize::try_from(number).ok()),
             their_processor: None,
             rate: number("rate")?.filter(|&rate| rate > 0),
@@ -192,12 +220,18 @@ impl Plan {
     }
 }
 
+fn shown(text: &str) -> String {
+    peer_text(text, PEER_VALUE_MAX)
+}
+
 /// Default bytes of one TCP write: enough to make calls cheap, few enough to stay in a cache.
 pub(crate) const TCP_LENGTH: usize = 128 * 1024;
 /// Default bytes of one datagram if the path is not known.
 const UDP_LENGTH: usize = 1448;
 /// Most bytes of one write: the other end allocates a buffer for it.
 pub const LENGTH_MAX: usize = 1 << 20;
+/// Fewest bytes of a TCP write of a server.
+pub const SENT_LENGTH_MIN: usize = 1024;
 /// Fewest bytes of a datagram: number, time, magic and flags.
 pub const DATAGRAM_MIN: usize = 24;
 /// Most bytes of a datagram over IPv4.
@@ -206,6 +240,8 @@ pub const DATAGRAM_MAX: usize = 65_507;
 pub const STREAMS_MAX: u16 = 128;
 /// Largest socket buffers that can be requested, in bytes.
 pub const WINDOW_MAX: usize = 1 << 30;
+/// `TCP_CA_NAME_MAX`, without the NUL.
+const CONGESTION_MAX: usize = 15;
 /// A day.
 const TIME_US_MAX: u64 = 24 * 3600 * 1_000_000;
 
@@ -262,5 +298,22 @@ mod tests {
             assert!(Plan::from_json(&bad).is_err(), "{bad}");
         }
         assert!(Plan::from_json(&json!(null)).is_err());
+        let mut long = good;
+        long["direction"] = json!("\u{202e}z".repeat(1000));
+        assert!(Plan::from_json(&long).unwrap_err().len() < 80);
+    }
+
+    #[test]
+    fn short_writes_are_for_the_client_only() {
+        let short = |direction, transport| Plan {
+            direction,
+            transport,
+            length: Some(24),
+            ..plan()
+        };
+        assert!(short(Direction::Send, Transport::Tcp).check_work().is_err());
+        assert!(short(Direction::Both, Transport::Tcp).check_work().is_err());
+        assert!(short(Direction::Receive, Transport::Tcp).check_work().is_ok());
+        assert!(short(Direction::Send, Transport::Udp).check_work().is_ok());
     }
 }

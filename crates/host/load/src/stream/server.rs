@@ -22,9 +22,13 @@ pub(crate) fn answer(mut test: Test<'_>, say: &dyn Fn(&str)) {
 
 fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     let plan = Plan::from_json(&test.parameters);
-    let plan = plan.and_then(|plan| match engine::try_options(&plan) {
-        Ok(()) => Ok(plan),
-        Err(error) => Err(error.to_string()),
+    let plan = plan.and_then(|plan| {
+        plan.check_work()?;
+        if plan.time() > test.limits.time {
+            return Err(Error::TooLong(test.limits.time).to_string());
+        }
+        engine::try_options(&plan).map_err(|error| error.to_string())?;
+        Ok(plan)
     });
     let plan = match plan {
         Ok(plan) => plan,
@@ -66,6 +70,9 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     drop(streams);
     let bytes: u64 = report.end.work.bytes.unwrap_or(0);
     if let Some(error) = lost {
+        if matches!(error, Error::TooLong(_) | Error::Flood) {
+            let _ = test.refuse(&error.to_string());
+        }
         return Err(error);
     }
     for message in end_report::messages(&report) {
@@ -73,7 +80,9 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
     }
     // The client closes when it has received all.
     let until = Instant::now() + CLOSE_TIMEOUT;
-    while let Ok(Some(_)) = test.channel.poll(until.saturating_duration_since(Instant::now())) {}
+    while Instant::now() < until
+        && let Ok(Some(_)) = test.channel.poll(until.saturating_duration_since(Instant::now()))
+    {}
     Ok(format!("stream: {bytes} bytes moved"))
 }
 
@@ -167,6 +176,11 @@ impl ClientMonitor<'_, '_> {
     }
 
     fn exchange(&mut self, snapshot: &Snapshot<'_>) -> Result<(), Error> {
+        let limit = self.test.limits.time;
+        // A test that ends by time has its own end.
+        if snapshot.elapsed > limit + OVERTIME {
+            return Err(Error::TooLong(limit));
+        }
         match self.test.channel.poll(TICK)? {
             Some(message) => {
                 self.last_message = Instant::now();
@@ -193,3 +207,5 @@ impl ClientMonitor<'_, '_> {
 /// Longest wait for each step of the client.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for the end of a test that takes as long as is allowed.
+const OVERTIME: Duration = Duration::from_secs(3);

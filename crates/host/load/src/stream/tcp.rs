@@ -5,6 +5,7 @@ use crate::session::Error;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use sockeye_sys::ProcessorTime;
+use std::io;
 use std::net::{Shutdown, TcpStream};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,10 +31,8 @@ pub(super) fn send_tcp(
     counters: &Counters,
 ) -> ThreadOutcome {
     measure_thread(control, |beginning| {
-        socket
-            .set_write_timeout(Some(TICK))
-            .map_err(|error| Error::of_connection(&error))?;
-        let result = send_all(socket, block, control, counters, beginning);
+        let mut timeout = Timeout::new(|time| socket.set_write_timeout(Some(time)))?;
+        let result = send_all(socket, block, control, counters, beginning, &mut timeout);
         // Signals the end of the data to the receiver.
         let _ = socket.shutdown(Shutdown::Write);
         result
@@ -46,6 +45,7 @@ fn send_all(
     control: &Control,
     counters: &Counters,
     beginning: Instant,
+    timeout: &mut Timeout<impl Fn(Duration) -> io::Result<()>>,
 ) -> Result<(), Error> {
     while control.sends() {
         let Some(len) = control.claim(block.len()) else {
@@ -54,11 +54,15 @@ fn send_all(
         match send(socket, &block[..len], SendFlags::NOSIGNAL) {
             Ok(sent) => {
                 control.release(len - sent);
+                timeout.shorten();
                 add(&counters.bytes, sent as u64);
                 add(&counters.calls, 1);
                 counters.last_us.store(us_since(beginning), Ordering::Relaxed);
             }
-            Err(Errno::AGAIN | Errno::INTR) => control.release(len),
+            Err(Errno::AGAIN | Errno::INTR) => {
+                control.release(len);
+                timeout.lengthen();
+            }
             Err(errno) => return Err(Error::Disconnected(Some(errno))),
         }
     }
@@ -74,9 +78,7 @@ pub(super) fn receive_tcp(
     counters: &Counters,
 ) -> ThreadOutcome {
     measure_thread(control, |beginning| {
-        socket
-            .set_read_timeout(Some(TICK))
-            .map_err(|error| Error::of_connection(&error))?;
+        let mut timeout = Timeout::new(|time| socket.set_read_timeout(Some(time)))?;
         let flags = if skips_copy {
             RecvFlags::TRUNC
         } else {
@@ -87,16 +89,50 @@ pub(super) fn receive_tcp(
             match recv(socket, &mut buffer[..], flags) {
                 Ok((_, 0)) => return Ok(()),
                 Ok((_, len)) => {
+                    timeout.shorten();
                     add(&counters.bytes, len as u64);
                     add(&counters.calls, 1);
                     counters.last_us.store(us_since(beginning), Ordering::Relaxed);
                 }
-                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::AGAIN | Errno::INTR) => timeout.lengthen(),
                 Err(errno) => return Err(Error::Disconnected(Some(errno))),
             }
         }
         Ok(())
     })
+}
+
+/// The timeout of a thread's calls on its socket: longer while nothing moves, so that many idle streams cost little.
+pub(super) struct Timeout<F> {
+    set: F,
+    time: Duration,
+}
+
+impl<F: Fn(Duration) -> io::Result<()>> Timeout<F> {
+    pub(super) fn new(set: F) -> Result<Self, Error> {
+        set(TICK).map_err(|error| Error::of_connection(&error))?;
+        Ok(Self { set, time: TICK })
+    }
+
+    /// Something has moved.
+    pub(super) fn shorten(&mut self) {
+        if self.time != TICK {
+            self.change(TICK);
+        }
+    }
+
+    /// A call has timed out.
+    pub(super) fn lengthen(&mut self) {
+        if self.time != TICK_MAX {
+            self.change((self.time * 2).min(TICK_MAX));
+        }
+    }
+
+    fn change(&mut self, time: Duration) {
+        self.time = time;
+        // The one before stays: it is a valid one, too.
+        let _ = (self.set)(time);
+    }
 }
 
 /// Waits for the start, runs `act` and measures the thread meanwhile.
@@ -134,3 +170,5 @@ pub(super) fn us_since(beginning: Instant) -> u64 {
 
 /// Longest wait of a thread before it checks for the end.
 pub(super) const TICK: Duration = Duration::from_millis(200);
+/// The same, of a thread whose stream has not moved for a while.
+const TICK_MAX: Duration = Duration::from_secs(1);

@@ -9,7 +9,7 @@
 
 use super::control::{Control, Counters, add};
 use super::plan::{DATAGRAM_MAX, DATAGRAM_MIN};
-use super::tcp::{TICK, ThreadOutcome, measure_thread, us_since};
+use super::tcp::{TICK, ThreadOutcome, Timeout, measure_thread, us_since};
 use crate::session::{Error, Preamble, Role};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
@@ -100,17 +100,21 @@ fn due(number: u64, len: usize, rate: u64) -> Duration {
 /// Receives until an end mark came, and nothing arrives any more.
 pub(super) fn receive_udp(socket: &UdpSocket, control: &Control, counters: &Counters) -> ThreadOutcome {
     measure_thread(control, |beginning| {
-        socket
-            .set_read_timeout(Some(TICK))
-            .map_err(|error| Error::of_connection(&error))?;
+        let mut timeout = Timeout::new(|time| socket.set_read_timeout(Some(time)))?;
         let mut buffer = vec![0; DATAGRAM_MAX + 1];
         let mut sequence = Sequence::default();
         let mut is_over = false;
         while !control.is_aborted() {
             let len = match recv(socket, &mut buffer[..], RecvFlags::empty()) {
-                Ok((_, len)) => len.min(buffer.len()),
+                Ok((_, len)) => {
+                    timeout.shorten();
+                    len.min(buffer.len())
+                }
                 Err(Errno::AGAIN) if is_over || control.is_finishing() => return Ok(()),
-                Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => continue,
+                Err(Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED) => {
+                    timeout.lengthen();
+                    continue;
+                }
                 Err(errno) => return Err(Error::Disconnected(Some(errno))),
             };
             let Some(head) = read_head(&buffer[..len]) else {

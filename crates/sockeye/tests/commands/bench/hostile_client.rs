@@ -2,11 +2,12 @@
 //! (`load::session`), and shares no code with it.
 
 use hmac::{Hmac, KeyInit, Mac};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 use serde_json::Value;
 use sha2::Sha256;
 use sockeye_lab::wait_until;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -63,6 +64,42 @@ impl HostileClient {
             None => return Err(answer),
         }
         Ok(client)
+    }
+
+    /// A running test with these data connections. From an address of its own, if the server is at loopback.
+    pub(super) fn running(
+        from: Ipv4Addr,
+        server: SocketAddr,
+        request: &str,
+        numbers: impl IntoIterator<Item = u16>,
+    ) -> Result<(Self, Vec<TcpStream>), Value> {
+        let mut client = Self::greet(connect_from(from, server), b"");
+        client.request(request);
+        let answer = client.answer();
+        client.token = match answer["ok"]["token"].as_str() {
+            Some(token) => unhex(token),
+            None => return Err(answer),
+        };
+        let mut streams = Vec::new();
+        for number in numbers {
+            let mut stream = connect_from(from, server);
+            let _ = stream.write_all(&client.data(1, number));
+            streams.push(stream);
+        }
+        let ready = client.answer();
+        if ready["ready"] != true {
+            return Err(ready);
+        }
+        client.send(r#"{"go": true}"#);
+        Ok((client, streams))
+    }
+
+    /// Sends a message. Returns whether the connection takes it.
+    pub(super) fn send(&mut self, message: &str) -> bool {
+        let len = u32::try_from(message.len()).unwrap().to_be_bytes();
+        self.control
+            .write_all(&[&len[..], message.as_bytes()].concat())
+            .is_ok()
     }
 
     /// The preamble of a data connection, or a first datagram.
@@ -147,6 +184,34 @@ fn server_sockets(port: u16) -> Vec<(String, u64)> {
         })
     };
     text.lines().skip(1).filter_map(socket).collect()
+}
+
+/// Connects from this address, of which loopback has many.
+pub(super) fn connect_from(from: Ipv4Addr, server: SocketAddr) -> TcpStream {
+    let made = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    bind(&made, &SocketAddr::from((from, 0))).expect("an address of loopback");
+    connect(&made, &server).expect("the server accepts");
+    TcpStream::from(made)
+}
+
+/// The share of a core that a process uses for this long.
+pub(super) fn processor_share(child: &Child, time: Duration) -> f64 {
+    let before = processor_time(child);
+    let ((), seconds) = timed(|| std::thread::sleep(time));
+    (processor_time(child) - before) / seconds
+}
+
+/// Processor time of a process so far, in seconds.
+pub(super) fn processor_time(child: &Child) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it lives");
+    let after_name = stat.rsplit(')').next().expect("a name");
+    let ticks: u64 = after_name
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map(|word| word.parse::<u64>().expect("a number"))
+        .sum();
+    ticks as f64 / 100.0
 }
 
 /// Threads of a process.

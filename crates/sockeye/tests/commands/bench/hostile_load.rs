@@ -15,17 +15,17 @@ use std::time::Duration;
 const INCOMPLETE_PER_ADDRESS_MAX: usize = 256;
 
 /// An honest client is served within this, in seconds.
-const SOON_S: f64 = 1.0;
+pub(super) const SOON_S: f64 = 1.0;
 
 /// A server at loopback: attackers and honest clients have the same address, which is the hardest case.
-fn serving() -> (Serving, SocketAddr) {
+pub(super) fn serving(flags: &str) -> (Serving, SocketAddr) {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit {
         current: limit.maximum,
         ..limit
     };
     let _ = setrlimit(Resource::Nofile, raised);
-    let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
+    let serving = Serving::new(None, &format!("-p 0 -B 127.0.0.1 {flags}"));
     let server = SocketAddr::from(([127, 0, 0, 1], serving.port));
     (serving, server)
 }
@@ -41,7 +41,7 @@ fn connections(server: SocketAddr, count: usize, bytes: &[u8]) -> Vec<TcpStream>
 }
 
 #[track_caller]
-fn assert_served(serving: &Serving) {
+pub(super) fn assert_served(serving: &Serving) {
     for line in ["stream -n 1M", "rr -c 100", "rr -u -c 100", "crr -c 20"] {
         let (command, flags) = line.split_once(' ').expect("a command");
         let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
@@ -57,7 +57,7 @@ fn assert_served(serving: &Serving) {
 }
 
 /// A real client of iperf3.
-fn iperf3(serving: &Serving, flags: &str) -> (Said, f64) {
+pub(super) fn iperf3(serving: &Serving, flags: &str) -> (Said, f64) {
     let mut command = Command::new("iperf3");
     command
         .args(["-c", "127.0.0.1", "-n", "1M", "-p", &serving.port.to_string()])
@@ -67,7 +67,7 @@ fn iperf3(serving: &Serving, flags: &str) -> (Said, f64) {
 
 #[test]
 fn slow_connections_cost_no_processor_time() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     for bytes in [&b"socke"[..], b"abcde", b"", b"sockeye\n\x02\0\0\0"] {
         let slow = connections(server, 1015, bytes);
         wait_until_read(serving.port);
@@ -87,7 +87,7 @@ fn slow_connections_cost_no_processor_time() {
 
 #[test]
 fn bytes_that_trickle_cost_little() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     let mut slow = connections(server, 250, b"sockeye\n\x02\0");
     let before = processor_time(&serving.child);
     let ((), seconds) = timed(|| {
@@ -106,7 +106,7 @@ fn bytes_that_trickle_cost_little() {
 
 #[test]
 fn idle_connections_keep_no_client_out() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     let idle = connections(server, 1024, b"");
     assert_served(&serving);
     // With a challenge each, and with nothing after it.
@@ -118,7 +118,7 @@ fn idle_connections_keep_no_client_out() {
 
 #[test]
 fn connections_that_return_keep_no_client_out() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -144,7 +144,7 @@ fn connections_that_return_keep_no_client_out() {
 
 #[test]
 fn log_does_not_grow_with_an_attack() {
-    let (mut serving, server) = serving();
+    let (mut serving, server) = serving("");
     for _ in 0..2000 {
         let mut stream = TcpStream::connect(server).unwrap();
         let _ = stream.write_all(b"GET / HTTP/1.0\r\n\r\n");
@@ -160,36 +160,26 @@ fn log_does_not_grow_with_an_attack() {
 
 #[test]
 fn many_tests_have_a_bounded_number_of_threads() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     let request = r#"{"kind": "stream", "parameters": {"direction": "both", "streams": 128, "time_us": 60000000,
         "transport": "tcp", "length": 1024}}"#;
-    // Each opens all streams that it announced, and begins.
+    // Each opens all streams that it announced, and begins. Those that move nothing make room for the next ones.
     let mut attackers = Vec::new();
-    let mut refused = 0;
     let (mut most, mut streams) = (0, Vec::new());
-    for _ in 0..64 {
-        match HostileClient::accepted(server, request) {
-            Ok(client) => {
-                for number in (0..128).flat_map(|number| [number, number | 0x8000]) {
-                    let mut stream = TcpStream::connect(server).unwrap();
-                    let _ = stream.write_all(&client.data(1, number));
-                    streams.push(stream);
-                }
-                let mut client = client;
-                if client.answer()["ready"] == true {
-                    let _ = client.control.write_all(b"\0\0\0\x0c{\"go\": true}");
-                    attackers.push(client);
-                }
+    for _ in 0..12 {
+        if let Ok(client) = HostileClient::accepted(server, request) {
+            for number in (0..128).flat_map(|number| [number, number | 0x8000]) {
+                let mut stream = TcpStream::connect(server).unwrap();
+                let _ = stream.write_all(&client.data(1, number));
+                streams.push(stream);
             }
-            Err(answer) => {
-                assert!(answer["error"].is_string(), "{answer}");
-                refused += 1;
+            let mut client = client;
+            if client.answer()["ready"] == true {
+                let _ = client.control.write_all(b"\0\0\0\x0c{\"go\": true}");
+                attackers.push(client);
             }
         }
         most = most.max(threads(&serving.child));
-        if refused == 3 {
-            break;
-        }
     }
     // The last of them begins a moment later.
     wait_until_steady("the number of threads", Duration::from_millis(200), || {
@@ -197,8 +187,8 @@ fn many_tests_have_a_bounded_number_of_threads() {
         most = most.max(now);
         now
     });
-    println!("{} tests run, {refused} refused, {most} threads", attackers.len());
-    assert!(!attackers.is_empty() && refused == 3, "{}", attackers.len());
+    println!("{} tests began, {most} threads", attackers.len());
+    assert!(attackers.len() >= 4 && most > 500, "{}", attackers.len());
     assert!(most < 1200, "{most} threads");
     // What an honest client needs is not taken by those that need much.
     for line in ["stream -n 1M", "rr -c 100"] {
@@ -215,7 +205,7 @@ fn many_tests_have_a_bounded_number_of_threads() {
 
 #[test]
 fn announced_streams_that_do_not_come_keep_no_client_out() {
-    let (serving, server) = serving();
+    let (serving, server) = serving("");
     let requests = [
         r#"{"kind": "stream", "parameters": {"direction": "both", "streams": 128, "time_us": 60000000, "transport": "tcp"}}"#,
         r#"{"kind": "rr", "parameters": {"transport": "udp", "request": 64, "response": 64, "connections": 1000}}"#,
@@ -239,9 +229,9 @@ fn announced_streams_that_do_not_come_keep_no_client_out() {
 #[test]
 fn silent_client_of_iperf3_keeps_no_client_out() {
     need!(program("iperf3"));
-    let (serving, server) = serving();
-    let parameters = br#"{"tcp": true, "parallel": 1, "time": 86400}"#;
-    let parameters = [&[0, 0, 0, 43], &parameters[..]].concat();
+    let (serving, server) = serving("");
+    let parameters = br#"{"tcp": true, "parallel": 1, "time": 3600}"#;
+    let parameters = [&[0, 0, 0, 42], &parameters[..]].concat();
     let cookie = |letter: u8| [&[letter; 36][..], &[0]].concat();
     let connect = |bytes: &[u8]| {
         let mut stream = TcpStream::connect(server).unwrap();

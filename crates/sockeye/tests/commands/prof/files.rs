@@ -103,6 +103,26 @@ fn invalid_profiles_are_refused() {
             assert!(error.contains("bad.json") && error.contains(expected), "{error}");
         }
     }
+    // A long text in the wrong place is not quoted whole, and a file that is too long is not read.
+    let quoted = format!("{{\"schema_version\": \"{}\"}}", "\u{202e}x".repeat(1_000_000));
+    for text in [quoted, format!("\"{}\"", "x".repeat(1_000_000))] {
+        let bad = folder.file("bad.json", &text);
+        let said = sockeye(&["prof", "--diff", &bad, &good]);
+        let error = said.failed(1);
+        assert!(
+            error.contains("not a profile") && error.len() < 2500,
+            "{}",
+            error.len()
+        );
+    }
+    let long = folder.file("long.json", "");
+    std::fs::File::options()
+        .write(true)
+        .open(&long)
+        .and_then(|file| file.set_len(300 << 20))
+        .unwrap();
+    let said = sockeye(&["prof", "--diff", &good, &long]);
+    assert!(said.failed(1).contains("more than 64 MiB"), "{said}");
     // Places of frames that are not there, and times that cannot be.
     let mut odd = sampled::rich();
     odd.frames.truncate(2);
