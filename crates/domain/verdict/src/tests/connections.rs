@@ -123,7 +123,7 @@ fn mtu_black_hole_is_found() {
     (info.bytes_acked, info.delivered_segs) = (Some(1_448_000), Some(1001));
     check(&[forgotten, connection(|_, _| {})], &[Rule::PeerSilent]);
     // What was not sent yet says nothing about what was: two short segments are in flight.
-    let mut short = in_vain(4, 100, 9_000);
+    let mut short = unanswered(4, 100, 9_000);
     let info = short.tcp_info.as_mut().expect("it has one");
     (info.notsent_bytes, info.unacked_segs) = (Some(7_500), Some(2));
     let findings = check(&[short.clone()], &[Rule::PeerSilent]);
