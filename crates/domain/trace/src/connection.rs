@@ -10,7 +10,7 @@ use std::net::IpAddr;
 pub struct Connection {
     /// Number in the order of first segments, from 0 (`tcp.stream`)
     pub number: u32,
-    /// End that opened the connection, or sent first
+    /// End that opened the connection; if that was not captured, the one with the port of a client, or that sent first
     pub client: Endpoint,
     /// The other end
     pub server: Endpoint,
@@ -32,6 +32,12 @@ pub struct Connection {
     pub syns: u32,
     /// SYNs of the server
     pub syn_acks: u32,
+    /// Whether a SYN or its answer was sent again although nothing was lost, only late
+    pub is_syn_needless: bool,
+    /// TTL of the client's first SYN, as captured; `None`: not captured
+    pub syn_ttl: Option<u8>,
+    /// Whether the server answered the SYN of another connection in this capture
+    pub has_server_answered: bool,
     /// Number of times that one end sent data after the other
     pub turns: u32,
     /// Requests, answers, and the time between them
@@ -99,6 +105,8 @@ pub struct Side {
     pub bytes: u64,
     /// Data, counted as often as it was sent
     pub bytes_sent: u64,
+    /// Segments with data, counted as often as they were sent; a captured packet may carry several
+    pub data_segments: u64,
     /// Its MSS option
     pub mss: Option<u16>,
     /// Its window scale option
@@ -116,6 +124,8 @@ pub struct Side {
     pub in_flight_max_bytes: u32,
     /// Time of the transfer, by limiting factor
     pub shares: Shares,
+    /// Time that round trips show as bound by a window or a buffer
+    pub bound: BoundTimes,
     /// Time with data in flight, or with data before a closed window: busy time in the terms of `tcp_info`
     pub busy_ns: u64,
     /// What limited the transfer
@@ -137,6 +147,23 @@ pub struct Side {
     pub path_mtu: PathMtuEvidence,
     /// Keepalives of this side since the last segment of the other
     pub unanswered_keepalives: u32,
+}
+
+/// Time of a direction by what bounded its round trips, in nanoseconds. Unlike [`Shares`], the whole round trip counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BoundTimes {
+    /// Round trips
+    pub rounds: u64,
+    /// Of these, with as much in flight as the receiver's window allowed
+    pub window_rounds: u64,
+    /// Time of these, and with a closed window
+    pub window_ns: u64,
+    /// Time in which a send buffer was full and drained in turn
+    pub buffer_ns: u64,
+    /// The largest window that was advertised with acknowledgements, in bytes
+    pub window_max_bytes: u32,
+    /// Whether the window shrank to less than half again and again: the receiver's program reads late
+    pub is_window_uneven: bool,
 }
 
 /// Small segments that the sender kept until earlier ones were acknowledged (Nagle), while the receiver delayed its

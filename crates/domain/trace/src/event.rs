@@ -11,6 +11,8 @@ pub struct Event {
     pub from_client: bool,
     /// Kind of event
     pub kind: EventKind,
+    /// Number of segments that were lost, late or sent again: a captured packet may carry several; 1 for other kinds
+    pub segments: u32,
     /// Confidence in the diagnosis
     pub confidence: Confidence,
     /// Evidence in a few words: `never SACKed, sent again, ACK jumped`

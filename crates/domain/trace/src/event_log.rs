@@ -47,8 +47,13 @@ impl EventLog {
     }
 
     /// Adds an event of the other side's data, shown by the current segment.
-    pub(crate) fn push_of_peer(&mut self, kind: EventKind, confidence: Confidence, evidence: &'static str) {
-        self.push_of_peer_at(self.now(), kind, confidence, evidence);
+    pub(crate) fn push_of_peer(
+        &mut self,
+        kind: EventKind,
+        confidence: Confidence,
+        evidence: &'static str,
+    ) -> Option<EventNumber> {
+        self.push_of_peer_at(self.now(), kind, confidence, evidence)
     }
 
     /// Adds an event of the other side's data at another time.
@@ -58,8 +63,8 @@ impl EventLog {
         kind: EventKind,
         confidence: Confidence,
         evidence: &'static str,
-    ) {
-        self.add(when, !self.from_client, kind, confidence, evidence);
+    ) -> Option<EventNumber> {
+        self.add(when, !self.from_client, kind, confidence, evidence)
     }
 
     /// Adds an event that began at an earlier time and frame.
@@ -96,6 +101,13 @@ impl EventLog {
     ) {
         if let Some(event) = number.and_then(|number| self.events.get_mut(number.0 as usize)) {
             (event.kind, event.confidence, event.evidence) = (kind, confidence, evidence);
+        }
+    }
+
+    /// Sets the number of segments of an event.
+    pub(crate) fn count(&mut self, number: Option<EventNumber>, segs: u32) {
+        if let Some(event) = number.and_then(|number| self.events.get_mut(number.0 as usize)) {
+            event.segments = segs;
         }
     }
 
@@ -157,6 +169,7 @@ impl EventLog {
             frame,
             from_client,
             kind,
+            segments: 1,
             confidence,
             evidence,
         });

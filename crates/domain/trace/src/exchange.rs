@@ -7,6 +7,7 @@
 use crate::histogram::Histogram;
 use crate::named::named;
 use crate::percentiles::Percentiles;
+use crate::sender::is_long_wait;
 
 named! {
     /// What a connection's time was spent on, by whose turn it was.
@@ -50,6 +51,12 @@ impl TurnTimes {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.0.iter().fold(0, |sum, part| sum.saturating_add(*part))
+    }
+
+    fn shift(&mut self, from: Turn, to: Turn, ns: u64) {
+        let ns = ns.min(self.of(from));
+        self.0[from as usize] -= ns;
+        self.add(to, ns);
     }
 
     fn add(&mut self, turn: Turn, ns: u64) {
@@ -115,17 +122,33 @@ pub(crate) struct ExchangeTracker {
 
 #[derive(Debug, Default)]
 struct Waits {
-    server: Histogram,
-    client: Histogram,
+    server: TurnLengths,
+    client: TurnLengths,
     client_pauses: Histogram,
     server_pauses: Histogram,
     client_turn_bytes: u64,
     client_turns: u64,
-    slow_answers: u64,
-    slow_answers_ns: u64,
-    first_answer_ns: Option<u64>,
     interrupted_ns: u64,
     interruption_max_ns: u64,
+}
+
+/// Times of one end's turns.
+#[derive(Debug, Default)]
+struct TurnLengths {
+    /// Without the shortest round trip
+    plain: Lengths,
+    /// Also without what the path delayed by the sender's timestamps; boxed, because most paths delay nothing
+    undelayed: Option<Box<Lengths>>,
+    /// What the path delayed, in nanoseconds
+    delayed_ns: u64,
+}
+
+#[derive(Debug, Default, Clone)]
+struct Lengths {
+    times: Histogram,
+    slow: u64,
+    slow_ns: u64,
+    first_ns: Option<u64>,
 }
 
 /// A data segment, by what was known when it was captured.
@@ -143,8 +166,25 @@ pub(crate) struct DataSegment {
     pub(crate) is_answer: bool,
     /// Round trip between capture and its sender, 0 if unknown
     pub(crate) sender_round_trip_ns: u64,
+    /// How much longer than the shortest delay it took from its sender to the capture, by its timestamp
+    pub(crate) delayed_ns: u64,
     /// Round trip of the whole path, 0 if unknown
     pub(crate) round_trip_ns: u64,
+}
+
+/// What the rest of the analysis knows at the end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExchangeFacts {
+    /// Round trip between capture and server, 0 if unknown
+    pub(crate) server_round_trip_ns: u64,
+    /// Round trip of the whole path, 0 if unknown
+    pub(crate) round_trip_ns: u64,
+    /// All data of the client was acknowledged
+    pub(crate) is_request_acked: bool,
+    /// When all data of the client was acknowledged, and all of the server
+    pub(crate) acked_ns: (Option<u64>, Option<u64>),
+    /// Whether the timestamps of the client, and of the server, measure delays
+    pub(crate) have_clocks: (bool, bool),
 }
 
 impl ExchangeTracker {
@@ -210,16 +250,11 @@ impl ExchangeTracker {
         let net_ns = gap_ns - path_ns;
         self.times.add(Turn::Path, path_ns);
         if data.from_client {
-            waits.client.add(net_ns, 1);
+            waits.client.add(net_ns, data.delayed_ns);
             self.times.add(Turn::ClientThinks, net_ns);
         } else {
-            waits.server.add(net_ns, 1);
+            waits.server.add(net_ns, data.delayed_ns);
             self.times.add(Turn::ServerWorks, net_ns);
-            waits.first_answer_ns.get_or_insert(net_ns);
-            if net_ns >= Exchanges::SLOW_NS {
-                waits.slow_answers += 1;
-                waits.slow_answers_ns = waits.slow_answers_ns.saturating_add(net_ns);
-            }
         }
     }
 
@@ -228,15 +263,13 @@ impl ExchangeTracker {
         self.closing.get_or_insert((now_ns, by_client));
     }
 
-    /// Ends the analysis. `server_round_trip_ns` is that between capture and server.
+    /// Ends the analysis.
     pub(crate) fn finish(
         &self,
-        begin_ns: u64,
-        ready_ns: Option<u64>,
-        end_ns: u64,
-        server_round_trip_ns: u64,
-        is_all_acked: bool,
+        (begin_ns, ready_ns, end_ns): (u64, Option<u64>, u64),
+        found_out: &ExchangeFacts,
     ) -> Exchanges {
+        let server_round_trip_ns = found_out.server_round_trip_ns;
         let mut found = Exchanges {
             times: self.times,
             is_server_first: self.is_server_first,
@@ -252,12 +285,17 @@ impl ExchangeTracker {
             return found;
         };
         if let Some(waits) = &self.waits {
-            found.server = waits.server.percentiles();
-            found.client = waits.client.percentiles();
+            let (client_has_clock, server_has_clock) = found_out.have_clocks;
+            let (server, delayed_ns) = waits.server.lengths(server_has_clock);
+            found.times.shift(Turn::ServerWorks, Turn::Path, delayed_ns);
+            let (client, delayed_ns) = waits.client.lengths(client_has_clock);
+            found.times.shift(Turn::ClientThinks, Turn::Path, delayed_ns);
+            found.server = server.times.percentiles();
+            found.client = client.times.percentiles();
             found.client_pauses = waits.client_pauses.percentiles();
             found.server_pauses = waits.server_pauses.percentiles();
-            (found.slow_answers, found.slow_answers_ns) = (waits.slow_answers, waits.slow_answers_ns);
-            found.first_answer_ns = waits.first_answer_ns;
+            (found.slow_answers, found.slow_answers_ns) = (server.slow, server.slow_ns);
+            found.first_answer_ns = server.first_ns;
             (found.interrupted_ns, found.interruption_max_ns) =
                 (waits.interrupted_ns, waits.interruption_max_ns);
             let waited_ns = self
@@ -268,8 +306,8 @@ impl ExchangeTracker {
             // The server of a client that only reports something may never answer. Who gives up has waited.
             let has_given_up = self.closing.is_some_and(|(_, by_client)| by_client);
             let is_request = waits.client_turn_bytes <= REQUEST_BYTES_MAX
-                && (waits.server.count() > 0 || has_given_up && waits.client_pauses.count() == 0);
-            if from_client && is_request && is_all_acked && waited_ns >= Exchanges::SLOW_NS {
+                && (found.server.count > 0 || has_given_up && waits.client_pauses.count() == 0);
+            if from_client && is_request && found_out.is_request_acked && waited_ns >= Exchanges::SLOW_NS {
                 found.unanswered_ns = Some(waited_ns);
                 found.times.add(Turn::ServerWorks, waited_ns);
                 found
@@ -278,7 +316,22 @@ impl ExchangeTracker {
                 return found;
             }
         }
-        found.times.add(Turn::AfterLast, end_ns.saturating_sub(last_ns));
+        // Data that waits on the path for long is still being sent.
+        let acked_ns = if from_client {
+            found_out.acked_ns.0
+        } else {
+            found_out.acked_ns.1
+        };
+        let sent_ns = acked_ns
+            .filter(|acked_ns| is_long_wait(acked_ns.saturating_sub(last_ns), found_out.round_trip_ns));
+        let sent_ns = sent_ns.map_or(last_ns, |acked_ns| acked_ns.min(end_ns));
+        let sends = if from_client {
+            Turn::ClientSends
+        } else {
+            Turn::ServerSends
+        };
+        found.times.add(sends, sent_ns.saturating_sub(last_ns));
+        found.times.add(Turn::AfterLast, end_ns.saturating_sub(sent_ns));
         found
     }
 
@@ -293,6 +346,46 @@ impl ExchangeTracker {
     }
 }
 
+impl TurnLengths {
+    /// Records a turn, of which the path took `delayed_ns`.
+    fn add(&mut self, ns: u64, delayed_ns: u64) {
+        let delayed_ns = delayed_ns.min(ns);
+        if self.undelayed.is_none() && delayed_ns >= DELAYED_NS_MIN {
+            self.undelayed = Some(Box::new(self.plain.clone()));
+        }
+        self.plain.add(ns);
+        if let Some(undelayed) = &mut self.undelayed {
+            undelayed.add(ns - delayed_ns);
+            self.delayed_ns = self.delayed_ns.saturating_add(delayed_ns);
+        }
+    }
+
+    /// The lengths, and what the path took of them; `has_clock`: the sender's timestamps measure that.
+    fn lengths(&self, has_clock: bool) -> (&Lengths, u64) {
+        match &self.undelayed {
+            Some(undelayed) if has_clock => (undelayed, self.delayed_ns),
+            _ => (&self.plain, 0),
+        }
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let undelayed = self.undelayed.as_ref();
+        let undelayed = undelayed.map_or(0, |lengths| size_of::<Lengths>() + lengths.times.heap_bytes());
+        self.plain.times.heap_bytes() + undelayed
+    }
+}
+
+impl Lengths {
+    fn add(&mut self, ns: u64) {
+        self.times.add(ns, 1);
+        self.first_ns.get_or_insert(ns);
+        if ns >= Exchanges::SLOW_NS {
+            self.slow += 1;
+            self.slow_ns = self.slow_ns.saturating_add(ns);
+        }
+    }
+}
+
 impl Waits {
     fn note_client_turn(&mut self, data: &DataSegment, begins: bool) {
         if data.from_client {
@@ -303,6 +396,9 @@ impl Waits {
         }
     }
 }
+
+/// Timestamps count milliseconds: less is no delay of the path.
+const DELAYED_NS_MIN: u64 = 3_000_000;
 
 /// Shortest pause; programs and schedulers need less than this between two writes.
 const PAUSE_NS_MIN: u64 = 5_000_000;
@@ -329,7 +425,18 @@ mod tests {
             is_free: true,
             is_answer: true,
             sender_round_trip_ns: if from_client { 0 } else { 10 * MS },
+            delayed_ns: 0,
             round_trip_ns: 10 * MS,
+        }
+    }
+
+    fn facts() -> ExchangeFacts {
+        ExchangeFacts {
+            server_round_trip_ns: 10 * MS,
+            round_trip_ns: 10 * MS,
+            is_request_acked: true,
+            acked_ns: (None, None),
+            have_clocks: (true, true),
         }
     }
 
@@ -339,7 +446,7 @@ mod tests {
             tracker.data(segment, 0, Some(10 * MS));
         }
         tracker.close(end_ms * MS, true);
-        tracker.finish(0, Some(10 * MS), end_ms * MS, 10 * MS, true)
+        tracker.finish((0, Some(10 * MS), end_ms * MS), &facts())
     }
 
     #[test]
@@ -392,6 +499,42 @@ mod tests {
         assert_eq!(found.unanswered_ns, Some(29_980 * MS));
         assert_eq!(found.times.total(), 30_000 * MS);
         assert_eq!(exchanges(&[data(10, true)], 300).unanswered_ns, None);
+    }
+
+    #[test]
+    fn delay_of_the_path_is_not_the_servers() {
+        let late = DataSegment {
+            delayed_ns: 900 * MS,
+            ..data(1_020, false)
+        };
+        let mut tracker = ExchangeTracker::default();
+        for segment in [data(10, true), late] {
+            tracker.data(&segment, 0, Some(10 * MS));
+        }
+        let found = tracker.finish((0, Some(10 * MS), 1_020 * MS), &facts());
+        assert_eq!((found.server.max_ns / MS, found.slow_answers), (100, 0));
+        assert_eq!(found.times.of(Turn::Path), 910 * MS);
+        // A clock of another unit measures nothing.
+        let facts = ExchangeFacts {
+            have_clocks: (true, false),
+            ..facts()
+        };
+        let found = tracker.finish((0, Some(10 * MS), 1_020 * MS), &facts);
+        assert_eq!((found.server.max_ns / MS, found.slow_answers), (1_000, 1));
+    }
+
+    #[test]
+    fn data_that_waits_in_a_queue_is_being_sent() {
+        let mut tracker = ExchangeTracker::default();
+        tracker.data(&data(10, true), 0, Some(10 * MS));
+        let facts = ExchangeFacts {
+            acked_ns: (Some(1_510 * MS), None),
+            is_request_acked: false,
+            ..facts()
+        };
+        let found = tracker.finish((0, Some(10 * MS), 1_600 * MS), &facts);
+        assert_eq!(found.times.of(Turn::ClientSends), 1_500 * MS);
+        assert_eq!(found.times.of(Turn::AfterLast), 90 * MS);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 mod figures;
 mod kind;
 
-use crate::{Completeness, Connection, Direction, Ending, EventKind, Flag, Limit, Turn};
+use crate::{Completeness, Connection, Direction, Ending, EventKind, Flag, Limit, Side, Turn};
 pub use kind::FindingKind;
 use sockeye_wire::packet::IcmpKind;
 
@@ -122,7 +122,13 @@ impl Findings<'_> {
                 IcmpKind::TimeExceeded => FindingKind::IcmpTimeExceeded,
                 _ => FindingKind::IcmpUnreachable,
             };
-            self.add(kind, report.direction, connection.duration_ns().max(1));
+            let cost_ns = if connection.is_delivered_after(report) {
+                let shares = &connection.side(report.direction).shares;
+                waited_ns.saturating_add(shares.of(Limit::Timeout))
+            } else {
+                connection.duration_ns()
+            };
+            self.add(kind, report.direction, cost_ns.max(1));
         } else if connection.ending == Ending::Unanswered {
             self.add(FindingKind::Unanswered, forward, connection.duration_ns().max(1));
         }
@@ -131,14 +137,23 @@ impl Findings<'_> {
             Ending::Refused => self.add(FindingKind::Refused, forward, waited_ns),
             Ending::Unanswered => {}
             _ if is_one_way => self.add(FindingKind::OneDirection, forward, 0),
-            _ if connection.syns > 1 || connection.syn_acks > 1 => {
+            _ if (connection.syns > 1 || connection.syn_acks > 1) && !connection.is_syn_needless => {
                 if waited_ns >= SYN_TIMEOUT_NS {
                     self.add(FindingKind::SynLost, forward, waited_ns);
                 } else {
                     self.add_minor(FindingKind::SynLost, forward, waited_ns);
                 }
             }
-            _ => {}
+            _ => {
+                let round_trip_ns = connection.round_trip_ns();
+                if waited_ns >= SETUP_NS && waited_ns >= round_trip_ns.saturating_mul(SETUP_ROUND_TRIPS) {
+                    self.add(
+                        FindingKind::SetupSlow,
+                        forward,
+                        waited_ns.saturating_sub(round_trip_ns),
+                    );
+                }
+            }
         }
     }
 
@@ -147,9 +162,23 @@ impl Findings<'_> {
         let connection = self.connection;
         let (exchanges, total_ns) = (&connection.exchanges, connection.duration_ns().max(1));
         let times = &exchanges.times;
-        let long_ns = SLOW_NS.max(connection.round_trip_ns());
+        // Delays of the path that only one direction shows are not the program's.
+        let varies_ns = |side: &Side| {
+            let one_way = &side.variation.one_way;
+            if one_way.count >= SAMPLES_MIN {
+                one_way.p90_ns
+            } else {
+                0
+            }
+        };
+        let path_ns = varies_ns(&connection.forward).max(varies_ns(&connection.backward));
+        let long_ns = SLOW_NS.max(connection.round_trip_ns()).max(path_ns);
         let mut server_ns = 0;
-        if exchanges.server.max_ns >= long_ns {
+        let pauses = &exchanges.server_pauses;
+        // A server that sends on its own now and then sends no answers.
+        let is_pushing = pauses.count > FEW_PAUSES.max(2 * exchanges.server.count)
+            && 2 * pauses.p50_ns >= exchanges.server.max_ns;
+        if exchanges.server.max_ns >= long_ns && !is_pushing {
             server_ns += exchanges.slow_answers_ns;
         }
         if exchanges.server.count > 0
@@ -158,11 +187,19 @@ impl Findings<'_> {
         {
             server_ns = server_ns.max(times.of(Turn::ServerWorks));
         }
+        // Shorter answers than those that a person notices, but they are what the time was spent on.
+        let works_ns = times.of(Turn::ServerWorks);
+        if exchanges.server.count > FEW_PAUSES
+            && exchanges.server.p50_ns >= SHORT_NS.max(5 * connection.round_trip_ns())
+            && works_ns >= SLOW_NS.max(total_ns / 2)
+            && !is_pushing
+        {
+            server_ns = server_ns.max(works_ns);
+        }
         server_ns += exchanges.unanswered_ns.unwrap_or(0);
         if exchanges.is_server_first && times.of(Turn::BeforeFirst) >= long_ns {
             server_ns += times.of(Turn::BeforeFirst);
         }
-        let pauses = &exchanges.server_pauses;
         let is_interrupted = pauses.count <= FEW_PAUSES && exchanges.interruption_max_ns >= long_ns;
         if is_interrupted && exchanges.server.count > 0 {
             server_ns += exchanges.interrupted_ns;
@@ -192,6 +229,29 @@ impl Findings<'_> {
             let is_slow_server = direction == Direction::Backward && server_ns > 0;
             if (is_steady || is_in_pieces) && !is_slow_server && times.of(turn) >= total_ns / 10 * 4 {
                 self.add(FindingKind::SenderPaced, direction, times.of(turn));
+                continue;
+            }
+            // Pauses below a round trip show as time with nothing to send while its turn lasts.
+            let sends_ns = times
+                .of(if direction == Direction::Forward {
+                    Turn::ClientSends
+                } else {
+                    Turn::ServerSends
+                })
+                .saturating_add(times.of(turn));
+            let without_ns = side
+                .shares
+                .of(Limit::Application)
+                .saturating_sub(total_ns.saturating_sub(sends_ns));
+            let is_one_way = side.bytes >= PACED_BYTES && sends_ns >= total_ns / 2;
+            let has_waited_for_window = side.bound.window_ns >= total_ns / 10;
+            if is_one_way
+                && !is_slow_server
+                && !has_waited_for_window
+                && without_ns >= total_ns / 10 * 4
+                && without_ns >= IDLE_NS_MIN
+            {
+                self.add(FindingKind::SenderPaced, direction, without_ns);
             }
         }
     }
@@ -207,7 +267,10 @@ impl Findings<'_> {
         let is_cheap = self.is_cheap(recovery_ns);
         let is_explained =
             self.only_too_big(direction) || self.goes_nowhere(direction) && judgements.lost <= FEW_LOSSES;
-        if judgements.lost > 0 && !is_explained {
+        let is_unreachable = connection
+            .undelivered()
+            .is_some_and(|report| report.direction == direction && judgements.lost <= report.count);
+        if judgements.lost > 0 && !is_explained && !is_unreachable && !self.is_bloated(direction) {
             let is_rare = judgements.lost.saturating_mul(RARE_LOSS) <= side.packets;
             let held_ns = if is_rare {
                 0
@@ -247,6 +310,20 @@ impl Findings<'_> {
                 is_minor: self.is_cheap(cost_ns),
             });
         }
+    }
+
+    /// Whether a long queue on the path of this direction is known: what is lost, it drops.
+    fn is_bloated(&self, direction: Direction) -> bool {
+        self.all
+            .iter()
+            .any(|finding| finding.kind == FindingKind::Bufferbloat && finding.direction == direction)
+    }
+
+    /// Whether the sender of this direction is known to write with pauses.
+    fn is_paced(&self, direction: Direction) -> bool {
+        self.all
+            .iter()
+            .any(|finding| finding.kind == FindingKind::SenderPaced && finding.direction == direction)
     }
 
     /// Whether all that was lost was too big for the path, as ICMP reported.
@@ -344,24 +421,54 @@ impl Findings<'_> {
             let is_part = ns >= busy_ns / 3 && ns >= LIMIT_NS_MIN && ns >= connection.round_trip_ns() * 2;
             ns > 0 && (is_most || is_part)
         };
-        let of = |limit: Limit| shares.of(limit).max(1);
-        if matters(Limit::ReceiverWindow) {
+        let has_losses = side.judgements.lost > 0 || side.judgements.timeouts > 0;
+        // Whole round trips that ended at a limit show it although pacing or a reader hides it for moments.
+        let bound = side.bound_limit();
+        let bound_ns = |limit: Limit| bound.filter(|(bound, _)| *bound == limit).map(|(_, ns)| ns);
+        let mut is_explained = false;
+        if matters(Limit::ReceiverWindow) || bound_ns(Limit::ReceiverWindow).is_some() {
+            is_explained = true;
             let has_closed = peer.flags[Flag::ZeroWindow as usize] > 0;
             let kind = if side.small_windows >= SMALL_WINDOWS_MIN && side.small_windows * 4 >= peer.packets {
                 FindingKind::SillyWindow
-            } else if has_closed {
+            } else if has_closed
+                || side.bound.is_window_uneven && connection.negotiated.window_scaling.is_some()
+            {
                 FindingKind::SlowReader
             } else {
                 FindingKind::ReceiverWindow
             };
-            self.add(kind, direction, of(Limit::ReceiverWindow));
+            let cost_ns = shares.of(Limit::ReceiverWindow);
+            self.add(
+                kind,
+                direction,
+                bound_ns(Limit::ReceiverWindow).unwrap_or(0).max(cost_ns).max(1),
+            );
         }
-        if matters(Limit::SendBuffer) {
-            self.add(FindingKind::SendBuffer, direction, of(Limit::SendBuffer));
+        if matters(Limit::SendBuffer) || bound_ns(Limit::SendBuffer).is_some() {
+            is_explained = true;
+            let cost_ns = shares.of(Limit::SendBuffer);
+            let bound_ns = bound_ns(Limit::SendBuffer).unwrap_or(0);
+            self.add(FindingKind::SendBuffer, direction, cost_ns.max(bound_ns).max(1));
         }
-        let has_losses = side.judgements.lost > 0 || side.judgements.timeouts > 0;
-        if matters(Limit::CongestionWindow) && !has_losses && side.bytes >= MUCH_DATA {
-            self.add_minor(FindingKind::PathLimited, direction, of(Limit::CongestionWindow));
+        let times = &connection.exchanges.times;
+        let sends_ns = times.of(match direction {
+            Direction::Forward => Turn::ClientSends,
+            Direction::Backward => Turn::ServerSends,
+        });
+        if matters(Limit::CongestionWindow)
+            && !has_losses
+            && !is_explained
+            && !self.is_bloated(direction)
+            && !self.is_paced(direction)
+            && side.bytes >= MUCH_DATA
+            && sends_ns >= connection.duration_ns() / 2
+        {
+            self.add_minor(
+                FindingKind::PathLimited,
+                direction,
+                shares.of(Limit::CongestionWindow).max(1),
+            );
         }
     }
 
@@ -372,19 +479,33 @@ impl Findings<'_> {
         for direction in [Direction::Forward, Direction::Backward] {
             let side = connection.side(direction);
             let (rtt, variation) = (&side.rtt, &side.variation);
+            let long_ns = connection.duration_ns();
+            if side.bytes < MUCH_DATA || long_ns < BLOAT_LASTS_NS {
+                continue;
+            }
+            let is_much = |base_ns: u64, p50_ns: u64, p90_ns: u64| {
+                p50_ns >= BLOAT_P50_NS.max(base_ns) || p90_ns >= BLOAT_NS.max(base_ns)
+            };
             let grows = rtt.count >= SAMPLES_MIN
-                && rtt.p90_ns >= 3 * rtt.min_ns
-                && rtt.p90_ns - rtt.min_ns >= BLOAT_NS
+                && is_much(
+                    rtt.min_ns,
+                    rtt.p50_ns.saturating_sub(rtt.min_ns),
+                    rtt.p90_ns.saturating_sub(rtt.min_ns),
+                )
                 && variation.flight_correlation_percent >= Some(CORRELATED_PERCENT);
             // Behind the queue, the delay grows and shrinks slowly.
             let one_way = &variation.one_way;
-            let fills = side.bytes >= MUCH_DATA
-                && one_way.count >= SAMPLES_MIN
-                && one_way.p90_ns >= BLOAT_NS
-                && variation.one_way_step_ns <= one_way.p90_ns / 10;
-            if grows || fills {
+            let fills = one_way.count >= SAMPLES_MIN
+                && is_much(connection.round_trip_ns(), one_way.p50_ns, one_way.p90_ns)
+                && variation.one_way_step_ns <= one_way.p90_ns / 25
+                && variation.one_way_correlation_percent >= Some(ONE_WAY_CORRELATED_PERCENT);
+            let is_counted = side.verdict.queue_segs.is_some();
+            if (grows || fills) && !is_counted {
                 is_bloated = true;
-                let waited_ns = side.shares.of(Limit::CongestionWindow);
+                let shares = &side.shares;
+                let waited_ns = [Limit::CongestionWindow, Limit::FastRecovery, Limit::Timeout]
+                    .into_iter()
+                    .fold(0_u64, |sum, limit| sum.saturating_add(shares.of(limit)));
                 self.add(FindingKind::Bufferbloat, direction, waited_ns.max(1));
             }
         }
@@ -394,9 +515,12 @@ impl Findings<'_> {
         let varies = |direction: &Direction| {
             let variation = &connection.side(*direction).variation;
             let one_way = &variation.one_way;
+            // A few bytes fill no queue.
+            let is_small = connection.side(*direction).bytes < MUCH_DATA;
+            let is_rough = variation.one_way_step_ns >= one_way.p90_ns / 6;
             one_way.count >= SAMPLES_MIN
-                && one_way.p90_ns >= JITTER_NS.max(connection.round_trip_ns())
-                && variation.one_way_step_ns >= one_way.p90_ns / 6
+                && (is_rough && one_way.p90_ns >= JITTER_NS.max(connection.round_trip_ns())
+                    || is_small && one_way.p90_ns >= (2 * JITTER_NS).max(connection.round_trip_ns() / 2))
         };
         let worst = [Direction::Forward, Direction::Backward]
             .into_iter()
@@ -405,11 +529,8 @@ impl Findings<'_> {
         if let Some(direction) = worst {
             let one_way = &connection.side(direction).variation.one_way;
             let turns = u64::from(connection.turns).max(1);
-            self.add(
-                FindingKind::Jitter,
-                direction,
-                one_way.p50_ns.saturating_mul(turns),
-            );
+            let usual_ns = one_way.p50_ns.max(one_way.p90_ns / 10);
+            self.add(FindingKind::Jitter, direction, usual_ns.saturating_mul(turns));
         }
     }
 
@@ -483,6 +604,11 @@ impl Findings<'_> {
             .saturating_add(times.of(Turn::ClientPauses))
             .saturating_add(times.of(Turn::ServerPauses));
         let is_idle = idle_ns > connection.duration_ns() / 2 && idle_ns >= IDLE_NS_MIN;
+        // A reset is no end of a healthy connection, whatever came before it.
+        if self.all.iter().any(|finding| finding.kind == FindingKind::Reset) {
+            self.all.sort_by_key(|finding| finding.kind != FindingKind::Reset);
+            return self.all;
+        }
         let healthy = Finding {
             kind: if is_idle {
                 FindingKind::HealthyIdle
@@ -501,11 +627,18 @@ impl Findings<'_> {
 /// A lookup that takes less is no reason for a slow start.
 const LOOKUP_NS: u64 = 300_000_000;
 
+/// A setup that takes so long, and so many round trips, is slow.
+const SETUP_NS: u64 = 250_000_000;
+const SETUP_ROUND_TRIPS: u64 = 4;
+
 /// A client sends another SYN after a second; some after half of it.
 const SYN_TIMEOUT_NS: u64 = 400_000_000;
 
 /// A person notices a wait of this length.
 const SLOW_NS: u64 = crate::Exchanges::SLOW_NS;
+
+/// Many answers of this length are noticed together.
+const SHORT_NS: u64 = 80_000_000;
 
 /// Pauses up to this number are interruptions, more are the sender's way of writing.
 const FEW_PAUSES: u64 = 3;
@@ -552,7 +685,14 @@ const SAMPLES_MIN: u64 = 20;
 
 /// Delays above the shortest that disturb interactive programs, if a queue causes them, and if anything else does.
 const BLOAT_NS: u64 = 50_000_000;
+const BLOAT_P50_NS: u64 = 25_000_000;
 const JITTER_NS: u64 = 20_000_000;
 
+/// The beginning of each transfer fills queues for a moment.
+const BLOAT_LASTS_NS: u64 = 1_000_000_000;
+
 /// Correlation that shows a cause.
-const CORRELATED_PERCENT: i8 = 60;
+const CORRELATED_PERCENT: i8 = 70;
+
+/// Far from the sender, the data in flight is known for the time before the delay.
+const ONE_WAY_CORRELATED_PERCENT: i8 = 20;

@@ -3,14 +3,16 @@
 mod handshake;
 
 use crate::budget::Budget;
+use crate::capture_clock::CaptureClock;
 use crate::counters::Counters;
 use crate::ending::EndingEvidence;
 use crate::event_log::EventLog;
-use crate::exchange::{DataSegment, ExchangeTracker};
+use crate::exchange::{DataSegment, ExchangeFacts, ExchangeTracker};
 use crate::finished::Finished;
 use crate::icmp_reports;
+use crate::roles::server_by_ports;
 use crate::rules::{Captured, Rules, Scale, end_of, is_syn};
-use crate::sender::{AckInfo, Sender};
+use crate::sender::{AckInfo, Sender, SentAs};
 use crate::series_recorder::SeriesRecorder;
 use crate::timestamp_echo::is_far;
 use crate::tuple::Tuple;
@@ -43,12 +45,15 @@ pub(crate) struct Flow {
     last_sender: Option<u8>,
     turns: u32,
     exchanges: ExchangeTracker,
+    /// TTL of the client's first SYN, as captured
+    syn_ttl: Option<u8>,
     lookup: Option<Box<NameLookup>>,
     icmp: Vec<IcmpReport>,
     /// Time and length of the last long silence
     silence: Option<(u64, u64)>,
     idle_before_reset_ns: Option<u64>,
     times_backwards: u64,
+    clock: CaptureClock,
     history: EventLog,
     recorder: Option<Box<SeriesRecorder>>,
 }
@@ -63,8 +68,13 @@ impl Flow {
         events_max: usize,
         keeps_series: bool,
     ) -> Self {
-        let segment = captured.segment;
-        let is_answer = segment.flags.has(TcpFlags::SYN) && segment.flags.has(TcpFlags::ACK);
+        let has = |flag| captured.segment.flags.has(flag);
+        let client = match (has(TcpFlags::SYN), has(TcpFlags::ACK)) {
+            (true, false) => from,
+            (true, true) => 1 - from,
+            // The first packet is whichever came first after the capture began.
+            _ => server_by_ports(tuple.ports).map_or(from, |server| 1 - server),
+        };
         Self {
             tuple,
             number,
@@ -73,7 +83,7 @@ impl Flow {
             first_frame: captured.frame,
             begin_ns: captured.time_ns,
             origin_ns,
-            client: if is_answer { 1 - from } else { from },
+            client,
             completeness: Completeness::default(),
             handshake: Handshake::default(),
             senders: [Sender::new(captured.time_ns), Sender::new(captured.time_ns)],
@@ -83,11 +93,13 @@ impl Flow {
             last_sender: None,
             turns: 0,
             exchanges: ExchangeTracker::default(),
+            syn_ttl: (has(TcpFlags::SYN) && !has(TcpFlags::ACK)).then_some(captured.segment.ttl),
             lookup: None,
             icmp: Vec::new(),
             silence: None,
             idle_before_reset_ns: None,
             times_backwards: 0,
+            clock: CaptureClock::default(),
             history: EventLog::new(events_max),
             recorder: keeps_series.then(Box::default),
         }
@@ -194,11 +206,11 @@ impl Flow {
     ) {
         let segment = captured.segment;
         let events_before = self.history.len();
-        if captured.time_ns < self.last_ns {
+        let now_ns = self.clock.time(captured.time_ns, self.last_ns);
+        if self.clock.runs_backwards {
             counters.times_backwards += 1;
             self.times_backwards += 1;
         }
-        let now_ns = captured.time_ns.max(self.last_ns);
         let has_ack = segment.flags.has(TcpFlags::ACK);
         self.history.at(
             captured.time_ns.saturating_sub(self.origin_ns),
@@ -224,7 +236,17 @@ impl Flow {
         let is_quiet = sender.in_flight() == 0;
         let is_free = is_quiet && sender.is_free(now_ns);
         let (high, timeouts) = (sender.high(), sender.timeouts());
-        captured.train = sender.sends(now_ns, segment, &mut self.rules.sides[from], &mut self.history);
+        let continues = self.last_sender == Some(from as u8);
+        captured.train = sender.sends(
+            now_ns,
+            segment,
+            &mut self.rules.sides[from],
+            SentAs {
+                continues,
+                is_misplaced: self.clock.runs_backwards,
+            },
+            &mut self.history,
+        );
         let acknowledged = self.rules.segment(from, &captured, notes, budget);
         let mut rtt_ns = None;
         if has_ack && !sender.is_repeated() {
@@ -239,6 +261,7 @@ impl Flow {
             };
             let answer = AckInfo {
                 now_ns,
+                measured_ns: self.clock.comparable(captured.time_ns, now_ns),
                 segment,
                 window,
                 newest_ns: acknowledged.newest_ns,
@@ -265,6 +288,11 @@ impl Flow {
                     is_free,
                     is_answer: peer.in_flight() == 0,
                     sender_round_trip_ns,
+                    delayed_ns: if is_other {
+                        sender.delayed_ns(now_ns, segment)
+                    } else {
+                        0
+                    },
                     round_trip_ns: sender.round_trip_ns(),
                 };
                 let ready_ns = self.handshake.ready_ns();
@@ -303,12 +331,24 @@ impl Flow {
             sender.finish(end_ns, &mut self.history);
         }
         let (events, events_left_out) = self.history.events();
-        let exchanges = self.exchanges.finish(
-            self.begin_ns,
-            self.handshake.ready_or(self.begin_ns),
-            end_ns,
-            self.end_round_trip_ns(server),
-            self.senders[client].in_flight() == 0,
+        let (of_client, of_server) = (&self.senders[client], &self.senders[server]);
+        let server_round_trip_ns = self.end_round_trip_ns(server);
+        let facts = ExchangeFacts {
+            server_round_trip_ns,
+            round_trip_ns: server_round_trip_ns.saturating_add(self.end_round_trip_ns(client)),
+            is_request_acked: of_client.in_flight() == 0,
+            acked_ns: (of_client.all_acked_ns(), of_server.all_acked_ns()),
+            have_clocks: (of_client.has_clock(), of_server.has_clock()),
+        };
+        let ready_ns = self.handshake.ready_or(self.begin_ns);
+        let exchanges = self.exchanges.finish((self.begin_ns, ready_ns, end_ns), &facts);
+        let is_syn_needless = self.handshake.is_needless(
+            if of_server.has_clock() {
+                of_server.first_delayed_ns()
+            } else {
+                0
+            },
+            of_client.shortest_ns().unwrap_or(0),
         );
         let (lookup, icmp) = (self.lookup.take(), std::mem::take(&mut self.icmp));
         let endpoint = |end: usize| Endpoint {
@@ -341,9 +381,18 @@ impl Flow {
             ending: self.ending.ending(client, self.is_closed),
             completeness: self.completeness,
             negotiated: self.handshake.negotiated(),
-            handshake_ns: self.handshake.round_trip_ns(),
+            handshake_ns: self.handshake.round_trip_ns().map(|ns| {
+                if is_syn_needless {
+                    ns.saturating_add(self.handshake.repeated_ns())
+                } else {
+                    ns
+                }
+            }),
             syns: self.handshake.syns,
             syn_acks: self.handshake.syn_acks,
+            is_syn_needless,
+            syn_ttl: self.syn_ttl,
+            has_server_answered: false,
             turns: self.turns,
             exchanges,
             lookup,
@@ -370,6 +419,7 @@ impl Flow {
             let is_third = from == self.client && self.handshake.syn_ack_ns.is_some();
             if is_third {
                 self.handshake.ack_ns = Some(time_ns);
+                self.handshake.ack_echo = segment.options.timestamps.map(|stamps| stamps.echo);
             }
             if is_third || !self.senders[0].is_set_up() {
                 self.start_transfer(time_ns);
@@ -540,8 +590,8 @@ const STALL_NS_MIN: u64 = 50_000_000;
 /// A pause of so many round trips is long.
 const STALL_ROUND_TRIPS: u64 = 3;
 
-/// Firewalls and NAT devices do not forget a connection that was idle for less than this.
-const IDLE_NS: u64 = 60_000_000_000;
+/// A RST to the first data after a shorter silence has other causes: what would forget a connection so soon?
+const IDLE_NS: u64 = 4_000_000_000;
 
 /// A RST within this time answers the data before it.
 const SOON_NS: u64 = 1_000_000_000;

@@ -65,9 +65,14 @@ impl IpIds {
         self.last = None;
     }
 
+    /// Whether nothing is missing except after silences.
+    pub(crate) fn is_in_turn(&self) -> bool {
+        self.contradictions == 0 && self.in_turn >= IN_TURN_MIN
+    }
+
     /// Whether the sequence numbers prove that the connection counts its own packets.
     pub(crate) fn is_per_connection(&self) -> bool {
-        self.contradictions == 0 && self.in_turn >= IN_TURN_MIN && self.proofs >= PROOFS_MIN
+        self.is_in_turn() && self.proofs >= PROOFS_MIN
     }
 }
 

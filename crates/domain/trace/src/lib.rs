@@ -40,8 +40,10 @@
 extern crate self as sockeye_trace;
 
 mod address_translation;
+mod bound;
 mod budget;
 mod bursts;
+mod capture_clock;
 mod connection;
 mod counters;
 mod direction;
@@ -67,6 +69,7 @@ mod named;
 mod pairing;
 mod percentiles;
 mod queue;
+mod roles;
 mod rules;
 mod sacked_ranges;
 mod sender;
@@ -83,7 +86,8 @@ mod variation;
 mod wait_times;
 
 pub use connection::{
-    Completeness, Connection, Endpoint, Judgements, Negotiated, PathMtuEvidence, Side, SmallWrites, Vantage,
+    BoundTimes, Completeness, Connection, Endpoint, Judgements, Negotiated, PathMtuEvidence, Side,
+    SmallWrites, Vantage,
 };
 pub use counters::Counters;
 pub use direction::Direction;

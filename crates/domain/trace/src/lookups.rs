@@ -21,6 +21,8 @@ pub struct NameLookup {
     pub queries: u32,
     /// Queries without an answer before the SYN
     pub unanswered: u32,
+    /// Names with the same beginning that failed before this one, as a search list asks for them
+    pub failed_names: u32,
     /// Type of the query that took longest: `A`, `AAAA`; `None` for other types
     pub slowest: Option<&'static str>,
 }
@@ -36,6 +38,19 @@ pub(crate) struct Lookups {
     begun: u64,
     /// Name of each address in the answers, by client
     names: HashMap<(IpAddr, IpAddr), String>,
+    /// The last failed names of each client; at most [`FAILED_MAX`]
+    failed: HashMap<IpAddr, FailedNames>,
+}
+
+/// Names that a client asked for one after the other, and that failed.
+#[derive(Debug)]
+struct FailedNames {
+    /// The last of them
+    name: String,
+    began_ns: u64,
+    last_ns: u64,
+    names: u32,
+    queries: u32,
 }
 
 #[derive(Debug)]
@@ -51,6 +66,8 @@ struct Lookup {
     unanswered: u32,
     slowest: (u64, u16),
     addresses: Vec<IpAddr>,
+    /// Queries for failed names before, how many names, and when the first began
+    before: (u32, u32, u64),
 }
 
 impl Lookups {
@@ -87,6 +104,21 @@ impl Lookups {
             }
             lookup.answered_ns = Some(time_ns);
             lookup.unanswered = lookup.unanswered.saturating_sub(1);
+            let is_over = lookup.asked.iter().all(|(_, _, is_answered)| *is_answered);
+            if message.code != 0 && is_over && lookup.addresses.is_empty() {
+                let (queries, names, began_ns) = lookup.before;
+                let failed = FailedNames {
+                    name: key.1.clone(),
+                    began_ns: began_ns.min(lookup.began_ns),
+                    last_ns: time_ns,
+                    names: names + 1,
+                    queries: queries.saturating_add(lookup.queries),
+                };
+                if self.failed.len() >= FAILED_MAX && !self.failed.contains_key(&key.0) {
+                    self.failed.clear();
+                }
+                self.failed.insert(key.0, failed);
+            }
             for address in &message.addresses {
                 if !lookup.addresses.contains(address) && lookup.addresses.len() < ADDRESSES_MAX {
                     lookup.addresses.push(*address);
@@ -127,8 +159,9 @@ impl Lookups {
         Some(NameLookup {
             name: name.clone(),
             server: lookup.server,
-            took_ns: end_ns.saturating_sub(lookup.began_ns),
-            queries: lookup.queries,
+            took_ns: end_ns.saturating_sub(lookup.before.2.min(lookup.began_ns)),
+            queries: lookup.queries.saturating_add(lookup.before.0),
+            failed_names: lookup.before.1,
             unanswered: lookup.unanswered,
             slowest: match slowest {
                 1 => Some("A"),
@@ -156,6 +189,14 @@ impl Lookups {
             self.order
                 .retain(|(key, number)| lookups.get(key).is_some_and(|lookup| lookup.number == *number));
         }
+        let before = self
+            .failed
+            .get(&key.0)
+            .filter(|failed| time_ns.saturating_sub(failed.last_ns) <= NEXT_NAME_NS)
+            .filter(|failed| failed.name != key.1 && host_of(&failed.name) == host_of(&key.1))
+            .map_or((0, 0, time_ns), |failed| {
+                (failed.queries, failed.names, failed.began_ns)
+            });
         let number = self.begun;
         self.begun += 1;
         self.order.push_back((key.clone(), number));
@@ -170,6 +211,7 @@ impl Lookups {
             unanswered: 0,
             slowest: (0, 0),
             addresses: Vec::new(),
+            before,
         };
         self.lookups.insert(key, lookup);
     }
@@ -182,6 +224,17 @@ impl Lookups {
         }
     }
 }
+
+/// The part of a name that a search list adds domains to.
+fn host_of(name: &str) -> &str {
+    name.split('.').next().unwrap_or(name)
+}
+
+/// Clients whose failed names are kept.
+const FAILED_MAX: usize = 1_024;
+
+/// A resolver asks for the next name of a search list within this time.
+const NEXT_NAME_NS: u64 = 500_000_000;
 
 /// Lookups that are kept.
 const LOOKUPS_MAX: usize = 4_096;
@@ -269,6 +322,39 @@ mod tests {
         ]);
         let found = lookups.before(10_000 * MS, CLIENT, WEB).unwrap();
         assert_eq!((found.took_ns / MS, found.slowest), (10_000, Some("AAAA")));
+    }
+
+    #[test]
+    fn failed_names_of_a_search_list_count() {
+        let mut lookups = Lookups::default();
+        for (number, domain) in ["corp.example", "eu.example", "example"].iter().enumerate() {
+            let at_ns = number as u64 * 401 * MS;
+            let query = DnsMessage {
+                name: format!("db.{domain}"),
+                ..message(1, None)
+            };
+            let answer = DnsMessage {
+                code: 3,
+                is_answer: true,
+                ..query.clone()
+            };
+            lookups.add(at_ns, query);
+            lookups.add(at_ns + 400 * MS, answer);
+        }
+        for (ms, answer) in [(1_203, None), (1_223, Some(&[WEB][..]))] {
+            lookups.add(
+                ms * MS,
+                DnsMessage {
+                    name: "db.example.org".to_owned(),
+                    ..message(1, answer)
+                },
+            );
+        }
+        let found = lookups.before(1_224 * MS, CLIENT, WEB).unwrap();
+        assert_eq!(
+            (found.took_ns / MS, found.queries, found.failed_names),
+            (1_223, 4, 3)
+        );
     }
 
     #[test]

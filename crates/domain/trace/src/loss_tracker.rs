@@ -14,12 +14,14 @@ use crate::unacked::Transmission;
 use crate::{Confidence, EventKind, Judgements};
 use resent::{Diagnosis, Resent};
 use sockeye_wire::packet::Segment;
+use std::collections::VecDeque;
 
 /// Loss state of one direction.
 #[derive(Debug, Default)]
 pub(crate) struct LossTracker {
     sacked: SackedRanges,
-    gaps: Vec<Gap>,
+    /// In the order of their numbers
+    gaps: VecDeque<Gap>,
     resent: Vec<Resent>,
     next_resent: u16,
     /// Highest end of the ranges that did not fit
@@ -32,6 +34,8 @@ pub(crate) struct LossTracker {
     undecided_with_data: u64,
     /// Losses without a captured retransmission, and when
     presumed: (u64, u64),
+    /// Event of the last gap that was acknowledged
+    last_missing: Option<EventNumber>,
     /// Segments that looked lost but were only late
     only_late: u64,
 }
@@ -46,6 +50,8 @@ struct Gap {
     when: (u64, u64),
     clock: Option<u32>,
     ip_id: Option<u16>,
+    /// It has captured segments in between: it is several gaps, which did not fit
+    is_coarse: bool,
 }
 
 /// A segment that repeats sequence numbers.
@@ -109,15 +115,18 @@ impl LossTracker {
     pub(crate) fn skips(&mut self, now_ns: u64, range: (u64, u64), segment: &Segment, when: (u64, u64)) {
         if self.gaps.len() < GAPS_MAX {
             let clock = segment.options.timestamps.map(|stamps| stamps.value);
-            self.gaps.push(Gap {
+            self.gaps.push_back(Gap {
                 start: range.0,
                 end: range.1,
                 time_ns: now_ns,
                 when,
                 clock,
                 ip_id: segment.ip_id,
+                is_coarse: false,
             });
-        } else {
+        } else if let Some(last) = self.gaps.back_mut() {
+            // What fills it was lost before the capture all the same.
+            (last.end, last.is_coarse) = (range.1, true);
             self.judgements.left_out += 1;
         }
     }
@@ -128,16 +137,13 @@ impl LossTracker {
         self.judgements.lost_before += segs;
         self.presumed = (segs, now_ns);
         let evidence = "IP identifications missing after a silence";
-        history.push(EventKind::Lost, Confidence::Likely, evidence);
+        let event = history.push(EventKind::Lost, Confidence::Likely, evidence);
+        history.count(event, u32::try_from(segs).unwrap_or(u32::MAX));
     }
 
     /// Records a segment that repeats sequence numbers; returns whether they had been lost.
     pub(crate) fn sent_again(&mut self, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
-        if let Some(place) = self
-            .gaps
-            .iter()
-            .position(|gap| gap.start < resent.end && resent.start < gap.end)
-        {
+        if let Some(place) = self.gap_within(resent.start, resent.end) {
             return self.fill(place, resent, history);
         }
         if resent.is_old && self.is_late_original(resent, history) {
@@ -195,6 +201,7 @@ impl LossTracker {
             };
             (diagnosis, history.push(EventKind::Lost, confidence, evidence))
         };
+        history.count(event, resent.segs);
         self.remember(Resent {
             clocks,
             is_proven: is_beyond,
@@ -214,11 +221,13 @@ impl LossTracker {
         history: &mut EventLog,
     ) {
         self.note_reordering(before, acked, history);
-        while let Some(place) = self.gaps.iter().position(|gap| gap.start < acked) {
-            let gap = self.gaps.swap_remove(place);
+        while let Some(gap) = self.gaps.pop_front_if(|gap| gap.start < acked) {
+            if gap.is_coarse {
+                continue;
+            }
             self.judgements.missing_in_capture += 1;
             let evidence = "acknowledged, but never captured";
-            history.push_of_peer_at(
+            self.last_missing = history.push_of_peer_at(
                 gap.when,
                 EventKind::MissingInCapture,
                 Confidence::Proven,
@@ -253,8 +262,17 @@ impl LossTracker {
         }
         if !self.resent.is_empty() {
             let wait_ns = round_trip_ns.saturating_mul(4).max(DSACK_WAIT_NS);
-            self.resent
-                .retain(|resent| resent.end > acked || now_ns.saturating_sub(resent.time_ns) <= wait_ns);
+            self.resent.retain_mut(|resent| {
+                if resent.end > acked {
+                    return true;
+                }
+                // After a jump of the delay, the copies and their reports take as long as the first transmission.
+                let took_ns = now_ns.saturating_sub(resent.first_ns);
+                let until_ns = *resent
+                    .until_ns
+                    .get_or_insert_with(|| now_ns.saturating_add(wait_ns.max(took_ns)));
+                now_ns <= until_ns
+            });
         }
         self.episodes.acknowledged(acked, history);
     }
@@ -280,11 +298,22 @@ impl LossTracker {
         }
     }
 
+    /// A segment that the capture has behind later ones: nothing about the path.
+    pub(crate) fn misplaced(&mut self, start: u64, end: u64, history: &mut EventLog) {
+        if let Some(place) = self.gap_within(start, end) {
+            self.narrow(place, start, end);
+        } else if self.judgements.missing_in_capture > 0 {
+            // Its acknowledgement came first.
+            self.judgements.missing_in_capture -= 1;
+            history.remove(self.last_missing.take());
+        }
+    }
+
     /// Records an acknowledgement of data that was never captured.
     pub(crate) fn note_missing_in_capture(&mut self, history: &mut EventLog) {
         self.judgements.missing_in_capture += 1;
         let evidence = "acknowledged, but never captured";
-        history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
+        self.last_missing = history.push_of_peer(EventKind::MissingInCapture, Confidence::Proven, evidence);
     }
 
     /// Ends the analysis; `packets`: total of the direction, and `data_packets` of these that take sequence space.
@@ -330,15 +359,27 @@ impl LossTracker {
             + self.resent.capacity() * size_of::<Resent>()
     }
 
-    /// A gap is filled: by a late segment, or by the retransmission of one lost before the capture point.
-    fn fill(&mut self, place: usize, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
+    /// The first gap with any of these numbers.
+    fn gap_within(&self, start: u64, end: u64) -> Option<usize> {
+        let place = self.gaps.partition_point(|gap| gap.end <= start);
+        self.gaps.get(place).filter(|gap| gap.start < end).map(|_| place)
+    }
+
+    /// Takes these numbers out of a gap; returns the gap as it was.
+    fn narrow(&mut self, place: usize, from: u64, until: u64) -> Gap {
         let gap = self.gaps[place];
-        self.gaps.swap_remove(place);
-        for (start, end) in [(gap.start, resent.start), (resent.end, gap.end)] {
+        self.gaps.remove(place);
+        for (start, end) in [(until, gap.end), (gap.start, from)] {
             if start < end && self.gaps.len() < GAPS_MAX {
-                self.gaps.push(Gap { start, end, ..gap });
+                self.gaps.insert(place, Gap { start, end, ..gap });
             }
         }
+        gap
+    }
+
+    /// A gap is filled: by a late segment, or by the retransmission of one lost before the capture point.
+    fn fill(&mut self, place: usize, resent: &Retransmission<'_>, history: &mut EventLog) -> bool {
+        let gap = self.narrow(place, resent.start, resent.end);
         let late_ns = resent.now_ns.saturating_sub(gap.time_ns);
         let clock = resent.segment.options.timestamps.map(|stamps| stamps.value);
         let clock_order = clock
@@ -399,6 +440,7 @@ impl LossTracker {
             self.judgements.lost_before += new;
         }
         let event = history.push(kind, confidence, evidence);
+        history.count(event, u32::try_from(new).unwrap_or(u32::MAX));
         let diagnosis = if is_late {
             Diagnosis::Late
         } else {
@@ -426,7 +468,10 @@ impl LossTracker {
 
 impl Retransmission<'_> {
     fn recorded(&self, event: Option<EventNumber>, diagnosis: Diagnosis) -> Resent {
-        Resent::new((self.start, self.end), self.now_ns, self.segs, event, diagnosis)
+        Resent {
+            first_ns: self.original.map_or(self.now_ns, |original| original.time_ns),
+            ..Resent::new((self.start, self.end), self.now_ns, self.segs, event, diagnosis)
+        }
     }
 }
 
@@ -453,7 +498,8 @@ const UNCLEAR_END: &str = "FIN sent again: it was lost, or its acknowledgement";
 /// A loss detected after a silence may leave a gap in data within this time.
 const PRESUMED_NS: u64 = 500_000_000;
 
-const GAPS_MAX: usize = 256;
+/// A window of 16 MB with every third segment lost has fewer.
+const GAPS_MAX: usize = 4_096;
 const RESENT_MAX: usize = 256;
 
 /// A longer block is no SACK of data in flight.

@@ -93,6 +93,15 @@ struct Candidate {
     ip_id: u16,
 }
 
+/// A segment that only one capture has, or has in whole.
+#[derive(Debug, Clone, Copy)]
+struct Unmatched {
+    frame: u64,
+    time_ns: u64,
+    /// Data that the other capture lacks
+    bytes: u32,
+}
+
 #[derive(Debug)]
 struct DirectionState {
     ends: EndPair,
@@ -102,8 +111,11 @@ struct DirectionState {
     highest_ns: i64,
     differences_ns: Vec<i64>,
     both: u64,
-    only_second: Vec<(u64, u64)>,
+    only_second: Vec<Unmatched>,
     only_second_more: u64,
+    /// MSS option of its SYN, and whether its segments have timestamps
+    mss: Option<u16>,
+    has_clock: bool,
     latest_frame: u64,
     last_frame: u64,
     /// Segments behind one with a higher frame
@@ -131,7 +143,10 @@ impl Pairing {
         let ends = EndPair::of(segment);
         self.translated.first(ends, segment);
         let direction = self.direction(ends, true);
-        if self.directions[direction as usize].is_duplicate(0, time_ns, segment) {
+        let state = &mut self.directions[direction as usize];
+        state.mss = segment.options.mss.or(state.mss);
+        state.has_clock |= segment.options.timestamps.is_some();
+        if state.is_duplicate(0, time_ns, segment) {
             return;
         }
         let candidate = Candidate {
@@ -206,7 +221,11 @@ impl Pairing {
         if is_matched {
             direction.both += 1;
         } else if direction.only_second.len() < FRAMES_MAX {
-            direction.only_second.push((frame, time_ns));
+            direction.only_second.push(Unmatched {
+                frame,
+                time_ns,
+                bytes: segment.payload_len,
+            });
         } else {
             direction.only_second_more += 1;
         }
@@ -221,26 +240,34 @@ impl Pairing {
         }
         let names: HashMap<EndPair, EndPair> = self.translated.translations().collect();
         let (offset_ns, is_offset_measured) = self.offset_ns();
-        let mut only_first: Vec<Vec<(u64, u64)>> = self.directions.iter().map(|_| Vec::new()).collect();
+        let mut only_first: Vec<Vec<Unmatched>> = self.directions.iter().map(|_| Vec::new()).collect();
+        let sizes: Vec<u32> = (self.directions.iter())
+            .map(|direction| self.segment_bytes(direction))
+            .collect();
         for candidate in self
             .candidates
             .iter()
             .filter(|candidate| candidate.covered < candidate.len.max(1))
         {
-            only_first[candidate.direction as usize].push((candidate.frame, candidate.time_ns));
+            only_first[candidate.direction as usize].push(Unmatched {
+                frame: candidate.frame,
+                time_ns: candidate.time_ns,
+                bytes: candidate.len.saturating_sub(candidate.covered),
+            });
         }
         let spans = self.spans;
         let mut directions: Vec<PairedDirection> = self
             .directions
             .into_iter()
             .zip(only_first)
-            .map(|(direction, only_first)| {
+            .zip(sizes)
+            .map(|((direction, only_first), segment_bytes)| {
                 let name = names
                     .get(&direction.ends)
                     .map(|name| [name.source, name.destination]);
                 PairedDirection {
                     translated: name,
-                    ..direction.paired(only_first, spans, offset_ns)
+                    ..direction.paired(only_first, segment_bytes, spans, offset_ns)
                 }
             })
             .collect();
@@ -257,6 +284,20 @@ impl Pairing {
             directions,
             left_out: self.left_out,
         }
+    }
+
+    /// Data of a full segment in this direction.
+    fn segment_bytes(&self, direction: &DirectionState) -> u32 {
+        let back = self.numbers.get(&direction.ends.reversed());
+        let back = back.and_then(|number| self.directions[*number as usize].mss);
+        let mss = direction
+            .mss
+            .into_iter()
+            .chain(back)
+            .min()
+            .map_or(COMMON_MSS, u32::from);
+        let clock_bytes = if direction.has_clock { CLOCK_BYTES } else { 0 };
+        mss.saturating_sub(clock_bytes).max(1)
     }
 
     fn direction(&mut self, ends: EndPair, is_of_first: bool) -> u32 {
@@ -361,6 +402,8 @@ impl DirectionState {
             both: 0,
             only_second: Vec::new(),
             only_second_more: 0,
+            mss: None,
+            has_clock: false,
             latest_frame: 0,
             last_frame: 0,
             late: 0,
@@ -411,7 +454,8 @@ impl DirectionState {
 
     fn paired(
         self,
-        only_first: Vec<(u64, u64)>,
+        only_first: Vec<Unmatched>,
+        segment_bytes: u32,
         spans: [Option<(u64, u64)>; 2],
         offset_ns: i64,
     ) -> PairedDirection {
@@ -420,15 +464,20 @@ impl DirectionState {
         // Packets outside the time of the other capture were not lost.
         let of_first = inside(only_first, spans[1], middle_ns);
         let of_second = inside(self.only_second, spans[0], -middle_ns);
-        let counts = (
-            of_first.len() as u64,
-            of_second.len() as u64 + self.only_second_more,
-        );
-        let (lost, unseen, mut lost_frames) = if is_first_nearer {
+        // Network cards split what one frame of a capture has.
+        let segs = |of: &[Unmatched]| -> u64 {
+            let segs = of
+                .iter()
+                .map(|one| u64::from(one.bytes.div_ceil(segment_bytes).max(1)));
+            segs.sum()
+        };
+        let counts = (segs(&of_first), segs(&of_second) + self.only_second_more);
+        let (lost, unseen, lost_frames) = if is_first_nearer {
             (counts.0, counts.1, of_first)
         } else {
             (counts.1, counts.0, of_second)
         };
+        let mut lost_frames: Vec<u64> = lost_frames.iter().map(|one| one.frame).collect();
         lost_frames.sort_unstable();
         lost_frames.truncate(LOST_FRAMES_MAX);
         let mut delays = Histogram::default();
@@ -455,17 +504,16 @@ impl DirectionState {
     }
 }
 
-/// Frames with a time that, converted to the other clock, is within the time of the other capture.
-fn inside(frames: Vec<(u64, u64)>, span: Option<(u64, u64)>, shift_ns: i64) -> Vec<u64> {
+/// Those with a time that, converted to the other clock, is within the time of the other capture.
+fn inside(unmatched: Vec<Unmatched>, span: Option<(u64, u64)>, shift_ns: i64) -> Vec<Unmatched> {
     let Some((begin_ns, end_ns)) = span else {
         return Vec::new();
     };
     let range = i128::from(begin_ns)..=i128::from(end_ns);
     let is_inside = |time_ns: u64| range.contains(&(i128::from(time_ns) + i128::from(shift_ns)));
-    frames
+    unmatched
         .into_iter()
-        .filter(|(_, time_ns)| is_inside(*time_ns))
-        .map(|(frame, _)| frame)
+        .filter(|one| is_inside(one.time_ns))
         .collect()
 }
 
@@ -480,6 +528,10 @@ fn widen(span: &mut Option<(u64, u64)>, time_ns: u64) {
     let (begin_ns, end_ns) = span.unwrap_or((time_ns, time_ns));
     *span = Some((begin_ns.min(time_ns), end_ns.max(time_ns)));
 }
+
+/// Data of a full segment if no MSS option was captured: Ethernet's. Timestamps take some of it.
+const COMMON_MSS: u32 = 1_460;
+const CLOCK_BYTES: u32 = 12;
 
 /// Flags that network cards keep when they split segments.
 const KEPT_FLAGS: u16 = TcpFlags::SYN

@@ -10,6 +10,7 @@ mod pacing;
 mod summary;
 mod view;
 
+use crate::bound::BoundTracker;
 use crate::bursts::Bursts;
 use crate::duplicates::{DuplicateFinder, takes_space};
 use crate::event_log::EventLog;
@@ -29,6 +30,7 @@ pub(crate) use acks::AckInfo;
 use pacing::Pacing;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
+pub(crate) use summary::is_long_wait;
 
 /// The state of one direction.
 #[derive(Debug, Default)]
@@ -40,6 +42,7 @@ pub(crate) struct Sender {
     /// Of these, packets that take sequence space
     data_packets: u64,
     bytes_sent: u64,
+    data_segs: u64,
     longest: u32,
     /// Boxed: most connections have few flags
     flags: Option<Box<[u32; Flag::ALL.len()]>>,
@@ -61,6 +64,10 @@ pub(crate) struct Sender {
     bursts: Bursts,
     /// Boxed: short connections say nothing about a queue
     queue: Option<Box<Queue>>,
+    /// When a window of a segment or more followed a smaller one
+    reopened_ns: Option<u64>,
+    /// When all data was acknowledged
+    all_acked_ns: Option<u64>,
     /// The last captured window
     advertised: Option<u32>,
     window_closed: Option<(u64, u64)>,
@@ -93,8 +100,9 @@ pub(crate) struct Sender {
     had_several_in_flight: bool,
     /// Most in flight since a send buffer seemed to be refilled
     filled: u64,
-    /// Flight before that
-    to_fill: Option<u64>,
+    /// Flight before that, and when it began to be refilled
+    to_fill: Option<(u64, u64)>,
+    bound: BoundTracker,
     /// The last new data was pushed: stacks set PSH on the last segment of a buffer
     is_pushed: bool,
     /// And it was no full segment
@@ -113,6 +121,17 @@ pub(crate) struct Sender {
     waited_us: u64,
     /// Windows, in segments, that were full when acknowledgements arrived
     blocking_windows: Histogram,
+    /// At the end: the flight shows a send buffer
+    has_full_buffer: bool,
+}
+
+/// What is known about a segment from those before it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SentAs {
+    /// Its sender sent the last data, too
+    pub(crate) continues: bool,
+    /// Its timestamp is earlier than that of the packet before: the capture has them in the wrong order
+    pub(crate) is_misplaced: bool,
 }
 
 /// An acknowledgement on its way to the sender.
@@ -189,6 +208,7 @@ impl Sender {
         now_ns: u64,
         segment: &Segment,
         rules: &mut rules::Side,
+        sent_as: SentAs,
         history: &mut EventLog,
     ) -> u16 {
         self.packets += 1;
@@ -197,7 +217,8 @@ impl Sender {
         self.pass(now_ns);
         let len = segment.payload_len;
         if let Some(stamps) = segment.options.timestamps {
-            self.one_way.add(now_ns, stamps.value);
+            let flight = self.line.high.saturating_sub(self.acked);
+            self.one_way.add(now_ns, stamps.value, flight);
             if len > 0 && self.echo.comes(stamps.echo, now_ns) {
                 self.limit_distance();
             }
@@ -242,6 +263,10 @@ impl Sender {
         if is_again {
             self.note_stuck(start, len);
             let original = rules.unacked.covering(seq, end_of(segment)).copied();
+            if sent_as.is_misplaced {
+                self.losses_mut().misplaced(start, end, history);
+                return Transmission::AGAIN;
+            }
             rules.unacked.sent_again(seq, end_of(segment));
             let again = Retransmission {
                 now_ns,
@@ -270,7 +295,7 @@ impl Sender {
             let gap = (self.line.high, start);
             self.losses_mut().skips(now_ns, gap, segment, history.now());
         } else if skipped > 0 && len > 0 && !is_first {
-            self.note_silence(now_ns, skipped, history);
+            self.note_silence(now_ns, skipped, sent_as.continues, history);
         }
         if len > 0 {
             self.first_data_ns.get_or_insert(now_ns);
@@ -297,6 +322,10 @@ impl Sender {
             );
             self.line.advance(end_of(segment), end);
             self.filled = self.filled.max(self.line.high.saturating_sub(self.acked));
+            self.bound.send(now_ns, self.line.high, self.is_window_full);
+            if len > 0 {
+                self.all_acked_ns = None;
+            }
             if len > 0 {
                 let end = end - u64::from(segment.flags.has(TcpFlags::FIN));
                 self.line.data = self.line.data.max(end);
@@ -363,6 +392,14 @@ impl Sender {
     pub(crate) fn count(&mut self, segment: &Segment, notes: &SegmentNotes) {
         self.bytes_sent += u64::from(segment.payload_len);
         self.longest = self.longest.max(segment.payload_len);
+        if segment.payload_len > 0 {
+            let mss = self.mss();
+            self.data_segs += if segment.payload_len <= mss {
+                1
+            } else {
+                u64::from(segment.payload_len.div_ceil(mss))
+            };
+        }
         if !notes.flags.is_empty() {
             let flags = self.flags.get_or_insert_default();
             for flag in notes.flags.iter() {
@@ -386,6 +423,27 @@ impl Sender {
         u32::try_from(self.blocking_windows.percentile(50)?).ok()
     }
 
+    /// When all data was acknowledged, if it is.
+    pub(crate) fn all_acked_ns(&self) -> Option<u64> {
+        self.all_acked_ns
+    }
+
+    /// How much longer than the shortest delay this segment took from the sender to the capture, by its timestamp.
+    pub(crate) fn delayed_ns(&self, now_ns: u64, segment: &Segment) -> u64 {
+        let stamps = segment.options.timestamps;
+        stamps.map_or(0, |stamps| self.one_way.above_ns(now_ns, stamps.value))
+    }
+
+    /// Whether its timestamps measure delays: they count milliseconds.
+    pub(crate) fn has_clock(&self) -> bool {
+        self.one_way.is_in_ms()
+    }
+
+    /// How much longer than the shortest delay its first segment took.
+    pub(crate) fn first_delayed_ns(&self) -> u64 {
+        self.one_way.first_above_ns()
+    }
+
     /// Unacknowledged bytes, as captured.
     pub(crate) fn in_flight(&self) -> u64 {
         self.line.high.saturating_sub(self.line.acked)
@@ -405,7 +463,12 @@ impl Sender {
     /// Whether the sender waits for nothing: its data is acknowledged since a while, and the window is open.
     pub(crate) fn is_free(&self, now_ns: u64) -> bool {
         let soon_ns = (self.round_trip_ns() / 8).clamp(SOON_NS.0, SOON_NS.1);
-        !self.is_window_closed() && now_ns.saturating_sub(self.last_ack_ns) > soon_ns
+        let is_open = self.advertised.is_none_or(|window| window >= self.mss());
+        // What follows a window that opens again had waited for it.
+        let was_open = self.reopened_ns.is_none_or(|reopened_ns| {
+            now_ns.saturating_sub(reopened_ns) > self.shift_ns.saturating_add(soon_ns)
+        });
+        is_open && was_open && now_ns.saturating_sub(self.last_ack_ns) > soon_ns
     }
 
     /// Highest sequence number sent.

@@ -8,9 +8,10 @@ use crate::lookups::Lookups;
 use crate::rules::{Captured, is_syn};
 use crate::tuple::Tuple;
 use crate::{Flag, SegmentNotes};
-use foldhash::{HashMap, HashMapExt};
-use sockeye_wire::packet::{Notice, Segment};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
+use sockeye_wire::packet::{Notice, Segment, TcpFlags};
 use std::collections::VecDeque;
+use std::net::IpAddr;
 
 /// Analyses segments in the order of their capture.
 ///
@@ -36,6 +37,8 @@ pub struct Trace {
     is_full_of_points: bool,
     counters: Counters,
     lookups: Lookups,
+    /// Servers that accepted a connection; at most [`ACCEPTING_MAX`]
+    accepting: HashSet<(IpAddr, u16)>,
 }
 
 /// What to keep, and limits.
@@ -121,6 +124,7 @@ impl Trace {
             is_full_of_points: false,
             counters: Counters::default(),
             lookups: Lookups::default(),
+            accepting: HashSet::new(),
         }
     }
 
@@ -176,6 +180,10 @@ impl Trace {
             return notes;
         };
         notes.connection = flow.number;
+        let is_answer = segment.flags.has(TcpFlags::SYN) && segment.flags.has(TcpFlags::ACK);
+        if is_answer && self.accepting.len() < ACCEPTING_MAX {
+            self.accepting.insert((segment.source, segment.source_port));
+        }
         flow.count_completeness(segment, is_new && !is_reused, is_reused);
         if is_new && is_syn(segment) {
             let (client, server) = flow.addresses();
@@ -376,11 +384,17 @@ impl Trace {
             self.budget.points_left = left.min(self.options.series_points_max);
             self.is_full_of_points &= self.budget.points_left < self.options.series_points_max / 4;
         }
-        flow.finish()
+        let mut finished = flow.finish();
+        let connection = &mut finished.connection;
+        let server = (connection.server.ip, connection.server.port);
+        connection.has_server_answered = connection.syn_acks == 0 && self.accepting.contains(&server);
+        finished
     }
 }
 
 /// Seventy years. Larger clock jumps are clamped so that arithmetic with times cannot overflow.
 const TIME_NS_MAX: u64 = 1 << 61;
+/// Servers that are remembered.
+const ACCEPTING_MAX: usize = 65_536;
 /// Connections among which the quietest is searched.
 const EVICTION_SAMPLE: usize = 16;

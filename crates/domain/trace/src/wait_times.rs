@@ -121,8 +121,14 @@ impl WaitTimes {
     }
 
     /// The total at the end. Without other signs of a full buffer, the cause was the congestion window.
-    pub(crate) fn finish(&mut self, has_full_buffer: bool) {
-        self.refill(Limit::Application, Some(Limit::CongestionWindow));
+    /// `is_queued`: the last data waited on the path for long, so its sender was not idle.
+    pub(crate) fn finish(&mut self, has_full_buffer: bool, is_queued: bool) {
+        let drained = if is_queued {
+            Limit::CongestionWindow
+        } else {
+            Limit::Application
+        };
+        self.refill(drained, Some(Limit::CongestionWindow));
         self.refilled(Limit::CongestionWindow);
         if !has_full_buffer {
             let not_so_ns = std::mem::take(&mut self.spent.0[Limit::SendBuffer as usize]);
@@ -158,7 +164,7 @@ mod tests {
         waits.pass(195, ApparentCause::Drained);
         waits.refill(Limit::SendBuffer, None);
         waits.pass(200, ApparentCause::Drained);
-        waits.finish(true);
+        waits.finish(true, false);
         let shares = waits.spent();
         assert_eq!(shares.0, [10, 5, 0, 5, 40, 0, 40]);
         assert_eq!(shares.total(), 100);
@@ -175,7 +181,7 @@ mod tests {
             waits.pass(30, ApparentCause::Pushed);
             waits.refill(Limit::Application, Some(Limit::SendBuffer));
             waits.pass(35, ApparentCause::Pushed);
-            waits.finish(has_full_buffer);
+            waits.finish(has_full_buffer, false);
             let shares = waits.spent();
             (shares.of(Limit::CongestionWindow), shares.of(Limit::SendBuffer))
         };

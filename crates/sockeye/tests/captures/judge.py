@@ -18,7 +18,7 @@ def judge(label, connections):
     """What is missing, and what is wrong."""
     found = [finding["kind"] for connection in connections for finding in connection["findings"]]
     text = " ".join(connection["verdict"] for connection in connections)
-    missing = [kind for kind in label["finds"] if kind not in found]
+    missing = [kind for kind in label["finds"] if not set(kind.split("|")) & set(found)]
     missing += [f"/{expression}/" for expression in label["says"] if not re.search(expression, text)]
     wrong = [kind for kind in label["lacks"] if kind in found]
     wrong += [f"/{expression}/" for expression in label["never"] if re.search(expression, text)]

@@ -3,7 +3,7 @@
 
     make.py FOLDER     writes FOLDER/NAME.pcap for each, and FOLDER/labels.json
 
-A label has `cause` (what was done to the connection), `finds` (findings of which each must be among those of a
+A label has `cause` (what was done to the connection), `finds` (findings, or `one|other`, of which each must be among those of a
 connection), `lacks` (findings that would be wrong), `says` and `never` (regular expressions for the text). They were
 written from the cause, before any output was seen.
 """
@@ -763,6 +763,22 @@ def server_resets(world):
 # Before the connection
 
 
+def merge(world, most):
+    """Packets of one end that follow each other at once and are adjacent become one, as before segmentation offload."""
+    merged, last, last_time = [], {}, 0
+    for time, packet in world.packets:
+        before = last.get(packet.src)
+        is_next = before and packet.len == 1_448 and before.len and before.seq + before.len == packet.seq
+        if is_next and time - last_time < 20_000 and before.len < most * 1_448 and not packet.flags & FIN:
+            before.len += packet.len
+            before.flags |= packet.flags
+        else:
+            merged.append((time, packet))
+            last[packet.src] = packet
+        last_time = time
+    world.packets = merged
+
+
 def with_lookup(world, steps, start):
     client, resolver = ("10.1.0.2", 53_001), ("10.1.0.53", 53)
     for when, number, name, kind, answer in steps:
@@ -842,6 +858,201 @@ def interrupted_path(world):
 
     Pair(world, upload(4_000_000), sink(), client=dict(cwnd_max=40_000), **path(2, there=[Shaper(2_000_000), Filter(outage, of_all=True)]))
 
+
+# Captures that begin in the middle
+
+
+def begin_at(world, number):
+    world.run()
+    world.packets = world.packets[number:]
+
+
+@capture("the server sleeps 600 ms; the capture begins with its answer: the port shows who is the server", ["server_slow"], ["client_idle", "healthy_idle"], ["10.2.0.3:443"])
+def begins_with_an_answer(world):
+    Pair(world, requests(6), answers(6, work=600 * MS), **path(10))
+    begin_at(world, 8)
+
+
+@capture("the client thinks for 700 ms; the capture begins with an ACK of the server", ["client_idle"], ["server_slow", *LOSS])
+def begins_with_an_ack(world):
+    pair = Pair(world, requests(6, think=700 * MS), answers(6), addresses=(("10.1.0.2", 51_000), ("10.2.0.3", 8080)), **path(10, "server"))
+    world.run()
+    of_server = next(n for n, (_, p) in enumerate(world.packets) if p.src == pair.server.address and n > 8)
+    world.packets = world.packets[of_server:]
+
+
+# Delays
+
+
+def held(from_ms, until_ms):
+    """Holds what passes within this time until its end."""
+    return lambda world: Jitter(lambda n, p: max(until_ms * MS - world.now, 0) if world.now > from_ms * MS else 0)
+
+
+@capture("the answers take 3 ms, but the way back up to 1.2 s, now and then", ["jitter"], ["server_slow", *LOSS], [], ["program of the server is slow"])
+def delay_spikes_on_the_way_back(world):
+    numbers = Random(5)
+    late = Jitter(lambda n, p: (400 + numbers.below(800)) * MS if numbers.below(5) == 0 else numbers.below(40) * MS)
+    Pair(world, requests(60, think=150 * MS), answers(60, work=3 * MS), client=dict(min_rto=3 * SECOND), server=dict(min_rto=3 * SECOND), **path(20, back=[late]))
+
+
+@capture("the SYN-ACK comes after 900 ms, the round trip is 40 ms", ["setup_slow"], ["syn_lost", "server_slow", "healthy"], ["900ms", "nothing was lost"])
+def slow_syn_ack(world):
+    late = Jitter(lambda n, p: 860 * MS if n == 1 else 0)
+    Pair(world, requests(5), answers(5), **path(20, back=[late]))
+
+
+@capture("the SYN-ACK comes 10 ms after the SYN was sent again, too soon for the round trip of 40 ms", ["setup_slow"], ["syn_lost", "server_slow", "healthy"], ["nothing was lost"], ["was lost\\. "])
+def needless_syn(world):
+    late = Jitter(lambda n, p: 970 * MS if n == 1 else 0)
+    Pair(world, requests(5), answers(5), **path(20, back=[late]))
+
+
+@capture("a delay of 1.2 s once, two retransmissions, both reported as duplicates; no timestamps", ["spurious_retransmissions"], LOSS[:3], ["nothing was lost"])
+def needless_timeouts_without_timestamps(world):
+    late = Jitter(lambda n, p: 1_200 * MS if n == 60 else 0)
+    options = dict(timestamps=False)
+    Pair(world, upload(300_000), sink(), client=dict(cwnd_max=40_000, **options), server=options, **path(20, there=[late]))
+
+
+@capture("a bottleneck of 8 Mbit/s with a queue that doubles the round trip", ["bufferbloat"], ["healthy", "jitter", *LOSS], ["queue"])
+def standing_queue(world):
+    Pair(world, upload(4_000_000), sink(), client=dict(cwnd_max=70_000), **path(12, there=[Shaper(1_000_000)]))
+
+
+@capture("a bottleneck of 8 Mbit/s with a queue that doubles the round trip, captured at the receiver", ["bufferbloat"], ["healthy", "jitter", *LOSS], ["queue"])
+def standing_queue_captured_there(world):
+    Pair(world, upload(4_000_000), sink(), client=dict(cwnd_max=70_000), **path(12, "server", there=[Shaper(1_000_000)]))
+
+
+@capture("a delay that jumps up to 80 ms while an upload goes on, in order: no queue", [], ["bufferbloat", *LOSS], [], ["queue on the path"])
+def jitter_of_an_upload(world):
+    numbers = Random(17)
+    late = Jitter(lambda n, p: numbers.below(80) * MS)
+    Pair(world, upload(4_000_000), sink(), client=dict(cwnd_max=300_000, min_rto=SECOND), **path(25, "server", there=[late]))
+
+
+@capture("a long queue of 400 KB overflows: one cause", ["bufferbloat|queue_overflow"], ["path_loss", "loss_before_capture", "healthy"], ["overflows"])
+def long_queue_overflows(world):
+    Pair(world, upload(4_000_000), sink(), client=dict(initial_window=10), **path(10, there=[Shaper(1_000_000, 400_000)]))
+
+
+# What limits
+
+
+@capture("the server reads 20 KB each 50 ms from a small buffer, the window never closes", ["slow_reader|receiver_window"], ["healthy", "path_limited", "server_slow", *LOSS])
+def reader_that_opens_the_window_in_steps(world):
+    Pair(world, upload(1_500_000), sink(), server=dict(receive_buffer=30_000, reader=(20_000, 50 * MS, 0)), **path(10))
+
+
+@capture("no window scaling on a path of 100 ms", ["receiver_window"], ["healthy", "path_limited", "send_buffer", *LOSS], ["window scaling", "64KB"])
+def no_window_scaling(world):
+    no_scale = dict(scale=None, receive_buffer=65_535)
+    Pair(world, upload(3_000_000), sink(), client=dict(scale=None), server=no_scale, **path(50))
+
+
+@capture("a reader that stops three times for 700 ms: no pause of the writing program", ["slow_reader"], ["sender_paced", "client_idle", "healthy", *LOSS])
+def reader_stops_and_goes(world):
+    Pair(world, upload(3_000_000), sink(), server=dict(receive_buffer=262_144, reader=(500_000, 700 * MS, 0)), **path(10))
+
+
+@capture("30 KB each 15 ms on a path of 40 ms: the pauses are shorter than a round trip", ["sender_paced"], ["healthy", "path_limited", *LOSS], ["client"])
+def paced_within_the_round_trip(world):
+    Pair(world, paced(150, 30_000, 15 * MS), sink(), client=dict(cwnd_max=600_000, initial_window=80), **path(20))
+
+
+@capture("a request, then the server sends something each 700 ms", ["healthy_idle"], ["server_slow", *LOSS], [], ["slow"])
+def pushed_after_a_request(world):
+    def server():
+        yield ("receive", 120)
+        for _ in range(12):
+            yield ("wait", 700 * MS)
+            yield ("send", 700)
+        yield ("close",)
+
+    def client():
+        yield ("send", 120)
+        yield ("end",)
+        yield ("close",)
+
+    Pair(world, client(), server(), **path(10))
+
+
+@capture("30 answers of 100 ms each: they are what the time is spent on", ["server_slow"], ["healthy", "client_idle", "path_limited", *LOSS])
+def many_answers_of_100_ms(world):
+    Pair(world, requests(30), answers(30, work=100 * MS), **path(2))
+
+
+# More losses
+
+
+@capture("2 % of the segments behind the capture are lost, in packets of many segments", ["path_loss"], ["loss_before_capture", "healthy"], ["\\((1\\.[5-9]|2\\.[0-9])"])
+def losses_in_large_packets(world):
+    Pair(world, upload(3_000_000), sink(), **path(10, there=[Filter(random_loss(8, 20))]))
+    world.run()
+    merge(world, 8)
+
+
+@capture("1,000 of 3,000 segments are lost before the capture", ["loss_before_capture"], ["path_loss", "healthy"], ["before they reached"])
+def many_losses_before_capture(world):
+    lose = Filter(lambda n, p: 0 if 300 <= n < 2_300 and n % 2 else 1)
+    Pair(world, upload(4_500_000), sink(), client=dict(initial_window=4_000, min_rto=3 * SECOND), **path(20, "server", there=[lose]))
+
+
+@capture("the end of two answers is lost before the capture: a timeout, no pause of the program", ["loss_before_capture|retransmission_timeouts"], ["sender_paced", "server_slow", "healthy", "healthy_idle"])
+def lost_ends_of_answers(world):
+    seen = set()
+
+    def lose(n, packet):
+        # The last segment of the second and of the fourth answer, the first time.
+        is_end = packet.len and packet.len < 1_448 and packet.seq not in seen
+        seen.add(packet.seq)
+        number = len(ends) if is_end else 0
+        if is_end:
+            ends.append(packet.seq)
+        return 0 if is_end and number in (1, 3) else 1
+
+    ends = []
+    size = 14 * 1_448 + 700
+    Pair(world, requests(5, answer=size), answers(5, answer=size, work=5 * MS), server=dict(initial_window=20, min_rto=800 * MS), **path(20, back=[Filter(lose)]))
+
+
+# Opening and closing, again
+
+
+@capture("a firewall resets the first request after 6 s of silence", ["reset_after_idle"], ["server_slow", "healthy", "healthy_idle"], ["6\\.0s of silence"])
+def reset_after_a_short_silence(world):
+    pair = Pair(world, requests(2, think=6 * SECOND), answers(2), **path(5))
+    world.at(3 * SECOND, lambda: setattr(pair.server, "state", "reset"))
+
+
+@capture("the port answered one connection, and no other: its accept queue is full", ["unanswered"], [], ["accept queue", "10.2.0.3:443"], ["host is down"])
+def full_accept_queue(world):
+    Pair(world, requests(1, last=8 * SECOND), answers(1), **path(5))
+    lost = path(5, there=[Filter(lambda n, p: 0, of_all=True)])
+    Pair(world, requests(1), answers(1), addresses=(("10.1.0.2", 40_777), ("10.2.0.3", 443)), start=SECOND, **lost)
+
+
+@capture("three names of a search list fail, each after 400 ms, before the fourth is found", ["name_lookup_slow"], ["server_slow", "client_idle", "healthy"], ["db.example.net", "3 other names"])
+def failing_search_list(world):
+    client, resolver = ("10.1.0.2", 53_001), ("10.1.0.53", 53)
+    names = ["db.corp.example", "db.eu.example", "db.example"]
+    for number, name in enumerate(names):
+        when = number * 401 * MS
+        for at, packet in [
+            (when, dns(client, resolver, number, name, 1)),
+            (when + 400 * MS, dns(resolver, client, number, name, 1, [], 3)),
+        ]:
+            world.at(at, lambda packet=packet: world.capture(packet))
+    with_lookup(world, [(1_203 * MS, 9, "db.example.net", 1, None), (1_215 * MS, 9, "db.example.net", 1, ["10.2.0.3"])], 1_216 * MS)
+
+
+@capture("the clock of the capture is set back by 2 s while the server sleeps 600 ms each time", ["server_slow"], ["client_idle", "healthy"], ["600ms"])
+def clock_set_back(world):
+    Pair(world, requests(8), answers(8, work=600 * MS), **path(5))
+    world.run()
+    half = len(world.packets) // 2
+    world.packets = [(t + 5 * SECOND, p) for t, p in world.packets[:half]] + [(t + 3 * SECOND, p) for t, p in world.packets[half:]]
 
 def main(folder):
     labels = []

@@ -272,7 +272,8 @@ class End:
                 options += struct.pack("!BBII", 8, 10, self.clock(), self.recent)
             else:
                 options += b"\1" * 2
-            options += b"\1" + struct.pack("!BBB", 3, 3, self.scale)
+            if self.scale is not None:
+                options += b"\1" + struct.pack("!BBB", 3, 3, self.scale)
             options += b"\0" * (-len(options) % 4)
         else:
             if self.timestamps:
@@ -295,7 +296,7 @@ class End:
             seq=self.iss + seq,
             ack=(self.peer_iss + 1 + self.received + self.peer_fin if flags & ACK else 0),
             flags=flags,
-            window=min(window, 65535) if syn else min(window >> self.scale, 65535),
+            window=min(window, 65535) if syn else min(window >> (self.scale or 0), 65535),
             len=length,
             options=options,
             data=first,
@@ -597,7 +598,7 @@ class End:
 
     def get_ack(self, packet):
         acked = packet.ack - self.iss
-        window = packet.window << self.peer_scale
+        window = packet.window << (self.peer_scale or 0)
         is_update = window != self.peer_window
         opened = self.peer_window == 0 and window > 0
         self.peer_window = window

@@ -11,6 +11,7 @@ pub(crate) fn push_event_fields(object: &mut Object<'_>, event: &Event) {
         EventKind::Stall { duration_ns } | EventKind::WindowClosed { duration_ns } => {
             object.number("duration_ns", Some(duration_ns));
         }
+        _ if event.segments != 1 => object.number("segments", Some(event.segments)),
         _ => {}
     }
     object.word("confidence", event.confidence.name());

@@ -192,6 +192,7 @@ fn long_event_list_has_few_elements() {
             frame: nth + 1,
             from_client: true,
             kind: kinds[nth as usize % 3],
+            segments: 1,
             confidence: Confidence::Proven,
             evidence: "never SACKed, sent again",
         })

@@ -67,6 +67,7 @@ fn small() -> Series {
         frame: 7,
         from_client: true,
         kind,
+        segments: 1,
         confidence: Confidence::Proven,
         evidence: "never SACKed, sent again",
     };
@@ -168,6 +169,7 @@ fn odd_series_are_drawn_in_every_format() {
         frame: 0,
         from_client: true,
         kind,
+        segments: 1,
         confidence: Confidence::Likely,
         evidence: "</script><script>injected = 1</script>",
     };

@@ -195,6 +195,7 @@ impl Simulation<'_> {
             frame: self.frame,
             from_client: true,
             kind,
+            segments: 1,
             confidence: Confidence::Likely,
             evidence: "never SACKed, sent again",
         });
@@ -443,6 +444,9 @@ pub(crate) fn connection(series: &Series) -> Connection {
         handshake_ns: None,
         syns: 1,
         syn_acks: 1,
+        is_syn_needless: false,
+        syn_ttl: None,
+        has_server_answered: false,
         turns: 1,
         exchanges: Exchanges::default(),
         lookup: None,

@@ -1,8 +1,56 @@
 //! Figures of a connection that follow from its others.
 
 use super::MUCH_DATA;
-use crate::{Connection, Direction, IcmpReport, Limit, Side, Turn};
+use crate::{Connection, Direction, Ending, IcmpReport, Limit, Shares, Side, Turn, Vantage};
 use sockeye_wire::packet::IcmpKind;
+
+impl Side {
+    /// What bounded most round trips, and the time of these: the receiver's window, or a send buffer. `None` if neither did, or if
+    /// losses did.
+    #[must_use]
+    pub fn bound_limit(&self) -> Option<(Limit, u64)> {
+        let of = |limit| self.shares.of(limit);
+        let idle_ns = of(Limit::Application).saturating_add(of(Limit::Setup));
+        let busy_ns = self.shares.total().saturating_sub(idle_ns);
+        let bound = &self.bound;
+        if self.judgements.lost > 0 || self.judgements.timeouts > 0 {
+            None
+        } else if bound.window_ns >= (busy_ns / 2).max(BOUND_NS_MIN) && bound.window_rounds >= ROUNDS_MIN {
+            Some((Limit::ReceiverWindow, bound.window_ns))
+        } else if bound.buffer_ns >= (busy_ns / 2).max(BOUND_NS_MIN)
+            && of(Limit::SendBuffer) >= busy_ns / 6
+            && idle_ns <= busy_ns
+            && self.is_flat()
+        {
+            Some((Limit::SendBuffer, bound.buffer_ns.min(busy_ns)))
+        } else {
+            None
+        }
+    }
+
+    /// Whether round trips hardly exceed the shortest one: nothing waits in a queue.
+    const fn is_flat(&self) -> bool {
+        if matches!(self.vantage, Vantage::Receiver) {
+            return self.variation.one_way.p50_ns <= FLAT_NS;
+        }
+        self.rtt.p50_ns <= self.rtt.min_ns.saturating_add(self.rtt.min_ns / 2)
+    }
+
+    /// Time by limiting factor, with whole round trips: what bounded most of them has the time of these, which is taken from the
+    /// congestion window.
+    #[must_use]
+    pub fn whole_shares(&self) -> Shares {
+        let mut shares = self.shares;
+        if let Some((limit, bound_ns)) = self.bound_limit() {
+            let more_ns = bound_ns
+                .saturating_sub(shares.of(limit))
+                .min(shares.of(Limit::CongestionWindow));
+            shares.0[limit as usize] += more_ns;
+            shares.0[Limit::CongestionWindow as usize] -= more_ns;
+        }
+        shares
+    }
+}
 
 impl Connection {
     /// Figures of this direction.
@@ -98,6 +146,17 @@ impl Connection {
             .find(|report| !matches!(report.kind, IcmpKind::TooBig | IcmpKind::Other))
     }
 
+    /// Whether segments of the direction that this ICMP error is about were acknowledged after it.
+    #[must_use]
+    pub fn is_delivered_after(&self, report: &IcmpReport) -> bool {
+        let is_connected = !matches!(self.ending, Ending::Unanswered | Ending::Refused);
+        let is_at_end = matches!(self.ending, Ending::ServerVanished | Ending::ClientVanished);
+        is_connected
+            && !is_at_end
+            && self.forward.bytes + self.backward.bytes > 0
+            && report.time_ns < self.end_ns
+    }
+
     /// The ICMP error about the size of packets in this direction.
     #[must_use]
     pub fn too_big(&self, direction: Direction) -> Option<&IcmpReport> {
@@ -106,3 +165,12 @@ impl Connection {
             .find(|report| report.kind == IcmpKind::TooBig && report.direction == direction)
     }
 }
+
+/// Fewer round trips at the window's end are those of the beginning.
+const ROUNDS_MIN: u64 = 5;
+
+/// Delays from the sender to the capture that vary by less: no queue.
+const FLAT_NS: u64 = 5_000_000;
+
+/// A limit that takes less is not noticed.
+const BOUND_NS_MIN: u64 = 10_000_000;

@@ -28,6 +28,8 @@ named! {
         NameLookupSlow = "name_lookup_slow",
         /// A SYN or its answer was lost
         SynLost = "syn_lost",
+        /// The handshake took many round trips, and nothing was lost
+        SetupSlow = "setup_slow",
         /// The server's program took long
         ServerSlow = "server_slow",
         /// The client's program sent no request for much of the time

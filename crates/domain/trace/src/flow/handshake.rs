@@ -7,8 +7,12 @@ use sockeye_wire::packet::{Segment, TcpFlags};
 #[derive(Debug, Default, Clone, Copy)]
 pub(super) struct Handshake {
     pub(super) syn_ns: Option<u64>,
+    pub(super) first_syn_ns: Option<u64>,
     pub(super) syn_ack_ns: Option<u64>,
     pub(super) ack_ns: Option<u64>,
+    /// Timestamp of the first SYN-ACK, and the echo in the ACK after it
+    pub(super) syn_ack_clock: Option<u32>,
+    pub(super) ack_echo: Option<u32>,
     /// Options of both SYNs, by end
     pub(super) offers: [Option<SynOptions>; 2],
     pub(super) syns: u32,
@@ -63,10 +67,14 @@ impl Handshake {
             self.offers[from] = Some(offer);
         }
         if has(TcpFlags::ACK) {
-            self.syn_ack_ns.get_or_insert(time_ns);
+            if self.syn_ack_ns.is_none() {
+                self.syn_ack_ns = Some(time_ns);
+                self.syn_ack_clock = options.timestamps.map(|stamps| stamps.value);
+            }
         } else if self.syn_ack_ns.is_none() {
             // The last SYN before the answer; earlier ones were lost.
             self.syn_ns = Some(time_ns);
+            self.first_syn_ns.get_or_insert(time_ns);
         }
     }
 
@@ -85,6 +93,33 @@ impl Handshake {
         Some(self.ack_ns?.saturating_sub(self.syn_ns?))
     }
 
+    /// From the first SYN to the last one before the answer, in nanoseconds.
+    pub(super) fn repeated_ns(&self) -> u64 {
+        let since_ns = self.syn_ns.zip(self.first_syn_ns);
+        since_ns.map_or(0, |(last_ns, first_ns)| last_ns.saturating_sub(first_ns))
+    }
+
+    /// Whether a SYN or its answer was sent again although nothing was lost. `answer_delayed_ns`: how much longer than usual
+    /// the path took for the first SYN-ACK; `round_trip_ns`: the shortest round trip between capture and server.
+    pub(super) fn is_needless(&self, answer_delayed_ns: u64, round_trip_ns: u64) -> bool {
+        let (Some(first_ns), Some(last_ns), Some(answer_ns)) =
+            (self.first_syn_ns, self.syn_ns, self.syn_ack_ns)
+        else {
+            return false;
+        };
+        // It came too soon after the last SYN to be an answer to that, or was sent before.
+        let since_last_ns = answer_ns.saturating_sub(last_ns);
+        let is_of_earlier = last_ns > first_ns
+            && (since_last_ns < round_trip_ns / 2
+                || answer_delayed_ns > since_last_ns && answer_delayed_ns >= LATE_NS);
+        // Near the server, the client's answer shows which SYN-ACK arrived.
+        let is_near_server = self
+            .ack_ns
+            .is_some_and(|ack_ns| answer_ns.saturating_sub(first_ns) < ack_ns.saturating_sub(answer_ns) / 4);
+        let is_first_echoed = self.syn_ack_clock.is_some() && self.ack_echo == self.syn_ack_clock;
+        is_of_earlier || is_near_server && is_first_echoed && self.syns + self.syn_acks > 2
+    }
+
     pub(super) fn negotiated(&self) -> Negotiated {
         let [one, other] = self.offers;
         let both = |has: fn(&SynOptions) -> bool| match (one, other) {
@@ -101,6 +136,9 @@ impl Handshake {
         }
     }
 }
+
+/// A shorter delay is that of a busy machine.
+const LATE_NS: u64 = 100_000_000;
 
 /// SYNs this close to each other are the same one.
 const SYN_COPY_NS: u64 = 1_000_000;

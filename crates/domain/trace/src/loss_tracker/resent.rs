@@ -9,6 +9,10 @@ pub(super) struct Resent {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) time_ns: u64,
+    /// Time of the first transmission; of this one if it was not captured
+    pub(super) first_ns: u64,
+    /// Until when a report of a duplicate may come; `None` before it is acknowledged
+    pub(super) until_ns: Option<u64>,
     /// The sender's timestamp then, and at the first transmission
     pub(super) clocks: Option<(u32, u32)>,
     pub(super) segs: u32,
@@ -49,6 +53,8 @@ impl Resent {
             start,
             end,
             time_ns,
+            first_ns: time_ns,
+            until_ns: None,
             clocks: None,
             segs,
             event,

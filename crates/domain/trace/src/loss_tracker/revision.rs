@@ -16,7 +16,7 @@ impl LossTracker {
             && start <= acked
         {
             let was_repeated = self.resent.iter().any(|resent| resent.overlaps(from, start));
-            let was_captured = !self.gaps.iter().any(|gap| gap.start < start && from < gap.end);
+            let was_captured = self.gap_within(from, start).is_none();
             let is_remembered = from >= self.forgotten;
             if !was_repeated && was_captured && is_remembered && from > 0 {
                 self.judgements.reordered += 1;

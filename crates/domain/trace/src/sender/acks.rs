@@ -9,6 +9,8 @@ use sockeye_wire::packet::{Segment, TcpFlags};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AckInfo<'a> {
     pub(crate) now_ns: u64,
+    /// The same by the clock that the times of transmissions are of
+    pub(crate) measured_ns: u64,
     pub(crate) segment: &'a Segment,
     /// Window in bytes, if the scale is known
     pub(crate) window: Option<u32>,
@@ -29,6 +31,12 @@ impl Sender {
             self.echo.expect(stamps.value, now_ns);
         }
         self.note_window(answer, history);
+        let mss = self.mss();
+        if answer.window.is_some_and(|window| window >= mss)
+            && self.advertised.is_some_and(|before| before < mss)
+        {
+            self.reopened_ns = Some(now_ns);
+        }
         self.advertised = answer.window.or(self.advertised);
         if !self.line.is_known {
             // The acknowledged data was not captured, or not yet.
@@ -40,7 +48,9 @@ impl Sender {
             self.has_begun_unseen = true;
             return None;
         }
-        let rtt_ns = answer.newest_ns.map(|newest_ns| now_ns.saturating_sub(newest_ns));
+        let rtt_ns = answer
+            .newest_ns
+            .map(|newest_ns| answer.measured_ns.saturating_sub(newest_ns));
         if let Some(rtt_ns) = rtt_ns {
             self.rtt.add(rtt_ns, 1);
             // While the last data drains, the flight is smaller than it was when the segment was sent.
@@ -102,6 +112,9 @@ impl Sender {
                 queue.advance(now_ns, acked - before, mss.into(), round_trip_ns);
             }
             self.line.acked = acked;
+            if acked >= self.line.data && self.first_data_ns.is_some() {
+                self.all_acked_ns.get_or_insert(now_ns);
+            }
         }
         if let Some(window) = self.window.filter(|window| *window > 0) {
             let mss = u64::from(self.mss());

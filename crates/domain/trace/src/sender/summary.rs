@@ -9,11 +9,19 @@ impl Sender {
     pub(crate) fn finish(&mut self, end_ns: u64, history: &mut EventLog) {
         self.process_acks_until(end_ns);
         self.pass(end_ns);
-        self.note_refill();
+        self.note_refill(end_ns);
         let has_full_buffer = self
             .bursts
             .has_plateau(self.losses.as_ref().map_or(0, |losses| losses.episodes.count()));
-        self.waits.finish(has_full_buffer);
+        // The last data left the sender's program, but waited on the path for long.
+        let is_queued = self.all_acked_ns.is_some_and(|acked_ns| {
+            is_long_wait(
+                acked_ns.saturating_sub(self.last_data_ns),
+                self.shortest_ns().unwrap_or(0),
+            )
+        });
+        self.has_full_buffer = has_full_buffer;
+        self.waits.finish(has_full_buffer, is_queued);
         if let Some((since_ns, frame)) = self.window_closed.take() {
             let kind = EventKind::WindowClosed {
                 duration_ns: history.now().0.saturating_sub(since_ns),
@@ -51,6 +59,8 @@ impl Sender {
             packets: self.packets,
             bytes,
             bytes_sent: self.bytes_sent,
+            data_segments: self.data_segs,
+            bound: self.bound.times(self.has_full_buffer),
             longest_segment: self.longest,
             flags: (self.flags.as_deref()).map_or([0; Flag::ALL.len()], |flags| flags.map(u64::from)),
             rtt: self.rtt.percentiles(),
@@ -60,6 +70,7 @@ impl Sender {
             variation: DelayVariation {
                 one_way: self.one_way.percentiles(),
                 one_way_step_ns: self.one_way.mean_step_ns(),
+                one_way_correlation_percent: self.one_way.correlation_percent(),
                 flight_correlation_percent: self.correlation.percent(),
             },
             small_writes: self.small_writes,
@@ -78,7 +89,16 @@ impl Sender {
 
     /// Data by the time from its first byte to its last one; `None` if that is too little to be a rate.
     fn rate_bit_per_s(&self, bytes: u64) -> Option<u64> {
-        let lasted_ns = self.last_data_ns.saturating_sub(self.first_data_ns?);
+        // What still waits in a queue has not passed the path yet.
+        let round_trip_ns = self.shortest_ns().unwrap_or(0);
+        let passed_ns = self
+            .all_acked_ns
+            .filter(|acked_ns| is_long_wait(acked_ns.saturating_sub(self.last_data_ns), round_trip_ns))
+            .map_or(0, |acked_ns| acked_ns.saturating_sub(round_trip_ns));
+        let lasted_ns = self
+            .last_data_ns
+            .max(passed_ns)
+            .saturating_sub(self.first_data_ns?);
         let is_rate = bytes >= RATE_BYTES_MIN && lasted_ns >= RATE_NS_MIN.max(self.round_trip_ns());
         let rate = || u64::try_from(u128::from(bytes) * 8_000_000_000 / u128::from(lasted_ns)).ok();
         is_rate.then(rate).flatten()
@@ -131,6 +151,13 @@ impl Sender {
         }
     }
 }
+
+/// Whether the last data waited on the path for its acknowledgement; receivers may delay one on purpose.
+pub(crate) fn is_long_wait(waited_ns: u64, round_trip_ns: u64) -> bool {
+    waited_ns > (2 * round_trip_ns).max(LONG_WAIT_NS)
+}
+
+const LONG_WAIT_NS: u64 = 50_000_000;
 
 /// Less data, or data within less time than this and a round trip, has no rate.
 const RATE_BYTES_MIN: u64 = 10_000;

@@ -55,7 +55,7 @@ impl Sender {
         }
         let is_level = is_answer && self.recovery.is_none() && self.is_level(now_ns, flight);
         if is_refill {
-            self.note_refill();
+            self.note_refill(now_ns);
         }
         self.waits.refill(
             if is_answer && had_several_in_flight {
@@ -76,7 +76,7 @@ impl Sender {
             },
         );
         if is_refill {
-            self.to_fill = Some(self.filled);
+            self.to_fill = Some((self.filled, now_ns));
             self.filled = 0;
         }
         if segment.payload_len > 0 {
@@ -117,13 +117,14 @@ impl Sender {
     }
 
     /// Whether the flight is again as large as before programs could write again.
-    pub(super) fn note_refill(&mut self) {
-        let Some(full) = self.to_fill.take() else {
+    pub(super) fn note_refill(&mut self, now_ns: u64) {
+        let Some((full, since_ns)) = self.to_fill.take() else {
             return;
         };
         if 3 * self.filled >= 2 * full {
             self.bursts.refill(self.filled / u64::from(self.mss()));
             self.waits.refilled(Limit::SendBuffer);
+            self.bound.cycle_buffer(now_ns.saturating_sub(since_ns));
         } else {
             self.waits.refilled(Limit::CongestionWindow);
         }
@@ -146,11 +147,24 @@ impl Sender {
     }
 
     /// New data after a long silence, while earlier data did not reach the capture.
-    pub(super) fn note_silence(&mut self, now_ns: u64, skipped: u16, history: &mut EventLog) {
+    pub(super) fn note_silence(
+        &mut self,
+        now_ns: u64,
+        skipped: u16,
+        continues: bool,
+        history: &mut EventLog,
+    ) {
         let quiet_ns = now_ns.saturating_sub(self.last_sent_ns.max(self.last_ack_ns));
+        // A program that pauses rarely ends its write with a full segment, and then its connection's packets only would be
+        // counted without a gap.
+        let is_torn = continues
+            && self.last_len > 0
+            && self.last_len.is_multiple_of(self.mss())
+            && self.ids.is_in_turn()
+            && skipped <= TORN_MAX;
         if self.is_long(quiet_ns)
             && self.shift_ns > 0
-            && self.ids.is_per_connection()
+            && (self.ids.is_per_connection() || is_torn)
             && skipped <= SKIPPED_MAX
         {
             self.losses_mut().lost_before(now_ns, skipped.into(), history);
@@ -277,6 +291,8 @@ impl Sender {
         if notice.acked <= self.acked {
             return;
         }
+        self.bound
+            .acknowledge(notice.known_ns, notice.acked, self.line.high, notice.window);
         self.had_several_in_flight = self.line.high.saturating_sub(self.acked) >= 2 * u64::from(self.mss());
         self.acked = notice.acked;
         self.last_ack_ns = notice.known_ns;
@@ -306,6 +322,9 @@ impl Sender {
             self.busy_ns += paced_ns;
         }
         let passed_ns = self.waits.pass(now_ns, looks);
+        if looks == ApparentCause::Like(Limit::ReceiverWindow) {
+            self.bound.wait_for_window(passed_ns);
+        }
         let passed_us = passed_ns / 1_000;
         let is_kept = matches!(looks, ApparentCause::Like(limit) if !matches!(limit, Limit::Application | Limit::Setup));
         if self.is_set_up && self.line.data > self.acked || is_kept {
@@ -403,6 +422,9 @@ const LEVEL_ROUNDS: u64 = 4;
 
 /// Segments that a connection may begin with.
 const FIRST_WINDOW: u64 = 10;
+
+/// The end of a burst that is lost rarely has more segments.
+const TORN_MAX: u16 = 32;
 
 /// A larger gap of IP identifications is no loss.
 const SKIPPED_MAX: u16 = 512;

@@ -20,6 +20,11 @@ pub(super) fn idle_part(connection: &Connection, (client, server): (&str, &str))
     .unwrap_or(Turn::AfterLast);
     let share = share_of(times.of(largest), connection);
     match largest {
+        // One long silence is not the median.
+        Turn::ClientThinks if exchanges.client.p50_ns < exchanges.client.max_ns / 10 => format!(
+            "for {share} it was the turn of {client}, its next request came up to {} after an answer",
+            time(exchanges.client.max_ns)
+        ),
         Turn::ClientThinks => format!(
             "for {share} it was the turn of {client}, its next request came {} (median) after an answer",
             time(exchanges.client.p50_ns)

@@ -40,6 +40,9 @@ pub(super) fn push(object: &mut Object<'_>, connection: &Connection, owners: &En
     object.number("handshake_ns", connection.handshake_ns);
     object.number("syns", Some(connection.syns));
     object.number("syn_acks", Some(connection.syn_acks));
+    object.boolean("is_syn_needless", Some(connection.is_syn_needless));
+    object.number("syn_ttl", connection.syn_ttl);
+    object.boolean("has_server_answered", Some(connection.has_server_answered));
     object.number("turns", Some(connection.turns));
     push_exchanges(object, connection);
     push_lookup(object, connection);
@@ -122,6 +125,7 @@ fn push_lookup(object: &mut Object<'_>, connection: &Connection) {
     fields.number("duration_ns", Some(lookup.took_ns));
     fields.number("queries", Some(lookup.queries));
     fields.number("unanswered", Some(lookup.unanswered));
+    fields.number("failed_names", Some(lookup.failed_names));
     fields.text("slowest", lookup.slowest);
     fields.end();
 }
@@ -157,6 +161,7 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     fields.number("packets", Some(side.packets));
     fields.number("bytes", Some(side.bytes));
     fields.number("bytes_sent", Some(side.bytes_sent));
+    fields.number("data_segments", Some(side.data_segments));
     fields.number("throughput_bit_per_s", side.throughput_bit_per_s);
     fields.number("mss_bytes", side.mss);
     fields.number("window_scale", side.window_scale);
@@ -166,11 +171,19 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
     push_percentiles(fields, "rtt", &side.rtt);
     push_percentiles(fields, "one_way_variation", &side.variation.one_way);
     fields.number("one_way_step_ns", Some(side.variation.one_way_step_ns));
-    if let Some(percent) = side.variation.flight_correlation_percent {
-        let text = percent.to_string();
-        fields
-            .key("flight_correlation_percent")
-            .extend_from_slice(text.as_bytes());
+    for (name, percent) in [
+        (
+            "one_way_correlation_percent",
+            side.variation.one_way_correlation_percent,
+        ),
+        (
+            "flight_correlation_percent",
+            side.variation.flight_correlation_percent,
+        ),
+    ] {
+        if let Some(percent) = percent {
+            fields.key(name).extend_from_slice(percent.to_string().as_bytes());
+        }
     }
     fields.number("small_writes", Some(side.small_writes.count));
     fields.number("small_writes_waited_ns", Some(side.small_writes.waited_ns));
@@ -188,6 +201,14 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
         shares.end();
     }
     fields.number("busy_ns", Some(side.busy_ns));
+    let mut bound = fields.object("bound");
+    bound.number("rounds", Some(side.bound.rounds));
+    bound.number("window_rounds", Some(side.bound.window_rounds));
+    bound.number("window_ns", Some(side.bound.window_ns));
+    bound.number("buffer_ns", Some(side.bound.buffer_ns));
+    bound.number("window_max_bytes", Some(side.bound.window_max_bytes));
+    bound.boolean("is_window_uneven", Some(side.bound.is_window_uneven));
+    bound.end();
     push_limited_by(fields, side);
     let mut mtu = fields.object("path_mtu");
     mtu.number("delivered_bytes", Some(side.path_mtu.delivered_bytes));

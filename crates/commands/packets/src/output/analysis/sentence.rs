@@ -16,10 +16,7 @@ use sockeye_wire::packet::IcmpKind;
 #[must_use]
 pub fn sentences(connection: &Connection) -> Vec<String> {
     let all = findings(connection);
-    let is_healthy = matches!(
-        all.first().map(|finding| finding.kind),
-        Some(FindingKind::Healthy | FindingKind::HealthyIdle)
-    );
+    let is_healthy = all.iter().all(|finding| finding.is_minor);
     all.iter()
         .flat_map(|finding| {
             let [statement, advice] = Story {
@@ -90,6 +87,7 @@ impl Story<'_> {
             ),
             Kind::NameLookupSlow => self.name_lookup(),
             Kind::SynLost => self.syn_lost(),
+            Kind::SetupSlow => self.setup_slow(),
             Kind::ServerSlow => self.server_slow(),
             Kind::ClientIdle if self.is_healthy => [None, None],
             Kind::ClientIdle => text(format!("It was the turn of {sender} for {}.", self.share()), ""),
@@ -99,34 +97,32 @@ impl Story<'_> {
                     Direction::Forward => &exchanges.client_pauses,
                     Direction::Backward => &exchanges.server_pauses,
                 };
-                text(
+                // Pauses below a round trip are not counted one by one.
+                let are_counted = 2 * pauses.count * pauses.p50_ns >= self.finding.cost_ns;
+                let how = if are_counted {
                     format!(
-                        "The program of {sender} had nothing to send for {}: {} of {} (median) between its writes.",
-                        self.share(),
+                        "{} of {} (median) between its writes",
                         number_of(pauses.count, "pause"),
                         time(pauses.p50_ns)
+                    )
+                } else {
+                    "it writes little at once, with short pauses".to_owned()
+                };
+                text(
+                    format!(
+                        "The program of {sender} had nothing to send for {}: {how}.",
+                        self.share()
                     ),
                     &format!("Neither the path nor {receiver} is the limit."),
                 )
             }
-            Kind::ReceiverWindow => {
-                let holds = side.verdict.window_segs.map_or_else(String::new, |segs| {
-                    format!(", which holds {},", number_of(segs.into(), "segment"))
-                });
-                text(
-                    format!(
-                        "The receive window of {receiver}{holds} was full for {}.",
-                        self.share()
-                    ),
-                    "It is smaller than the path needs, or its program reads too slowly: look at net.ipv4.tcp_rmem and SO_RCVBUF there.",
-                )
-            }
+            Kind::ReceiverWindow => self.receiver_window(),
             Kind::SlowReader => {
                 let (times, ns) = self.closings();
                 let closed = if times > 0 {
                     format!("its window was closed {}, {} in all", times_of(times), time(ns))
                 } else {
-                    "its window was closed".to_owned()
+                    "its window shrinks again and again".to_owned()
                 };
                 text(
                     format!(
@@ -159,10 +155,17 @@ impl Story<'_> {
             Kind::RetransmissionTimeouts => self.timeouts(),
             Kind::SpuriousRetransmissions => {
                 let count = side.judgements.spurious;
-                let lost = if side.judgements.lost == 0 {
-                    ": nothing was lost"
+                let rtt = &side.rtt;
+                let lost = if side.judgements.lost > 0 {
+                    String::new()
+                } else if side.vantage == Vantage::Sender && rtt.max_ns >= LATE_NS.max(5 * rtt.min_ns) {
+                    format!(
+                        ": nothing was lost, but ACKs came after up to {} instead of {}",
+                        time(rtt.max_ns),
+                        time(rtt.min_ns)
+                    )
                 } else {
-                    ""
+                    ": nothing was lost".to_owned()
                 };
                 text(
                     format!(
@@ -248,9 +251,14 @@ impl Story<'_> {
                 } else {
                     (side.rtt.min_ns, side.rtt.p90_ns)
                 };
+                let overflows = if side.judgements.lost > 0 {
+                    format!(", until it overflows: {}", losses(side))
+                } else {
+                    String::new()
+                };
                 text(
                     format!(
-                        "A long queue on the path to {receiver} delays everything: the round trip grows with the data in flight, from {} to {}.",
+                        "A long queue on the path to {receiver} delays everything: the round trip grows with the data in flight, from {} to {}{overflows}.",
                         time(from_ns),
                         time(to_ns)
                     ),
@@ -265,13 +273,32 @@ impl Story<'_> {
                 "",
             ),
             Kind::PeerVanished => self.vanished(),
-            Kind::ResetAfterIdle => text(
-                format!(
-                    "Reset by {sender} when data came after {} of silence: probably a NAT or firewall has forgotten the connection.",
-                    time(connection.idle_before_reset_ns.unwrap_or(0))
-                ),
-                "Send keepalives more often than its timeout (sockeye keepalive).",
-            ),
+            Kind::ResetAfterIdle => {
+                let idle_ns = connection.idle_before_reset_ns.unwrap_or(0);
+                let cause = if idle_ns >= FORGETTING_NS {
+                    "probably a NAT or firewall has forgotten the connection"
+                } else {
+                    "a firewall, a NAT or this end gave the connection up"
+                };
+                text(
+                    format!(
+                        "Reset by {sender} when data came after {} of silence: {cause}.",
+                        time(idle_ns)
+                    ),
+                    "Send keepalives more often than its timeout (sockeye keepalive).",
+                )
+            }
+            Kind::Reset if self.is_first() => {
+                let lost = if connection.forward.judgements.lost + connection.backward.judgements.lost > 0 {
+                    "little was lost"
+                } else {
+                    "nothing was lost"
+                };
+                text(
+                    format!("Reset by {sender}: before that, {lost}, and nothing was slow."),
+                    "",
+                )
+            }
             Kind::Reset => text(format!("Reset by {sender}."), ""),
         }
     }
@@ -279,6 +306,11 @@ impl Story<'_> {
     /// Returns the names of sender and receiver of the direction.
     fn ends(&self) -> (String, String) {
         ends(self.connection, self.finding.direction == Direction::Forward)
+    }
+
+    /// Returns whether nothing is more important, and nothing else is a fault.
+    fn is_first(&self) -> bool {
+        self.finding.is_minor && self.all.first() == Some(self.finding)
     }
 
     /// Returns the cost as a part of the connection's time: `97% of the time`.
@@ -302,7 +334,9 @@ impl Story<'_> {
         } else {
             "nothing was lost, "
         };
-        if self.has(FindingKind::PathLimited) {
+        let works_ns = exchanges.times.of(Turn::ServerWorks);
+        let is_server_busy = works_ns >= connection.duration_ns() / 4;
+        if self.has(FindingKind::PathLimited) && !is_server_busy {
             let what = if connection.negotiated.window_scaling.is_none() {
                 "the path set the pace, or the receiver's window, whose scale was not captured"
             } else if side.vantage == Vantage::Receiver {
@@ -314,7 +348,6 @@ impl Story<'_> {
         }
         if exchanges.server.count > 0 {
             let (_, server) = ends(connection, true);
-            let works_ns = exchanges.times.of(Turn::ServerWorks);
             let share = if works_ns > 0 && works_ns >= connection.duration_ns() / 4 {
                 format!(", {}", share_of(works_ns, connection))
             } else {
@@ -339,7 +372,20 @@ impl Story<'_> {
 
     fn unanswered(&self) -> [Option<String>; 2] {
         let connection = self.connection;
-        if connection.syns > 1 {
+        if connection.has_server_answered {
+            [
+                Some(format!(
+                    "No answer: {} sent within {}, although {} accepted another connection.",
+                    number_of(connection.syns.into(), "SYN"),
+                    time(connection.duration_ns()),
+                    endpoint::text(connection.server)
+                )),
+                Some(
+                    "Its accept queue is probably full, or a firewall limits new connections: look at ss -ltn and nstat there."
+                        .to_owned(),
+                ),
+            ]
+        } else if connection.syns > 1 {
             [
                 Some(format!(
                     "No answer: {} SYNs sent within {}, and nothing came back.",
@@ -390,6 +436,24 @@ impl Story<'_> {
         } else {
             String::new()
         };
+        if let (IcmpKind::TimeExceeded, Some(ttl @ ..=FEW_HOPS)) = (report.kind, self.connection.syn_ttl) {
+            return [
+                Some(format!(
+                    "Not delivered: {} reports by ICMP that the TTL ran out{times}; the client's SYN has a TTL of only {ttl}.",
+                    report.reporter
+                )),
+                Some("Look at the TTL that the client sets (IP_TTL, net.ipv4.ip_default_ttl).".to_owned()),
+            ];
+        }
+        if self.connection.is_delivered_after(report) {
+            return [
+                Some(format!(
+                    "Interrupted: {} reports by ICMP that {says}{times}; later, packets were delivered again.",
+                    report.reporter
+                )),
+                Some(advice.to_owned()),
+            ];
+        }
         [
             Some(format!(
                 "Not delivered: {} reports by ICMP that {says}{times}.",
@@ -408,6 +472,10 @@ impl Story<'_> {
             .map_or_else(String::new, |kind| format!(" ({kind})"));
         let queries = queries(lookup.queries);
         let unanswered = match lookup.unanswered {
+            0 if lookup.failed_names > 0 => match lookup.failed_names {
+                1 => "and another name failed first".to_owned(),
+                names => format!("and {names} other names failed first"),
+            },
             0 => "all answered".to_owned(),
             1 => "1 of them not answered".to_owned(),
             more => format!("{more} of them not answered"),
@@ -419,7 +487,14 @@ impl Story<'_> {
                 time(lookup.took_ns),
                 lookup.server
             )),
-            Some("Look at this name server, and at the servers in /etc/resolv.conf.".to_owned()),
+            Some(
+                if lookup.failed_names > 0 {
+                    "Look at the search list in /etc/resolv.conf, or end the name with a dot."
+                } else {
+                    "Look at this name server, and at the servers in /etc/resolv.conf."
+                }
+                .to_owned(),
+            ),
         ]
     }
 
@@ -440,6 +515,71 @@ impl Story<'_> {
             Some(format!("Connection setup took {took}: {what}.")),
             Some(
                 "Look for losses on the path, and for a full accept queue or a firewall at the server."
+                    .to_owned(),
+            ),
+        ]
+    }
+
+    fn setup_slow(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let took_ns = connection.exchanges.times.of(Turn::Setup);
+        let round_trips = took_ns / connection.round_trip_ns().max(1);
+        let what = if connection.is_syn_needless {
+            "SYNs or SYN-ACKs were sent again, but nothing was lost: the first answer came late".to_owned()
+        } else {
+            format!(
+                "{} of {}, and nothing was lost: the SYN-ACK came late",
+                number_of(round_trips, "round trip"),
+                time(connection.round_trip_ns())
+            )
+        };
+        [
+            Some(format!("Connection setup took {}: {what}.", time(took_ns))),
+            Some(
+                "Look at the load and the accept queue of the server, and at delays, firewalls and SYN proxies on the way."
+                    .to_owned(),
+            ),
+        ]
+    }
+
+    fn receiver_window(&self) -> [Option<String>; 2] {
+        let connection = self.connection;
+        let side = connection.side(self.finding.direction);
+        let (sender, receiver) = self.ends();
+        let peer = connection.side(match self.finding.direction {
+            Direction::Forward => Direction::Backward,
+            Direction::Backward => Direction::Forward,
+        });
+        let is_unscaled = connection.negotiated.window_scaling == Some(false)
+            && side.bound.window_max_bytes >= UNSCALED_BYTES;
+        if is_unscaled {
+            let unscaling = if peer.window_scale.is_none() {
+                &receiver
+            } else {
+                &sender
+            };
+            return [
+                Some(format!(
+                    "The receive window of {receiver} was full for {}: {unscaling} does not offer window scaling, so 64KB per round trip of {} are the most.",
+                    self.share(),
+                    time(connection.round_trip_ns())
+                )),
+                Some(
+                    "Enable net.ipv4.tcp_window_scaling there, or look for a device that removes the option."
+                        .to_owned(),
+                ),
+            ];
+        }
+        let holds = side.verdict.window_segs.map_or_else(String::new, |segs| {
+            format!(", which holds {},", number_of(segs.into(), "segment"))
+        });
+        [
+            Some(format!(
+                "The receive window of {receiver}{holds} was full for {}.",
+                self.share()
+            )),
+            Some(
+                "It is smaller than the path needs, or its program reads too slowly: look at net.ipv4.tcp_rmem and SO_RCVBUF there."
                     .to_owned(),
             ),
         ]
@@ -573,7 +713,11 @@ impl Story<'_> {
     fn path_loss(&self) -> [Option<String>; 2] {
         let side = self.connection.side(self.finding.direction);
         let (_, receiver) = self.ends();
-        let advice = if side.verdict.has_no_queue {
+        let rtt = &side.rtt;
+        let is_flat = rtt.count >= FLAT_COUNT && rtt.p90_ns <= rtt.min_ns + (rtt.min_ns / 8).max(FLAT_NS);
+        let advice = if side.verdict.has_no_queue
+            || is_flat && side.vantage != Vantage::Receiver && side.judgements.lost >= LOSSES_MIN
+        {
             "Nothing waited in a queue then: look for a bad link, radio, a policer, or a queue full of others' packets."
         } else if side.vantage == Vantage::Receiver {
             "Captured near the receiver, a queue that overflows does not show: capture near the sender."
@@ -764,7 +908,9 @@ fn mtu_report(report: &IcmpReport) -> String {
 fn losses(side: &Side) -> String {
     let lost = side.judgements.lost;
     let noun = if lost == 1 { "loss" } else { "losses" };
-    let permyriad = lost.saturating_mul(10_000) / side.packets.max(1).max(lost);
+    // Both are counted in segments, of which a captured packet may carry several.
+    let sent = side.data_segments.saturating_add(side.judgements.lost_before);
+    let permyriad = lost.saturating_mul(10_000) / sent.max(1).max(lost);
     if permyriad < 1 {
         format!("{lost} {noun}")
     } else if permyriad < 1_000 {
@@ -801,6 +947,22 @@ pub(super) fn is_forward_main(connection: &Connection) -> bool {
 pub(super) fn is_application_limited(side: &Side) -> bool {
     side.shares.of(Limit::Application) >= side.shares.total() / 5
 }
+
+/// Acknowledgements that come so late are noticed.
+const LATE_NS: u64 = 200_000_000;
+
+/// Firewalls and NAT devices rarely forget a connection that was idle for less.
+const FORGETTING_NS: u64 = 60_000_000_000;
+
+/// No system sends packets with a TTL this low unless it is told to.
+const FEW_HOPS: u8 = 16;
+
+/// Windows without scaling end here, nearly.
+const UNSCALED_BYTES: u32 = 60_000;
+
+/// Round trips that show that nothing waited, and how much they may vary.
+const FLAT_COUNT: u64 = 20;
+const FLAT_NS: u64 = 2_000_000;
 
 /// Losses that are enough to show whether they are at the end of bursts.
 const LOSSES_MIN: u64 = 15;

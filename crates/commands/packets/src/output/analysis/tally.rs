@@ -94,6 +94,22 @@ impl CaptureTally {
             }
         ));
         push_wrapped(out, line.as_bytes(), "", width);
+        let links = &self.unsupported_links;
+        if links.packets() > 0 {
+            let mut types: Vec<_> = links
+                .counts()
+                .map(|(link_type, _)| link_type.to_string())
+                .collect();
+            if links.others() > 0 {
+                types.push("others".to_owned());
+            }
+            let text = format!(
+                "Not looked at: {} of link types that are not supported ({}).",
+                count(links.packets(), "packet"),
+                types.join(", ")
+            );
+            push_wrapped(out, text.as_bytes(), "", width);
+        }
     }
 
     pub(super) fn push_json_fields(&self, fields: &mut Object<'_>, interfaces: &[String]) {

@@ -11,7 +11,8 @@ use sockeye_output::format::Style;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_trace::{
-    Confidence, Connection, Event, EventKind, Flag, Limit, Percentiles, Side, Vantage, icmp_name,
+    Confidence, Connection, Direction, Event, EventKind, FindingKind, Flag, Limit, Percentiles, Side,
+    Vantage, findings, icmp_name,
 };
 
 pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwners, layout: &AnalysisLayout) {
@@ -26,11 +27,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     for sentence in sentences(connection) {
         push_wrapped(out, sentence.as_bytes(), "  ", layout.width);
     }
-    let main = if is_forward_main(connection) {
-        &connection.forward
-    } else {
-        &connection.backward
-    };
+    let main = connection.side(told_direction(connection));
     if layout.is_detailed {
         push_details(out, connection, layout);
     } else if let Some(text) = shares(main) {
@@ -74,9 +71,25 @@ fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
     }
 }
 
+/// Returns the direction of the most important finding if it is a fault, else the one with most data.
+fn told_direction(connection: &Connection) -> Direction {
+    let all = findings(connection);
+    let first = all.first().filter(|finding| !finding.is_minor);
+    let opposite = |direction| match direction {
+        Direction::Forward => Direction::Backward,
+        Direction::Backward => Direction::Forward,
+    };
+    match first {
+        // What the other end sent to it waited.
+        Some(finding) if finding.kind == FindingKind::PeerVanished => opposite(finding.direction),
+        Some(finding) if connection.side(finding.direction).bytes > 0 => finding.direction,
+        _ => connection.main_direction(),
+    }
+}
+
 /// Returns `congestion window 54%, application 40%, setup 6%`.
 fn shares(side: &Side) -> Option<String> {
-    let percent = percent(&side.shares)?;
+    let percent = percent(&side.whole_shares())?;
     let mut parts: Vec<_> = Limit::ALL.into_iter().zip(percent).collect();
     parts.sort_by_key(|(_, share)| std::cmp::Reverse(*share));
     let parts: Vec<_> = parts

@@ -10,7 +10,15 @@ use std::collections::BTreeMap;
 
 /// Time spans of events, by kind.
 #[derive(Debug, Default)]
-pub(super) struct EventRows(BTreeMap<EventRow, Vec<(u64, u64)>>);
+pub(super) struct EventRows(BTreeMap<EventRow, Row>);
+
+/// The events of one kind.
+#[derive(Debug, Default)]
+struct Row {
+    spans: Vec<(u64, u64)>,
+    /// Segments; events of kinds without segments count once
+    count: u64,
+}
 
 /// Kinds of events, from top to bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -88,21 +96,22 @@ impl EventRow {
 
 impl EventRows {
     pub(super) fn of(direction: &DirectionView<'_>) -> Self {
-        let mut rows = BTreeMap::<EventRow, Vec<_>>::new();
+        let mut rows = BTreeMap::<EventRow, Row>::new();
+        let mut add = |kind, span, count: u32| {
+            let row = rows.entry(kind).or_default();
+            row.spans.push(span);
+            row.count += u64::from(count);
+        };
         for segment in direction
             .side
             .segments
             .iter()
             .filter(|segment| is_repeated(segment))
         {
-            rows.entry(EventRow::Repeated)
-                .or_default()
-                .push((segment.time_ns, segment.time_ns));
+            add(EventRow::Repeated, (segment.time_ns, segment.time_ns), 1);
         }
         for event in &direction.events {
-            rows.entry(EventRow::of(event.kind))
-                .or_default()
-                .push(span(event));
+            add(EventRow::of(event.kind), span(event), event.segments);
         }
         Self(rows)
     }
@@ -122,16 +131,16 @@ impl EventRows {
 
     /// Returns each row's name, paint, and spans in the pixels of `time`.
     pub(super) fn rows(&self, time: Axis) -> impl Iterator<Item = (String, Paint, Vec<(f32, f32)>)> {
-        self.0.iter().map(move |(kind, spans)| {
-            let name = format!("{} {}", kind.short(), spans.len());
-            (name, kind.paint(), merged(spans, time))
+        self.0.iter().map(move |(kind, row)| {
+            let name = format!("{} {}", kind.short(), row.count);
+            (name, kind.paint(), merged(&row.spans, time))
         })
     }
 
     /// Draws the rows from `top` down, in the columns of `time`, with names left of `left`.
     pub(super) fn draw(&self, left: f32, right: f32, top: f32, time: Axis) -> Vec<Shape> {
         let mut shapes = Vec::new();
-        for (nth, (kind, spans)) in self.0.iter().enumerate() {
+        for (nth, (kind, row)) in self.0.iter().enumerate() {
             let y = top + GAP + nth as f32 * ROW;
             shapes.push(Shape::Text {
                 paint: Paint::Faint,
@@ -139,14 +148,14 @@ impl EventRows {
                 size: 10.0,
                 anchor: Anchor::End,
                 bold: false,
-                text: format!("{}\u{a0}{}", kind.name(), counted(spans.len() as u64)),
+                text: format!("{}\u{a0}{}", kind.name(), counted(row.count)),
             });
             shapes.push(Shape::Fill {
                 paint: Paint::Grid,
                 at: [left, y + ROW - 1.5],
                 size: [right - left, 0.5],
             });
-            for (from, to) in merged(spans, time) {
+            for (from, to) in merged(&row.spans, time) {
                 shapes.push(Shape::Fill {
                     paint: kind.paint(),
                     at: [from - 0.75, y + 1.5],
@@ -165,8 +174,8 @@ impl EventRows {
         ]
         .into_iter()
         .filter_map(|(kind, paint)| Some((self.0.get(&kind)?, paint)))
-        .flat_map(|(spans, paint)| {
-            merged(spans, time)
+        .flat_map(|(row, paint)| {
+            merged(&row.spans, time)
                 .into_iter()
                 .map(move |(from, to)| Shape::Fill {
                     paint,

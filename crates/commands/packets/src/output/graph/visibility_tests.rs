@@ -236,6 +236,7 @@ fn random_events_are_visible() {
                 frame: 1,
                 from_client: true,
                 kind: kinds[random.below(5) as usize],
+                segments: 1,
                 confidence: Confidence::Likely,
                 evidence: "",
             });

@@ -319,7 +319,7 @@ fn push_events(out: &mut Vec<u8>, events: &[Event], evidence: &[&str]) {
     for event in events {
         let segments = match event.kind {
             EventKind::LossBurst { segments } => segments,
-            _ => 0,
+            _ => event.segments,
         };
         push(out, segments.into());
     }

@@ -87,7 +87,8 @@
     const events = Array.from(fields.time, (time, i) => {
       const { word, name, paint } = head.kinds[fields.kind[i]];
       const value = word === "loss_burst" ? fields.number[i] : say("time", fields.lasts[i]);
-      return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, name: name.replace("{}", value), paint, evidence: head.evidence[fields.why[i]] };
+      const many = word !== "loss_burst" && fields.number[i] > 1 ? ` (${fields.number[i]} segments)` : "";
+      return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, name: name.replace("{}", value) + many, paint, evidence: head.evidence[fields.why[i]] };
     });
     return { ...direction, seg, sizes: { time, value: len }, duplicates, estimates, events, spans: events.filter((event) => event.until > event.time).sort((a, b) => (a.kind === "window_closed") - (b.kind === "window_closed")), acks, windows, marks, flight, rtt, announced };
   });
