@@ -500,6 +500,7 @@ fn csv_of_listeners(count: usize, no_header: bool) -> String {
         ..SocketLayout::default()
     };
     let mut listener = Socket::new(Protocol::Tcp, State::Listen);
+    listener.family = Family::Inet;
     listener.local = inet("127.0.0.1", 80);
     listener.peer = inet("0.0.0.0", 0);
     let mut out = Vec::new();
