@@ -63,6 +63,7 @@ mod ip_ids;
 mod limit;
 mod linear;
 mod lookups;
+mod long_wait;
 mod loss_episodes;
 mod loss_tracker;
 mod named;

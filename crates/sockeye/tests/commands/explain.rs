@@ -1,6 +1,7 @@
 //! `sockeye explain`: names in every spelling, logs of every kind, and what is in neither.
 
 use crate::fixtures::binary::{Said, assert_harmless, command, run, sockeye, words};
+use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::Value;
 use std::io::Write as _;
@@ -38,7 +39,7 @@ fn json_of_log(log: &str) -> Value {
 }
 
 fn follows(document: &Value) {
-    let schema = serde_json::from_str(include_str!("../../../../docs/schema/explain.schema.json")).unwrap();
+    let schema = schema_file::load(include_str!("../../../../docs/schema/explain.schema.json"));
     let schema = JSONSchema::options()
         .with_draft(Draft::Draft202012)
         .compile(&schema)

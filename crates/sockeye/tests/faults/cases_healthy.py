@@ -469,7 +469,7 @@ def healthy_deferred_accept(lab):
 
 @healthy("healthy")
 def healthy_rule_against_leaks(lab):
-    """A rule of our own drops packets that should not leave, as those of NetBIOS, beside live traffic."""
+    """A rule of our own drops packets that should not leave, as those of NetBIOS, while there is other traffic."""
     srv, cli = lab.pair()
     srv.nft("table inet g {\n chain o { type filter hook output priority 0; policy accept;\n  udp dport 137 drop\n }\n}\n")
     srv.start("serve", comm="nginx", port=80)

@@ -195,7 +195,7 @@ def clickhouse():
 for path in files:
     text = path.read_text()
     # u64::MAX, and what it becomes as a floating-point number.
-    check("18446744073709551615" not in text and "1.8446744073709552e+19" not in text, path.name, "has a number that stands for unlimited")
+    check("18446744073709551615" not in text and "1.8446744073709552e+19" not in text, path.name, "has a number in place of unlimited")
 for program in programs:
     {"jq": jq, "pandas": pandas, "duckdb": duckdb, "sqlite3": sqlite, "chdb": clickhouse}[program]()
 print("read by", *programs)

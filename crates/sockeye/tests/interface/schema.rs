@@ -14,7 +14,7 @@ const FLOWS: &str = include_str!("../../../../docs/schema/flows.schema.json");
 const CHECK: &str = include_str!("../../../../docs/schema/check.schema.json");
 
 const KEEPALIVE: &str = include_str!("../../../../docs/schema/keepalive.schema.json");
-const DEEDS: &str = include_str!("../../../../docs/schema/actions.schema.json");
+const ACTIONS: &str = include_str!("../../../../docs/schema/actions.schema.json");
 
 /// A namespace with sockets of every kind.
 struct Rich {
@@ -290,7 +290,7 @@ fn keepalive_follows_its_schema() {
 #[test]
 fn actions_follow_their_schema() {
     let rich = need!(Rich::new("schema_deeds"));
-    let schema = Schema::new(DEEDS, "socket");
+    let schema = Schema::new(ACTIONS, "socket");
     for (command, outcomes) in [
         (&["keepalive", "set", "--dry-run"][..], &["untried"][..]),
         (&["keepalive", "set", "-y"], &["set"]),

@@ -159,10 +159,7 @@ mod tests {
     fn csv_has_further_values_at_the_end() {
         let text = written(Format::Csv);
         let (header, line) = text.split_once("\r\n").unwrap();
-        assert!(
-            header.ends_with(",owners,on,time_s,idle_ms,why"),
-            "{header}"
-        );
+        assert!(header.ends_with(",owners,on,time_s,idle_ms,why"), "{header}");
         assert!(line.ends_with(",false,7200,1500,\"a\\x1b, b\"\r\n"), "{line}");
     }
 }

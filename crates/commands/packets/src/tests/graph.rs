@@ -354,7 +354,7 @@ fn json_follows_its_schema() {
 }
 
 fn validated(json: &[u8]) -> serde_json::Value {
-    let schema = serde_json::from_str(SCHEMA).unwrap();
+    let schema = super::schema_file::load(SCHEMA);
     let schema = jsonschema::JSONSchema::compile(&schema).unwrap();
     let value: serde_json::Value = serde_json::from_slice(json).unwrap();
     let errors: Vec<_> = match schema.validate(&value) {

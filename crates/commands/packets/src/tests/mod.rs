@@ -6,6 +6,8 @@ mod corpus;
 #[path = "../../../../output/src/tests/fixtures.rs"]
 mod fixtures;
 mod graph;
+#[path = "../../../../output/src/tests/schema_file.rs"]
+mod schema_file;
 pub(crate) mod transfers;
 
 use sockeye_output as output;

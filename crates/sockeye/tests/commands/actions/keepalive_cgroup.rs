@@ -1,7 +1,7 @@
 //! `sockeye keepalive run`, `attach`, `detach`: keepalive for new connections, by a program at their cgroup.
 
 use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run};
-use crate::fixtures::envelope;
+use crate::fixtures::{envelope, schema_file};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -107,7 +107,7 @@ impl CgroupAndNetns {
     /// What is attached here, as JSON.
     fn attached(&self) -> Vec<Value> {
         let document = self.act(&["attached", "--format", "json"]).json();
-        let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+        let schema = schema_file::load(SCHEMA);
         let schema = JSONSchema::options()
             .with_draft(Draft::Draft202012)
             .compile(&schema)

@@ -216,7 +216,7 @@ fn trickling_client_of_iperf3_keeps_no_client_out() {
         println!("{flags}: {seconds:.2} s");
         assert!(seconds < SOON_S + 0.5, "{flags}: {seconds} s");
     }
-    // A slow one that nobody waits for stays, and one at speed stays anyway.
+    // A slow one stays while no other client waits, and one at speed stays anyway.
     let mut command = Command::new("iperf3");
     let port = serving.port.to_string();
     command.args(["-c", "127.0.0.1", "-t", "3", "-b", "1M", "-p", &port]);

@@ -1,7 +1,7 @@
 //! `sockeye ns exec` compared with `ip netns exec`, in a mount namespace of its own.
 
 use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, ended, run};
-use crate::fixtures::envelope;
+use crate::fixtures::{envelope, schema_file};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
@@ -381,7 +381,7 @@ fn json_follows_its_schema() {
         &own,
         "touch /run/netns/leftover; touch \"$(printf '/run/netns/odd\\nname\\377')\"",
     );
-    let schema: Value = serde_json::from_str(SCHEMA).unwrap();
+    let schema = schema_file::load(SCHEMA);
     let whole = compiled(&schema);
     let any_line = compiled(&json!({"$ref": "#/$defs/line", "$defs": schema["$defs"]}));
     let script = "n=$(ip netns identify); printf '\\377%s\\n' $n; echo e >&2; [ $n = a ] && kill -9 $$; \

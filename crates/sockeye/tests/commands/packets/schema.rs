@@ -1,5 +1,6 @@
 //! Validation of JSON output against its schema in `docs/schema`.
 
+use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::Value;
 
@@ -17,7 +18,7 @@ pub(crate) fn compile(schema: &Value) -> JSONSchema {
 
 /// Compiles the schema with this text.
 pub(crate) fn load(text: &str) -> JSONSchema {
-    compile(&serde_json::from_str(text).unwrap())
+    compile(&schema_file::load(text))
 }
 
 /// Panics with the first errors of a document that the schema does not accept.

@@ -954,7 +954,7 @@ const LATE_NS: u64 = 200_000_000;
 /// Firewalls and NAT devices rarely forget a connection that was idle for less.
 const FORGETTING_NS: u64 = 60_000_000_000;
 
-/// No system sends packets with a TTL this low unless it is told to.
+/// No system sends packets with a TTL this low unless a program sets it.
 const FEW_HOPS: u8 = 16;
 
 /// Windows without scaling end here, nearly.

@@ -2,7 +2,7 @@
 
 use super::run::{Case, Stdout};
 
-/// They are compared with every release: an option that it lacks is a mistake there.
+/// They are compared with every release: an option that it lacks is an error there.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = LINES.iter().map(|line| Case::of(line)).collect();
     for shown in SHOWN {
