@@ -275,12 +275,12 @@ for _ in range(30):
     two.moves(
         &two.here,
         &script("udp", "10.9.0.2"),
-        "warning counters IpOutDiscards",
+        "notice counters IpOutDiscards",
     );
     two.moves(
         &two.here,
         &script("udp6", "::1"),
-        "warning counters Ip6OutDiscards",
+        "notice counters Ip6OutDiscards",
     );
 }
 
