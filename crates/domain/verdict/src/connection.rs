@@ -371,7 +371,7 @@ impl ConnectionCheck<'_> {
 
     /// Time for which a connection must have been busy. Between two samples that are less apart it must have been so
     /// for three quarters of that time.
-    fn busy_for(&self, limit: Limit) -> u64 {
+    pub(crate) fn busy_for(&self, limit: Limit) -> u64 {
         let least = self.limits.of(limit);
         match self.elapsed_us {
             Some(elapsed_us) => least.min(elapsed_us / 1000 * 3 / 4),

@@ -143,6 +143,10 @@ fn entries(
         max: table.fill.max,
     };
     let is_near = |used| fill_above(fill(used), limits.of(Limit::NeighboursShare)).is_some();
+    // Below the half of it entries are not counted by namespace: only a lower threshold asks for that.
+    if table.fill.used.saturating_mul(2) < table.fill.max && is_near(at_most) {
+        return Entries::Full(fill(at_most));
+    }
     if is_near(limited.min(at_most)) {
         Entries::Full(fill(limited.min(at_most)))
     } else if is_near(at_most) {

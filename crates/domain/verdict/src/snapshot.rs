@@ -19,7 +19,7 @@ use crate::suspects::{Presence, QueueLook, Sighting, SocketKey, Suspects, is_win
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
 use crate::waiting::{UNIX_PATIENCE, UnixQueues, WaitingQueues};
-use crate::{Finding, Limits, Remedy, Rule, counter, device, firewall, host, merge, namespace};
+use crate::{Finding, Limit, Limits, Remedy, Rule, counter, device, firewall, host, merge, namespace};
 use foldhash::fast::FixedState;
 use sockeye_model::{
     Counter, Device, Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState,
@@ -552,7 +552,13 @@ impl<'a> Snapshot<'a> {
             } else if !self.own_queues.explains(socket, symptom.rule) {
                 self.symptom_groups.add(entry, &symptom);
             }
-        } else if is_window_full(socket, info, self.limits) && self.at_floor.len() < SILENT_MAX {
+        } else if is_window_full(socket, info, self.limits)
+            && self.at_floor.len() < SILENT_MAX
+            && change.busy_us / 1000
+                >= self
+                    .check_of(socket, info, change)
+                    .busy_for(Limit::ReceiverLimitedBusy)
+        {
             // The share of time that the window was the limit misses much with BBR, which paces within the window.
             let symptom = Symptom::new(Rule::ReceiverLimited, 0)
                 .fact("delivery_rate_bytes_per_s", info.delivery_rate_bytes_per_s)

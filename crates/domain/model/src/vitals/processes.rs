@@ -40,7 +40,8 @@ pub struct ProcessState {
     pub waits_in: ShortText<32>,
     /// Whether that is another thread than the first, which has ended
     pub is_other_thread: bool,
-    /// Threads that are at work: they run, or wait for something else than for a lock, a connection or data of a socket
+    /// Threads that are at work: they run, or wait for something else than for a lock, a connection or data of a socket. 0 if
+    /// the first one is, as it does not leave the work to others
     pub threads_at_work: u32,
     /// The process that traces it: a debugger
     pub tracer: Option<Process>,

@@ -80,7 +80,7 @@ impl Snapshot<'_> {
         self.firewalls_unreadable.insert(netns);
     }
 
-    /// Whether packets were dropped on their way out, since the earlier sample if there is one.
+    /// Whether many packets were dropped on their way out, since the earlier sample if there is one.
     pub(super) fn drops_output(&self, netns: Option<NetnsInode>) -> bool {
         let Some(now) = self.namespaces.iter().find(|vitals| vitals.netns == netns) else {
             return false;
@@ -88,12 +88,19 @@ impl Snapshot<'_> {
         let before = self
             .earlier
             .and_then(|(baseline, _)| baseline.namespaces.get(&netns));
-        [Counter::IpOutDiscards, Counter::Ip6OutDiscards]
-            .iter()
-            .any(|counter| {
-                let before = before.and_then(|before| before.counters.value(*counter));
-                now.counters.value(*counter) > before.or(Some(0))
-            })
+        let since = |counter: Counter| {
+            let before = before.and_then(|before| before.counters.value(counter));
+            let now = now.counters.value(counter)?;
+            Some(now.saturating_sub(before.unwrap_or(0)))
+        };
+        let of_each = [
+            [Counter::IpOutDiscards, Counter::IpOutRequests],
+            [Counter::Ip6OutDiscards, Counter::Ip6OutRequests],
+        ];
+        of_each.into_iter().any(|[dropped, sent]| {
+            let (dropped, sent) = (since(dropped).unwrap_or(0), since(sent).unwrap_or(0));
+            dropped > 0 && dropped.saturating_mul(DROPPED_FACTOR) >= sent
+        })
     }
 
     /// Adds the packet filter rules of a network namespace.
@@ -310,6 +317,8 @@ const ABANDONED: &str = "Connections without a process try to deliver what they 
 const SILENT_OR_FILTERED: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or rp_filter discards answers that come in over another device. A longer --watch shows which.";
 const SILENT_OR_WRONG_NEIGHBOUR: &str = "What was sent is sent again and again and not acknowledged: the peer or the path to it is gone, or the link address of the next hop is wrong, for its neighbour entry is permanent and was never asked for.";
 
+/// If a hundredth of what was to be sent was dropped, the rules may say why.
+const DROPPED_FACTOR: u64 = 100;
 /// Network namespaces whose packet filter rules are read.
 const FIREWALLS_MAX: usize = 64;
 /// Ways that are looked up.

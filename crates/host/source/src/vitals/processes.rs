@@ -34,6 +34,10 @@ pub fn process_state(pid: Pid) -> Option<ProcessState> {
             state.threads_at_work += u32::from(is_at_work(&found));
         }
     }
+    // A first thread that is at work itself leaves nothing to others.
+    if is_at_work(&state) && !state.is_other_thread {
+        state.threads_at_work = 0;
+    }
     if state.letter == b't' {
         state.tracer = tracer(folder.as_fd(), &mut buffer);
     }

@@ -37,7 +37,7 @@ pub fn unix_queues() -> Vec<(Inode, Vec<u32>)> {
             if let Some(waiting) = waiting {
                 let clients: Vec<u32> = unix_diag::waiting(waiting.payload).collect();
                 if !clients.is_empty() {
-                    found.push((Inode(listener.inode().into()), clients));
+                    found.push((Inode(listener.inode()), clients));
                 }
             }
         },

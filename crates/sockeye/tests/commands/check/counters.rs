@@ -293,12 +293,12 @@ for _ in range(30):
     hosts.moves(
         &hosts.here,
         &script("udp", "10.9.0.2"),
-        "warning counters IpOutDiscards",
+        "notice counters IpOutDiscards",
     );
     hosts.moves(
         &hosts.here,
         &script("udp6", "::1"),
-        "warning counters Ip6OutDiscards",
+        "notice counters Ip6OutDiscards",
     );
 }
 
