@@ -56,7 +56,7 @@ fn server_cannot_forge_lines() {
                         .unwrap();
                     let _ = client.read_to_end(&mut Vec::new());
                 });
-                words(&format!("bench {name} 127.0.0.1 -p {port} -t 1"))
+                words(&format!("bench {name} 127.0.0.1 -p {port} -d 1"))
             });
             assert_eq!(said.code, Some(1), "{said}");
             assert!(
@@ -117,7 +117,7 @@ fn server_that_refuses_late_cannot_forge_lines() {
             let messages: Vec<u8> = messages.iter().flat_map(frame).collect();
             let said = std::thread::scope(|scope| {
                 scope.spawn(|| accepting(&listener, &messages, false));
-                words(&format!("bench stream 127.0.0.1 -p {port} -t 1 {format}"))
+                words(&format!("bench stream 127.0.0.1 -p {port} -d 1 {format}"))
             });
             assert_eq!(said.code, Some(1), "{what}: {said}");
             assert_harmless(&said.stdout);
@@ -141,7 +141,7 @@ fn server_that_never_stops_talking_keeps_no_client() {
     let flood = frame(&json!({"x": 1})).repeat(1000);
     let (said, seconds) = std::thread::scope(|scope| {
         scope.spawn(|| accepting(&listener, &flood, true));
-        timed(|| words(&format!("bench rr 127.0.0.1 -p {port} -t 1 --timeout 1")))
+        timed(|| words(&format!("bench rr 127.0.0.1 -p {port} -d 1 --timeout 1")))
     });
     assert_eq!(said.code, Some(1), "{said}");
     assert!(seconds < 8.0, "{seconds} s");

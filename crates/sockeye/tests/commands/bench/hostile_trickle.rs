@@ -129,10 +129,10 @@ fn honest_tests_at_speed_keep_their_place() {
     let (serving, server) = serving("");
     let port = serving.port;
     let honest = [
-        format!("bench stream 127.0.0.1 -p {port} -t 9 -b 8M"),
-        format!("bench stream 127.0.0.1 -p {port} -t 9 -b 8M -R"),
-        format!("bench stream 127.0.0.1 -p {port} -t 9 -b 8M -u"),
-        format!("bench rr 127.0.0.1 -p {port} -t 9 --rate 500"),
+        format!("bench stream 127.0.0.1 -p {port} -d 9 -b 8M"),
+        format!("bench stream 127.0.0.1 -p {port} -d 9 -b 8M -R"),
+        format!("bench stream 127.0.0.1 -p {port} -d 9 -b 8M -u"),
+        format!("bench rr 127.0.0.1 -p {port} -d 9 --rate 500"),
     ];
     let honest = honest.map(|line| (start(&line), line));
     std::thread::sleep(Duration::from_millis(500));
@@ -157,7 +157,7 @@ fn honest_tests_at_speed_keep_their_place() {
 fn test_that_makes_room_learns_why() {
     let (serving, server) = serving("");
     let from = vec![Ipv4Addr::LOCALHOST; 31];
-    let line = format!("bench rr 127.0.0.1 -p {} -t 60 --rate 1", serving.port);
+    let line = format!("bench rr 127.0.0.1 -p {} -d 60 --rate 1", serving.port);
     let slow = start(&line);
     std::thread::sleep(Duration::from_millis(1500));
     while_trickling(server, REQUESTS, &from, |tests| {
@@ -237,11 +237,11 @@ fn longest_test_has_a_limit() {
     let (serving, server) = serving("--time-limit 2");
     let port = serving.port;
     for (line, code) in [
-        (format!("bench stream 127.0.0.1 -p {port} -t 3"), 1),
-        (format!("bench rr 127.0.0.1 -p {port} -t 3"), 1),
-        (format!("bench crr 127.0.0.1 -p {port} -t 3"), 1),
-        (format!("bench rr 127.0.0.1 -p {port} -t 2"), 0),
-        (format!("bench stream 127.0.0.1 -p {port} -t 2 -R"), 0),
+        (format!("bench stream 127.0.0.1 -p {port} -d 3"), 1),
+        (format!("bench rr 127.0.0.1 -p {port} -d 3"), 1),
+        (format!("bench crr 127.0.0.1 -p {port} -d 3"), 1),
+        (format!("bench rr 127.0.0.1 -p {port} -d 2"), 0),
+        (format!("bench stream 127.0.0.1 -p {port} -d 2 -R"), 0),
     ] {
         let said = crate::fixtures::binary::words(&line);
         assert_eq!(said.code, Some(code), "{line}: {said}");

@@ -288,7 +288,7 @@ for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
         let (_client, _streams) =
             HostileClient::running(ATTACKER, server, &rr(1, "tcp"), [0]).expect("it runs");
         let mut stream = Command::new(crate::fixtures::binary::SOCKEYE);
-        let line = format!("bench rr 127.0.0.1 -p {} -u -t 2", serving.port);
+        let line = format!("bench rr 127.0.0.1 -p {} -u -d 2", serving.port);
         stream.args(line.split_whitespace());
         let mut honest = stream.stdout(std::process::Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
