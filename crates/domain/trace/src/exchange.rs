@@ -5,9 +5,9 @@
 //! sender's turn: the time until a retransmission is time of sending, not time of a program.
 
 use crate::histogram::Histogram;
+use crate::long_wait::is_long_wait;
 use crate::named::named;
 use crate::percentiles::Percentiles;
-use crate::sender::is_long_wait;
 
 named! {
     /// What a connection's time was spent on, by whose turn it was.

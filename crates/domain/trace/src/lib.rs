@@ -62,6 +62,7 @@ mod icmp_reports;
 mod ip_ids;
 mod limit;
 mod linear;
+mod long_wait;
 mod lookups;
 mod loss_episodes;
 mod loss_tracker;
@@ -85,9 +86,9 @@ mod unacked;
 mod variation;
 mod wait_times;
 
+pub use bound::BoundTimes;
 pub use connection::{
-    BoundTimes, Completeness, Connection, Endpoint, Negotiated, Opinions, PathMtuEvidence, Side, SmallWrites,
-    Vantage,
+    Completeness, Connection, Endpoint, Negotiated, Opinions, PathMtuEvidence, Side, SmallWrites, Vantage,
 };
 pub use counters::Counters;
 pub use direction::Direction;

@@ -30,7 +30,6 @@ pub(crate) use acks::AckInfo;
 use pacing::Pacing;
 use sockeye_wire::packet::{Segment, TcpFlags};
 use std::collections::VecDeque;
-pub(crate) use summary::is_long_wait;
 
 /// The state of one direction.
 #[derive(Debug, Default)]

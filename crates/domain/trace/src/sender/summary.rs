@@ -2,6 +2,7 @@
 
 use super::Sender;
 use crate::event_log::EventLog;
+use crate::long_wait::is_long_wait;
 use crate::{DelayVariation, EventKind, Flag, Limit, Opinions, Side, Verdict};
 
 impl Sender {
@@ -146,13 +147,6 @@ impl Sender {
         }
     }
 }
-
-/// Whether the last data waited on the path for its acknowledgement; receivers may delay one on purpose.
-pub(crate) fn is_long_wait(waited_ns: u64, round_trip_ns: u64) -> bool {
-    waited_ns > (2 * round_trip_ns).max(LONG_WAIT_NS)
-}
-
-const LONG_WAIT_NS: u64 = 50_000_000;
 
 /// Less data, or data within less time than this and a round trip, has no rate.
 const RATE_BYTES_MIN: u64 = 10_000;
