@@ -3,7 +3,22 @@
 //! A sender that paces, or a receiver that opens its window in steps, hides a limit from the moments: the window is full only at
 //! the end of each round trip. What each round trip reached shows it.
 
-use crate::BoundTimes;
+/// Time of a direction by what bounded its round trips, in nanoseconds. Unlike [`Shares`](crate::Shares), the whole round trip counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BoundTimes {
+    /// Round trips
+    pub rounds: u64,
+    /// Of these, with as much in flight as the receiver's window allowed
+    pub window_rounds: u64,
+    /// Time of these, and with a closed window
+    pub window_ns: u64,
+    /// Time in which a send buffer was full and drained in turn
+    pub buffer_ns: u64,
+    /// The largest window that was advertised with acknowledgements, in bytes
+    pub window_max_bytes: u32,
+    /// Whether the window shrank to less than half again and again: the receiver's program reads late
+    pub is_window_uneven: bool,
+}
 
 /// The running round trip of one direction, and the time of those before it.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! The result of the analysis of one connection.
 
 use crate::{
-    DelayVariation, Ending, Event, Exchanges, Flag, IcmpReport, NameLookup, Percentiles, Shares, Verdict,
+    BoundTimes, DelayVariation, Ending, Event, Exchanges, Flag, IcmpReport, NameLookup, Percentiles, Shares,
+    Verdict,
 };
 use std::net::IpAddr;
 
@@ -147,23 +148,6 @@ pub struct Side {
     pub path_mtu: PathMtuEvidence,
     /// Keepalives of this side since the last segment of the other
     pub unanswered_keepalives: u32,
-}
-
-/// Time of a direction by what bounded its round trips, in nanoseconds. Unlike [`Shares`], the whole round trip counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BoundTimes {
-    /// Round trips
-    pub rounds: u64,
-    /// Of these, with as much in flight as the receiver's window allowed
-    pub window_rounds: u64,
-    /// Time of these, and with a closed window
-    pub window_ns: u64,
-    /// Time in which a send buffer was full and drained in turn
-    pub buffer_ns: u64,
-    /// The largest window that was advertised with acknowledgements, in bytes
-    pub window_max_bytes: u32,
-    /// Whether the window shrank to less than half again and again: the receiver's program reads late
-    pub is_window_uneven: bool,
 }
 
 /// Small segments that the sender kept until earlier ones were acknowledged (Nagle), while the receiver delayed its

@@ -452,10 +452,12 @@ impl Findings<'_> {
             self.add(FindingKind::SendBuffer, direction, cost_ns.max(bound_ns).max(1));
         }
         let times = &connection.exchanges.times;
-        let sends_ns = times.of(match direction {
-            Direction::Forward => Turn::ClientSends,
-            Direction::Backward => Turn::ServerSends,
-        });
+        let sends_ns = match direction {
+            // Both send at once: there are no turns.
+            _ if connection.carries_both() => connection.duration_ns(),
+            Direction::Forward => times.of(Turn::ClientSends),
+            Direction::Backward => times.of(Turn::ServerSends),
+        };
         if matters(Limit::CongestionWindow)
             && !has_losses
             && !is_explained

@@ -86,9 +86,9 @@ mod unacked;
 mod variation;
 mod wait_times;
 
+pub use bound::BoundTimes;
 pub use connection::{
-    BoundTimes, Completeness, Connection, Endpoint, Judgements, Negotiated, PathMtuEvidence, Side,
-    SmallWrites, Vantage,
+    Completeness, Connection, Endpoint, Judgements, Negotiated, PathMtuEvidence, Side, SmallWrites, Vantage,
 };
 pub use counters::Counters;
 pub use direction::Direction;

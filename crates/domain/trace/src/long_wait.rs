@@ -1,5 +1,4 @@
-//! When the last data of a sender, or of an answer, waited for its acknowledgement for longer than a receiver delays it.
-//! `sender` and `exchange` use it.
+//! Acknowledgements that come so late that the data waited on the path.
 
 /// Whether the last data waited on the path for its acknowledgement; receivers may delay one on purpose.
 pub(crate) fn is_long_wait(waited_ns: u64, round_trip_ns: u64) -> bool {

@@ -295,8 +295,8 @@ impl Story<'_> {
                     "nothing was lost"
                 };
                 text(
-                    format!("Reset by {sender}: before that, {lost}, and nothing was slow."),
-                    "",
+                    format!("Reset by {sender}."),
+                    &format!("Before that, {lost}, and nothing was slow."),
                 )
             }
             Kind::Reset => text(format!("Reset by {sender}."), ""),
@@ -346,7 +346,7 @@ impl Story<'_> {
             };
             return format!("Healthy: {lost}and {what}.");
         }
-        if exchanges.server.count > 0 {
+        if exchanges.server.count > 0 && !connection.carries_both() {
             let (_, server) = ends(connection, true);
             let share = if works_ns > 0 && works_ns >= connection.duration_ns() / 4 {
                 format!(", {}", share_of(works_ns, connection))
@@ -954,7 +954,7 @@ const LATE_NS: u64 = 200_000_000;
 /// Firewalls and NAT devices rarely forget a connection that was idle for less.
 const FORGETTING_NS: u64 = 60_000_000_000;
 
-/// No system sends packets with a TTL this low unless a program sets it.
+/// No system sends packets with a TTL this low by default.
 const FEW_HOPS: u8 = 16;
 
 /// Windows without scaling end here, nearly.

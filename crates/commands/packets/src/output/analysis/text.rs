@@ -27,7 +27,7 @@ pub(super) fn push(out: &mut Vec<u8>, connection: &Connection, owners: &EndOwner
     for sentence in sentences(connection) {
         push_wrapped(out, sentence.as_bytes(), "  ", layout.width);
     }
-    let main = connection.side(headline_direction(connection));
+    let main = connection.side(shown_direction(connection));
     if layout.is_detailed {
         push_details(out, connection, layout);
     } else if let Some(text) = shares(main) {
@@ -72,7 +72,7 @@ fn push_heading(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
 }
 
 /// Returns the direction of the most important finding if it is a fault, else the one with most data.
-fn headline_direction(connection: &Connection) -> Direction {
+fn shown_direction(connection: &Connection) -> Direction {
     let all = findings(connection);
     let first = all.first().filter(|finding| !finding.is_minor);
     let opposite = |direction| match direction {
