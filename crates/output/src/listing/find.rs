@@ -13,7 +13,7 @@ use std::fmt;
 pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownColumn> {
     let typed = name.trim().replace(' ', "_");
     let columns = R::columns();
-    let rules: [&dyn Fn(&Column<R>) -> bool; 4] = [
+    let rules: [Rule<'_, R>; 4] = [
         &|column| {
             let mut names = std::iter::once(&column.name).chain(column.aliases);
             names.any(|known| is_same_name(&typed, known))
@@ -32,6 +32,9 @@ pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownC
         .find_map(|rule| columns.iter().find(|column| rule(column)))
         .ok_or_else(|| UnknownColumn::new(name.trim(), columns.iter().map(|column| column.name)))
 }
+
+/// Whether a typed name means a column.
+type Rule<'a, R> = &'a dyn Fn(&Column<R>) -> bool;
 
 /// Parses names with commas between them. `all` is every column, and the name of a JSON object, such as `tcp_info`,
 /// is every column with a field in it.
