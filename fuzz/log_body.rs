@@ -27,6 +27,7 @@ pub(crate) fn log_lines(bytes: &[u8]) {
         width: (first & 4 != 0).then_some(20 + usize::from(first / 8)),
         no_header: first & 8 != 0,
         is_detailed: first & 16 != 0,
+        ..ExplainLayout::default()
     };
     let mut out = Vec::new();
     if is_lookup {

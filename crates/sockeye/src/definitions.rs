@@ -72,6 +72,6 @@ fn value_name(option: &Arg) -> String {
         return String::new();
     }
     let names = option.get_value_names().unwrap_or_default();
-    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    let names: Vec<&str> = names.iter().map(clap::builder::Str::as_str).collect();
     names.join(" ")
 }

@@ -82,7 +82,7 @@ fn long_flag_has_one_letter_and_one_value() {
         for option in plain.iter().filter(|option| option.short.is_empty()) {
             let taken = |short: &&str| letters.contains(&(format!("-{short}"), option.command.clone()));
             assert!(
-                with.iter().all(|short| taken(*short)),
+                with.iter().all(|short| taken(short)),
                 "--{long} has no letter in {}, but {with:?} elsewhere",
                 option.command
             );
