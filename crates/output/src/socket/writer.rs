@@ -50,7 +50,16 @@ pub struct Details {
     pub info: bool,
 }
 
+/// What is read only if somebody asks for it.
+const COSTLY: [Detail; 3] = [Detail::TCP_INFO, Detail::CONGESTION, Detail::MEMORY];
+
 impl Details {
+    /// What these details and a sort key need of [`COSTLY`].
+    fn asked(&self, sort: Option<SortKey<Sockets>>) -> Detail {
+        let sort = sort.map_or(Detail::NONE, |key| key.column.needs);
+        Detail::MEMORY.when(self.memory) | (Detail::TCP_INFO | Detail::CONGESTION).when(self.info) | sort
+    }
+
     /// Returns the columns of a table with these details.
     #[must_use]
     pub fn columns(&self) -> Vec<&'static Column<Sockets>> {
@@ -91,7 +100,16 @@ impl<W: Write> SocketWriter<W> {
         let info = layout.details.info && layout.format == Format::Table;
         let leaves_out_empty = layout.columns.is_none();
         let columns = layout.columns.unwrap_or_else(|| match layout.format {
-            Format::Csv => all_columns().collect(),
+            Format::Csv if layout.no_header => all_columns().collect(),
+            // The kernel was not asked for the others: no row can fill them.
+            Format::Csv => {
+                let asked = layout.details.asked(layout.sort);
+                let is_asked = |column: &&Column<Sockets>| {
+                    let mut costly = COSTLY.into_iter();
+                    costly.all(|detail| !column.needs.contains(detail) || asked.contains(detail))
+                };
+                all_columns().filter(is_asked).collect()
+            }
             _ => layout.details.columns(),
         });
         let mut listing = Layout::new(layout.format, columns);

@@ -3,7 +3,7 @@
 use super::fixtures::{
     self, AllNames, EvilNames, Full, check_golden, connection, inet, owner, without_escapes,
 };
-use crate::listing::{Record, WAITING_BYTES, find_column, named_columns, parse_columns};
+use crate::listing::{Record, WAITING_BYTES, all_columns, find_column, named_columns, parse_columns};
 use crate::*;
 use sockeye_model::*;
 use std::io;
@@ -137,6 +137,7 @@ fn every_kind_of_socket_equals_golden() {
     check_golden("sockets-every-kind.txt", &render(table(details), &rows, &NoNames));
     let mut csv = table(details);
     csv.format = Format::Csv;
+    csv.details.memory = true;
     check_golden("sockets-every-kind.csv", &render(csv, &rows, &EvilNames));
 }
 
@@ -497,6 +498,11 @@ fn csv_of_listeners(count: usize, no_header: bool) -> String {
     let layout = SocketLayout {
         format: Format::Csv,
         no_header,
+        details: Details {
+            info: true,
+            memory: true,
+            ..Details::default()
+        },
         ..SocketLayout::default()
     };
     let mut listener = Socket::new(Protocol::Tcp, State::Listen);
@@ -519,8 +525,7 @@ fn csv_leaves_out_columns_that_no_row_fills_up_to_a_bound() {
     let row = "1970-01-01T00:00:00.000000Z,tcp,inet,listen,127.0.0.1,80,0.0.0.0,0\r\n";
     assert_eq!(csv_of_listeners(2, false), format!("{filled}{row}{row}"));
     let fields = |line: &str| line.split(',').count();
-    let all = 1 + Sockets::columns()
-        .iter()
+    let all = 1 + all_columns::<Sockets>()
         .map(|column| column.csv_fields().len())
         .sum::<usize>();
     // Nothing is left out without rows, without a header, and of more rows than may wait.
@@ -530,4 +535,30 @@ fn csv_leaves_out_columns_that_no_row_fills_up_to_a_bound() {
     let text = csv_of_listeners(rows, false);
     assert_eq!(text.lines().count(), rows + 1);
     assert!(text.lines().all(|line| fields(line) == all));
+}
+
+#[test]
+fn csv_leaves_out_what_was_not_asked_for() {
+    let header = |details| {
+        let layout = SocketLayout {
+            format: Format::Csv,
+            details,
+            ..SocketLayout::default()
+        };
+        let mut out = Vec::new();
+        let mut listing = SocketWriter::new(&mut out, layout);
+        listing.begin().unwrap();
+        listing.finish(&Summary::default()).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let plain = header(Details::default());
+    assert!(
+        plain.contains(",cookie,") && !plain.contains(",rtt_us,") && !plain.contains("wmem"),
+        "{plain}"
+    );
+    let info = Details {
+        info: true,
+        ..Details::default()
+    };
+    assert!(header(info).contains(",rtt_us,"), "{info:?}");
 }

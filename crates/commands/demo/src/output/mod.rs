@@ -112,7 +112,7 @@ const SUGGESTIONS: &[Suggestion] = &[
     },
     Suggestion {
         command: "capture",
-        arguments: "-i vpn0 -a 3 -o -",
+        arguments: "-i vpn0 -d 3 -o -",
         then: Some("analyze -"),
         shows: "why backup is slow: losses cost its time, and on a quiet machine it shows the short queue",
         shows_without_tunnels: None,
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(all[1], "sockeye check --netns 4711 -n");
         assert_eq!(
             all[5],
-            "sockeye capture --netns 4711 -i vpn0 -a 3 -o - | sockeye analyze -"
+            "sockeye capture --netns 4711 -i vpn0 -d 3 -o - | sockeye analyze -"
         );
         for width in [1, 20, 40, 80, 200] {
             assert_eq!(commands(&scene(), Some(width)), all);
