@@ -84,6 +84,8 @@ pub(super) struct Acceptor<'a> {
     /// When proofs that wait were looked at last.
     compared_at: Instant,
     guesses: Guesses,
+    /// Whether the oldest of the proofs that wait is compared next, else the newest.
+    is_turn_of_oldest: bool,
     /// Whether accepting waits until descriptors are free.
     is_paused: bool,
     refusals: Refusals,
@@ -115,6 +117,7 @@ impl<'a> Acceptor<'a> {
             has_parked: false,
             compared_at: Instant::now(),
             guesses: Guesses::default(),
+            is_turn_of_oldest: false,
             is_paused: false,
             refusals: Refusals::default(),
         };
@@ -420,8 +423,9 @@ impl<'a> Acceptor<'a> {
         spawned.map(drop).map_err(|error| thread_error(&error))
     }
 
-    /// Compares proofs that wait, as many as their addresses may have compared now: the newest first, since guesses are older
-    /// than an honest client.
+    /// Compares proofs that wait, as many as their addresses may have compared now: the oldest and the newest first in turns. An
+    /// honest client is older than the guesses of a program that waits for each answer, and newer than those of one that does
+    /// not.
     fn compare_parked<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
         'a: 'scope,
@@ -431,12 +435,18 @@ impl<'a> Acceptor<'a> {
             return;
         }
         (self.has_parked, self.compared_at) = (false, now);
-        for number in self.waiting.newest_first(|connection| connection.is_parked) {
+        let mut parked = self.waiting.newest_first(|connection| connection.is_parked);
+        let is_turn_of_oldest = self.is_turn_of_oldest;
+        if is_turn_of_oldest {
+            parked.reverse();
+        }
+        for number in parked {
             let Some(connection) = self.waiting.get_mut(number) else {
                 continue;
             };
             if self.guesses.allows(AddressGroup::of(connection.from.ip()), now) {
                 connection.is_parked = false;
+                self.is_turn_of_oldest = !is_turn_of_oldest;
                 self.advance(scope, number);
             } else {
                 self.has_parked = true;

@@ -201,7 +201,7 @@ fn push_side(fields: &mut Object<'_>, side: &Side) {
         shares.end();
     }
     fields.number("busy_ns", Some(side.busy_ns));
-    let mut bound = fields.object("bound");
+    let mut bound = fields.object("bounds");
     bound.number("rounds", Some(side.bound.rounds));
     bound.number("window_rounds", Some(side.bound.window_rounds));
     bound.number("window_ns", Some(side.bound.window_ns));
