@@ -85,8 +85,8 @@ fn candidates(root: &Command, line: &[String]) -> Vec<String> {
     };
     // In a list with commas the last one; after the '-' of a reversed order the rest.
     let start = match list {
+        _ if arg.get_id() == "sort" => usize::from(value.starts_with('-')),
         Some(list) if list.is_separated_by_commas() => value.rfind(',').map_or(0, |comma| comma + 1),
-        _ if arg.get_id() == "sort" && value.starts_with('-') => 1,
         _ => 0,
     };
     let (first, last) = (&current[..current.len() - value.len() + start], &value[start..]);

@@ -361,9 +361,10 @@ impl<'a> Parser<'a> {
             Some("did you mean 'owner'?".to_owned())
         } else {
             nearest(word, WORDS.split(' ').chain(fields)).or_else(|| {
-                let is_name = word
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
+                let is_name = word.len() <= NAME_BYTES_MAX
+                    && word
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
                 is_name.then(|| format!("did you mean 'owner = {word}'?"))
             })
         };
@@ -385,6 +386,9 @@ fn negated_if(head: &Head<'_>, expr: Expr) -> Expr {
 fn is_netns_inode(text: &str, number: u64) -> bool {
     text.len() < 12 && number >= 0xf000_0000
 }
+
+/// A longer word is no name of a process.
+const NAME_BYTES_MAX: usize = 64;
 
 const ALL_CLASSES: u8 = PeerClass::Public.bit() | PeerClass::Private.bit() | PeerClass::Loopback.bit();
 

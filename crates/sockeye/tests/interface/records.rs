@@ -38,7 +38,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("explain-list", "explain --list states"),
     ("explain-log", "explain -f @/kern.log"),
     ("bench-sources", "bench sources -A tcp --repeats 2"),
-    ("bench-memory", "bench memory --sizes 4K --time 0.01"),
+    ("bench-memory", "bench memory --sizes 4K -d 0.01"),
     ("prof", "prof -- sleep 0.2"),
 ];
 
