@@ -19,7 +19,11 @@ pub(crate) fn load(text: &str) -> Value {
         let mut definition = shared["$defs"][&name].clone();
         assert!(!definition.is_null(), "defs.schema.json has no {name}");
         make_local(&mut definition, LOCAL, &mut needed);
-        let previous = schema["$defs"]
+        let definitions = &mut schema["$defs"];
+        if definitions.is_null() {
+            *definitions = Value::Object(serde_json::Map::new());
+        }
+        let previous = definitions
             .as_object_mut()
             .unwrap()
             .insert(name.clone(), definition);

@@ -122,7 +122,12 @@ impl Schema {
         for line in text.lines() {
             follows(&self.line, line);
         }
-        rows.lines().map(|line| follows(&self.row, line)).collect()
+        // Each sample of a repeated listing has a summary.
+        let is_row = |line: &&str| !line.contains("_summary\",\"schema_version");
+        rows.lines()
+            .filter(is_row)
+            .map(|line| follows(&self.row, line))
+            .collect()
     }
 }
 
