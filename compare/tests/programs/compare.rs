@@ -120,7 +120,7 @@ fn actions_without_effect_are_failures() {
         "20 named namespaces, a process in each",
         "Making 10 named namespaces",
         "FAILED: left 0 names, not 10",
-        "Flat: the last 5 of 25 named namespaces, after the first",
+        "Flat: the last 5 of 25 named namespaces compared with the first",
         "FAILED: left 20 names, not 25",
         "Removing 10 named namespaces",
         "FAILED: left 10 names, not 0",

@@ -17,7 +17,7 @@ pub(super) fn report(
     options: &QueryOptions,
     context: &QueryContext,
 ) -> anyhow::Result<()> {
-    if filter.is_empty() {
+    if filter.trim().is_empty() {
         notes::say(&format!("sockeye: {without_filter}\n"));
         return Ok(());
     }
@@ -32,7 +32,11 @@ pub(super) fn report(
         count += 1;
         ControlFlow::Continue(())
     })?;
-    let filter = harmless(filter.as_bytes());
+    let mut shown: String = filter.chars().take(FILTER_CHARS_MAX).collect();
+    if shown.len() < filter.len() {
+        shown.push_str("...");
+    }
+    let filter = harmless(shown.as_bytes());
     notes::say(&match count {
         0 => format!("sockeye: {without_filter}, so none matches the filter: {filter}\n"),
         1 => format!("sockeye: the only socket does not match the filter: {filter}\n"),
@@ -40,3 +44,6 @@ pub(super) fn report(
     });
     Ok(())
 }
+
+/// Longer filters are cut in the note.
+const FILTER_CHARS_MAX: usize = 120;

@@ -152,7 +152,7 @@ fn csv_has_first_table_unshortened() {
     let mut lines = text.lines();
     assert_eq!(
         lines.next().unwrap(),
-        "call,calls,errors,total_ns,share_permille,mean_ns,max_ns,unfinished,timed,errnos"
+        "time,call,calls,errors,total_ns,share_permille,mean_ns,max_ns,unfinished,timed,errnos"
     );
     assert_eq!(lines.count(), 8);
     let mut waits = sampled::rich();
@@ -160,7 +160,7 @@ fn csv_has_first_table_unshortened() {
     let text = rendered(&waits, &all, Format::Csv, None);
     assert!(
         text.starts_with(
-            "reason,call,count,total_ns,share_permille,mean_ns,max_ns,unfinished,object,function,kernel_function"
+            "time,reason,call,count,total_ns,share_permille,mean_ns,max_ns,unfinished,object,function,kernel_function"
         ),
         "{text}"
     );
