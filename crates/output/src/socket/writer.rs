@@ -50,7 +50,7 @@ pub struct Details {
     pub info: bool,
 }
 
-/// What is read only if somebody asks for it.
+/// What is read only on request.
 const COSTLY: [Detail; 3] = [Detail::TCP_INFO, Detail::CONGESTION, Detail::MEMORY];
 
 impl Details {
