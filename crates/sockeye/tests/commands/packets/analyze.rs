@@ -121,8 +121,8 @@ fn overflow_of_a_short_queue_reports_its_length() {
         analysis.assert_flags_match_tshark();
         analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
         analysis.assert_verdict_contains("queue of about");
-        let max = analysis.number("/forward/verdict/queue_segs_max");
-        let min = analysis.number("/forward/verdict/queue_segs_min");
+        let max = analysis.number("/forward/limited_by/queue_segs_max");
+        let min = analysis.number("/forward/limited_by/queue_segs_min");
         assert!(min <= 5 && (3..=12).contains(&max), "{analysis:?}");
     });
 }
@@ -150,8 +150,8 @@ fn length_of_a_short_queue_is_reported_at_each_rate_and_delay() {
             analysis.assert_judgement("lost", analysis.counters.overflowed, 10);
             analysis.assert_none(&["reordered", "duplicated_by_network"]);
             analysis.assert_verdict_contains("queue of about");
-            let max = analysis.number("/forward/verdict/queue_segs_max");
-            let min = analysis.number("/forward/verdict/queue_segs_min");
+            let max = analysis.number("/forward/limited_by/queue_segs_max");
+            let min = analysis.number("/forward/limited_by/queue_segs_min");
             // One more segment is being sent while these wait, and segments sent before the last one count too.
             assert!(
                 min <= queue + 2 && (queue - 1..=queue + 3).contains(&max),

@@ -252,7 +252,7 @@ fn window_of_unknown_scale_has_no_size() {
         };
         for whole in need!(analyze_both_ends(&path, &plan)) {
             whole.assert_limit("receiver_window");
-            let segs = whole.number("/forward/verdict/window_segs");
+            let segs = whole.number("/forward/limited_by/window_segs");
             assert!((8..=16).contains(&segs), "{whole:?}");
             for analysis in [
                 part(&whole.file, 1, 3),
@@ -537,7 +537,7 @@ fn window_changed_on_the_path_is_reported_at_the_sender_only() {
         at_client.assert_limit("receiver_window");
         let scale = at_client.number("/backward/window_scale");
         let expected = (8 << scale) / 1448;
-        let segs = at_client.number("/forward/verdict/window_segs");
+        let segs = at_client.number("/forward/limited_by/window_segs");
         assert!(segs.abs_diff(expected) <= 1, "{segs} {expected} {at_client:?}");
         at_client.assert_none(ANOMALIES);
         // The capture at the server has the window from before the change.
