@@ -4,6 +4,7 @@
 use super::schema;
 use crate::fixtures::binary::{self, SOCKEYE, Said, clean, wait_for_sigint_handler};
 use crate::fixtures::envelope::without_envelope;
+use crate::fixtures::schema_file;
 use jsonschema::JSONSchema;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
@@ -87,7 +88,7 @@ fn parse(schema: &JSONSchema, text: &str) -> Value {
 
 #[test]
 fn each_format_follows_its_schema() {
-    let text: Value = serde_json::from_str(schema::ANALYZE).unwrap();
+    let text: Value = schema_file::load(schema::ANALYZE);
     let definition =
         |name: &str| schema::compile(&json!({"$ref": format!("#/$defs/{name}"), "$defs": text["$defs"]}));
     let (document_schema, connection) = (schema::compile(&text), definition("connection"));
@@ -191,7 +192,7 @@ fn unsupported_link_type_is_named_and_counted() {
         assert!(notes.contains(note), "{notes}");
     }
     assert!(!notes.contains("not of TCP"), "{notes}");
-    let text: Value = serde_json::from_str(schema::ANALYZE).unwrap();
+    let text: Value = schema_file::load(schema::ANALYZE);
     let document = parse(&schema::compile(&text), &output_of(&[path, "--format", "json"]));
     assert_eq!(
         document["unsupported_links"],
