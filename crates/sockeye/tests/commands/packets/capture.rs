@@ -152,22 +152,6 @@ fn column(rows: &[Vec<String>], index: usize) -> Vec<&str> {
     rows.iter().map(|row| row[index].as_str()).collect()
 }
 
-/// Number of whole packets in a pcap file that is being written.
-fn packets_of_pcap(path: &Path) -> usize {
-    let bytes = fs::read(path).unwrap_or_default();
-    let mut rest = bytes.get(24..).unwrap_or_default();
-    let mut packets = 0;
-    while let Some(length) = rest.get(8..12) {
-        let length = u32::from_ne_bytes(length.try_into().unwrap()) as usize;
-        let Some(behind) = rest.get(16 + length..) else {
-            break;
-        };
-        rest = behind;
-        packets += 1;
-    }
-    packets
-}
-
 #[test]
 fn captures_the_same_packets_as_tcpdump() {
     need!(program("tcpdump"));
@@ -178,16 +162,14 @@ fn captures_the_same_packets_as_tcpdump() {
     let tcpdump = Capture::tcpdump(
         &lab,
         &one,
-        &format!(
-            "-i lo --nano --immediate-mode -U -w {} udp port 7000",
-            theirs.display()
-        ),
+        &format!("-i lo --nano -w {} udp port 7000", theirs.display()),
     );
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 300);
     send_datagrams(&one, "[::1]:0", "[::1]:7000", 300);
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7001", 10);
     let said = capture.interrupt();
-    wait_until("tcpdump to write 600 packets", || packets_of_pcap(&theirs) == 600);
+    // tcpdump reads the ring once a second, and nothing shows whether it did.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
     tcpdump.interrupt();
     assert!(
         said.contains("600 packets captured; 600 received by filter; 0 dropped by kernel"),
