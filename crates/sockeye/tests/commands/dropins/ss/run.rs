@@ -299,6 +299,12 @@ impl Case {
                 bytes
             }
         };
+        // `setpriv` cannot choose the name by which a program is called, and messages begin with it.
+        let called = format!("{}: ", program.path.display());
+        let stderr = match stderr.strip_prefix(called.as_bytes()) {
+            Some(rest) if self.user != 0 => [b"ss: ", rest].concat(),
+            _ => stderr,
+        };
         Said {
             stdout,
             stderr,
