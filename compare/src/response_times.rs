@@ -113,7 +113,7 @@ impl Series {
 
     fn arguments(&self, seconds: usize) -> String {
         if self.is_ours() {
-            format!("bench rr 127.0.0.1 -t {seconds} --request 14 --response 14 --json")
+            format!("bench rr 127.0.0.1 -d {seconds} --request 14 --response 14 --json")
         } else {
             format!("ping-pong --tcp --full-rtt --mps=max -i 127.0.0.1 -t {seconds} -m 14")
         }

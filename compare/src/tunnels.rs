@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Measures tunnels with some queue lengths; the program itself repeats them in turn.
 pub fn measured(installed: &Installed, hosts: &HostPair, seconds: f64, repeats: usize) -> Rows {
     let arguments =
-        format!("bench tun --json --queues 500,1000 --multi-queue 1 -t {seconds} --repeats {repeats}");
+        format!("bench tun --json --queues 500,1000 --multi-queue 1 -d {seconds} --repeats {repeats}");
     let row = Row {
         runs: repeats,
         ..row("bench tun".to_owned(), format!("sockeye {arguments}"))
