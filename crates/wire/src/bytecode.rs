@@ -620,6 +620,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "the longest program takes Miri 20 seconds")]
     fn too_long_empty_or_backward_program_is_none() {
         assert_eq!(Assembler::default().finish(), None);
         let mut long = Assembler::default();

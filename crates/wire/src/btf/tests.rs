@@ -508,7 +508,7 @@ fn wide_forged_types_take_bounded_steps() {
         UNION,
         "wide",
         4,
-        &vec![("", this, 0); if cfg!(miri) { 40 } else { 4000 }],
+        &vec![("", this, 0); if cfg!(miri) { 12 } else { 4000 }],
     );
     assert_eq!(ask(&blob, field("wide", "none")), None);
 }

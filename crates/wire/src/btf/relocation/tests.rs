@@ -111,7 +111,9 @@ impl Object {
 /// What reading these records gives, as text of the queries.
 #[track_caller]
 fn check(record: impl Fn(&Object) -> ExtRecord<'static>, expected: Option<(&str, &str, Option<u32>)>) {
-    for little_endian in [true, false] {
+    // Miri is too slow for both byte orders of each record.
+    let orders = if cfg!(miri) { &[true][..] } else { &[true, false] };
+    for &little_endian in orders {
         let mut object = Object::new(little_endian);
         let record = record(&object);
         let ext = object.ext(&[record], 16);
