@@ -40,6 +40,21 @@ pub fn harmless(text: &[u8]) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
+/// Returns text from outside for a message: as [`harmless`], and with `...` instead of what follows `chars_max` characters.
+///
+/// ```
+/// assert_eq!(sockeye_output::text::harmless_start(b"tcp and port 80", 3), "tcp...");
+/// ```
+#[must_use]
+pub fn harmless_start(text: &[u8], chars_max: usize) -> String {
+    let mut shown = harmless(text);
+    if let Some((end, _)) = shown.char_indices().nth(chars_max) {
+        shown.truncate(end);
+        shown.push_str("...");
+    }
+    shown
+}
+
 /// Appends `text` as a JSON string with its quotes, and returns whether a part was not UTF-8; such parts become U+FFFD.
 /// What [`push_clean`] escapes is escaped here too: JSON is safe to print on a terminal.
 pub fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
@@ -161,6 +176,19 @@ mod tests {
         );
         check("žluťoučký 馬".as_bytes(), "žluťoučký 馬", "\"žluťoučký 馬\"");
         check(br#"q"\x2d"#, r#"q"\x2d"#, r#""q\"\\x2d""#);
+    }
+
+    #[test]
+    fn start_is_cut_after_the_escapes() {
+        assert_eq!(harmless_start(b"a\x1b[31m\n", 80), r"a\x1b[31m\x0a");
+        assert_eq!(harmless_start("žluť".as_bytes(), 4), "žluť");
+        assert_eq!(harmless_start("žluťoučký".as_bytes(), 4), "žluť...");
+        assert_eq!(
+            harmless_start("\u{202e}".repeat(1000).as_bytes(), 400)
+                .chars()
+                .count(),
+            403
+        );
     }
 
     #[test]

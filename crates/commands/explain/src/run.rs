@@ -9,7 +9,8 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_dictionary::{Dictionary, Found, Severity};
-use sockeye_output::{Format, harmless};
+use sockeye_output::Format;
+use sockeye_output::text::harmless_start;
 use sockeye_sys::interrupts::Interrupts;
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -80,7 +81,7 @@ fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result
     }
     let mut note = format!(
         "sockeye: explain: \"{}\" is not in the dictionary",
-        harmless(shortened(text).as_bytes())
+        harmless_start(text.as_bytes(), SHOWN_TEXT_MAX)
     );
     if found.near.is_empty() {
         note.push_str("; `sockeye explain --list all` shows what is\n");
@@ -97,16 +98,6 @@ fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result
     }
     notes::say(&note);
     Ok(ExitCode::FAILURE)
-}
-
-/// Returns a text for a message, without its end if it is long.
-fn shortened(text: &str) -> String {
-    if text.chars().count() <= SHOWN_TEXT_MAX {
-        return text.to_owned();
-    }
-    let mut short: String = text.chars().take(SHOWN_TEXT_MAX).collect();
-    short.push_str("...");
-    short
 }
 
 fn explain_log(

@@ -1,7 +1,7 @@
 //! The log of the server: lines on stdout, which no client can multiply and no reader can hold up.
 
 use sockeye_console::{notes, stdout};
-use sockeye_output::harmless;
+use sockeye_output::text::harmless_start;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -72,7 +72,7 @@ impl ServerLog {
         if budget.omitted > 0 {
             text = format!("{} lines were left out here\n", budget.omitted);
         }
-        text.push_str(&shown(line));
+        text.push_str(&harmless_start(line.as_bytes(), LINE_LEN_MAX));
         text.push('\n');
         match self.lines.try_send(text) {
             Ok(()) => budget.omitted = 0,
@@ -116,17 +116,6 @@ impl Budget {
     }
 }
 
-/// Returns a line that fits on a terminal, since lines contain text of clients: with escapes, and cut.
-fn shown(line: &str) -> String {
-    let clean = harmless(line.as_bytes());
-    if clean.chars().count() <= LINE_LEN_MAX {
-        return clean;
-    }
-    let mut short: String = clean.chars().take(LINE_LEN_MAX).collect();
-    short.push_str("...");
-    short
-}
-
 /// Most characters of a line.
 const LINE_LEN_MAX: usize = 400;
 /// Longest wait at the end for a reader of the log.
@@ -154,12 +143,5 @@ mod tests {
         assert_eq!(allowed, 200);
         assert!(budget.take(at + LINE_INTERVAL));
         assert!(!budget.take(at + LINE_INTERVAL));
-    }
-
-    #[test]
-    fn lines_are_harmless_and_short() {
-        assert_eq!(shown("a\x1b[31m\n"), r"a\x1b[31m\x0a");
-        assert_eq!(shown("\u{9b}2J\u{202e}"), r"\u{9b}2J\u{202e}");
-        assert_eq!(shown(&"\u{202e}".repeat(1000)).chars().count(), 403);
     }
 }

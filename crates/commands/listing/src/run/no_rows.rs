@@ -1,7 +1,7 @@
 //! The note of a listing without rows: what the filter left out, and how many sockets there are.
 
 use sockeye_console::notes;
-use sockeye_output::harmless;
+use sockeye_output::text::harmless_start;
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, QueryOptions, Scope};
@@ -32,11 +32,7 @@ pub(super) fn report(
         count += 1;
         ControlFlow::Continue(())
     })?;
-    let mut shown: String = filter.chars().take(FILTER_CHARS_MAX).collect();
-    if shown.len() < filter.len() {
-        shown.push_str("...");
-    }
-    let filter = harmless(shown.as_bytes());
+    let filter = harmless_start(filter.as_bytes(), FILTER_CHARS_MAX);
     notes::say(&match count {
         0 => format!("sockeye: {without_filter}, so none matches the filter: {filter}\n"),
         1 => format!("sockeye: the only socket does not match the filter: {filter}\n"),
