@@ -709,10 +709,10 @@ fn rates_of_a_run(namespace: &Namespace, net_path: &NetPath, listener: &LabSocke
     for row in &rows[2..] {
         let rate = |name: &str| row["rates"][name].as_f64().unwrap();
         assert_eq!(row["connections"], 3 + 4 - 1, "{row}");
-        // Four opened in one interval, whatever its length.
+        // Four opened in one interval, whatever its length: shorter than asked for if the first sample was late.
         let interval = 4.0 / rate("opened_per_s");
         assert!(
-            (1.0..=lasted.as_secs_f64()).contains(&interval),
+            (0.5..=lasted.as_secs_f64()).contains(&interval),
             "{interval} s: {row}"
         );
         let near = |name: &str, count: f64, tolerance: f64| {

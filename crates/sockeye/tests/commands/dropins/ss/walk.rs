@@ -58,7 +58,8 @@ pub(crate) fn walk(socket_set: &SocketSet, programs: &Programs, cases: Vec<Case>
         return;
     }
     let texts: Vec<String> = failures.into_iter().map(|failure| failure.text).collect();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ss_live.txt");
+    let name: String = title.chars().filter(|c| !c.is_whitespace()).collect();
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
     let _ = std::fs::write(&file, texts.concat());
     let mut shown = texts.iter().take(SHOWN).cloned().collect::<String>();
     let _ = write!(shown, "{said}all of them: {}", file.display());
