@@ -3,6 +3,7 @@
 use crate::args::ColorArg;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, major, minor};
 use rustix::io::Errno;
 use sockeye_output::Style;
 use sockeye_sys::closed_stdout;
@@ -216,6 +217,17 @@ fn color_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(ColorArg, &'
         .is_some_and(|value| value == "0")
         .then_some((ColorArg::Never, "CLICOLOR"))
 }
+
+/// Returns whether what is written is thrown away: standard output is `/dev/null`.
+pub fn is_dev_null() -> bool {
+    rustix::fs::fstat(io::stdout()).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            && (major(stat.st_rdev), minor(stat.st_rdev)) == DEV_NULL
+    })
+}
+
+/// Major and minor number of `/dev/null` (`Documentation/admin-guide/devices.txt`).
+const DEV_NULL: (u32, u32) = (1, 3);
 
 /// Returns whether an error is a broken pipe: the reader of our output ended.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {

@@ -140,7 +140,10 @@ impl Cgroup {
                 rustix::io::Errno::NOENT => "; `systemd-cgls` shows which there are",
                 _ => "",
             };
-            anyhow!("cannot open cgroup {}: {errno}{remedy}", mount.shown(folder).display())
+            anyhow!(
+                "cannot open cgroup {}: {errno}{remedy}",
+                mount.shown(folder).display()
+            )
         })?;
         if !fstatfs(&fd).is_ok_and(|found| found.f_type == CGROUP2_SUPER_MAGIC) {
             bail!(

@@ -213,7 +213,9 @@ impl List {
                 ("check", "settings") => Self::Thresholds,
                 ("ns-del", "names") | ("ns-pids" | "ns-set", "name") => Self::Namespaces,
                 ("capture", "netns") => Self::NamespacesOrProcesses,
-                ("prof", "pids") | ("ns-attach" | "ns-identify", "pid") => Self::Processes,
+                ("prof", "pids")
+                | ("ns-attach" | "ns-identify", "pid")
+                | ("keepalive-attach" | "keepalive-detach", "cgroup") => Self::Processes,
                 ("ns-exec", "words") if position == 0 => Self::Namespaces,
                 ("check", "fail_on" | "severity") | ("explain", "severity") => Self::Severities,
                 ("ns-list", "filter") => Self::NamespaceFilter,

@@ -67,7 +67,10 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Parsed, Stop> {
     if defaults.iter().any(|(id, _)| *id == "skip")
         && let Some(skip) = configuration.value("check.skip")
     {
-        notes::say(&format!("sockeye: check.skip leaves out {} ({})\n", skip.text, skip.origin));
+        notes::say(&format!(
+            "sockeye: check.skip leaves out {} ({})\n",
+            skip.text, skip.origin
+        ));
     }
     if defaults.is_empty() {
         return finish(&matches, words, configuration);

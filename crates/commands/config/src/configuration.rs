@@ -153,7 +153,8 @@ impl Configuration {
             .collect();
         let more = self.errors.len().saturating_sub(ERRORS_MAX);
         if more > 0 {
-            text.push_str(&format!("and {more} more errors\n"));
+            let noun = if more == 1 { "error" } else { "errors" };
+            text.push_str(&format!("and {more} more {noun}\n"));
         }
         if self.has_file_error {
             text.push_str("`sockeye --no-config ...` or SOCKEYE_CONFIG= runs without the files; ");

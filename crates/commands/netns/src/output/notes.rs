@@ -2,8 +2,29 @@
 
 use super::names::count;
 use sockeye_console::notes::say;
+use sockeye_model::Namespace;
 use sockeye_source::netns::Survey;
 use sockeye_sys::rights::{CheckedIn, remedy};
+
+/// Says what the listed namespaces have in common, and what to do about them.
+pub(crate) fn explain_leaked(listed: &[Namespace], is_filtered: bool) {
+    let text = match listed.len() {
+        0 if is_filtered => "no network namespace that matches is without processes".to_owned(),
+        0 => "no network namespace is leaked: each has a process or a thread".to_owned(),
+        1 => {
+            format!("no process or thread is in this network namespace, but it still exists; {LEAKED_REMEDY}")
+        }
+        many => {
+            format!(
+                "no process or thread is in these {many} network namespaces, but they still exist; {LEAKED_REMEDY}"
+            )
+        }
+    };
+    say(&format!("sockeye: {text}\n"));
+}
+
+const LEAKED_REMEDY: &str = "Holders shows what keeps it. A name may be on purpose: if nobody needs it, `sockeye ns del NAME`. A \
+                             descriptor (fd), a socket or a mount is kept by the process that is shown: it has to close it, or end";
 
 /// Prints what the survey could not read. `unknown`: number of namespaces of which it is unknown whether they are leaked;
 /// `None` if that was not asked.
