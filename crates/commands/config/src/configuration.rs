@@ -2,23 +2,13 @@
 
 use crate::document::{self, Literal};
 use crate::layer::{self, Variable, nearest};
+use crate::setting::Setting;
 use crate::trusted_file::{self, Candidate, Contents};
 use crate::words;
 use sockeye_console::stdout;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-
-/// A setting that a file or a variable may have.
-#[derive(Debug, Clone)]
-pub struct Setting {
-    /// Its path in a file, with dots: `flows.columns`.
-    pub key: String,
-    /// Its value without any layer; `None`: none.
-    pub default: Option<String>,
-    /// One line of help.
-    pub about: String,
-}
 
 /// What the caller knows of settings and commands.
 pub struct Schema<'a> {

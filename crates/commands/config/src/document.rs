@@ -20,7 +20,7 @@ pub(crate) enum Literal {
     List(Vec<String>),
 }
 
-/// Reads a document: its entries, and what is wrong with which line. What is right is returned also beside what is wrong.
+/// Reads a document: its entries, and what is wrong with which line. Entries are returned also if there are errors.
 pub(crate) fn read(text: &str) -> (Vec<Entry>, Vec<(usize, String)>) {
     let (mut entries, mut errors) = (Vec::new(), Vec::new());
     match DeTable::parse(text) {

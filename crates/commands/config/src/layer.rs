@@ -1,6 +1,6 @@
 //! Variables of the environment, as keys and values.
 
-use crate::configuration::Setting;
+use crate::setting::Setting;
 use std::ffi::OsString;
 
 /// A variable that begins with `SOCKEYE_`.

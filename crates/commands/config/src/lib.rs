@@ -2,7 +2,8 @@
 //! shows them.
 //!
 //! - `configuration.rs`: what is in force, of the layers in their order;
-//! - `layer.rs`: the files and the variables, as keys and values with their origin;
+//! - `layer.rs`: the variables of the environment, as keys and values;
+//! - `setting.rs`: the name of a setting and its default value;
 //! - `document.rs`: a TOML file as keys and values with their lines;
 //! - `trusted_file.rs`: where the files are, and which of them are read;
 //! - `words.rs`: the words of an alias, as a shell divides them.
@@ -16,9 +17,11 @@ mod document;
 mod layer;
 mod output;
 mod run;
+mod setting;
 mod trusted_file;
 mod words;
 
 pub use args::ConfigArgs;
-pub use configuration::{Alias, Configuration, Origin, Schema, Setting, Value};
+pub use configuration::{Alias, Configuration, Origin, Schema, Value};
 pub use run::run;
+pub use setting::Setting;

@@ -6,7 +6,7 @@ use crate::output;
 use sockeye_console::usage::UsageError;
 use sockeye_console::{envelope, stdout};
 
-/// Prints the settings, also those beside an error.
+/// Prints the settings, also if there is an error.
 ///
 /// # Errors
 /// If a file or a variable is wrong, or output failed.

@@ -74,7 +74,7 @@ fn home_of_root() -> PathBuf {
     home.unwrap_or_else(|| "/root".into())
 }
 
-/// Reads a file, if nobody but root and the user can have written it.
+/// Reads a file, if only root and the user can have written it.
 pub(crate) fn read(candidate: &Candidate) -> Contents {
     let path = &candidate.path;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -92,7 +92,7 @@ pub(crate) fn short(name: &str, most: usize) -> String {
     text
 }
 
-/// Stands for the middle of a name; ASCII, since the locale may be C.
+/// In place of the middle of a name; ASCII, since the locale may be C.
 const GAP: &str = "...";
 
 #[cfg(test)]

@@ -323,7 +323,7 @@ fn wrong_file_is_named_with_line_and_nearest_key() {
             );
         }
     }
-    // It stops nobody.
+    // The commands can be run without it.
     settings.run(&["--no-config", "doctor"]).ok();
     settings.run(&["--no-config", "-n"]).ok();
     settings.run(&["-n", "--no-config"]).ok();

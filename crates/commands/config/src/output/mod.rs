@@ -1,7 +1,8 @@
 //! The settings as text and as JSON.
 
-use crate::configuration::{Configuration, Origin, Setting, Value};
+use crate::configuration::{Configuration, Origin, Value};
 use crate::layer::variable_of;
+use crate::setting::Setting;
 use crate::words::join;
 use sockeye_output::text::harmless;
 use sockeye_output::{Envelope, JsonObject};

@@ -11,20 +11,17 @@ pub(crate) fn explain_leaked(listed: &[Namespace], is_filtered: bool) {
     let text = match listed.len() {
         0 if is_filtered => "no network namespace that matches is without processes".to_owned(),
         0 => "no network namespace is leaked: each has a process or a thread".to_owned(),
-        1 => {
-            format!("no process or thread is in this network namespace, but it still exists; {LEAKED_REMEDY}")
-        }
+        1 => format!("1 network namespace exists without a process or thread in it; {LEAKED_REMEDY}"),
         many => {
-            format!(
-                "no process or thread is in these {many} network namespaces, but they still exist; {LEAKED_REMEDY}"
-            )
+            format!("{many} network namespaces exist without a process or thread in them; {LEAKED_REMEDY}")
         }
     };
     say(&format!("sockeye: {text}\n"));
 }
 
-const LEAKED_REMEDY: &str = "Holders shows what keeps it. A name may be on purpose: if nobody needs it, `sockeye ns del NAME`. A \
-                             descriptor (fd), a socket or a mount is kept by the process that is shown: it has to close it, or end";
+const LEAKED_REMEDY: &str = "the column Holders says what keeps each:
+  name: it was made for later, or forgotten; `sockeye ns del NAME` removes it
+  fd, socket, mount: the process that is shown has to close it, or to end";
 
 /// Prints what the survey could not read. `unknown`: number of namespaces of which it is unknown whether they are leaked;
 /// `None` if that was not asked.

@@ -163,7 +163,7 @@ fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static st
 /// The characters that a graph is drawn with.
 struct Marks {
     arrow: &'static str,
-    /// Stands for text that was cut off.
+    /// In place of text that was cut off.
     gap: &'static str,
     /// A span in a row of events or in the legend.
     span: char,
