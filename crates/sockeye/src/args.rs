@@ -21,11 +21,11 @@ what could not be judged.")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) flows: FlowOptions,
     /// Read no file with settings; before the command
     #[arg(long)]
     pub(crate) no_config: bool,
-    #[command(flatten)]
-    pub(crate) flows: FlowOptions,
 }
 
 /// Returns the definitions of all commands and options.

@@ -77,7 +77,7 @@ fn assert_follows(schema: &str, document: &Value) {
 
 /// Returns a setting in a document of `config`.
 fn setting<'a>(document: &'a Value, key: &str) -> &'a Value {
-    let mut all = document["settings"].as_array().expect("a list").iter();
+    let mut all = document["config"].as_array().expect("a list").iter();
     all.find(|setting| setting["key"] == key)
         .unwrap_or_else(|| panic!("no {key}"))
 }
@@ -106,7 +106,7 @@ fn every_setting_comes_from_variable_then_file_then_default() {
     let document = settings.run(&["config", "--json"]).json();
     assert_follows(SCHEMA, &document);
     // Every setting but thresholds is in the table above.
-    let known = document["settings"].as_array().unwrap().iter();
+    let known = document["config"].as_array().unwrap().iter();
     let others = known.filter(|setting| !setting["key"].as_str().unwrap().starts_with("check.thresholds."));
     assert_eq!(others.count(), cases.len() - 1);
     for (key, in_file, in_variable, default) in cases {
@@ -135,7 +135,7 @@ fn every_setting_comes_from_variable_then_file_then_default() {
     }
     settings.write("");
     let document = settings.run(&["config", "--json"]).json();
-    let all = document["settings"].as_array().unwrap();
+    let all = document["config"].as_array().unwrap();
     assert!(all.len() > 80 && all.iter().all(|setting| setting["from"] == "default"));
     let lines: Vec<_> = all
         .iter()

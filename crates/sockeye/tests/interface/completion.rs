@@ -215,7 +215,7 @@ fn names_of_processes_are_plain_words() {
         .and_then(|line| line.split_once('\t'))
         .expect("a description")
         .1;
-    assert!(about.starts_with("$(reboot)\\t"), "{said}");
+    assert!(about.starts_with("$(reboot)\\x09"), "{said}");
 }
 
 #[test]

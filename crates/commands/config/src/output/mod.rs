@@ -53,7 +53,7 @@ pub(crate) fn json(configuration: &Configuration, only_changed: bool, envelope: 
     let mut out = Vec::new();
     let mut document = JsonObject::begin(&mut out);
     envelope.push(&mut document, "config");
-    let mut list = List::begin(document.key("settings"));
+    let mut list = List::begin(document.key("config"));
     for (setting, value) in settings(configuration, only_changed) {
         let mut object = list.object();
         object.word("key", &setting.key);

@@ -176,3 +176,23 @@ fn reused_descriptor_is_another_file() {
         "{object:?} in {waits:#?}"
     );
 }
+
+#[test]
+fn profile_that_is_thrown_away_is_mentioned() {
+    let error = |stdout: Stdio| {
+        let mut command = binary::command();
+        command
+            .args(["prof", "--", "true"])
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(text)
+    };
+    let Some(text) = error(Stdio::null()) else {
+        return Skip::new("prof does not work here").print();
+    };
+    assert!(text.contains("2>/dev/null hides that"), "{text}");
+    assert_eq!(error(Stdio::piped()).unwrap(), "");
+}
