@@ -729,7 +729,10 @@ fn cgroups_are_found_below_a_new_sys_mount() {
         let said = keepalive(words);
         let error = said.failed(1);
         assert!(error.contains(&point), "{words:?}: {error}");
-        assert!(!error.contains("/proc/self/") && !error.contains("/proc/1/"), "{words:?}: {error}");
+        assert!(
+            !error.contains("/proc/self/") && !error.contains("/proc/1/"),
+            "{words:?}: {error}"
+        );
     }
 }
 

@@ -437,7 +437,11 @@ fn invalid_files_and_arguments_are_errors() {
     for name in ["analyze", "graph"] {
         let terminal = Terminal::new(80);
         let mut command = binary::command();
-        let output = command.args([name, "-"]).stdin(terminal.stdio()).output().unwrap();
+        let output = command
+            .args([name, "-"])
+            .stdin(terminal.stdio())
+            .output()
+            .unwrap();
         let said = Said::from(output);
         assert!(
             said.failed(2).contains(&format!("| sockeye {name} -\n")),

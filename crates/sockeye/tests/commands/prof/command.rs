@@ -1,5 +1,6 @@
 //! `sockeye prof -- COMMAND`: output streams, exit status, and the report of a short run.
 
+use crate::fixtures::binary;
 use crate::fixtures::processes::processor_time;
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Skip, wait_until};
