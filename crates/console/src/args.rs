@@ -30,10 +30,22 @@ impl From<FormatArg> for Format {
 /// When tables have colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum ColorArg {
-    /// On a terminal, unless NO_COLOR is set
+    /// On a terminal, unless NO_COLOR or CLICOLOR=0 is set; also elsewhere with CLICOLOR_FORCE
     Auto,
     /// Always
     Always,
     /// Never
     Never,
+}
+
+impl ColorArg {
+    /// Returns the word for it on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Always => "always",
+            Self::Never => "never",
+        }
+    }
 }

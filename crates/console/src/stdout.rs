@@ -3,9 +3,11 @@
 use crate::args::ColorArg;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, major, minor};
 use rustix::io::Errno;
 use sockeye_output::Style;
 use sockeye_sys::closed_stdout;
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -181,19 +183,51 @@ pub fn size() -> Option<Size> {
     })
 }
 
-/// Returns whether output has colours, by the flag, the terminal, `NO_COLOR` and `TERM`.
+/// Returns whether output has colours, by the flag, the environment and the terminal: [`environment_color`].
 pub fn style(color: ColorArg) -> Style {
+    let color = match color {
+        ColorArg::Auto => environment_color().map_or(ColorArg::Auto, |(color, _)| color),
+        color => color,
+    };
     let colored = match color {
         ColorArg::Always => true,
         ColorArg::Never => false,
         ColorArg::Auto => {
-            io::stdout().is_terminal()
-                && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-                && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
         }
     };
     if colored { Style::Color } else { Style::Plain }
 }
+
+/// Returns what the variables that all programs share say about colours, in the order of <https://bixense.com/clicolors/>:
+/// `NO_COLOR`, `CLICOLOR_FORCE`, `CLICOLOR`; with the name of the one that counts. `None` if they leave it to the terminal.
+pub fn environment_color() -> Option<(ColorArg, &'static str)> {
+    color_of(&|name| std::env::var_os(name))
+}
+
+fn color_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<(ColorArg, &'static str)> {
+    let value = |name: &str| variable(name).filter(|value| !value.is_empty());
+    if value("NO_COLOR").is_some() {
+        return Some((ColorArg::Never, "NO_COLOR"));
+    }
+    if value("CLICOLOR_FORCE").is_some_and(|value| value != "0") {
+        return Some((ColorArg::Always, "CLICOLOR_FORCE"));
+    }
+    value("CLICOLOR")
+        .is_some_and(|value| value == "0")
+        .then_some((ColorArg::Never, "CLICOLOR"))
+}
+
+/// Returns whether what is written is thrown away: standard output is `/dev/null`.
+pub fn is_dev_null() -> bool {
+    rustix::fs::fstat(io::stdout()).is_ok_and(|stat| {
+        FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+            && (major(stat.st_rdev), minor(stat.st_rdev)) == DEV_NULL
+    })
+}
+
+/// Major and minor number of `/dev/null` (`Documentation/admin-guide/devices.txt`).
+const DEV_NULL: (u32, u32) = (1, 3);
 
 /// Returns whether an error is a broken pipe: the reader of our output ended.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
@@ -201,4 +235,35 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_color_is_before_force_and_force_before_clicolor() {
+        let check = |set: &[(&str, &str)], expected: Option<ColorArg>| {
+            let found = color_of(&|name| {
+                let found = set.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| (*value).into())
+            });
+            assert_eq!(found.map(|(color, _)| color), expected, "{set:?}");
+        };
+        check(&[], None);
+        check(&[("NO_COLOR", "1")], Some(ColorArg::Never));
+        check(&[("NO_COLOR", ""), ("CLICOLOR_FORCE", "")], None);
+        check(&[("CLICOLOR_FORCE", "1")], Some(ColorArg::Always));
+        check(&[("CLICOLOR_FORCE", "0")], None);
+        check(
+            &[("NO_COLOR", "0"), ("CLICOLOR_FORCE", "1")],
+            Some(ColorArg::Never),
+        );
+        check(&[("CLICOLOR", "0")], Some(ColorArg::Never));
+        check(&[("CLICOLOR", "1")], None);
+        check(
+            &[("CLICOLOR", "0"), ("CLICOLOR_FORCE", "1")],
+            Some(ColorArg::Always),
+        );
+    }
 }

@@ -117,7 +117,7 @@ impl Cgroup {
             [] => bail!(
                 "there is no cgroup {text:?} in {}, and no container of this name; CGROUP is a path as \
                  `systemd-cgls` shows it, a pid, or a container's name or id (at least 12 digits of it)",
-                mount.point().display()
+                mount.shown(mount.point()).display()
             ),
             [path] => Self::open(mount, &mount.point().join(path.strip_prefix('/').unwrap_or(path))),
             ref several => bail!(
@@ -140,13 +140,16 @@ impl Cgroup {
                 rustix::io::Errno::NOENT => "; `systemd-cgls` shows which there are",
                 _ => "",
             };
-            anyhow!("cannot open cgroup {}: {errno}{remedy}", folder.display())
+            anyhow!(
+                "cannot open cgroup {}: {errno}{remedy}",
+                mount.shown(folder).display()
+            )
         })?;
         if !fstatfs(&fd).is_ok_and(|found| found.f_type == CGROUP2_SUPER_MAGIC) {
             bail!(
                 "{} is no cgroup of version 2; those are below {}",
-                folder.display(),
-                mount.point().display()
+                mount.shown(folder).display(),
+                mount.shown(mount.point()).display()
             );
         }
         let folder = mount.plain(folder);

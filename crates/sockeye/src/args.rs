@@ -1,7 +1,7 @@
 //! What can be typed. Completions and man pages are made from the same definitions.
 
 use crate::short_json;
-use clap::{Args, Command as ClapCommand, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, Command as ClapCommand, CommandFactory, Parser, Subcommand};
 use sockeye_listing::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 
 /// Shows every connection of this host.
@@ -23,17 +23,14 @@ pub(crate) struct Cli {
     pub(crate) command: Option<Command>,
     #[command(flatten)]
     pub(crate) flows: FlowOptions,
+    /// Read no file with settings; before the command
+    #[arg(long)]
+    pub(crate) no_config: bool,
 }
 
 /// Returns the definitions of all commands and options.
 pub(crate) fn command() -> ClapCommand {
     short_json::add(Cli::command())
-}
-
-/// Parses the command line.
-pub(crate) fn parse() -> Result<Cli, clap::Error> {
-    let matches = command().try_get_matches()?;
-    Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command()))
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,6 +50,7 @@ pub(crate) enum Command {
     Keepalive(sockeye_actions::keepalive::KeepaliveArgs),
     Kill(sockeye_actions::kill::KillArgs),
     Doctor(DoctorArgs),
+    Config(sockeye_config::ConfigArgs),
     /// Sockets, as ss of iproute2 prints them: its options, its output
     #[command(disable_help_flag = true)]
     Ss(ToolArgs),
@@ -70,6 +68,9 @@ pub(crate) enum Command {
     /// Print the words that a completion script offers
     #[command(hide = true, disable_help_flag = true)]
     Complete {
+        /// With a description behind each word, after a tab
+        #[arg(long)]
+        described: bool,
         /// The command line without `sockeye`, up to the word at the cursor
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,

@@ -8,6 +8,7 @@ use crate::args;
 use clap::{Arg, Command};
 use clap_complete::Shell;
 use sockeye_console::stdout;
+use sockeye_output::text::harmless;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -26,14 +27,35 @@ pub(crate) fn script(shell: Shell) -> anyhow::Result<()> {
     stdout::write(script.as_bytes())
 }
 
-/// Prints the words that may replace the last one of a command line, one a line; none if there is no list of them.
-pub(crate) fn words(line: &[String]) -> anyhow::Result<()> {
+/// Prints the words that may replace the last one of a command line, one a line; none if there is no list of them. A description follows
+/// after a tab, if it is asked for and there is one.
+pub(crate) fn words(line: &[String], described: bool) -> anyhow::Result<()> {
     let mut root = args::command();
     root.build();
-    stdout::write_lines(candidates(&root, line))
+    stdout::write_lines(
+        candidates(&root, line)
+            .into_iter()
+            .map(|candidate| match candidate.about {
+                Some(about) if described => format!("{}\t{about}", candidate.word),
+                _ => candidate.word,
+            }),
+    )
 }
 
-fn candidates(root: &Command, line: &[String]) -> Vec<String> {
+/// A word that may be typed.
+struct Candidate {
+    word: String,
+    /// What it is; `None` if the word says it.
+    about: Option<String>,
+}
+
+impl From<String> for Candidate {
+    fn from(word: String) -> Self {
+        Self { word, about: None }
+    }
+}
+
+fn candidates(root: &Command, line: &[String]) -> Vec<Candidate> {
     let Some((current, before)) = line.split_last() else {
         return Vec::new();
     };
@@ -74,12 +96,20 @@ fn candidates(root: &Command, line: &[String]) -> Vec<String> {
             None => return Vec::new(),
         }
     };
-    let list = List::of(command, arg, position);
-    let known: Vec<String> = match list {
-        Some(list) => list.values(),
+    let list = match List::of(command, arg, position) {
+        Some(List::Filter) => Some(List::after_words(before)),
+        list => list,
+    };
+    let known: Vec<Candidate> = match list {
+        Some(List::Processes) => processes(),
+        Some(List::NamespacesOrProcesses) => namespaces_and_processes(None, value),
+        Some(List::NamespacesOrAll) => namespaces_and_processes(Some("all"), value),
+        Some(List::ProcessNames) => process_names(),
+        Some(list) => list.values().into_iter().map(Candidate::from).collect(),
         None if arg.get_action().takes_values() => {
             let values = arg.get_possible_values();
-            values.iter().map(|value| value.get_name().to_owned()).collect()
+            let names = values.iter().map(|value| value.get_name().to_owned());
+            names.map(Candidate::from).collect()
         }
         None => return Vec::new(),
     };
@@ -90,8 +120,12 @@ fn candidates(root: &Command, line: &[String]) -> Vec<String> {
         _ => 0,
     };
     let (first, last) = (&current[..current.len() - value.len() + start], &value[start..]);
-    let fitting = known.into_iter().filter(|known| known.starts_with(last));
-    fitting.map(|known| format!("{first}{known}")).collect()
+    let fitting = known.into_iter().filter(|known| known.word.starts_with(last));
+    let whole = fitting.map(|known| Candidate {
+        word: format!("{first}{}", known.word),
+        about: known.about,
+    });
+    whole.collect()
 }
 
 fn is_option(word: &str) -> bool {
@@ -145,8 +179,14 @@ enum List {
     Thresholds,
     /// Names of network namespaces
     Namespaces,
-    /// Names of network namespaces, and `all`
+    /// Names of network namespaces, `all`, and processes
     NamespacesOrAll,
+    /// Names of network namespaces, and processes
+    NamespacesOrProcesses,
+    /// Numbers of processes
+    Processes,
+    /// Names of processes
+    ProcessNames,
     Interfaces,
     /// Interfaces, and `any`
     InterfacesOrAny,
@@ -171,9 +211,11 @@ impl List {
                 ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
                 ("check", "only" | "skip") => Self::Rules,
                 ("check", "settings") => Self::Thresholds,
-                ("capture", "netns") | ("ns-del", "names") | ("ns-pids" | "ns-set", "name") => {
-                    Self::Namespaces
-                }
+                ("ns-del", "names") | ("ns-pids" | "ns-set", "name") => Self::Namespaces,
+                ("capture", "netns") => Self::NamespacesOrProcesses,
+                ("prof", "pids")
+                | ("ns-attach" | "ns-identify", "pid")
+                | ("keepalive-attach" | "keepalive-detach", "cgroup") => Self::Processes,
                 ("ns-exec", "words") if position == 0 => Self::Namespaces,
                 ("check", "fail_on" | "severity") | ("explain", "severity") => Self::Severities,
                 ("ns-list", "filter") => Self::NamespaceFilter,
@@ -187,6 +229,17 @@ impl List {
                 _ => return None,
             },
         )
+    }
+
+    /// Returns the list for a word of a filter: behind `owner =` and `pid =` processes.
+    fn after_words(before: &[String]) -> Self {
+        let word = |nth: usize| before.len().checked_sub(nth).and_then(|at| before.get(at));
+        let is_comparison = word(1).is_some_and(|word| matches!(&**word, "=" | "==" | "!=" | "~" | "!~"));
+        match word(2).map(String::as_str) {
+            Some("owner" | "owners" | "process") if is_comparison => Self::ProcessNames,
+            Some("pid") if is_comparison => Self::Processes,
+            _ => Self::Filter,
+        }
     }
 
     /// Returns its values; none where they cannot be looked up.
@@ -210,7 +263,10 @@ impl List {
             Self::Rules => owned(&mut sockeye_check::rule_names()),
             Self::Thresholds => sockeye_check::default_thresholds().collect(),
             Self::Namespaces => entries(NETNS),
-            Self::NamespacesOrAll => and(entries(NETNS), "all"),
+            // With descriptions, in `candidates`.
+            Self::NamespacesOrAll | Self::NamespacesOrProcesses | Self::Processes | Self::ProcessNames => {
+                Vec::new()
+            }
             Self::Interfaces => entries(INTERFACES),
             Self::InterfacesOrAny => and(entries(INTERFACES), "any"),
             Self::Filter => {
@@ -228,7 +284,7 @@ impl List {
     fn is_separated_by_commas(self) -> bool {
         matches!(
             self,
-            Self::SocketColumns | Self::FlowColumns | Self::NamespaceColumns | Self::Rules
+            Self::SocketColumns | Self::FlowColumns | Self::NamespaceColumns | Self::Rules | Self::Processes
         )
     }
 }
@@ -239,14 +295,55 @@ const INTERFACES: &str = "/sys/class/net";
 fn entries(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    // A name may hold anything; one that a shell could take for more than a word is left out.
-    let is_plain = |name: &String| {
-        name.chars()
-            .all(|c| c.is_ascii_alphanumeric() || "._-@:".contains(c))
-    };
     let mut names: Vec<String> = names.filter(is_plain).collect();
     names.sort_unstable();
     names
+}
+
+/// A name may hold anything; one that a shell could take for more than a word is left out.
+fn is_plain(name: &String) -> bool {
+    !name.is_empty()
+        && name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "._-@:".contains(c))
+}
+
+/// Returns the names of namespaces, and, once a digit is typed, the processes: before it there would be thousands of them between few
+/// names.
+fn namespaces_and_processes(more: Option<&str>, typed: &str) -> Vec<Candidate> {
+    let names = entries(NETNS).into_iter().chain(more.map(str::to_owned));
+    let mut all: Vec<Candidate> = names.map(Candidate::from).collect();
+    if typed.starts_with(|first: char| first.is_ascii_digit()) {
+        all.extend(processes());
+    }
+    all
+}
+
+/// Returns the processes that `/proc` shows, but not this one, by number and with their names.
+fn processes() -> Vec<Candidate> {
+    let own = std::process::id();
+    let numbers = entries("/proc").into_iter().filter_map(|name| name.parse().ok());
+    let mut pids: Vec<u32> = numbers.filter(|pid| *pid != own).collect();
+    pids.sort_unstable();
+    pids.into_iter()
+        .filter_map(|pid| {
+            // It may have ended.
+            let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+            Some(Candidate {
+                word: pid.to_string(),
+                about: Some(harmless(name.trim_ascii_end())),
+            })
+        })
+        .collect()
+}
+
+/// Returns the names of processes that are plain words, each once.
+fn process_names() -> Vec<Candidate> {
+    let names = processes().into_iter().filter_map(|process| process.about);
+    let mut names: Vec<String> = names.filter(is_plain).collect();
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(Candidate::from).collect()
 }
 
 const BASH: &str = r#"
@@ -299,11 +396,17 @@ fn zsh(generated: &str) -> String {
 
 const ZSH: &str = r#"# Values that sockeye looks up now; otherwise what is above.
 _sockeye() {
-    local -a found
+    local -a found shown
     # (Q) takes off quotes. Of the last word counts what is before the cursor.
-    found=(${(f)"$(sockeye complete -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"})
+    found=(${(f)"$(sockeye complete --described -- "${(@Q)words[2,CURRENT-1]}" "${(Q)PREFIX}" 2>/dev/null)"})
     if (( $#found )); then
-        compadd -- "${found[@]}"
+        # A description is behind a tab.
+        if [[ "$found" == *$'\t'* ]]; then
+            shown=("${found[@]/$'\t'/  }")
+            compadd -l -d shown -- "${found[@]%%$'\t'*}"
+        else
+            compadd -- "${found[@]}"
+        fi
     else
         _sockeye_options "$@"
     fi
@@ -349,7 +452,7 @@ function __sockeye_values
     set -l words (commandline -opc) (commandline -ct)
     # Of --option=value, fish completes the value only.
     set -l option (string match -r -- '^--[^=]*=' $words[-1])
-    for word in (sockeye complete -- $words[2..] 2>/dev/null)
+    for word in (sockeye complete --described -- $words[2..] 2>/dev/null)
         string sub -s (math 1 + (string length -- "$option")) -- $word
     end
 end

@@ -4,15 +4,18 @@ mod args;
 mod completion;
 mod definitions;
 mod manual;
+mod settings;
 mod short_json;
 
 use args::{Cli, Command};
 use clap::CommandFactory;
 use clap::error::{ContextKind, ErrorKind};
+use settings::{Parsed, Stop};
 use sockeye_console::exit::report;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_dropins::Tool;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
@@ -23,21 +26,26 @@ fn main() -> ExitCode {
             Err(error) => report(&error),
         };
     }
-    let outcome = match args::parse() {
+    let outcome = match settings::parse(words) {
         // First of all: an action whose result cannot be shown is not begun.
-        Ok(cli) => stdout::check_open().and_then(|()| run(cli)),
-        Err(message) => print_message(message).map(|()| ExitCode::SUCCESS),
+        Ok(parsed) => stdout::check_open().and_then(|()| run(parsed)),
+        Err(Stop::Message(message, words)) => print_message(*message, &words).map(|()| ExitCode::SUCCESS),
+        Err(Stop::Error(error)) => Err(error),
     };
     outcome.unwrap_or_else(|error| report(&error))
 }
 
-fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
+    let Parsed { cli, configuration } = parsed;
     match cli.command {
         None => sockeye_listing::all_flows(&cli.flows),
         Some(Command::Flows(args)) => sockeye_listing::flows(&args),
         Some(Command::Sockets(args)) => return sockeye_listing::sockets(&args),
         Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),
-        Some(Command::Check(args)) => return sockeye_check::run(&args),
+        Some(Command::Config(args)) => sockeye_config::run(&args, &configuration),
+        Some(Command::Check(args)) => {
+            return sockeye_check::run(&args, &settings::thresholds(&configuration));
+        }
         Some(Command::Capture(args)) => return sockeye_packets::capture::run(&args),
         Some(Command::Analyze(args)) => return sockeye_packets::analyze::run(&args),
         Some(Command::Graph(args)) => return sockeye_packets::graph::run(&args),
@@ -52,7 +60,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Netstat(args)) => return Ok(Tool::Netstat.run(&args.words)),
         Some(Command::Lstf(args)) => return Ok(Tool::Lstf.run(&args.words)),
         Some(Command::Completions { shell }) => completion::script(shell),
-        Some(Command::Complete { words }) => completion::words(&words),
+        Some(Command::Complete { described, words }) => completion::words(&words, described),
         Some(Command::Definitions) => definitions::print(),
         Some(Command::Man { folder }) => manual::write(&folder),
     }
@@ -61,7 +69,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// Help and version are output like any other, with its full disks and closed pipes; a usage error is
 /// worded as our own messages are.
-fn print_message(mut message: clap::Error) -> anyhow::Result<()> {
+fn print_message(mut message: clap::Error, words: &[OsString]) -> anyhow::Result<()> {
     if !message.use_stderr() {
         return stdout::write(message.render().to_string().as_bytes());
     }
@@ -76,13 +84,17 @@ fn print_message(mut message: clap::Error) -> anyhow::Result<()> {
         message.kind(),
         ErrorKind::InvalidSubcommand | ErrorKind::ArgumentConflict
     );
-    let words: Vec<String> = std::env::args_os()
+    let words: Vec<String> = words
+        .iter()
         .skip(1)
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let is_command = |word: &String| Cli::command().find_subcommand(word).is_some();
     if is_misplaced && !words.first().is_some_and(is_command) && !text.contains("similar subcommand") {
         text.push_str(&misplaced_filter(&words));
+    }
+    if message.kind() == ErrorKind::UnknownArgument && words.iter().any(|word| word == "--no-config") {
+        text.push_str("\n--no-config belongs before the command: sockeye --no-config ...\n");
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Err(UsageError(format!("sockeye: {text}")).into())

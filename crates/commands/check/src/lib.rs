@@ -30,6 +30,33 @@ pub fn severity_names() -> impl Iterator<Item = &'static str> {
         .map(sockeye_verdict::Severity::name)
 }
 
+/// A threshold of a rule.
+pub struct Threshold {
+    /// Its name, with that of the rule: `close-wait.age`.
+    pub name: String,
+    /// Its default value, with its unit: `1m`.
+    pub default: String,
+    /// One line of help.
+    pub help: &'static str,
+}
+
+/// Returns all thresholds.
+pub fn thresholds() -> impl Iterator<Item = Threshold> {
+    sockeye_verdict::Limit::ALL.iter().map(|&limit| Threshold {
+        name: limit.to_string(),
+        default: limit.show(limit.default()),
+        help: limit.help(),
+    })
+}
+
+/// Checks a value of a threshold.
+///
+/// # Errors
+/// What is expected instead.
+pub fn check_threshold(name: &str, value: &str) -> Result<(), String> {
+    selection::setting(&format!("{name}={value}")).map(|_| ())
+}
+
 /// Thresholds of the rules with their default values, as `--set` takes them, for completion.
 pub fn default_thresholds() -> impl Iterator<Item = String> {
     sockeye_verdict::Limit::ALL.iter().map(|&limit| {

@@ -4,11 +4,12 @@ use crate::args::CheckArgs;
 use crate::gaps::Gaps;
 use crate::netns_access;
 use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
-use crate::selection::RuleSelection;
+use crate::selection::{self, RuleSelection};
 use anyhow::Context;
 use rustix::io::Errno;
 use sockeye_console::envelope;
 use sockeye_console::stdout;
+use sockeye_console::usage::UsageError;
 use sockeye_model::{
     HostVitals, Losses, NeighbourTable, Neighbours, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet,
     SendPath, State, StateSet, Vitals,
@@ -28,17 +29,19 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// Checks the host and prints findings.
+/// Checks the host and prints findings. `configured` are thresholds with values that the command line replaces.
 ///
 /// # Errors
 /// If an option is wrong, the host could not be read, or output failed.
-pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    let rules = RuleSelection::new(
-        args.only.as_ref(),
-        args.skip.as_ref(),
-        &args.settings,
-        args.severity,
-    );
+pub fn run(args: &CheckArgs, configured: &[(&str, &str)]) -> anyhow::Result<ExitCode> {
+    let configured = configured
+        .iter()
+        .map(|(name, value)| selection::setting(&format!("{name}={value}")))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| UsageError(format!("sockeye: {error}\n")))?;
+    // Those on the command line are the last, which count.
+    let settings = [configured, args.settings.clone()].concat();
+    let rules = RuleSelection::new(args.only.as_ref(), args.skip.as_ref(), &settings, args.severity);
     if args.list {
         return print_rules(&rules, &args.common).map(|()| ExitCode::SUCCESS);
     }
@@ -500,6 +503,7 @@ impl Check<'_> {
             no_header: common.no_header || number.is_some_and(|number| number > 1),
             sample: number,
             envelope: result.envelope,
+            limits: self.rules.limits.clone(),
             netns_access: netns_access::find(&result.findings, self.listing.context),
         };
         let sources = report.sources();

@@ -71,7 +71,7 @@ pub(crate) fn rules(text: &str) -> Result<RuleSet, String> {
     text.split(',')
         .map(|name| {
             Rule::from_name(name.trim())
-                .ok_or_else(|| format!("no rule {name:?}; `sockeye check --list` shows them"))
+                .ok_or_else(|| unknown("rule", name, Rule::ALL.iter().map(|rule| rule.name().to_owned())))
         })
         .collect()
 }
@@ -82,13 +82,29 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
         .split_once('=')
         .ok_or("expected a threshold, '=' and a value, like no-keepalive.idle=10m")?;
     let limit = Limit::from_name(name.trim())
-        .ok_or_else(|| format!("no threshold {name:?}; `sockeye check --list` shows them"))?;
+        .ok_or_else(|| unknown("threshold", name, Limit::ALL.iter().map(ToString::to_string)))?;
     let value = value.trim();
     let value = limit
         .parse(value)
         .ok_or_else(|| format!("expected {} for {limit}, found {value:?}", limit.expected()))?;
     Ok((limit, value))
 }
+
+/// Words the error for a name that is none, with the known one that is most like it.
+fn unknown(what: &str, name: &str, known: impl Iterator<Item = String>) -> String {
+    let shown: String = name.trim().chars().take(NAME_MAX).collect();
+    let distances = known.map(|known| (strsim::damerau_levenshtein(&shown, &known), known));
+    let nearest = distances
+        .min()
+        .filter(|(distance, _)| *distance <= (shown.len() / 3).min(4));
+    let guess = nearest.map_or(String::new(), |(_, nearest)| {
+        format!(", did you mean {nearest:?}?")
+    });
+    format!("no {what} {shown:?}{guess}; `sockeye check --list` shows them")
+}
+
+/// Characters of a name that is none, for its error.
+const NAME_MAX: usize = 100;
 
 /// Parses a number of samples, 2 or more.
 pub(crate) fn samples(text: &str) -> Result<u64, String> {

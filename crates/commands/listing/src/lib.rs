@@ -16,7 +16,7 @@ mod tests;
 pub use args::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 pub use run::{all_flows, doctor, flows, sockets};
 
-use sockeye_output::listing::{ColumnNames, column_names};
+use sockeye_output::listing::{ColumnNames, check_columns, column_names};
 
 /// Returns the names of the columns of `flows`, which are also its sort keys, for completion.
 pub fn flow_columns() -> Vec<ColumnNames> {
@@ -26,4 +26,20 @@ pub fn flow_columns() -> Vec<ColumnNames> {
 /// Returns the names of the columns of `sockets`, which are also its sort keys, for completion.
 pub fn socket_columns() -> Vec<ColumnNames> {
     column_names::<sockeye_output::socket::Sockets>()
+}
+
+/// Checks the names of columns of `flows`, with commas between them.
+///
+/// # Errors
+/// The first unknown name, with the nearest known one.
+pub fn check_flow_columns(list: &str) -> Result<(), String> {
+    check_columns::<output::Flows>(list)
+}
+
+/// Checks the names of columns of `sockets`, with commas between them.
+///
+/// # Errors
+/// The first unknown name, with the nearest known one.
+pub fn check_socket_columns(list: &str) -> Result<(), String> {
+    check_columns::<sockeye_output::socket::Sockets>(list)
 }

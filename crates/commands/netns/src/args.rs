@@ -43,7 +43,7 @@ pub(crate) struct ListArgs {
     /// Print only the names, one per line
     #[arg(short = '1', long)]
     pub(crate) names: bool,
-    /// Only namespaces without processes and threads, and what holds them
+    /// Only namespaces that exist without any process or thread in them, and what keeps each: a name, a descriptor, a socket, a mount
     #[arg(long)]
     pub(crate) leaked: bool,
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
@@ -341,7 +341,7 @@ const LIST_EXAMPLES: &str = "\
 Examples:
   sockeye ns list                  all, with their processes
   sockeye ns list -1               the names, like `ip netns list`
-  sockeye ns list --leaked         without processes
+  sockeye ns list --leaked         without processes: what keeps them
   sockeye ns list 'name ~ web* and sockets > 0'
   sockeye ns list --sort=-sockets  the most sockets first
   sockeye ns list --format jsonl   everything, for a script

@@ -35,3 +35,11 @@ pub use run::run;
 pub fn namespace_columns() -> Vec<sockeye_output::listing::ColumnNames> {
     sockeye_output::listing::column_names::<output::Namespaces>()
 }
+
+/// Checks the names of columns of `ns list`, with commas between them.
+///
+/// # Errors
+/// The first unknown name, with the nearest known one.
+pub fn check_columns(list: &str) -> Result<(), String> {
+    sockeye_output::listing::check_columns::<output::Namespaces>(list)
+}

@@ -50,6 +50,9 @@ pub(crate) fn run(args: &ListArgs) -> anyhow::Result<()> {
     } else {
         print(args, columns, &found, taken)?;
     }
+    if args.leaked && args.format == FormatArg::Table && !only_names && !args.no_header {
+        notes::explain_leaked(&found.namespaces, !filter.is_empty());
+    }
     notes::print(&found, args.leaked.then_some(unknown), args.verbose);
     Ok(())
 }

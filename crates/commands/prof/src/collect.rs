@@ -133,7 +133,7 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
         }
         Target::Cgroup(typed) => {
             let cgroup = Cgroup::from_text(typed.as_os_str())?;
-            let id = fstat(cgroup.as_fd()).with_context(|| format!("stat {}", cgroup.folder().display()))?;
+            let id = fstat(cgroup.as_fd()).with_context(|| format!("stat the cgroup {}", cgroup.path()))?;
             let scope = Scope::Cgroup {
                 folder: cgroup.folder().to_owned(),
                 id: id.st_ino,

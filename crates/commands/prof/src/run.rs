@@ -33,6 +33,12 @@ pub fn run(args: &ProfArgs) -> anyhow::Result<ExitCode> {
             let drawn = flame_file.map(|file| flame_file::draw(args, &collected.profile, file));
             let code = code?;
             drawn.transpose()?;
+            if collected.command.is_some() && args.output.is_none() && stdout::is_dev_null() {
+                notes::say(
+                    "sockeye: prof: the profile went to the standard output, which is /dev/null; what the command prints goes to stderr: \
+                     2>/dev/null hides that\n",
+                );
+            }
             Ok(match collected.command {
                 Some(command) => wait_for_command(command, code),
                 None => code,

@@ -85,12 +85,15 @@ pub(crate) fn short(name: &str, most: usize) -> String {
         return name.to_owned();
     }
     let tail = most * 2 / 5;
-    let head = most - tail - 1;
+    let head = most.saturating_sub(tail + GAP.len());
     let mut text: String = name.chars().take(head).collect();
-    text.push('…');
+    text.push_str(GAP);
     text.extend(name.chars().skip(length - tail));
     text
 }
+
+/// In place of the middle of a name; ASCII, since the locale may be C.
+const GAP: &str = "...";
 
 #[cfg(test)]
 mod tests {
@@ -134,7 +137,7 @@ mod tests {
     #[test]
     fn long_names_keep_both_ends() {
         assert_eq!(short("read", 8), "read");
-        assert_eq!(short("abcdefghijkl", 8), "abcd…jkl");
+        assert_eq!(short("abcdefghijkl", 8), "ab...jkl");
         assert_eq!(short("žžžžžžžžžžžž", 8).chars().count(), 8);
     }
 }

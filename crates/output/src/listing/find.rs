@@ -69,6 +69,18 @@ pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, U
     Ok(columns)
 }
 
+/// Checks a list as [`parse_columns`] takes it.
+///
+/// # Errors
+/// The first unknown name, with the nearest known one.
+pub fn check_columns<R: Record>(list: &str) -> Result<(), String> {
+    let Err(UnknownColumn { name, nearest, .. }) = parse_columns::<R>(list) else {
+        return Ok(());
+    };
+    let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+    Err(format!("unknown column '{name}'{guess}"))
+}
+
 /// Returns the columns of CSV without `--columns`.
 pub fn all_columns<R: Record>() -> impl Iterator<Item = &'static Column<R>> {
     R::columns().iter().filter(|column| !column.is_part())

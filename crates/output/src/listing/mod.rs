@@ -13,8 +13,8 @@ mod writer;
 pub use crate::table::Align;
 pub use column::{Cells, Column, Composite, Record, Series};
 pub use find::{
-    ColumnNames, UnknownColumn, all_columns, column_names, columns_help, find_column, named_columns,
-    parse_columns,
+    ColumnNames, UnknownColumn, all_columns, check_columns, column_names, columns_help, find_column,
+    named_columns, parse_columns,
 };
 pub use sort::SortKey;
 pub use sort_value::SortValue;

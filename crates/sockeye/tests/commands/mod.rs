@@ -3,6 +3,7 @@
 mod actions;
 mod bench;
 mod check;
+mod config;
 mod demo;
 mod dropins;
 mod explain;

@@ -3,7 +3,7 @@
 use super::folder;
 use crate::fixtures::binary::{self, run, sockeye, words};
 use crate::fixtures::terminal::Terminal;
-use sockeye_lab::{Skip, need, program};
+use sockeye_lab::{Lab, Skip, need, program};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -102,6 +102,120 @@ fn fish_completes_words_and_values() {
             .collect();
         assert_eq!(words, [*expected], "{line}");
     }
+}
+
+/// Lines up to the cursor in a pid namespace whose only process with a 9 at the beginning is 9999, `sleep`.
+const PROCESS_CASES: &[(&str, &str)] = &[
+    ("prof -p 99", "9999"),
+    ("prof --pid=99", "--pid=9999"),
+    ("prof -p 1,99", "1,9999"),
+    ("ns identify 99", "9999"),
+    ("ns attach web1 99", "9999"),
+    ("flows -N 99", "9999"),
+    ("capture --netns 99", "9999"),
+    ("keepalive attach 99", "9999"),
+    ("sockets pid = 99", "9999"),
+    ("kill owner = slee", "sleep"),
+];
+
+/// Starts the process of [`PROCESS_CASES`].
+const START_PROCESS: &str = "echo 9998 > /proc/sys/kernel/ns_last_pid; sleep 100 &";
+
+/// The words that run a shell in a pid namespace of its own; its end ends what it started.
+const OWN_PIDS: [&str; 3] = ["--pid", "--fork", "--mount-proc"];
+
+#[test]
+fn bash_completes_processes() {
+    let (bash, unshare) = (need!(program("bash")), need!(program("unshare")));
+    let words = OWN_PIDS
+        .into_iter()
+        .chain([bash.to_str().expect("UTF-8"), "--norc", "--noprofile", "-i"]);
+    let mut shell = need!(Shell::start(&unshare, &words.collect::<Vec<_>>()));
+    shell.type_line("source <(sockeye completions bash)");
+    shell.type_line(&format!("{START_PROCESS} true"));
+    for (line, expected) in PROCESS_CASES {
+        shell.assert_completes(line, expected);
+    }
+    shell.exit();
+}
+
+#[test]
+fn zsh_completes_processes_with_their_names() {
+    let (zsh, unshare) = (need!(program("zsh")), need!(program("unshare")));
+    let folder = folder("zsh-processes");
+    std::fs::write(folder.join("_sockeye"), words("completions zsh").quiet()).expect("write");
+    let words = OWN_PIDS
+        .into_iter()
+        .chain([zsh.to_str().expect("UTF-8"), "-f", "-i"]);
+    let mut shell = need!(Shell::start(&unshare, &words.collect::<Vec<_>>()));
+    shell.type_line(&format!(
+        "fpath=({} $fpath); autoload -Uz compinit; compinit -D -u",
+        folder.display()
+    ));
+    shell.type_line(&format!("{START_PROCESS} true"));
+    for (line, expected) in PROCESS_CASES {
+        shell.assert_completes(line, expected);
+    }
+    // Of several, zsh shows a list with the names.
+    shell.type_text("sockeye prof -p \t");
+    shell.wait_for("9999  sleep");
+    shell.type_text("\u{3}");
+    shell.exit();
+    std::fs::remove_dir_all(&folder).expect("remove");
+}
+
+#[test]
+fn fish_completes_processes_with_their_names() {
+    let (fish, unshare) = (need!(program("fish")), need!(program("unshare")));
+    let home = folder("fish-processes");
+    let lines: Vec<String> = PROCESS_CASES
+        .iter()
+        .map(|(line, _)| format!("complete -C 'sockeye {line}'; echo DONE"))
+        .collect();
+    let script = format!(
+        "sockeye completions fish | source\n{START_PROCESS}\n{}",
+        lines.join("\n")
+    );
+    let said = run(Command::new(unshare)
+        .args(OWN_PIDS)
+        .arg(fish)
+        .args(["--no-config", "-c", &script])
+        .env("PATH", path_with_sockeye())
+        .env("HOME", &home));
+    std::fs::remove_dir_all(&home).expect("remove");
+    let text = said.quiet();
+    for ((line, expected), answer) in PROCESS_CASES.iter().zip(text.split("DONE\n")) {
+        let expected = if expected.ends_with('9') {
+            format!("{expected}\tsleep\n")
+        } else {
+            format!("{expected}\n")
+        };
+        assert_eq!(answer, expected, "{line}");
+    }
+}
+
+#[test]
+fn names_of_processes_are_plain_words() {
+    let lab = need!(Lab::new("completion"));
+    let here = lab.namespace("here");
+    let odd = lab.process(b"$(reboot)\t\x1b").in_namespace(&here).start();
+    let said = sockeye(&["complete", "--", "sockets", "owner", "=", ""]);
+    assert!(
+        said.quiet().lines().count() > 1 && !said.quiet().contains("reboot"),
+        "{said}"
+    );
+    let pid = odd.pid().to_string();
+    let said = sockeye(&["complete", "--described", "--", "prof", "-p", &pid]);
+    let line = said
+        .quiet()
+        .lines()
+        .find(|line| line.starts_with(&format!("{pid}\t")));
+    // Escaped: the text is printed over the line that is being typed.
+    let about = line
+        .and_then(|line| line.split_once('\t'))
+        .expect("a description")
+        .1;
+    assert!(about.starts_with("$(reboot)\\x09"), "{said}");
 }
 
 #[test]
@@ -255,6 +369,21 @@ impl Shell {
             let new = String::from_utf8_lossy(&self.written[before..]).into_owned();
             if new.contains("DONE\r\n") {
                 return new;
+            }
+            let read = self.terminal.read(&mut bytes).unwrap_or(0);
+            assert!(read > 0, "the shell ended or waits: {new}");
+            self.written.extend_from_slice(&bytes[..read]);
+        }
+    }
+
+    /// Reads until this text was written.
+    fn wait_for(&mut self, text: &str) {
+        let before = self.written.len();
+        let mut bytes = [0; 4096];
+        loop {
+            let new = String::from_utf8_lossy(&self.written[before..]).into_owned();
+            if new.contains(text) {
+                return;
             }
             let read = self.terminal.read(&mut bytes).unwrap_or(0);
             assert!(read > 0, "the shell ended or waits: {new}");

@@ -28,6 +28,7 @@ pages! {
     guide_capture "docs/guide/capture.md",
     guide_check "docs/guide/check.md",
     guide_coming_from_ss_and_netstat "docs/guide/coming-from-ss-and-netstat.md",
+    guide_configuration "docs/guide/configuration.md",
     guide_demo "docs/guide/demo.md",
     guide_explain "docs/guide/explain.md",
     guide_filters "docs/guide/filters.md",

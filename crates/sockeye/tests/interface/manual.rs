@@ -115,15 +115,32 @@ fn every_command_has_a_page_with_all_sections() {
 #[test]
 fn pages_name_only_what_their_command_reads() {
     let pages = Pages::written("man-notes");
-    for (page, expected) in [
-        ("sockeye.1", &["NO_COLOR", "TERM"][..]),
-        ("sockeye-sockets.1", &["NO_COLOR", "TERM"]),
-        ("sockeye-capture.1", &["TZ"]),
+    let and = |more: &[&'static str]| {
+        let shared = ["SOCKEYE_COLOR", "NO_COLOR", "CLICOLOR_FORCE", "CLICOLOR", "TERM"];
+        [&shared[..], more].concat()
+    };
+    for (page, more) in [
+        ("sockeye.1", &["SOCKEYE_CONFIG", "SOCKEYE_*"][..]),
+        ("sockeye-sockets.1", &[]),
         (
             "sockeye-graph.1",
-            &["NO_COLOR", "TERM", "TERM_PROGRAM", "COLORFGBG"],
+            &["LC_ALL, LC_CTYPE, LANG", "TERM_PROGRAM", "COLORFGBG"],
         ),
-        ("sockeye-kill.1", &["NO_COLOR", "TERM", "SSH_CONNECTION"]),
+        ("sockeye-kill.1", &["SSH_CONNECTION"]),
+    ] {
+        assert_eq!(pages.terms(page, "ENVIRONMENT"), and(more), "{page}");
+    }
+    for (page, expected) in [
+        ("sockeye-capture.1", &["TZ"][..]),
+        (
+            "sockeye-config.1",
+            &[
+                "SOCKEYE_CONFIG",
+                "SOCKEYE_*",
+                "XDG_CONFIG_HOME, HOME",
+                "NO_COLOR, CLICOLOR_FORCE, CLICOLOR",
+            ],
+        ),
         ("sockeye-ss.1", &["TCPDIAG_FILE", "POSIXLY_CORRECT"]),
         ("sockeye-lstf.1", &["LSTF_DEBUG", "PROC_ROOT"]),
         ("sockeye-ns-exec.1", &["PATH"]),

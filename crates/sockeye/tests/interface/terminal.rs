@@ -179,6 +179,36 @@ fn terminal_gets_colours_unless_disabled() {
     assert!(colored(&|command| command
         .env("NO_COLOR", "1")
         .args(["--color", "always"])));
+    assert!(!colored(&|command| command.env("CLICOLOR", "0")));
+    assert!(colored(&|command| command.env("CLICOLOR", "1")));
+    assert!(colored(&|command| command
+        .env("CLICOLOR_FORCE", "1")
+        .env("TERM", "dumb")));
+    assert!(!colored(&|command| command
+        .env("CLICOLOR_FORCE", "1")
+        .env("NO_COLOR", "1")));
+    assert!(!colored(&|command| command.env("SOCKEYE_COLOR", "never")));
+
+    // In a pipe.
+    let piped = |variables: &[(&str, &str)], more: &[&str]| {
+        let mut command = command();
+        command
+            .args(["sockets", "-tan"])
+            .args(more)
+            .envs(variables.iter().copied());
+        here.run(|| crate::fixtures::binary::run(&mut command))
+            .ok()
+            .contains('\x1b')
+    };
+    assert!(!piped(&[], &[]));
+    assert!(!piped(&[("CLICOLOR", "1")], &[]));
+    assert!(piped(&[("CLICOLOR_FORCE", "1")], &[]));
+    assert!(piped(&[("CLICOLOR_FORCE", "1"), ("CLICOLOR", "0")], &[]));
+    assert!(!piped(&[("CLICOLOR_FORCE", "0")], &[]));
+    assert!(!piped(&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], &[]));
+    assert!(!piped(&[("CLICOLOR_FORCE", "1")], &["--color", "never"]));
+    assert!(!piped(&[("CLICOLOR_FORCE", "1")], &["--format", "csv"]));
+    assert!(piped(&[("NO_COLOR", "1"), ("SOCKEYE_COLOR", "always")], &[]));
 }
 
 #[test]

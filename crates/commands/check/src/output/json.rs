@@ -57,6 +57,22 @@ pub(super) fn push_fields(
         fields.end();
     }
     push_facts(object, &finding.facts);
+    let mut changed = layout.changed_thresholds(finding).peekable();
+    if changed.peek().is_some() {
+        let list = object.key("thresholds");
+        list.push(b'[');
+        for (nth, limit) in changed.enumerate() {
+            if nth > 0 {
+                list.push(b',');
+            }
+            let mut fields = Object::begin(list);
+            fields.word("name", &limit.to_string());
+            fields.word("value", &limit.show(layout.limits.of(limit)));
+            fields.word("default", &limit.show(limit.default()));
+            fields.end();
+        }
+        list.push(b']');
+    }
     object.number("sockets", Some(finding.sockets));
     let list = object.key("examples");
     list.push(b'[');

@@ -11,7 +11,7 @@ use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
 use sockeye_query::namespaces::NetnsAccess;
-use sockeye_verdict::{Coverage, Example, Finding, Remedy, Rule, shell_word};
+use sockeye_verdict::{Coverage, Example, Finding, Limit, Limits, Remedy, Rule, shell_word};
 use std::collections::HashMap;
 
 /// How findings are written.
@@ -29,6 +29,8 @@ pub struct FindingsLayout {
     pub sample: Option<u64>,
     /// Time of the sample and origin, for JSON and CSV.
     pub envelope: Envelope,
+    /// The thresholds that it was judged with.
+    pub limits: Limits,
     /// How a command can be run in the namespaces of the findings.
     pub netns_access: HashMap<NetnsInode, NetnsAccess>,
 }
@@ -161,6 +163,13 @@ fn end(local: Endpoint) -> Socket {
 }
 
 impl FindingsLayout {
+    /// Returns the thresholds of a finding's rule that do not have their default values.
+    fn changed_thresholds(&self, finding: &Finding) -> impl Iterator<Item = Limit> {
+        let rule = finding.rule;
+        let all = Limit::ALL.iter().copied();
+        all.filter(move |limit| limit.rule() == rule && self.limits.of(*limit) != limit.default())
+    }
+
     /// Returns the remedies of a finding, each with whether it is a command, as it is typed here.
     fn remedies(&self, finding: &Finding) -> Vec<(String, bool)> {
         let remedies = finding.remedies.iter();

@@ -1,7 +1,7 @@
 //! Findings as text: a heading, the meaning, the evidence and the remedies.
 
 use super::{CheckedScope, FindingsLayout, NotJudged, end, socket};
-use sockeye_model::{Counter, Names, Process};
+use sockeye_model::{CgroupId, Counter, InterfaceIndex, Names, NetnsInode, Process, Socket, Uid};
 use sockeye_output::address::{push_local, push_peer};
 use sockeye_output::number::{push_decimal, push_human, push_time_us};
 use sockeye_output::severity::colour;
@@ -10,6 +10,7 @@ use sockeye_output::text::push_clean;
 use sockeye_output::unit::Unit;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_verdict::{Example, Fact, Facts, Finding, MEANINGS, Severity, Subject};
+use std::net::IpAddr;
 
 pub(super) fn push(
     out: &mut Vec<u8>,
@@ -18,6 +19,8 @@ pub(super) fn push(
     layout: &FindingsLayout,
     names: &dyn Names,
 ) {
+    // Ports are numbers, as in the commands below; the heading has the name of the service once.
+    let numeric = &NumericPorts(names);
     for finding in findings {
         push_heading(out, finding, layout, names);
         push_wrapped(out, finding.meaning.as_bytes(), "  ", layout.width);
@@ -30,11 +33,22 @@ pub(super) fn push(
         if !line.is_empty() {
             push_wrapped(out, &line, "  ", layout.width);
         }
+        let thresholds: Vec<String> = layout
+            .changed_thresholds(finding)
+            .map(|limit| {
+                let value = limit.show(layout.limits.of(limit));
+                format!("{limit}={value} instead of {}", limit.show(limit.default()))
+            })
+            .collect();
+        if !thresholds.is_empty() {
+            let text = format!("judged with {}", thresholds.join(", "));
+            push_wrapped(out, text.as_bytes(), "  ", layout.width);
+        }
         // The heading already shows a listener.
         let is_shown = matches!(finding.subject, Subject::Listener(_));
         for example in finding.examples.iter().filter(|_| !is_shown) {
             line.clear();
-            push_example(&mut line, example, names);
+            push_example(&mut line, example, numeric);
             push_wrapped(out, &line, "    ", layout.width);
         }
         let more = finding.sockets.saturating_sub(finding.examples.len() as u64);
@@ -106,7 +120,43 @@ fn push_heading(out: &mut Vec<u8>, finding: &Finding, layout: &FindingsLayout, n
     colour(out, begin, Some((finding.severity, severity.len())), layout.style);
 }
 
+/// Appends the name of the service at a local port, in parentheses, if it has one.
+fn push_service(out: &mut Vec<u8>, socket: &Socket, names: &dyn Names) {
+    let port = socket.local.port().filter(|port| port.0 != 0);
+    if let Some(name) = port.and_then(|port| names.service(socket.protocol, port)) {
+        out.extend_from_slice(b" (");
+        push_clean(out, name.as_bytes());
+        out.push(b')');
+    }
+}
+
+/// All names but those of ports.
+struct NumericPorts<'a>(&'a dyn Names);
+
+impl Names for NumericPorts<'_> {
+    fn interface(&self, index: InterfaceIndex, netns: Option<NetnsInode>) -> Option<&str> {
+        self.0.interface(index, netns)
+    }
+
+    fn host(&self, ip: IpAddr) -> Option<&str> {
+        self.0.host(ip)
+    }
+
+    fn user(&self, uid: Uid) -> Option<&str> {
+        self.0.user(uid)
+    }
+
+    fn cgroup(&self, id: CgroupId) -> Option<&str> {
+        self.0.cgroup(id)
+    }
+
+    fn netns(&self, inode: NetnsInode) -> Option<&str> {
+        self.0.netns(inode)
+    }
+}
+
 fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
+    let numeric = &NumericPorts(names);
     match &finding.subject {
         Subject::Sockets => {
             let noun = if finding.sockets == 1 { "socket" } else { "sockets" };
@@ -120,13 +170,15 @@ fn push_subject(out: &mut Vec<u8>, finding: &Finding, names: &dyn Names) {
                 listener.protocol = example.protocol;
             }
             out.extend_from_slice(b"listener ");
-            push_local(out, &listener, names);
+            push_local(out, &listener, numeric);
+            push_service(out, &listener, names);
         }
         Subject::Service { local, peer } => {
             let (from, to) = (end(*local), end(*peer));
-            push_local(out, &from, names);
+            push_local(out, &from, numeric);
             out.extend_from_slice(b" to ");
-            push_local(out, &to, names);
+            push_local(out, &to, numeric);
+            push_service(out, &to, names);
         }
         Subject::NextHop { ip, device } => {
             out.extend_from_slice(format!("next hop {ip}").as_bytes());

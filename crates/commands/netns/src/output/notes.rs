@@ -2,8 +2,26 @@
 
 use super::names::count;
 use sockeye_console::notes::say;
+use sockeye_model::Namespace;
 use sockeye_source::netns::Survey;
 use sockeye_sys::rights::{CheckedIn, remedy};
+
+/// Says what the listed namespaces have in common, and what to do about them.
+pub(crate) fn explain_leaked(listed: &[Namespace], is_filtered: bool) {
+    let text = match listed.len() {
+        0 if is_filtered => "no network namespace that matches is without processes".to_owned(),
+        0 => "no network namespace is leaked: each has a process or a thread".to_owned(),
+        1 => format!("1 network namespace exists without a process or thread in it; {LEAKED_REMEDY}"),
+        many => {
+            format!("{many} network namespaces exist without a process or thread in them; {LEAKED_REMEDY}")
+        }
+    };
+    say(&format!("sockeye: {text}\n"));
+}
+
+const LEAKED_REMEDY: &str = "the column Holders says what keeps each:
+  name: it was made for later, or forgotten; `sockeye ns del NAME` removes it
+  fd, socket, mount: the process that is shown has to close it, or to end";
 
 /// Prints what the survey could not read. `unknown`: number of namespaces of which it is unknown whether they are leaked;
 /// `None` if that was not asked.

@@ -280,6 +280,7 @@ fn layout(args: &GraphArgs) -> anyhow::Result<GraphLayout> {
             (false, _) => GraphTheme::Light,
         },
         color: stdout::style(args.color) == Style::Color,
+        ascii: !sockeye_console::locale::has_unicode(),
         scale: if in_terminal { 1 } else { 2 },
         ..GraphLayout::default()
     };

@@ -7,6 +7,7 @@ use sockeye_model::{Endpoint as End, Entry, Family, Port, Protocol, Socket, Stat
 use sockeye_source::names::{NameKinds, ResolveError, SystemNames, resolve};
 use sockeye_trace::Endpoint;
 use std::ffi::OsString;
+use std::io::IsTerminal as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -42,7 +43,15 @@ impl Selection {
             );
             return Err(UsageError(text).into());
         }
-        if files.iter().filter(|file| *file == Path::new("-")).count() > 1 {
+        let inputs = files.iter().filter(|file| *file == Path::new("-")).count();
+        if inputs > 0 && std::io::stdin().is_terminal() {
+            let text = format!(
+                "sockeye: {command}: '-' reads a capture from the standard input, which is a terminal here: name a file, or send one there, \
+                 as in\n  sockeye capture -i eth0 -d 10 -o - | sockeye {command} -\n"
+            );
+            return Err(UsageError(text).into());
+        }
+        if inputs > 1 {
             let text = format!("sockeye: {command}: the standard input can be read only once\n");
             return Err(UsageError(text).into());
         }

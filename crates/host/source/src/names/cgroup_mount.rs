@@ -83,6 +83,17 @@ impl CgroupMount {
         &self.point
     }
 
+    /// Returns a folder below [`point`](Self::point) as people know it: below the mount point of the mount namespace, also where we
+    /// reach it through another process or a descriptor.
+    #[must_use]
+    pub fn shown(&self, folder: &Path) -> PathBuf {
+        match folder.strip_prefix(&self.point) {
+            Ok(below) if below.as_os_str().is_empty() => self.named.clone(),
+            Ok(below) => self.named.join(below),
+            Err(_) => folder.to_owned(),
+        }
+    }
+
     /// Maps a path that begins with the mount point, as its own processes name it or as we reach it, to the folder as we reach
     /// it.
     #[must_use]
@@ -149,7 +160,7 @@ impl CgroupMount {
         let below = below.ok_or_else(|| {
             io::Error::new(
                 ErrorKind::NotFound,
-                format!("its cgroup {} is not seen in {}", shown(), self.point.display()),
+                format!("its cgroup {} is not seen in {}", shown(), self.named.display()),
             )
         })?;
         let below = below.strip_prefix(b"/").unwrap_or(below);
@@ -279,6 +290,9 @@ mod tests {
             Some(point.to_owned())
         );
         assert_eq!(mount.folder_at(Path::new("/sys/fs/cgroups")), None);
+        assert_eq!(mount.shown(&point.join("a")), Path::new("/sys/fs/cgroup/a"));
+        assert_eq!(mount.shown(point), Path::new("/sys/fs/cgroup"));
+        assert_eq!(mount.shown(Path::new("/a")), Path::new("/a"));
         assert_eq!(mount.plain(&point.join("a/../b/.")), point.join("b"));
     }
 }

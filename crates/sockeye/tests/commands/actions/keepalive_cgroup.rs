@@ -719,6 +719,21 @@ fn cgroups_are_found_below_a_new_sys_mount() {
     }
     let own = keepalive(&["attach", "--dry-run", &std::process::id().to_string()]);
     assert!(!own.error().contains("no cgroup file system"), "{own}");
+    // Errors name the mount point that people know, not the way by which it is reached.
+    for words in [
+        &["attach", "nosuch"][..],
+        &["attach", "/nosuch"],
+        &["attach", "/proc"],
+        &["detach", "/nosuch/below"],
+    ] {
+        let said = keepalive(words);
+        let error = said.failed(1);
+        assert!(error.contains(&point), "{words:?}: {error}");
+        assert!(
+            !error.contains("/proc/self/") && !error.contains("/proc/1/"),
+            "{words:?}: {error}"
+        );
+    }
 }
 
 #[test]

@@ -205,6 +205,21 @@ fn holders_of_leaked_namespaces_are_listed() {
         "{text}"
     );
     assert!(!text.contains(&thread) && !text.contains(&process), "{text}");
+    assert!(!leaked.error().contains("Holders"), "{leaked}");
+    // For people it says what to do.
+    let said = list(&mounts, &["--leaked", "--complete", &filter]);
+    assert!(
+        said.error()
+            .contains("network namespaces exist without a process or thread in them")
+            && said.error().contains("`sockeye ns del NAME` removes it"),
+        "{said}"
+    );
+    let none = list(&mounts, &["--leaked", "name = nosuch"]);
+    assert!(
+        none.error()
+            .contains("no network namespace that matches is without processes"),
+        "{none}"
+    );
 
     // When their holders end, they are gone.
     holder.end();

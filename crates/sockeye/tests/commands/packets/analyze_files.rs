@@ -5,6 +5,7 @@ use super::schema;
 use crate::fixtures::binary::{self, SOCKEYE, Said, clean, wait_for_sigint_handler};
 use crate::fixtures::envelope::without_envelope;
 use crate::fixtures::schema_file;
+use crate::fixtures::terminal::Terminal;
 use jsonschema::JSONSchema;
 use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
@@ -433,6 +434,20 @@ fn invalid_files_and_arguments_are_errors() {
     check(&["/dev/null"], 1, "is empty");
     check(&["-"], 1, "the standard input is empty");
     check(&["-", "-"], 2, "only once");
+    for name in ["analyze", "graph"] {
+        let terminal = Terminal::new(80);
+        let mut command = binary::command();
+        let output = command
+            .args([name, "-"])
+            .stdin(terminal.stdio())
+            .output()
+            .unwrap();
+        let said = Said::from(output);
+        assert!(
+            said.failed(2).contains(&format!("| sockeye {name} -\n")),
+            "{said}"
+        );
+    }
     check(&["src", "10.0.0.1"], 2, "a capture is wanted before the filter");
     check(&[&valid, "frobnicate"], 2, "there is no file \"frobnicate\"");
     check(&[&valid, "dport"], 2, "^");

@@ -455,11 +455,55 @@ fn terminal_with_kitty_or_sixel_graphics_gets_an_image_of_its_size() {
     assert!(graph_on_terminal(&folder, unknown, "xterm-kitty").contains('┤'));
 }
 
+/// With `LC_ALL=C` a terminal or a pipe gets no byte beyond ASCII, and the same graph.
+#[test]
+fn locale_c_gives_ascii_graphs() {
+    let folder = need!(GraphFolder::new());
+    let size = Winsize {
+        ws_row: 60,
+        ws_col: 100,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    for (variables, is_ascii) in [
+        (&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")][..], true),
+        (&[("LC_ALL", "POSIX")], true),
+        (&[("LC_CTYPE", "C"), ("LANG", "en_US.UTF-8")], true),
+        (&[("LANG", "C")], true),
+        (&[("LC_ALL", "C.UTF-8"), ("LANG", "C")], false),
+        (&[], false),
+    ] {
+        let on_terminal = graph_with(&folder, size, "xterm", variables);
+        let mut piped = folder.command(&["graph", "a.pcap"]);
+        let piped = crate::fixtures::binary::run(piped.envs(variables.iter().copied()));
+        let mut verdict = folder.command(&["analyze", "-v", "a.pcap"]);
+        let verdict = crate::fixtures::binary::run(verdict.envs(variables.iter().copied()));
+        assert!(verdict.ok().is_ascii(), "{verdict}");
+        for text in [&*on_terminal, piped.ok()] {
+            assert_eq!(text.is_ascii(), is_ascii, "{variables:?}:\n{text}");
+            let (arrow, edge) = if is_ascii { (" -> ", '+') } else { (" → ", '┤') };
+            assert!(
+                text.contains(arrow) && text.contains(edge),
+                "{variables:?}:\n{text}"
+            );
+            for panel in ["sequence number", "in flight", "round trip", "throughput"] {
+                assert!(text.contains(panel), "{variables:?}:\n{text}");
+            }
+        }
+        assert!(!is_ascii || on_terminal.contains("= sent"), "{on_terminal}");
+    }
+}
+
 /// Runs `graph` on a terminal of this size and type; returns its output.
 fn graph_on_terminal(folder: &GraphFolder, size: Winsize, term: &str) -> String {
+    graph_with(folder, size, term, &[])
+}
+
+fn graph_with(folder: &GraphFolder, size: Winsize, term: &str, variables: &[(&str, &str)]) -> String {
     let terminal = Terminal::with_size(size);
     let mut child = folder
         .command(&["graph", "a.pcap"])
+        .envs(variables.iter().copied())
         .env("TERM", term)
         .env_remove("TERM_PROGRAM")
         .stdout(terminal.stdio())

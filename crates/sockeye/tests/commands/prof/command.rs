@@ -1,5 +1,6 @@
 //! `sockeye prof -- COMMAND`: output streams, exit status, and the report of a short run.
 
+use crate::fixtures::binary;
 use crate::fixtures::processes::processor_time;
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Skip, wait_until};
@@ -175,4 +176,24 @@ fn reused_descriptor_is_another_file() {
         object.is_some_and(|object| object.starts_with("fd 0, last ")),
         "{object:?} in {waits:#?}"
     );
+}
+
+#[test]
+fn profile_that_is_thrown_away_is_mentioned() {
+    let error = |stdout: Stdio| {
+        let mut command = binary::command();
+        command
+            .args(["prof", "--", "true"])
+            .stdin(Stdio::null())
+            .stdout(stdout)
+            .stderr(Stdio::piped());
+        let output = command.spawn().unwrap().wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        output.status.success().then_some(text)
+    };
+    let Some(text) = error(Stdio::null()) else {
+        return Skip::new("prof does not work here").print();
+    };
+    assert!(text.contains("2>/dev/null hides that"), "{text}");
+    assert_eq!(error(Stdio::piped()).unwrap(), "");
 }

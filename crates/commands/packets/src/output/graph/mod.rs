@@ -55,6 +55,8 @@ pub struct GraphLayout {
     pub scale: u32,
     /// Whether to use colours in a terminal.
     pub color: bool,
+    /// Whether a terminal's locale is limited to ASCII.
+    pub ascii: bool,
     /// Name of the capture file.
     pub source: String,
     /// Text below the title: what limited the transfer.
@@ -79,6 +81,7 @@ impl Default for GraphLayout {
             theme: GraphTheme::Auto,
             scale: 2,
             color: false,
+            ascii: false,
             source: String::new(),
             verdict: String::new(),
             envelope: Envelope::default(),

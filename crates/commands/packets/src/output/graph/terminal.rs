@@ -1,4 +1,4 @@
-//! Graphs in a terminal: Braille characters of eight dots each, with colours if allowed.
+//! Graphs in a terminal: Braille characters of eight dots each, or ASCII where the locale has no others; with colours if allowed.
 
 use super::GraphPanel;
 use super::axis::{Axis, Quantity};
@@ -16,18 +16,21 @@ use std::io::{self, Write};
 pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
     let width = view.layout.width.clamp(WIDTH_MIN, CELLS_MAX) as usize;
     let height = view.layout.height.unwrap_or(HEIGHT).clamp(1, CELLS_MAX) as usize;
+    let marks = if view.layout.ascii { &ASCII } else { &UNICODE };
     let mut page = Page {
         color: view.layout.color,
+        marks,
         lines: Vec::new(),
     };
 
     // 1. Title, verdict, what was left out
-    page.text(BOLD, &cut(&caption::title(view), width));
+    let title = caption::title(view).replace('→', marks.arrow);
+    page.text(BOLD, &cut(&title, width));
     let mut verdict = wrapped_columns(&caption::verdict(view), width);
     if verdict.len() > VERDICT_LINES && height < 2 * HEIGHT as usize {
         verdict.truncate(VERDICT_LINES);
         if let Some(last) = verdict.last_mut() {
-            *last = format!("{}…", cut(last, width - 1));
+            *last = format!("{}{}", cut(last, width - marks.gap.chars().count()), marks.gap);
         }
     }
     verdict.iter().for_each(|line| page.text(PLAIN, line));
@@ -157,9 +160,67 @@ fn legend(view: &View<'_>, has_sequence: bool) -> Vec<(&'static str, &'static st
     legend
 }
 
+/// The characters that a graph is drawn with.
+struct Marks {
+    arrow: &'static str,
+    /// In place of text that was cut off.
+    gap: &'static str,
+    /// A span in a row of events or in the legend.
+    span: char,
+    /// An event of one moment.
+    moment: char,
+    /// Left edge of a panel, without and with a label.
+    edge: [char; 2],
+    /// A character for each set of eight dots.
+    dots: fn(u8) -> char,
+}
+
+const UNICODE: Marks = Marks {
+    arrow: "→",
+    gap: "…",
+    span: '━',
+    moment: '╹',
+    edge: ['│', '┤'],
+    dots: |dots| char::from_u32(0x2800 + u32::from(dots)).unwrap_or('?'),
+};
+
+const ASCII: Marks = Marks {
+    arrow: "->",
+    gap: "...",
+    span: '=',
+    moment: '|',
+    edge: ['|', '+'],
+    dots: ascii_dots,
+};
+
+/// Returns the ASCII character that looks most like these dots of a Braille character.
+const fn ascii_dots(dots: u8) -> char {
+    // Rows of dots from top to bottom.
+    const ROWS: [u8; 4] = [0x09, 0x12, 0x24, 0xc0];
+    let mut rows = 0;
+    let mut row = 0;
+    while row < ROWS.len() {
+        rows |= ((dots & ROWS[row] != 0) as u8) << row;
+        row += 1;
+    }
+    match rows {
+        0 => ' ',
+        0b0001 => '\'',
+        0b0010 | 0b0100 | 0b0110 => '-',
+        0b1000 => '.',
+        0b1100 => ',',
+        0b0011 => '"',
+        0b1001 | 0b1010 | 0b0101 => ':',
+        // Three or four rows in one column or in both
+        _ if dots & 0x47 == 0 || dots & 0xb8 == 0 => '|',
+        _ => '#',
+    }
+}
+
 /// The lines of a graph.
 struct Page {
     color: bool,
+    marks: &'static Marks,
     lines: Vec<String>,
 }
 
@@ -186,7 +247,11 @@ impl Page {
         for (from, to) in spans {
             let last = ((*to / 2.0) as usize).min(plot - 1);
             let first = ((*from / 2.0) as usize).min(last);
-            cells[first..=last].fill(if last > first { '━' } else { '╹' });
+            cells[first..=last].fill(if last > first {
+                self.marks.span
+            } else {
+                self.marks.moment
+            });
         }
         let mut line = String::new();
         let name = name.replace('\u{a0}', " ");
@@ -222,7 +287,8 @@ impl Page {
             if columns > width + 2 {
                 break;
             }
-            self.push(&mut line, style, text);
+            let text = text.replace('━', self.marks.span.encode_utf8(&mut [0; 4]));
+            self.push(&mut line, style, &text);
             line.push_str("  ");
         }
         self.lines.push(line);
@@ -251,12 +317,12 @@ fn draw_panel(page: &mut Page, content: &PanelContent<'_>, rows: usize, plot: us
     }
     for (cells, label) in dots.cells.chunks_exact(plot).zip(labels) {
         let mut line = String::new();
-        let edge = if label.is_empty() { '│' } else { '┤' };
+        let edge = page.marks.edge[usize::from(!label.is_empty())];
         let label = format!("{:>1$}{edge}", cut(&label, LABELS - 1), LABELS - 1);
         page.push(&mut line, FAINT, &label);
         // One escape sequence for a run of cells with the same colour
         for run in cells.chunk_by(|one, other| one.paint == other.paint) {
-            let text: String = run.iter().map(Cell::character).collect();
+            let text: String = run.iter().map(|cell| cell.character(page.marks)).collect();
             page.push(&mut line, run[0].paint.map_or(PLAIN, escape), &text);
         }
         page.lines.push(line);
@@ -272,11 +338,11 @@ struct Cell {
 }
 
 impl Cell {
-    fn character(&self) -> char {
+    fn character(&self, marks: &Marks) -> char {
         match self.letter {
             Some(letter) => letter,
             None if self.dots == 0 => ' ',
-            None => char::from_u32(0x2800 + u32::from(self.dots)).unwrap_or('?'),
+            None => (marks.dots)(self.dots),
         }
     }
 }
