@@ -48,7 +48,7 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
     let mut bottom = 0.0;
     let mut paragraph = |text: &str, size: f32, paint: Paint, bold: bool| {
         // The script writes its buttons at the right of the first line.
-        for line in wrapped(text, size, WIDTH - 2.0 * EDGE - 160.0) {
+        for line in wrapped(text, size, bold, WIDTH - 2.0 * EDGE - 160.0) {
             bottom += size + 5.0;
             shapes.push(Shape::Text {
                 paint,
