@@ -6,3 +6,4 @@ mod files;
 mod interpreters;
 mod namespaces;
 mod netns_list;
+mod unwind;
