@@ -90,7 +90,22 @@ pub struct Sample<'a> {
     pub address: u64,
     /// Whether the address is in the kernel.
     pub is_kernel: bool,
+    /// Registers and stack of the process's own code; `None` without [`SAMPLE_TYPE_WITH_STACKS`], and for threads of the kernel.
+    pub user: Option<UserStack<'a>>,
     chain: &'a [u8],
+}
+
+/// The registers of the process's own code ([`USER_REGISTERS`]), and a copy of its stack from the stack pointer on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserStack<'a> {
+    /// The instruction pointer.
+    pub ip: u64,
+    /// The stack pointer.
+    pub sp: u64,
+    /// The base pointer.
+    pub bp: u64,
+    /// The innermost bytes of the stack.
+    pub bytes: &'a [u8],
 }
 
 /// An executable mapping.
@@ -231,6 +246,7 @@ impl<'a> Sample<'a> {
             tid: ne_u32(payload, 12)?,
             processor: ne_u32(payload, 24)?,
             is_kernel: misc & PERF_RECORD_MISC_CPUMODE_MASK == PERF_RECORD_MISC_KERNEL,
+            user: UserStack::read(payload.get(end..)?)?,
             chain: payload.get(40..end)?,
         });
         let time_ns = ne_u64(payload, 16)?;
@@ -255,6 +271,35 @@ impl<'a> Sample<'a> {
             };
             None
         })
+    }
+}
+
+impl<'a> UserStack<'a> {
+    /// Reads what follows the chain: nothing, or registers and stack. `Some(None)`: there are none; `None`: it is too short.
+    fn read(rest: &'a [u8]) -> Option<Option<Self>> {
+        if rest.is_empty() {
+            return Some(None);
+        }
+        let abi = ne_u64(rest, 0)?;
+        let registers_end = match abi {
+            PERF_SAMPLE_REGS_ABI_NONE => 8,
+            _ => 32,
+        };
+        let registers = rest.get(8..registers_end)?;
+        let stack = rest.get(registers_end..)?;
+        let len = usize::try_from(ne_u64(stack, 0)?).ok()?;
+        let bytes = stack.get(8..len.checked_add(8)?)?;
+        if abi != PERF_SAMPLE_REGS_ABI_64 || len == 0 {
+            return Some(None);
+        }
+        // Only so many bytes could be copied.
+        let copied = usize::try_from(ne_u64(stack, len + 8)?).ok()?;
+        Some(Some(Self {
+            bp: ne_u64(registers, 0)?,
+            sp: ne_u64(registers, 8)?,
+            ip: ne_u64(registers, 16)?,
+            bytes: bytes.get(..copied.min(len))?,
+        }))
     }
 }
 
@@ -294,6 +339,16 @@ const fn broken(offset: usize, needed: usize, got: usize) -> Error {
 /// Fields of a sample: `PERF_SAMPLE_IP`, `_TID`, `_TIME`, `_CALLCHAIN`, `_CPU`. Their order in a record is address,
 /// thread, time, processor, chain; other records end with thread, time, processor.
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 5 | 1 << 7;
+
+/// [`SAMPLE_TYPE`] with `PERF_SAMPLE_REGS_USER` and `PERF_SAMPLE_STACK_USER`, which follow the chain.
+pub const SAMPLE_TYPE_WITH_STACKS: u64 = SAMPLE_TYPE | 1 << 12 | 1 << 13;
+
+/// The registers in a sample, of x86-64: `PERF_REG_X86_BP`, `_SP`, `_IP`.
+pub const USER_REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8;
+
+/// `enum perf_sample_regs_abi`
+const PERF_SAMPLE_REGS_ABI_NONE: u64 = 0;
+const PERF_SAMPLE_REGS_ABI_64: u64 = 2;
 
 /// `struct perf_event_header`
 const HEADER_BYTES: usize = 8;
@@ -384,6 +439,41 @@ mod tests {
                 (AddressSpace::User, 0x40_2000)
             ]
         );
+    }
+
+    #[test]
+    fn registers_and_stack_follow_the_chain() {
+        let head = [0x40_1000, pair(10, 11), 5_000, pair(3, 0), 1, 0x40_1000];
+        let sample = |rest: &[u64]| {
+            let bytes = record(9, 2, &[&head[..], rest].concat());
+            let record = Records::new(&bytes).next().unwrap().ok()?;
+            let Body::Sample(sample) = record.body else {
+                panic!("{record:?}")
+            };
+            Some(
+                sample
+                    .user
+                    .map(|user| (user.bp, user.sp, user.ip, user.bytes.to_vec())),
+            )
+        };
+        // Two words of stack, of which one could be copied.
+        let whole = [2, 0xb0, 0x50, 0x10, 16, 7, 8, 8];
+        let expected = (0xb0, 0x50, 0x10, 7_u64.to_ne_bytes().to_vec());
+        assert_eq!(sample(&whole), Some(Some(expected)));
+        // More than there is claims to be copied.
+        let mut odd = whole;
+        odd[7] = u64::MAX;
+        assert_eq!(sample(&odd).flatten().map(|found| found.3.len()), Some(16));
+        for len in 1..whole.len() {
+            assert_eq!(sample(&whole[..len]), None, "{len}");
+        }
+        odd[4] = u64::MAX - 3;
+        assert_eq!(sample(&odd), None);
+        // A thread of the kernel, a program of 32 bits, no stack
+        assert_eq!(sample(&[0, 0]), Some(None));
+        assert_eq!(sample(&[1, 1, 2, 3, 8, 9, 8]), Some(None));
+        assert_eq!(sample(&[2, 1, 2, 3, 0]), Some(None));
+        assert_eq!(sample(&[]), Some(None));
     }
 
     #[test]

@@ -45,6 +45,10 @@ pub struct ProfArgs {
     #[arg(long, value_name = "N", default_value_t = 99, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) hz: u32,
+    /// How the stacks of samples are walked: by frame pointers; by unwind tables, from a copy of 16 KiB of each stack; or both, and
+    /// the longer one counts
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = UnwindArg::Fp)]
+    pub(super) unwind: UnwindArg,
     /// Also count and time calls of functions whose names match ('BF_*'); can be repeated. If other processes use the same
     /// file (the C library), -p and --cgroup slow only the observed processes and see new children a moment late; a command
     /// and --system slow all processes that use it, and the report says so. More than 256 functions of such a file are not
@@ -114,6 +118,16 @@ pub(super) enum PartArg {
     Cpu,
     /// Only the functions that --functions and --kernel-functions select
     Functions,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum UnwindArg {
+    /// By frame pointers
+    Fp,
+    /// By unwind tables (.eh_frame, DWARF)
+    Dwarf,
+    /// By both: the longer stack counts
+    Auto,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -1,13 +1,13 @@
 //! Observes the target until the time is over, the processes have ended, or a signal arrives.
 
-use crate::args::{PartArg, ProfArgs, Target};
+use crate::args::{PartArg, ProfArgs, Target, UnwindArg};
 use crate::top;
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal, test_kill_process};
 use sockeye_console::notes;
 use sockeye_console::progress::Progress;
-use sockeye_observe::{Launched, Plan, Scope, Session, StartError, WaitResult, functions};
+use sockeye_observe::{Launched, Plan, Scope, Session, StartError, Unwind, WaitResult, functions};
 use sockeye_profile::{Partial, Profile};
 use sockeye_query::cgroup::Cgroup;
 use sockeye_query::context;
@@ -159,6 +159,11 @@ fn plan(args: &ProfArgs, target: &Target<'_>) -> anyhow::Result<Plan> {
         syscalls: includes(PartArg::Syscalls),
         waits: includes(PartArg::Waits),
         samples_per_s: includes(PartArg::Cpu).then_some(args.hz),
+        unwind: match args.unwind {
+            UnwindArg::Fp => Unwind::FramePointers,
+            UnwindArg::Dwarf => Unwind::Tables,
+            UnwindArg::Auto => Unwind::Longer,
+        },
         functions: args
             .functions
             .iter()

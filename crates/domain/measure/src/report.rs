@@ -9,6 +9,8 @@ pub struct Report {
     pub command: &'static str,
     /// The benchmark's name after `bench`: `stream`.
     pub bench: &'static str,
+    /// Title of the picture of several charts: a sentence; empty: none of its own.
+    pub title: String,
     /// Requested settings and environment: JSON key, label, value.
     pub settings: Vec<Setting>,
     /// The figures.

@@ -34,8 +34,9 @@ pub(crate) fn add_gaps(profile: &Profile, report: &mut Report) {
         if cpu.cut_stacks >= CUT_MIN && cpu.cut_stacks.saturating_mul(1000 / CUT_PERMILLE_MIN) >= cpu.samples
         {
             let text = format!(
-                "{} of the stacks end after one frame: code without frame pointers. Built with -fno-omit-frame-pointer \
-                     (Rust: -C force-frame-pointers) it shows its callers.",
+                "{} of the stacks end after one frame: code without frame pointers. --unwind auto shows its callers by unwind \
+                     tables; built with -fno-omit-frame-pointer (Rust: -C force-frame-pointers) it shows them without. \
+                     `python3 -X perf` (3.12 or later) and `node --perf-basic-prof` name the functions of scripts.",
                 percent(cpu.cut_stacks, cpu.samples),
             );
             report.say("cut-stacks", text);

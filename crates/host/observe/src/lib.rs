@@ -30,6 +30,7 @@ mod symbols;
 #[cfg(test)]
 mod tests;
 mod unavailable;
+mod unwind;
 
 use clock::now_ns;
 pub(crate) use launch::Launch;
@@ -45,3 +46,4 @@ pub(crate) use symbols::Symbols;
 #[cfg(any(test, fuzzing))]
 pub use symbols::fuzz_body;
 pub use unavailable::Unavailable;
+pub use unwind::Unwind;

@@ -7,7 +7,7 @@ use crate::frames::Frames;
 use crate::functions::{self, FunctionFilter, Functions};
 use crate::{
     FileNumber, Launch, LaunchError, Launched, Mapping, Processes, Sampler, Scope, Symbols, Unavailable,
-    executable,
+    Unwind, executable,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -33,6 +33,8 @@ pub struct Plan {
     pub waits: bool,
     /// Samples per second and processor; `None`: no sampling.
     pub samples_per_s: Option<u32>,
+    /// How the stacks of samples are walked.
+    pub unwind: Unwind,
     /// Functions of the processes to count and time.
     pub functions: Vec<FunctionFilter>,
     /// Patterns for functions of the kernel to count and time.
@@ -134,7 +136,7 @@ impl Session {
         };
         session.record_missing(crate::pid_namespace::missing_parts(&scope));
         // 2. Process events first, so that no new process is missed.
-        match Sampler::start(&scope, plan.samples_per_s, began) {
+        match Sampler::start(&scope, plan.samples_per_s, plan.unwind, began) {
             Ok(sampler) => {
                 session.record_missing(sampler.missing_parts().to_vec());
                 session.sampler = Some(sampler);
@@ -243,6 +245,8 @@ impl Session {
             let records_files = !self.functions.is_empty();
             let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, records_files);
             sampler.finish(&mut self.processes, &mut on_mapping);
+            drop(on_mapping);
+            sampler.walk(&self.processes, &self.symbols);
         }
         // Too late to count their calls, but the report mentions them.
         self.watch_new_files();
@@ -267,6 +271,8 @@ impl Session {
             let records_files = !self.functions.is_empty();
             let mut on_mapping = file_opener(&mut self.symbols, &mut self.new_files, records_files);
             sampler.drain(&mut self.processes, &mut on_mapping);
+            drop(on_mapping);
+            sampler.walk(&self.processes, &self.symbols);
         }
         if !self.functions.is_empty() {
             let alive: Vec<u32> = self.processes.alive().collect();

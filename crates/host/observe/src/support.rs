@@ -2,7 +2,7 @@
 
 use crate::calls;
 use crate::functions::{kernel_mechanism, user_mechanism};
-use crate::{Sampler, Scope, Unavailable};
+use crate::{Sampler, Scope, Unavailable, Unwind};
 use sockeye_source::BpfEngine;
 use std::time::Instant;
 
@@ -36,18 +36,19 @@ pub fn probe_parts(engine: &BpfEngine) -> Vec<PartSupport> {
 }
 
 fn samples() -> PartSupport {
-    let (sampler, extent) = match Sampler::start(&Scope::System, Some(1), Instant::now()) {
-        Ok(sampler) => (Ok(sampler), "of each processor"),
-        // Our parent usually has the same user.
-        Err(unavailable) => {
-            let parent = Scope::Processes(vec![std::os::unix::process::parent_id()]);
-            let own = Sampler::start(&parent, Some(1), Instant::now());
-            (
-                own.map_err(|_| unavailable),
-                "of the threads of your own processes",
-            )
-        }
-    };
+    let (sampler, extent) =
+        match Sampler::start(&Scope::System, Some(1), Unwind::FramePointers, Instant::now()) {
+            Ok(sampler) => (Ok(sampler), "of each processor"),
+            // Our parent usually has the same user.
+            Err(unavailable) => {
+                let parent = Scope::Processes(vec![std::os::unix::process::parent_id()]);
+                let own = Sampler::start(&parent, Some(1), Unwind::FramePointers, Instant::now());
+                (
+                    own.map_err(|_| unavailable),
+                    "of the threads of your own processes",
+                )
+            }
+        };
     let missing = sampler
         .as_ref()
         .map_or_else(|_| Vec::new(), |sampler| sampler.missing_parts().to_vec());

@@ -47,6 +47,10 @@ pub struct Attributes {
     pub clock: i32,
     /// Most frames of a call chain; 0 for `kernel.perf_event_max_stack`.
     pub sample_max_stack: u16,
+    /// Registers of the process's own code in a sample with `PERF_SAMPLE_REGS_USER`: bits of `PERF_REG_*`.
+    pub sample_regs_user: u64,
+    /// Bytes of the process's stack in a sample with `PERF_SAMPLE_STACK_USER`: a multiple of 8, below 64 KiB.
+    pub sample_stack_user: u32,
 }
 
 impl Attributes {
@@ -290,6 +294,8 @@ impl RawAttributes {
             wakeup: attributes.wakeup,
             clock: attributes.clock,
             sample_max_stack: attributes.sample_max_stack,
+            sample_regs_user: attributes.sample_regs_user,
+            sample_stack_user: attributes.sample_stack_user,
             ..Self::default()
         }
     }

@@ -1,9 +1,9 @@
 //! Draws a scene into pixels, with antialiasing.
 
 use super::GraphTheme;
-use super::font;
+use super::font::{self, Typeface};
 use super::paint::Paint;
-use super::scene::{Anchor, Scene, Shape, Sign};
+use super::scene::{Anchor, LETTER, Scene, Shape, Sign, letters};
 use super::text_metrics;
 
 /// Pixels, row by row, three bytes each.
@@ -71,7 +71,7 @@ impl Canvas {
                         at,
                         text_metrics::BOX_TEXT,
                         Anchor::Start,
-                        false,
+                        Typeface::Mono,
                         &shown,
                     );
                 }
@@ -121,12 +121,8 @@ impl Canvas {
                 count,
             } => match sign {
                 Sign::Letter(letter) => {
-                    let label = if *count > 1 {
-                        format!("{letter}×{count}")
-                    } else {
-                        (*letter).to_owned()
-                    };
-                    self.text(*paint, *at, 9.0, Anchor::Middle, true, &label);
+                    let label = letters(letter, *count);
+                    self.text(*paint, *at, LETTER, Anchor::Middle, Typeface::Bold, &label);
                     if span[1] - span[0] >= 1.0 {
                         self.fill(*paint, span[0], at[1] + 1.0, span[1] - span[0], 0.8);
                     }
@@ -153,24 +149,37 @@ impl Canvas {
                 anchor,
                 bold,
                 text,
-            } => self.text(*paint, *at, *size, *anchor, *bold, text),
+            } => self.text(*paint, *at, *size, *anchor, Typeface::with_weight(*bold), text),
         }
     }
 
-    fn text(&mut self, paint: Paint, at: [f32; 2], size: f32, anchor: Anchor, bold: bool, text: &str) {
-        let (strokes, width) = font::strokes(text, size);
+    fn text(
+        &mut self,
+        paint: Paint,
+        at: [f32; 2],
+        size: f32,
+        anchor: Anchor,
+        typeface: Typeface,
+        text: &str,
+    ) {
         let left = match anchor {
             Anchor::Start => at[0],
-            Anchor::Middle => at[0] - width / 2.0,
-            Anchor::End => at[0] - width,
+            Anchor::Middle => at[0] - font::width(text, size, typeface) / 2.0,
+            Anchor::End => at[0] - font::width(text, size, typeface),
         };
-        let pen = font::pen(size, bold);
-        for stroke in strokes {
-            for pair in stroke.windows(2) {
-                let [from, to] = [pair[0], pair[1]].map(|[x, y]| [left + x, at[1] + y]);
-                self.line(paint, pen, from, to);
-            }
-        }
+        let color = rgb(paint, self.bitmap.is_dark);
+        let scale = self.scale;
+        font::draw(
+            text,
+            [left * scale, at[1] * scale],
+            size * scale,
+            typeface,
+            &mut |column, row, share| {
+                if column < self.bitmap.width && row < self.bitmap.height {
+                    self.blend(column, row, color, share);
+                }
+            },
+        );
     }
 
     /// Draws a rectangle; pixels at its edges are blended by the part that it covers.

@@ -1,6 +1,7 @@
 //! A scene: a picture as a list of shapes, in pixels from the upper left corner.
 
 use super::paint::Paint;
+use super::text_metrics::{BOX_BASE, BOX_EDGE, BOX_TEXT, boxed, width_of};
 
 /// A picture as shapes.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +18,84 @@ pub struct Scene {
     pub shapes: Vec<Shape>,
     /// Script and styles for a browser; `None` for a static picture.
     pub behaviour: Option<Behaviour>,
+}
+
+impl Scene {
+    /// Returns each text with its left, top, right and bottom edge, in pixels, for tests of layouts.
+    pub fn text_boxes(&self) -> Vec<(String, [f32; 4])> {
+        let placed = |text: &str, at: [f32; 2], size: f32, anchor: Anchor, bold: bool, below: f32| {
+            let width = width_of(text, size, bold);
+            let left = match anchor {
+                Anchor::Start => at[0],
+                Anchor::Middle => at[0] - width / 2.0,
+                Anchor::End => at[0] - width,
+            };
+            let edges = [left, at[1] - size * 0.76, left + width, at[1] + size * below];
+            (text.to_owned(), edges)
+        };
+        let text = |shape: &Shape| match shape {
+            Shape::Text {
+                at,
+                size,
+                anchor,
+                bold,
+                text,
+                ..
+            } => Some(placed(text, *at, *size, *anchor, *bold, 0.24)),
+            // Capitals and digits have nothing below the base line.
+            Shape::Mark {
+                sign: Sign::Letter(letter),
+                at,
+                count,
+                ..
+            } => Some(placed(
+                &letters(letter, *count),
+                *at,
+                LETTER,
+                Anchor::Middle,
+                true,
+                0.0,
+            )),
+            Shape::Box { at, size, text, .. } => {
+                let text = boxed(text, size[0]);
+                let right = at[0] + size[0] - BOX_EDGE;
+                let base = at[1] + size[1] - BOX_BASE;
+                let edges = [
+                    at[0] + BOX_EDGE,
+                    base - BOX_TEXT * 0.76,
+                    right,
+                    base + BOX_TEXT * 0.24,
+                ];
+                (!text.is_empty()).then_some((text, edges))
+            }
+            _ => None,
+        };
+        self.shapes.iter().filter_map(text).collect()
+    }
+
+    /// Returns the first text that leaves the picture, or two texts that overlap; `None` if every text can be read.
+    pub fn unreadable_text(&self) -> Option<String> {
+        let texts = self.text_boxes();
+        for (nth, (text, [left, top, right, bottom])) in texts.iter().enumerate() {
+            if *left < -0.01 || *top < -0.01 || *right > self.width + 0.01 || *bottom > self.height + 0.01 {
+                return Some(format!(
+                    "{text:?} leaves the picture: {left} {top} {right} {bottom}"
+                ));
+            }
+            let overlapping = texts[nth + 1..].iter().find(|(_, other)| {
+                *left < other[2] - 0.01
+                    && other[0] < right - 0.01
+                    && *top < other[3] - 0.01
+                    && other[1] < bottom - 0.01
+            });
+            if let Some((other, edges)) = overlapping {
+                return Some(format!(
+                    "{text:?} at {left} {top} {right} {bottom} overlaps {other:?} at {edges:?}"
+                ));
+            }
+        }
+        None
+    }
 }
 
 /// The script and styles of an interactive picture.
@@ -113,6 +192,18 @@ pub enum Sign {
     /// A short vertical stroke.
     Bar,
 }
+
+/// Returns the text of a mark with a letter.
+pub fn letters(letter: &str, count: u32) -> String {
+    if count > 1 {
+        format!("{letter}×{count}")
+    } else {
+        letter.to_owned()
+    }
+}
+
+/// Size of the letters of marks, in pixels.
+pub const LETTER: f32 = 9.0;
 
 /// Part of a text that is at its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 
 use super::GraphTheme;
 use super::paint::Paint;
-use super::scene::{Anchor, Scene, Shape, Sign};
+use super::scene::{Anchor, LETTER, Scene, Shape, Sign, letters};
 use super::text_metrics;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -195,11 +195,7 @@ fn push_rectangle(out: &mut String, paint: Paint, at: [f32; 2], size: [f32; 2]) 
 fn push_mark(out: &mut String, paint: Paint, sign: Sign, at: [f32; 2], span: [f32; 2], count: u32) {
     match sign {
         Sign::Letter(letter) => {
-            let label = if count > 1 {
-                format!("{letter}×{count}")
-            } else {
-                letter.to_owned()
-            };
+            let label = letters(letter, count);
             push_text(out, paint, at, LETTER, Anchor::Middle, true, &label);
             if span[1] - span[0] >= 1.0 {
                 push_shape(
@@ -320,6 +316,3 @@ pub fn push_escaped(out: &mut String, text: &str) {
         }
     }
 }
-
-/// Size of letters of marks.
-const LETTER: f32 = 9.0;

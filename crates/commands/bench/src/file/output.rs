@@ -26,6 +26,7 @@ pub(super) struct FileReport<'a> {
 impl FileReport<'_> {
     pub(super) fn report(&self) -> Report {
         let mut report = Report::new("file");
+        report.title = "How fast each method sends a file to a socket".to_owned();
         let place = self.file.place().display();
         let what = if self.is_own {
             format!("sparse, without a name, in {place}")
@@ -438,7 +439,7 @@ impl FileReport<'_> {
     fn charts(&self) -> Vec<Chart> {
         let chart = |route: &sockeye_load::file::Route| Chart {
             title: format!(
-                "file to socket over {}, IPv{}",
+                "Rate from a file to a socket over {}, IPv{}, by the size of the file",
                 route.device(),
                 route.ip_version()
             ),

@@ -155,7 +155,7 @@ impl<'a> Figures<'a> {
                     "sysctl -w net.ipv4.tcp_tw_reuse=1  # ports in TIME_WAIT are used again after a second",
                 );
         }
-        report.charts.push(chart(bench, &all));
+        report.charts.push(chart(bench, &self.plan.connector.host, &all));
         report.partial = self.partial;
         report
     }
@@ -336,7 +336,7 @@ fn ends(all: &Latency) -> Table {
     table
 }
 
-fn chart(bench: &str, all: &Latency) -> Chart {
+fn chart(bench: &str, host: &str, all: &Latency) -> Chart {
     let line = |name: &str, histogram: &Histogram| Line {
         name: name.to_owned(),
         points: histogram
@@ -361,7 +361,12 @@ fn chart(bench: &str, all: &Latency) -> Chart {
     ];
     let reached = all.delays.count() as f64;
     Chart {
-        title: format!("{bench}: how long one in so many takes"),
+        title: match bench {
+            "crr" => {
+                format!("Delay of connections to {host} with a request each: one in so many takes longer")
+            }
+            _ => format!("Delay of requests to {host}: one in so many takes longer"),
+        },
         x: ("one in", Unit::Count),
         y: ("delay", Unit::Nanoseconds),
         x_scale: Scale::Logarithmic,

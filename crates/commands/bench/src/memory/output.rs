@@ -12,6 +12,7 @@ use sockeye_sys::memory::libc_name;
 pub(super) fn report(plan: &MemoryPlan, rates: &Rates, for_eyes: bool) -> Report {
     let mut report = Report::new("memory");
     let caches = caches();
+    report.title = "How fast memory is written and copied, by size".to_owned();
     report.setting("libc", "C library", Unit::Text, Value::Text(libc_name()));
     report.setting("clock", "clock", Unit::Text, "processor time".into());
     report.setting(
@@ -352,7 +353,7 @@ fn chart(function: &'static str, curves: &[Curve], falls: &[(&Curve, Fall)]) -> 
             )
         });
     Chart {
-        title: format!("{function} by size"),
+        title: format!("Rate of {function} by the size of the memory"),
         x: ("size", Unit::Bytes),
         y: ("rate", Unit::BytesPerSecond),
         x_scale: Scale::Logarithmic,

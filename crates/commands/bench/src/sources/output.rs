@@ -6,6 +6,7 @@ use sockeye_measure::{
 
 pub(super) fn report(measured: &[Vec<SourceTimes>], is_own: bool) -> Report {
     let mut report = Report::new("sources");
+    report.title = "How long each source takes to list sockets".to_owned();
     let place = if is_own {
         "TCP connections of its own"
     } else {
@@ -163,7 +164,7 @@ fn by_size(measured: &[Vec<SourceTimes>]) -> Chart {
         }
     }
     Chart {
-        title: "what a TCP socket costs, by the size of the table".to_owned(),
+        title: "Time to list one TCP socket, by the size of the table".to_owned(),
         x: ("sockets in the table", Unit::Count),
         y: ("time a socket", Unit::Nanoseconds),
         x_scale: Scale::Logarithmic,
@@ -189,7 +190,7 @@ fn by_round(measured: &[Vec<SourceTimes>]) -> Vec<Chart> {
             });
             let sockets = own.first()?.sockets;
             Some(Chart {
-                title: format!("reading {sockets} {what} sockets, time after time"),
+                title: format!("Time to list {sockets} {what} sockets, in each round"),
                 x: ("round", Unit::Count),
                 y: ("time for the table", Unit::Nanoseconds),
                 x_scale: Scale::Linear,

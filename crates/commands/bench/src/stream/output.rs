@@ -54,7 +54,7 @@ pub(super) fn fill(
             "What arrived is not known: the figures are of what the kernel took from us.",
         );
     }
-    report.charts.extend(chart(typical));
+    report.charts.extend(chart(plan, connector, typical));
     report.partial = outcomes.iter().find_map(|outcome| outcome.partial.clone());
 }
 
@@ -501,7 +501,7 @@ fn intervals(plan: &Plan, outcome: &Outcome) -> Table {
     table
 }
 
-fn chart(outcome: &Outcome) -> Option<Chart> {
+fn chart(plan: &Plan, connector: &Connector, outcome: &Outcome) -> Option<Chart> {
     let line = |is_sent: bool| {
         let mut points: Vec<(f64, f64)> = outcome
             .intervals
@@ -523,7 +523,7 @@ fn chart(outcome: &Outcome) -> Option<Chart> {
     };
     let lines: Vec<Line> = [true, false].into_iter().filter_map(line).collect();
     (!lines.is_empty()).then(|| Chart {
-        title: "Throughput".to_owned(),
+        title: title(plan, connector, outcome),
         x: ("time", Unit::Seconds),
         y: ("throughput", Unit::BitsPerSecond),
         x_scale: Scale::Linear,
@@ -531,6 +531,28 @@ fn chart(outcome: &Outcome) -> Option<Chart> {
         lines,
         marks: Vec::new(),
     })
+}
+
+/// Returns the title of the chart: `Throughput of one stream over lo, 10 s`.
+fn title(plan: &Plan, connector: &Connector, outcome: &Outcome) -> String {
+    let transport = match plan.transport {
+        Transport::Tcp => "",
+        Transport::Udp => "UDP ",
+    };
+    let streams = match plan.streams {
+        1 => format!("one {transport}stream"),
+        many => format!("{many} {transport}streams"),
+    };
+    // The busiest device is the first.
+    let path = match outcome.ours.devices.first() {
+        Some(device) => format!("over {}", device.name),
+        None => format!("to {}", connector.host),
+    };
+    let until = match plan.until {
+        Until::Time(time) => format!("{} s", time.as_secs_f64()),
+        Until::Bytes(bytes) => format!("{bytes} bytes"),
+    };
+    format!("Throughput of {streams} {path}, {until}")
 }
 
 /// Most intervals in a table for people.

@@ -201,14 +201,33 @@ fn long_event_list_has_few_elements() {
         return;
     };
     assert_eq!(seen["errors"], Value::Array(Vec::new()), "{seen}");
-    assert_eq!(seen["listed"], 501, "{seen}");
-    assert_eq!(seen["count"], "1 to 500 of 20000", "{seen}");
-    assert_eq!(seen["second"], "7 lost at once", "{seen}");
-    assert_eq!(seen["third"], "nothing moved for 2ms", "{seen}");
+    // Equal events are one row with their number and times; a click shows each.
+    assert_eq!(seen["listed"], 3, "{seen}");
+    assert_eq!(seen["count"], "20000", "{seen}");
+    let groups: Vec<&str> = seen["groups"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(Value::as_str)
+        .collect();
+    for (group, begin) in groups.iter().zip([
+        "▸ 6667 × lost 0.00",
+        "▸ 6667 × loss burst 0.0",
+        "▸ 6666 × stall 0.0",
+    ]) {
+        assert!(group.starts_with(begin) && group.contains(" s to "), "{seen}");
+    }
+    assert_eq!(seen["opened"], 501, "{seen}");
+    assert!(
+        seen["inner"].as_str().unwrap().starts_with("7 lost at once 0.0"),
+        "{seen}"
+    );
+    assert_eq!(seen["focused"], true, "{seen}");
+    assert_eq!(seen["closed"], 3, "{seen}");
     assert_eq!(seen["chosen"], 600, "{seen}");
     assert_eq!(seen["current"], "600", "{seen}");
-    assert_eq!(seen["later"], "501 to 1000 of 20000", "{seen}");
-    assert_eq!(seen["kind"], "1 to 500 of 6666", "{seen}");
+    assert_eq!(seen["later"], "20000, rows 501 to 1000 of 20003", "{seen}");
+    assert_eq!(seen["kind"], "6666, rows 1 to 500 of 6667", "{seen}");
 }
 
 /// A narrow screen, a dark one, and use without a mouse.
@@ -235,6 +254,9 @@ fn page_works_on_phone_and_keyboard() {
         seen["wide"].as_f64().unwrap() <= seen["window"].as_f64().unwrap(),
         "{seen}"
     );
+    assert!(seen["right_most"].as_f64().unwrap() <= 420.0, "{seen}");
+    assert_eq!(seen["collisions"], Value::Array(Vec::new()), "{seen}");
+    assert!(seen["texts"].as_f64().unwrap() > 10.0, "{seen}");
     assert_eq!(seen["dark"], true, "{seen}");
     assert_eq!(seen["background"], "rgb(17, 21, 26)", "{seen}");
     assert_eq!(seen["nameless"], Value::Array(Vec::new()), "{seen}");
@@ -425,9 +447,9 @@ const HANDS: &str = r##"
     key("ArrowRight");
     seen.right = [...state.view];
 
-    const items = document.querySelectorAll("#events button");
-    seen.listed = items.length;
-    items[3].click();
+    for (const group of document.querySelectorAll("#events [aria-expanded=false]")) document.querySelector("#events [aria-expanded=false]").click();
+    seen.listed = document.querySelectorAll("#events [data-nth]").length;
+    document.querySelector('#events [data-nth="3"]').click();
     seen.jump = [...state.view];
     seen.jump_event = directions[0].events[3].time;
     key("n");
@@ -493,8 +515,13 @@ const FINDINGS: &str = r##"
     const buttons = () => document.querySelectorAll("#events button"), count = () => document.getElementById("count").textContent;
     seen.listed = buttons().length;
     seen.count = count();
-    seen.second = buttons()[1].querySelector("b").textContent;
-    seen.third = buttons()[2].querySelector("b").textContent;
+    seen.groups = [...buttons()].map((one) => one.textContent);
+    buttons()[1].click();
+    seen.opened = buttons().length;
+    seen.inner = document.querySelector("#events .inner").textContent;
+    seen.focused = document.activeElement === buttons()[1];
+    buttons()[1].click();
+    seen.closed = buttons().length;
     for (let i = 0; i <= 600; i++) key("n");
     seen.chosen = direction_index(state.chosen.event);
     seen.current = document.querySelector("#events [aria-current]").dataset.nth;
@@ -517,6 +544,32 @@ const PHONE: &str = r##"
     const controls = [...document.querySelectorAll("button, select, input, canvas")];
     seen.nameless = controls.filter((one) => !(one.textContent.trim() || one.getAttribute("aria-label") || (one.labels && one.labels.length))).map((one) => one.outerHTML);
     seen.reachable = controls.every((one) => one.tabIndex >= 0);
+    // Chromium's window may not be as narrow as a telephone.
+    document.documentElement.style.width = "420px";
+    seen.right_most = Math.max(...[...document.querySelectorAll("body *")].map((one) => one.getBoundingClientRect().right));
+    const canvas = document.getElementById("graph"), pen = canvas.getContext("2d"), plain = pen.fillText.bind(pen);
+    let texts = [];
+    pen.fillText = (text, left, base) => {
+      const width = pen.measureText(text).width, from = left - { left: 0, center: width / 2, right: width }[pen.textAlign];
+      if (text) texts.push([text, from, from + width, base - 8, base]);
+      plain(text, left, base);
+    };
+    seen.collisions = [];
+    const { show, draw, whole } = graph;
+    for (let n = 0; n < 9; n++) {
+      texts = [];
+      const span = (whole[1] - whole[0]) / 2 ** n;
+      show(whole[0] + span * 0.2, whole[0] + span * 1.2);
+      draw();
+      texts.forEach(([text, left, right, top, base], i) => {
+        if (left < 0 || right > canvas.clientWidth) seen.collisions.push(text + " leaves the graph");
+        for (const [other, from, to, high, low] of texts.slice(i + 1))
+          if (left < to && from < right && top < low && high < base) seen.collisions.push(text + " and " + other);
+      });
+    }
+    seen.texts = texts.length;
+    show(...whole);
+    draw();
     seen.fetched = performance.getEntriesByType("resource").length;
     const before = [...state.view];
     document.getElementById("graph").focus();

@@ -48,7 +48,7 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
     let mut bottom = 0.0;
     let mut paragraph = |text: &str, size: f32, paint: Paint, bold: bool| {
         // The script writes its buttons at the right of the first line.
-        for line in wrapped(text, size, WIDTH - 2.0 * EDGE - 160.0) {
+        for line in wrapped(text, size, bold, WIDTH - 2.0 * EDGE - 160.0) {
             bottom += size + 5.0;
             shapes.push(Shape::Text {
                 paint,
@@ -73,6 +73,19 @@ fn lay_out(profile: &Profile, which: StackKind) -> Scene {
     let rows = tower.boxes.iter().map(|one| one.row + 1).max().unwrap_or(0);
     let foot = bottom + 10.0 + rows as f32 * ROW;
     for one in &tower.boxes {
+        if let Some(text) = &one.folded {
+            shapes.push(Shape::Box {
+                paint: Paint::Grid,
+                at: [one.x, foot - (one.row + 1) as f32 * ROW],
+                size: [(one.width - 0.4).max(0.1), ROW - 1.0],
+                more: format!(
+                    "{text} · - · {}",
+                    weight(which, one.weight, tower.named_stacks.total)
+                ),
+                text: text.clone(),
+            });
+            continue;
+        }
         let word = &tower.named_stacks.words[one.word as usize];
         let name = cut(&word.text);
         let module = word.module.as_deref().map_or_else(
@@ -139,6 +152,12 @@ fn subtitle(profile: &Profile, which: StackKind, tower: &Tower) -> String {
             tower.narrow
         ));
     }
+    if tower.folded > 0 {
+        parts.push(format!(
+            "{} functions without a branch are drawn as a few grey boxes",
+            tower.folded
+        ));
+    }
     if tower.high > 0 {
         parts.push(format!("{} deeper than {ROWS_MAX} rows", tower.high));
     }
@@ -158,6 +177,8 @@ struct FlameBox {
     x: f32,
     width: f32,
     weight: u64,
+    /// Text of a box that is drawn in place of many functions one above the other.
+    folded: Option<String>,
 }
 
 /// The boxes, from the lowest row upwards.
@@ -168,13 +189,20 @@ struct Tower {
     narrow: u64,
     /// Boxes left out because they are above the last row.
     high: u64,
+    /// Boxes that are drawn as one, in runs without branches.
+    folded: u64,
 }
 
 /// A range of the sorted stacks that are equal below a row.
 struct Span {
     from: usize,
     to: usize,
+    /// Functions below it in its stacks.
+    depth: usize,
+    /// Rows below it in the picture: fewer where a run is drawn as one box.
     row: usize,
+    /// Depth at which the run without branches began that it continues.
+    run: usize,
     x: f64,
 }
 
@@ -203,16 +231,19 @@ impl Tower {
             boxes: Vec::new(),
             narrow: 0,
             high: 0,
+            folded: 0,
         };
         let per_weight = f64::from(WIDTH - 2.0 * EDGE) / named_stacks.total.max(1) as f64;
         let mut spans = VecDeque::from([Span {
             from: 0,
             to: named_stacks.stacks.len(),
+            depth: 0,
             row: 0,
+            run: 0,
             x: f64::from(EDGE),
         }]);
         while let Some(span) = spans.pop_front() {
-            tower.split(&named_stacks.stacks, &span, per_weight, &order, &mut spans);
+            tower.split(&named_stacks, &span, per_weight, &order, &mut spans);
         }
         tower.named_stacks = named_stacks;
         tower
@@ -221,18 +252,19 @@ impl Tower {
     /// Adds the boxes of one row above a span, and their spans.
     fn split(
         &mut self,
-        stacks: &[(Vec<u32>, u64)],
+        named_stacks: &NamedStacks,
         span: &Span,
         per_weight: f64,
         order: &[u32],
         spans: &mut VecDeque<Span>,
     ) {
+        let stacks = &named_stacks.stacks;
         let (mut from, mut x) = (span.from, span.x);
         while from < span.to {
-            let word = stacks[from].0.get(span.row);
+            let word = stacks[from].0.get(span.depth);
             let mut to = from;
             let mut weight = 0_u64;
-            while to < span.to && stacks[to].0.get(span.row) == word {
+            while to < span.to && stacks[to].0.get(span.depth) == word {
                 weight = weight.saturating_add(stacks[to].1);
                 to += 1;
             }
@@ -244,17 +276,39 @@ impl Tower {
                 } else if width < NARROWEST || self.boxes.len() >= BOXES_MAX {
                     self.narrow += 1;
                 } else {
+                    // Sorted: what the first and the last have in common, all have.
+                    let (first, last) = (&stacks[from].0, &stacks[to - 1].0);
+                    let run = if (from, to) == (span.from, span.to) {
+                        span.run
+                    } else {
+                        span.depth
+                    };
+                    let run_end = first
+                        .iter()
+                        .zip(last)
+                        .take_while(|(one, other)| one == other)
+                        .count();
+                    let mut next = span.depth + 1;
+                    let mut folded = None;
+                    if run_end - run > RUN_MAX && span.depth == run + RUN_SHOWN {
+                        next = run_end - RUN_SHOWN;
+                        folded = Some(folded_text(&first[span.depth..next], named_stacks, order));
+                        self.folded += (next - span.depth) as u64;
+                    }
                     self.boxes.push(FlameBox {
                         word: order[*word as usize],
                         row: span.row,
                         x: x as f32,
                         width: width as f32,
                         weight,
+                        folded,
                     });
                     spans.push_back(Span {
                         from,
                         to,
+                        depth: next,
                         row: span.row + 1,
+                        run,
                         x,
                     });
                 }
@@ -262,6 +316,24 @@ impl Tower {
             (from, x) = (to, x + width);
         }
     }
+}
+
+/// Returns the text of a box in place of these functions.
+fn folded_text(functions: &[u32], named_stacks: &NamedStacks, order: &[u32]) -> String {
+    let name = |word: &u32| {
+        named_stacks
+            .words
+            .get(order[*word as usize] as usize)
+            .map_or("", |word| word.text.as_str())
+    };
+    let mut names: Vec<&str> = functions.iter().map(name).collect();
+    names.dedup();
+    names.truncate(FOLDED_NAMED);
+    cut(&format!(
+        "{} functions, each called only by the one below: {} …",
+        functions.len(),
+        names.join(", ")
+    ))
 }
 
 /// Returns the colour of a box: the same function has the same shade everywhere.
@@ -321,6 +393,12 @@ const SMALL: f32 = 12.0;
 /// Narrower boxes (in pixels) are not visible.
 const NARROWEST: f64 = 0.3;
 const ROWS_MAX: usize = 300;
+/// A longer run of functions that each have one caller and one callee is drawn as one box between its ends.
+const RUN_MAX: usize = 32;
+/// Functions that are shown at each end of such a run.
+const RUN_SHOWN: usize = 10;
+/// Functions that are named in the box between.
+const FOLDED_NAMED: usize = 40;
 const BOXES_MAX: usize = 50_000;
 /// The most characters of a name.
 const NAME_MAX: usize = 600;

@@ -4,7 +4,11 @@
 mod perf_events;
 mod stacks;
 
-use crate::{Incarnation, Mapping, OnMapping, ProcessEvent, Processes, RawStack, Scope, Unavailable, now_ns};
+use crate::unwind::{StackCopy, StackWalker};
+use crate::{
+    Incarnation, Mapping, OnMapping, ProcessEvent, Processes, RawStack, Scope, Symbols, Unavailable, Unwind,
+    now_ns,
+};
 use perf_events::PerfEvents;
 use sockeye_wire::perf::{AddressSpace, Body, Record, Records, Sample};
 use stacks::Stacks;
@@ -20,6 +24,10 @@ pub(crate) struct Sampler {
     counts: RawCpu,
     stacks: Stacks,
     samples_wanted: bool,
+    unwind: Unwind,
+    /// Samples whose stacks are not walked yet.
+    unwalked: Vec<(Incarnation, RawStack, StackCopy)>,
+    walker: StackWalker,
     /// Earlier samples do not count.
     since_ns: u64,
 }
@@ -62,6 +70,7 @@ enum RecordKind {
         pid: u32,
         is_kernel: bool,
         stack: RawStack,
+        copy: Option<StackCopy>,
     },
     Event(ProcessEvent),
     Throttle,
@@ -75,9 +84,17 @@ impl Sampler {
     pub(crate) fn start(
         scope: &Scope,
         samples_per_s: Option<u32>,
+        unwind: Unwind,
         began: Instant,
     ) -> Result<Self, Unavailable> {
-        let events = PerfEvents::open(scope, samples_per_s)?;
+        let copies_stacks = samples_per_s.is_some() && unwind != Unwind::FramePointers;
+        let mut events = PerfEvents::open(scope, samples_per_s, copies_stacks && Unwind::HAS_TABLES)?;
+        if copies_stacks && !Unwind::HAS_TABLES {
+            events.missing_parts.push(Unavailable::new(
+                "unwind",
+                "stacks are walked by frame pointers: unwind tables are read on x86-64 only",
+            ));
+        }
         let counts = RawCpu {
             samples_per_s: events.samples_per_s,
             user_only: events.user_only,
@@ -91,6 +108,9 @@ impl Sampler {
             counts,
             stacks: Stacks::default(),
             samples_wanted: samples_per_s.is_some(),
+            unwind,
+            unwalked: vec![],
+            walker: StackWalker::new(),
             since_ns: 0,
         })
     }
@@ -98,6 +118,7 @@ impl Sampler {
     /// Resets the counters: only later samples count. Call it when all other observers are attached.
     pub(crate) fn begin(&mut self) {
         self.since_ns = now_ns();
+        self.unwalked.clear();
         self.stacks = Stacks::default();
         self.counts = RawCpu {
             samples: 0,
@@ -127,6 +148,21 @@ impl Sampler {
         self.events.stop();
         self.read(processes);
         self.apply_before(u64::MAX, processes, on_mapping);
+    }
+
+    /// Walks the copied stacks of the samples that were applied. Call it after [`Sampler::drain`] and [`Sampler::finish`].
+    pub(crate) fn walk(&mut self, processes: &Processes, symbols: &Symbols) {
+        for (process, mut stack, copy) in self.unwalked.drain(..) {
+            let walked = self.walker.walk(process, &copy, processes, symbols);
+            // A stack that begins elsewhere was copied at another moment than its chain: then the chain is right.
+            let is_longer =
+                walked.len() > stack.user.len() || self.unwind == Unwind::Tables && walked.len() > 1;
+            if is_longer {
+                stack.user = walked;
+            }
+            self.counts.cut_stacks += u64::from(stack.user.len() == 1);
+            self.counts.lost_stacks += u64::from(!self.stacks.add(process, stack));
+        }
     }
 
     /// Returns the counters.
@@ -177,6 +213,7 @@ impl Sampler {
                     pid,
                     is_kernel,
                     stack,
+                    copy,
                 } => {
                     let process = processes.identify(pid, is_kernel, on_mapping);
                     if record.time_ns < self.since_ns {
@@ -187,6 +224,10 @@ impl Sampler {
                     if let Some(process) = process.filter(|_| self.samples_wanted) {
                         self.counts.samples += 1;
                         self.counts.kernel_samples += u64::from(is_kernel);
+                        if let Some(copy) = copy {
+                            self.unwalked.push((process, stack, copy));
+                            continue;
+                        }
                         self.counts.cut_stacks += u64::from(stack.user.len() == 1);
                         self.counts.lost_stacks += u64::from(!self.stacks.add(process, stack));
                     }
@@ -204,6 +245,7 @@ impl TimedRecord {
                 pid: sample.pid,
                 is_kernel: sample.is_kernel,
                 stack: stack(&sample),
+                copy: sample.user.as_ref().map(StackCopy::new),
             },
             Body::Mapping(it) => RecordKind::Event(ProcessEvent::Mapped {
                 pid: it.pid,

@@ -8,7 +8,7 @@ use rustix::process::{Resource, getrlimit};
 use sockeye_sys::perf::{Attributes, Event, PerfTarget, Ring, flag, kind, software};
 use sockeye_sys::processors;
 use sockeye_sys::rights::{CheckedIn, remedy};
-use sockeye_wire::perf::SAMPLE_TYPE;
+use sockeye_wire::perf::{SAMPLE_TYPE, SAMPLE_TYPE_WITH_STACKS, USER_REGISTERS};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 
@@ -47,14 +47,18 @@ struct Refused {
 
 impl PerfEvents {
     /// Opens the events of a scope.
-    pub(super) fn open(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Unavailable> {
+    pub(super) fn open(
+        scope: &Scope,
+        samples_per_s: Option<u32>,
+        copies_stacks: bool,
+    ) -> Result<Self, Unavailable> {
         let mut missing_parts = vec![];
         let samples_per_s = samples_per_s.map(|requested| {
             let (allowed, unavailable) = allowed_rate(requested);
             missing_parts.extend(unavailable);
             allowed
         });
-        let plan = EventPlan::new(samples_per_s);
+        let plan = EventPlan::new(samples_per_s, copies_stacks);
         let mut events = Self {
             rings: vec![],
             events: vec![],
@@ -183,7 +187,7 @@ impl PerfEvents {
 }
 
 impl EventPlan {
-    fn new(samples_per_s: Option<u32>) -> Self {
+    fn new(samples_per_s: Option<u32>, copies_stacks: bool) -> Self {
         let processors = processors::online();
         let (event, part) = match samples_per_s {
             Some(_) => (software::CPU_CLOCK, "cpu"),
@@ -195,7 +199,13 @@ impl EventPlan {
         };
         let attributes = Attributes {
             sample_period: samples_per_s.unwrap_or(0).into(),
-            sample_type: SAMPLE_TYPE,
+            sample_type: if copies_stacks {
+                SAMPLE_TYPE_WITH_STACKS
+            } else {
+                SAMPLE_TYPE
+            },
+            sample_regs_user: if copies_stacks { USER_REGISTERS } else { 0 },
+            sample_stack_user: if copies_stacks { STACK_BYTES } else { 0 },
             flags: frequency
                 | flag::EXCLUDE_HV
                 | flag::EXCLUDE_IDLE
@@ -212,7 +222,14 @@ impl EventPlan {
             clock: CLOCK_MONOTONIC,
             ..Attributes::new(kind::SOFTWARE, event)
         };
-        let pages = (PAGES_MAX / (processors.len() as u32).max(1)).clamp(8, RING_PAGES);
+        let pages = (PAGES_MAX / (processors.len() as u32).max(1)).clamp(
+            8,
+            if copies_stacks {
+                RING_PAGES_WITH_STACKS
+            } else {
+                RING_PAGES
+            },
+        );
         Self {
             processors,
             attributes,
@@ -469,6 +486,10 @@ const MAP: &str = "map the ring of a perf event";
 const CLOCK_MONOTONIC: i32 = 1;
 /// What `kernel.perf_event_mlock_kb` allows every user per processor by default, without the first page: 512 KiB.
 const RING_PAGES: u32 = 128;
+/// With copies of stacks: 4 MiB, which are 256 samples between two reads. Where that is not allowed, the ring is smaller.
+const RING_PAGES_WITH_STACKS: u32 = 1024;
+/// Bytes that are copied of a stack.
+const STACK_BYTES: u32 = 16 << 10;
 /// The most pages of all rings together: 64 MiB with pages of 4 KiB.
 const PAGES_MAX: u32 = 16_384;
 /// The most descriptors, where there is one for each thread and processor.

@@ -29,6 +29,8 @@ mod vdso;
 pub(crate) use function::FunctionSymbol;
 
 use crate::{FileNumber, Mapping, Unavailable};
+use bytes::Bytes;
+use elf::Elf;
 use foldhash::HashMap;
 use kernel::Kernel;
 use module::{FileState, Module, ModuleFile, ModuleKind};
@@ -67,6 +69,20 @@ pub(crate) struct Symbols {
     open_max: usize,
     /// Number of functions in all tables.
     functions: usize,
+}
+
+/// The unwind tables of a file.
+#[derive(Debug)]
+pub(crate) struct UnwindTables {
+    /// Offset in the file, length, and linked address of its code.
+    pub(crate) code: Vec<(u64, u64, u64)>,
+    /// `.eh_frame`: its linked address and bytes.
+    pub(crate) eh_frame: (u64, Vec<u8>),
+    /// `.eh_frame_hdr`, likewise.
+    pub(crate) eh_frame_hdr: Option<(u64, Vec<u8>)>,
+    /// Linked addresses of `.text` and `.got`.
+    pub(crate) text: Option<std::ops::Range<u64>>,
+    pub(crate) got: Option<std::ops::Range<u64>>,
 }
 
 /// Device, inode and path.
@@ -213,6 +229,30 @@ impl Symbols {
             Some(ModuleKind::File(module)) => module.file(),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
+    }
+
+    /// Returns the unwind tables of a file of this processor; `None` without such a file or tables.
+    pub(crate) fn unwind_tables(&self, file: FileNumber) -> Option<UnwindTables> {
+        let bytes = Rc::new(Bytes::File(self.file(file).ok()?));
+        let elf = Elf::read(&bytes).filter(|elf| elf.wide && elf.machine == object::elf::EM_X86_64)?;
+        let read = |name: &[u8]| {
+            let section = elf.section(name)?;
+            Some((section.address, section.read(&bytes, UNWIND_TABLES_MAX)?))
+        };
+        let range = |name: &[u8]| {
+            let section = elf.section(name)?;
+            Some(section.address..section.address.checked_add(section.len)?)
+        };
+        let code = elf.segments.iter().filter(|segment| segment.executable);
+        Some(UnwindTables {
+            code: code
+                .map(|segment| (segment.offset, segment.len, segment.address))
+                .collect(),
+            eh_frame: read(b".eh_frame")?,
+            eh_frame_hdr: read(b".eh_frame_hdr"),
+            text: range(b".text"),
+            got: range(b".got"),
+        })
     }
 
     /// Returns why names are missing.
@@ -456,5 +496,7 @@ const MAX_FUNCTIONS: usize = 16_000_000;
 /// How often opening a file is retried through other processes.
 const MAX_TRIES: u32 = 8;
 
+/// The most bytes of unwind tables of a file.
+const UNWIND_TABLES_MAX: usize = 64 << 20;
 /// The most file names in one report.
 const MAX_REPORTED: usize = 3;

@@ -1,5 +1,7 @@
 //! Compares samples and events with what test programs do.
-use crate::{FileNumber, Incarnation, Launch, Launched, Mapping, Processes, Sampler, Scope, Unavailable};
+use crate::{
+    FileNumber, Incarnation, Launch, Launched, Mapping, Processes, Sampler, Scope, Unavailable, Unwind,
+};
 use object::{Object, ObjectSegment, ObjectSymbol};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::{set_thread_res_gid, set_thread_res_uid};
@@ -271,7 +273,7 @@ impl Watch {
     }
 
     fn start_or_unavailable(scope: &Scope, samples_per_s: Option<u32>) -> Result<Self, Unavailable> {
-        let sampler = Sampler::start(scope, samples_per_s, Instant::now())?;
+        let sampler = Sampler::start(scope, samples_per_s, Unwind::FramePointers, Instant::now())?;
         let mut paths = vec![];
         let mut processes = Processes::new(scope);
         processes.scan_existing(&mut |_, mapping| number(&mut paths, mapping));

@@ -16,8 +16,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Creates an axis that covers all drawable `values`; its pixels are set later.
-    pub(super) fn over(values: impl Iterator<Item = f64>, scale: Scale, unit: Unit) -> Self {
+    /// Creates an axis from the lowest to the highest drawable of `values`, or from zero; its pixels are set later.
+    pub(super) fn over(values: impl Iterator<Item = f64>, scale: Scale, unit: Unit, from_zero: bool) -> Self {
         let range = values
             .filter(|&value| is_drawn(scale, value))
             .map(|value| value.clamp(-LARGEST, LARGEST))
@@ -28,8 +28,8 @@ impl Axis {
         let (low, high) = match (scale, range) {
             (Scale::Linear, None) => (0.0, 1.0),
             (Scale::Logarithmic, None) => (1.0, 10.0),
-            (Scale::Linear, Some((low, high))) => (low.min(0.0), high.max(0.0)),
-            (Scale::Logarithmic, Some(range)) => range,
+            (Scale::Linear, Some((low, high))) if from_zero => (low.min(0.0), high.max(0.0)),
+            (_, Some(range)) => range,
         };
         let (low, high) = match scale {
             Scale::Linear if high - low < SMALLEST => (low, low + 1.0),
@@ -45,28 +45,6 @@ impl Axis {
             from: 0.0,
             to: 1.0,
         }
-    }
-
-    /// Extends the ends to round values, for a length in pixels and labels `distance` pixels apart.
-    pub(super) fn rounded(mut self, length: f32, distance: f32) -> Self {
-        (self.from, self.to) = (0.0, length);
-        match self.scale {
-            Scale::Linear => {
-                let step = self.step(distance);
-                self.high = (self.high / step - 1e-9).ceil() * step;
-                self.low = (self.low / step + 1e-9).floor() * step;
-            }
-            Scale::Logarithmic => {
-                let all = self.powers(f64::from(TICKS_MAX));
-                if let Some(low) = all.iter().rev().find(|&&value| value <= self.low * 1.000_001) {
-                    self.low = *low;
-                }
-                if let Some(high) = all.iter().find(|&&value| value >= self.high * 0.999_999) {
-                    self.high = *high;
-                }
-            }
-        }
-        self
     }
 
     /// Sets the pixels of its ends.
@@ -88,22 +66,30 @@ impl Axis {
     /// Returns labels with their pixels, at most about one per `distance` pixels.
     pub(super) fn ticks(&self, distance: f32) -> Vec<(f32, String)> {
         let values = match self.scale {
-            Scale::Linear => {
-                let step = self.step(distance);
-                let first = (self.low / step - 1e-9).ceil();
-                (0..TICKS_MAX)
-                    .map(|nth| (first + f64::from(nth)) * step)
-                    .take_while(|value| *value <= self.high + step * 1e-6)
-                    .collect()
-            }
+            Scale::Linear => self.multiples(distance),
             Scale::Logarithmic => {
                 let mut powers = self.powers(self.labels_max(distance));
                 powers.retain(|value| (self.low * 0.999_999..=self.high * 1.000_001).contains(value));
+                // The ends are those of the data: between them may be no round power.
+                if powers.len() < 2 {
+                    powers = self.multiples(distance);
+                    powers.retain(|value| *value > 0.0);
+                }
                 powers
             }
         };
         let labelled = |value: f64| Some((self.at(value)?, figure::short(self.unit, value)));
         values.into_iter().filter_map(labelled).collect()
+    }
+
+    /// Returns the multiples of a round step between the ends.
+    fn multiples(&self, distance: f32) -> Vec<f64> {
+        let step = self.step(distance);
+        let first = (self.low / step - 1e-9).ceil();
+        (0..TICKS_MAX)
+            .map(|nth| (first + f64::from(nth)) * step)
+            .take_while(|value| *value <= self.high + step * 1e-6)
+            .collect()
     }
 
     /// Returns the step between labels of a linear axis.
@@ -177,9 +163,7 @@ mod tests {
 
     #[track_caller]
     fn check(values: &[f64], scale: Scale, unit: Unit, expected: &[&str]) {
-        let axis = Axis::over(values.iter().copied(), scale, unit)
-            .rounded(500.0, 100.0)
-            .placed(0.0, 500.0);
+        let axis = Axis::over(values.iter().copied(), scale, unit, true).placed(0.0, 500.0);
         let ticks = axis.ticks(100.0);
         let labels: Vec<&str> = ticks.iter().map(|(_, text)| text.as_str()).collect();
         assert_eq!(labels, expected);
@@ -198,14 +182,9 @@ mod tests {
             &[9.41 * gbit, 3.0 * gbit],
             Linear,
             Unit::BitsPerSecond,
-            &["0", "2 Gbit/s", "4 Gbit/s", "6 Gbit/s", "8 Gbit/s", "10 Gbit/s"],
+            &["0", "2 Gbit/s", "4 Gbit/s", "6 Gbit/s", "8 Gbit/s"],
         );
-        check(
-            &[60_000.0],
-            Linear,
-            Unit::Bytes,
-            &["0", "16Ki", "32Ki", "48Ki", "64Ki"],
-        );
+        check(&[60_000.0], Linear, Unit::Bytes, &["0", "16Ki", "32Ki", "48Ki"]);
         check(&[2.0], Linear, Unit::Count, &["0", "1", "2"]);
         check(
             &[0.0],
@@ -213,12 +192,7 @@ mod tests {
             Unit::Ratio,
             &["0x", "0.2x", "0.4x", "0.6x", "0.8x", "1x"],
         );
-        check(
-            &[-30.0, 50.0],
-            Linear,
-            Unit::Number,
-            &["-40", "-20", "0", "20", "40", "60"],
-        );
+        check(&[-30.0, 50.0], Linear, Unit::Number, &["-20", "0", "20", "40"]);
         check(
             &[],
             Linear,
@@ -241,8 +215,23 @@ mod tests {
             &[0.0, -5.0, f64::NAN, 7.0],
             Logarithmic,
             Unit::Number,
-            &["2", "5", "10", "20"],
+            &["5", "10"],
         );
+        check(
+            &[31.0, 39.0],
+            Logarithmic,
+            Unit::Number,
+            &["32", "34", "36", "38"],
+        );
+    }
+
+    #[test]
+    fn axes_end_where_data_end() {
+        for scale in [Scale::Linear, Scale::Logarithmic] {
+            let axis = Axis::over([3.0, 1100.0].into_iter(), scale, Unit::Count, false).placed(0.0, 500.0);
+            assert_eq!([axis.at(3.0), axis.at(1100.0)], [Some(0.0), Some(500.0)]);
+            assert!(axis.ticks(100.0).len() >= 2);
+        }
     }
 
     #[test]
@@ -270,9 +259,7 @@ mod tests {
         {
             for scale in [Scale::Linear, Scale::Logarithmic] {
                 for unit in units {
-                    let axis = Axis::over([one, other].into_iter(), scale, unit)
-                        .rounded(300.0, 50.0)
-                        .placed(300.0, 0.0);
+                    let axis = Axis::over([one, other].into_iter(), scale, unit, true).placed(300.0, 0.0);
                     let ticks = axis.ticks(50.0);
                     assert!(ticks.len() <= 60, "{one} {other} {scale:?} {unit:?} {ticks:?}");
                     for (at, _) in ticks {

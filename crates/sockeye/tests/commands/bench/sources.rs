@@ -167,7 +167,7 @@ fn sockets_option_creates_its_own_load() {
         ">procfs</text>",
         ">floor</text>",
         ">sockets in the table</text>",
-        "what a TCP socket costs",
+        "Time to list one TCP socket",
     ] {
         assert!(svg.contains(text), "{text} in {svg}");
     }

@@ -3,5 +3,7 @@
 mod command;
 mod comparison;
 mod files;
+mod interpreters;
 mod namespaces;
 mod netns_list;
+mod unwind;

@@ -5,6 +5,7 @@ use super::shapes::is_repeated;
 use super::view::{DirectionView, span};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Shape};
+use sockeye_output::picture::text_metrics::{shortened, width_of};
 use sockeye_trace::EventKind;
 use std::collections::BTreeMap;
 
@@ -145,10 +146,10 @@ impl EventRows {
             shapes.push(Shape::Text {
                 paint: Paint::Faint,
                 at: [left - 6.0, y + ROW - 3.5],
-                size: 10.0,
+                size: NAME,
                 anchor: Anchor::End,
                 bold: false,
-                text: format!("{}\u{a0}{}", kind.name(), counted(row.count)),
+                text: labelled(*kind, row.count, left - 10.0),
             });
             shapes.push(Shape::Fill {
                 paint: Paint::Grid,
@@ -187,6 +188,16 @@ impl EventRows {
     }
 }
 
+/// Returns the name and count of a row in at most `width` pixels.
+fn labelled(kind: EventRow, count: u64, width: f32) -> String {
+    let label = |name: &str| format!("{name}\u{a0}{}", counted(count));
+    let text = label(kind.name());
+    if width_of(&text, NAME, false) <= width {
+        return text;
+    }
+    shortened(&label(kind.short()), NAME, false, width)
+}
+
 /// Returns spans in pixels; those that touch are merged.
 fn merged(spans: &[(u64, u64)], time: Axis) -> Vec<(f32, f32)> {
     let mut pixels: Vec<_> = spans
@@ -204,7 +215,9 @@ fn merged(spans: &[(u64, u64)], time: Axis) -> Vec<(f32, f32)> {
     merged
 }
 
+/// Size of names.
+const NAME: f32 = 10.0;
 /// Height of a row.
 const ROW: f32 = 13.0;
 /// Space above the first row.
-const GAP: f32 = 4.0;
+const GAP: f32 = 5.0;

@@ -151,7 +151,7 @@ pub(super) fn draw(entries: &[Entry], left: f32, right: f32, top: f32) -> (Vec<S
     let mut shapes = Vec::new();
     let (mut x, mut y) = (left, top);
     for entry in entries {
-        let width = SAMPLE + width_of(entry.text, SIZE) + GAP;
+        let width = SAMPLE + width_of(entry.text, SIZE, false) + GAP;
         if x > left && x + width - GAP > right {
             (x, y) = (left, y + LINE);
         }

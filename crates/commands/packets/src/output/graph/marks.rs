@@ -1,7 +1,8 @@
 //! Marks in a plot; marks too close together are merged into one with a count.
 
 use sockeye_output::picture::paint::Paint;
-use sockeye_output::picture::scene::{Shape, Sign};
+use sockeye_output::picture::scene::{LETTER, Shape, Sign, letters};
+use sockeye_output::picture::text_metrics::width_of;
 use std::collections::BTreeMap;
 
 /// Marks of one plot.
@@ -47,24 +48,33 @@ impl Marks {
             }
             merged = self::merged(marks.0);
         }
-        let mut placed: Vec<(f32, f32, f32)> = Vec::new();
+        let mut placed: Vec<[f32; 3]> = Vec::new();
         merged
             .into_iter()
             .map(|(paint, sign, cluster)| {
                 let (mut middle, mut y) = (cluster.middle(), cluster.top);
-                if matches!(sign, Sign::Letter(_)) {
-                    let half = cluster.width(sign) / 2.0;
+                let mut sign = sign;
+                if let Sign::Letter(letter) = sign {
+                    let half = width_of(&letters(letter, cluster.count), LETTER, true) / 2.0;
                     middle = middle.min(right - half).max(left + half);
-                    for _ in 0..4 {
-                        let hits = placed.iter().rev().take(LOOK_BACK).any(|(left, right, base)| {
-                            middle + half > *left && middle - half < *right && (y - base).abs() < LETTER
-                        });
-                        if !hits || y - LETTER < top {
-                            break;
+                    let is_free = |y: f32| {
+                        let hits = |[from, to, base]: &[f32; 3]| {
+                            middle + half > *from && middle - half < *to && (y - base).abs() < LETTER
+                        };
+                        y - LETTER >= top - 0.01 && !placed.iter().any(hits)
+                    };
+                    let above = (0..ROWS_MAX).map(|row| cluster.top - row as f32 * LETTER);
+                    match above.into_iter().find(|y| is_free(*y)) {
+                        Some(free) => {
+                            y = free;
+                            placed.push([middle - half, middle + half, y]);
                         }
-                        y -= LETTER;
+                        // The place is shown, and the row of events below has the count.
+                        None => {
+                            sign = Sign::Bar;
+                            y = y.max(top + BAR);
+                        }
                     }
-                    placed.push((middle - half, middle + half, y));
                 }
                 Shape::Mark {
                     paint,
@@ -114,12 +124,7 @@ impl Cluster {
     /// Returns the width of its letters or of its span, whichever is larger.
     fn width(&self, sign: Sign) -> f32 {
         let Sign::Letter(letter) = sign else { return 0.0 };
-        let count = if self.count > 1 {
-            1 + self.count.ilog10() as usize + 1
-        } else {
-            0
-        };
-        ((letter.len() + count) as f32 * 6.2).max(self.span[1] - self.span[0])
+        width_of(&letters(letter, self.count), LETTER, true).max(self.span[1] - self.span[0])
     }
 
     /// Returns whether the letters of both would overlap.
@@ -139,7 +144,9 @@ const CELL: [f32; 2] = [17.0, 13.0];
 const MARKS_MAX: usize = 600;
 /// Widest span of merged letters.
 const SPAN_MAX: f32 = 60.0;
-/// Height of letters.
-const LETTER: f32 = 9.0;
+/// Places that are tried for a letter, one above the other.
+const ROWS_MAX: u32 = 6;
+/// Half the height of a bar.
+const BAR: f32 = 4.0;
 /// Marks are sorted: only this many before a mark can be near it.
 const LOOK_BACK: usize = 64;

@@ -139,10 +139,9 @@ impl<'a> PanelContent<'a> {
             || side.acks.iter().any(|ack| ack.sequence > 2)
     }
 
-    /// Returns the note, if it fits into this many characters.
-    pub(super) fn note_within(&self, characters: usize) -> Option<String> {
-        let fits = !self.note.is_empty() && self.note.chars().count() <= characters;
-        fits.then(|| self.note.clone())
+    /// Returns the note, if there is one and it fits.
+    pub(super) fn note_within(&self, fits: impl FnOnce(&str) -> bool) -> Option<String> {
+        (!self.note.is_empty() && fits(&self.note)).then(|| self.note.clone())
     }
 
     pub(super) const fn quantity(&self) -> Quantity {

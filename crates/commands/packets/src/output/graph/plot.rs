@@ -9,7 +9,7 @@ use super::panels::PanelContent;
 use super::view::{DirectionView, View};
 use sockeye_output::picture::paint::Paint;
 use sockeye_output::picture::scene::{Anchor, Scene, Shape};
-use sockeye_output::picture::text_metrics::{width_of, wrapped};
+use sockeye_output::picture::text_metrics::{shortened, width_of, wrapped};
 
 /// Lays out a view.
 pub(super) fn lay_out(view: &View<'_>) -> Scene {
@@ -19,7 +19,7 @@ pub(super) fn lay_out(view: &View<'_>) -> Scene {
         shapes: Vec::new(),
         width,
         bottom: 12.0,
-        ticks: time.ticks(Quantity::Time, 110.0),
+        ticks: time.ticks(Quantity::Time, STEPS_APART.min(width / 6.0)),
         time,
     };
 
@@ -146,7 +146,7 @@ impl Sheet {
 
     /// Adds lines of text over the whole width.
     fn paragraph(&mut self, text: &str, size: f32, gap: f32, paint: Paint, bold: bool) {
-        for text in wrapped(text, size, self.width - 2.0 * EDGE) {
+        for text in wrapped(text, size, bold, self.width - 2.0 * EDGE) {
             self.bottom += size + gap;
             self.shapes.push(Shape::Text {
                 paint,
@@ -164,7 +164,8 @@ impl Sheet {
         let (right, top) = (self.right(), self.bottom + ABOVE);
         let size = [right - LEFT, height];
         self.bottom = top + height;
-        let note_width = size[0] - width_of(&name, SMALL) - 12.0;
+        let name = shortened(&name, SMALL, true, size[0]);
+        let note_width = size[0] - width_of(&name, SMALL, true) - 12.0;
         self.shapes.push(Shape::Text {
             paint: Paint::Text,
             at: [LEFT, top - 5.0],
@@ -180,7 +181,7 @@ impl Sheet {
             self.frame(top, size);
             return;
         }
-        if let Some(note) = content.note_within((note_width / width_of(" ", SMALL)).max(0.0) as usize) {
+        if let Some(note) = content.note_within(|note| width_of(note, SMALL, false) <= note_width) {
             self.text(Paint::Faint, [right, top - 5.0], SMALL, Anchor::End, note);
         }
         self.shapes.extend(event_rows.shades(top, height, self.time));
@@ -191,6 +192,7 @@ impl Sheet {
         let distance = VALUES_APART.min(height / 3.0);
         for (y, label) in content.axis(top, height).ticks(content.quantity(), distance) {
             self.fill(Paint::Grid, [LEFT, y - 0.5], [size[0], 1.0]);
+            let label = shortened(&label, AXIS, false, LEFT - 10.0);
             self.text(Paint::Faint, [LEFT - 6.0, y + 3.5], AXIS, Anchor::End, label);
         }
         self.frame(top, size);
@@ -207,7 +209,7 @@ impl Sheet {
         let mut free_from = f32::MIN;
         for (x, label) in std::mem::take(&mut self.ticks) {
             self.fill(Paint::Axis, [x - 0.5, self.bottom], [1.0, 4.0]);
-            let half = width_of(&label, AXIS) / 2.0;
+            let half = width_of(&label, AXIS, false) / 2.0;
             let at = x.min(self.width - 4.0 - half);
             if at - half > free_from {
                 free_from = at + half + 4.0;
@@ -232,6 +234,8 @@ const WIDTH_MIN: u32 = 360;
 const SIZE_MAX: u32 = 16_000;
 /// Smallest fraction of its height to which a panel shrinks.
 const STRETCH_MIN: f32 = 0.35;
+/// Approximate distance between labels of the time axis; less in a narrow picture.
+const STEPS_APART: f32 = 110.0;
 /// Approximate distance between labels of a vertical axis.
 const VALUES_APART: f32 = 52.0;
 /// Margins, in pixels.

@@ -87,7 +87,8 @@ pub(super) fn write(out: &mut impl Write, view: &View<'_>) -> io::Result<()> {
         if view.directions.len() > 1 || *panel == GraphPanel::Sequence {
             name = format!("{name}, {}", view.directions[*nth].name());
         }
-        let head = match content.note_within(plot.saturating_sub(name.chars().count() + 3)) {
+        let columns = plot.saturating_sub(name.chars().count() + 3);
+        let head = match content.note_within(|note| note.chars().count() <= columns) {
             Some(note) => format!("{name} ({note})"),
             None => name,
         };

@@ -88,15 +88,16 @@
       const { word, name, paint } = head.kinds[fields.kind[i]];
       const value = word === "loss_burst" ? fields.number[i] : say("time", fields.lasts[i]);
       const many = word !== "loss_burst" && fields.number[i] > 1 ? ` (${fields.number[i]} segments)` : "";
-      return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, name: name.replace("{}", value) + many, paint, evidence: head.evidence[fields.why[i]] };
+      return { time, until: time + fields.lasts[i], frame: fields.frame[i], kind: word, base: name.includes("{}") ? word.replaceAll("_", " ") : name, name: name.replace("{}", value) + many, paint, evidence: head.evidence[fields.why[i]] };
     });
     return { ...direction, seg, sizes: { time, value: len }, duplicates, estimates, events, spans: events.filter((event) => event.until > event.time).sort((a, b) => (a.kind === "window_closed") - (b.kind === "window_closed")), acks, windows, marks, flight, rtt, announced };
   });
   bytes = null;
 
   // --- What is looked at
-  const whole = [head.from, Math.max(head.to, head.from + 1)];
-  const margin = (whole[1] - whole[0]) * 0.01;
+  const whole = [head.from, Math.max(head.to, head.from + 1)], last = whole[1];
+  // Two pixels or so: what begins or ends with the data is not drawn upon the axis.
+  const margin = (whole[1] - whole[0]) * 0.003;
   whole[0] -= margin;
   whole[1] += margin;
   const state = { view: [...whole], chosen: null, hover: null, select: null, panels: [], off: new Set() };
@@ -127,6 +128,13 @@
     for (let k = Math.ceil(low / worth / step); k * step * worth <= high && found.length < 60; k++)
       found.push([k * step * worth, k === 0 ? "0" : (k * step).toFixed(digits) + name]);
     return found;
+  };
+  // A text that is too long for its space ends with dots.
+  const fitted = (text, width) => {
+    if (pen.measureText(text).width <= width) return text;
+    let end = text.length;
+    while (end > 0 && pen.measureText(text.slice(0, end) + "…").width > width) end--;
+    return end ? text.slice(0, end) + "…" : "";
   };
   const seconds = (time) => (time / 1e9).toFixed(6) + " s";
 
@@ -185,7 +193,7 @@
       pen.fillRect(Math.min(...state.select), 0, Math.abs(state.select[1] - state.select[0]), height);
       pen.globalAlpha = 1;
     }
-    $("range").textContent = seconds(Math.max(0, state.view[0])) + " to " + seconds(state.view[1]) + ", " + say("time", state.view[1] - state.view[0]);
+    $("range").textContent = seconds(Math.max(0, state.view[0])) + " to " + seconds(Math.min(last, state.view[1])) + ", " + say("time", state.view[1] - state.view[0]);
   };
 
   const lay = (height) => {
@@ -341,11 +349,12 @@
     pen.fillStyle = colors.tx;
     pen.textAlign = "left";
     pen.font = "600 11px system-ui,sans-serif";
-    pen.fillText(head.titles[name] + ", " + direction.name, LEFT, top - 6);
+    const title = fitted(head.titles[name] + ", " + direction.name, right - LEFT), taken = pen.measureText(title).width;
+    pen.fillText(title, LEFT, top - 6);
     pen.font = "11px system-ui,sans-serif";
     pen.fillStyle = colors.fa;
     pen.textAlign = "right";
-    pen.fillText(note, right, top - 6);
+    if (pen.measureText(note).width + taken + 12 < right - LEFT) pen.fillText(note, right, top - 6);
 
     pen.save();
     pen.beginPath();
@@ -363,7 +372,7 @@
       pen.fillStyle = colors.fa;
       pen.fillText(label, LEFT - 6, y(value) + 4);
     }
-    for (const [value] of ticks(...state.view, "time", (right - LEFT) / 110)) {
+    for (const [value] of ticks(...state.view, "time", (right - LEFT) / 80)) {
       pen.fillStyle = colors.gr;
       pen.fillRect(Math.round(x(value)), top, 1, height);
     }
@@ -516,14 +525,21 @@
     }
     const taken = [];
     for (const one of clusters) {
-      const label = one.text + (one.count > 1 ? "×" + one.count : ""), half = pen.measureText(label).width / 2;
+      const label = one.text + (one.count > 1 ? "×" + one.count : ""), half = pen.measureText(label).width / 2 + 1;
       const middle = Math.max(LEFT + half + 2, Math.min((one.low + one.high) / 2, canvas.clientWidth - RIGHT - half - 2));
-      let base = Math.max(panel.top + 9, one.py);
-      const hits = () => taken.slice(-40).some(([low, high, at]) => middle + half > low && middle - half < high && Math.abs(base - at) < 10);
-      for (let k = 0; k < 4 && base > panel.top + 18 && hits(); k++) base -= 10;
-      taken.push([middle - half, middle + half, base]);
+      const base0 = Math.max(panel.top + 9, one.py);
+      let base = base0;
+      const hits = () => taken.some(([low, high, at]) => middle + half > low && middle - half < high && Math.abs(base - at) < 10);
+      for (let k = 0; k < 6 && base >= panel.top + 9 && hits(); k++) base -= 10;
       pen.fillStyle = colors[one.paint];
-      pen.fillText(label, middle, base);
+      // Where no letter has space, a bar shows the place.
+      if (base < panel.top + 9 || hits()) {
+        base = base0;
+        pen.fillRect(middle - 0.5, base - 7, 1, 8);
+      } else {
+        taken.push([middle - half, middle + half, base]);
+        pen.fillText(label, middle, base);
+      }
       if (one.high - one.low > 1) pen.fillRect(one.low, base + 1, one.high - one.low, 0.8);
     }
     pen.font = "11px system-ui,sans-serif";
@@ -549,9 +565,12 @@
     pen.fillStyle = colors.fa;
     pen.textAlign = "center";
     const foot = state.panels.length ? state.panels.at(-1).top + state.panels.at(-1).height : 0;
-    for (const [value, label] of ticks(...state.view, "time", (width - LEFT - RIGHT) / 110)) {
-      const half = pen.measureText(label).width / 2;
-      pen.fillText(label, Math.min(x(value), width - half - 2), foot + 15);
+    let free = 0;
+    for (const [value, label] of ticks(...state.view, "time", (width - LEFT - RIGHT) / 80)) {
+      const half = pen.measureText(label).width / 2, middle = Math.min(x(value), width - half - 2);
+      if (middle - half < free) continue;
+      free = middle + half + 4;
+      pen.fillText(label, middle, foot + 15);
     }
   };
 
@@ -604,6 +623,21 @@
   // --- What happened
   const all = directions.flatMap((direction) => direction.events.map((event) => ({ direction, event }))).sort((a, b) => a.event.time - b.event.time);
   let listed = all;
+  // Equal events are one row, which opens to show the time of each.
+  const GROUPED_MIN = 4, opened = new Set();
+  const keyOf = ({ direction, event }) => direction.name + "\n" + event.kind + "\n" + event.evidence;
+  let rows = [];
+  const arrange = () => {
+    const groups = new Map();
+    listed.forEach((item, nth) => {
+      const key = keyOf(item);
+      if (!groups.has(key)) groups.set(key, { key, members: [] });
+      groups.get(key).members.push({ ...item, nth });
+    });
+    const tops = [...groups.values()].flatMap((group) => (group.members.length < GROUPED_MIN ? group.members : [group]));
+    tops.sort((a, b) => (a.members ? a.members[0].nth : a.nth) - (b.members ? b.members[0].nth : b.nth));
+    rows = tops.flatMap((top) => (top.members && opened.has(top.key) ? [top, ...top.members.map((one) => ({ ...one, isInner: true }))] : [top]));
+  };
   // So many are in the document at a time: ten thousand would freeze it.
   const LISTED_MAX = 500;
   let begin = 0;
@@ -613,7 +647,14 @@
     state.chosen = item;
     const { event } = item, span = Math.min(Math.max((event.until - event.time) * 1.6, head.close), whole[1] - whole[0]);
     const middle = (event.time + event.until) / 2;
-    if (nth < begin || nth >= begin + LISTED_MAX) fill(nth - LISTED_MAX / 2);
+    const has = (row) => row.nth === nth;
+    if (!rows.some(has)) {
+      opened.add(keyOf(item));
+      arrange();
+      fill(begin);
+    }
+    const row = rows.findIndex(has);
+    if (row < begin || row >= begin + LISTED_MAX) fill(row - LISTED_MAX / 2);
     for (const button of document.querySelectorAll("#events [aria-current]")) button.removeAttribute("aria-current");
     const button = document.querySelector('#events [data-nth="' + nth + '"]');
     if (button) {
@@ -627,12 +668,13 @@
   const list = () => {
     const kind = $("kind").value;
     listed = kind ? all.filter((item) => item.event.kind === kind) : all;
+    arrange();
     fill(0);
   };
   const fill = (wanted) => {
-    begin = Math.max(0, Math.min(Math.floor(wanted), listed.length - LISTED_MAX));
-    const end = Math.min(listed.length, begin + LISTED_MAX);
-    $("count").textContent = listed.length > LISTED_MAX ? begin + 1 + " to " + end + " of " + listed.length : String(listed.length);
+    begin = Math.max(0, Math.min(Math.floor(wanted), rows.length - LISTED_MAX));
+    const end = Math.min(rows.length, begin + LISTED_MAX);
+    $("count").textContent = listed.length + (rows.length > LISTED_MAX ? ", rows " + (begin + 1) + " to " + end + " of " + rows.length : "");
     const more = (text, to) => {
       const item = document.createElement("li"), button = document.createElement("button");
       button.textContent = text;
@@ -643,23 +685,46 @@
       item.append(button);
       return item;
     };
-    const items = listed.slice(begin, end).map(({ direction, event }, place) => {
-      const nth = begin + place;
+    const line = (paint, text, more, act) => {
       const item = document.createElement("li"), button = document.createElement("button"), name = document.createElement("b");
-      button.dataset.nth = nth;
-      if (state.chosen && state.chosen.event === event) button.setAttribute("aria-current", "true");
-      button.style.setProperty("--c", "var(--" + event.paint + ")");
-      name.textContent = event.name;
+      button.style.setProperty("--c", "var(--" + paint + ")");
+      name.textContent = text;
       const rest = document.createElement("span");
       rest.className = "faint";
-      rest.textContent = " " + seconds(event.time) + ", frame " + event.frame + (directions.length > 1 ? ", " + direction.name : "") + (event.evidence ? ": " + event.evidence : "");
+      rest.textContent = more;
       button.append(name, rest);
-      button.addEventListener("click", () => choose(nth));
+      button.addEventListener("click", act);
       item.append(button);
+      return [item, button];
+    };
+    const why = (direction, event) => (directions.length > 1 ? ", " + direction.name : "") + (event.evidence ? ": " + event.evidence : "");
+    const items = rows.slice(begin, end).map((row) => {
+      if (row.members) {
+        const [{ direction, event }] = row.members, last = row.members.at(-1).event, isOpen = opened.has(row.key);
+        const text = " " + seconds(event.time) + " to " + seconds(last.time) + why(direction, event);
+        const [item, button] = line(event.paint, (isOpen ? "▾ " : "▸ ") + row.members.length + " × " + event.base, text, () => {
+          const top = $("events").scrollTop;
+          if (!opened.delete(row.key)) opened.add(row.key);
+          arrange();
+          fill(begin);
+          $("events").scrollTop = top;
+          const again = [...document.querySelectorAll("#events [data-group]")].find((one) => one.dataset.group === row.key);
+          if (again) again.focus({ preventScroll: true });
+        });
+        button.dataset.group = row.key;
+        button.setAttribute("aria-expanded", String(isOpen));
+        return item;
+      }
+      const { direction, event, nth, isInner } = row;
+      const text = " " + seconds(event.time) + ", frame " + event.frame + (isInner ? "" : why(direction, event));
+      const [item, button] = line(event.paint, event.name, text, () => choose(nth));
+      button.dataset.nth = nth;
+      if (isInner) item.className = "inner";
+      if (state.chosen && state.chosen.event === event) button.setAttribute("aria-current", "true");
       return item;
     });
     if (begin > 0) items.unshift(more("earlier ones", begin - LISTED_MAX));
-    if (end < listed.length) items.push(more("later ones", end));
+    if (end < rows.length) items.push(more("later ones", end));
     $("events").replaceChildren(...items);
     $("events").scrollTop = 0;
   };
