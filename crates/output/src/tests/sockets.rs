@@ -478,6 +478,7 @@ fn addresses_are_sorted_by_value_and_absent_ones_come_last() {
             entry: Entry::new(&socket),
             names: &NoNames,
             tcp: socket::TcpValues::NONE,
+            rates: None,
             more: &[],
         })
     };
