@@ -15,7 +15,9 @@ use crate::stdout::{self, Size};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
-use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr};
+use rustix::termios::{
+    LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
+};
 use sockeye_output::{Envelope, harmless};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_sys::local_time::LocalTime;
@@ -35,7 +37,7 @@ pub struct Content<'a> {
     pub headings: usize,
     /// Lines that are shown below the body also if it does not fit.
     pub notes: &'a str,
-    /// What a line of the body is, in the plural: `rows`, `lines`.
+    /// What a line of the body is, in the plural: `rows`, `lines`. Lines that are indented by four belong to the one before.
     pub unit: &'a str,
     /// Rows that the body does not have.
     pub left_out: usize,
@@ -74,14 +76,23 @@ pub fn frame(content: &Content<'_>, screen: Screen) -> Vec<u8> {
     let notes: Vec<&str> = content.notes.lines().take(rows.saturating_sub(4)).collect();
     let room = rows - 1 - notes.len();
     let fits = body.len() <= room && content.left_out == 0;
-    let shown = if fits { body.len() } else { body.len().min(room - 1) };
-    let cut = body.len() - shown.max(content.headings.min(body.len())) + content.left_out;
+    let shown = if fits {
+        body.len()
+    } else {
+        body.len().min(room - 1)
+    };
+    let cut = body[shown..].iter().skip(content.headings.saturating_sub(shown));
+    let cut = cut.filter(|line| !line.starts_with(DETAILS)).count() + content.left_out;
     let left_out = match cut {
         0 => String::new(),
         cut => format!("... {cut} more {}; --top N, or a filter", content.unit),
     };
     let mut lines: Vec<&[u8]> = vec![content.title.as_bytes()];
-    lines.extend(body[..shown].iter().map(|line| line.strip_suffix(b"\n").unwrap_or(line)));
+    lines.extend(
+        body[..shown]
+            .iter()
+            .map(|line| line.strip_suffix(b"\n").unwrap_or(line)),
+    );
     if !left_out.is_empty() {
         lines.push(left_out.as_bytes());
     }
@@ -138,16 +149,23 @@ fn push_cut(out: &mut Vec<u8>, line: &[u8], screen: Screen) {
 /// Returns the first line of a frame: the clock, the host, the interval and what is shown.
 #[must_use]
 pub fn title(envelope: &Envelope, interval: Duration, shown: &str) -> String {
-    title_at(LocalTime::at(UNIX_EPOCH + Duration::from_micros(envelope.time_us)), envelope, interval, shown)
+    title_at(
+        LocalTime::at(UNIX_EPOCH + Duration::from_micros(envelope.time_us)),
+        envelope,
+        interval,
+        shown,
+    )
 }
 
 fn title_at(clock: LocalTime, envelope: &Envelope, interval: Duration, shown: &str) -> String {
     let LocalTime {
         hour, minute, second, ..
     } = clock;
-    let host = envelope.origin.host.as_deref().map_or_else(String::new, |host| {
-        format!("  {}", harmless(host.as_bytes()))
-    });
+    let host = envelope
+        .origin
+        .host
+        .as_deref()
+        .map_or_else(String::new, |host| format!("  {}", harmless(host.as_bytes())));
     let interval = interval.as_secs_f64();
     format!("{hour:02}:{minute:02}:{second:02}{host}  every {interval} s  {shown}  q: end")
 }
@@ -309,7 +327,10 @@ fn read_keys_unechoed() {
     }
     let Ok(mut modes) = tcgetattr(&stdin) else { return };
     // After ^Z and fg a shell may have set its own.
-    if !modes.local_modes.intersects(LocalModes::ICANON | LocalModes::ECHO) {
+    if !modes
+        .local_modes
+        .intersects(LocalModes::ICANON | LocalModes::ECHO)
+    {
         return;
     }
     saved.get_or_insert_with(|| modes.clone());
@@ -338,34 +359,36 @@ fn is_foreground() -> bool {
 
 /// On SIGINT, SIGTERM and SIGHUP: restores the terminal, and lets the signal end the program.
 fn restore_on_signals(interrupts: Interrupts) -> io::Result<()> {
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        loop {
-            let mut polled = [PollFd::new(&interrupts, PollFlags::IN)];
-            let _ = poll(&mut polled, None);
-            let Some(signal) = interrupts.caught().and_then(Signal::from_named_raw) else {
-                continue;
-            };
-            // A terminal that takes no output must not keep us from ending.
-            let until = Instant::now() + GRACE;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
             loop {
-                if let Ok(mut saved) = SAVED.try_lock() {
-                    restore(&mut saved);
-                    if is_on() {
-                        let _ = stdout::write(b"\n");
+                let mut polled = [PollFd::new(&interrupts, PollFlags::IN)];
+                let _ = poll(&mut polled, None);
+                let Some(signal) = interrupts.caught().and_then(Signal::from_named_raw) else {
+                    continue;
+                };
+                // A terminal that takes no output must not keep us from ending.
+                let until = Instant::now() + GRACE;
+                loop {
+                    if let Ok(mut saved) = SAVED.try_lock() {
+                        restore(&mut saved);
+                        if is_on() {
+                            let _ = stdout::write(b"\n");
+                        }
+                        // The lock is kept: no frame follows.
+                        let _ = kill_process(getpid(), signal);
+                        std::thread::sleep(GRACE);
+                        return;
                     }
-                    // The lock is kept: no frame follows.
-                    let _ = kill_process(getpid(), signal);
-                    std::thread::sleep(GRACE);
-                    return;
+                    if Instant::now() >= until {
+                        let _ = kill_process(getpid(), signal);
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
                 }
-                if Instant::now() >= until {
-                    let _ = kill_process(getpid(), signal);
-                    return;
-                }
-                std::thread::sleep(Duration::from_millis(1));
             }
-        }
-    })?;
+        })?;
     Ok(())
 }
 
@@ -401,6 +424,8 @@ static IS_LIVE: AtomicBool = AtomicBool::new(false);
 const BEGIN: &[u8] = b"\x1b[?25l\x1b[?7l\x1b[H";
 /// Erases what follows, and undoes [`BEGIN`].
 const END: &[u8] = b"\x1b[J\x1b[?7h\x1b[?25h";
+/// Indent of the details of a row.
+const DETAILS: &[u8] = b"    ";
 /// How long a signal waits for the end of a frame.
 const GRACE: Duration = Duration::from_millis(300);
 
@@ -475,10 +500,22 @@ mod tests {
             ..SCREEN
         };
         let lines = "t\x1b[K\r\nhead\x1b[K\r\n1\x1b[K\r\n2\x1b[K\r\n";
-        check(&content(0), screen, &format!("{lines}... 3 more rows; --top N, or a filter\x1b[K"));
-        check(&content(7), screen, &format!("{lines}... 10 more rows; --top N, or a filter\x1b[K"));
+        check(
+            &content(0),
+            screen,
+            &format!("{lines}... 3 more rows; --top N, or a filter\x1b[K"),
+        );
+        check(
+            &content(7),
+            screen,
+            &format!("{lines}... 10 more rows; --top N, or a filter\x1b[K"),
+        );
         let tall = Screen { rows: 7, ..screen };
-        assert!(!String::from_utf8(frame(&content(0), tall)).unwrap().contains("more"));
+        assert!(
+            !String::from_utf8(frame(&content(0), tall))
+                .unwrap()
+                .contains("more")
+        );
         let noted = Content {
             notes: "note\n",
             ..content(0)
@@ -512,8 +549,19 @@ mod tests {
                 let text = String::from_utf8(frame(&content, screen)).unwrap();
                 assert!(text.lines().count() <= rows.max(2), "{rows}: {text:?}");
                 for line in text.lines() {
-                    let codes = ["\x1b[?25l", "\x1b[?25h", "\x1b[?7l", "\x1b[?7h", "\x1b[H", "\x1b[J", "\x1b[K", "\x1b[0m"];
-                    let plain = codes.iter().fold(line.to_owned(), |line, code| line.replace(code, ""));
+                    let codes = [
+                        "\x1b[?25l",
+                        "\x1b[?25h",
+                        "\x1b[?7l",
+                        "\x1b[?7h",
+                        "\x1b[H",
+                        "\x1b[J",
+                        "\x1b[K",
+                        "\x1b[0m",
+                    ];
+                    let plain = codes
+                        .iter()
+                        .fold(line.to_owned(), |line, code| line.replace(code, ""));
                     assert!(plain.chars().count() <= columns.max(1), "{columns}: {plain:?}");
                 }
             }

@@ -28,7 +28,10 @@ pub fn say(text: &str) {
 
 /// Returns the notes since the last call that wait for a live screen.
 pub(crate) fn take() -> String {
-    COLLECTED.lock().map(|mut collected| std::mem::take(&mut *collected)).unwrap_or_default()
+    COLLECTED
+        .lock()
+        .map(|mut collected| std::mem::take(&mut *collected))
+        .unwrap_or_default()
 }
 
 /// Notes that a live screen has not shown yet.

@@ -390,7 +390,12 @@ impl Table {
         }
         while self.line_width(1) > terminal {
             let numbers = |heading: &Heading| heading.align == Align::Right;
-            let Some(column) = self.headings.iter().rposition(numbers).filter(|&column| column > 0) else {
+            let Some(column) = self
+                .headings
+                .iter()
+                .rposition(numbers)
+                .filter(|&column| column > 0)
+            else {
                 return;
             };
             let mut keep = vec![true; self.headings.len()];

@@ -1,7 +1,8 @@
 //! Units of kernel fields, which the suffixes of their names give, and their text in tables.
 
 use crate::number::{
-    push_bit_rate, push_byte_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_short, push_time_us,
+    push_bit_rate, push_byte_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_short,
+    push_time_us,
 };
 use sockeye_model::CaState;
 

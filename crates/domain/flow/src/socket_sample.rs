@@ -94,7 +94,11 @@ mod tests {
         let mut before = SocketSample::default();
         before.record(&socket(1, None, 50), true, None);
         let mut now = SocketSample::default();
-        let rates = now.record(&socket(1, Some(600), 60), true, Some((&before, Duration::from_secs(1))));
+        let rates = now.record(
+            &socket(1, Some(600), 60),
+            true,
+            Some((&before, Duration::from_secs(1))),
+        );
         assert_eq!(rates.unwrap().sent_bytes_per_s, None);
         assert_eq!(rates.unwrap().received_bytes_per_s, Some(10.0));
     }

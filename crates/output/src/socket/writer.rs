@@ -127,7 +127,10 @@ impl<W: Write> SocketWriter<W> {
                     let mut costly = COSTLY.into_iter();
                     costly.all(|detail| !column.needs.contains(detail) || asked.contains(detail))
                 };
-                all_columns().filter(is_asked).filter(|column| !is_rate(column)).collect()
+                all_columns()
+                    .filter(is_asked)
+                    .filter(|column| !is_rate(column))
+                    .collect()
             }
             _ => layout.details.columns(),
         });

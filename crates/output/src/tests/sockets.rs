@@ -377,6 +377,7 @@ fn json_ends_with_losses_and_sources() {
         ..Losses::default()
     };
     let summary = Summary {
+        rows_left_out: 0,
         connections: None,
         losses,
         sources: &[("tcp", "sock_diag")],

@@ -1,7 +1,7 @@
 //! `sockeye flows`: folds connections into host flows.
 
-use super::{left_out, no_rows};
 use super::opens::{self, Opens};
+use super::{left_out, no_rows};
 use crate::args::{FlowOptions, FlowsArgs, Peers};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;

@@ -12,7 +12,9 @@ use sockeye_console::usage::UsageError;
 use sockeye_flow::SocketSample;
 use sockeye_model::{Endpoint, ProtocolSet, StateSet};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
-use sockeye_output::{Details, Envelope, Format, JsonObject, SocketLayout, SocketWriter, Sockets, SortKey, Summary};
+use sockeye_output::{
+    Details, Envelope, Format, JsonObject, SocketLayout, SocketWriter, Sockets, SortKey, Summary,
+};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_source::Detail;
@@ -77,8 +79,16 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         listing: &listing,
         // Of a socket that matches only in one sample, the other has the counters too.
         options: QueryOptions {
-            states: if args.watch.is_some() { states.or(StateSet::FLOWS) } else { states },
-            scope: if args.watch.is_some() { Scope::All } else { Scope::Matching },
+            states: if args.watch.is_some() {
+                states.or(StateSet::FLOWS)
+            } else {
+                states
+            },
+            scope: if args.watch.is_some() {
+                Scope::All
+            } else {
+                Scope::Matching
+            },
             ..options
         },
         states,
@@ -270,22 +280,27 @@ impl Watch<'_> {
         let mut written = writer.begin();
         let mut listed = Ok(());
         if written.is_ok() {
-            listed = listing.run(&self.options, owners.as_ref(), &mut report, &mut |entry, matches| {
-                if has_rates {
-                    let matches = matches && self.states.contains(entry.socket.state);
-                    let rates = sample.record(entry.socket, matches, since);
-                    if matches {
-                        written = writer.row_with_rates(entry, context, rates);
+            listed = listing.run(
+                &self.options,
+                owners.as_ref(),
+                &mut report,
+                &mut |entry, matches| {
+                    if has_rates {
+                        let matches = matches && self.states.contains(entry.socket.state);
+                        let rates = sample.record(entry.socket, matches, since);
+                        if matches {
+                            written = writer.row_with_rates(entry, context, rates);
+                        }
+                    } else {
+                        written = writer.row(entry, context);
                     }
-                } else {
-                    written = writer.row(entry, context);
-                }
-                if written.is_ok() {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
-            });
+                    if written.is_ok() {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                },
+            );
         }
         let rows = writer.listing().rows();
         if rows == 0 {
@@ -364,7 +379,7 @@ impl Watch<'_> {
             body,
             headings: usize::from(!self.layout.no_header),
             notes: "",
-            unit: if self.layout.details.info { "lines" } else { "sockets" },
+            unit: "sockets",
             left_out: pass.left_out,
         })
     }
@@ -373,7 +388,9 @@ impl Watch<'_> {
 /// Returns the order of repeated tables without `--sort`: the busiest first.
 fn default_sort(args: &SocketsArgs) -> Option<SortKey<Sockets>> {
     let is_busiest = args.watch.is_some() && (args.common.format == FormatArg::Table || args.top.is_some());
-    is_busiest.then(|| SortKey::parse("-traffic_bytes_per_s").ok()).flatten()
+    is_busiest
+        .then(|| SortKey::parse("-traffic_bytes_per_s").ok())
+        .flatten()
 }
 
 /// Returns the protocols that the flags select; all if they select none.
