@@ -102,7 +102,7 @@ pub fn frame(content: &Content<'_>, screen: Screen) -> Vec<u8> {
     out.extend_from_slice(BEGIN);
     for (nth, line) in lines.iter().enumerate() {
         if nth > 0 {
-            out.extend_from_slice(b"\r\n");
+            out.extend_from_slice(b"\n");
         }
         push_cut(&mut out, line, screen);
     }
@@ -457,7 +457,7 @@ mod tests {
             unit: "rows",
             ..Content::default()
         };
-        check(&content, SCREEN, "title\x1b[K\r\nA  B\x1b[K\r\n1  2\x1b[K");
+        check(&content, SCREEN, "title\x1b[K\nA  B\x1b[K\n1  2\x1b[K");
     }
 
     #[test]
@@ -471,7 +471,7 @@ mod tests {
         check(
             &content,
             SCREEN,
-            "0123456789\r\n012345678\u{2026}\x1b[0m\r\n\x1b[2m012345678\u{2026}\x1b[0m",
+            "0123456789\n012345678\u{2026}\x1b[0m\n\x1b[2m012345678\u{2026}\x1b[0m",
         );
         let ascii = Screen {
             is_utf8: false,
@@ -480,7 +480,7 @@ mod tests {
         check(
             &content,
             ascii,
-            "0123456789\r\n012345678>\x1b[0m\r\n\x1b[2m012345678>\x1b[0m",
+            "0123456789\n012345678>\x1b[0m\n\x1b[2m012345678>\x1b[0m",
         );
     }
 
@@ -499,7 +499,7 @@ mod tests {
             columns: 80,
             ..SCREEN
         };
-        let lines = "t\x1b[K\r\nhead\x1b[K\r\n1\x1b[K\r\n2\x1b[K\r\n";
+        let lines = "t\x1b[K\nhead\x1b[K\n1\x1b[K\n2\x1b[K\n";
         check(
             &content(0),
             screen,
@@ -523,7 +523,7 @@ mod tests {
         check(
             &noted,
             screen,
-            "t\x1b[K\r\nhead\x1b[K\r\n1\x1b[K\r\n... 4 more rows; --top N, or a filter\x1b[K\r\nnote\x1b[K",
+            "t\x1b[K\nhead\x1b[K\n1\x1b[K\n... 4 more rows; --top N, or a filter\x1b[K\nnote\x1b[K",
         );
     }
 
