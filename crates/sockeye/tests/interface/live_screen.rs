@@ -20,7 +20,11 @@ fn samples_are_drawn_over_each_other() {
     let lab = need!(Lab::new("redraw"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
-    for line in ["flows -n -w 0.05 -c 3", "sockets -tn -w 0.05 -c 3", "check -w 0.05 -c 3"] {
+    for line in [
+        "flows -n -w 0.05 -c 3",
+        "sockets -tn -w 0.05 -c 3",
+        "check -w 0.05 -c 3",
+    ] {
         let mut screen = Screen::start(&here, 80, 24, line);
         let before = screen.before.clone();
         let status = screen.wait();
@@ -32,7 +36,11 @@ fn samples_are_drawn_over_each_other() {
             assert_eq!(frame[0].as_bytes()[2], b':', "{line}: {frame:?}");
             assert!(frame.len() <= 24, "{line}: {frame:?}");
         }
-        assert_eq!(local_modes(&screen.terminal.modes()), local_modes(&before), "{line}");
+        assert_eq!(
+            local_modes(&screen.terminal.modes()),
+            local_modes(&before),
+            "{line}"
+        );
     }
 }
 
@@ -55,7 +63,11 @@ fn q_ends_and_restores_the_terminal() {
         screen.terminal.press(key);
         let status = screen.wait();
         assert!(status.success(), "{line}: {status}");
-        assert_eq!(local_modes(&screen.terminal.modes()), local_modes(&screen.before), "{line}");
+        assert_eq!(
+            local_modes(&screen.terminal.modes()),
+            local_modes(&screen.before),
+            "{line}"
+        );
         // Without echo, and the prompt comes on a line of its own.
         let text = screen.text();
         assert!(text.ends_with(&format!("{END}\r\n")), "{text:?}");
@@ -101,9 +113,15 @@ fn new_size_of_the_terminal_redraws() {
     screen.terminal.resize(30, 3);
     screen.wait_for_frames(2);
     let frames = screen.frames();
-    assert!(frames[0].iter().any(|line| line.chars().count() > 30), "{frames:?}");
+    assert!(
+        frames[0].iter().any(|line| line.chars().count() > 30),
+        "{frames:?}"
+    );
     assert!(frames[1].len() <= 3, "{frames:?}");
-    assert!(frames[1].iter().all(|line| line.chars().count() <= 30), "{frames:?}");
+    assert!(
+        frames[1].iter().all(|line| line.chars().count() <= 30),
+        "{frames:?}"
+    );
     screen.terminal.press(b"q");
     assert!(screen.wait().success());
 }
@@ -125,7 +143,10 @@ fn no_line_of_a_narrow_terminal_is_wrapped() {
             for frame in screen.frames() {
                 assert!(frame.len() <= 12, "{line}: {frame:?}");
                 for row in &frame {
-                    assert!(row.chars().count() <= usize::from(columns), "{line}: {row:?} in {frame:?}");
+                    assert!(
+                        row.chars().count() <= usize::from(columns),
+                        "{line}: {row:?} in {frame:?}"
+                    );
                 }
             }
             if line.starts_with("sockets -tanp") {
@@ -199,8 +220,12 @@ fn watched_sockets_have_rates_and_changes() {
     let mut has_rates = false;
     while opened == 0 && number < 30 {
         let (rows, summary) = sample(number);
-        has_rates |= rows.iter().any(|row| row["rates"]["sent_bytes_per_s"].is_number());
-        opened = summary["summary"]["changes"]["opened"].as_u64().expect("a number");
+        has_rates |= rows
+            .iter()
+            .any(|row| row["rates"]["sent_bytes_per_s"].is_number());
+        opened = summary["summary"]["changes"]["opened"]
+            .as_u64()
+            .expect("a number");
         number += 1;
     }
     assert!(opened > 0 && has_rates, "{opened}");
@@ -215,7 +240,10 @@ fn top_shows_the_first_rows_and_counts_the_others() {
     let here = lab.namespace("here");
     let _pairs: Vec<_> = (0..3).map(|_| here.loopback().established()).collect();
     let all = words_in(&here, "sockets -tanH").quiet().lines().count();
-    for (line, unit) in [("sockets -tanH --top 2", "sockets"), ("sockets -tanH --sort local --top 2", "sockets")] {
+    for (line, unit) in [
+        ("sockets -tanH --top 2", "sockets"),
+        ("sockets -tanH --sort local --top 2", "sockets"),
+    ] {
         let said = words_in(&here, line);
         assert_eq!(said.ok().lines().count(), 2, "{said}");
         let expected = format!("sockeye: {} more {unit}; --top 0 shows all\n", all - 2);
@@ -224,7 +252,10 @@ fn top_shows_the_first_rows_and_counts_the_others() {
     let said = words_in(&here, "sockets -tan --top 2 --sort -local --format json");
     assert_eq!(said.json()["sockets"].as_array().expect("an array").len(), 2);
     assert_eq!(said.json()["rows_left_out"], all - 2);
-    assert_eq!(words_in(&here, "sockets -tanH --top 0").quiet().lines().count(), all);
+    assert_eq!(
+        words_in(&here, "sockets -tanH --top 0").quiet().lines().count(),
+        all
+    );
     let said = words_in(&here, "sockets -tan --sort -sent_rate");
     assert!(said.failed(2).contains("give --watch SECONDS"), "{said}");
 }
@@ -299,7 +330,9 @@ impl Screen {
         let text = self.text();
         let frames = text.split(BEGIN).skip(1);
         let inner = frames.map(|frame| frame.split(END).next().unwrap_or_default());
-        inner.map(|frame| frame.split("\r\n").map(without_escapes).collect()).collect()
+        inner
+            .map(|frame| frame.split("\r\n").map(without_escapes).collect())
+            .collect()
     }
 }
 
