@@ -23,7 +23,6 @@ use sockeye_sys::interrupts::Interrupts;
 use sockeye_sys::local_time::LocalTime;
 use std::io::{self, IsTerminal as _};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// What a frame shows.
@@ -190,6 +189,10 @@ pub struct Live {
     /// Standard input is a terminal, and has not ended.
     has_keys: bool,
     drawn: bool,
+    /// Whether the last frame is drawn again.
+    redraws: bool,
+    /// Notes that the last frame showed.
+    notes: String,
 }
 
 impl Live {
@@ -206,11 +209,13 @@ impl Live {
         interrupts.notice_resizes()?;
         restore_on_signals(interrupts)?;
         restore_in_panic();
-        IS_LIVE.store(true, Ordering::Relaxed);
+        notes::collect(true);
         Ok(Some(Self {
             interrupts,
             has_keys: io::stdin().is_terminal(),
             drawn: false,
+            redraws: false,
+            notes: String::new(),
         }))
     }
 
@@ -231,8 +236,11 @@ impl Live {
     /// # Errors
     /// Those of writing.
     pub fn draw(&mut self, content: &Content<'_>) -> anyhow::Result<()> {
-        let mut notes = content.notes.to_owned();
-        notes.push_str(&notes::take());
+        let new = notes::take();
+        if !self.redraws {
+            self.notes = new;
+        }
+        let notes = format!("{}{}", content.notes, self.notes);
         let text = frame(
             &Content {
                 notes: &notes,
@@ -265,7 +273,10 @@ impl Live {
             let now = Screen::now();
             if now != screen {
                 screen = now;
-                redraw(self)?;
+                self.redraws = true;
+                let drawn = redraw(self);
+                self.redraws = false;
+                drawn?;
             }
             let left = until.saturating_duration_since(Instant::now());
             let timeout = Timespec::try_from(left).ok();
@@ -307,15 +318,9 @@ impl Drop for Live {
             // The last frame stays, and the prompt follows below it.
             let _ = stdout::write(b"\n");
         }
-        IS_LIVE.store(false, Ordering::Relaxed);
+        notes::collect(false);
         notes::say(&notes::take());
     }
-}
-
-/// Returns whether a live screen is drawn: nothing else may write to the terminal.
-#[must_use]
-pub fn is_on() -> bool {
-    IS_LIVE.load(Ordering::Relaxed)
 }
 
 /// Makes standard input return keys at once and without echo, if we are in the foreground.
@@ -351,7 +356,7 @@ fn restore(saved: &mut Option<Termios>) {
 fn is_foreground() -> bool {
     match tcgetpgrp(io::stdin()) {
         Ok(group) => group == getpgrp(),
-        // It is not the terminal that controls us: it stops nobody.
+        // It is not the terminal that controls us: it stops no process.
         Err(Errno::NOTTY) => true,
         Err(_) => false,
     }
@@ -373,7 +378,7 @@ fn restore_on_signals(interrupts: Interrupts) -> io::Result<()> {
                 loop {
                     if let Ok(mut saved) = SAVED.try_lock() {
                         restore(&mut saved);
-                        if is_on() {
+                        if notes::are_collected() {
                             let _ = stdout::write(b"\n");
                         }
                         // The lock is kept: no frame follows.
@@ -418,7 +423,6 @@ fn is_utf8() -> bool {
 
 /// The terminal's modes before ours. Locked while a frame is written.
 static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
-static IS_LIVE: AtomicBool = AtomicBool::new(false);
 
 /// Hides the cursor, writes no line into the next one, and goes to the upper left.
 const BEGIN: &[u8] = b"\x1b[?25l\x1b[?7l\x1b[H";
