@@ -117,7 +117,7 @@ pub struct SocketsArgs {
     /// is RAW sockets, as in ss
     #[arg(long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With --watch: end after N samples
+    /// With -w: end after N samples
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(crate) count: Option<u64>,

@@ -223,7 +223,7 @@ fn watched_sockets_have_rates_and_changes() {
         has_rates |= rows
             .iter()
             .any(|row| row["rates"]["sent_bytes_per_s"].is_number());
-        opened = summary["summary"]["changes"]["opened"]
+        opened = summary["summary"]["changes"]["sockets_opened"]
             .as_u64()
             .expect("a number");
         number += 1;

@@ -178,8 +178,8 @@ struct Changes {
 impl Changes {
     fn push_json(&self, object: &mut JsonObject<'_>) {
         let mut changes = object.object("changes");
-        changes.number("opened", Some(self.opened));
-        changes.number("closed", Some(self.closed));
+        changes.number("sockets_opened", Some(self.opened));
+        changes.number("sockets_closed", Some(self.closed));
         let interval_ms = u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX);
         changes.number("interval_ms", Some(interval_ms));
         changes.end();
