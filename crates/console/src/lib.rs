@@ -13,6 +13,7 @@ pub mod args;
 pub mod confirm;
 pub mod envelope;
 pub mod exit;
+pub mod live;
 pub mod locale;
 pub mod notes;
 pub mod output_file;

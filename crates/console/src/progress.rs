@@ -1,5 +1,6 @@
 //! Progress of long operations, on a terminal's stderr.
 
+use crate::notes;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ pub struct Progress {
 impl Progress {
     /// Begins a progress line for `total` units.
     pub fn new(unit: &'static str, total: usize) -> Self {
-        let is_terminal = std::io::stderr().is_terminal();
+        let is_terminal = std::io::stderr().is_terminal() && !notes::are_collected();
         Self {
             unit,
             total,

@@ -53,6 +53,8 @@ pub struct Summary<'a> {
     pub sources: &'a [(&'a str, &'a str)],
     /// Coverage of a listing of every network namespace; `None` for other listings.
     pub coverage: Option<Coverage>,
+    /// Rows that `--top` left out; 0: none.
+    pub rows_left_out: usize,
     /// Whether the user interrupted the listing.
     pub interrupted: bool,
     /// Connections that were opened and closed since the previous sample; `None` without one.

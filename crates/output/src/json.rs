@@ -163,5 +163,7 @@ pub fn push_summary_fields(fields: &mut Object<'_>, summary: &Summary<'_>) {
         counts.number("interval_ms", Some(totals.interval_ms));
         counts.end();
     }
+    let left_out = Some(summary.rows_left_out).filter(|&rows| rows > 0);
+    fields.number("rows_left_out", left_out.map(|rows| rows as u64));
     fields.boolean("interrupted", Some(summary.interrupted));
 }

@@ -119,6 +119,19 @@ pub fn push_bit_rate(out: &mut Vec<u8>, bytes_per_s: u64) {
     out.extend_from_slice(b"bit/s");
 }
 
+/// Appends a rate in bytes per second: `1182 B/s`, `17.1 KB/s`; below ten with a tenth, so that little is not shown as none.
+pub fn push_byte_rate(out: &mut Vec<u8>, bytes_per_s: f64) {
+    if bytes_per_s > 0.0 && bytes_per_s < 9.95 {
+        out.extend_from_slice(format!("{bytes_per_s:.1} B/s").as_bytes());
+        return;
+    }
+    push_human(out, bytes_per_s.max(0.0).round() as u128);
+    let prefix = out.pop_if(|last| last.is_ascii_alphabetic());
+    out.push(b' ');
+    out.extend(prefix);
+    out.extend_from_slice(b"B/s");
+}
+
 /// Appends a duration: `85us`, `3.42ms`, `1.2s`, `2m3s`, `1h58m`, `3d4h`.
 pub fn push_time_us(out: &mut Vec<u8>, us: u64) {
     let seconds = us / 1_000_000;
@@ -258,6 +271,21 @@ mod tests {
         }
         check(|out| push_bit_rate(out, u64::MAX), "148Ebit/s");
         check(|out| push_bit_rate(out, 1_540_000), "12.3Mbit/s");
+    }
+
+    #[test]
+    fn byte_rates_have_their_unit() {
+        for (rate, expected) in [
+            (0.0, "0 B/s"),
+            (0.25, "0.2 B/s"),
+            (9.96, "10 B/s"),
+            (1_182.4, "1182 B/s"),
+            (17_100.0, "17.1 KB/s"),
+            (1_234_567.0, "1.2 MB/s"),
+            (-1.0, "0 B/s"),
+        ] {
+            check(|out| push_byte_rate(out, rate), expected);
+        }
     }
 
     #[test]

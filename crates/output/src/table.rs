@@ -8,6 +8,10 @@
 //! header) continue, indented, on further lines, always at the same columns. A left-aligned last column may overflow the
 //! line: it counts with the width of its header. Details are broken between words.
 //!
+//! On a live screen ([`Table::live`]), where a further line would cost the row below it, a row is one line: headings get shorter, then
+//! columns of numbers are left out from the right, whole, since a number without its end is another number.
+//! The screen cuts what is still too long.
+//!
 //! Written here although `comfy-table` (three packages more) exists: it buffers all rows until the table is printed. Here rows stream,
 //! and no row costs an allocation.
 
@@ -27,6 +31,12 @@ pub struct Table {
     pub buffers_all: bool,
     /// Whether each row ends with a line of details.
     pub has_details: bool,
+    /// Whether a row takes one line of the terminal.
+    pub live: bool,
+    /// Leaves out the columns in which all cells are absent or zero. Needs `buffers_all`.
+    pub drops_empty: bool,
+    /// Columns that are left out because the terminal is too narrow.
+    pub columns_left_out: usize,
     settled: bool,
     widths: Vec<usize>,
     gap: usize,
@@ -111,6 +121,9 @@ impl Table {
             no_header: false,
             buffers_all: false,
             has_details: false,
+            live: false,
+            drops_empty: false,
+            columns_left_out: 0,
             settled: false,
             gap: 2,
             bytes: Vec::new(),
@@ -178,15 +191,43 @@ impl Table {
             return;
         }
         self.settled = true;
+        if self.drops_empty && self.buffered_rows() > 0 {
+            let filled = self.filled_columns();
+            if filled.contains(&true) {
+                self.keep_columns(&filled);
+            }
+        }
         for row in self.cells.chunks(self.stride()) {
             for (width, cell) in self.widths.iter_mut().zip(row) {
                 *width = (*width).max(capped(cell.width));
             }
         }
-        self.plan_lines();
+        if self.live {
+            self.plan_one_line();
+        } else {
+            self.plan_lines();
+        }
         if !self.no_header {
             self.push_header(out);
         }
+    }
+
+    /// Keeps only these of the buffered rows, in this order.
+    pub fn select_rows(&mut self, rows: impl Iterator<Item = usize>) {
+        let stride = self.stride();
+        let mut bytes = Vec::new();
+        let mut cells = Vec::new();
+        for row in rows {
+            for index in row * stride..(row + 1) * stride {
+                let start = if index == 0 { 0 } else { self.cells[index - 1].end };
+                bytes.extend_from_slice(&self.bytes[start..self.cells[index].end]);
+                cells.push(Cell {
+                    end: bytes.len(),
+                    ..self.cells[index]
+                });
+            }
+        }
+        (self.bytes, self.cells) = (bytes, cells);
     }
 
     /// Returns the number of buffered rows.
@@ -332,6 +373,109 @@ impl Table {
         self.breaks = breaks;
     }
 
+    /// Shortens headings and leaves out columns until a row fits into one line of the terminal.
+    fn plan_one_line(&mut self) {
+        let Some(terminal) = self.terminal else {
+            return;
+        };
+        if self.line_width(2) <= terminal {
+            return;
+        }
+        self.gap = 1;
+        for shorten in [first_word, first_letters] {
+            if self.line_width(1) <= terminal {
+                return;
+            }
+            self.shorten_headings(shorten);
+        }
+        while self.line_width(1) > terminal {
+            let numbers = |heading: &Heading| heading.align == Align::Right;
+            let Some(column) = self
+                .headings
+                .iter()
+                .rposition(numbers)
+                .filter(|&column| column > 0)
+            else {
+                return;
+            };
+            let mut keep = vec![true; self.headings.len()];
+            keep[column] = false;
+            self.keep_columns(&keep);
+            self.columns_left_out += 1;
+        }
+    }
+
+    /// Returns the width of a row; a left-aligned last column, which may be cut, counts with its header.
+    fn line_width(&self, gap: usize) -> usize {
+        let last = self.headings.len().saturating_sub(1);
+        let widths = self.headings.iter().enumerate().map(|(column, heading)| {
+            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
+                display_width(&heading.text)
+            } else {
+                self.widths[column]
+            }
+        });
+        widths.sum::<usize>() + gap * last
+    }
+
+    fn shorten_headings(&mut self, shorten: fn(&Heading) -> &[u8]) {
+        let mut cells = vec![0; self.headings.len()];
+        for row in self.cells.chunks(self.stride()) {
+            for (width, cell) in cells.iter_mut().zip(row) {
+                *width = (*width).max(capped(cell.width));
+            }
+        }
+        for ((heading, width), cells) in self.headings.iter_mut().zip(&mut self.widths).zip(cells) {
+            if display_width(&heading.text) > cells {
+                heading.text = shorten(heading).to_vec();
+                *width = cells.max(display_width(&heading.text));
+            }
+        }
+    }
+
+    /// Returns of each column whether a cell has a value that is not zero.
+    fn filled_columns(&self) -> Vec<bool> {
+        let mut filled = vec![false; self.headings.len()];
+        let mut start = 0;
+        for (index, cell) in self.cells.iter().enumerate() {
+            let column = index % self.stride();
+            if let Some(heading) = self.headings.get(column) {
+                let text = &self.bytes[start..cell.end];
+                filled[column] |= match heading.align {
+                    Align::Left => !matches!(text, b"" | b"-"),
+                    Align::Right => !is_zero(text),
+                };
+            }
+            start = cell.end;
+        }
+        filled
+    }
+
+    /// Removes the columns that are not to be kept, with their buffered cells.
+    fn keep_columns(&mut self, keep: &[bool]) {
+        let stride = self.stride();
+        let mut bytes = Vec::with_capacity(self.bytes.len());
+        let mut cells = Vec::with_capacity(self.cells.len());
+        let mut start = 0;
+        for (index, cell) in self.cells.iter().enumerate() {
+            // Details have no column.
+            if keep.get(index % stride).is_none_or(|keep| *keep) {
+                bytes.extend_from_slice(&self.bytes[start..cell.end]);
+                cells.push(Cell {
+                    end: bytes.len(),
+                    ..*cell
+                });
+            }
+            start = cell.end;
+        }
+        (self.bytes, self.cells) = (bytes, cells);
+        let mut kept = keep.iter();
+        self.headings.retain(|_| kept.next() == Some(&true));
+        let mut kept = keep.iter();
+        self.widths.retain(|_| kept.next() == Some(&true));
+        self.breaks.truncate(self.headings.len());
+    }
+
     #[inline]
     fn stride(&self) -> usize {
         // A table without columns must not divide by zero.
@@ -395,6 +539,29 @@ fn split_line(text: &[u8], width: usize) -> (&[u8], &[u8]) {
     }
 }
 
+/// Whether a number is absent or zero, with or without a unit: `0`, `0B`, `0 B/s`.
+fn is_zero(text: &[u8]) -> bool {
+    match text {
+        b"" | b"-" | b"0" => true,
+        [b'0', next, ..] => matches!(next, b' ' | b'B' | b'b'),
+        _ => false,
+    }
+}
+
+/// `Local` of `Local Address:Port`.
+fn first_word(heading: &Heading) -> &[u8] {
+    let mut words = heading.text.split(|byte| *byte == b' ');
+    words.next().unwrap_or_default()
+}
+
+/// `Conn` of `Connections`, above a number.
+fn first_letters(heading: &Heading) -> &[u8] {
+    match heading.align {
+        Align::Right => heading.text.get(..LETTERS).unwrap_or(&heading.text),
+        Align::Left => &heading.text,
+    }
+}
+
 fn capped(width: u32) -> usize {
     (width as usize).min(COLUMN_WIDTH_MAX)
 }
@@ -404,6 +571,8 @@ const BUFFERED_ROWS_MAX: usize = 2048;
 /// A full IPv6 address in brackets with its port.
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;
+/// Letters of a heading above numbers that is shortened.
+const LETTERS: usize = 4;
 const DETAILS_INDENT: usize = 4;
 const BLANKS: &[u8; 16] = &[b' '; 16];
 
@@ -421,7 +590,7 @@ mod tests {
         Table::new(headings, Style::Plain, terminal)
     }
 
-    fn push(table: &mut Table, out: &mut Vec<u8>, row: [&str; 4]) {
+    fn push<const N: usize>(table: &mut Table, out: &mut Vec<u8>, row: [&str; N]) {
         for cell in row {
             table.cell().extend_from_slice(cell.as_bytes());
             table.end_cell(Tint::None);
@@ -473,6 +642,80 @@ mod tests {
                 ROWS[0].iter().all(|cell| text.contains(cell)),
                 "{terminal}: {text}"
             );
+        }
+    }
+
+    #[track_caller]
+    fn check_live(terminal: usize, expected: &str, left_out: usize) {
+        let headings = [
+            ("Local Address:Port", Align::Left),
+            ("Connections", Align::Right),
+            ("Retrans", Align::Right),
+            ("Sent/s", Align::Right),
+            ("Process", Align::Left),
+        ];
+        let headings = headings.map(|(text, align)| Heading::new(text, align));
+        let mut table = Table::new(headings.into(), Style::Plain, Some(terminal));
+        (table.live, table.drops_empty, table.buffers_all) = (true, true, true);
+        let mut out = Vec::new();
+        for row in [
+            ["10.0.2.1:80", "24", "0", "17.1 KB/s", "nginx(21)"],
+            ["[::1]:22", "120", "-", "0 B/s", ""],
+        ] {
+            push(&mut table, &mut out, row);
+        }
+        table.settle(&mut out);
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(table.columns_left_out, left_out);
+    }
+
+    #[test]
+    fn live_row_is_one_line_without_columns_of_zeros() {
+        check_live(
+            80,
+            "Local Address:Port  Connections     Sent/s  Process\n\
+             10.0.2.1:80                  24  17.1 KB/s  nginx(21)\n\
+             [::1]:22                    120      0 B/s\n",
+            0,
+        );
+        check_live(
+            41,
+            "Local       Connections    Sent/s Process\n\
+             10.0.2.1:80          24 17.1 KB/s nginx(21)\n\
+             [::1]:22            120     0 B/s\n",
+            0,
+        );
+        check_live(
+            34,
+            "Local       Conn    Sent/s Process\n\
+             10.0.2.1:80   24 17.1 KB/s nginx(21)\n\
+             [::1]:22     120     0 B/s\n",
+            0,
+        );
+        // A number is not cut: its column is left out.
+        check_live(
+            33,
+            "Local       Conn Process\n\
+             10.0.2.1:80   24 nginx(21)\n\
+             [::1]:22     120\n",
+            1,
+        );
+        check_live(
+            5,
+            "Local       Process\n\
+             10.0.2.1:80 nginx(21)\n\
+             [::1]:22\n",
+            2,
+        );
+    }
+
+    #[test]
+    fn zero_with_a_unit_is_zero_and_small_is_not() {
+        for text in ["", "-", "0", "0B", "0 B/s", "0bit/s"] {
+            assert!(is_zero(text.as_bytes()), "{text}");
+        }
+        for text in ["0.2", "0.2 B/s", "10", "0x1", "00"] {
+            assert!(!is_zero(text.as_bytes()), "{text}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! Units of kernel fields, which the suffixes of their names give, and their text in tables.
 
 use crate::number::{
-    push_bit_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_short, push_time_us,
+    push_bit_rate, push_byte_rate, push_decimal, push_hexadecimal, push_human, push_ms, push_short,
+    push_time_us,
 };
 use sockeye_model::CaState;
 
@@ -14,8 +15,12 @@ pub enum Unit {
     CaState,
     /// Bytes.
     Bytes,
+    /// Bytes of a packet or segment, always exact: 1448 and 1460 are different answers.
+    ExactBytes,
     /// Bytes per second, shown as bits per second; `u64::MAX` is unlimited.
     BytesPerSecond,
+    /// Bytes per second, shown as such.
+    ByteRate,
     /// A round-trip time in microseconds, always shown in milliseconds, so that rows compare at a glance.
     RoundTripUs,
     /// Microseconds.
@@ -38,6 +43,7 @@ impl Unit {
         match name {
             "ca_state" => Self::CaState,
             _ if name.ends_with("_bytes_per_s") => Self::BytesPerSecond,
+            _ if name.ends_with("mss_bytes") || name.ends_with("mtu_bytes") => Self::ExactBytes,
             _ if name.ends_with("_bytes") || name.starts_with("bytes_") => Self::Bytes,
             _ if name.ends_with("rtt_us") || name.ends_with("rttvar_us") => Self::RoundTripUs,
             _ if name.ends_with("_us") => Self::Us,
@@ -55,6 +61,11 @@ impl Unit {
                 push_human(out, value.into());
                 out.push(b'B');
             }
+            Self::ExactBytes => {
+                push_decimal(out, value);
+                out.push(b'B');
+            }
+            Self::ByteRate => push_byte_rate(out, value as f64),
             Self::BytesPerSecond if value == u64::MAX => out.extend_from_slice(b"unlimited"),
             Self::BytesPerSecond => push_bit_rate(out, value),
             Self::RoundTripUs if value < 60_000_000 => {
@@ -82,5 +93,26 @@ pub fn push_ca_state(out: &mut Vec<u8>, number: u64) {
         out.extend_from_slice(b"unknown(");
         push_decimal(out, number);
         out.push(b')');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(name: &str, value: u64, expected: &str) {
+        let mut out = Vec::new();
+        Unit::of(name).push(&mut out, value);
+        assert_eq!(String::from_utf8(out).unwrap(), expected, "{name}");
+    }
+
+    #[test]
+    fn sizes_of_packets_are_exact() {
+        for name in ["snd_mss_bytes", "rcv_mss_bytes", "advmss_bytes", "pmtu_bytes"] {
+            check(name, 65_483, "65483B");
+            check(name, 1_448, "1448B");
+        }
+        check("bytes_acked", 65_483, "65.5KB");
     }
 }

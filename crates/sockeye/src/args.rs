@@ -3,6 +3,7 @@
 use crate::short_json;
 use clap::{Args, Command as ClapCommand, CommandFactory, Parser, Subcommand};
 use sockeye_listing::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
+use std::ffi::OsString;
 
 /// Shows every connection of this host.
 ///
@@ -31,6 +32,28 @@ pub(crate) struct Cli {
 /// Returns the definitions of all commands and options.
 pub(crate) fn command() -> ClapCommand {
     short_json::add(Cli::command())
+}
+
+/// Replaces `-w SECS` of `sockets` by `--watch SECS`. Its `-w` selects RAW sockets, as in ss, and is followed by no number: no filter
+/// begins with one.
+pub(crate) fn watch_words(mut words: Vec<OsString>) -> Vec<OsString> {
+    if !words.get(1).is_some_and(|word| word == "sockets" || word == "s") {
+        return words;
+    }
+    let is_number = |word: &OsString| word.to_str().is_some_and(|word| word.parse::<f64>().is_ok());
+    let found = (2..words.len().saturating_sub(1)).find_map(|index| {
+        let letters = words[index].to_str()?.strip_prefix('-')?.strip_suffix('w')?;
+        let are_flags = letters.bytes().all(|letter| letter.is_ascii_alphanumeric());
+        (are_flags && is_number(&words[index + 1])).then(|| (index, letters.to_owned()))
+    });
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    if let Some((index, letters)) = found.filter(|(index, _)| *index < end) {
+        words[index] = "--watch".into();
+        if !letters.is_empty() {
+            words.insert(index, format!("-{letters}").into());
+        }
+    }
+    words
 }
 
 #[derive(Debug, Subcommand)]
@@ -90,5 +113,34 @@ pub(crate) enum Command {
 pub(crate) struct ToolArgs {
     /// Its own options; --help lists them
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) words: Vec<std::ffi::OsString>,
+    pub(crate) words: Vec<OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let words = line.split(' ').map(OsString::from).collect();
+        let expected: Vec<OsString> = expected.split(' ').map(OsString::from).collect();
+        assert_eq!(watch_words(words), expected);
+    }
+
+    #[test]
+    fn number_makes_w_of_sockets_watch() {
+        check("sockeye sockets -w 2", "sockeye sockets --watch 2");
+        check("sockeye s -tnw 0.5 -c 2", "sockeye s -tn --watch 0.5 -c 2");
+        for same in [
+            "sockeye sockets -w",
+            "sockeye sockets -w sport = :22",
+            "sockeye sockets -w4",
+            "sockeye flows -w 2",
+            "sockeye kill -w 2",
+            "sockeye sockets --raw 2",
+            "sockeye sockets -- -w 2",
+        ] {
+            check(same, same);
+        }
+    }
 }

@@ -44,6 +44,7 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Parsed, Stop> {
         }
         loaded = Some(configuration);
     }
+    words = args::watch_words(words);
     let matches = match root.try_get_matches_from(&words) {
         Ok(matches) => matches,
         Err(error) => return Err(Stop::Message(Box::new(error), words)),

@@ -16,8 +16,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct CheckArgs {
-    /// Repeat every so many seconds, until ^C or --count; from the second sample on with what changed since the one
-    /// before: the first has no result. JSON is one document per sample then
+    /// Repeat every so many seconds, until ^C, q or --count; from the second sample on with what changed since the one
+    /// before: the first has no result. Text on a terminal is redrawn in place; JSON is one document per sample
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
     pub(crate) watch: Option<Duration>,
     /// With -w: end after N samples, 2 or more

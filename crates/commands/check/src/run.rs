@@ -7,7 +7,9 @@ use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
 use crate::selection::{self, RuleSelection};
 use anyhow::Context;
 use rustix::io::Errno;
+use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
+use sockeye_console::live::{self, Content, Live};
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_model::{
@@ -79,15 +81,49 @@ impl Check<'_> {
     fn run(&self) -> anyhow::Result<ExitCode> {
         // The first of several has nothing to compare with, and no result.
         let is_repeated = self.args.watch.is_some();
+        // A single result is not redrawn: it may be longer than the screen.
+        let is_redrawn =
+            is_repeated && self.args.count != Some(2) && self.args.common.format == FormatArg::Table;
+        let mut live = if is_redrawn {
+            Live::begin().context(live::BEGINNING)?
+        } else {
+            None
+        };
         let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         let mut has_gaps = false;
         for sample in 1_u64.. {
             let mut report = self.listing.begin();
             let result = self.take_sample(before.as_ref(), &mut report, is_repeated)?;
-            if sample > 1 || !is_repeated {
+            let is_result = sample > 1 || !is_repeated;
+            if is_result {
                 worst = worst.max(result.worst);
                 has_gaps |= !result.checked.not_judged.is_empty();
+            }
+            if let (Some(live), Some(interval)) = (&mut live, self.args.watch) {
+                let body = if is_result {
+                    self.text(&result, &report, Some(sample - 1), Some(live.width()))
+                } else {
+                    b"The first result comes with the next sample.\n".to_vec()
+                };
+                self.listing.write_notes(&report, self.args.common.verbose);
+                let title = live::title(&result.envelope, interval, "check");
+                let content = Content {
+                    title: &title,
+                    body: &body,
+                    unit: "lines",
+                    ..Content::default()
+                };
+                live.draw(&content)?;
+                before = Some((result.baseline, result.taken));
+                if self.args.count == Some(sample)
+                    || !live.pause(interval, &mut |live| live.draw(&content))?
+                {
+                    break;
+                }
+                continue;
+            }
+            if is_result {
                 match self.print(
                     &result,
                     &report,
@@ -494,11 +530,25 @@ impl Check<'_> {
     }
 
     fn print(&self, result: &Sample, report: &ListingReport, number: Option<u64>) -> anyhow::Result<()> {
+        let out = self.text(result, report, number, stdout::width());
+        stdout::open()
+            .and_then(|mut stdout| stdout.write_all(&out))
+            .context(stdout::WRITING)
+    }
+
+    /// Returns the findings as text for a terminal of this width.
+    fn text(
+        &self,
+        result: &Sample,
+        report: &ListingReport,
+        number: Option<u64>,
+        width: Option<usize>,
+    ) -> Vec<u8> {
         let common = &self.args.common;
         let layout = FindingsLayout {
             format: Format::from(common.format),
             style: stdout::style(common.color),
-            width: stdout::width(),
+            width,
             // One header is enough for a file of many samples.
             no_header: common.no_header || number.is_some_and(|number| number > 1),
             sample: number,
@@ -517,9 +567,7 @@ impl Check<'_> {
             &layout,
             self.listing.context,
         );
-        stdout::open()
-            .and_then(|mut stdout| stdout.write_all(&out))
-            .context(stdout::WRITING)
+        out
     }
 }
 

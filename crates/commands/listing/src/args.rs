@@ -46,11 +46,11 @@ pub struct FlowOptions {
     /// Sort by a column, ascending; with '-' before its name descending
     #[arg(long, value_name = "COLUMN", default_value = Self::SORT, allow_hyphen_values = true)]
     pub(crate) sort: String,
-    /// Show the first N rows; 0: all
+    /// Show the first N rows, after sorting; 0: all
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
     pub(crate) top: Option<usize>,
-    /// Repeat every so many seconds, until ^C or --count; from the second sample on with the rates since the one
-    /// before. JSON is one document per sample then
+    /// Repeat every so many seconds, until ^C, q or --count; from the second sample on with the rates since the one
+    /// before. A table on a terminal is redrawn in place; JSON is one document per sample
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) watch: Option<Duration>,
     /// With -w: end after N samples
@@ -109,6 +109,18 @@ pub struct SocketsArgs {
     /// Sort by a column, ascending; with '-' before its name descending
     #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
     pub(crate) sort: Option<String>,
+    /// Show the first N rows, after sorting; 0: all
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = values::top)]
+    pub(crate) top: Option<usize>,
+    /// Repeat every so many seconds, until ^C, q or --count; from the second sample on with the rates since the one before.
+    /// A table on a terminal is redrawn in place, the busiest sockets first. '-w SECS' is the same; -w without a number
+    /// is RAW sockets, as in ss
+    #[arg(long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
+    pub(crate) watch: Option<Duration>,
+    /// With -w: end after N samples
+    #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
+          value_parser = values::count)]
+    pub(crate) count: Option<u64>,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
     /// Which sockets: an expression as in ss, for example: state time-wait and sport = :443
@@ -183,6 +195,7 @@ Examples:
   sockeye sockets -tni dst 10.0.0.0/8    tcp_info, by destination
   sockeye sockets -tn 'rtt > 50ms' --sort -rtt --columns local,peer,rtt
   sockeye sockets -a --format jsonl      everything, for a script
+  sockeye sockets -tnp -w 2 --top 10     who sends and receives most, every 2 s
 
 The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; \
 and, or, not, parentheses. Beyond ss: owner = nginx, pid = 1, uid = 1000, rtt > 50ms, idle > 10m, \

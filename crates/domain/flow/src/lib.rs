@@ -29,7 +29,9 @@
 mod fold;
 mod listeners;
 mod sample;
+mod socket_sample;
 
 pub use fold::{Fold, FoldResult};
 pub use listeners::Listeners;
 pub use sample::Sample;
+pub use socket_sample::SocketSample;

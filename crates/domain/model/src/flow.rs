@@ -107,6 +107,17 @@ pub struct Rates {
     pub closed_per_s: Option<f64>,
 }
 
+/// Changes per second of one socket between two samples; `None` if unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct SocketRates {
+    /// Data acknowledged by the peer.
+    pub sent_bytes_per_s: Option<f64>,
+    /// Data received.
+    pub received_bytes_per_s: Option<f64>,
+    /// Segments retransmitted.
+    pub retrans_segs_per_s: Option<f64>,
+}
+
 /// Connections of network namespaces between two samples, by the namespaces' own counters. A connection between two
 /// sockets of the same namespace counts for both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

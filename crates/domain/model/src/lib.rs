@@ -56,7 +56,7 @@ pub use detail::Detail;
 pub use diag_details::{DiagDetails, Fanout, Instruction, Md5Key, PacketInfo, Ring, Subflow, Tls, Vfs};
 pub use endpoint::{Endpoint, UnixName};
 pub use entry::Entry;
-pub use flow::{ConnectionTotals, Direction, Flow, FlowKey, GroupBy, Rates, Totals};
+pub use flow::{ConnectionTotals, Direction, Flow, FlowKey, GroupBy, Rates, SocketRates, Totals};
 pub use from_wire::WalkLayout;
 pub use ids::{CgroupId, Cookie, Fd, Inode, InterfaceIndex, NetnsInode, Pgid, Pid, Port, Uid};
 pub use losses::Losses;

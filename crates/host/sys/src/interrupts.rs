@@ -40,6 +40,14 @@ impl Interrupts {
         Ok(Self(event.as_fd()))
     }
 
+    /// Lets a `SIGWINCH` interrupt calls that wait, such as `poll(2)`: the terminal has another size.
+    ///
+    /// # Errors
+    /// Those of `sigaction(2)`.
+    pub fn notice_resizes(&self) -> io::Result<()> {
+        handle(libc::SIGWINCH, ignore, 0)
+    }
+
     /// Returns the number of the first signal that arrived, or `None`.
     #[must_use]
     pub fn caught(&self) -> Option<i32> {

@@ -3,7 +3,7 @@
 use super::sort_value::SortValue;
 use crate::csv::Line;
 use crate::json::Object;
-use crate::number::push_decimal;
+use crate::number::{push_byte_rate, push_decimal};
 use crate::table::Tint;
 use crate::text::push_clean;
 use crate::unit::Unit;
@@ -56,6 +56,8 @@ impl<'a> Value<'a> {
         match self {
             Self::Absent => {}
             Self::Number(number) => unit.push(out, number),
+            Self::Float(number) if !number.is_finite() => {}
+            Self::Float(number) if unit == Unit::ByteRate => push_byte_rate(out, number),
             Self::Float(number) => push_float(out, number),
             Self::Bool(value) => out.extend_from_slice(if value { b"yes" } else { b"no" }),
             Self::Switch(true) => out.extend_from_slice(b"on"),
@@ -120,9 +122,6 @@ impl<'a> Value<'a> {
 
 /// Appends a rate. Below ten it has a tenth, so that one connection in five seconds is not shown as none.
 fn push_float(out: &mut Vec<u8>, number: f64) {
-    if !number.is_finite() {
-        return;
-    }
     if number > 0.0 && number < 9.95 {
         out.extend_from_slice(format!("{number:.1}").as_bytes());
     } else {

@@ -23,6 +23,13 @@ pub struct Layout<R: Record> {
     pub more_json: Vec<&'static Column<R>>,
     /// What rows are sorted by; `None`: rows stream in the order in which they arrive.
     pub sort: Option<SortKey<R>>,
+    /// Rows to write, the first after sorting; `usize::MAX` for all. [`ListingWriter::left_out`] counts the others.
+    pub top: usize,
+    /// Whether a table is for a live screen: a row is one line, and columns without a value other than zero are left out unless
+    /// `keeps_columns`.
+    pub live: bool,
+    /// Whether the columns were chosen: none is left out because it has no values.
+    pub keeps_columns: bool,
     /// Colours of a table.
     pub style: Style,
     /// Columns of the terminal that shows a table; `None`: not a terminal, nothing is squeezed or wrapped.
@@ -54,6 +61,9 @@ impl<R: Record> Layout<R> {
             columns,
             more_json: Vec::new(),
             sort: None,
+            top: usize::MAX,
+            live: false,
+            keeps_columns: false,
             style: Style::Plain,
             width: None,
             no_header: false,
@@ -142,7 +152,9 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             .map(|column| Heading::new(column.heading, column.align));
         let mut table = Table::new(headings.collect(), layout.style, layout.width);
         table.no_header = layout.no_header;
-        table.buffers_all = layout.sort.is_some();
+        table.buffers_all = layout.sort.is_some() || layout.live;
+        table.live = layout.live;
+        table.drops_empty = layout.live && !layout.keeps_columns;
         table.has_details = layout.has_details;
         Self {
             output: Output::new(writer),
@@ -206,6 +218,10 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         row: &R::Row<'_>,
         details: impl FnOnce(&mut Vec<u8>),
     ) -> io::Result<()> {
+        if self.layout.sort.is_none() && self.rows >= self.layout.top {
+            self.rows += 1;
+            return Ok(());
+        }
         if let Some(key) = &self.layout.sort {
             self.values.push(key.column.sort_value(row));
         }
@@ -268,10 +284,14 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         fields: impl FnOnce(&mut Object<'_>),
     ) -> io::Result<()> {
         let values = std::mem::take(&mut self.values);
-        let order = self.layout.sort.as_ref().map(|key| key.order(&values));
+        let mut order = self.layout.sort.as_ref().map(|key| key.order(&values));
         if self.layout.format == Format::Table {
+            if let Some(sorted) = order.take_if(|_| self.layout.live) {
+                // Widths and columns are those of the rows on the screen.
+                self.table.select_rows(sorted.into_iter().take(self.layout.top));
+            }
             self.table.begin_rows(&mut self.output.bytes);
-            for index in 0..self.table.buffered_rows() {
+            for index in 0..self.table.buffered_rows().min(self.layout.top) {
                 let index = order.as_ref().map_or(index, |order| order[index]);
                 self.table.push_buffered(index, &mut self.output.bytes);
                 self.output.write_large()?;
@@ -279,7 +299,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             self.table.clear_buffered();
             return self.output.flush();
         }
-        for (nth, &index) in order.iter().flatten().enumerate() {
+        for (nth, &index) in order.iter().flatten().take(self.layout.top).enumerate() {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if nth == 0 { b"\n" } else { b",\n" };
                 self.output.bytes.extend_from_slice(between);
@@ -322,6 +342,21 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             return Ok(());
         }
         self.output.flush()
+    }
+
+    /// Returns the number of rows that [`Layout::top`] leaves out so far.
+    pub fn left_out(&self) -> usize {
+        self.rows.saturating_sub(self.layout.top)
+    }
+
+    /// Returns the number of rows so far, with those that are left out.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the number of columns that a narrow terminal leaves out, once the rows are written.
+    pub fn columns_left_out(&self) -> usize {
+        self.table.columns_left_out
     }
 
     /// Returns the writer; bytes that are not yet written are dropped.

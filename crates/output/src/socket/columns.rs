@@ -10,18 +10,19 @@ use crate::csv::Line;
 use crate::listing::Align::{Left, Right};
 use crate::listing::{Column, Value};
 use crate::unit::Unit;
-use sockeye_model::{Detail, ShortText};
+use sockeye_model::{Detail, ShortText, SocketRates};
 use std::ops::Range;
 use std::sync::LazyLock;
 
 type SocketColumn = Column<Sockets>;
 
-/// Every column, in the order of CSV: those of [`plain`], then the fields of tcp_info and of MPTCP's info.
+/// Every column, in the order of CSV: those of [`plain`], then the fields of tcp_info and of MPTCP's info, then rates.
 pub(super) fn all() -> &'static [Column<Sockets>] {
     static ALL: LazyLock<Vec<Column<Sockets>>> = LazyLock::new(|| {
         let mut all = plain();
         all.extend(TcpField::all().map(tcp_column));
         all.extend(MptcpField::all().map(mptcp_column));
+        all.extend(rates());
         all
     });
     &ALL
@@ -317,6 +318,63 @@ fn plain() -> Vec<Column<Sockets>> {
     };
     columns.into_iter().map(with_cheap).collect()
 }
+
+/// Returns the columns of what changed since the sample before.
+fn rates() -> [Column<Sockets>; 4] {
+    /// Creates a column for a member of `SocketRates`.
+    macro_rules! rate {
+        ($member:ident, $alias:literal, $heading:literal, $about:literal) => {
+            SocketColumn::value(stringify!($member), $heading, Right, $about, |row, _| {
+                Value::float(row.rates.and_then(|rates| rates.$member))
+            })
+            .needs(RATES)
+            .aliases(&[$alias])
+            .json(&[concat!("rates.", stringify!($member))])
+        };
+    }
+    [
+        rate!(
+            sent_bytes_per_s,
+            "sent_rate",
+            "Sent/s",
+            "With --watch: bytes per second that the peer acknowledged"
+        )
+        .unit(Unit::ByteRate),
+        rate!(
+            received_bytes_per_s,
+            "received_rate",
+            "Received/s",
+            "With --watch: bytes received per second"
+        )
+        .unit(Unit::ByteRate),
+        rate!(
+            retrans_segs_per_s,
+            "retrans_rate",
+            "Retrans/s",
+            "With --watch: segments retransmitted per second"
+        ),
+        SocketColumn::value(
+            "traffic_bytes_per_s",
+            "Traffic/s",
+            Right,
+            "With --watch: the sum of sent_bytes_per_s and received_bytes_per_s",
+            |row, _| {
+                let sum = |rates: SocketRates| match (rates.sent_bytes_per_s, rates.received_bytes_per_s) {
+                    (None, None) => None,
+                    (sent, received) => Some(sent.unwrap_or(0.0) + received.unwrap_or(0.0)),
+                };
+                Value::float(row.rates.and_then(sum))
+            },
+        )
+        .unit(Unit::ByteRate)
+        .needs(RATES)
+        .aliases(&["traffic"])
+        .part(),
+    ]
+}
+
+/// What rates are computed from.
+const RATES: Detail = CHEAP.union(Detail::TCP_INFO).union(Detail::COOKIE);
 
 fn tcp_column(field: TcpField) -> Column<Sockets> {
     fn value<'r>(row: &'r SocketRow<'_>, index: u8) -> Value<'r> {

@@ -45,6 +45,19 @@ impl Record for Sockets {
             info.visit(|name, value| fields.number(name, value));
             fields.end();
         }
+        if let Some(rates) = &row.rates {
+            let mut fields = object.object("rates");
+            for (name, rate) in [
+                ("sent_bytes_per_s", rates.sent_bytes_per_s),
+                ("received_bytes_per_s", rates.received_bytes_per_s),
+                ("retrans_segs_per_s", rates.retrans_segs_per_s),
+            ] {
+                if let Some(rate) = rate {
+                    fields.float(name, rate);
+                }
+            }
+            fields.end();
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::tcp_field::TcpField;
 use super::tcp_words;
 use crate::listing::Value;
-use sockeye_model::{Entry, Names};
+use sockeye_model::{Entry, Names, SocketRates};
 
 /// A socket, and what its cells also need.
 #[derive(Clone, Copy)]
@@ -14,6 +14,8 @@ pub struct SocketRow<'a> {
     pub names: &'a dyn Names,
     /// Values of the TCP fields, in the order of [`TcpField`]; `None` if unknown.
     pub tcp: &'a TcpValues,
+    /// Changes since the sample before; `None` if there was none, or if nothing is known.
+    pub rates: Option<SocketRates>,
     /// Values of columns that are not those of all sockets.
     pub more: &'a [Value<'a>],
 }

@@ -6,7 +6,7 @@ use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::Object;
 use crate::listing::{Column, Layout, ListingWriter, SortKey, Value, all_columns, named_columns};
-use sockeye_model::{Detail, Entry, Names};
+use sockeye_model::{Detail, Entry, Names, SocketRates};
 use std::io::{self, Write};
 
 /// How sockets are listed.
@@ -21,6 +21,12 @@ pub struct SocketLayout {
     pub details: Details,
     /// What rows are sorted by; `None`: rows stream in the order in which they arrive.
     pub sort: Option<SortKey<Sockets>>,
+    /// Rows to write; `None`: all.
+    pub top: Option<usize>,
+    /// Number of this listing among repeated ones, from 1; JSON and CSV show it. `None`: it is not repeated.
+    pub sample: Option<u64>,
+    /// Whether a table is for a live screen, in which a row is one line.
+    pub live: bool,
     /// Colours of a table.
     pub style: Style,
     /// Columns of the terminal that shows a table; `None`: not a terminal, nothing is squeezed or wrapped.
@@ -48,6 +54,8 @@ pub struct Details {
     pub memory: bool,
     /// tcp_info and MPTCP's info as text, on a separate line below each socket (`-i`).
     pub info: bool,
+    /// Changes per second since the sample before (`--watch`).
+    pub rates: bool,
 }
 
 /// What is read only on request.
@@ -63,12 +71,16 @@ impl Details {
     /// Returns the columns of a table with these details.
     #[must_use]
     pub fn columns(&self) -> Vec<&'static Column<Sockets>> {
-        let groups: [(bool, &[&str]); 8] = [
+        let groups: [(bool, &[&str]); 9] = [
             (self.netns, &["netns"]),
             (self.netid, &["netid"]),
             (
                 true,
                 &["state", "recv_queue_bytes", "send_queue_bytes", "local", "peer"],
+            ),
+            (
+                self.rates,
+                &["sent_bytes_per_s", "received_bytes_per_s", "retrans_segs_per_s"],
             ),
             (self.timers, &["timer"]),
             (self.extended, &["user", "inode", "cookie", "mark"]),
@@ -98,9 +110,16 @@ impl<W: Write> SocketWriter<W> {
     /// Creates a listing into `writer`; nothing is written yet.
     pub fn new(writer: W, layout: SocketLayout) -> Self {
         let info = layout.details.info && layout.format == Format::Table;
-        let leaves_out_empty = layout.columns.is_none();
+        let leaves_out_empty = layout.columns.is_none() && layout.sample.is_none();
+        let keeps_columns = layout.columns.is_some();
         let columns = layout.columns.unwrap_or_else(|| match layout.format {
-            Format::Csv if layout.no_header => all_columns().collect(),
+            // One header is for all samples, of which the first has no rates.
+            Format::Csv if layout.sample.is_some() => Details {
+                rates: true,
+                ..layout.details
+            }
+            .columns(),
+            Format::Csv if layout.no_header => all_columns().filter(|column| !is_rate(column)).collect(),
             // The kernel was not asked for the others: no row can fill them.
             Format::Csv => {
                 let asked = layout.details.asked(layout.sort);
@@ -108,12 +127,19 @@ impl<W: Write> SocketWriter<W> {
                     let mut costly = COSTLY.into_iter();
                     costly.all(|detail| !column.needs.contains(detail) || asked.contains(detail))
                 };
-                all_columns().filter(is_asked).collect()
+                all_columns()
+                    .filter(is_asked)
+                    .filter(|column| !is_rate(column))
+                    .collect()
             }
             _ => layout.details.columns(),
         });
         let mut listing = Layout::new(layout.format, columns);
         listing.sort = layout.sort;
+        listing.top = layout.top.unwrap_or(usize::MAX);
+        listing.sample = layout.sample;
+        listing.live = layout.live;
+        listing.keeps_columns = keeps_columns;
         listing.style = layout.style;
         listing.width = layout.width;
         listing.no_header = layout.no_header;
@@ -157,6 +183,30 @@ impl<W: Write> SocketWriter<W> {
     /// Those of the writer.
     #[inline]
     pub fn row_with(&mut self, entry: &Entry<'_>, names: &dyn Names, more: &[Value<'_>]) -> io::Result<()> {
+        self.push(entry, names, None, more)
+    }
+
+    /// Writes a socket with its changes since the sample before.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn row_with_rates(
+        &mut self,
+        entry: &Entry<'_>,
+        names: &dyn Names,
+        rates: Option<SocketRates>,
+    ) -> io::Result<()> {
+        self.push(entry, names, rates, &[])
+    }
+
+    #[inline]
+    fn push(
+        &mut self,
+        entry: &Entry<'_>,
+        names: &dyn Names,
+        rates: Option<SocketRates>,
+        more: &[Value<'_>],
+    ) -> io::Result<()> {
         let gathered;
         let tcp = if self.needs_tcp {
             gathered = TcpValues::of(entry);
@@ -171,6 +221,7 @@ impl<W: Write> SocketWriter<W> {
             },
             names,
             tcp,
+            rates,
             more,
         };
         if self.info {
@@ -209,8 +260,18 @@ impl<W: Write> SocketWriter<W> {
         self.listing.flush()
     }
 
+    /// Returns the listing, with the numbers of its rows and columns.
+    pub const fn listing(&self) -> &ListingWriter<W, Sockets> {
+        &self.listing
+    }
+
     /// Returns the writer; bytes that are not yet written are dropped.
     pub fn into_inner(self) -> W {
         self.listing.into_inner()
     }
+}
+
+/// Whether a column has a change between two samples.
+fn is_rate(column: &Column<Sockets>) -> bool {
+    column.json_paths().iter().any(|path| path.starts_with("rates."))
 }

@@ -431,5 +431,6 @@ pub(crate) const LOSSY: Summary<'static> = Summary {
     },
     sources: &[("tcp", "sock_diag"), ("udp", "pro\x1bcfs")],
     coverage: Some(Coverage::Owned),
+    rows_left_out: 12,
     interrupted: true,
 };

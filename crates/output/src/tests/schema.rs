@@ -5,7 +5,7 @@ use super::schema_check::{check, check_columns, check_keys, compiled};
 use super::schema_file;
 use crate::socket::Sockets;
 use crate::{Format, SocketLayout, SocketWriter, SortKey, Summary};
-use sockeye_model::{Entry, Losses, Memory, MptcpInfo, Names, NoNames, TcpInfo};
+use sockeye_model::{Entry, Losses, Memory, MptcpInfo, Names, NoNames, SocketRates, TcpInfo};
 use std::collections::BTreeSet;
 
 const SOCKETS: &str = include_str!("../../../../docs/schema/sockets.schema.json");
@@ -21,13 +21,21 @@ fn sockets(
     let layout = SocketLayout {
         format,
         sort,
+        sample: Some(2),
         ..SocketLayout::default()
     };
     let mut listing = SocketWriter::new(&mut out, layout);
     listing.begin().unwrap();
     for (nth, socket) in fixtures::sockets().iter().enumerate() {
         let owners = [None, Some(owners.as_slice()), Some(&[])][nth % 3];
-        listing.row(&Entry { socket, owners }, names).unwrap();
+        let rates = SocketRates {
+            sent_bytes_per_s: Some(0.5),
+            received_bytes_per_s: Some(12_345.0),
+            retrans_segs_per_s: Some(0.0),
+        };
+        listing
+            .row_with_rates(&Entry { socket, owners }, names, Some(rates))
+            .unwrap();
     }
     listing.finish(summary).unwrap();
     String::from_utf8(out).unwrap()

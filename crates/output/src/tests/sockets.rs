@@ -377,6 +377,7 @@ fn json_ends_with_losses_and_sources() {
         ..Losses::default()
     };
     let summary = Summary {
+        rows_left_out: 0,
         connections: None,
         losses,
         sources: &[("tcp", "sock_diag")],
@@ -478,6 +479,7 @@ fn addresses_are_sorted_by_value_and_absent_ones_come_last() {
             entry: Entry::new(&socket),
             names: &NoNames,
             tcp: socket::TcpValues::NONE,
+            rates: None,
             more: &[],
         })
     };

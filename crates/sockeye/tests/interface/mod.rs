@@ -7,6 +7,7 @@ mod completion;
 mod examples;
 mod hostile;
 mod interface_page;
+mod live_screen;
 mod manual;
 mod output;
 mod output_files;

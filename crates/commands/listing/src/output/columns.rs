@@ -155,8 +155,8 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
     )
     .needs(Detail::TCP_INFO)
     .json(&["totals.measured"]),
-    total!(bytes_acked, "sent", "Sent", "Bytes that the peers acknowledged").unit(Unit::Count),
-    total!(bytes_received, "received", "Received", "Bytes received").unit(Unit::Count),
+    total!(bytes_acked, "sent", "Sent", "Bytes that the peers acknowledged").unit(Unit::Bytes),
+    total!(bytes_received, "received", "Received", "Bytes received").unit(Unit::Bytes),
     total!(rtt_us_median, "rtt", "RTT", "Median round trip time").unit(Unit::Us),
     total!(total_retrans_segs, "retrans", "Retrans", "Segments retransmitted").unit(Unit::Count),
     total!(
@@ -178,13 +178,15 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         "sent_rate",
         "Sent/s",
         "Bytes per second that the peers acknowledged"
-    ),
+    )
+    .unit(Unit::ByteRate),
     rate!(
         received_bytes_per_s,
         "received_rate",
         "Received/s",
         "Bytes received per second"
-    ),
+    )
+    .unit(Unit::ByteRate),
     rate!(
         retrans_segs_per_s,
         "retrans_rate",

@@ -18,6 +18,8 @@ pub struct FlowLayout {
     pub group_by: GroupBy,
     /// Values that a table shows in addition to the ends and the number of connections.
     pub details: FlowDetails,
+    /// Whether a table is for a live screen, in which a row is one line.
+    pub live: bool,
     /// Colours of a table.
     pub style: Style,
     /// Width of the terminal, in characters; `None`: not a terminal, lines are neither shortened nor wrapped.
@@ -37,6 +39,7 @@ impl Default for FlowLayout {
             columns: None,
             group_by: GroupBy::Host,
             details: FlowDetails::default(),
+            live: false,
             style: Style::Plain,
             width: None,
             no_header: false,
@@ -72,6 +75,8 @@ impl FlowLayout {
             (None, _) => self.table_columns(),
         };
         let mut layout = Layout::new(self.format, columns);
+        layout.live = self.live;
+        layout.keeps_columns = self.columns.is_some();
         layout.style = self.style;
         layout.width = self.width;
         layout.no_header = self.no_header;

@@ -1,12 +1,13 @@
 //! `sockeye flows`: folds connections into host flows.
 
-use super::no_rows;
 use super::opens::{self, Opens};
+use super::{left_out, no_rows};
 use crate::args::{FlowOptions, FlowsArgs, Peers};
 use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
+use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
@@ -17,8 +18,9 @@ use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::{Detail, Families};
+use std::io::Write;
 use std::ops::ControlFlow;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Lists flows.
 ///
@@ -90,6 +92,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
                 info: options.info,
                 rates: false,
             },
+            live: false,
             style: stdout::style(options.common.color),
             width: stdout::width(),
             no_header: options.common.no_header,
@@ -144,6 +147,8 @@ struct Before {
 /// The result of one pass over the connections.
 struct Pass {
     flows: Vec<Flow>,
+    /// Flows that `--top` left out.
+    left_out: usize,
     totals: Option<ConnectionTotals>,
     before: Before,
 }
@@ -153,26 +158,40 @@ impl Watch<'_> {
     fn run(&self) -> anyhow::Result<usize> {
         let mut before: Option<Before> = None;
         let mut samples: u64 = 0;
+        let mut live = match self.options.watch {
+            Some(_) if self.layout.format == Format::Table => Live::begin().context(live::BEGINNING)?,
+            _ => None,
+        };
         loop {
             let started = Instant::now();
             let mut report = self.listing.begin();
             let pass = self.fold(before.as_ref(), &mut report)?;
-            if samples > 0 && self.layout.format == Format::Table {
-                stdout::write(b"\n")?;
-            }
             samples += 1;
-            self.print(&pass, samples, &report)?;
             let number = pass.flows.len();
-            let Some(interval) = self.options.watch else {
+            let interval = self.options.watch.unwrap_or_default();
+            if let Some(live) = &mut live {
+                self.listing.write_notes(&report, self.options.common.verbose);
+                self.draw(live, &pass, samples, &report, interval)?;
+            } else {
+                if samples > 1 && self.layout.format == Format::Table {
+                    stdout::write(b"\n")?;
+                }
+                self.print(&pass, samples, &report)?;
+            }
+            if self.options.watch.is_none() || self.options.count.is_some_and(|count| samples >= count) {
                 return Ok(number);
+            }
+            let left = interval.saturating_sub(started.elapsed());
+            let goes_on = match &mut live {
+                Some(live) => live.pause(left, &mut |live| {
+                    self.draw(live, &pass, samples, &report, interval)
+                })?,
+                None => stdout::pause(left),
             };
-            if self.options.count.is_some_and(|count| samples >= count) {
+            if !goes_on {
                 return Ok(number);
             }
             before = Some(pass.before);
-            if !stdout::pause(interval.saturating_sub(started.elapsed())) {
-                return Ok(number);
-            }
         }
     }
 
@@ -264,9 +283,12 @@ impl Watch<'_> {
             self.sort
         };
         flows = self.sorted(flows, sort);
-        flows.truncate(self.options.top.unwrap_or(usize::MAX));
+        let top = self.options.top.unwrap_or(usize::MAX);
+        let left_out = flows.len().saturating_sub(top);
+        flows.truncate(top);
         Ok(Pass {
             flows,
+            left_out,
             totals,
             before: Before {
                 sample: folded.sample,
@@ -302,9 +324,66 @@ impl Watch<'_> {
     }
 
     fn print(&self, pass: &Pass, sample: u64, report: &ListingReport) -> anyhow::Result<()> {
-        let (flows, totals) = (&pass.flows, pass.totals);
+        let layout = self.layout_of(pass, sample);
+        let out = stdout::open().context(stdout::WRITING)?;
+        self.write(out, layout, pass, &pass.flows, report)
+            .context(stdout::WRITING)?;
+        if pass.left_out > 0 && matches!(self.layout.format, Format::Table | Format::Csv) {
+            notes::say(&left_out(pass.left_out, "flows"));
+        }
+        if let Some(totals) = pass.totals {
+            let line = opens::line(&totals, !self.listing.filter().is_empty());
+            match self.layout.format {
+                Format::Table => stdout::write(line.as_bytes())?,
+                // JSON has them in its summary; these formats have none.
+                Format::Csv | Format::Jsonl => notes::say(&format!("sockeye: {line}")),
+                Format::Json => {}
+            }
+        }
+        self.listing.write_notes(report, self.options.common.verbose);
+        Ok(())
+    }
+
+    /// Draws a sample on a live screen.
+    fn draw(
+        &self,
+        live: &mut Live,
+        pass: &Pass,
+        sample: u64,
+        report: &ListingReport,
+        interval: Duration,
+    ) -> anyhow::Result<()> {
+        let mut layout = self.layout_of(pass, sample);
+        (layout.live, layout.width) = (true, Some(live.width()));
+        // The widths and columns of a frame are those of its rows.
+        let flows = pass.flows.len().min(live.rows());
+        let mut body = Vec::new();
+        let columns_left_out = self
+            .write(&mut body, layout, pass, &pass.flows[..flows], report)
+            .context(stdout::WRITING)?;
+        let (shown, all) = (pass.flows.len(), pass.flows.len() + pass.left_out);
+        let mut text = match pass.left_out {
+            0 => format!("{all} flows"),
+            _ => format!("{shown} of {all} flows"),
+        };
+        text.push_str(&live::columns_left_out(columns_left_out));
+        let totals = pass.totals.map_or_else(String::new, |totals| {
+            opens::line(&totals, !self.listing.filter().is_empty())
+        });
+        live.draw(&Content {
+            title: &live::title(&pass.before.envelope, interval, &text),
+            body: &body,
+            headings: usize::from(!self.layout.no_header),
+            notes: &totals,
+            unit: "flows",
+            left_out: all - flows,
+        })
+    }
+
+    /// Returns the layout of a sample, and looks its names up.
+    fn layout_of(&self, pass: &Pass, sample: u64) -> FlowLayout {
         if !self.options.common.numeric {
-            let hosts = flows.iter().flat_map(|flow| {
+            let hosts = pass.flows.iter().flat_map(|flow| {
                 // A prefix has no host name.
                 [
                     flow.key.local,
@@ -321,29 +400,28 @@ impl Watch<'_> {
             // A file of many samples has one header.
             layout.no_header |= layout.format == Format::Csv && sample > 1;
         }
-        let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout.listing());
+        layout
+    }
+
+    /// Writes a sample, and returns the number of columns that a narrow screen leaves out.
+    fn write(
+        &self,
+        out: impl Write,
+        layout: FlowLayout,
+        pass: &Pass,
+        flows: &[Flow],
+        report: &ListingReport,
+    ) -> std::io::Result<usize> {
+        let mut writer = ListingWriter::new(out, layout.listing());
         let sources = report.sources();
-        writer
-            .begin()
-            .and_then(|()| flows.iter().try_for_each(|flow| writer.row(&self.row(flow))))
-            .and_then(|()| {
-                writer.finish(&Summary {
-                    connections: totals,
-                    ..report.summary(&sources)
-                })
-            })
-            .context(stdout::WRITING)?;
-        if let Some(totals) = totals {
-            let line = opens::line(&totals, !self.listing.filter().is_empty());
-            match self.layout.format {
-                Format::Table => stdout::write(line.as_bytes())?,
-                // JSON has them in its summary; these formats have none.
-                Format::Csv | Format::Jsonl => notes::say(&format!("sockeye: {line}")),
-                Format::Json => {}
-            }
-        }
-        self.listing.write_notes(report, self.options.common.verbose);
-        Ok(())
+        writer.begin()?;
+        flows.iter().try_for_each(|flow| writer.row(&self.row(flow)))?;
+        writer.finish(&Summary {
+            connections: pass.totals,
+            rows_left_out: pass.left_out,
+            ..report.summary(&sources)
+        })?;
+        Ok(writer.columns_left_out())
     }
 }
 

@@ -9,3 +9,8 @@ mod sockets;
 pub use doctor::run as doctor;
 pub use flows::{all as all_flows, run as flows};
 pub use sockets::run as sockets;
+
+/// Returns the note about rows that `--top` left out.
+fn left_out(count: usize, unit: &str) -> String {
+    format!("sockeye: {count} more {unit}; --top 0 shows all\n")
+}

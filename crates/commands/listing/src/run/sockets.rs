@@ -1,23 +1,29 @@
 //! `sockeye sockets`: lists sockets, one row each.
 
-use super::no_rows;
+use super::{left_out, no_rows};
 use crate::args::SocketsArgs;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
+use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_model::{Endpoint, ProtocolSet};
+use sockeye_flow::SocketSample;
+use sockeye_model::{Endpoint, ProtocolSet, StateSet};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
-use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Sockets, SortKey};
+use sockeye_output::{
+    Details, Envelope, Format, JsonObject, SocketLayout, SocketWriter, Sockets, SortKey, Summary,
+};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
 use sockeye_source::Detail;
 use sockeye_sys::rights::{CheckedIn, remedy};
+use std::io::Write;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Lists sockets.
 ///
@@ -34,6 +40,10 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         .map(SortKey::parse)
         .transpose()
         .map_err(|error| UsageError::unknown_column("--sort", "sockets", error))?;
+    if sort.is_some_and(|key| key.column.heading.ends_with("/s")) && args.watch.is_none() {
+        let text = "sockeye: --sort: a rate needs two samples: give --watch SECONDS\n";
+        return Err(UsageError(text.to_owned()).into());
+    }
     let context = QueryContext::new(&args.common, args.resolve, listing::tests_netns(&args.filter))?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     let named = columns
@@ -64,69 +74,49 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
             remedy("it", CheckedIn::OwnerOfNetns)
         ));
     }
-    let mut report = listing.begin();
-
-    // Owners first: a socket opened after this has none, one closed after this is not listed.
-    let owners = listing.owners(&mut report)?;
-    if args.resolve {
-        // A first listing, so that names are known when rows are printed. Its losses occur in the second one too.
-        let mut hosts: Vec<IpAddr> = Vec::new();
-        listing.run(
-            &options,
-            owners.as_ref(),
-            &mut listing.begin(),
-            &mut |entry, _| {
-                let ends = [&entry.socket.local, &entry.socket.peer];
-                hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
-                ControlFlow::Continue(())
-            },
-        )?;
-        context.hosts(hosts);
-    }
-
-    let layout = SocketLayout {
-        format: Format::from(args.common.format),
-        columns,
-        details: Details {
-            netid: !requested.is_single(),
-            netns: context.namespaces.are_many(),
-            owners: args.common.processes,
-            timers: args.timers,
-            extended: args.extended,
-            memory: args.memory,
-            info: args.info,
-        },
-        sort,
-        style: stdout::style(args.common.color),
-        width: stdout::width(),
-        no_header: args.common.no_header,
-        envelope: envelope::now(),
-    };
-    let mut writer = SocketWriter::new(stdout::open().context(stdout::WRITING)?, layout);
-    let mut written = writer.begin();
-    let (mut listed, mut rows) = (Ok(()), 0_u64);
-    if written.is_ok() {
-        listed = listing.run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
-            written = writer.row(entry, &context);
-            rows += 1;
-            if written.is_ok() {
-                ControlFlow::Continue(())
+    let watch = Watch {
+        args,
+        listing: &listing,
+        // Of a socket that matches only in one sample, the other has the counters too.
+        options: QueryOptions {
+            states: if args.watch.is_some() {
+                states.or(StateSet::FLOWS)
             } else {
-                ControlFlow::Break(())
-            }
-        });
-    }
-    if listed.is_err() && rows == 0 {
-        return listed.map(|()| ExitCode::SUCCESS);
-    }
-    // Also after a failure: a document that has begun needs its end.
-    let sources = report.sources();
-    written
-        .and_then(|()| writer.finish(&report.summary(&sources)))
-        .context(stdout::WRITING)?;
-    listed?;
-    listing.write_notes(&report, args.common.verbose);
-    if rows == 0 && args.common.format == FormatArg::Table {
+                states
+            },
+            scope: if args.watch.is_some() {
+                Scope::All
+            } else {
+                Scope::Matching
+            },
+            ..options
+        },
+        states,
+        layout: SocketLayout {
+            format: Format::from(args.common.format),
+            columns,
+            details: Details {
+                netid: !requested.is_single(),
+                netns: context.namespaces.are_many(),
+                owners: args.common.processes,
+                timers: args.timers,
+                extended: args.extended,
+                memory: args.memory,
+                info: args.info,
+                rates: false,
+            },
+            sort: sort.or_else(|| default_sort(args)),
+            top: args.top,
+            sample: None,
+            live: false,
+            style: stdout::style(args.common.color),
+            width: stdout::width(),
+            no_header: args.common.no_header,
+            envelope: envelope::now(),
+        },
+    };
+    let (rows, lacks_protocols) = watch.run()?;
+    if rows == 0 && args.watch.is_none() && args.common.format == FormatArg::Table {
         let options = QueryOptions {
             protocols: requested,
             states: args.which.states(),
@@ -140,11 +130,267 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         no_rows::report(&args.common, &args.filter.join(" "), nothing, &options, &context)?;
     }
     // The rows are those of the other protocols.
-    Ok(if report.lacks_protocols() {
+    Ok(if lacks_protocols {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
     })
+}
+
+/// A listing of sockets, once or repeated.
+struct Watch<'a> {
+    args: &'a SocketsArgs,
+    listing: &'a Listing<'a>,
+    options: QueryOptions,
+    /// States of the sockets that are listed.
+    states: StateSet,
+    layout: SocketLayout,
+}
+
+/// What a sample is compared with.
+struct Before {
+    sample: SocketSample,
+    /// When its sockets were read.
+    taken: Instant,
+}
+
+/// The result of one pass over the sockets.
+struct Pass {
+    before: Before,
+    envelope: Envelope,
+    /// Rows, with those that were left out.
+    rows: usize,
+    left_out: usize,
+    columns_left_out: usize,
+    /// `None` in the first sample.
+    changes: Option<Changes>,
+    lacks_protocols: bool,
+}
+
+/// Sockets that only one of two samples has.
+#[derive(Clone, Copy)]
+struct Changes {
+    opened: u64,
+    closed: u64,
+    interval: Duration,
+}
+
+impl Changes {
+    fn push_json(&self, object: &mut JsonObject<'_>) {
+        let mut changes = object.object("changes");
+        changes.number("sockets_opened", Some(self.opened));
+        changes.number("sockets_closed", Some(self.closed));
+        let interval_ms = u64::try_from(self.interval.as_millis()).unwrap_or(u64::MAX);
+        changes.number("interval_ms", Some(interval_ms));
+        changes.end();
+    }
+
+    fn text(&self) -> String {
+        format!("{} opened, {} closed", self.opened, self.closed)
+    }
+}
+
+impl Watch<'_> {
+    /// Prints the samples. Returns the number of rows of the last one, and whether one lacked protocols.
+    fn run(&self) -> anyhow::Result<(usize, bool)> {
+        let is_table = self.layout.format == Format::Table;
+        let mut live = match self.args.watch {
+            Some(_) if is_table => Live::begin().context(live::BEGINNING)?,
+            _ => None,
+        };
+        let mut before: Option<Before> = None;
+        let mut lacks_protocols = false;
+        for sample in 1_u64.. {
+            let started = Instant::now();
+            let interval = self.args.watch.unwrap_or_default();
+            let mut body = Vec::new();
+            let pass = if let Some(live) = &live {
+                let mut layout = self.layout_of(sample);
+                (layout.live, layout.width) = (true, Some(live.width()));
+                layout.top = Some(self.args.top.unwrap_or(usize::MAX).min(live.rows()));
+                self.list(&mut body, layout, before.as_ref())?
+            } else {
+                if sample > 1 && is_table {
+                    stdout::write(b"\n")?;
+                }
+                let out = stdout::open().context(stdout::WRITING)?;
+                let pass = self.list(out, self.layout_of(sample), before.as_ref())?;
+                self.write_changes(&pass)?;
+                pass
+            };
+            lacks_protocols |= pass.lacks_protocols;
+            if let Some(live) = &mut live {
+                self.draw(live, &pass, &body, interval)?;
+            }
+            if self.args.watch.is_none() || self.args.count == Some(sample) {
+                return Ok((pass.rows, lacks_protocols));
+            }
+            let left = interval.saturating_sub(started.elapsed());
+            let goes_on = match &mut live {
+                Some(live) => live.pause(left, &mut |live| self.draw(live, &pass, &body, interval))?,
+                None => stdout::pause(left),
+            };
+            if !goes_on {
+                return Ok((pass.rows, lacks_protocols));
+            }
+            before = Some(pass.before);
+        }
+        Ok((0, lacks_protocols))
+    }
+
+    /// Returns the layout of a sample.
+    fn layout_of(&self, sample: u64) -> SocketLayout {
+        let mut layout = self.layout.clone();
+        layout.envelope = envelope::now();
+        if self.args.watch.is_some() {
+            layout.sample = Some(sample);
+            layout.details.rates = sample > 1;
+            // A file of many samples has one header.
+            layout.no_header |= layout.format == Format::Csv && sample > 1;
+        }
+        layout
+    }
+
+    /// Lists the sockets once.
+    fn list(&self, out: impl Write, layout: SocketLayout, before: Option<&Before>) -> anyhow::Result<Pass> {
+        let (listing, context) = (self.listing, self.listing.context);
+        let mut report = listing.begin();
+        // Owners first: a socket opened after this has none, one closed after this is not listed.
+        let owners = listing.owners(&mut report)?;
+        if self.args.resolve {
+            // A first listing, so that names are known when rows are printed. Its losses occur in the second one too.
+            let mut hosts: Vec<IpAddr> = Vec::new();
+            listing.run(
+                &self.options,
+                owners.as_ref(),
+                &mut listing.begin(),
+                &mut |entry, _| {
+                    let ends = [&entry.socket.local, &entry.socket.peer];
+                    hosts.extend(ends.into_iter().filter_map(Endpoint::ip));
+                    ControlFlow::Continue(())
+                },
+            )?;
+            context.hosts(hosts);
+        }
+        let has_rates = self.args.watch.is_some();
+        let (taken, envelope) = (Instant::now(), layout.envelope);
+        let since = before.map(|before| (&before.sample, taken.duration_since(before.taken)));
+        let mut sample = SocketSample::default();
+        let mut writer = SocketWriter::new(out, layout);
+        let mut written = writer.begin();
+        let mut listed = Ok(());
+        if written.is_ok() {
+            listed = listing.run(
+                &self.options,
+                owners.as_ref(),
+                &mut report,
+                &mut |entry, matches| {
+                    if has_rates {
+                        let matches = matches && self.states.contains(entry.socket.state);
+                        let rates = sample.record(entry.socket, matches, since);
+                        if matches {
+                            written = writer.row_with_rates(entry, context, rates);
+                        }
+                    } else {
+                        written = writer.row(entry, context);
+                    }
+                    if written.is_ok() {
+                        ControlFlow::Continue(())
+                    } else {
+                        ControlFlow::Break(())
+                    }
+                },
+            );
+        }
+        let rows = writer.listing().rows();
+        if rows == 0 {
+            listed?;
+            listed = Ok(());
+        }
+        let changes = since.map(|(before, interval)| Changes {
+            opened: sample.opened(),
+            closed: sample.closed_since(before),
+            interval,
+        });
+        let left_out = writer.listing().left_out();
+        // Also after a failure: a document that has begun needs its end.
+        let sources = report.sources();
+        let summary = Summary {
+            rows_left_out: left_out,
+            ..report.summary(&sources)
+        };
+        written
+            .and_then(|()| {
+                writer.finish_with(&summary, |object| {
+                    if let Some(changes) = changes {
+                        changes.push_json(object);
+                    }
+                })
+            })
+            .context(stdout::WRITING)?;
+        listed?;
+        listing.write_notes(&report, self.args.common.verbose);
+        Ok(Pass {
+            before: Before { sample, taken },
+            envelope,
+            rows,
+            left_out,
+            columns_left_out: writer.listing().columns_left_out(),
+            changes,
+            lacks_protocols: report.lacks_protocols(),
+        })
+    }
+
+    /// Writes what a table or CSV does not have: rows that were left out, sockets that are new or gone.
+    fn write_changes(&self, pass: &Pass) -> anyhow::Result<()> {
+        let format = self.layout.format;
+        if pass.left_out > 0 && matches!(format, Format::Table | Format::Csv) {
+            notes::say(&left_out(pass.left_out, "sockets"));
+        }
+        if let Some(changes) = pass.changes {
+            let line = format!(
+                "sockets: {} in {:.1}s\n",
+                changes.text(),
+                changes.interval.as_secs_f64()
+            );
+            match format {
+                Format::Table => stdout::write(line.as_bytes())?,
+                // JSON has them in its summary; these formats have none.
+                Format::Csv | Format::Jsonl => notes::say(&format!("sockeye: {line}")),
+                Format::Json => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Draws a sample on a live screen.
+    fn draw(&self, live: &mut Live, pass: &Pass, body: &[u8], interval: Duration) -> anyhow::Result<()> {
+        let all = pass.rows;
+        let mut text = match self.args.top {
+            Some(top) if top < all => format!("{top} of {all} sockets"),
+            _ => format!("{all} sockets"),
+        };
+        if let Some(changes) = pass.changes {
+            text.push_str(&format!(", {}", changes.text()));
+        }
+        text.push_str(&live::columns_left_out(pass.columns_left_out));
+        live.draw(&Content {
+            title: &live::title(&pass.envelope, interval, &text),
+            body,
+            headings: usize::from(!self.layout.no_header),
+            notes: "",
+            unit: "sockets",
+            left_out: pass.left_out,
+        })
+    }
+}
+
+/// Returns the order of repeated tables without `--sort`: the busiest first.
+fn default_sort(args: &SocketsArgs) -> Option<SortKey<Sockets>> {
+    let is_busiest = args.watch.is_some() && (args.common.format == FormatArg::Table || args.top.is_some());
+    is_busiest
+        .then(|| SortKey::parse("-traffic_bytes_per_s").ok())
+        .flatten()
 }
 
 /// Returns the protocols that the flags select; all if they select none.
@@ -170,6 +416,7 @@ fn detail(args: &SocketsArgs, has_many_namespaces: bool) -> Detail {
         | (Detail::TCP_INFO | Detail::CONGESTION).when(args.info)
         | Detail::MEMORY.when(args.memory)
         | Detail::SERVICE_CLASS.when(args.extended)
+        | (Detail::TCP_INFO | Detail::COOKIE).when(args.watch.is_some())
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Sockets>>> {

@@ -28,9 +28,10 @@ const GAPS: NetnsGaps = NetnsGaps {
     sockets_seen: false,
 };
 
-/// Listings of namespaces have no such key: each is entered, or counted as unreadable.
+/// Listings of namespaces have no such keys: each is entered, or counted as unreadable, and there is no `--top`.
 const NETNS_SUMMARY: Summary<'_> = Summary {
     coverage: None,
+    rows_left_out: 0,
     ..LOSSY
 };
 
