@@ -27,7 +27,7 @@ fn sockets(
     listing.begin().unwrap();
     for (nth, socket) in fixtures::sockets().iter().enumerate() {
         let owners = [None, Some(owners.as_slice()), Some(&[])][nth % 3];
-        listing.row(&Entry { socket, owners }, names).unwrap();
+        listing.row(&Entry::with_owners(socket, owners), names).unwrap();
     }
     listing.finish(summary).unwrap();
     String::from_utf8(out).unwrap()

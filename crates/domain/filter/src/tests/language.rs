@@ -315,10 +315,7 @@ fn absent_value_matches_no_comparison() {
         check(word, &entry, expected);
     }
     // No process has a descriptor of it: as if unknown.
-    let entry = Entry {
-        socket: &socket,
-        owners: Some(&[]),
-    };
+    let entry = Entry::with_owners(&socket, Some(&[]));
     check("owner != x", &entry, false);
     check("not owner ~ *", &entry, true);
 }
@@ -348,10 +345,7 @@ fn each_word_compares_its_field() {
         fd: Fd(3),
     };
     let owners = [owner(10, "nginx"), owner(20, "a-very-long-name-indeed")];
-    let entry = Entry {
-        socket: &socket,
-        owners: Some(&owners),
-    };
+    let entry = Entry::with_owners(&socket, Some(&owners));
     for (text, expected) in [
         ("rtt = 50ms", true),
         ("rtt > 50ms", false),
