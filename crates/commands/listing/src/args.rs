@@ -221,6 +221,10 @@ mod tests {
     fn prefix_lengths_are_bounded() {
         assert_eq!(group_by("prefix/24"), Ok(GroupBy::Prefix { v4: 24, v6: 64 }));
         assert_eq!(group_by("prefix/0,128"), Ok(GroupBy::Prefix { v4: 0, v6: 128 }));
+        for (text, kind) in [("container", WorkloadKind::Container), ("exe", WorkloadKind::Exe)] {
+            assert_eq!(group_by(text), Ok(GroupBy::Workload(kind)));
+        }
+        assert_eq!(group_by("user"), group_by("uid"));
         for bad in [
             "",
             "hosts",

@@ -388,7 +388,10 @@ fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{Comm, Cookie, Endpoint, Fd, Owner, Pid, Port, Protocol, Uid};
+    use sockeye_model::{
+        Comm, Cookie, Endpoint, Fd, Inode, Owner, Pid, Port, Protocol, Uid, WorkloadId, WorkloadKind,
+        WorkloadSource,
+    };
 
     fn connection(cookie: u64, local: &str, peer: &str) -> Socket {
         let end = |text: &str| {
@@ -664,5 +667,48 @@ mod tests {
             Fold::new(GroupBy::Host, &listeners).with_rates(Some((&sample, Duration::from_secs(1))));
         fold.add(&Entry::new(&socket));
         assert_eq!(fold.finish().flows[0].rates, None);
+    }
+
+    /// Two workloads of every socket with an inode, none of others.
+    #[derive(Debug)]
+    struct TwoContainers;
+
+    impl sockeye_model::Workloads for TwoContainers {
+        fn visit(
+            &self,
+            _kind: WorkloadKind,
+            socket: &Socket,
+            _owners: Option<&[Owner]>,
+            visit: &mut dyn FnMut(WorkloadId),
+        ) -> Option<WorkloadSource> {
+            socket.inode?;
+            visit(WorkloadId(7));
+            visit(WorkloadId(9));
+            Some(WorkloadSource::Owner)
+        }
+
+        fn names(&self, _id: WorkloadId, _visit: &mut dyn FnMut(&str)) {}
+    }
+
+    #[test]
+    fn connection_of_two_containers_counts_for_both() {
+        let listeners = listeners();
+        let mut fold = Fold::new(GroupBy::Workload(WorkloadKind::Container), &listeners);
+        let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        let with = |socket| Entry {
+            workloads: Some(&TwoContainers),
+            ..Entry::new(socket)
+        };
+        fold.add(&with(&socket));
+        socket.inode = Some(Inode(1));
+        fold.add(&with(&socket));
+        fold.add(&with(&socket));
+        let flows = fold.finish().flows;
+        let mut counts: Vec<_> = flows
+            .iter()
+            .map(|flow| (flow.key.workload.map(|workload| workload.id.0), flow.connections))
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(None, 1), (Some(7), 2), (Some(9), 2)]);
     }
 }

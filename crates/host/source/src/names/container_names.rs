@@ -80,7 +80,7 @@ impl ContainerNames {
                 let storage = self.storage.get_or_init(|| self.read_storage());
                 storage.get(id).cloned()
             });
-        let has_daemon = matches!(runtime, Runtime::Docker | Runtime::Podman);
+        let has_daemon = matches!(runtime, Runtime::Docker | Runtime::Podman | Runtime::Other);
         found.or_else(|| {
             let daemons = has_daemon.then(|| self.daemons.get_or_init(|| self.ask_daemons()));
             daemons?.get(id).cloned()
