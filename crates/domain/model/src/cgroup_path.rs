@@ -4,7 +4,7 @@
 use crate::ShortText;
 use sockeye_wire::proc_pid::cgroup_lines;
 
-/// Returns the path that stands for a process, from its `/proc/PID/cgroup`; `None` if there is none.
+/// Returns the path of a process's cgroup, from its `/proc/PID/cgroup`; `None` if there is none.
 ///
 /// With cgroups v1 a process has a path in each of several hierarchies. That of v2 wins, then that of systemd's own
 /// hierarchy, unless they are the root: on hosts with both, one of them may be unused. A cgroup that was removed under its

@@ -655,6 +655,7 @@ fn workloads_match_by_each_of_their_names() {
         check(text, &entry, expected);
         check(text, &Entry::new(&socket), text.starts_with("not "));
     }
+    let filter = |text: &str| parse(text, &Names).unwrap();
     let needs = filter("container = web").needs();
     assert!(needs.workloads && !needs.owners);
     let needs = filter("exe ~ nginx").needs();

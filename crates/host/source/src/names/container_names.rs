@@ -247,7 +247,7 @@ fn read_json(path: &Path) -> Option<Value> {
 }
 
 /// A list of a few thousand containers has some MiB.
-pub(super) const JSON_LEN_MAX: u64 = 16 * 1024 * 1024;
+const JSON_LEN_MAX: u64 = 16 * 1024 * 1024;
 /// Most hosts allow 110 pods.
 const FILES_MAX: usize = 65_536;
 

@@ -1,7 +1,6 @@
 //! The list of containers from the socket of Docker or Podman, for the names that no file has. A daemon that does not
 //! answer costs at most [`TIME_MAX`].
 
-use super::container_names::JSON_LEN_MAX;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -13,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Longest time for one daemon.
 const TIME_MAX: Duration = Duration::from_millis(500);
+/// A list of a few thousand containers has some MiB.
+const LEN_MAX: usize = 16 * 1024 * 1024;
 
 /// Returns the body of the answer of Docker's API, which Podman has too: a JSON list of running containers. `None` if
 /// there is no such daemon, we may not ask it, or it does not answer in time.
@@ -50,7 +51,7 @@ fn read(daemon: &OwnedFd, deadline: Instant) -> Option<Vec<u8>> {
             }
             Err(_) => return None,
         }
-        if answer.len() as u64 > JSON_LEN_MAX || Instant::now() >= deadline {
+        if answer.len() > LEN_MAX || Instant::now() >= deadline {
             return None;
         }
     }

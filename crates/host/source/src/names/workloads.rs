@@ -159,7 +159,7 @@ impl WorkloadNames {
     }
 
     fn intern(&self, kind: WorkloadKind, text: &[u8], id: Option<&[u8]>) -> Option<WorkloadId> {
-        // Containers with one name are told apart by their ids.
+        // Containers of the same name differ in their ids.
         let key = (
             kind,
             [text, b"\0", id.unwrap_or_default()].concat().into_boxed_slice(),

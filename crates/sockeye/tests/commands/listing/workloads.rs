@@ -134,7 +134,7 @@ fn connections_are_grouped_by_what_runs() {
     let container = format!("docker-{ID}.scope");
     let peers = need!(Peers::new("groups", &[&container, "system.slice/nginx.service"]));
     let docker = format!("docker:{}", &ID[..12]);
-    // Connections that nobody accepted have no owner, and the root's cgroup says nothing.
+    // Connections that were not accepted have no owner, and the root's cgroup says nothing.
     let waiting = ("-", "passive", 5);
     for on_v2 in [false, true] {
         let sockeye = |words: &[&str]| match on_v2 {
