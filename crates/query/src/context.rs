@@ -5,7 +5,7 @@ use crate::namespaces::{Namespace, NetnsAccess, NetnsSelection};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
-use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid};
+use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid, WorkloadId};
 use sockeye_source::names::{Interfaces, NameKinds, ResolveError, SystemNames, resolve};
 use sockeye_source::own_namespace;
 use sockeye_source::{BpfEngine, Choice, ephemeral_ports, within};
@@ -84,6 +84,11 @@ impl QueryContext {
         }
     }
 
+    /// Returns the names of this host.
+    pub(crate) const fn names(&self) -> &SystemNames {
+        &self.names
+    }
+
     /// Returns whether the names of some cgroups are unknown because there are too many.
     pub(crate) fn cgroups_are_incomplete(&self) -> bool {
         self.names.cgroups_are_incomplete()
@@ -157,6 +162,10 @@ impl Names for QueryContext {
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
         self.names.netns(inode)
+    }
+
+    fn workload(&self, id: WorkloadId) -> Option<&str> {
+        self.names.workload(id)
     }
 }
 

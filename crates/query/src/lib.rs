@@ -6,6 +6,7 @@
 //! - `args`, `values`: flags and their parsers
 //! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
 //! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
+//! - `workloads`: containers, cgroups, units and executables of sockets
 //! - `listing`, `scan`: a listing and one pass of it; `report`, `notes`: what it lost, and the notes about it
 
 pub mod args;
@@ -18,3 +19,4 @@ pub mod notes;
 mod report;
 mod scan;
 pub mod values;
+mod workloads;

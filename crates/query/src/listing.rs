@@ -5,13 +5,15 @@ use crate::context::QueryContext;
 use crate::netns_targets::NetnsTargets;
 use crate::notes;
 pub use crate::report::ListingReport;
+use crate::workloads::SampledProcesses;
 use sockeye_console::notes::say;
 use sockeye_filter::{Filter, KernelFeatures};
-use sockeye_model::{ProtocolSet, StateSet};
-use sockeye_source::names::Cgroups;
+use sockeye_model::{ProtocolSet, StateSet, WorkloadKind};
+use sockeye_source::names::{Cgroups, WorkloadNames};
 use sockeye_source::owners::Owners;
-use sockeye_source::{Detail, Families, SourceKind};
+use sockeye_source::{Choice, Detail, Families, SourceKind};
 use sockeye_sys::rights::{self, CheckedIn};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A listing that can be run once or repeatedly.
 #[derive(Debug)]
@@ -24,6 +26,10 @@ pub struct Listing<'a> {
     pub complete: bool,
     families: Families,
     needs_owners: bool,
+    /// Kinds of workloads that entries have.
+    pub(crate) workload_kinds: Vec<WorkloadKind>,
+    /// What was read of processes since [`Self::begin`].
+    processes: Mutex<Arc<SampledProcesses>>,
     /// Whether the kernel reports socket marks to us and accepts filter programs that test them.
     pub sees_marks: bool,
 }
@@ -67,8 +73,9 @@ impl<'a> Listing<'a> {
             KernelFeatures::UNPRIVILEGED
         };
         let targets = NetnsTargets::new(context, words, and, kernel)?;
-        let needs_owners = common.processes || targets.filter().needs().owners;
-        Ok(Self {
+        let needs = targets.filter().needs();
+        let needs_owners = common.processes || needs.owners;
+        let mut listing = Self {
             context,
             targets,
             complete: common.complete,
@@ -78,8 +85,17 @@ impl<'a> Listing<'a> {
                 _ => Families::BOTH,
             },
             needs_owners,
+            workload_kinds: Vec::new(),
+            processes: Mutex::default(),
             sees_marks,
-        })
+        };
+        if needs.workloads {
+            listing.require_workloads(&[WorkloadKind::Container, WorkloadKind::Unit]);
+        }
+        if needs.workloads && needs.owners {
+            listing.require_workloads(&[WorkloadKind::Exe]);
+        }
+        Ok(listing)
     }
 
     /// Returns the filter. Only interface numbers in it differ between namespaces.
@@ -95,6 +111,22 @@ impl<'a> Listing<'a> {
     /// Makes [`Self::owners`] look for owners, even without `--processes`.
     pub const fn require_owners(&mut self) {
         self.needs_owners = true;
+    }
+
+    /// Makes entries have their workloads of these kinds, and [`Self::owners`] look for owners if all of them need owners.
+    pub fn require_workloads(&mut self, kinds: &[WorkloadKind]) {
+        self.workload_kinds.extend_from_slice(kinds);
+        let by_owners = |kind: &WorkloadKind| {
+            *kind == WorkloadKind::Exe || !self.context.names().workloads().uses_only_cgroup2()
+        };
+        // /proc/net has no cgroups.
+        let has_none = self.context.choice == Choice::Procfs;
+        self.needs_owners |= !kinds.is_empty() && (has_none || kinds.iter().any(by_owners));
+    }
+
+    /// Returns what was read of processes since [`Self::begin`].
+    pub(crate) fn sampled(&self) -> Arc<SampledProcesses> {
+        Arc::clone(&self.processes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Finds the owners of all sockets; `None` if no option and no filter needs them, or if they are not known, which the
@@ -130,8 +162,9 @@ impl<'a> Listing<'a> {
         Ok(Some(owners))
     }
 
-    /// Begins a report with what was lost in the search for namespaces.
+    /// Begins a report with what was lost in the search for namespaces. What is known of processes is forgotten: they change.
     pub fn begin(&self) -> ListingReport {
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = Arc::default();
         ListingReport {
             losses: self.context.discovery_losses,
             ..ListingReport::default()
@@ -155,7 +188,7 @@ impl<'a> Listing<'a> {
         }
         notes::losses(
             &report.losses,
-            self.needs_owners,
+            self.needs_owners || !self.workload_kinds.is_empty(),
             self.context.namespaces.are_many(),
         );
         let needs = self.filter().needs();
@@ -183,6 +216,17 @@ impl<'a> Listing<'a> {
         }
         if let Some(error) = &report.owners_error {
             say(&format!("sockeye: owners are not known: {error}\n"));
+        }
+        if let Some(error) = &report.workloads_error {
+            say(&format!(
+                "sockeye: owners are not known, and some sockets have no cgroup that names what they belong to: {error}\n"
+            ));
+        }
+        if self.context.names().workloads_are_incomplete() {
+            say(&format!(
+                "sockeye: more than {} containers, cgroups, units and executables were seen: further ones have no names\n",
+                WorkloadNames::NAMES_MAX
+            ));
         }
         if report.processes_hidden {
             say(&format!(

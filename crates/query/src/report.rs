@@ -25,6 +25,8 @@ pub struct ListingReport {
     pub(crate) owners: Option<OwnerLookup>,
     /// Why no owner is known, although owners were looked for; `None` if they were found or not looked for.
     pub owners_error: Option<ScanError>,
+    /// Why owners, by which workloads would be known, are not known.
+    pub(crate) workloads_error: Option<String>,
 }
 
 /// How every namespace was listed.

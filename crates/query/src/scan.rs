@@ -3,10 +3,11 @@
 use crate::listing::{Listing, QueryOptions, Scope};
 use crate::netns_targets::{NetnsTarget, ResolvedFilter};
 use crate::report::{AllNetnsReport, ListingReport};
+use crate::workloads::SocketWorkloads;
 use sockeye_console::notes::say;
 use sockeye_console::progress::Progress;
 use sockeye_filter::Filter;
-use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket};
+use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket, Workloads};
 use sockeye_source::owners::Owners;
 use sockeye_source::{
     Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Query, QueryOutcome, Reason, SourceKind, list,
@@ -27,10 +28,33 @@ impl Listing<'_> {
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
+        let processes = self.sampled();
+        let workloads = SocketWorkloads {
+            context: self.context,
+            owners,
+            processes: &processes,
+            kinds: &self.workload_kinds,
+        };
+        let owners = Found {
+            owners,
+            workloads: (!self.workload_kinds.is_empty()).then_some(&workloads),
+        };
+        let result = self.scan(options, owners, report, emit);
+        processes.add_to(report);
+        result
+    }
+
+    fn scan(
+        &self,
+        options: &QueryOptions,
+        found: Found<'_>,
+        report: &mut ListingReport,
+        emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    ) -> anyhow::Result<()> {
         let mut scan = Scan {
             listing: self,
             options,
-            owners,
+            found,
             report,
             emit,
             stopped: false,
@@ -57,12 +81,29 @@ impl Listing<'_> {
 struct Scan<'a> {
     listing: &'a Listing<'a>,
     options: &'a QueryOptions,
-    owners: Option<&'a Owners>,
+    found: Found<'a>,
     report: &'a mut ListingReport,
     emit: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     stopped: bool,
     /// Sockets that were found by their descriptors; filled only if those without one are listed after them.
     emitted: HashSet<(NetnsInode, Inode)>,
+}
+
+/// What entries have in addition to the socket.
+#[derive(Clone, Copy)]
+struct Found<'a> {
+    owners: Option<&'a Owners>,
+    workloads: Option<&'a SocketWorkloads<'a>>,
+}
+
+impl<'a> Found<'a> {
+    fn entry(self, socket: &'a Socket) -> Entry<'a> {
+        let of = |owners: &'a Owners| socket.inode.map_or(&[][..], |inode| owners.of(inode));
+        Entry {
+            workloads: self.workloads.map(|workloads| workloads as &dyn Workloads),
+            ..Entry::with_owners(socket, self.owners.map(of))
+        }
+    }
 }
 
 /// Whether a socket is emitted, and whether it matches.
@@ -82,7 +123,7 @@ enum WorkerEvent {
 impl Scan<'_> {
     /// Lists all namespaces at once, by BPF. Returns the protocols that have to be listed in each namespace.
     fn list_all_at_once(&mut self) -> ProtocolSet {
-        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        let (listing, options, found) = (self.listing, self.options, self.found);
         if !matches!(listing.context.choice, Choice::Auto | Choice::Bpf) {
             self.report.all_netns = Some(AllNetnsReport {
                 one_by_one: Some(Reason::NotSelected),
@@ -111,7 +152,7 @@ impl Scan<'_> {
             let Some(resolved) = socket.netns.and_then(|netns| listing.targets.filter_in(netns)) else {
                 return ControlFlow::Continue(());
             };
-            let entry = entry(socket, owners);
+            let entry = found.entry(socket);
             match decide(options, resolved, &entry, kernel_verdict) {
                 Decision::Emit { matches } => emit(&entry, matches),
                 Decision::Skip => ControlFlow::Continue(()),
@@ -151,7 +192,7 @@ impl Scan<'_> {
         protocols: ProtocolSet,
         targets: &[&NetnsTarget<'_>],
     ) -> anyhow::Result<()> {
-        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        let (listing, options, found) = (self.listing, self.options, self.found);
         for target in targets {
             let (emit, emitted) = (&mut *self.emit, &self.emitted);
             let outcome = list_target(
@@ -160,7 +201,7 @@ impl Scan<'_> {
                 protocols,
                 target,
                 &mut |socket, kernel_verdict| {
-                    let entry = entry(socket, owners);
+                    let entry = found.entry(socket);
                     match decide(options, listing.targets.filter_of(target), &entry, kernel_verdict) {
                         Decision::Emit { matches } if !contains(emitted, socket) => emit(&entry, matches),
                         _ => ControlFlow::Continue(()),
@@ -181,7 +222,7 @@ impl Scan<'_> {
         protocols: ProtocolSet,
         targets: &[&NetnsTarget<'_>],
     ) -> anyhow::Result<()> {
-        let (listing, options, owners) = (self.listing, self.options, self.owners);
+        let (listing, options, found) = (self.listing, self.options, self.found);
         let emitted = std::mem::take(&mut self.emitted);
         let next = AtomicUsize::new(0);
         let stop = AtomicBool::new(false);
@@ -204,9 +245,9 @@ impl Scan<'_> {
                             protocols,
                             target,
                             &mut |socket, kernel_verdict| {
-                                let found = entry(socket, owners);
+                                let entry = found.entry(socket);
                                 let filter = listing.targets.filter_of(target);
-                                let decision = decide(options, filter, &found, kernel_verdict);
+                                let decision = decide(options, filter, &entry, kernel_verdict);
                                 if let Decision::Emit { matches } = decision
                                     && !contains(emitted, socket)
                                 {
@@ -247,7 +288,7 @@ impl Scan<'_> {
                 match event {
                     WorkerEvent::Sockets(batch) => {
                         for (socket, matches) in &batch {
-                            if self.stopped || (self.emit)(&entry(socket, owners), *matches).is_break() {
+                            if self.stopped || (self.emit)(&found.entry(socket), *matches).is_break() {
                                 self.stopped = true;
                                 stop.store(true, Ordering::Relaxed);
                                 break;
@@ -382,11 +423,6 @@ fn needs(filter: &Filter) -> Detail {
         | Detail::TCP_INFO.when(needs.tcp_info)
         | Detail::MEMORY.when(needs.memory)
         | Detail::CONGESTION.when(needs.congestion)
-}
-
-fn entry<'a>(socket: &'a Socket, owners: Option<&'a Owners>) -> Entry<'a> {
-    let owners = owners.map(|owners| socket.inode.map_or(&[][..], |inode| owners.of(inode)));
-    Entry { socket, owners }
 }
 
 fn contains(emitted: &HashSet<(NetnsInode, Inode)>, socket: &Socket) -> bool {

@@ -83,10 +83,7 @@ impl Targets {
     /// Calls `show` with a target as an entry of a listing.
     pub(crate) fn with_entry<T>(&self, target: &Target, show: impl FnOnce(&Entry<'_>) -> T) -> T {
         let socket = Socket::from(target);
-        show(&Entry {
-            socket: &socket,
-            owners: Some(self.owners_of(target)),
-        })
+        show(&Entry::with_owners(&socket, Some(self.owners_of(target))))
     }
 }
 

@@ -80,13 +80,7 @@ fn sockets(format: Format, details: Details, is_full: bool) -> std::io::Result<(
         socket.peer = Endpoint::inet(Ipv4Addr::from(0x7f00_0001 + row).into(), Port(row as u16 | 1));
         socket.inode = Some(Inode(row));
         let owners = details.owners.then_some(owners.as_slice());
-        listing.row(
-            &Entry {
-                socket: &socket,
-                owners,
-            },
-            &NoNames,
-        )?;
+        listing.row(&Entry::with_owners(&socket, owners), &NoNames)?;
     }
     listing.finish(&Summary::default())
 }
@@ -129,6 +123,7 @@ fn flows(format: Format) -> std::io::Result<()> {
         port: Some(Port(443)),
         process: None,
         uid: None,
+        workload: None,
     });
     flow.totals = Some(Totals::default());
     listing.begin()?;

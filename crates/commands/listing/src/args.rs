@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use sockeye_console::values;
-use sockeye_model::GroupBy;
+use sockeye_model::{GroupBy, WorkloadKind};
 use sockeye_query::args::{ListingArgs, SocketArgs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,8 @@ pub struct FlowOptions {
     /// Only flows with these peers
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = Peers::All)]
     pub(crate) filter_peers: Peers,
-    /// Fold by: host, port, process, uid, netns, prefix/N (N bits of IPv4, 64 of IPv6) or prefix/N,M
+    /// Fold by: host, port, process, user, container, unit, cgroup, exe (executable), netns, prefix/N (N bits of IPv4, 64
+    /// of IPv6) or prefix/N,M
     #[arg(long, value_name = "WHAT", default_value = "host", value_parser = group_by)]
     pub(crate) group_by: GroupBy,
     /// Sort by a column, ascending; with '-' before its name descending
@@ -149,17 +150,23 @@ pub(crate) enum DoctorFormat {
     Jsonl,
 }
 
-/// Parses `host`, `port`, `process`, `uid`, `netns`, `prefix/N` or `prefix/N,M`.
+/// Parses `host`, `port`, `process`, `user` (or `uid`), `container`, `unit`, `cgroup`, `exe`, `netns`, `prefix/N` or
+/// `prefix/N,M`.
 fn group_by(text: &str) -> Result<GroupBy, String> {
     let lengths = match text {
         "host" => return Ok(GroupBy::Host),
         "port" => return Ok(GroupBy::Port),
         "process" => return Ok(GroupBy::Process),
-        "uid" => return Ok(GroupBy::Uid),
+        "user" | "uid" => return Ok(GroupBy::Uid),
         "netns" => return Ok(GroupBy::Netns),
-        other => other
-            .strip_prefix("prefix/")
-            .ok_or("expected host, port, process, uid, netns, prefix/N or prefix/N,M")?,
+        other => {
+            if let Some(kind) = WorkloadKind::ALL.into_iter().find(|kind| kind.name() == other) {
+                return Ok(GroupBy::Workload(kind));
+            }
+            other.strip_prefix("prefix/").ok_or(
+                "expected host, port, process, user, container, unit, cgroup, exe, netns, prefix/N or prefix/N,M",
+            )?
+        }
     };
     let (v4, v6) = lengths.split_once(',').unwrap_or((lengths, "64"));
     let length = |text: &str, max: u8| {
@@ -180,6 +187,7 @@ Examples:
   sockeye flows --filter-peers public  only peers on the internet
   sockeye flows -n 'dport = :443'      whom we reach by HTTPS
   sockeye flows -n --group-by process  connections per process
+  sockeye flows --group-by container   connections per container
   sockeye flows -ni --sort -retrans    the most retransmissions first
   sockeye flows -ni -w 2               traffic and rates, every 2 s
 
@@ -194,6 +202,7 @@ Examples:
   sockeye sockets -tn state close-wait   not closed by the program
   sockeye sockets -tni dst 10.0.0.0/8    tcp_info, by destination
   sockeye sockets -tn 'rtt > 50ms' --sort -rtt --columns local,peer,rtt
+  sockeye sockets -tn --columns container,unit,local,peer
   sockeye sockets -a --format jsonl      everything, for a script
   sockeye sockets -tnp -w 2 --top 10     who sends and receives most, every 2 s
 
@@ -225,6 +234,10 @@ mod tests {
     fn prefix_lengths_are_bounded() {
         assert_eq!(group_by("prefix/24"), Ok(GroupBy::Prefix { v4: 24, v6: 64 }));
         assert_eq!(group_by("prefix/0,128"), Ok(GroupBy::Prefix { v4: 0, v6: 128 }));
+        for (text, kind) in [("container", WorkloadKind::Container), ("exe", WorkloadKind::Exe)] {
+            assert_eq!(group_by(text), Ok(GroupBy::Workload(kind)));
+        }
+        assert_eq!(group_by("user"), group_by("uid"));
         for bad in [
             "",
             "hosts",

@@ -3,7 +3,7 @@
 use crate::expr::{Expr, Host, Inet, Net, Ports, Side, Test, TextField};
 use crate::field::Field;
 use crate::{PeerClass, glob};
-use sockeye_model::{Endpoint, Entry, Family, Owner, Socket, UnixName};
+use sockeye_model::{Endpoint, Entry, Family, Owner, Socket, UnixName, WorkloadKind};
 use std::net::IpAddr;
 
 impl Expr {
@@ -91,6 +91,14 @@ impl Test {
             } => socket.congestion.is_some_and(|algorithm| {
                 text_matches(algorithm.as_bytes(), value.as_bytes(), *like, usize::MAX) != *negated
             }),
+            Self::Text {
+                field: TextField::Workload(kind),
+                negated,
+                like,
+                value,
+            } => is_workload(entry, *kind, *negated, |name| {
+                text_matches(name.as_bytes(), value.as_bytes(), *like, usize::MAX)
+            }),
             Self::Timer(kind) => socket.timer.map(|timer| timer.kind) == *kind,
             Self::Protocol(protocols) => protocols.contains(socket.protocol),
             Self::Family(family) => socket.family == *family,
@@ -157,6 +165,19 @@ const fn agree(a: u32, b: u32, len: u8) -> bool {
 /// Whether any owner matches; negated, whether there are owners and none matches.
 fn any_or_none(owners: Option<&[Owner]>, negated: bool, matches: impl Fn(&Owner) -> bool) -> bool {
     owners.is_some_and(|owners| !owners.is_empty() && owners.iter().any(matches) != negated)
+}
+
+/// Whether any workload has a name that matches; negated, whether there are workloads and none matches.
+fn is_workload(entry: &Entry<'_>, kind: WorkloadKind, negated: bool, matches: impl Fn(&str) -> bool) -> bool {
+    let Some(workloads) = entry.workloads else {
+        return false;
+    };
+    let (mut is_known, mut is_match) = (false, false);
+    entry.visit_workloads(kind, &mut |id| {
+        is_known = true;
+        workloads.names(id, &mut |name| is_match |= matches(name));
+    });
+    is_known && is_match != negated
 }
 
 /// Compares literally with the first `len_max` bytes of `expected`; or matches it as a pattern, which without a wildcard may

@@ -1,7 +1,7 @@
 //! The syntax tree of an expression.
 
 use crate::field::Field;
-use sockeye_model::{CgroupId, Family, ProtocolSet, StateSet, TimerKind};
+use sockeye_model::{CgroupId, Family, ProtocolSet, StateSet, TimerKind, WorkloadKind};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// An expression. `And` and `Or` have at least two operands, none of their own kind.
@@ -119,6 +119,8 @@ pub(crate) enum Compare {
 pub(crate) enum TextField {
     Owner,
     Congestion,
+    /// Its container, unit or executable
+    Workload(WorkloadKind),
 }
 
 impl Expr {

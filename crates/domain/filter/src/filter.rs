@@ -6,7 +6,7 @@ use crate::field::Field;
 use crate::needs::Needs;
 use crate::program::{KernelFeatures, Program};
 use crate::{Bounds, bounds, compile};
-use sockeye_model::{Entry, Family, NetnsInode, Protocol, StateSet};
+use sockeye_model::{Entry, Family, NetnsInode, Protocol, StateSet, WorkloadKind};
 
 /// A parsed expression. The default one matches everything.
 ///
@@ -154,6 +154,12 @@ impl Test {
                 TextField::Owner => Needs { owners: true, ..none },
                 TextField::Congestion => Needs {
                     congestion: true,
+                    ..none
+                },
+                // Only a process has an executable; the others may be known by the socket.
+                TextField::Workload(kind) => Needs {
+                    workloads: true,
+                    owners: *kind == WorkloadKind::Exe,
                     ..none
                 },
             },

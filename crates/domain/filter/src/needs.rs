@@ -17,6 +17,8 @@ pub struct Needs {
     pub mark: bool,
     /// `INET_DIAG_CGROUP_ID` (Linux 5.9)
     pub cgroup: bool,
+    /// [`sockeye_model::Entry::workloads`]: `container`, `unit`, `exe`
+    pub workloads: bool,
     /// [`sockeye_model::Socket::netns`]
     pub netns: bool,
     /// `autobound` of IP sockets: only the kernel knows whether it chose a port, and only
@@ -35,6 +37,7 @@ impl Needs {
             owners: self.owners || other.owners,
             mark: self.mark || other.mark,
             cgroup: self.cgroup || other.cgroup,
+            workloads: self.workloads || other.workloads,
             netns: self.netns || other.netns,
             kernel_only: self.kernel_only || other.kernel_only,
         }

@@ -14,7 +14,7 @@ use crate::field::Field;
 use crate::host;
 use crate::lexer::{Token, ValueKind};
 use crate::{ParseError, PeerClass, Resolve, states};
-use sockeye_model::{ProtocolSet, StateSet};
+use sockeye_model::{ProtocolSet, StateSet, WorkloadKind};
 use std::ops::Range;
 
 pub(crate) fn parse(text: &str, resolve: &dyn Resolve) -> Result<Expr, ParseError> {
@@ -168,6 +168,9 @@ impl<'a> Parser<'a> {
             "peers" => self.peers(word),
             "owner" | "owners" => self.text(word, TextField::Owner),
             "congestion" | "cong" => self.text(word, TextField::Congestion),
+            "container" => self.text(word, TextField::Workload(WorkloadKind::Container)),
+            "unit" => self.text(word, TextField::Workload(WorkloadKind::Unit)),
+            "exe" => self.text(word, TextField::Workload(WorkloadKind::Exe)),
             _ => match Field::named(word) {
                 Some(field) => self.number(word, field),
                 None => Err(self.unknown_word(word, span)),

@@ -144,6 +144,21 @@ const OF_SS: &[(&str, &[&str], &str)] = &[
         &["cong"],
         "the name of a congestion control; ~ and !~ take a pattern",
     ),
+    (
+        "container",
+        &[],
+        "the name or id of a container, or none; ~ and !~ take a pattern",
+    ),
+    (
+        "unit",
+        &[],
+        "a systemd unit: nginx.service, or none; ~ and !~ take a pattern",
+    ),
+    (
+        "exe",
+        &[],
+        "the path of an owner's executable; ~ and !~ take a pattern",
+    ),
     ("timer", &[], "on, keepalive, timewait, persist or off"),
     (
         "proto",

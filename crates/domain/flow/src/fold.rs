@@ -5,7 +5,7 @@ use crate::sample::{ConnectionId, Counters};
 use crate::{Listeners, Sample};
 use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use sockeye_model::{
-    Direction, Entry, Flow, FlowKey, GroupBy, Process, Rates, Socket, State, TcpInfo, Totals,
+    Direction, Entry, Flow, FlowKey, GroupBy, Process, Rates, Socket, State, TcpInfo, Totals, Workload,
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -104,6 +104,20 @@ impl<'a> Fold<'a> {
     pub fn add(&mut self, entry: &Entry<'_>) {
         let change = self.record_counters(entry.socket);
         let key = self.key(entry.socket);
+        if let GroupBy::Workload(kind) = self.group_by {
+            let mut is_known = false;
+            entry.visit_workloads(kind, &mut |id| {
+                is_known = true;
+                let workload = Some(Workload { kind, id });
+                let index = self.accumulator_index(FlowKey { workload, ..key });
+                self.add_connection(index, entry, change);
+            });
+            if !is_known {
+                let index = self.accumulator_index(key);
+                self.add_connection(index, entry, change);
+            }
+            return;
+        }
         let owners = entry.owners.unwrap_or_default();
         if self.group_by != GroupBy::Process || owners.is_empty() {
             let index = self.accumulator_index(key);
@@ -182,6 +196,7 @@ impl<'a> Fold<'a> {
             port: None,
             process: None,
             uid: None,
+            workload: None,
         };
         let port = match direction {
             Direction::Passive => socket.local.port(),
@@ -201,7 +216,7 @@ impl<'a> Fold<'a> {
                 uid: socket.uid,
                 ..nothing
             },
-            GroupBy::Process | GroupBy::Netns => nothing,
+            GroupBy::Process | GroupBy::Netns | GroupBy::Workload(_) => nothing,
             GroupBy::Prefix { v4, v6 } => {
                 let bits = if peer.is_some_and(|ip| ip.is_ipv6()) {
                     v6
@@ -373,7 +388,10 @@ fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{Comm, Cookie, Endpoint, Fd, Owner, Pid, Port, Protocol, Uid};
+    use sockeye_model::{
+        Comm, Cookie, Endpoint, Fd, Inode, Owner, Pid, Port, Protocol, Uid, WorkloadId, WorkloadKind,
+        WorkloadSource,
+    };
 
     fn connection(cookie: u64, local: &str, peer: &str) -> Socket {
         let end = |text: &str| {
@@ -478,10 +496,7 @@ mod tests {
         };
         let socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
         let owners = [owner(9, 3), owner(7, 3), owner(7, 4)];
-        let entry = Entry {
-            socket: &socket,
-            owners: Some(&owners),
-        };
+        let entry = Entry::with_owners(&socket, Some(&owners));
         let listeners = listeners();
         let mut by_host = Fold::new(GroupBy::Host, &listeners);
         by_host.add(&entry);
@@ -627,10 +642,7 @@ mod tests {
         });
         let socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
         let mut first = Fold::new(GroupBy::Process, &listeners).with_rates(None);
-        first.add(&Entry {
-            socket: &socket,
-            owners: Some(&owners),
-        });
+        first.add(&Entry::with_owners(&socket, Some(&owners)));
         let first = first.finish();
         let second_ago = Some((&first.sample, Duration::from_secs(1)));
         let second = Fold::new(GroupBy::Process, &listeners)
@@ -655,5 +667,48 @@ mod tests {
             Fold::new(GroupBy::Host, &listeners).with_rates(Some((&sample, Duration::from_secs(1))));
         fold.add(&Entry::new(&socket));
         assert_eq!(fold.finish().flows[0].rates, None);
+    }
+
+    /// Two workloads of every socket with an inode, none of others.
+    #[derive(Debug)]
+    struct TwoContainers;
+
+    impl sockeye_model::Workloads for TwoContainers {
+        fn visit(
+            &self,
+            _kind: WorkloadKind,
+            socket: &Socket,
+            _owners: Option<&[Owner]>,
+            visit: &mut dyn FnMut(WorkloadId),
+        ) -> Option<WorkloadSource> {
+            socket.inode?;
+            visit(WorkloadId(7));
+            visit(WorkloadId(9));
+            Some(WorkloadSource::Owner)
+        }
+
+        fn names(&self, _id: WorkloadId, _visit: &mut dyn FnMut(&str)) {}
+    }
+
+    #[test]
+    fn connection_of_two_containers_counts_for_both() {
+        let listeners = listeners();
+        let mut fold = Fold::new(GroupBy::Workload(WorkloadKind::Container), &listeners);
+        let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
+        let with = |socket| Entry {
+            workloads: Some(&TwoContainers),
+            ..Entry::new(socket)
+        };
+        fold.add(&with(&socket));
+        socket.inode = Some(Inode(1));
+        fold.add(&with(&socket));
+        fold.add(&with(&socket));
+        let flows = fold.finish().flows;
+        let mut counts: Vec<_> = flows
+            .iter()
+            .map(|flow| (flow.key.workload.map(|workload| workload.id.0), flow.connections))
+            .collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [(None, 1), (Some(7), 2), (Some(9), 2)]);
     }
 }

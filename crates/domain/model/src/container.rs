@@ -39,6 +39,10 @@ pub enum Runtime {
     Garden,
     /// A step of a BuildKit build
     Buildkit,
+    /// A task of Nomad that no other runtime runs
+    Nomad,
+    /// A container of Amazon ECS on Fargate
+    Ecs,
     /// Unknown: the folder is named by an id, as container runtimes do.
     Other,
 }
@@ -58,6 +62,8 @@ impl Runtime {
             Self::Libvirt => "libvirt",
             Self::Garden => "garden",
             Self::Buildkit => "buildkit",
+            Self::Nomad => "nomad",
+            Self::Ecs => "ecs",
             Self::Other => "container",
         }
     }
@@ -87,6 +93,8 @@ impl Container {
     /// | `lxc/NAME`, `lxc.payload/NAME`, `lxc.payload.NAME` | LXC and its kin |
     /// | `garden/NAME` | Garden |
     /// | `buildkit/NAME`, `SLICE:buildkit:NAME` | BuildKit |
+    /// | `nomad.slice/share.slice/UUID.TASK.scope`, `nomad/UUID` | Nomad |
+    /// | `ecs/TASK/TASK-NUMBER` (32 digits) | ECS on Fargate |
     /// | `ID`, `WORD-ID.scope` | some runtime |
     ///
     /// The runtimes' own helpers (`libpod-conmon-ID.scope`, `crio-conmon-ID.scope`, `lxc.monitor.NAME`) are outside
@@ -153,6 +161,12 @@ impl Container {
             .filter(|name| !name.is_empty())
         {
             return Some(Self::new(Runtime::Lxc, name));
+        }
+        if is_below(before, b"nomad") && nomad_task(folder).is_some() {
+            return nomad_task(folder).map(|task| Self::new(Runtime::Nomad, task));
+        }
+        if is_below(before, b"ecs") && is_fargate(parent, folder) {
+            return Some(Self::new(Runtime::Ecs, folder));
         }
         match (before, parent) {
             (_, b"lxc" | b"lxc.payload") => return Some(Self::new(Runtime::Lxc, folder)),
@@ -284,6 +298,32 @@ const SHORT_LEN: usize = 12;
 
 fn is_id(text: &[u8]) -> bool {
     text.len() == ID_LEN && text.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether a folder of this name, or a slice, is among the last two of a path.
+fn is_below(path: &[u8], name: &[u8]) -> bool {
+    let mut folders = path.rsplit(|&byte| byte == b'/').take(2);
+    folders.any(|folder| folder.strip_suffix(b".slice").unwrap_or(folder) == name)
+}
+
+/// Returns `UUID.TASK`, or only the `UUID` with cgroups v1.
+fn nomad_task(folder: &[u8]) -> Option<&[u8]> {
+    let task = folder.strip_suffix(b".scope").unwrap_or(folder);
+    let (uuid, rest) = task.split_at_checked(36)?;
+    let is_uuid = uuid.iter().enumerate().all(|(at, byte)| match at {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    let is_task = rest.is_empty() || rest.len() > 1 && rest[0] == b'.';
+    (is_uuid && is_task).then_some(task)
+}
+
+/// Whether a folder is `TASK-NUMBER` in the folder `TASK`.
+fn is_fargate(task: &[u8], folder: &[u8]) -> bool {
+    let number = folder.strip_prefix(task).and_then(|rest| rest.strip_prefix(b"-"));
+    task.len() == 32
+        && task.iter().all(u8::is_ascii_hexdigit)
+        && number.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit))
 }
 
 fn digit(byte: u8) -> Option<u8> {
@@ -421,6 +461,21 @@ mod tests {
                 R::Buildkit,
                 "5cf82fwiumld3vcs5d5l5pzyv",
             ),
+            (
+                "/nomad.slice/share.slice/2c48913c-b29f-11e7-9350-020968147796.web.scope",
+                R::Nomad,
+                "2c48913c-b29f-11e7-9350-020968147796.web",
+            ),
+            (
+                "/nomad/2c48913c-b29f-11e7-9350-020968147796",
+                R::Nomad,
+                "2c48913c-b29f-11e7-9350-020968147796",
+            ),
+            (
+                "/ecs/0123456789abcdef0123456789abcdef/0123456789abcdef0123456789abcdef-4255023470",
+                R::Ecs,
+                "0123456789abcdef0123456789abcdef-4255023470",
+            ),
             ("/system.slice/made-up-ID.scope", R::Other, "ID"),
         ] {
             check(path, Some((runtime, name)));
@@ -483,6 +538,11 @@ mod tests {
             "/machine.slice/systemd-nspawn@web",
             "/machine.slice/systemd-nspawn@.service",
             "/machine.slice/machine-.scope",
+            "/nomad.slice/share.slice",
+            "/nomad.slice/2c48913c-b29f-11e7-9350-02096814779z.web.scope",
+            "/ecs/0123456789abcdef0123456789abcdef",
+            "/ecs/0123456789abcdef0123456789abcdef/0123456789abcdef0123456789abcdef-",
+            "/a/0123456789abcdef0123456789abcdef/0123456789abcdef0123456789abcdef-1",
         ] {
             check(path, None);
         }

@@ -49,6 +49,9 @@ impl Detail {
     /// Owner processes; they are found by a pass of their own, before the sockets
     pub const OWNERS: Self = Self(1 << 13);
 
+    /// Containers, cgroups, units or executables, by cgroups of sockets or by owners
+    pub const WORKLOADS: Self = Self(1 << 14);
+
     /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

@@ -1,7 +1,7 @@
 //! Flow record and its key: `domain/flow` fills it, `flows` and the `lstf` drop-in print it.
 //! `domain/flow` breaks ties by the derived order of `FlowKey`: the order of its fields matters.
 
-use crate::{NetnsInode, Port, Process, State, Uid};
+use crate::{NetnsInode, Port, Process, State, Uid, Workload, WorkloadKind};
 use std::net::IpAddr;
 
 /// A group of connections: by default between the same hosts, in the same direction, to the same service.
@@ -40,6 +40,8 @@ pub struct FlowKey {
     pub process: Option<Process>,
     /// User, if flows are grouped by user.
     pub uid: Option<Uid>,
+    /// Container, cgroup, unit or executable, if flows are grouped by it.
+    pub workload: Option<Workload>,
 }
 
 /// The direction in which a connection was opened.
@@ -64,6 +66,8 @@ pub enum GroupBy {
     Uid,
     /// The network namespace.
     Netns,
+    /// The container, cgroup, unit or executable; a connection with several counts for each.
+    Workload(WorkloadKind),
     /// As `Host`, with the peer's address reduced to a prefix.
     Prefix {
         /// Prefix length for IPv4, at most 32

@@ -21,6 +21,7 @@
 #[cfg(test)]
 extern crate self as sockeye_model;
 
+mod cgroup_path;
 mod congestion;
 mod container;
 mod detail;
@@ -49,7 +50,9 @@ mod tests;
 mod text;
 mod timer;
 mod vitals;
+mod workload;
 
+pub use cgroup_path::{cgroup_path, is_cgroup2_only, pod_of_cgroup, unit_of_cgroup};
 pub use congestion::{Algorithm, CongestionInfo};
 pub use container::{Container, Runtime};
 pub use detail::Detail;
@@ -83,3 +86,4 @@ pub use vitals::{
     FirewallVerdict, Hook, HostVitals, MemoryUse, MetaKey, NeighbourTable, Neighbours, NextHop, OpenFiles,
     Operator, PathQuery, ProcessState, Qdisc, Route, SendPath, Settings, Softnet, Traffic, Usage, Vitals,
 };
+pub use workload::{NO_WORKLOAD, Workload, WorkloadId, WorkloadKind, WorkloadSource, Workloads};

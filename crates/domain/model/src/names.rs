@@ -1,7 +1,7 @@
 //! Interface of the renderers to names of interfaces, services, hosts, users, cgroups and namespaces.
 //! It keeps `output` pure: `host/source/src/names/`, `query` and the drop-ins implement it.
 
-use crate::{CgroupId, InterfaceIndex, NetnsInode, Port, Protocol, Uid};
+use crate::{CgroupId, InterfaceIndex, NetnsInode, Port, Protocol, Uid, WorkloadId};
 use std::net::IpAddr;
 
 /// A source of names for numbers.
@@ -31,6 +31,10 @@ pub trait Names {
     }
     /// Returns the label of the network namespace with this inode.
     fn netns(&self, _inode: NetnsInode) -> Option<&str> {
+        None
+    }
+    /// Returns the name of a container, cgroup, unit or executable.
+    fn workload(&self, _id: WorkloadId) -> Option<&str> {
         None
     }
 }

@@ -472,10 +472,7 @@ impl<'a> Snapshot<'a> {
             // show that the window stays there.
             let stays = self.looks_unchanged(&key);
             if stays && !self.own_queues.explains(&socket, symptom.rule) {
-                let entry = Entry {
-                    socket: &socket,
-                    owners: Some(owner.as_slice()),
-                };
+                let entry = Entry::with_owners(&socket, Some(owner.as_slice()));
                 self.symptom_groups.add(&entry, &symptom);
             }
         }

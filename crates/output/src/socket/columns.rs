@@ -6,11 +6,12 @@ use super::memory::Memory;
 use super::owners::Owners;
 use super::row::SocketRow;
 use super::tcp_field::{APP_LIMITED, MptcpField, TcpField, push_tcp_value};
+use super::workloads::{Source, Workload};
 use crate::csv::Line;
 use crate::listing::Align::{Left, Right};
 use crate::listing::{Column, Value};
 use crate::unit::Unit;
-use sockeye_model::{Detail, ShortText, SocketRates};
+use sockeye_model::{Detail, ShortText, SocketRates, WorkloadKind};
 use std::ops::Range;
 use std::sync::LazyLock;
 
@@ -311,6 +312,46 @@ fn plain() -> Vec<Column<Sockets>> {
         )
         .needs(Detail::OWNERS)
         .aliases(&["owner", "process", "pid", "pgid"]),
+        SocketColumn::composite(
+            "container",
+            "Container",
+            Left,
+            "Container: its name, or runtime and id",
+            &Workload(WorkloadKind::Container),
+            &["container"],
+            &["container"],
+        )
+        .needs(Detail::WORKLOADS),
+        SocketColumn::composite(
+            "unit",
+            "Unit",
+            Left,
+            "Systemd unit: the innermost service or scope",
+            &Workload(WorkloadKind::Unit),
+            &["unit"],
+            &["unit"],
+        )
+        .needs(Detail::WORKLOADS),
+        SocketColumn::composite(
+            "exe",
+            "Executable",
+            Left,
+            "Executable of the owners",
+            &Workload(WorkloadKind::Exe),
+            &["exe"],
+            &["exe"],
+        )
+        .needs(Detail::WORKLOADS),
+        SocketColumn::composite(
+            "workload_source",
+            "Known By",
+            Left,
+            "How container and unit are known: by the cgroup of the socket, or by its owner",
+            &Source,
+            &["workload_source"],
+            &["workload_source"],
+        )
+        .needs(Detail::WORKLOADS),
     ];
     let with_cheap = |column: Column<Sockets>| {
         let needs = column.needs | CHEAP;

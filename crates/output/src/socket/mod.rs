@@ -10,6 +10,7 @@ pub mod state;
 mod tcp_field;
 mod tcp_json;
 pub mod tcp_words;
+mod workloads;
 mod writer;
 
 pub use endpoint::push_endpoint;

@@ -59,7 +59,12 @@ pub struct Details {
 }
 
 /// What is read only on request.
-const COSTLY: [Detail; 3] = [Detail::TCP_INFO, Detail::CONGESTION, Detail::MEMORY];
+const COSTLY: [Detail; 4] = [
+    Detail::TCP_INFO,
+    Detail::CONGESTION,
+    Detail::MEMORY,
+    Detail::WORKLOADS,
+];
 
 impl Details {
     /// What these details and a sort key need of [`COSTLY`].
@@ -215,10 +220,7 @@ impl<W: Write> SocketWriter<W> {
             TcpValues::NONE
         };
         let row = SocketRow {
-            entry: Entry {
-                socket: entry.socket,
-                owners: entry.owners,
-            },
+            entry: *entry,
             names,
             tcp,
             rates,

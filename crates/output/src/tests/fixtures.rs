@@ -265,6 +265,7 @@ pub(crate) fn key(direction: Direction) -> FlowKey {
         port: Some(Port(3306)),
         process: None,
         uid: None,
+        workload: None,
     }
 }
 
@@ -314,6 +315,7 @@ pub(crate) fn bare_flow() -> Flow {
         port: None,
         process: None,
         uid: None,
+        workload: None,
     })
 }
 

@@ -34,7 +34,7 @@ fn sockets(
             retrans_segs_per_s: Some(0.0),
         };
         listing
-            .row_with_rates(&Entry { socket, owners }, names, Some(rates))
+            .row_with_rates(&Entry::with_owners(socket, owners), names, Some(rates))
             .unwrap();
     }
     listing.finish(summary).unwrap();

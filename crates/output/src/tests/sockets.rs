@@ -16,13 +16,7 @@ fn render(layout: SocketLayout, rows: &[Row], names: &dyn Names) -> String {
     listing.begin().unwrap();
     for (socket, owners) in rows {
         listing
-            .row(
-                &Entry {
-                    socket,
-                    owners: owners.as_deref(),
-                },
-                names,
-            )
+            .row(&Entry::with_owners(socket, owners.as_deref()), names)
             .unwrap();
     }
     listing.finish(&Summary::default()).unwrap();
@@ -396,13 +390,7 @@ fn json_ends_with_losses_and_sources() {
         listing.begin().unwrap();
         for (socket, owners) in &rows {
             listing
-                .row(
-                    &Entry {
-                        socket,
-                        owners: owners.as_deref(),
-                    },
-                    &NoNames,
-                )
+                .row(&Entry::with_owners(socket, owners.as_deref()), &NoNames)
                 .unwrap();
         }
         listing.finish(&summary).unwrap();

@@ -101,10 +101,7 @@ mod tests {
             },
             fd: Fd(3),
         }];
-        let entry = Entry {
-            socket: &socket,
-            owners: Some(&owners),
-        };
+        let entry = Entry::with_owners(&socket, Some(&owners));
         let mut out = Vec::new();
         let layout = TargetLayout {
             format,

@@ -272,6 +272,7 @@ mod tests {
             port: Some(Port(port)),
             process: None,
             uid: None,
+            workload: None,
         });
         flow.connections = connections;
         flow

@@ -1,8 +1,8 @@
 //! The columns of a listing of flows.
 
-use super::Flows;
 use super::composites::{Address, Arrow, Direction, Owners, Process, States};
-use sockeye_model::{Detail, Direction as FlowDirection};
+use super::{FlowRow, Flows};
+use sockeye_model::{Detail, Direction as FlowDirection, WorkloadKind};
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Value};
 use sockeye_output::unit::Unit;
@@ -30,6 +30,16 @@ macro_rules! rate {
         .aliases(&[$alias])
         .json(&[concat!("rates.", stringify!($member))])
     };
+}
+
+/// Returns the workload that flows are grouped by, if it is of this kind.
+fn workload<'r>(row: &'r FlowRow<'_>, kind: WorkloadKind) -> Value<'r> {
+    let workload = row.flow.key.workload.filter(|workload| workload.kind == kind);
+    Value::text(
+        workload
+            .and_then(|workload| row.names.workload(workload.id))
+            .map(str::as_bytes),
+    )
 }
 
 /// All columns, in the order of CSV.
@@ -61,6 +71,34 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
         &Process,
         &["comm", "pid", "pgid"],
         &["process.comm", "process.pid", "process.pgid"],
+    ),
+    FlowColumn::value(
+        "container",
+        "Container",
+        Left,
+        "Container, if flows are grouped by it",
+        |row, _| workload(row, WorkloadKind::Container),
+    ),
+    FlowColumn::value(
+        "unit",
+        "Unit",
+        Left,
+        "Systemd unit, if flows are grouped by it",
+        |row, _| workload(row, WorkloadKind::Unit),
+    ),
+    FlowColumn::value(
+        "cgroup",
+        "Cgroup",
+        Left,
+        "Path of the cgroup, if flows are grouped by it",
+        |row, _| workload(row, WorkloadKind::Cgroup),
+    ),
+    FlowColumn::value(
+        "exe",
+        "Executable",
+        Left,
+        "Path of the executable, if flows are grouped by it",
+        |row, _| workload(row, WorkloadKind::Exe),
     ),
     FlowColumn::composite(
         "local",

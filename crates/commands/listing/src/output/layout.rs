@@ -1,7 +1,7 @@
 //! Layout of a listing of flows: its columns.
 
 use super::Flows;
-use sockeye_model::GroupBy;
+use sockeye_model::{GroupBy, WorkloadKind};
 use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
 use sockeye_output::listing::{Column, Layout, all_columns, named_columns};
@@ -104,6 +104,10 @@ impl FlowLayout {
             GroupBy::Process => &["process", "direction"],
             GroupBy::Uid => &["user", "direction"],
             GroupBy::Netns => &["netns", "direction"],
+            GroupBy::Workload(WorkloadKind::Container) => &["container", "direction"],
+            GroupBy::Workload(WorkloadKind::Unit) => &["unit", "direction"],
+            GroupBy::Workload(WorkloadKind::Cgroup) => &["cgroup", "direction"],
+            GroupBy::Workload(WorkloadKind::Exe) => &["exe", "direction"],
         };
         let netns = self.details.netns && self.group_by != GroupBy::Netns;
         let owners = self.details.owners && self.group_by != GroupBy::Process;

@@ -12,7 +12,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::{Fold, Listeners, Sample};
-use sockeye_model::{ConnectionTotals, Flow, GroupBy, Protocol, ProtocolSet, State, StateSet};
+use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, parse_columns};
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
@@ -60,6 +60,9 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     let owners = needs.contains(Detail::OWNERS);
     if owners || options.group_by == GroupBy::Process {
         listing.require_owners();
+    }
+    if let GroupBy::Workload(kind) = options.group_by {
+        listing.require_workloads(&[kind]);
     }
     if is_rate(sort.column) && options.watch.is_none() {
         let text = "sockeye: --sort: a rate needs two samples: give -w SECONDS\n";
@@ -240,6 +243,8 @@ impl Watch<'_> {
             // States and round trip times change between samples, and must not decide which connections are followed.
             states: if with_rates { StateSet::FLOWS } else { self.states },
             detail: Detail::INODE.when(owners.is_some())
+                | (Detail::INODE | Detail::OPTIONS)
+                    .when(matches!(self.options.group_by, GroupBy::Workload(_)))
                 | Detail::USER.when(self.options.group_by == GroupBy::Uid)
                 | Detail::COOKIE.when(with_rates)
                 | Detail::TCP_INFO.when(self.totals || with_rates),
@@ -301,7 +306,9 @@ impl Watch<'_> {
 
     /// Sorts flows; equal ones by their flow keys, so that the order is stable.
     fn sorted(&self, mut flows: Vec<Flow>, sort: SortKey<Flows>) -> Vec<Flow> {
-        flows.sort_unstable_by_key(|flow| flow.key);
+        // Numbers of workloads are in the order in which they were seen.
+        let name = |flow: &Flow| self.listing.context.workload(flow.key.workload?.id);
+        flows.sort_unstable_by(|a, b| name(a).cmp(&name(b)).then_with(|| a.key.cmp(&b.key)));
         let values: Vec<_> = flows
             .iter()
             .map(|flow| sort.column.sort_value(&self.row(flow)))

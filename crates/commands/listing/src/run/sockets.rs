@@ -10,7 +10,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::SocketSample;
-use sockeye_model::{Endpoint, ProtocolSet, StateSet};
+use sockeye_model::{Endpoint, ProtocolSet, StateSet, WorkloadKind};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
 use sockeye_output::{
     Details, Envelope, Format, JsonObject, SocketLayout, SocketWriter, Sockets, SortKey, Summary,
@@ -55,6 +55,19 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
     if needs.contains(Detail::OWNERS) {
         listing.require_owners();
     }
+    let kinds = WorkloadKind::ALL.into_iter().filter(|kind| {
+        let shows = |column: &Column<Sockets>| match column.name {
+            "workload_source" => matches!(kind, WorkloadKind::Container),
+            name => column.needs.contains(Detail::WORKLOADS) && name == kind.name(),
+        };
+        columns
+            .iter()
+            .flatten()
+            .copied()
+            .chain(sort.map(|key| key.column))
+            .any(shows)
+    });
+    listing.require_workloads(&kinds.collect::<Vec<_>>());
     let filter = listing.filter();
     let requested = protocols(args);
     // With a filter on ports, for example, protocols without ports need no dump.

@@ -429,10 +429,7 @@ fn bounds_never_exclude_what_matches_accepts() {
                 socket.state = state;
             }
             let owners = owners(&mut rng);
-            let matches = filter.matches(&Entry {
-                socket: &socket,
-                owners: owners.as_deref(),
-            });
+            let matches = filter.matches(&Entry::with_owners(&socket, owners.as_deref()));
             let is_within = bounds.contains(&socket);
             let is_listed = is_within && filter.states().is_none_or(|states| states.contains(socket.state));
             assert!(is_listed || !matches, "{text}: {bounds:?} excludes {socket:?}");

@@ -4,7 +4,7 @@ use super::generate::Names;
 use sockeye_filter::{KernelFeatures, Needs, NoResolve, join_words, parse, parse_words};
 use sockeye_model::{
     Comm, Endpoint, Entry, Family, Fd, Owner, Pgid, Pid, Port, Process, Protocol, Queues, Socket, State,
-    StateSet, TcpInfo, Timer, UnixName,
+    StateSet, TcpInfo, Timer, UnixName, WorkloadId, WorkloadKind, WorkloadSource, Workloads,
 };
 
 #[test]
@@ -315,10 +315,7 @@ fn absent_value_matches_no_comparison() {
         check(word, &entry, expected);
     }
     // No process has a descriptor of it: as if unknown.
-    let entry = Entry {
-        socket: &socket,
-        owners: Some(&[]),
-    };
+    let entry = Entry::with_owners(&socket, Some(&[]));
     check("owner != x", &entry, false);
     check("not owner ~ *", &entry, true);
 }
@@ -348,10 +345,7 @@ fn each_word_compares_its_field() {
         fd: Fd(3),
     };
     let owners = [owner(10, "nginx"), owner(20, "a-very-long-name-indeed")];
-    let entry = Entry {
-        socket: &socket,
-        owners: Some(&owners),
-    };
+    let entry = Entry::with_owners(&socket, Some(&owners));
     for (text, expected) in [
         ("rtt = 50ms", true),
         ("rtt > 50ms", false),
@@ -605,4 +599,65 @@ fn excluded_namespace_need_not_be_entered() {
             "{text}"
         );
     }
+}
+
+/// Workloads of every socket: fixed names.
+#[derive(Debug)]
+struct FixedWorkloads(&'static [(WorkloadKind, &'static [&'static str])]);
+
+impl Workloads for FixedWorkloads {
+    fn visit(
+        &self,
+        kind: WorkloadKind,
+        _socket: &Socket,
+        _owners: Option<&[Owner]>,
+        visit: &mut dyn FnMut(WorkloadId),
+    ) -> Option<WorkloadSource> {
+        let all = (0..).zip(self.0).filter(|(_, (of, _))| *of == kind);
+        let count = all.map(|(id, _)| visit(WorkloadId(id))).count();
+        (count > 0).then_some(WorkloadSource::Owner)
+    }
+
+    fn names(&self, id: WorkloadId, visit: &mut dyn FnMut(&str)) {
+        self.0[id.0 as usize].1.iter().for_each(|name| visit(name));
+    }
+}
+
+#[test]
+fn workloads_match_by_each_of_their_names() {
+    let socket = Socket::new(Protocol::Tcp, State::Established);
+    let workloads = FixedWorkloads(&[
+        (WorkloadKind::Container, &["web", "9ec39b91f3d7"]),
+        (WorkloadKind::Container, &["db"]),
+        (WorkloadKind::Unit, &["nginx.service", "nginx"]),
+    ]);
+    let entry = Entry {
+        workloads: Some(&workloads),
+        ..Entry::new(&socket)
+    };
+    for (text, expected) in [
+        ("container = web", true),
+        ("container = 9ec39b91f3d7", true),
+        ("container = db", true),
+        ("container = we", false),
+        ("container ~ we", true),
+        ("container ~ w?b", true),
+        ("container != web", false),
+        ("container != x", true),
+        ("container !~ d*", false),
+        ("unit = nginx", true),
+        ("unit = nginx.service", true),
+        ("not unit = nginx", false),
+        // Unknown: neither equal nor different.
+        ("exe = /bin/a", false),
+        ("exe != /bin/a", false),
+    ] {
+        check(text, &entry, expected);
+        check(text, &Entry::new(&socket), text.starts_with("not "));
+    }
+    let filter = |text: &str| parse(text, &Names).unwrap();
+    let needs = filter("container = web").needs();
+    assert!(needs.workloads && !needs.owners);
+    let needs = filter("exe ~ nginx").needs();
+    assert!(needs.workloads && needs.owners);
 }

@@ -37,10 +37,7 @@ fn program_accepts_what_the_tree_accepts() {
                 let socket = socket(&mut rng);
                 let Some(subject) = subject(&socket) else { continue };
                 let owners = owners(&mut rng);
-                let entry = Entry {
-                    socket: &socket,
-                    owners: owners.as_deref(),
-                };
+                let entry = Entry::with_owners(&socket, owners.as_deref());
                 let matches = filter.matches(&entry);
                 let listed = filter.states().is_none_or(|states| states.contains(socket.state))
                     && run(&program.bytecode, &subject);

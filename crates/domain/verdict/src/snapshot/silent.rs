@@ -129,10 +129,7 @@ impl Snapshot<'_> {
                     let symptom = Symptom::new(Rule::PeerSilent, 0)
                         .fact("tries", tries.unwrap_or(0))
                         .meaning(ABANDONED);
-                    let entry = Entry {
-                        socket: &socket,
-                        owners: None,
-                    };
+                    let entry = Entry::with_owners(&socket, None);
                     self.symptom_groups.add(&entry, &symptom.with(Severity::Info));
                 }
                 continue;
@@ -206,10 +203,7 @@ impl Snapshot<'_> {
                     _ => false,
                 };
             if !is_reported {
-                let entry = Entry {
-                    socket: &socket,
-                    owners: Some(owner.as_slice()),
-                };
+                let entry = Entry::with_owners(&socket, Some(owner.as_slice()));
                 self.symptom_groups.add(&entry, &symptom);
             }
         }

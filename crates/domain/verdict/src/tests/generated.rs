@@ -256,10 +256,7 @@ fn fill(snapshot: &mut Snapshot<'_>, vitals: &[Vitals], sockets: &[Socket]) {
     let owners = [made::owner(1), made::owner(2)];
     for socket in sockets {
         let pid = socket.inode.map(|inode| inode.0 as usize % 2);
-        snapshot.socket(&Entry {
-            socket,
-            owners: pid.map(|pid| &owners[pid..=pid]),
-        });
+        snapshot.socket(&Entry::with_owners(socket, pid.map(|pid| &owners[pid..=pid])));
     }
 }
 

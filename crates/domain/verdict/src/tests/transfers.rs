@@ -151,10 +151,7 @@ fn connections_that_only_grow_in_number_are_found() {
         let owners = [super::made::owner(1)];
         let fill = |snapshot: &mut Snapshot<'_>, sockets: &[Socket]| {
             for socket in sockets {
-                snapshot.socket(&Entry {
-                    socket,
-                    owners: Some(&owners),
-                });
+                snapshot.socket(&Entry::with_owners(socket, Some(&owners)));
             }
         };
         let mut earlier = Snapshot::new(&limits).keep_counters();

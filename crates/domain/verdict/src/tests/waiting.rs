@@ -13,10 +13,7 @@ fn found(socket: &Socket, states: &[u8]) -> Vec<Finding> {
     let limits = Limits::default();
     let mut snapshot = Snapshot::new(&limits);
     let owners: Vec<_> = (1..).zip(states).map(|(pid, _)| owner(pid)).collect();
-    snapshot.socket(&Entry {
-        socket,
-        owners: Some(&owners),
-    });
+    snapshot.socket(&Entry::with_owners(socket, Some(&owners)));
     let asked = snapshot.owners_in_question();
     for (owner, &letter) in owners.iter().zip(states) {
         if asked.contains(&owner.process.pid) {

@@ -1,4 +1,4 @@
-//! Names of Docker containers, for labels of namespaces (`netns_name.rs`) and for finding the cgroup of a
+//! Names of Docker containers, for labels of namespaces (`netns_name.rs`) and of containers (`container_names.rs`), and for finding the cgroup of a
 //! container (`cgroups.rs`). The files are untrusted: length and characters of a name are checked.
 
 use std::fs::File;
@@ -14,7 +14,11 @@ pub(super) struct Docker {
 impl Docker {
     /// Opens them; `None` if Docker is not used here or keeps its data in another place than the default.
     pub(super) fn here() -> Option<Self> {
-        let containers = PathBuf::from("/var/lib/docker/containers");
+        Self::at(PathBuf::from("/var/lib/docker/containers"))
+    }
+
+    /// Opens those in a folder; `None` if there is none.
+    pub(super) fn at(containers: PathBuf) -> Option<Self> {
         containers.is_dir().then_some(Self { containers })
     }
 

@@ -10,6 +10,8 @@
 mod append_only_map;
 mod cgroup_mount;
 mod cgroups;
+mod container_names;
+mod daemon;
 mod docker;
 mod first_processes;
 /// Body of the fuzz target `container_names`.
@@ -22,6 +24,7 @@ mod namespaces;
 mod netns_name;
 mod services;
 mod users;
+mod workloads;
 
 pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
@@ -32,11 +35,12 @@ pub use interfaces::Interfaces;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use services::Services;
 pub use users::Users;
+pub use workloads::{CgroupWorkloads, NoWorkload, WorkloadNames};
 
 use crate::process_netns::own_namespace;
 use append_only_map::AppendOnlyMap;
 use netns_name::{Finder, NetnsName};
-use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid};
+use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid, WorkloadId};
 use std::net::IpAddr;
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -98,6 +102,7 @@ pub struct SystemNames {
     netns_finder: OnceLock<Finder>,
     netns_names: AppendOnlyMap<NetnsInode, NetnsName>,
     netns_by_text: AppendOnlyMap<Box<str>, Vec<NetnsInode>>,
+    workloads: OnceLock<WorkloadNames>,
     hosts: OnceLock<Hosts>,
 }
 
@@ -161,6 +166,21 @@ impl SystemNames {
     /// Returns the cgroups, even if their names are not shown.
     pub fn cgroups(&self) -> &Cgroups {
         self.cgroups.get_or_init(Cgroups::read)
+    }
+
+    /// Returns the names of workloads, even if names are not shown.
+    pub fn workloads(&self) -> &WorkloadNames {
+        self.workloads.get_or_init(WorkloadNames::default)
+    }
+
+    /// Returns whether some workloads have no names because there are too many.
+    pub fn workloads_are_incomplete(&self) -> bool {
+        self.workloads.get().is_some_and(WorkloadNames::are_full)
+    }
+
+    /// Returns what the cgroup of a socket says of its workload; `None` if its path is unknown.
+    pub fn cgroup_workloads(&self, id: CgroupId) -> Option<&CgroupWorkloads> {
+        self.workloads().of_cgroup(id, || self.cgroups().path(id))
     }
 
     /// Returns whether the cgroups were read, and some are missing because there are too many.
@@ -280,6 +300,10 @@ impl Names for SystemNames {
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
         self.kinds.namespaces.then(|| self.netns_name(inode))?
+    }
+
+    fn workload(&self, id: WorkloadId) -> Option<&str> {
+        self.workloads.get()?.name(id)
     }
 }
 

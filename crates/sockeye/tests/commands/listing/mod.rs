@@ -10,3 +10,4 @@ mod sockets;
 mod walk;
 mod walk_churn;
 mod walk_udp;
+mod workloads;

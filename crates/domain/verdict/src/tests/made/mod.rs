@@ -177,10 +177,7 @@ fn judged(snapshot: &mut Snapshot<'_>, vitals: &Vitals, sockets: &[Socket], rule
     snapshot.namespace(vitals.clone());
     let owners = [owner(1)];
     for socket in sockets {
-        snapshot.socket(&Entry {
-            socket,
-            owners: socket.inode.map(|_| &owners[..]),
-        });
+        snapshot.socket(&Entry::with_owners(socket, socket.inode.map(|_| &owners[..])));
     }
     let findings = snapshot.findings();
     let found: Vec<Rule> = findings.iter().map(|finding| finding.rule).collect();
