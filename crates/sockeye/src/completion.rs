@@ -295,13 +295,13 @@ const INTERFACES: &str = "/sys/class/net";
 fn entries(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    let mut names: Vec<String> = names.filter(is_plain).collect();
+    let mut names: Vec<String> = names.filter(|name| is_plain(name)).collect();
     names.sort_unstable();
     names
 }
 
 /// A name may hold anything; one that a shell could take for more than a word is left out.
-fn is_plain(name: &String) -> bool {
+fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name
             .chars()
@@ -340,7 +340,7 @@ fn processes() -> Vec<Candidate> {
 /// Returns the names of processes that are plain words, each once.
 fn process_names() -> Vec<Candidate> {
     let names = processes().into_iter().filter_map(|process| process.about);
-    let mut names: Vec<String> = names.filter(is_plain).collect();
+    let mut names: Vec<String> = names.filter(|name| is_plain(name)).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().map(Candidate::from).collect()

@@ -155,7 +155,7 @@ impl<'a> Line<'a> {
         if !self.has(id) {
             return None;
         }
-        self.matches.get_raw(id)?.last()
+        self.matches.get_raw(id)?.next_back()
     }
 
     /// Returns the options that get another default value.
@@ -193,7 +193,7 @@ impl<'a> Line<'a> {
                     "netns" => self.raw("netns").is_some_and(|netns| netns == "all"),
                     id => self.typed(id),
                 };
-                !COLUMN_OPTIONS.iter().any(|id| asks(id))
+                !COLUMN_OPTIONS.iter().any(asks)
             }
             // A rule that was named is judged.
             "skip" => !self.typed("only"),

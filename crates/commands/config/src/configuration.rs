@@ -100,9 +100,6 @@ impl Configuration {
             loaded.add_file(&candidate, &schema);
         }
         loaded.add_variables(&schema);
-        for alias in loaded.aliases.values_mut() {
-            alias.is_hidden = false;
-        }
         for name in &schema.commands {
             if let Some(alias) = loaded.aliases.get_mut(name) {
                 alias.is_hidden = true;
