@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use sockeye_wire::perf::UserStack;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How the stacks of samples are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct StackCopy {
 
 /// The unwind tables of files, read when the first of their addresses is in a stack.
 pub(crate) struct StackWalker {
-    unwinder: UnwinderX86_64<Rc<[u8]>>,
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
     cache: CacheX86_64,
     /// By file: the translation of its offsets; `None` if it has no tables.
     files: HashMap<FileNumber, Option<UnwindTables>>,
