@@ -10,7 +10,7 @@ use foldhash::HashMap;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, Module, Unwinder};
 use sockeye_wire::perf::UserStack;
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// How the stacks of samples are walked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -40,7 +40,7 @@ pub(crate) struct StackCopy {
 
 /// The unwind tables of files, read when the first of their addresses is in a stack.
 pub(crate) struct StackWalker {
-    unwinder: UnwinderX86_64<Rc<[u8]>>,
+    unwinder: UnwinderX86_64<Arc<[u8]>>,
     cache: CacheX86_64,
     /// By file: the translation of its offsets; `None` if it has no tables.
     files: HashMap<FileNumber, Option<UnwindTables>>,
@@ -90,22 +90,37 @@ impl StackWalker {
         let mut stack = vec![copy.ip];
         let mut read = |at: u64| copy.word(at);
         while stack.len() < FRAMES_MAX {
+            let before = registers;
             let next = self
                 .unwinder
                 .unwind_frame(address, &mut registers, &mut self.cache, &mut read);
-            // The end of the stack, or of what was copied of it
-            let Ok(Some(caller)) = next else { break };
+            let is_known = |caller: &u64| processes.locate(process, caller.wrapping_sub(1)).is_some();
+            // Frame pointers of code without tables may lead anywhere.
+            let known = next.ok().flatten().filter(is_known);
+            let has_tables = address.address_for_lookup() & WITHOUT_TABLES == 0;
+            let trampoline = || {
+                let (caller, changed) = of_trampoline(before, copy)?;
+                Some((caller, changed)).filter(|(caller, _)| is_known(caller))
+            };
+            let caller = match known {
+                Some(caller) => caller,
+                // The innermost code is hardly ever a trampoline.
+                None if has_tables || stack.len() == 1 => break,
+                None => {
+                    let Some((caller, changed)) = trampoline() else {
+                        break;
+                    };
+                    registers = changed;
+                    caller
+                }
+            };
             // A return address may be that of the next function: the call is before it.
             let call = self.ours(process, caller.wrapping_sub(1), processes, symbols);
-            let Some(known) = FrameAddress::from_return_address(call.wrapping_add(1)) else {
+            let Some(at) = FrameAddress::from_return_address(call.wrapping_add(1)) else {
                 break;
             };
-            // Frame pointers of code without tables lead anywhere.
-            if processes.locate(process, caller.wrapping_sub(1)).is_none() {
-                break;
-            }
             stack.push(caller);
-            address = known;
+            address = at;
         }
         stack
     }
@@ -159,6 +174,19 @@ impl StackWalker {
             .add_module(Module::new(String::new(), base..base + FILE_BYTES, base, info));
         tables
     }
+}
+
+/// Returns the caller of a trampoline of Python's perf maps (`Python/asm_trampoline.S`), and the registers there. It has one word of
+/// its own on the stack: the caller's frame pointer, or nothing.
+fn of_trampoline(mut registers: UnwindRegsX86_64, copy: &StackCopy) -> Option<(u64, UnwindRegsX86_64)> {
+    let sp = registers.sp();
+    let caller = copy.word(sp.checked_add(8)?).ok()?;
+    if registers.bp() == sp {
+        registers.set_bp(copy.word(sp).ok()?);
+    }
+    registers.set_sp(sp.checked_add(16)?);
+    registers.set_ip(caller);
+    Some((caller, registers))
 }
 
 impl std::fmt::Debug for StackWalker {

@@ -154,9 +154,13 @@ impl Sampler {
     pub(crate) fn walk(&mut self, processes: &Processes, symbols: &Symbols) {
         for (process, mut stack, copy) in self.unwalked.drain(..) {
             let walked = self.walker.walk(process, &copy, processes, symbols);
-            // A stack that begins elsewhere was copied at another moment than its chain: then the chain is right.
+            // Registers that are no frame pointers lead to addresses without code.
+            let by_pointers = stack.user.iter().enumerate().take_while(|(depth, address)| {
+                let call = address.wrapping_sub(u64::from(*depth > 0));
+                processes.locate(process, call).is_some()
+            });
             let is_longer =
-                walked.len() > stack.user.len() || self.unwind == Unwind::Tables && walked.len() > 1;
+                walked.len() > by_pointers.count() || self.unwind == Unwind::Tables && walked.len() > 1;
             if is_longer {
                 stack.user = walked;
             }

@@ -96,8 +96,8 @@
 
   // --- What is looked at
   const whole = [head.from, Math.max(head.to, head.from + 1)], last = whole[1];
-  // Two pixels or so: what begins or ends with the data is not drawn upon the axis.
-  const margin = (whole[1] - whole[0]) * 0.003;
+  // What begins or ends with the data is not drawn upon the axis.
+  const margin = (whole[1] - whole[0]) * 0.01;
   whole[0] -= margin;
   whole[1] += margin;
   const state = { view: [...whole], chosen: null, hover: null, select: null, panels: [], off: new Set() };
