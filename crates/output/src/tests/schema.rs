@@ -37,7 +37,15 @@ fn sockets(
             .row_with_rates(&Entry::with_owners(socket, owners), names, Some(rates))
             .unwrap();
     }
-    listing.finish(summary).unwrap();
+    listing
+        .finish_with(summary, |object| {
+            let mut changes = object.object("changes");
+            for name in ["sockets_opened", "sockets_closed", "interval_ms"] {
+                changes.number(name, Some(1_u64));
+            }
+            changes.end();
+        })
+        .unwrap();
     String::from_utf8(out).unwrap()
 }
 

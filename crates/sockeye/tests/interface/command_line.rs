@@ -320,7 +320,8 @@ fn no_command_is_flows() {
                 .filter(|word| !is_time(&word.trim_end_matches(['"', ','])))
                 .collect()
         };
-        assert_eq!(masked(bare.quiet()), masked(flows.quiet()), "{flags}");
+        assert_eq!(masked(bare.ok()), masked(flows.ok()), "{flags}");
+        assert_eq!(bare.error(), flows.error(), "{flags}");
         assert!(bare.ok().contains("127.0.0.1"), "{bare}");
     }
 }

@@ -336,7 +336,7 @@ impl Watch<'_> {
         self.write(out, layout, pass, &pass.flows, report)
             .context(stdout::WRITING)?;
         if pass.left_out > 0 && matches!(self.layout.format, Format::Table | Format::Csv) {
-            notes::say(&left_out(pass.left_out, "flows"));
+            notes::say(&left_out(pass.left_out, "flow"));
         }
         if let Some(totals) = pass.totals {
             let line = opens::line(&totals, !self.listing.filter().is_empty());

@@ -11,6 +11,7 @@ pub use flows::{all as all_flows, run as flows};
 pub use sockets::run as sockets;
 
 /// Returns the note about rows that `--top` left out.
-fn left_out(count: usize, unit: &str) -> String {
-    format!("sockeye: {count} more {unit}; --top 0 shows all\n")
+fn left_out(count: usize, row: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("sockeye: {count} more {row}{plural}; --top 0 shows all\n")
 }

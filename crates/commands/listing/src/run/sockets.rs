@@ -358,7 +358,7 @@ impl Watch<'_> {
     fn write_changes(&self, pass: &Pass) -> anyhow::Result<()> {
         let format = self.layout.format;
         if pass.left_out > 0 && matches!(format, Format::Table | Format::Csv) {
-            notes::say(&left_out(pass.left_out, "sockets"));
+            notes::say(&left_out(pass.left_out, "socket"));
         }
         if let Some(changes) = pass.changes {
             let line = format!(
