@@ -1,6 +1,6 @@
 //! Sockets as JSON follow their schema, and the schema follows the model.
 
-use super::fixtures::{self, AllNames, EvilNames, LOSSY};
+use super::fixtures::{self, AllNames, AllWorkloads, EvilNames, LOSSY};
 use super::schema_check::{check, check_columns, check_keys, compiled};
 use super::schema_file;
 use crate::socket::Sockets;
@@ -27,7 +27,11 @@ fn sockets(
     listing.begin().unwrap();
     for (nth, socket) in fixtures::sockets().iter().enumerate() {
         let owners = [None, Some(owners.as_slice()), Some(&[])][nth % 3];
-        listing.row(&Entry::with_owners(socket, owners), names).unwrap();
+        let entry = Entry {
+            workloads: Some(&AllWorkloads),
+            ..Entry::with_owners(socket, owners)
+        };
+        listing.row(&entry, names).unwrap();
     }
     listing.finish(summary).unwrap();
     String::from_utf8(out).unwrap()
