@@ -695,10 +695,12 @@ mod tests {
         let listeners = listeners();
         let mut fold = Fold::new(GroupBy::Workload(WorkloadKind::Container), &listeners);
         let mut socket = connection(1, "10.0.0.1:80", "10.0.0.3:1");
-        let with = |socket| Entry {
-            workloads: Some(&TwoContainers),
-            ..Entry::new(socket)
-        };
+        fn with(socket: &Socket) -> Entry<'_> {
+            Entry {
+                workloads: Some(&TwoContainers),
+                ..Entry::new(socket)
+            }
+        }
         fold.add(&with(&socket));
         socket.inode = Some(Inode(1));
         fold.add(&with(&socket));

@@ -59,12 +59,7 @@ pub struct Details {
 }
 
 /// What is read only on request.
-const COSTLY: [Detail; 4] = [
-    Detail::TCP_INFO,
-    Detail::CONGESTION,
-    Detail::MEMORY,
-    Detail::WORKLOADS,
-];
+const COSTLY: [Detail; 3] = [Detail::TCP_INFO, Detail::CONGESTION, Detail::MEMORY];
 
 impl Details {
     /// What these details and a sort key need of [`COSTLY`].

@@ -12,6 +12,9 @@ use std::os::unix::ffi::OsStrExt;
 pub(crate) struct AllNames;
 
 impl Names for AllNames {
+    fn workload(&self, _: WorkloadId) -> Option<&str> {
+        Some("web")
+    }
     fn interface(&self, _: InterfaceIndex, _: Option<NetnsInode>) -> Option<&str> {
         Some("eth0")
     }
@@ -32,12 +35,35 @@ impl Names for AllNames {
     }
 }
 
+/// Returns two workloads of each kind.
+#[derive(Debug)]
+pub(crate) struct AllWorkloads;
+
+impl Workloads for AllWorkloads {
+    fn visit(
+        &self,
+        _: WorkloadKind,
+        _: &Socket,
+        _: Option<&[Owner]>,
+        visit: &mut dyn FnMut(WorkloadId),
+    ) -> Option<WorkloadSource> {
+        visit(WorkloadId(1));
+        visit(WorkloadId(2));
+        Some(WorkloadSource::Socket)
+    }
+
+    fn names(&self, _: WorkloadId, _: &mut dyn FnMut(&str)) {}
+}
+
 /// Returns names with control characters, formulas and other text that needs escapes.
 pub(crate) struct EvilNames;
 
 pub(crate) const EVIL: &str = "=\x1b[31m\"a,b\"\r\n\u{202e}\u{9b}2J";
 
 impl Names for EvilNames {
+    fn workload(&self, _: WorkloadId) -> Option<&str> {
+        Some(EVIL)
+    }
     fn interface(&self, _: InterfaceIndex, _: Option<NetnsInode>) -> Option<&str> {
         Some(EVIL)
     }

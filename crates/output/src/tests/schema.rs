@@ -1,6 +1,6 @@
 //! Sockets as JSON follow their schema, and the schema follows the model.
 
-use super::fixtures::{self, AllNames, EvilNames, LOSSY};
+use super::fixtures::{self, AllNames, AllWorkloads, EvilNames, LOSSY};
 use super::schema_check::{check, check_columns, check_keys, compiled};
 use super::schema_file;
 use crate::socket::Sockets;
@@ -28,14 +28,16 @@ fn sockets(
     listing.begin().unwrap();
     for (nth, socket) in fixtures::sockets().iter().enumerate() {
         let owners = [None, Some(owners.as_slice()), Some(&[])][nth % 3];
+        let entry = Entry {
+            workloads: Some(&AllWorkloads),
+            ..Entry::with_owners(socket, owners)
+        };
         let rates = SocketRates {
             sent_bytes_per_s: Some(0.5),
             received_bytes_per_s: Some(12_345.0),
             retrans_segs_per_s: Some(0.0),
         };
-        listing
-            .row_with_rates(&Entry::with_owners(socket, owners), names, Some(rates))
-            .unwrap();
+        listing.row_with_rates(&entry, names, Some(rates)).unwrap();
     }
     listing
         .finish_with(summary, |object| {

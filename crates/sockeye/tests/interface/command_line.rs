@@ -48,7 +48,7 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("flows --sort nonsensical_words", "--sort: unknown column"),
         (
             "flows --group-by nonsense",
-            "expected host, port, process, uid, netns, prefix/N",
+            "expected host, port, process, user, container, unit, cgroup, exe, netns, prefix/N",
         ),
         ("flows --group-by prefix/33", "0 to 32 bits"),
         (

@@ -4,7 +4,7 @@ use super::fixtures::{self, AllNames, EvilNames, LOSSY};
 use super::flows::row;
 use super::schema_check::{check, check_columns, check_keys};
 use crate::output::{FlowLayout, Flows};
-use sockeye_model::{ConnectionTotals, Names, NoNames};
+use sockeye_model::{ConnectionTotals, Names, NoNames, Workload, WorkloadId, WorkloadKind};
 use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Format, Summary};
 
@@ -20,6 +20,12 @@ fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
     let mut listing = ListingWriter::new(&mut out, layout.listing());
     listing.begin().unwrap();
     for flow in [fixtures::full_flow(), fixtures::bare_flow()] {
+        listing.row(&row(&flow, names, false)).unwrap();
+    }
+    for kind in WorkloadKind::ALL {
+        let mut flow = fixtures::bare_flow();
+        let id = WorkloadId(1);
+        flow.key.workload = Some(Workload { kind, id });
         listing.row(&row(&flow, names, false)).unwrap();
     }
     listing.finish(summary).unwrap();

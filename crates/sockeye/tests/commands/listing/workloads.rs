@@ -293,12 +293,18 @@ impl Container {
             }
         }
         fs::write(&config, json.to_string()).unwrap();
-        let said = container.runc(&["run", "-d", &container.id]);
-        if said.code != Some(0) {
-            return Err(Skip::new(format!(
-                "runc does not run a container here: {}",
-                said.error().trim()
-            )));
+        // Its program keeps the descriptors of runc: a pipe would not end.
+        let errors = container.bundle.join("errors");
+        let mut command = Command::new("runc");
+        command
+            .args(["run", "-d", &container.id])
+            .current_dir(&container.bundle)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(&errors).unwrap());
+        if !command.status().unwrap().success() {
+            let errors = fs::read_to_string(&errors).unwrap();
+            return Err(Skip::new(format!("runc runs no container: {}", errors.trim())));
         }
         Ok(container)
     }
