@@ -409,13 +409,13 @@ fn check_value(key: &str, value: &str) -> Result<(), String> {
     // Of the message: what is wrong, and what is possible.
     let text = error.to_string();
     let lines = text.lines().map(str::trim);
-    let mut said = lines.take_while(|line| !line.is_empty());
-    let first = said
+    let mut message_lines = lines.take_while(|line| !line.is_empty());
+    let first = message_lines
         .next()
         .unwrap_or_default()
         .trim_start_matches("error: ")
         .to_owned();
-    Err(match said.find(|line| line.starts_with("[possible")) {
+    Err(match message_lines.find(|line| line.starts_with("[possible")) {
         Some(possible) => format!("{first} {possible}"),
         None => first,
     })

@@ -76,21 +76,27 @@ fn raw_packet_and_netlink_sockets_have_their_values() {
     let icmp6 = namespace.raw(58, true);
     assert!(in_proc(&icmp6, "raw6"));
     // Without CONFIG_INET_RAW_DIAG ss falls back to /proc and knows no inode; the port is the protocol.
-    let said = namespace.output("ss", &["-Hwan"]);
-    assert!(said.contains(" 0.0.0.0:1 ") && said.contains(" *:58 "), "{said}");
+    let outcome = namespace.output("ss", &["-Hwan"]);
+    assert!(
+        outcome.contains(" 0.0.0.0:1 ") && outcome.contains(" *:58 "),
+        "{outcome}"
+    );
 
     let packet = namespace.packet(3);
     assert!(in_proc(&packet, "packet"));
-    let said = namespace.output("ss", &["-H0ane"]);
-    assert!(said.contains(&format!("ino:{} ", packet.inode)), "{said}");
+    let outcome = namespace.output("ss", &["-H0ane"]);
+    assert!(outcome.contains(&format!("ino:{} ", packet.inode)), "{outcome}");
 
     let netlink = namespace.netlink(0);
     assert!(in_proc(&netlink, "netlink"));
     let port = netlink.netlink_port().unwrap();
     assert_ne!(port, 0);
     // FAMILY:PORT, the family as a number by -n.
-    let said = namespace.output("ss", &["-HanA", "netlink"]);
-    assert!(said.contains(&format!(" 0:{port} ")), "{port} not in {said}");
+    let outcome = namespace.output("ss", &["-HanA", "netlink"]);
+    assert!(
+        outcome.contains(&format!(" 0:{port} ")),
+        "{port} not in {outcome}"
+    );
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn unix_sockets_have_their_values() {
         let pair = namespace.unix_pair(kind);
         assert_eq!(pair.client.peer_inode, Some(pair.server.inode));
 
-        let said = namespace.output("ss", &["-Hxan"]);
+        let outcome = namespace.output("ss", &["-Hxan"]);
         for lab_socket in named
             .lab_sockets()
             .chain(hidden.lab_sockets())
@@ -115,11 +121,11 @@ fn unix_sockets_have_their_values() {
             assert!(in_proc(lab_socket, "unix"));
             // Netid State Recv-Q Send-Q Name Inode PeerName PeerInode
             let inode = lab_socket.inode.to_string();
-            let line = said
+            let line = outcome
                 .lines()
                 .map(|line| line.split_whitespace().collect::<Vec<_>>());
             let line = line.into_iter().find(|words| words.get(5) == Some(&&inode[..]));
-            let line = line.unwrap_or_else(|| panic!("{inode} not in {said}"));
+            let line = line.unwrap_or_else(|| panic!("{inode} not in {outcome}"));
             let netid = match kind {
                 UnixKind::Stream => "u_str",
                 UnixKind::Datagram => "u_dgr",

@@ -98,13 +98,13 @@ fn socket_is_shared_by_two_processes() {
     let lab_socket = &second.sockets()[0];
     assert_eq!((lab_socket.pid, lab_socket.inode), (Some(second.pid()), inode));
     assert!(lab_socket.fd().is_none());
-    let said = namespace.output("ss", &["-Htlnp"]);
+    let outcome = namespace.output("ss", &["-Htlnp"]);
     for process in [&first, &second] {
-        assert!(said.contains(&format!("pid={},", process.pid())), "{said}");
+        assert!(outcome.contains(&format!("pid={},", process.pid())), "{outcome}");
     }
     assert!(
-        !said.contains(&format!("pid={},", std::process::id())),
-        "this process let go: {said}"
+        !outcome.contains(&format!("pid={},", std::process::id())),
+        "this process let go: {outcome}"
     );
     first.end();
     second.end();

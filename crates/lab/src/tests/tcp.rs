@@ -81,8 +81,8 @@ fn link_local_sockets_have_their_values() {
     let (_lab, client, server, link) = need!(linked("link_local"));
     let pair = link.net_path_link_local().established();
     let filter = format!("sport = :{}", pair.server.port());
-    let said = server.output("ss", &["-Htane", "state", "established", &filter]);
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let outcome = server.output("ss", &["-Htane", "state", "established", &filter]);
+    let words: Vec<&str> = outcome.split_whitespace().collect();
     let (client_device, server_device) = link.devices();
     let ip = |lab_socket: &sockeye_lab::LabSocket| lab_socket.local.unwrap().ip();
     assert_eq!(
@@ -280,10 +280,10 @@ fn options_are_set() {
             .with_client(SocketOptions::new().congestion(name))
             .established();
         let filter = format!("sport = :{}", pair.client.port());
-        let said = client.output("ss", &["-HOtin", "state", "established", &filter]);
+        let outcome = client.output("ss", &["-HOtin", "state", "established", &filter]);
         assert!(
-            said.split_whitespace().any(|word| word == name),
-            "{name} not in {said}"
+            outcome.split_whitespace().any(|word| word == name),
+            "{name} not in {outcome}"
         );
     }
 }

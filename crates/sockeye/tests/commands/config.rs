@@ -1,6 +1,6 @@
 //! `config` and what it shows: settings by files and variables, and what counts more.
 
-use crate::fixtures::binary::{Said, command, run};
+use crate::fixtures::binary::{Outcome, command, run};
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use rustix::fs::{Mode, mknodat};
@@ -44,12 +44,12 @@ impl Settings {
         command
     }
 
-    fn run(&self, words: &[&str]) -> Said {
+    fn run(&self, words: &[&str]) -> Outcome {
         run(&mut self.command(words))
     }
 
     /// Runs it with a variable.
-    fn run_with(&self, name: &str, value: &str, words: &[&str]) -> Said {
+    fn run_with(&self, name: &str, value: &str, words: &[&str]) -> Outcome {
         run(self.command(words).env(name, value))
     }
 }
@@ -156,7 +156,7 @@ fn flag_counts_more_than_variable_and_variable_more_than_file() {
         "precedence",
         "color = \"always\"\n[flows]\ncolumns = \"peer,connections\"\ngroup_by = \"port\"\ntop = 1\n[sockets]\ncolumns = \"state\"\nsort = \"-local\"\n",
     );
-    let said = |variables: &[(&str, &str)], words: &[&str]| {
+    let outcome = |variables: &[(&str, &str)], words: &[&str]| {
         let mut command = settings.command(words);
         command.envs(variables.iter().copied());
         here.run(|| run(&mut command)).ok().to_owned()
@@ -164,20 +164,20 @@ fn flag_counts_more_than_variable_and_variable_more_than_file() {
     let heading = |text: &str| text.lines().next().unwrap_or_default().trim().to_owned();
     let plain = ("SOCKEYE_COLOR", "never");
     let sockets = ["sockets", "-tn"];
-    assert_eq!(heading(&said(&[plain], &sockets)), "State");
+    assert_eq!(heading(&outcome(&[plain], &sockets)), "State");
     let variable = ("SOCKEYE_SOCKETS_COLUMNS", "recv_queue_bytes");
-    assert_eq!(heading(&said(&[plain, variable], &sockets)), "Recv-Q");
+    assert_eq!(heading(&outcome(&[plain, variable], &sockets)), "Recv-Q");
     let flag = ["sockets", "-tn", "--columns", "send_queue_bytes"];
-    assert_eq!(heading(&said(&[plain, variable], &flag)), "Send-Q");
+    assert_eq!(heading(&outcome(&[plain, variable], &flag)), "Send-Q");
     // What was typed asks for other columns.
-    assert!(heading(&said(&[plain], &["sockets", "-tne"])).contains("Cookie"));
-    assert!(heading(&said(&[plain], &["sockets", "-tnp"])).contains("Process"));
+    assert!(heading(&outcome(&[plain], &["sockets", "-tne"])).contains("Cookie"));
+    assert!(heading(&outcome(&[plain], &["sockets", "-tnp"])).contains("Process"));
     // Colours of the file in a pipe; then the variable that all programs share; then the flag.
-    assert!(said(&[], &sockets).contains('\x1b'));
-    assert!(!said(&[("NO_COLOR", "1")], &sockets).contains('\x1b'));
-    assert!(said(&[("NO_COLOR", "1"), ("SOCKEYE_COLOR", "always")], &sockets).contains('\x1b'));
+    assert!(outcome(&[], &sockets).contains('\x1b'));
+    assert!(!outcome(&[("NO_COLOR", "1")], &sockets).contains('\x1b'));
+    assert!(outcome(&[("NO_COLOR", "1"), ("SOCKEYE_COLOR", "always")], &sockets).contains('\x1b'));
     assert!(
-        !said(
+        !outcome(
             &[("SOCKEYE_COLOR", "always")],
             &["sockets", "-tn", "--color", "never"]
         )
@@ -185,19 +185,19 @@ fn flag_counts_more_than_variable_and_variable_more_than_file() {
     );
     // With and without a command.
     for words in [&["flows", "-n"][..], &["-n"]] {
-        let text = said(&[plain], words);
+        let text = outcome(&[plain], words);
         assert!(
             heading(&text).starts_with("Peer") && text.lines().count() == 2,
             "{text}"
         );
-        let all = said(&[plain, ("SOCKEYE_FLOWS_TOP", "0")], words);
+        let all = outcome(&[plain, ("SOCKEYE_FLOWS_TOP", "0")], words);
         assert!(all.lines().count() >= text.lines().count(), "{all}");
     }
     // Formats for scripts are the same on every host, but for time and rows in their order.
     for format in ["json", "csv", "jsonl"] {
         let keys = |text: &str| text.lines().next().unwrap_or_default().len();
         let words = ["sockets", "-tn", "--format", format];
-        let with = said(&[], &words);
+        let with = outcome(&[], &words);
         let without = here.run(|| run(command().args(words))).ok().to_owned();
         assert_eq!(keys(&with), keys(&without), "{format}");
         assert_eq!(with.len(), without.len(), "{format}");
@@ -214,24 +214,25 @@ fn thresholds_and_rules_of_check_come_from_the_file() {
         "thresholds",
         "[check]\nskip = \"counters\"\n[check.thresholds]\nno-keepalive.idle = \"1ms\"\nno-keepalive.idle-more = \"1\"\n",
     );
-    let said = settings.run(&["check"]);
+    let outcome = settings.run(&["check"]);
     assert!(
-        said.failed(2).contains("unknown key 'check.thresholds.no-keepalive.idle-more'; did you mean 'check.thresholds.no-keepalive.idle'?"),
-        "{said}"
+        outcome.failed(2).contains("unknown key 'check.thresholds.no-keepalive.idle-more'; did you mean 'check.thresholds.no-keepalive.idle'?"),
+        "{outcome}"
     );
     settings.write("[check]\nskip = \"counters\"\n[check.thresholds]\nno-keepalive.idle = \"1ms\"\n");
     let check = |words: &[&str]| {
         let mut command = settings.command(words);
         here.run(|| run(&mut command))
     };
-    let said = check(&["check", "--only", "no-keepalive"]);
+    let outcome = check(&["check", "--only", "no-keepalive"]);
     assert!(
-        said.ok()
+        outcome
+            .ok()
             .contains("judged with no-keepalive.idle=1ms instead of 1h"),
-        "{said}"
+        "{outcome}"
     );
     // The rule was named: check.skip does not matter.
-    assert_eq!(said.error(), "", "{said}");
+    assert_eq!(outcome.error(), "", "{outcome}");
     let document = check(&["check", "--only", "no-keepalive", "--json"]).json();
     let thresholds = &document["findings"][0]["thresholds"];
     assert_eq!(thresholds[0]["name"], "no-keepalive.idle");
@@ -241,26 +242,26 @@ fn thresholds_and_rules_of_check_come_from_the_file() {
     );
     assert_follows(CHECK_SCHEMA, &document);
     // The flag counts more.
-    let said = check(&["check", "--only", "no-keepalive", "--set", "no-keepalive.idle=1h"]);
-    assert!(!said.ok().contains("judged with"), "{said}");
-    let said = check(&["check", "--list"]);
-    assert!(said.ok().contains("no-keepalive.idle=1ms"), "{said}");
-    assert!(!said.ok().contains("\ncounters  ("), "{said}");
+    let outcome = check(&["check", "--only", "no-keepalive", "--set", "no-keepalive.idle=1h"]);
+    assert!(!outcome.ok().contains("judged with"), "{outcome}");
+    let outcome = check(&["check", "--list"]);
+    assert!(outcome.ok().contains("no-keepalive.idle=1ms"), "{outcome}");
+    assert!(!outcome.ok().contains("\ncounters  ("), "{outcome}");
     let file = settings.path();
     assert_eq!(
-        said.error(),
+        outcome.error(),
         format!("sockeye: check.skip leaves out counters ({}:2)\n", file.display())
     );
     // A mistyped name has its nearest.
-    let said = check(&["check", "--set", "no-keepalive.idel=1h"]);
+    let outcome = check(&["check", "--set", "no-keepalive.idel=1h"]);
     assert!(
-        said.failed(2).contains("did you mean \"no-keepalive.idle\"?"),
-        "{said}"
+        outcome.failed(2).contains("did you mean \"no-keepalive.idle\"?"),
+        "{outcome}"
     );
-    let said = check(&["check", "--only", "no-keepaliv"]);
+    let outcome = check(&["check", "--only", "no-keepaliv"]);
     assert!(
-        said.failed(2).contains("did you mean \"no-keepalive\"?"),
-        "{said}"
+        outcome.failed(2).contains("did you mean \"no-keepalive\"?"),
+        "{outcome}"
     );
 }
 
@@ -309,17 +310,17 @@ fn wrong_file_is_named_with_line_and_nearest_key() {
     ] {
         settings.write(text);
         for words in [&["flows", "-n"][..], &["-n"], &["config"], &["check", "--list"]] {
-            let said = settings.run(words);
-            assert_eq!(said.code, Some(2), "{text}: {said}");
-            let said = said.error();
+            let outcome = settings.run(words);
+            assert_eq!(outcome.code, Some(2), "{text}: {outcome}");
+            let outcome = outcome.error();
             assert!(
-                said.starts_with(&format!("sockeye: {file}:{line}: ")),
-                "{text}: {said}"
+                outcome.starts_with(&format!("sockeye: {file}:{line}: ")),
+                "{text}: {outcome}"
             );
-            assert!(said.contains(expected), "{text}: {said}");
+            assert!(outcome.contains(expected), "{text}: {outcome}");
             assert!(
-                said.contains("`sockeye --no-config ...` or SOCKEYE_CONFIG= runs without"),
-                "{said}"
+                outcome.contains("`sockeye --no-config ...` or SOCKEYE_CONFIG= runs without"),
+                "{outcome}"
             );
         }
     }
@@ -330,8 +331,8 @@ fn wrong_file_is_named_with_line_and_nearest_key() {
     settings.run_with("SOCKEYE_CONFIG", "", &["-n"]).ok();
     let table = settings.run(&["--no-config", "config"]);
     assert!(table.ok().contains("Files are left out."), "{table}");
-    let said = settings.run(&["flows", "--no-config"]);
-    assert!(said.failed(2).contains("sockeye --no-config ..."), "{said}");
+    let outcome = settings.run(&["flows", "--no-config"]);
+    assert!(outcome.failed(2).contains("sockeye --no-config ..."), "{outcome}");
     // Nor what does not depend on it.
     for words in [
         &["--help"][..],
@@ -349,34 +350,35 @@ fn wrong_file_is_named_with_line_and_nearest_key() {
     missing
         .args(["-n"])
         .env("SOCKEYE_CONFIG", "/nowhere/sockeye.toml");
-    let said = run(&mut missing);
+    let outcome = run(&mut missing);
     assert!(
-        said.failed(2).contains("/nowhere/sockeye.toml: No such file"),
-        "{said}"
+        outcome.failed(2).contains("/nowhere/sockeye.toml: No such file"),
+        "{outcome}"
     );
     // A wrong variable is named, and the files are no way around it.
     settings.write("");
-    let said = settings.run_with("SOCKEYE_COLOR", "maybe", &["-n"]);
+    let outcome = settings.run_with("SOCKEYE_COLOR", "maybe", &["-n"]);
     assert!(
-        said.failed(2)
+        outcome
+            .failed(2)
             .starts_with("sockeye: SOCKEYE_COLOR: color: invalid value 'maybe'"),
-        "{said}"
+        "{outcome}"
     );
-    assert!(!said.error().contains("--no-config"), "{said}");
-    let said = settings.run_with("SOCKEYE_FLOWS_COLUMN", "x", &["doctor", "--json"]);
+    assert!(!outcome.error().contains("--no-config"), "{outcome}");
+    let outcome = settings.run_with("SOCKEYE_FLOWS_COLUMN", "x", &["doctor", "--json"]);
     assert_eq!(
-        said.error(),
+        outcome.error(),
         "sockeye: SOCKEYE_FLOWS_COLUMN is no setting, and is ignored; did you mean SOCKEYE_FLOWS_COLUMNS?\n"
     );
-    said.ok();
+    outcome.ok();
 }
 
 #[test]
 fn file_that_another_user_can_write_is_refused() {
     let settings = Settings::new("trust", "[flows]\ntop = 1\n");
     let refused = |expected: &str| {
-        let said = settings.run(&["-n"]);
-        assert!(said.failed(2).contains(expected), "{expected}: {said}");
+        let outcome = settings.run(&["-n"]);
+        assert!(outcome.failed(2).contains(expected), "{expected}: {outcome}");
     };
     settings.run(&["-n"]).ok();
     for mode in [0o646, 0o664, 0o666] {
@@ -418,9 +420,9 @@ fn file_that_another_user_can_write_is_refused() {
     assert!(first.ends_with("/.config/sockeye/config.toml"), "{first}");
     assert!(!first.starts_with(settings.folder.to_str().unwrap()), "{first}");
     // Without sudo it is.
-    let said = run(command.env_remove("SUDO_UID"));
-    assert_eq!(said.code, Some(2), "{said}");
-    assert!(said.error().contains("it belongs to user"), "{said}");
+    let outcome = run(command.env_remove("SUDO_UID"));
+    assert_eq!(outcome.code, Some(2), "{outcome}");
+    assert!(outcome.error().contains("it belongs to user"), "{outcome}");
 }
 
 /// A user that owns nothing on this host.
@@ -441,8 +443,8 @@ fn file_of_the_system_is_below_that_of_the_user() {
     command
         .args(["--mount", "sh", "-c", &script])
         .env_remove("SOCKEYE_CONFIG");
-    let said = run(&mut command);
-    let words: Vec<Vec<&str>> = said
+    let outcome = run(&mut command);
+    let words: Vec<Vec<&str>> = outcome
         .ok()
         .lines()
         .map(|line| line.split_whitespace().collect())
@@ -451,10 +453,13 @@ fn file_of_the_system_is_below_that_of_the_user() {
     assert_eq!(
         words[1],
         ["color", "never", "/etc/sockeye/config.toml:1"],
-        "{said}"
+        "{outcome}"
     );
-    assert_eq!(words[2], ["flows.top", "1", &format!("{own}:2")], "{said}");
-    assert!(said.ok().contains("/etc/sockeye/config.toml: read\n"), "{said}");
+    assert_eq!(words[2], ["flows.top", "1", &format!("{own}:2")], "{outcome}");
+    assert!(
+        outcome.ok().contains("/etc/sockeye/config.toml: read\n"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -467,26 +472,26 @@ fn alias_is_words_of_a_command_line() {
         "[alias]\nlist = \"sockets -tn 'state established'\"\nwords = [\"sockets\", \"-tn\", \"state\", \"close-wait\"]\n\
          again = \"list\"\nflows = \"doctor\"\nplain = \"-n\"\n",
     );
-    let said = |words: &[&str]| {
+    let outcome = |words: &[&str]| {
         let mut command = settings.command(words);
         here.run(|| run(&mut command))
     };
-    assert!(said(&["list"]).ok().lines().count() == 3);
+    assert!(outcome(&["list"]).ok().lines().count() == 3);
     // What follows belongs to it.
-    assert!(said(&["list", "-H"]).ok().lines().count() == 2);
-    assert_eq!(said(&["words", "-H"]).ok(), "");
-    assert!(said(&["plain"]).ok().starts_with("Local"));
+    assert!(outcome(&["list", "-H"]).ok().lines().count() == 2);
+    assert_eq!(outcome(&["words", "-H"]).ok(), "");
+    assert!(outcome(&["plain"]).ok().starts_with("Local"));
     // A command is never replaced, and an alias of an alias is none.
-    assert!(said(&["flows", "-n"]).ok().starts_with("Local"));
-    assert!(said(&["again"]).failed(2).contains("list"));
-    assert!(said(&["lists"]).failed(2).contains("lists"));
-    let table = said(&["config", "--changed"]);
+    assert!(outcome(&["flows", "-n"]).ok().starts_with("Local"));
+    assert!(outcome(&["again"]).failed(2).contains("list"));
+    assert!(outcome(&["lists"]).failed(2).contains("lists"));
+    let table = outcome(&["config", "--changed"]);
     assert!(
         table.ok().contains("not used: a command has this name"),
         "{table}"
     );
     assert!(table.ok().contains("sockets -tn 'state established'"), "{table}");
-    let document = said(&["config", "--json"]).json();
+    let document = outcome(&["config", "--json"]).json();
     assert_follows(SCHEMA, &document);
     assert_eq!(
         document["aliases"][1]["is_used"], false,

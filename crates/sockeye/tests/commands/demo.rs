@@ -1,6 +1,6 @@
 //! `sockeye demo`: what it announces is true, and nothing stays of it.
 
-use crate::fixtures::binary::{SOCKEYE, Said, command, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, command, run};
 use crate::fixtures::processes::UNPRIVILEGED_UID;
 use crate::fixtures::terminal::Terminal;
 use rustix::process::{Pid, Signal, kill_process};
@@ -59,7 +59,7 @@ impl Demo {
 
     /// Types the command with this word in another terminal.
     #[track_caller]
-    fn type_command(&self, word: &str) -> Said {
+    fn type_command(&self, word: &str) -> Outcome {
         let commands = self.commands();
         let line = commands.iter().find(|line| line.contains(word));
         let line = line.unwrap_or_else(|| panic!("no {word} in {}", self.text));
@@ -167,38 +167,38 @@ fn every_command_shows_what_is_announced() {
     // Their remedies can be typed where the findings were printed.
     assert!(text.contains(&format!("--netns {}", demo.child.id())), "{text}");
 
-    let said = demo.type_command(" flows ");
-    let web = said.ok().lines().filter(|line| line.contains(" web("));
+    let outcome = demo.type_command(" flows ");
+    let web = outcome.ok().lines().filter(|line| line.contains(" web("));
     let counts: Vec<u32> = web
         .filter_map(|line| line.split_whitespace().nth(3)?.parse().ok())
         .collect();
-    assert_eq!((counts.len(), counts.iter().sum()), (3, 120), "{said}");
+    assert_eq!((counts.len(), counts.iter().sum()), (3, 120), "{outcome}");
 
-    let said = demo.type_command("-tlnp");
-    let stuck = said.ok().lines().find(|line| line.contains("stuck("));
+    let outcome = demo.type_command("-tlnp");
+    let stuck = outcome.ok().lines().find(|line| line.contains("stuck("));
     let words: Vec<&str> = stuck.expect("its listener").split_whitespace().collect();
-    assert_eq!(words[1..3], ["5", "4"], "{said}");
+    assert_eq!(words[1..3], ["5", "4"], "{outcome}");
 
-    let said = demo.type_command("close-wait");
-    let rows: Vec<&str> = said.ok().lines().skip(1).collect();
-    assert_eq!(rows.len(), 12, "{said}");
-    assert!(rows.iter().all(|row| row.contains("backend(")), "{said}");
+    let outcome = demo.type_command("close-wait");
+    let rows: Vec<&str> = outcome.ok().lines().skip(1).collect();
+    assert_eq!(rows.len(), 12, "{outcome}");
+    assert!(rows.iter().all(|row| row.contains("backend(")), "{outcome}");
 
-    let said = demo.type_command("retrans > 0");
+    let outcome = demo.type_command("retrans > 0");
     for owner in ["backup(", "sync("] {
-        assert!(said.ok().contains(owner), "{owner}: {said}");
+        assert!(outcome.ok().contains(owner), "{owner}: {outcome}");
     }
 
-    let said = demo.type_command("capture");
-    let text = said.ok();
-    assert!(text.contains("backup("), "{said}");
+    let outcome = demo.type_command("capture");
+    let text = outcome.ok();
+    assert!(text.contains("backup("), "{outcome}");
     assert!(
         text.contains(" losses (") && text.contains("of the time"),
-        "{said}"
+        "{outcome}"
     );
     // Other work of the machine makes round trips longer, and then they do not show the queue.
     let shows_queue = text.contains("A queue of ") && text.contains("overflows");
-    assert!(shows_queue || text.contains("loses segments: "), "{said}");
+    assert!(shows_queue || text.contains("loses segments: "), "{outcome}");
 }
 
 #[test]
@@ -237,8 +237,8 @@ fn two_do_not_disturb_each_other() {
     let one = Demo::start(&here);
     let two = Demo::start(&here);
     for demo in [&one, &two] {
-        let said = demo.type_command(" flows ");
-        assert_eq!(said.ok().matches(" web(").count(), 3, "{said}");
+        let outcome = demo.type_command(" flows ");
+        assert_eq!(outcome.ok().matches(" web(").count(), 3, "{outcome}");
     }
     let (pids, inodes) = one.processes();
     drop(one);
@@ -250,18 +250,18 @@ fn two_do_not_disturb_each_other() {
 fn command_runs_when_all_faults_show() {
     let (_lab, here) = need!(lab());
     let in_demo = |words: &[&str]| here.run(|| run(command().arg("demo").arg("--").args(words)));
-    let said = in_demo(&[SOCKEYE, "check", "-n"]);
+    let outcome = in_demo(&[SOCKEYE, "check", "-n"]);
     for (rule, subject) in [
         ("accept-queue", "stuck("),
         ("close-wait", "backend("),
         ("queue-length", "vpn0"),
         ("retransmissions", "sync("),
     ] {
-        let mut lines = said.ok().lines();
+        let mut lines = outcome.ok().lines();
         let found = lines.any(|line| line.split_whitespace().nth(1) == Some(rule) && line.contains(subject));
-        assert!(found, "{rule}: {said}");
+        assert!(found, "{rule}: {outcome}");
     }
-    assert_eq!(said.error(), "");
+    assert_eq!(outcome.error(), "");
 }
 
 #[test]
@@ -276,14 +276,14 @@ fn exit_status_is_that_of_the_command() {
         for (words, code) in all {
             let here = &here;
             scope.spawn(move || {
-                let said = here.run(|| run(command().arg("demo").args(words)));
-                assert_eq!(said.code, Some(code), "{words:?}: {said}");
-                assert_eq!(said.error().contains("cannot start"), code == 1, "{said}");
+                let outcome = here.run(|| run(command().arg("demo").args(words)));
+                assert_eq!(outcome.code, Some(code), "{words:?}: {outcome}");
+                assert_eq!(outcome.error().contains("cannot start"), code == 1, "{outcome}");
             });
         }
     });
-    let said = run(command().args(["demo", "--nonsense"]));
-    assert!(said.failed(2).contains("--nonsense"), "{said}");
+    let outcome = run(command().args(["demo", "--nonsense"]));
+    assert!(outcome.failed(2).contains("--nonsense"), "{outcome}");
 }
 
 #[test]
@@ -342,14 +342,14 @@ fn unprivileged_user_gets_it_in_a_user_namespace_or_a_reason() {
         .args(["flows", "-n"])
         .uid(UNPRIVILEGED_UID)
         .gid(UNPRIVILEGED_UID);
-    let said = here.run(|| run(&mut command));
-    if said.code == Some(1) {
-        assert!(said.error().contains("run as root"), "{said}");
+    let outcome = here.run(|| run(&mut command));
+    if outcome.code == Some(1) {
+        assert!(outcome.error().contains("run as root"), "{outcome}");
         return;
     }
-    let text = said.ok();
-    assert_eq!(text.lines().next(), Some("0"), "{said}");
-    assert!(text.contains("10.0.2.11:many"), "{said}");
+    let text = outcome.ok();
+    assert_eq!(text.lines().next(), Some("0"), "{outcome}");
+    assert!(text.contains("10.0.2.11:many"), "{outcome}");
 
     // From another terminal.
     let mut command = Command::new(&binary);
@@ -366,9 +366,9 @@ fn unprivileged_user_gets_it_in_a_user_namespace_or_a_reason() {
         .args(["-c", commands[0]])
         .uid(UNPRIVILEGED_UID)
         .gid(UNPRIVILEGED_UID);
-    let said = run(&mut typed);
-    assert!(said.ok().contains("10.0.2.11:many"), "{said}");
-    assert!(said.ok().contains(" web("), "{said}");
+    let outcome = run(&mut typed);
+    assert!(outcome.ok().contains("10.0.2.11:many"), "{outcome}");
+    assert!(outcome.ok().contains(" web("), "{outcome}");
     let (pids, inodes) = demo.processes();
     drop(demo);
     wait_until_gone(&pids, &inodes);
@@ -383,15 +383,15 @@ fn forbidden_namespaces_have_a_clear_message() {
                   exec setpriv --bounding-set=-all --inh-caps=-all \"$@\"";
     let mut command = Command::new("unshare");
     command.args(["-Ur", "sh", "-c", script, "sh", SOCKEYE, "demo"]);
-    let said = here.run(|| run(&mut command));
-    let error = said.failed(1);
+    let outcome = here.run(|| run(&mut command));
+    let error = outcome.failed(1);
     assert!(
         error.starts_with("sockeye: cannot make a network namespace without root"),
-        "{said}"
+        "{outcome}"
     );
-    assert!(error.contains("run as root"), "{said}");
-    assert!(error.contains("user.max_user_namespaces"), "{said}");
-    assert_eq!(error.lines().count(), 1, "{said}");
+    assert!(error.contains("run as root"), "{outcome}");
+    assert!(error.contains("user.max_user_namespaces"), "{outcome}");
+    assert_eq!(error.lines().count(), 1, "{outcome}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `sockeye explain`: names in every spelling, logs of every kind, and what is in neither.
 
-use crate::fixtures::binary::{Said, assert_harmless, command, run, sockeye, words};
+use crate::fixtures::binary::{Outcome, assert_harmless, command, run, sockeye, words};
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::Value;
@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 const FLOOD: &str = "TCP: request_sock_TCP: Possible SYN flooding on port 80. Sending cookies.";
 
 /// What it says of a log on its standard input.
-fn of_log(flags: &[&str], log: &[u8]) -> Said {
+fn of_log(flags: &[&str], log: &[u8]) -> Outcome {
     let mut command = command();
     command.arg("explain").args(flags);
     fed(&mut command, log)
 }
 
-fn fed(command: &mut Command, log: &[u8]) -> Said {
+fn fed(command: &mut Command, log: &[u8]) -> Outcome {
     let mut file = tempfile();
     file.write_all(log).unwrap();
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
@@ -32,8 +32,8 @@ fn tempfile() -> std::fs::File {
 }
 
 fn json_of_log(log: &str) -> Value {
-    let said = of_log(&["--format", "json"], log.as_bytes());
-    let document: Value = serde_json::from_str(said.ok()).unwrap();
+    let outcome = of_log(&["--format", "json"], log.as_bytes());
+    let document: Value = serde_json::from_str(outcome.ok()).unwrap();
     follows(&document);
     document
 }
@@ -56,18 +56,18 @@ fn follows(document: &Value) {
 
 #[track_caller]
 fn check(query: &str, kind: &str, name: &str) {
-    let said = sockeye(&["explain", "--format", "json", "--", query]);
-    let document: Value = serde_json::from_str(said.ok()).unwrap();
+    let outcome = sockeye(&["explain", "--format", "json", "--", query]);
+    let document: Value = serde_json::from_str(outcome.ok()).unwrap();
     follows(&document);
     let found = document["entries"].as_array().unwrap();
     let is_it = |entry: &&Value| entry["kind"] == kind && entry["name"] == name;
     assert!(found.iter().any(|entry| is_it(&entry)), "{query}: {found:?}");
     // People get the same.
-    let said = sockeye(&["explain", "--", query]);
-    assert!(said.ok().contains(name), "{said:?}");
+    let outcome = sockeye(&["explain", "--", query]);
+    assert!(outcome.ok().contains(name), "{outcome:?}");
     assert!(
-        said.ok().contains("Check:") && said.ok().contains("Remedy:"),
-        "{said:?}"
+        outcome.ok().contains("Check:") && outcome.ok().contains("Remedy:"),
+        "{outcome:?}"
     );
 }
 
@@ -140,20 +140,20 @@ fn messages_are_found_after_any_prefix() {
     ] {
         check(&format!("{front}{FLOOD}"), "message", "syn-flooding");
     }
-    let said = sockeye(&["explain", FLOOD]);
-    assert!(said.ok().contains("port 80"), "{said:?}");
+    let outcome = sockeye(&["explain", FLOOD]);
+    assert!(outcome.ok().contains("port 80"), "{outcome:?}");
 }
 
 #[test]
 fn unknown_text_is_reported_with_similar_entries() {
-    let said = words("explain TcpExtListenOverflow");
-    assert!(said.failed(1).contains("TcpExtListenOverflows"), "{said:?}");
-    let said = sockeye(&["explain", "possible syn floods on some port"]);
-    assert!(said.failed(1).contains("syn-flooding"), "{said:?}");
-    let said = words("explain qqqqqqqqqqqq");
-    assert!(said.failed(1).contains("--list"), "{said:?}");
-    let said = sockeye(&["explain", "\x1b[31mred\x07"]);
-    assert_harmless(said.failed(1).as_bytes());
+    let outcome = words("explain TcpExtListenOverflow");
+    assert!(outcome.failed(1).contains("TcpExtListenOverflows"), "{outcome:?}");
+    let outcome = sockeye(&["explain", "possible syn floods on some port"]);
+    assert!(outcome.failed(1).contains("syn-flooding"), "{outcome:?}");
+    let outcome = words("explain qqqqqqqqqqqq");
+    assert!(outcome.failed(1).contains("--list"), "{outcome:?}");
+    let outcome = sockeye(&["explain", "\x1b[31mred\x07"]);
+    assert_harmless(outcome.failed(1).as_bytes());
     let long = "x ".repeat(60_000);
     assert!(sockeye(&["explain", &long]).failed(1).len() < 4_000);
 }
@@ -162,8 +162,8 @@ fn unknown_text_is_reported_with_similar_entries() {
 #[test]
 fn numbers_in_texts_are_no_error_codes() {
     for line in ["rx_crc_errors: 12", "port 22", "VLAN 100", "eth0: 12", "lost 2"] {
-        let said = sockeye(&["explain", "--format", "json", "--", line]);
-        let document: Value = serde_json::from_slice(&said.stdout).unwrap();
+        let outcome = sockeye(&["explain", "--format", "json", "--", line]);
+        let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
         let entries = document["entries"].as_array().unwrap();
         assert!(
             entries.iter().all(|entry| entry["kind"] != "error"),
@@ -311,11 +311,11 @@ fn malformed_logs_are_harmless() {
     flood.insert(5, 0xff);
     logs.push(flood);
     for log in logs {
-        let said = of_log(&[], &log);
-        said.ok();
-        said.no_panic();
-        assert_harmless(said.ok().as_bytes());
-        said.ok();
+        let outcome = of_log(&[], &log);
+        outcome.ok();
+        outcome.no_panic();
+        assert_harmless(outcome.ok().as_bytes());
+        outcome.ok();
         let document: Value = serde_json::from_str(of_log(&["--format", "json"], &log).ok()).unwrap();
         follows(&document);
     }
@@ -337,9 +337,12 @@ fn long_words_and_lines_take_no_longer_than_their_length() {
         vec![long("7", 120_000)],
     ] {
         let begun = Instant::now();
-        let said = run(command().arg("explain").args(&arguments));
+        let outcome = run(command().arg("explain").args(&arguments));
         let took = begun.elapsed();
-        assert!(said.failed(1).contains("is not in the dictionary"), "{said:?}");
+        assert!(
+            outcome.failed(1).contains("is not in the dictionary"),
+            "{outcome:?}"
+        );
         assert!(
             took < Duration::from_secs(5),
             "{took:?} for {:.20}...",
@@ -419,8 +422,8 @@ fn kinds_are_listed() {
         "tcp-info",
         "error",
     ] {
-        let said = sockeye(&["explain", "--list", kind]);
-        assert!(said.ok().lines().count() > 5, "{said:?}");
+        let outcome = sockeye(&["explain", "--list", kind]);
+        assert!(outcome.ok().lines().count() > 5, "{outcome:?}");
         let document: Value =
             serde_json::from_str(sockeye(&["explain", "--list", kind, "--format", "json"]).ok()).unwrap();
         follows(&document);

@@ -60,14 +60,14 @@ fn client_and_iperf3_server_count_the_same() {
         } else {
             "-t 1"
         };
-        let said = document(start(
+        let outcome = document(start(
             &place,
             SOCKEYE,
             &format!("bench stream --iperf3 {case} {time} --json"),
         ));
         let passed = loopback_bytes(&place) - before;
         let theirs: Value = serde_json::from_str(&server.end()).unwrap();
-        let (ours, theirs) = (&said["end"], &theirs["end"]);
+        let (ours, theirs) = (&outcome["end"], &theirs["end"]);
         let (mut carried, mut sent) = (0, 0);
         for (key, their_key) in sums(case) {
             let number = |end: &Value, key: &str| {
@@ -111,14 +111,14 @@ fn server_works_with_the_iperf3_client() {
     for case in CASES.iter().chain(&["127.0.0.1 -n 5M", "::1 -n 5M -R"]) {
         let before = loopback_bytes(&place);
         let time = if case.contains(" -n ") { "" } else { "-t 1" };
-        let said = document(start(&place, "iperf3", &format!("-c {case} {time} -J")));
+        let outcome = document(start(&place, "iperf3", &format!("-c {case} {time} -J")));
         let passed = loopback_bytes(&place) - before;
-        assert_eq!(said["error"], Value::Null, "{case}");
+        assert_eq!(outcome["error"], Value::Null, "{case}");
         let sum = |prefix: &str| -> u64 {
             sums(case)
                 .iter()
                 .filter(|(key, _)| key.starts_with(prefix))
-                .map(|(key, _)| said["end"][key]["bytes"].as_u64().unwrap())
+                .map(|(key, _)| outcome["end"][key]["bytes"].as_u64().unwrap())
                 .sum()
         };
         let (carried, sent) = (sum("sum_received"), sum("sum_sent"));
@@ -131,7 +131,7 @@ fn server_works_with_the_iperf3_client() {
             "{case}: {sent} sent, {carried} received, {passed} passed"
         );
         assert!(
-            said["end"]["cpu_utilization_percent"]["remote_total"].as_f64() > Some(0.0),
+            outcome["end"]["cpu_utilization_percent"]["remote_total"].as_f64() > Some(0.0),
             "{case}"
         );
     }
@@ -198,8 +198,8 @@ fn client_reports_why_a_test_did_not_begin() {
     let check = |words: &str, expected: &str| {
         let line = format!("bench stream --iperf3 127.0.0.1 {words}");
         let output = start(&place, SOCKEYE, &line).wait_with_output().unwrap();
-        let said = text(&output);
-        assert!(said.contains(expected), "{line}: {said}");
+        let outcome = text(&output);
+        assert!(outcome.contains(expected), "{line}: {outcome}");
         output.status.code()
     };
     assert_eq!(
@@ -263,12 +263,12 @@ fn interrupted_test_has_a_partial_report() {
         }
         let output = client.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(1), "{who}: {}", text(&output));
-        let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert!(
-            said["end"]["sum_sent"]["bytes"].as_u64() > Some(500_000),
-            "{who}: {said}"
+            outcome["end"]["sum_sent"]["bytes"].as_u64() > Some(500_000),
+            "{who}: {outcome}"
         );
-        assert!(said["error"].is_string(), "{who}: {said}");
+        assert!(outcome["error"].is_string(), "{who}: {outcome}");
     }
 }
 
@@ -370,7 +370,7 @@ impl Server {
         Self(Killed(child))
     }
 
-    /// Asks it to end, and gives what it said.
+    /// Asks it to end, and gives what it wrote.
     fn end(mut self) -> String {
         let child = &mut self.0.0;
         let pid = rustix::process::Pid::from_child(child);
@@ -383,9 +383,9 @@ impl Server {
             }
             has_ended
         });
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+        let mut outcome = String::new();
+        child.stdout.take().unwrap().read_to_string(&mut outcome).unwrap();
+        outcome
     }
 }
 

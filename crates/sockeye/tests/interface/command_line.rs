@@ -86,24 +86,27 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("completions tcsh", "bash"),
         ("man", "<FOLDER>"),
     ] {
-        let said = words(line);
-        let error = said.failed(2);
-        assert!(error.starts_with("sockeye: "), "{line}: {said}");
-        assert!(error.contains(expected), "{line}: {said}");
-        assert!(error.lines().count() <= 8 && error.len() < 500, "{line}: {said}");
+        let outcome = words(line);
+        let error = outcome.failed(2);
+        assert!(error.starts_with("sockeye: "), "{line}: {outcome}");
+        assert!(error.contains(expected), "{line}: {outcome}");
+        assert!(
+            error.lines().count() <= 8 && error.len() < 500,
+            "{line}: {outcome}"
+        );
     }
 }
 
 #[test]
 fn an_unknown_flag_is_not_advised_as_a_filter() {
-    let said = words("sockets -S");
-    assert!(!said.failed(2).contains("-- -S"), "{said}");
+    let outcome = words("sockets -S");
+    assert!(!outcome.failed(2).contains("-- -S"), "{outcome}");
 }
 
 #[test]
 fn unknown_column_has_a_short_error() {
-    let said = words("sockets --columns nonsense");
-    assert!(said.failed(2).len() < 200, "{said}");
+    let outcome = words("sockets --columns nonsense");
+    assert!(outcome.failed(2).len() < 200, "{outcome}");
 }
 
 #[test]
@@ -119,20 +122,23 @@ fn missing_namespace_is_reported_with_the_remedy() {
         ("", "it is no namespace"),
     ] {
         for command in ["flows", "sockets"] {
-            let said = sockeye(&[command, "--netns", name]);
-            assert!(said.failed(1).contains(expected), "{name:?}: {said}");
+            let outcome = sockeye(&[command, "--netns", name]);
+            assert!(outcome.failed(1).contains(expected), "{name:?}: {outcome}");
             assert!(
-                said.error().starts_with("sockeye: cannot open network namespace"),
-                "{said}"
+                outcome
+                    .error()
+                    .starts_with("sockeye: cannot open network namespace"),
+                "{outcome}"
             );
         }
     }
     // A mount namespace is not a network namespace.
-    let said = words("sockets --netns /proc/self/ns/mnt");
+    let outcome = words("sockets --netns /proc/self/ns/mnt");
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .starts_with("sockeye: cannot enter network namespace "),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -148,9 +154,9 @@ fn fifo_as_namespace_does_not_block() {
         .arg(binary::SOCKEYE)
         .args(["sockets", "--netns"])
         .arg(&fifo);
-    let said = run(&mut limited);
+    let outcome = run(&mut limited);
     std::fs::remove_dir_all(&directory).expect("remove");
-    assert!(said.failed(1).contains("it is no namespace"), "{said}");
+    assert!(outcome.failed(1).contains("it is no namespace"), "{outcome}");
 }
 
 #[test]
@@ -172,28 +178,28 @@ fn filter_error_has_a_caret_under_the_word() {
         ),
     ] {
         for command in ["sockets", "flows"] {
-            let said = sockeye(&[command, filter]);
-            assert_eq!(said.failed(2), expected, "{said}");
+            let outcome = sockeye(&[command, filter]);
+            assert_eq!(outcome.failed(2), expected, "{outcome}");
         }
         // The same as separate words.
-        let said = words(&format!("sockets {filter}"));
-        assert_eq!(said.failed(2), expected, "{said}");
+        let outcome = words(&format!("sockets {filter}"));
+        assert_eq!(outcome.failed(2), expected, "{outcome}");
     }
 }
 
 #[test]
 fn oversized_filters_are_refused_or_work() {
     let refused = |filter: String, expected: &str| {
-        let said = sockeye(&["sockets", "-t", &filter]);
-        let error = said.failed(2);
-        assert!(error.contains(expected), "{said}");
+        let outcome = sockeye(&["sockets", "-t", &filter]);
+        let error = outcome.failed(2);
+        assert!(error.contains(expected), "{outcome}");
         // One message, one line of the filter with dots, one caret.
-        assert_eq!(error.lines().count(), 3, "{said}");
-        assert!(error.chars().count() < 400, "{said}");
+        assert_eq!(error.lines().count(), 3, "{outcome}");
+        assert!(error.chars().count() < 400, "{outcome}");
         let caret = error.lines().last().unwrap_or_default().trim();
         assert!(
             !caret.is_empty() && caret.bytes().all(|byte| byte == b'^'),
-            "{said}"
+            "{outcome}"
         );
     };
     refused("(".repeat(10_000), "at most 200 levels");
@@ -209,11 +215,11 @@ fn oversized_filters_are_refused_or_work() {
     refused("\t\n \r".repeat(10_000) + "\u{7f}", "expected a condition");
 
     // Long and legal.
-    let said = sockeye(&["sockets", "-t", &["sport = :1"; 8_000].join(" or ")]);
-    said.ok();
-    assert!(said.error().chars().count() < 400, "{said}");
-    let said = sockeye(&["sockets", "-t", &"(".repeat(150), "sport = :1", &")".repeat(150)]);
-    said.ok();
+    let outcome = sockeye(&["sockets", "-t", &["sport = :1"; 8_000].join(" or ")]);
+    outcome.ok();
+    assert!(outcome.error().chars().count() < 400, "{outcome}");
+    let outcome = sockeye(&["sockets", "-t", &"(".repeat(150), "sport = :1", &")".repeat(150)]);
+    outcome.ok();
     sockeye(&["sockets", "-t", "", " ", "\n"]).ok();
 }
 
@@ -234,10 +240,10 @@ fn control_characters_in_arguments_are_escaped() {
         vec!["man", odd],
         vec!["completions", odd],
     ] {
-        let said = sockeye(&arguments);
-        assert!(matches!(said.code, Some(1 | 2)), "{arguments:?}: {said}");
-        assert!(said.error().contains("red"), "{arguments:?}: {said}");
-        assert_harmless(&said.stderr);
+        let outcome = sockeye(&arguments);
+        assert!(matches!(outcome.code, Some(1 | 2)), "{arguments:?}: {outcome}");
+        assert!(outcome.error().contains("red"), "{arguments:?}: {outcome}");
+        assert_harmless(&outcome.stderr);
     }
 }
 
@@ -249,15 +255,15 @@ fn arguments_that_are_not_utf8_exit_2() {
         vec![OsStr::new("sockets"), odd],
         vec![OsStr::new("flows"), odd],
     ] {
-        let said = sockeye(&arguments);
-        assert!(!said.failed(2).is_empty(), "{said}");
-        assert_harmless(&said.stderr);
+        let outcome = sockeye(&arguments);
+        assert!(!outcome.failed(2).is_empty(), "{outcome}");
+        assert_harmless(&outcome.stderr);
     }
     // A folder may have any name; that one does not exist.
-    let said = sockeye(&[OsStr::new("man"), OsStr::from_bytes(b"/nowhere/\xff")]);
+    let outcome = sockeye(&[OsStr::new("man"), OsStr::from_bytes(b"/nowhere/\xff")]);
     assert!(
-        said.failed(1).contains("write manual pages into /nowhere/"),
-        "{said}"
+        outcome.failed(1).contains("write manual pages into /nowhere/"),
+        "{outcome}"
     );
 }
 
@@ -275,8 +281,8 @@ fn ss_flags_combine_and_the_last_of_a_and_l_wins() {
         .expect("an address")
         .to_string();
     let shows = |line: &str, connection: bool, listening: bool| {
-        let said = words_in(&here, line);
-        let text = said.ok();
+        let outcome = words_in(&here, line);
+        let text = outcome.ok();
         let rows: Vec<_> = text
             .lines()
             .map(|row| row.split_whitespace().collect::<Vec<_>>())
@@ -285,8 +291,8 @@ fn ss_flags_combine_and_the_last_of_a_and_l_wins() {
             rows.iter()
                 .any(|row| row.contains(&state) && row.contains(&local))
         };
-        assert_eq!(found("ESTAB", &client), connection, "{line}: {said}");
-        assert_eq!(found("LISTEN", &listener), listening, "{line}: {said}");
+        assert_eq!(found("ESTAB", &client), connection, "{line}: {outcome}");
+        assert_eq!(found("LISTEN", &listener), listening, "{line}: {outcome}");
     };
     shows("sockets -tn", true, false);
     shows("sockets -tanp", true, true);
@@ -301,8 +307,11 @@ fn ss_flags_combine_and_the_last_of_a_and_l_wins() {
     shows(&format!("sockets -tan src {client}"), true, false);
     shows(&format!("sockets src {client} -tan"), true, false);
     // Names of hosts, but no names of ports.
-    let said = words_in(&here, "sockets -tn -r --names-timeout 5");
-    assert!(said.ok().contains(&format!(":{}", pair.client.port())), "{said}");
+    let outcome = words_in(&here, "sockets -tn -r --names-timeout 5");
+    assert!(
+        outcome.ok().contains(&format!(":{}", pair.client.port())),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -352,8 +361,8 @@ fn every_command_and_option_says_what_it_is_for() {
         "completions",
         "man",
     ] {
-        let said = words(&format!("{command} --help"));
-        let help = said.quiet();
+        let outcome = words(&format!("{command} --help"));
+        let help = outcome.quiet();
         let lines: Vec<&str> = help.lines().collect();
         let mut options = 0;
         for (place, line) in lines.iter().enumerate() {
@@ -372,11 +381,11 @@ fn every_command_and_option_says_what_it_is_for() {
                 "{command}: no word on {line:?}"
             );
         }
-        assert!(options > 0, "{said}");
-        assert!(lines.iter().all(|line| line.chars().count() <= 230), "{said}");
+        assert!(options > 0, "{outcome}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 230), "{outcome}");
     }
     // The first page that a new user sees.
-    let said = words("--help");
+    let outcome = words("--help");
     for expected in [
         "Examples:",
         "Exit status: 0 fine, 1",
@@ -384,7 +393,7 @@ fn every_command_and_option_says_what_it_is_for() {
         "flows",
         "doctor",
     ] {
-        assert!(said.quiet().contains(expected), "{expected}: {said}");
+        assert!(outcome.quiet().contains(expected), "{expected}: {outcome}");
     }
     assert!(
         words("flows --help")
@@ -399,8 +408,8 @@ fn every_command_and_option_says_what_it_is_for() {
 fn the_examples_in_the_help_work() {
     let mut examples = 0;
     for command in ["--help", "flows --help", "sockets --help"] {
-        let said = words(command);
-        let lines = said
+        let outcome = words(command);
+        let lines = outcome
             .quiet()
             .lines()
             .filter_map(|line| line.strip_prefix("  sockeye "));
@@ -410,8 +419,8 @@ fn the_examples_in_the_help_work() {
             let mut shell = Command::new("sh");
             binary::clean(&mut shell);
             shell.args(["-c", &format!("\"$0\" {typed}"), binary::SOCKEYE]);
-            let said = run(&mut shell);
-            assert!(!said.ok().is_empty(), "{typed}: {said}");
+            let outcome = run(&mut shell);
+            assert!(!outcome.ok().is_empty(), "{typed}: {outcome}");
             examples += 1;
         }
     }
@@ -430,9 +439,9 @@ fn the_columns_that_help_lists_exist() {
             .collect();
         assert!(names.len() > 10, "{listed}");
         let all = names.join(",");
-        let said = sockeye(&[&command[..], &["--columns", &all, "--format", "csv"]].concat());
-        let header = said.ok().lines().next().unwrap_or_default().split(',').count();
-        assert!(header >= names.len(), "{said}");
+        let outcome = sockeye(&[&command[..], &["--columns", &all, "--format", "csv"]].concat());
+        let header = outcome.ok().lines().next().unwrap_or_default().split(',').count();
+        assert!(header >= names.len(), "{outcome}");
     }
     assert!(
         words("sockets -tn --columns state,tcp_info")

@@ -88,12 +88,12 @@ fn fish_completes_words_and_values() {
         .map(|(line, _)| format!("complete -C 'sockeye {line}'; echo DONE"))
         .collect();
     let script = format!("sockeye completions fish | source\n{}", lines.join("\n"));
-    let said = run(Command::new(fish)
+    let outcome = run(Command::new(fish)
         .args(["--no-config", "-c", &script])
         .env("PATH", path_with_sockeye())
         .env("HOME", &home));
     std::fs::remove_dir_all(&home).expect("remove");
-    let text = said.quiet();
+    let text = outcome.quiet();
     let answers: Vec<&str> = text.split("DONE\n").collect();
     for ((line, expected), answer) in CASES.iter().zip(answers) {
         let words: Vec<&str> = answer
@@ -178,14 +178,14 @@ fn fish_completes_processes_with_their_names() {
         "sockeye completions fish | source\n{START_PROCESS}\n{}",
         lines.join("\n")
     );
-    let said = run(Command::new(unshare)
+    let outcome = run(Command::new(unshare)
         .args(OWN_PIDS)
         .arg(fish)
         .args(["--no-config", "-c", &script])
         .env("PATH", path_with_sockeye())
         .env("HOME", &home));
     std::fs::remove_dir_all(&home).expect("remove");
-    let text = said.quiet();
+    let text = outcome.quiet();
     for ((line, expected), answer) in PROCESS_CASES.iter().zip(text.split("DONE\n")) {
         let expected = if expected.ends_with('9') {
             format!("{expected}\tsleep\n")
@@ -201,14 +201,14 @@ fn names_of_processes_are_plain_words() {
     let lab = need!(Lab::new("completion"));
     let here = lab.namespace("here");
     let odd = lab.process(b"$(reboot)\t\x1b").in_namespace(&here).start();
-    let said = sockeye(&["complete", "--", "sockets", "owner", "=", ""]);
+    let outcome = sockeye(&["complete", "--", "sockets", "owner", "=", ""]);
     assert!(
-        said.quiet().lines().count() > 1 && !said.quiet().contains("reboot"),
-        "{said}"
+        outcome.quiet().lines().count() > 1 && !outcome.quiet().contains("reboot"),
+        "{outcome}"
     );
     let pid = odd.pid().to_string();
-    let said = sockeye(&["complete", "--described", "--", "prof", "-p", &pid]);
-    let line = said
+    let outcome = sockeye(&["complete", "--described", "--", "prof", "-p", &pid]);
+    let line = outcome
         .quiet()
         .lines()
         .find(|line| line.starts_with(&format!("{pid}\t")));
@@ -217,7 +217,7 @@ fn names_of_processes_are_plain_words() {
         .and_then(|line| line.split_once('\t'))
         .expect("a description")
         .1;
-    assert!(about.starts_with("$(reboot)\\x09"), "{said}");
+    assert!(about.starts_with("$(reboot)\\x09"), "{outcome}");
 }
 
 #[test]
@@ -234,13 +234,13 @@ fn values_of_other_commands_are_not_offered() {
     ] {
         let mut arguments = vec!["complete", "--"];
         arguments.extend(line.split_whitespace());
-        let said = sockeye(&arguments);
+        let outcome = sockeye(&arguments);
         let offered = if line.contains("--format") {
             "json\njsonl\n"
         } else {
             ""
         };
-        assert_eq!(said.quiet(), offered, "{line}");
+        assert_eq!(outcome.quiet(), offered, "{line}");
     }
     // Words that are not UTF-8 are not completed either, and nothing is printed over the line.
     let odd: OsString = std::os::unix::ffi::OsStringExt::from_vec(b"\xff".to_vec());
@@ -258,10 +258,10 @@ fn bash_offers_options_only_after_a_hyphen() {
              _sockeye_with_values sockeye \"${{COMP_WORDS[2]}}\" \"${{COMP_WORDS[1]}}\"; printf '%s\\n' \"${{COMPREPLY[@]}}\"",
             binary::SOCKEYE
         );
-        let said = run(Command::new(&bash)
+        let outcome = run(Command::new(&bash)
             .args(["-c", &script])
             .env("PATH", path_with_sockeye()));
-        let offered: Vec<&str> = said.quiet().lines().filter(|word| !word.is_empty()).collect();
+        let offered: Vec<&str> = outcome.quiet().lines().filter(|word| !word.is_empty()).collect();
         assert_eq!(!offered.is_empty(), has_words, "{line}: {offered:?}");
         assert!(
             line.ends_with("--") || offered.iter().all(|word| !word.starts_with('-')),
@@ -285,11 +285,11 @@ fn bash_completion_executes_no_name() {
         binary::SOCKEYE,
         folder.display()
     );
-    let said = run(Command::new(&bash).args(["-c", &script]));
+    let outcome = run(Command::new(&bash).args(["-c", &script]));
     let was_executed = mark.exists();
     std::fs::remove_dir_all(&folder).expect("remove");
-    assert!(said.ok().starts_with("$(touch "), "{said}");
-    assert!(!was_executed, "{said}");
+    assert!(outcome.ok().starts_with("$(touch "), "{outcome}");
+    assert!(!was_executed, "{outcome}");
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn completion_scripts_are_valid() {
         ("elvish", &["-compileonly"]),
         ("powershell", &[]),
     ] {
-        let said = words(&format!("completions {shell}"));
-        let script = said.quiet();
+        let outcome = words(&format!("completions {shell}"));
+        let script = outcome.quiet();
         for expected in ["sockeye", "sockets", "group-by", "names-timeout"] {
             assert!(script.contains(expected), "{shell}: {expected}");
         }
@@ -312,9 +312,9 @@ fn completion_scripts_are_valid() {
                 let folder = folder(shell);
                 let file = folder.join("script");
                 std::fs::write(&file, script).expect("write");
-                let said = run(Command::new(program).args(check).arg(&file));
+                let outcome = run(Command::new(program).args(check).arg(&file));
                 std::fs::remove_dir_all(&folder).expect("remove");
-                said.quiet();
+                outcome.quiet();
             }
         }
     }

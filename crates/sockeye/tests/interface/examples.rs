@@ -46,15 +46,15 @@ pages! {
 #[test]
 fn picture_of_the_terminal_has_the_present_text() {
     need!(program("python3"));
-    let said = run(Command::new(Path::new(ROOT).join("scripts/picture")).args([SOCKEYE, "--check"]));
-    let text = String::from_utf8_lossy(&said.stdout);
+    let outcome = run(Command::new(Path::new(ROOT).join("scripts/picture")).args([SOCKEYE, "--check"]));
+    let text = String::from_utf8_lossy(&outcome.stdout);
     if let Some(reason) = text.trim().strip_prefix("SKIP: ") {
         return Skip::new(reason).print();
     }
     assert!(
-        said.code == Some(0),
+        outcome.code == Some(0),
         "docs/img/terminal.svg is stale, or sockeye is wrong. If the new text is right: scripts/picture {SOCKEYE}\n{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&outcome.stderr)
     );
 }
 
@@ -77,16 +77,16 @@ fn every_page_of_the_guide_has_a_test() {
 fn assert_examples_are_current(page: &str) {
     need!(program("python3"));
     let root = Path::new(ROOT);
-    let said = run(Command::new(root.join("scripts/examples"))
+    let outcome = run(Command::new(root.join("scripts/examples"))
         .arg(SOCKEYE)
         .arg(root.join(page)));
-    let text = String::from_utf8_lossy(&said.stdout);
+    let text = String::from_utf8_lossy(&outcome.stdout);
     for reason in text.lines().filter_map(|line| line.strip_prefix("SKIP: ")) {
         Skip::new(reason).print();
     }
     assert!(
-        said.code == Some(0),
+        outcome.code == Some(0),
         "{page} is stale, or sockeye is wrong. If the new output is right: scripts/examples {SOCKEYE} --write {page}\n{}{text}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&outcome.stderr)
     );
 }

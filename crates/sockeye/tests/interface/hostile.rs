@@ -29,16 +29,23 @@ fn process_names_are_escaped_in_tables_and_exact_in_json() {
         "flows -n --group-by process",
         "flows -n --group-by process --format csv",
     ] {
-        let said = words_in(&here, line);
-        said.ok();
-        assert_harmless(&without_csv_line_ends(&said.stdout));
-        assert_harmless(&said.stderr);
+        let outcome = words_in(&here, line);
+        outcome.ok();
+        assert_harmless(&without_csv_line_ends(&outcome.stdout));
+        assert_harmless(&outcome.stderr);
         for process in &processes {
-            assert!(said.ok().contains(&process.pid().to_string()), "{line}: {said}");
+            assert!(
+                outcome.ok().contains(&process.pid().to_string()),
+                "{line}: {outcome}"
+            );
         }
         // One socket is one row, whatever the name of its owner is.
         if line.starts_with("sockets -tanpH") {
-            assert_eq!(said.ok().lines().count(), 3 * processes.len(), "{line}: {said}");
+            assert_eq!(
+                outcome.ok().lines().count(),
+                3 * processes.len(),
+                "{line}: {outcome}"
+            );
         }
     }
     let listed = words_in(&here, "sockets -tanp --format json").json();
@@ -76,15 +83,15 @@ fn unix_names_are_escaped_in_tables_and_exact_in_json() {
         .collect();
     for source in ["diag", "procfs"] {
         for format in ["table", "csv", "json", "jsonl"] {
-            let said = words_in(
+            let outcome = words_in(
                 &here,
                 &format!("sockets -xanH --source {source} --format {format}"),
             );
-            said.ok();
-            assert_harmless(&without_csv_line_ends(&said.stdout));
-            assert_harmless(&said.stderr);
+            outcome.ok();
+            assert_harmless(&without_csv_line_ends(&outcome.stdout));
+            assert_harmless(&outcome.stderr);
             if source == "diag" && matches!(format, "table" | "csv") {
-                assert_eq!(said.ok().lines().count(), bound.len(), "{format}: {said}");
+                assert_eq!(outcome.ok().lines().count(), bound.len(), "{format}: {outcome}");
             }
         }
     }
@@ -116,19 +123,19 @@ fn imitated_row_of_proc_net_unix_is_noted() {
     let tail = "\n0000000000000000: 00000002 00000000 00010000 0001 01 424242 /run/x";
     let bound = here.unix_bound(UnixKind::Stream, &lab.unix_abstract(tail));
     let note = "1 row of /proc/net/unix is more than there are UNIX sockets";
-    let said = words_in(&here, "sockets -xan --source procfs --format json");
-    let listed = said.json();
-    assert_eq!(listed["losses"]["surplus_rows"], 1, "{said}");
-    assert!(said.error().contains(note), "{said}");
+    let outcome = words_in(&here, "sockets -xan --source procfs --format json");
+    let listed = outcome.json();
+    assert_eq!(listed["losses"]["surplus_rows"], 1, "{outcome}");
+    assert!(outcome.error().contains(note), "{outcome}");
     for line in ["sockets -xan --source procfs", "netstat -xan"] {
-        let said = words_in(&here, line);
-        said.ok();
-        assert!(said.error().contains(note), "{line}: {said}");
+        let outcome = words_in(&here, line);
+        outcome.ok();
+        assert!(outcome.error().contains(note), "{line}: {outcome}");
     }
     // Netlink has one socket, with its true name.
-    let said = words_in(&here, "sockets -xanH --source diag");
-    assert_eq!(said.quiet().lines().count(), 1, "{said}");
-    assert!(said.ok().contains("\\x0a0000000000000000: "), "{said}");
+    let outcome = words_in(&here, "sockets -xanH --source diag");
+    assert_eq!(outcome.quiet().lines().count(), 1, "{outcome}");
+    assert!(outcome.ok().contains("\\x0a0000000000000000: "), "{outcome}");
     drop(bound);
     // An ordinary name is no reason for a note.
     let _bound = here.unix_bound(UnixKind::Stream, &lab.unix_abstract("ordinary"));
@@ -175,9 +182,9 @@ fn listing_during_socket_churn_is_complete() {
                     "sockets -an --source procfs --format json",
                     "sockets -tani --source diag-v2 --format json",
                 ] {
-                    let said = words_in(&here, line);
-                    let listed = said.json();
-                    assert!(listed["losses"].is_object(), "{said}");
+                    let outcome = words_in(&here, line);
+                    let listed = outcome.json();
+                    assert!(listed["losses"].is_object(), "{outcome}");
                     let steady = sockets(&listed)
                         .iter()
                         .filter(|socket| {
@@ -196,15 +203,15 @@ fn listing_during_socket_churn_is_complete() {
                     let lost = listed["losses"]["incomplete_dumps"].as_u64().expect("a number");
                     assert!(
                         steady == 1 || (steady == 0 && lost > 0),
-                        "round {round}, {steady}: {said}"
+                        "round {round}, {steady}: {outcome}"
                     );
                 }
-                let said = words_in(&here, "flows -np --format json");
+                let outcome = words_in(&here, "flows -np --format json");
                 assert!(
-                    said.json()["flows"]
+                    outcome.json()["flows"]
                         .as_array()
                         .is_some_and(|flows| !flows.is_empty()),
-                    "{said}"
+                    "{outcome}"
                 );
                 words_in(&here, "sockets -an").ok();
             }
@@ -234,13 +241,13 @@ fn process_churn_does_not_lose_owners() {
         });
         let listings = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..6 {
-                let said = words_in(&here, "sockets -tanp --format json");
-                let listed = said.json();
+                let outcome = words_in(&here, "sockets -tanp --format json");
+                let listed = outcome.json();
                 for socket in sockets(&listed) {
-                    assert_eq!(socket["owners"][0]["pid"], steady.pid(), "{said}");
-                    assert_eq!(socket["owners"][0]["comm"], "steady", "{said}");
+                    assert_eq!(socket["owners"][0]["pid"], steady.pid(), "{outcome}");
+                    assert_eq!(socket["owners"][0]["comm"], "steady", "{outcome}");
                 }
-                assert_eq!(sockets(&listed).len(), 3, "{said}");
+                assert_eq!(sockets(&listed).len(), 3, "{outcome}");
             }
         }));
         stop.store(true, Ordering::Relaxed);
@@ -261,20 +268,20 @@ fn namespace_deleted_during_a_listing_is_counted() {
     let all = [
         "sockets", "-tan", "--netns", "all", "--format", "json", "--source", "diag",
     ];
-    let said = run(command().args(all));
-    let listed = said.json();
+    let outcome = run(command().args(all));
+    let listed = outcome.json();
     assert!(
         listed["losses"]["unreadable_namespaces"].as_u64() >= Some(1),
-        "{said}"
+        "{outcome}"
     );
-    assert!(said.error().contains("could not be entered"), "{said}");
+    assert!(outcome.error().contains("could not be entered"), "{outcome}");
     let ports: Vec<_> = sockets(&listed)
         .iter()
         .map(|socket| &socket["local"]["port"])
         .collect();
-    assert!(ports.contains(&&Value::from(pair.client.port())), "{said}");
-    let said = run(command().args(["flows", "--netns", &name]));
-    assert!(said.failed(1).contains("it is no namespace"), "{said}");
+    assert!(ports.contains(&&Value::from(pair.client.port())), "{outcome}");
+    let outcome = run(command().args(["flows", "--netns", &name]));
+    assert!(outcome.failed(1).contains("it is no namespace"), "{outcome}");
 }
 
 /// Names with control characters, line feeds, separators, or invalid UTF-8. At most 15 bytes.

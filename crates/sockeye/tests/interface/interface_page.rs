@@ -94,7 +94,7 @@ fn long_flag_has_one_letter_and_one_value() {
 #[test]
 fn flag_with_several_descriptions_has_one_meaning_on_the_page() {
     let page = page();
-    let (mut said, words) = (first_cells(&page, "meanings"), excepted("words"));
+    let (mut outcome, words) = (first_cells(&page, "meanings"), excepted("words"));
     let mut descriptions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for option in options() {
         let name = format!("--{}", option.long);
@@ -104,11 +104,11 @@ fn flag_with_several_descriptions_has_one_meaning_on_the_page() {
     }
     for (flag, helps) in descriptions.iter().filter(|(_, helps)| helps.len() > 1) {
         assert!(
-            said.remove(flag),
+            outcome.remove(flag),
             "{flag} has several descriptions and no row: {helps:#?}"
         );
     }
-    assert!(said.is_empty(), "rows that no flag needs: {said:?}");
+    assert!(outcome.is_empty(), "rows that no flag needs: {outcome:?}");
 }
 
 /// Filters, `--columns` and `--sort` accept the same names.

@@ -167,13 +167,13 @@ fn pipe_gets_one_sample_after_the_other() {
     let lab = need!(Lab::new("appended"));
     let here = lab.namespace("here");
     let _pair = here.loopback().established();
-    let said = words_in(&here, "sockets -tan -w 0.05 -c 2");
-    let text = said.quiet();
-    assert!(!text.contains('\x1b'), "{said}");
-    assert_eq!(text.matches("Local Address:Port").count(), 2, "{said}");
-    assert_eq!(text.matches("Sent/s").count(), 1, "{said}");
-    assert!(text.contains("sockets: 0 opened, 0 closed in "), "{said}");
-    assert!(text.contains(" 0 B/s"), "{said}");
+    let outcome = words_in(&here, "sockets -tan -w 0.05 -c 2");
+    let text = outcome.quiet();
+    assert!(!text.contains('\x1b'), "{outcome}");
+    assert_eq!(text.matches("Local Address:Port").count(), 2, "{outcome}");
+    assert_eq!(text.matches("Sent/s").count(), 1, "{outcome}");
+    assert!(text.contains("sockets: 0 opened, 0 closed in "), "{outcome}");
+    assert!(text.contains(" 0 B/s"), "{outcome}");
 }
 
 #[test]
@@ -248,20 +248,20 @@ fn top_shows_the_first_rows_and_counts_the_others() {
         ("sockets -tanH --top 2", "sockets"),
         ("sockets -tanH --sort local --top 2", "sockets"),
     ] {
-        let said = words_in(&here, line);
-        assert_eq!(said.ok().lines().count(), 2, "{said}");
+        let outcome = words_in(&here, line);
+        assert_eq!(outcome.ok().lines().count(), 2, "{outcome}");
         let expected = format!("sockeye: {} more {unit}; --top 0 shows all\n", all - 2);
-        assert_eq!(said.error(), expected);
+        assert_eq!(outcome.error(), expected);
     }
-    let said = words_in(&here, "sockets -tan --top 2 --sort -local --format json");
-    assert_eq!(said.json()["sockets"].as_array().expect("an array").len(), 2);
-    assert_eq!(said.json()["rows_left_out"], all - 2);
+    let outcome = words_in(&here, "sockets -tan --top 2 --sort -local --format json");
+    assert_eq!(outcome.json()["sockets"].as_array().expect("an array").len(), 2);
+    assert_eq!(outcome.json()["rows_left_out"], all - 2);
     assert_eq!(
         words_in(&here, "sockets -tanH --top 0").quiet().lines().count(),
         all
     );
-    let said = words_in(&here, "sockets -tan --sort -sent_rate");
-    assert!(said.failed(2).contains("give --watch SECONDS"), "{said}");
+    let outcome = words_in(&here, "sockets -tan --sort -sent_rate");
+    assert!(outcome.failed(2).contains("give --watch SECONDS"), "{outcome}");
 }
 
 /// A program on a terminal that controls it.

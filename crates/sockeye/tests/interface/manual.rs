@@ -16,8 +16,8 @@ struct Pages {
 impl Pages {
     fn written(test: &str) -> Self {
         let folder = folder(test);
-        let said = run(command().arg("man").arg(&folder));
-        assert_eq!(said.quiet(), "");
+        let outcome = run(command().arg("man").arg(&folder));
+        assert_eq!(outcome.quiet(), "");
         let files = std::fs::read_dir(&folder).expect("list");
         let text_by_name = files
             .map(|file| {
@@ -48,13 +48,13 @@ impl Pages {
     /// Fails if a program has something to say to a page.
     fn assert_accepted_by(&self, program: &Path, arguments: &[&str]) {
         for page in self.text_by_name.keys() {
-            let said = run(Command::new(program)
+            let outcome = run(Command::new(program)
                 .args(arguments)
                 .arg(self.folder.join(page))
                 .env("MANWIDTH", "80")
                 .env("LC_ALL", "C.UTF-8"));
-            assert_eq!(said.error(), "", "{page}: {said}");
-            assert!(said.code == Some(0), "{page}: {said}");
+            assert_eq!(outcome.error(), "", "{page}: {outcome}");
+            assert!(outcome.code == Some(0), "{page}: {outcome}");
         }
     }
 }
@@ -197,10 +197,11 @@ fn mandoc_has_no_complaints() {
 
 #[test]
 fn pages_that_cannot_be_written_are_an_error() {
-    let said = run(command().arg("man").arg("/nowhere/pages"));
+    let outcome = run(command().arg("man").arg("/nowhere/pages"));
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .contains("write manual pages into /nowhere/pages: 0 written, then sockeye-filter.7: "),
-        "{said}"
+        "{outcome}"
     );
 }

@@ -15,7 +15,7 @@ fn closed_output_before_the_first_byte_exits_0() {
     for line in EVERYTHING {
         let (reader, writer) = io::pipe().expect("pipe");
         drop(reader);
-        let said = ended(
+        let outcome = ended(
             command()
                 .args(line.split_whitespace())
                 .stdout(writer)
@@ -23,7 +23,7 @@ fn closed_output_before_the_first_byte_exits_0() {
                 .spawn()
                 .expect("start"),
         );
-        assert_eq!(said.quiet(), "", "{line}");
+        assert_eq!(outcome.quiet(), "", "{line}");
     }
 }
 
@@ -40,8 +40,8 @@ fn output_closed_in_the_middle_exits_0() {
         reader.read_line(&mut first).expect("a line");
         assert!(first.len() > 1, "{line}");
         drop(reader);
-        let said = ended(child);
-        assert_eq!(said.quiet(), "", "{line}");
+        let outcome = ended(child);
+        assert_eq!(outcome.quiet(), "", "{line}");
     }
 }
 
@@ -49,7 +49,7 @@ fn output_closed_in_the_middle_exits_0() {
 fn full_disk_is_a_named_error() {
     for line in EVERYTHING {
         let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-        let said = ended(
+        let outcome = ended(
             command()
                 .args(line.split_whitespace())
                 .stdout(full)
@@ -58,14 +58,14 @@ fn full_disk_is_a_named_error() {
                 .expect("start"),
         );
         assert_eq!(
-            said.failed(1),
+            outcome.failed(1),
             "sockeye: write to standard output: No space left on device (os error 28)\n",
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
     }
     // A usage error does not depend on stdout.
     let full = File::options().write(true).open("/dev/full").expect("/dev/full");
-    let said = ended(
+    let outcome = ended(
         command()
             .arg("--nonsense")
             .stdout(full)
@@ -73,7 +73,7 @@ fn full_disk_is_a_named_error() {
             .spawn()
             .expect("start"),
     );
-    assert_eq!(said.code, Some(2), "{said}");
+    assert_eq!(outcome.code, Some(2), "{outcome}");
 }
 
 #[test]
@@ -82,13 +82,13 @@ fn message_of_a_full_disk_has_the_bytes_that_are_in_the_file() {
     let written = |line: &str| {
         let script =
             format!("{SOCKEYE} {line} >/run/file; status=$?; wc -c </run/file; rm /run/file; exit $status");
-        let said = binary::run(&mut site.command("sh", &["-c", &script]));
-        assert_eq!(said.code, Some(1), "{line}: {said}");
-        let bytes = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+        let outcome = binary::run(&mut site.command("sh", &["-c", &script]));
+        assert_eq!(outcome.code, Some(1), "{line}: {outcome}");
+        let bytes = String::from_utf8_lossy(&outcome.stdout).trim().to_owned();
         let expected = format!(
             "sockeye: write to standard output: No space left on device (os error 28); the output is cut off after {bytes} bytes\n"
         );
-        assert_eq!(said.error(), expected, "{line}");
+        assert_eq!(outcome.error(), expected, "{line}");
         bytes.parse::<u64>().expect("a number")
     };
     for line in ["completions bash", "completions zsh"] {
@@ -113,17 +113,18 @@ fn protocol_that_cannot_be_listed_is_a_failure() {
     if missing.is_empty() {
         return Skip::new("this kernel has all modules of sock_diag").print();
     }
-    let said = words_in(&here, "sockets -an --source diag");
-    assert_eq!(said.code, Some(1), "{said}");
+    let outcome = words_in(&here, "sockets -an --source diag");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
     for what in missing {
         assert!(
-            said.error()
+            outcome
+                .error()
                 .contains(&format!("{what} sockets could not be listed")),
-            "{said}"
+            "{outcome}"
         );
     }
     // Those that could be are there.
-    assert!(said.stdout.starts_with(b"Netid"), "{said}");
+    assert!(outcome.stdout.starts_with(b"Netid"), "{outcome}");
     assert_eq!(
         words_in(&here, "sockets -tuan --source diag")
             .ok()
@@ -145,10 +146,10 @@ fn disk_filled_in_the_middle_is_an_error() {
             .args(line.split_whitespace())
             .stdout(full)
             .stderr(Stdio::piped());
-        let said = ended(here.run(|| command.spawn()).expect("start"));
+        let outcome = ended(here.run(|| command.spawn()).expect("start"));
         assert!(
-            said.failed(1).contains("No space left on device"),
-            "{line}: {said}"
+            outcome.failed(1).contains("No space left on device"),
+            "{line}: {outcome}"
         );
     }
 }
@@ -205,11 +206,12 @@ fn closed_stdout_is_an_error_and_other_closed_descriptors_are_survived() {
         binary::clean(&mut shell);
         shell.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
         shell.args(["-c", &format!("exec \"$0\" {line} >&-"), binary::SOCKEYE]);
-        let said = binary::run(&mut shell);
+        let outcome = binary::run(&mut shell);
         assert!(
-            said.failed(1)
+            outcome
+                .failed(1)
                 .contains("write to standard output: Bad file descriptor"),
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
     }
     // Nothing was begun.
@@ -223,13 +225,13 @@ fn closed_stdout_is_an_error_and_other_closed_descriptors_are_survived() {
                 &format!("exec \"$0\" {line} {redirection}"),
                 binary::SOCKEYE,
             ]);
-            let said = binary::run(&mut shell);
+            let outcome = binary::run(&mut shell);
             if redirection.contains(">&- 2>&-") {
-                assert_eq!(said.failed(1), "", "{line} {redirection}: {said}");
+                assert_eq!(outcome.failed(1), "", "{line} {redirection}: {outcome}");
             } else if redirection.contains(" >") {
-                said.failed(1);
+                outcome.failed(1);
             } else {
-                assert!(!said.ok().is_empty(), "{line} {redirection}: {said}");
+                assert!(!outcome.ok().is_empty(), "{line} {redirection}: {outcome}");
             }
         }
     }
@@ -276,8 +278,8 @@ fn non_blocking_pipe_gets_all_output() {
         drop(full);
         let mut text = Vec::new();
         reader.read_to_end(&mut text).expect("read");
-        let said = ended(child);
-        assert_eq!(said.quiet(), "");
+        let outcome = ended(child);
+        assert_eq!(outcome.quiet(), "");
         assert_eq!(text.len(), expected.stdout.len(), "{line}");
     }
 }
@@ -303,13 +305,13 @@ fn watch_ends_as_soon_as_its_reader_does() {
 
 #[test]
 fn watch_ends_after_count_samples() {
-    let said = words("flows -n -w 0.01 --count 3");
-    let headers = said
+    let outcome = words("flows -n -w 0.01 --count 3");
+    let headers = outcome
         .quiet()
         .lines()
         .filter(|line| line.starts_with("Local Address:Port"))
         .count();
-    assert_eq!(headers, 3, "{said}");
+    assert_eq!(headers, 3, "{outcome}");
 }
 
 #[test]
@@ -353,8 +355,8 @@ fn colours_are_only_for_terminals_and_change_no_text() {
             .args(["--color", "always"]);
         assert!(here.run(|| binary::run(&mut command)).stdout.contains(&0x1b));
         for format in ["json", "jsonl", "csv"] {
-            let said = words_in(&here, &format!("{line} --color always --format {format}"));
-            assert!(!said.stdout.contains(&0x1b), "{said}");
+            let outcome = words_in(&here, &format!("{line} --color always --format {format}"));
+            assert!(!outcome.stdout.contains(&0x1b), "{outcome}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Output files of commands that root runs in folders where another user has set traps.
 
-use crate::fixtures::binary::{Said, command, run};
+use crate::fixtures::binary::{Outcome, command, run};
 use crate::fixtures::processes::UNPRIVILEGED_UID;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
 use sockeye_lab::{Lab, need};
@@ -90,7 +90,7 @@ impl Scene {
 
 /// Runs a command of root that writes this file.
 #[track_caller]
-fn write(words: &str, path: &Path) -> Said {
+fn write(words: &str, path: &Path) -> Outcome {
     let mut command = command();
     command
         .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
@@ -102,13 +102,13 @@ fn write(words: &str, path: &Path) -> Said {
 }
 
 #[track_caller]
-fn refused(said: &Said, what: &str) {
-    assert_eq!(said.code, Some(1), "{what}: {said}");
+fn refused(outcome: &Outcome, what: &str) {
+    assert_eq!(outcome.code, Some(1), "{what}: {outcome}");
     assert!(
-        said.error().contains("refused: it is a ") && said.error().contains("in a folder of your own"),
-        "{what}: {said}"
+        outcome.error().contains("refused: it is a ") && outcome.error().contains("in a folder of your own"),
+        "{what}: {outcome}"
     );
-    said.no_panic();
+    outcome.no_panic();
 }
 
 /// Folders where another user can put something.
@@ -148,8 +148,8 @@ fn traps_of_another_user_are_refused_and_change_nothing() {
             // A hard link, which looks like a file of ours: its name is taken, and the file keeps the others.
             let hard = scene.path("hard.svg");
             fs::hard_link(&scene.victim, &hard).unwrap();
-            let said = write(words, &hard);
-            assert_eq!(said.code, Some(0), "{}: {said}", what("hard link"));
+            let outcome = write(words, &hard);
+            assert_eq!(outcome.code, Some(0), "{}: {outcome}", what("hard link"));
             scene.check_victim(&what("hard link"));
             assert_eq!(fs::metadata(&scene.victim).unwrap().nlink(), 1);
             assert!(fs::metadata(&hard).unwrap().len() > 8 || words.starts_with("ss"));
@@ -165,8 +165,8 @@ fn files_in_a_shared_folder_are_our_own() {
         for words in WRITERS {
             let out = scene.path("out.svg");
             for _ in 0..2 {
-                let said = write(words, &out);
-                assert_eq!(said.code, Some(0), "{words} in {:?}: {said}", scene.folder);
+                let outcome = write(words, &out);
+                assert_eq!(outcome.code, Some(0), "{words} in {:?}: {outcome}", scene.folder);
                 let about = fs::metadata(&out).unwrap();
                 assert_eq!((about.uid(), about.nlink()), (0, 1), "{words}");
             }
@@ -292,8 +292,8 @@ fn capture_of_sudo_is_the_callers() {
     for folder in [&scene.folder, &shared.folder, shared.place()] {
         let out = folder.join("out.pcapng");
         for _ in 0..2 {
-            let said = sudo("capture -i lo -d 0.05 -o", &out);
-            assert_eq!(said.code, Some(0), "{said}");
+            let outcome = sudo("capture -i lo -d 0.05 -o", &out);
+            assert_eq!(outcome.code, Some(0), "{outcome}");
             assert_eq!(
                 about(&out),
                 (UNPRIVILEGED_UID, UNPRIVILEGED_UID, 0o640),
@@ -301,8 +301,8 @@ fn capture_of_sudo_is_the_callers() {
             );
         }
     }
-    let said = sudo("capture -i lo -d 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = sudo("capture -i lo -d 0.05 --ring 2x1M -o", &scene.path("ring.pcapng"));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     assert_eq!(
         about(&scene.path("ring-00001.pcapng")),
         (UNPRIVILEGED_UID, UNPRIVILEGED_UID, 0o640)
@@ -325,8 +325,8 @@ fn manual_pages_do_not_follow_links() {
     let lab = need!(Lab::new("manlinks"));
     let scene = Scene::new(&lab, 0o1777, 0);
     scene.link(&scene.victim, "sockeye.1", UNPRIVILEGED_UID);
-    let said = write("man", &scene.folder);
-    refused(&said, "man");
+    let outcome = write("man", &scene.folder);
+    refused(&outcome, "man");
     scene.check_victim("man");
 }
 

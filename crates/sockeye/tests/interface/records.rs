@@ -81,10 +81,10 @@ impl Outputs {
                     None => format!("{line} {option}"),
                 },
             };
-            let said = words_in(namespace, &line);
-            said.no_panic();
-            assert!(!said.stdout.is_empty(), "{line}: {said}");
-            self.write(&format!("{name}.{format}"), &said.stdout);
+            let outcome = words_in(namespace, &line);
+            outcome.no_panic();
+            assert!(!outcome.stdout.is_empty(), "{line}: {outcome}");
+            self.write(&format!("{name}.{format}"), &outcome.stdout);
         }
     }
 
@@ -174,11 +174,11 @@ fn every_output_follows_the_schema_of_its_type_and_is_read_by_other_programs() {
     let read = here.loopback().unread(500);
     let sample = |name: &str| {
         for format in ["json", "jsonl", "csv"] {
-            let said = words_in(
+            let outcome = words_in(
                 &here,
                 &format!("sockets -tan -i state established --format {format}"),
             );
-            outputs.write(&format!("{name}.{format}"), said.ok().as_bytes());
+            outputs.write(&format!("{name}.{format}"), outcome.ok().as_bytes());
         }
     };
     sample("before");
@@ -222,6 +222,10 @@ fn every_output_follows_the_schema_of_its_type_and_is_read_by_other_programs() {
     }
     let mut python = Command::new("python3");
     python.arg("-B").arg(SCRIPT).arg(&outputs.0).args(&programs);
-    let said = run(&mut python);
-    assert_eq!(said.ok(), format!("read by {}\n", programs.join(" ")), "{said}");
+    let outcome = run(&mut python);
+    assert_eq!(
+        outcome.ok(),
+        format!("read by {}\n", programs.join(" ")),
+        "{outcome}"
+    );
 }

@@ -186,13 +186,17 @@ fn validator_of_the_guide_works() {
 fn python_accepts_the_schemas() {
     need!(python_has_jsonschema());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/interface/schema_files.py");
-    let said = Command::new("python3")
+    let outcome = Command::new("python3")
         .args([script, FOLDER, RENDERED])
         .output()
         .unwrap();
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    let said = String::from_utf8_lossy(&said.stdout);
-    assert_eq!(said, format!("{} schemas\n", schemas().len()));
+    assert!(
+        outcome.status.success(),
+        "{}",
+        String::from_utf8_lossy(&outcome.stderr)
+    );
+    let outcome = String::from_utf8_lossy(&outcome.stdout);
+    assert_eq!(outcome, format!("{} schemas\n", schemas().len()));
 }
 
 fn python_has_jsonschema() -> Result<(), Skip> {
@@ -200,7 +204,7 @@ fn python_has_jsonschema() -> Result<(), Skip> {
         .args(["-c", "import jsonschema, referencing"])
         .output();
     match import {
-        Ok(said) if said.status.success() => Ok(()),
+        Ok(outcome) if outcome.status.success() => Ok(()),
         _ => Err(Skip::new(
             "python3 with jsonschema and referencing is not installed",
         )),

@@ -59,8 +59,9 @@ fn process_columns_match_their_snapshots() {
     let client = web.sockets()[1].port().to_string();
     let pid = web.pid().to_string();
     let masked = |line: &str| {
-        let said = words_in(&here, line);
-        said.ok()
+        let outcome = words_in(&here, line);
+        outcome
+            .ok()
             .replace(&format!("({pid}"), "(PID")
             .replace(&format!("/{pid})"), "/PGID)")
             .replace(&client, "CPORT")
@@ -89,11 +90,11 @@ fn tcp_details_match_their_snapshots() {
     let _host = Host::new(&here);
     // Which words there are depends on the kernel and its congestion control; that of the receiving side
     // has most of them.
-    let said = words_in(&here, "sockets -tni sport = :8080");
-    let mut lines = said.quiet().lines();
+    let outcome = words_in(&here, "sockets -tni sport = :8080");
+    let mut lines = outcome.quiet().lines();
     let (header, row, details) = (lines.next(), lines.next(), lines.next().unwrap_or_default());
-    assert_eq!(lines.next(), None, "{said}");
-    assert!(details.starts_with("    "), "{said}");
+    assert_eq!(lines.next(), None, "{outcome}");
+    assert!(details.starts_with("    "), "{outcome}");
     let words: Vec<&str> = details.split_whitespace().collect();
     let known = [
         "ts",
@@ -130,8 +131,8 @@ fn flow_tables_match_their_snapshots() {
     check("flows_states", &say("flows -ns --sort direction"));
     check("flows_by_port", &say("flows -n --group-by port --sort direction"));
     check("flows_csv_header", &csv_header(&say("flows -n --format csv")));
-    let said = words_in(&here, "flows -n --group-by uid");
-    check("flows_by_uid", said.quiet());
+    let outcome = words_in(&here, "flows -n --group-by uid");
+    check("flows_by_uid", outcome.quiet());
 }
 
 /// A part of the report of `doctor`.

@@ -87,9 +87,9 @@ fn interface_names_cannot_control_a_terminal() {
         assert!(!text.contains(odd), "{line}: {text:?}");
         assert!(!shows || text.contains(escaped), "{line}: {text:?}");
     }
-    let said = words_in(&here, "capture -i nosuch -d 0.1 -o -");
-    assert_harmless(&said.stderr);
-    assert!(said.failed(1).contains(escaped), "{said}");
+    let outcome = words_in(&here, "capture -i nosuch -d 0.1 -o -");
+    assert_harmless(&outcome.stderr);
+    assert!(outcome.failed(1).contains(escaped), "{outcome}");
     // A pipe gets what the original writes.
     assert!(words_in(&here, "netstat -i").ok().contains(odd));
 }

@@ -17,11 +17,11 @@ fn unprivileged_user_sees_all_addresses_and_own_owners() {
     let (own, other) = own_and_other(&lab, &here);
     let say = |line: &str| words_unprivileged(&here, &binary, line);
 
-    let said = say("sockets -tanp --format json");
-    let listed = said.json();
+    let outcome = say("sockets -tanp --format json");
+    let listed = outcome.json();
     let owners = |inode: u64| {
         let socket = sockets(&listed).iter().find(|socket| socket["inode"] == inode);
-        socket.unwrap_or_else(|| panic!("no {inode} in {said}"))["owners"].clone()
+        socket.unwrap_or_else(|| panic!("no {inode} in {outcome}"))["owners"].clone()
     };
     for socket in own.sockets() {
         assert_eq!(owners(socket.inode)[0]["pid"], own.pid());
@@ -33,14 +33,16 @@ fn unprivileged_user_sees_all_addresses_and_own_owners() {
     let unreadable = listed["losses"]["unreadable_processes"]
         .as_u64()
         .expect("a number");
-    assert!(unreadable >= 1, "{said}");
+    assert!(unreadable >= 1, "{outcome}");
     assert!(
-        said.error().contains(&format!("sockeye: {unreadable} process"))
-            && said.error().contains(
+        outcome
+            .error()
+            .contains(&format!("sockeye: {unreadable} process"))
+            && outcome.error().contains(
                 "could not be read: owners may be missing; \
                  run as root, or grant CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH\n"
             ),
-        "{said}"
+        "{outcome}"
     );
 
     // Without -p there is no note on owners.
@@ -50,20 +52,21 @@ fn unprivileged_user_sees_all_addresses_and_own_owners() {
         "flows -nis --format json",
         "sockets -tanomi",
     ] {
-        let said = say(line);
-        assert!(said.quiet().contains("127.0.0.1"), "{line}: {said}");
+        let outcome = say(line);
+        assert!(outcome.quiet().contains("127.0.0.1"), "{line}: {outcome}");
     }
     // Marks that were not requested have no message.
-    let said = say("sockets -tane");
-    assert!(said.ok().contains("127.0.0.1"), "{said}");
+    let outcome = say("sockets -tane");
+    assert!(outcome.ok().contains("127.0.0.1"), "{outcome}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("the kernel reports marks only with CAP_NET_ADMIN"),
-        "{said}"
+        "{outcome}"
     );
-    let said = say("flows -np");
-    assert!(said.ok().contains("own("), "{said}");
-    assert!(said.error().contains("owners may be missing"), "{said}");
+    let outcome = say("flows -np");
+    assert!(outcome.ok().contains("own("), "{outcome}");
+    assert!(outcome.error().contains("owners may be missing"), "{outcome}");
 }
 
 #[test]
@@ -90,10 +93,10 @@ fn all_owners_need_two_capabilities() {
             .arg(format!("--ambient-caps={capabilities}"))
             .arg(&binary)
             .args(["sockets", "-tlnp", "--format", "json"]);
-        let said = here.run(|| run(&mut command));
-        let listed = said.json();
+        let outcome = here.run(|| run(&mut command));
+        let listed = outcome.json();
         let owner = &sockets(&listed)[0]["owners"][0]["pid"];
-        assert_eq!(*owner == other.pid(), sees, "{capabilities}: {said}");
+        assert_eq!(*owner == other.pid(), sees, "{capabilities}: {outcome}");
     }
 }
 
@@ -103,27 +106,27 @@ fn namespace_of_root_needs_a_capability() {
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let binary = for_all(&lab);
     for command in ["flows", "sockets"] {
-        let said = words_unprivileged(&here, &binary, &format!("{command} --netns {}", there.name()));
-        let error = said.failed(1);
+        let outcome = words_unprivileged(&here, &binary, &format!("{command} --netns {}", there.name()));
+        let error = outcome.failed(1);
         assert!(
             error.starts_with("sockeye: cannot enter network namespace "),
-            "{said}"
+            "{outcome}"
         );
         assert!(
             error.contains("CAP_SYS_ADMIN") && error.contains("run as root"),
-            "{said}"
+            "{outcome}"
         );
         // The namespace of another user's process may not be opened.
-        let said = words_unprivileged(
+        let outcome = words_unprivileged(
             &here,
             &binary,
             &format!("{command} --netns {}", std::process::id()),
         );
-        assert!(said.failed(1).contains("CAP_SYS_PTRACE"), "{said}");
+        assert!(outcome.failed(1).contains("CAP_SYS_PTRACE"), "{outcome}");
     }
-    let said = words_unprivileged(&here, &binary, "sockets -tan --netns all");
-    said.ok();
-    assert!(said.error().contains("grant CAP_SYS_ADMIN"), "{said}");
+    let outcome = words_unprivileged(&here, &binary, "sockets -tan --netns all");
+    outcome.ok();
+    assert!(outcome.error().contains("grant CAP_SYS_ADMIN"), "{outcome}");
 }
 
 /// Root of a user namespace is not root of the host: the remedy names the namespace that counts.
@@ -162,12 +165,12 @@ fn remedy_in_a_user_namespace_is_not_to_run_as_root() {
         let mut command = Command::new("unshare");
         clean(&mut command);
         command.arg(unshared).arg(&binary).args(line.split_whitespace());
-        let said = here.run(|| run(&mut command));
-        said.no_panic();
-        let error = said.error();
+        let outcome = here.run(|| run(&mut command));
+        outcome.no_panic();
+        let error = outcome.error();
         assert!(
             error.contains("initial user namespace") && error.contains(needs),
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
         for wrong in [
             "run as root, or",
@@ -175,7 +178,7 @@ fn remedy_in_a_user_namespace_is_not_to_run_as_root() {
             "run as root of the host",
             "root here is confined",
         ] {
-            assert!(!error.contains(wrong), "{line}: {said}");
+            assert!(!error.contains(wrong), "{line}: {outcome}");
         }
     }
 }
@@ -185,9 +188,9 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
     let lab = need!(Lab::new("doctor"));
     let here = lab.namespace("here");
     let binary = for_all(&lab);
-    let said = words_unprivileged(&here, &binary, "doctor");
-    let text = said.quiet();
-    assert!(text.contains("user 65534"), "{said}");
+    let outcome = words_unprivileged(&here, &binary, "doctor");
+    let text = outcome.quiet();
+    assert!(text.contains("user 65534"), "{outcome}");
     for capability in [
         "CAP_NET_ADMIN",
         "CAP_NET_RAW",
@@ -201,14 +204,18 @@ fn doctor_lists_missing_capabilities_and_what_they_allow() {
             .lines()
             .find(|line| line.starts_with(capability))
             .unwrap_or_default();
-        assert_eq!(line.split_whitespace().nth(1), Some("no"), "{capability}: {said}");
+        assert_eq!(
+            line.split_whitespace().nth(1),
+            Some("no"),
+            "{capability}: {outcome}"
+        );
         let granting = text
             .lines()
             .find(|line| line.contains("setcap "))
             .unwrap_or_default();
         assert!(
             granting.contains(&capability.to_ascii_lowercase()),
-            "{capability}: {said}"
+            "{capability}: {outcome}"
         );
     }
     let document = words_unprivileged(&here, &binary, "doctor --format json").json();
@@ -256,18 +263,21 @@ fn procfs_is_used_if_netlink_is_forbidden() {
         "flows -n",
         "sockets -xan",
     ] {
-        let said = say(line);
-        said.ok();
+        let outcome = say(line);
+        outcome.ok();
         if !line.contains("-xan") {
             assert!(
-                said.ok().contains(&pair.client.port().to_string()) || line == "flows -n",
-                "{line}: {said}"
+                outcome.ok().contains(&pair.client.port().to_string()) || line == "flows -n",
+                "{line}: {outcome}"
             );
-            assert!(said.ok().contains("127.0.0.1"), "{line}: {said}");
+            assert!(outcome.ok().contains("127.0.0.1"), "{line}: {outcome}");
         }
     }
-    let said = say("sockets -tan -v");
-    assert!(said.error().contains("sockeye: tcp: read by procfs\n"), "{said}");
+    let outcome = say("sockets -tan -v");
+    assert!(
+        outcome.error().contains("sockeye: tcp: read by procfs\n"),
+        "{outcome}"
+    );
     let document = say("doctor --format json").json();
     let sources = document["sources"].as_array().expect("sources");
     for source in sources.iter().filter(|source| source["sockets"] == "tcp") {
@@ -313,19 +323,23 @@ fn few_descriptors_no_threads_and_little_memory_suffice() {
             if limit.starts_with("--nproc") {
                 command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
             }
-            let said = here.run(|| run(&mut command));
-            said.no_panic();
+            let outcome = here.run(|| run(&mut command));
+            outcome.no_panic();
             if limit.starts_with("--nproc") && is_netns {
                 // Regression: it panicked.
                 assert!(
-                    said.failed(1).contains("raise the limit (ulimit -u)"),
-                    "{limit} {line}: {said}"
+                    outcome.failed(1).contains("raise the limit (ulimit -u)"),
+                    "{limit} {line}: {outcome}"
                 );
                 continue;
             }
-            said.ok();
+            outcome.ok();
             if line.contains("-tan") && !line.contains('r') {
-                assert_eq!(said.ok().contains(&client), !is_netns, "{limit} {line}: {said}");
+                assert_eq!(
+                    outcome.ok().contains(&client),
+                    !is_netns,
+                    "{limit} {line}: {outcome}"
+                );
             }
         }
     }
@@ -342,11 +356,11 @@ fn more_namespaces_than_descriptors_are_listed() {
         .collect();
     let mut command = Command::new(&prlimit);
     clean(&mut command);
-    let said = run(command.args(["--nofile=12:12", SOCKEYE, "sockets", "-tan", "--netns", "all"]));
+    let outcome = run(command.args(["--nofile=12:12", SOCKEYE, "sockets", "-tan", "--netns", "all"]));
     for (namespace, pair) in namespaces.iter().zip(&pairs) {
         let client = format!("127.0.0.1:{}", pair.client.port());
         let is_it = |line: &str| line.starts_with(namespace.name()) && line.contains(&client);
-        assert!(said.ok().lines().any(is_it), "{client}: {said}");
+        assert!(outcome.ok().lines().any(is_it), "{client}: {outcome}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! No `/proc`, that of another pid namespace, or one that hides processes: each command works without owners, or names the true
 //! reason and the remedy.
 
-use crate::fixtures::binary::{SOCKEYE, Said, clean, run, sockets};
+use crate::fixtures::binary::{Outcome, SOCKEYE, clean, run, sockets};
 use crate::fixtures::forbidden_call::ForbiddenCall;
 use crate::fixtures::processes::UNPRIVILEGED_UID;
 use sockeye_lab::{Lab, Namespace, Skip, need, program};
@@ -22,16 +22,16 @@ fn every_command_works_without_proc_or_names_the_remedy() {
     ] {
         let folder = need!(BinaryFolder::new(&lab, &here, script));
         for line in WORKING {
-            let said = folder.words(line);
-            said.succeeded();
-            no_wrong_reason(&said, &format!("{place}: {line}"));
+            let outcome = folder.words(line);
+            outcome.succeeded();
+            no_wrong_reason(&outcome, &format!("{place}: {line}"));
         }
         for line in NEEDING_PROC {
-            let said = folder.words(line);
-            said.no_panic();
-            assert_ne!(said.code, Some(0), "{place}: {line}: {said}");
-            assert!(said.error().contains(REMEDY), "{place}: {line}: {said}");
-            no_wrong_reason(&said, &format!("{place}: {line}"));
+            let outcome = folder.words(line);
+            outcome.no_panic();
+            assert_ne!(outcome.code, Some(0), "{place}: {line}: {outcome}");
+            assert!(outcome.error().contains(REMEDY), "{place}: {line}: {outcome}");
+            no_wrong_reason(&outcome, &format!("{place}: {line}"));
         }
         // The rows are there, and a note says what is missing.
         for line in [
@@ -42,8 +42,8 @@ fn every_command_works_without_proc_or_names_the_remedy() {
             "netstat -tan",
             "netstat -tanp",
         ] {
-            let said = folder.words(line);
-            assert!(said.ok().contains(&client), "{place}: {line}: {said}");
+            let outcome = folder.words(line);
+            assert!(outcome.ok().contains(&client), "{place}: {line}: {outcome}");
         }
         let listed = folder.words("sockets -tan --netns all --format json").json();
         let local = |socket: &serde_json::Value| socket["local"]["port"] == pair.client.port();
@@ -56,13 +56,13 @@ fn every_command_works_without_proc_or_names_the_remedy() {
             "ns list",
             "doctor",
         ] {
-            let said = folder.words(line);
-            let text = format!("{}{}", said.ok(), said.error());
-            assert!(text.contains(REMEDY), "{place}: {line}: {said}");
+            let outcome = folder.words(line);
+            let text = format!("{}{}", outcome.ok(), outcome.error());
+            assert!(text.contains(REMEDY), "{place}: {line}: {outcome}");
         }
-        let said = folder.words("capture -i lo -d 0.1 -o OUT/lo.pcapng");
-        said.ok();
-        assert!(folder.path.join("lo.pcapng").exists(), "{place}: {said}");
+        let outcome = folder.words("capture -i lo -d 0.1 -o OUT/lo.pcapng");
+        outcome.ok();
+        assert!(folder.path.join("lo.pcapng").exists(), "{place}: {outcome}");
     }
 }
 
@@ -82,10 +82,10 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
         "keepalive set --dry-run dport = :9",
         "lstf -p",
     ] {
-        let said = folder.words(line);
-        said.ok();
+        let outcome = folder.words(line);
+        outcome.ok();
         let note = format!("owners are not known: no proc file system is mounted on /proc; try: {REMEDY}\n");
-        assert!(said.error().contains(&note), "{line}: {said}");
+        assert!(outcome.error().contains(&note), "{line}: {outcome}");
     }
     let document = folder.words("sockets -tanp --format json").json();
     for socket in sockets(&document) {
@@ -98,28 +98,29 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
         "kill --yes owner != nginx",
         "keepalive set --yes owner != nginx",
     ] {
-        let said = folder.words(line);
-        let error = said.failed(1);
+        let outcome = folder.words(line);
+        let error = outcome.failed(1);
         assert!(
             error.contains("the filter tests owners") && error.contains(REMEDY),
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
     }
-    let said = folder.words(&format!("keepalive set --yes sport = :{}", pair.client.port()));
+    let outcome = folder.words(&format!("keepalive set --yes sport = :{}", pair.client.port()));
     assert!(
-        said.code == Some(1)
-            && said
+        outcome.code == Some(1)
+            && outcome
                 .error()
                 .contains("no owner could be seen; no proc file system"),
-        "{said}"
+        "{outcome}"
     );
     // Closing needs no owner.
-    let said = folder.words(&format!("kill --yes sport = :{}", pair.client.port()));
-    assert!(said.ok().contains("1 connection closed"), "{said}");
+    let outcome = folder.words(&format!("kill --yes sport = :{}", pair.client.port()));
+    assert!(outcome.ok().contains("1 connection closed"), "{outcome}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("which connections this session needs is not known"),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -139,9 +140,9 @@ fn unprivileged_commands_survive_without_proc() {
         &format!("{as_user} $BINARY \"$@\"")
     ));
     for line in WORKING.iter().chain(NEEDING_PROC) {
-        let said = folder.words(line);
-        said.no_panic();
-        no_wrong_reason(&said, line);
+        let outcome = folder.words(line);
+        outcome.no_panic();
+        no_wrong_reason(&outcome, line);
     }
     for line in ["sockets -tan", "sockets -tanp", "ss -tanp", "netstat -tanp"] {
         assert!(folder.words(line).ok().contains(&client), "{line}");
@@ -161,23 +162,25 @@ fn hidden_processes_and_other_pids_are_no_missing_proc() {
     for script in [&*hidden, parent] {
         let folder = need!(BinaryFolder::new(&lab, &here, script));
         for line in WORKING.iter().chain(NEEDING_PROC) {
-            let said = folder.words(line);
-            said.no_panic();
-            assert!(!said.error().contains(REMEDY), "{script}: {line}: {said}");
+            let outcome = folder.words(line);
+            outcome.no_panic();
+            assert!(!outcome.error().contains(REMEDY), "{script}: {line}: {outcome}");
         }
     }
     let folder = need!(BinaryFolder::new(&lab, &here, &hidden));
-    let said = folder.words("sockets -tanp");
+    let outcome = folder.words("sockets -tanp");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("(hidepid): owners may be missing; run as root"),
-        "{said}"
+        "{outcome}"
     );
-    let said = folder.words("sockets -tan --netns 1");
+    let outcome = folder.words("sockets -tan --netns 1");
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .contains("hides the processes of other users (hidepid)"),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -231,7 +234,7 @@ impl<'a> BinaryFolder<'a> {
     }
 
     #[track_caller]
-    fn words(&self, line: &str) -> Said {
+    fn words(&self, line: &str) -> Outcome {
         let line = line.replace("OUT", self.path.to_str().expect("its name is ASCII"));
         let mut command = Command::new("unshare");
         clean(&mut command);
@@ -252,7 +255,7 @@ impl<'a> BinaryFolder<'a> {
 
 /// Panics if a message names another reason than the missing `/proc`.
 #[track_caller]
-fn no_wrong_reason(said: &Said, what: &str) {
+fn no_wrong_reason(outcome: &Outcome, what: &str) {
     for wrong in [
         "hidepid",
         "ulimit -n",
@@ -261,7 +264,7 @@ fn no_wrong_reason(said: &Said, what: &str) {
         "should be root",
         "no cgroup file system",
     ] {
-        assert!(!said.error().contains(wrong), "{what}: {said}");
+        assert!(!outcome.error().contains(wrong), "{what}: {outcome}");
     }
 }
 

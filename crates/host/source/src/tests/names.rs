@@ -114,11 +114,11 @@ fn named_namespaces_match_ip() {
         .args(["--mount", "sh", "-c", script])
         .arg(actor)
         .output();
-    let said = output
+    let outcome = output
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
         .unwrap_or_default();
     let after = |mark| -> Vec<&str> {
-        let mut lines: Vec<_> = said
+        let mut lines: Vec<_> = outcome
             .lines()
             .filter_map(|line| Some(line.split_once(mark)?.1))
             .collect();
@@ -129,7 +129,7 @@ fn named_namespaces_match_ip() {
         println!("SKIP: cannot make named network namespaces (needs root, unshare, ip, /run/netns)");
         return;
     }
-    assert_eq!(after("@ "), after("= "), "{said}");
+    assert_eq!(after("@ "), after("= "), "{outcome}");
 }
 
 #[test]

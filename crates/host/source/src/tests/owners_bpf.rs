@@ -205,14 +205,14 @@ impl Actor {
         let mut ready = false;
         let lines = self.output.by_ref().lines().map(Result::unwrap);
         let ours = lines.filter_map(|line| Some(line.split_once("@ ")?.1.to_owned()));
-        let said = ours
+        let outcome = ours
             .take_while(|line| {
                 ready = line == "ready";
                 !ready
             })
             .collect();
-        assert!(ready, "it broke off after {said:?}");
-        said
+        assert!(ready, "it broke off after {outcome:?}");
+        outcome
     }
 
     /// What it and its children say they hold.
@@ -222,12 +222,12 @@ impl Actor {
 
     /// The same, if it could do what it was to do; else it is reported aloud.
     fn holds_if_it_can(&mut self) -> Option<Holds> {
-        let said = self.says();
-        if let Some(reason) = said[0].strip_prefix("skip ") {
+        let outcome = self.says();
+        if let Some(reason) = outcome[0].strip_prefix("skip ") {
             println!("SKIP: {reason}");
             return None;
         }
-        Some(said.iter().map(|line| numbers(line)).collect())
+        Some(outcome.iter().map(|line| numbers(line)).collect())
     }
 
     /// Another one that it started: who runs as a child of it.
@@ -566,8 +566,8 @@ fn received_socket_has_two_owners() {
 #[test]
 fn socket_in_flight_has_no_owner() {
     let mut actor = Actor::start("in flight");
-    let said = actor.says();
-    check_seen_without_owner(said[0].parse().unwrap());
+    let outcome = actor.says();
+    check_seen_without_owner(outcome[0].parse().unwrap());
 }
 
 #[test]
@@ -575,8 +575,8 @@ fn socket_registered_with_io_uring_only_has_no_owner() {
     let Some(mut actor) = Actor::exotic("uring") else {
         return;
     };
-    let said = actor.says();
-    match said[0].split_once(' ').unwrap() {
+    let outcome = actor.says();
+    match outcome[0].split_once(' ').unwrap() {
         ("socket", inode) => check_seen_without_owner(inode.parse().unwrap()),
         (_, reason) => println!("SKIP: {reason}"),
     }
@@ -707,10 +707,13 @@ fn process_of_inner_pid_namespace_has_our_pid() {
     let Some(mut actor) = in_a_pid_namespace("everything") else {
         return;
     };
-    let said = actor.holds();
+    let outcome = actor.holds();
     let pid = actor.only_child();
-    assert!(said.iter().all(|(_, own, _)| *own == 1), "as it numbers itself");
-    let holds: Holds = said.iter().map(|(inode, _, fd)| (*inode, pid, *fd)).collect();
+    assert!(
+        outcome.iter().all(|(_, own, _)| *own == 1),
+        "as it numbers itself"
+    );
+    let holds: Holds = outcome.iter().map(|(inode, _, fd)| (*inode, pid, *fd)).collect();
     check_all(&holds);
 }
 
@@ -720,11 +723,11 @@ fn inner_pid_namespace_sees_no_outer_process() {
     let Some(mut actor) = in_a_pid_namespace("looks") else {
         return;
     };
-    let said = actor.says();
-    let own = numbers(said.last().unwrap());
+    let outcome = actor.says();
+    let own = numbers(outcome.last().unwrap());
     for (source, _) in sources() {
         let mark = format!("{source} ");
-        let found: Vec<_> = said
+        let found: Vec<_> = outcome
             .iter()
             .filter_map(|line| line.strip_prefix(&mark))
             .map(numbers)

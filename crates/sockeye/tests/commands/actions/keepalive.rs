@@ -66,12 +66,12 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
         "keepalive set --yes --time 2m --interval 7 --probes 3 --user-timeout 1500ms sport = :{}",
         client.port()
     );
-    let said = words_in(&here, &line);
-    let text = said.ok();
+    let outcome = words_in(&here, &line);
+    let text = outcome.ok();
     assert!(
         text.contains("holder(")
             && text.ends_with("1 connection set: time 120 s, interval 7 s, 3 probes, user timeout 1500 ms\n"),
-        "{said}"
+        "{outcome}"
     );
     let after = row(&here, client);
     assert_eq!(
@@ -92,14 +92,15 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
     assert_eq!(shown, ["", "keepalive"]);
 
     // Where keepalive is on, options that are not given keep their values, and this is reported.
-    let said = words_in(
+    let outcome = words_in(
         &here,
         &format!("keepalive set -y --time 60s sport = :{}", client.port()),
     );
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("1 of them had keepalive on already, and has kept other times that were not given"),
-        "{said}"
+        "{outcome}"
     );
     let again = row(&here, client);
     assert_eq!(
@@ -107,11 +108,11 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
         (&60.into(), &7.into(), &3.into()),
         "{again}"
     );
-    let said = words_in(
+    let outcome = words_in(
         &here,
         &format!("keepalive set -y --user-timeout 30s sport = :{}", client.port()),
     );
-    said.ok();
+    outcome.ok();
     let again = row(&here, client);
     assert_eq!(
         (&again["interval_s"], &again["probes"], &again["user_timeout_ms"]),
@@ -119,14 +120,15 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
         "{again}"
     );
     // Where it is off they get the defaults; a user timeout stays, and this is reported.
-    let said = words_in(&here, &format!("keepalive unset -y sport = :{}", client.port()));
+    let outcome = words_in(&here, &format!("keepalive unset -y sport = :{}", client.port()));
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("1 of them keeps its user timeout; --user-timeout removes it too"),
-        "{said}"
+        "{outcome}"
     );
-    let said = words_in(&here, &format!("keepalive set -y sport = :{}", client.port()));
-    assert!(!said.error().contains("kept"), "{said}");
+    let outcome = words_in(&here, &format!("keepalive set -y sport = :{}", client.port()));
+    assert!(!outcome.error().contains("kept"), "{outcome}");
     let again = row(&here, client);
     assert_eq!(
         (
@@ -138,15 +140,15 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
         (&60.into(), &10.into(), &6.into(), &30_000.into()),
         "{again}"
     );
-    let said = words_in(
+    let outcome = words_in(
         &here,
         &format!("keepalive unset -y --user-timeout sport = :{}", client.port()),
     );
     assert!(
-        said.ok().ends_with("1 connection unset, user timeout 0\n"),
-        "{said}"
+        outcome.ok().ends_with("1 connection unset, user timeout 0\n"),
+        "{outcome}"
     );
-    assert!(!said.error().contains("keeps"), "{said}");
+    assert!(!outcome.error().contains("keeps"), "{outcome}");
     let gone = row(&here, client);
     assert_eq!(
         (&gone["keepalive"], &gone["user_timeout_ms"]),
@@ -180,7 +182,7 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
     // It is not accepted yet: only its timer is known.
     assert_eq!(inherited[0]["keepalive"], true, "{inherited:?}");
     assert_eq!(inherited[0]["time_s"], Value::Null, "{inherited:?}");
-    let said = words_in(
+    let outcome = words_in(
         &here,
         &format!(
             "keepalive set -y sport = :{} dport = :{}",
@@ -189,8 +191,8 @@ fn set_keepalive_is_listed_and_its_timer_runs() {
         ),
     );
     assert!(
-        said.ok().is_empty() && said.error().contains("left out: no process holds it"),
-        "{said}"
+        outcome.ok().is_empty() && outcome.error().contains("left out: no process holds it"),
+        "{outcome}"
     );
 }
 
@@ -206,12 +208,12 @@ fn vanished_peer_is_detected_in_time() {
         net_path.cut(Toward::Server);
         net_path.cut(Toward::Client);
         let family = if six { "-6" } else { "-4" };
-        let said = words(&format!(
+        let outcome = words(&format!(
             "keepalive set {family} --yes --time 1 --interval 1 --probes 2 -N {} sport = :{}",
             client.name(),
             pair.client.port()
         ));
-        said.ok();
+        outcome.ok();
         let begun = Instant::now();
         let socket = pair.client.socket();
         socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -236,12 +238,13 @@ fn nothing_is_set_without_confirmation() {
     let client = &process.sockets()[1];
     let filter = format!("sport = :{}", client.port());
 
-    let said = words_in(&here, &format!("keepalive set --dry-run {filter}"));
-    assert_eq!(said.ok().lines().count(), 2, "{said}");
+    let outcome = words_in(&here, &format!("keepalive set --dry-run {filter}"));
+    assert_eq!(outcome.ok().lines().count(), 2, "{outcome}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("1 connection would be set; nothing was changed"),
-        "{said}"
+        "{outcome}"
     );
     let dry = words_in(
         &here,
@@ -267,9 +270,9 @@ fn nothing_is_set_without_confirmation() {
             command.args(["keepalive", "set"]).args(filter.split_whitespace());
             command
         };
-        let said = here.run(|| run(&mut command));
-        assert!(said.failed(2).contains("--yes confirms it"), "{said}");
-        assert!(said.error().contains("holder("), "{said}");
+        let outcome = here.run(|| run(&mut command));
+        assert!(outcome.failed(2).contains("--yes confirms it"), "{outcome}");
+        assert!(outcome.error().contains("holder("), "{outcome}");
     }
     assert_eq!(row(&here, client)["keepalive"], false);
 
@@ -287,10 +290,10 @@ fn nothing_is_set_without_confirmation() {
     }
     let empty = here.run(|| run(command().args(["keepalive", "set", "-y", " "])));
     empty.failed(2);
-    let said = words_in(&here, "keepalive set -y sport = :1");
+    let outcome = words_in(&here, "keepalive set -y sport = :1");
     assert!(
-        said.ok().is_empty() && said.error().contains("nothing matches the filter"),
-        "{said}"
+        outcome.ok().is_empty() && outcome.error().contains("nothing matches the filter"),
+        "{outcome}"
     );
     assert!(
         words_in(&here, "keepalive set -y proto = udp")
@@ -309,8 +312,11 @@ fn nothing_is_set_without_confirmation() {
         "--user-timeout 3000000s",
         "--user-timeout 1us",
     ] {
-        let said = words_in(&here, &format!("keepalive set -y {bad} {filter}"));
-        assert!(said.failed(2).contains(bad.split(' ').next().unwrap()), "{said}");
+        let outcome = words_in(&here, &format!("keepalive set -y {bad} {filter}"));
+        assert!(
+            outcome.failed(2).contains(bad.split(' ').next().unwrap()),
+            "{outcome}"
+        );
     }
     words_in(&here, "keepalive set -y nonsense").failed(2);
     words_in(&here, "keepalive").failed(2);
@@ -498,28 +504,28 @@ fn unprivileged_user_sets_own_sockets_and_others_are_reported() {
     let (own, other) = own_and_other(&lab, &here);
     let say = |line: &str| words_unprivileged(&here, &binary, line);
     let own_port = own.sockets()[1].port();
-    let said = say(&format!("keepalive set -y sport = :{own_port}"));
+    let outcome = say(&format!("keepalive set -y sport = :{own_port}"));
     // Yama may forbid it to all but ancestors.
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     if scope.is_ok_and(|scope| scope.trim() != "0") {
-        assert_eq!(said.code, Some(1), "{said}");
-        assert!(said.error().contains("yama"), "{said}");
+        assert_eq!(outcome.code, Some(1), "{outcome}");
+        assert!(outcome.error().contains("yama"), "{outcome}");
     } else {
-        assert!(said.ok().contains("1 connection set"), "{said}");
+        assert!(outcome.ok().contains("1 connection set"), "{outcome}");
         assert_eq!(row(&here, &own.sockets()[1])["keepalive"], true);
     }
-    let said = say(&format!(
+    let outcome = say(&format!(
         "keepalive set -y --format json sport = :{}",
         other.sockets()[1].port()
     ));
-    assert_eq!(said.code, Some(1), "{said}");
-    let document: Value = serde_json::from_slice(&said.stdout).unwrap();
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    let document: Value = serde_json::from_slice(&outcome.stdout).unwrap();
     assert_eq!(
         (&document["set"], &document["failed"]),
         (&0.into(), &1.into()),
-        "{said}"
+        "{outcome}"
     );
-    assert!(said.error().contains("CAP_SYS_PTRACE"), "{said}");
+    assert!(outcome.error().contains("CAP_SYS_PTRACE"), "{outcome}");
     let listed = say(&format!("keepalive list sport = :{}", other.sockets()[1].port()));
     assert!(listed.ok().contains(" off "), "{listed}");
     assert!(
@@ -548,15 +554,15 @@ fn control_characters_in_owner_names_are_escaped() {
         "kill --dry-run",
         "kill",
     ] {
-        let said = words_in(&here, &format!("{line} sport = :{port}"));
-        assert_harmless(&said.stdout);
-        assert_harmless(&said.stderr);
+        let outcome = words_in(&here, &format!("{line} sport = :{port}"));
+        assert_harmless(&outcome.stdout);
+        assert_harmless(&outcome.stderr);
         assert!(
-            [&said.stdout[..], &said.stderr]
+            [&outcome.stdout[..], &outcome.stderr]
                 .concat()
                 .windows(4)
                 .any(|part| part == b"\\x1b"),
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
     }
 }

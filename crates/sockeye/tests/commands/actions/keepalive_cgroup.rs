@@ -1,6 +1,6 @@
 //! `sockeye keepalive run`, `attach`, `detach`: keepalive for new connections, by a program at their cgroup.
 
-use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{self, Outcome, SOCKEYE, assert_harmless, run};
 use crate::fixtures::{envelope, schema_file};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -61,12 +61,12 @@ impl CgroupAndNetns {
         command
     }
 
-    fn keepalive(&self, words: &[&str]) -> Said {
+    fn keepalive(&self, words: &[&str]) -> Outcome {
         run(&mut self.command(&[&[SOCKEYE, "keepalive"], words].concat()))
     }
 
     /// From outside of the cgroup.
-    fn act(&self, words: &[&str]) -> Said {
+    fn act(&self, words: &[&str]) -> Outcome {
         binary::sockeye(&[&["keepalive"], words].concat())
     }
 
@@ -93,13 +93,13 @@ impl CgroupAndNetns {
     /// Attaches a program of another user.
     fn another_program(&self, flags: &str) -> Result<(), Skip> {
         let cgroup = self.cgroup.to_str().unwrap();
-        let said = run(Command::new("python3").args([OTHER, cgroup, flags]));
-        if said.code == Some(0) {
+        let outcome = run(Command::new("python3").args([OTHER, cgroup, flags]));
+        if outcome.code == Some(0) {
             Ok(())
         } else {
             Err(Skip::new(format!(
                 "cannot attach another's program: {}",
-                said.error()
+                outcome.error()
             )))
         }
     }
@@ -173,7 +173,7 @@ fn connections_of_a_command_have_keepalive() {
     let setup = need!(CgroupAndNetns::new("keep_run"));
     need!(program("ss"));
     for mode in ["pairs", "child"] {
-        let said = setup.keepalive(&[
+        let outcome = setup.keepalive(&[
             "run",
             "--time",
             "7m",
@@ -188,7 +188,7 @@ fn connections_of_a_command_have_keepalive() {
             PEER,
             mode,
         ]);
-        let found: Value = serde_json::from_str(said.quiet()).unwrap();
+        let found: Value = serde_json::from_str(outcome.quiet()).unwrap();
         let ours = json!([1, 420, 11, 5, 1500]);
         for way in ["v4", "v6", "mapped", "mapped6"] {
             assert_eq!(found[way], json!([ours, ours]), "{mode} {way}");
@@ -206,8 +206,8 @@ fn connections_of_a_command_have_keepalive() {
         setup.wait_for_nothing();
     }
     // Without it, nothing of the kind.
-    let said = run(&mut setup.command(&["python3", PEER, "pairs"]));
-    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    let outcome = run(&mut setup.command(&["python3", PEER, "pairs"]));
+    let found: Value = serde_json::from_str(outcome.quiet()).unwrap();
     assert_eq!(found["v4"], json!([NONE, NONE]));
 }
 
@@ -220,11 +220,11 @@ fn connections_of_static_binaries_have_keepalive() {
         setup.lab.directory().join("pair"),
     );
     fs::write(&source, PAIR_C).unwrap();
-    let said = run(Command::new(compiler)
+    let outcome = run(Command::new(compiler)
         .args(["-static", "-o"])
         .args([&built, &source]));
-    if said.code != Some(0) {
-        return Skip::new(format!("nothing can be linked statically: {}", said.error())).print();
+    if outcome.code != Some(0) {
+        return Skip::new(format!("nothing can be linked statically: {}", outcome.error())).print();
     }
     assert!(!names_an_interpreter(&fs::read(&built).unwrap()));
     let built = built.to_str().unwrap();
@@ -262,8 +262,8 @@ fn command_replaces_the_process() {
         (&[not_executable.to_str().unwrap()], Some(126)),
         (&["sh", "-c", "kill -9 $$"], None),
     ] {
-        let said = setup.keepalive(&[&["run", "--"], words].concat());
-        assert_eq!(said.code, code, "{words:?}\n{said}");
+        let outcome = setup.keepalive(&[&["run", "--"], words].concat());
+        assert_eq!(outcome.code, code, "{words:?}\n{outcome}");
     }
     // Nothing of ours is left in it: no child, no descriptor, no signal.
     let ask = "read -r children </proc/$$/task/$$/children; echo \"children: $children\"; ls /proc/self/fd; \
@@ -289,8 +289,8 @@ fn command_replaces_the_process() {
     setup.wait_for_nothing();
     // A process that ignores SIGCHLD need not wait for children.
     let script = format!("trap '' CHLD; exec {SOCKEYE} keepalive run -- echo fine");
-    let said = run(&mut setup.command(&["sh", "-c", &script]));
-    assert_eq!(said.quiet(), "fine\n");
+    let outcome = run(&mut setup.command(&["sh", "-c", &script]));
+    assert_eq!(outcome.quiet(), "fine\n");
     setup.wait_for_nothing();
 }
 
@@ -298,8 +298,8 @@ fn command_replaces_the_process() {
 fn children_that_outlive_the_command_have_keepalive() {
     let setup = need!(CgroupAndNetns::new("keep_children"));
     // Its return shows that no other process holds the pipe.
-    let said = setup.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
-    let child: i32 = said.quiet().trim().parse().unwrap();
+    let outcome = setup.keepalive(&["run", "--", "sh", "-c", "sleep 1000 >&- 2>&- & echo $!"]);
+    let child: i32 = outcome.quiet().trim().parse().unwrap();
     let is_here = setup.folders().len() == 1 && setup.attached().len() == 1;
     let is_alive = is_alive(child);
     kill_process(Pid::from_raw(child).unwrap(), Signal::KILL).unwrap();
@@ -398,27 +398,32 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
     let mut pairs = Pairs::start(&setup);
     let pair = |settings: [u32; 5]| json!([settings, settings]);
     assert_eq!(pairs.open(), json!([pair(NONE)]));
-    let said = setup.act(&["attach", &path, "--dry-run"]);
+    let outcome = setup.act(&["attach", &path, "--dry-run"]);
     assert!(
-        said.ok().starts_with(&format!("would attach to {path}: ")),
-        "{said}"
+        outcome.ok().starts_with(&format!("would attach to {path}: ")),
+        "{outcome}"
     );
     assert!(setup.programs().is_empty());
-    let said = setup.act(&["attach", &path, "--time", "100s"]);
+    let outcome = setup.act(&["attach", &path, "--time", "100s"]);
     assert!(
-        said.ok()
+        outcome
+            .ok()
             .contains("time 100 s, interval 10 s, 6 probes; a lost peer is detected after 2m40s"),
-        "{said}"
+        "{outcome}"
     );
-    assert!(said.ok().contains("\nSystem: tcp_keepalive_time "), "{said}");
+    assert!(
+        outcome.ok().contains("\nSystem: tcp_keepalive_time "),
+        "{outcome}"
+    );
     let first = [1, 100, 10, 6, 0];
     assert_eq!(pairs.open(), json!([pair(NONE), pair(first)]));
     // Other settings replace these.
-    let said = setup.act(&["attach", &path, "--time", "200s", "--user-timeout", "9s"]);
+    let outcome = setup.act(&["attach", &path, "--time", "200s", "--user-timeout", "9s"]);
     assert!(
-        said.ok()
+        outcome
+            .ok()
             .contains("\nBefore: time 100 s, interval 10 s, 6 probes\n"),
-        "{said}"
+        "{outcome}"
     );
     assert_eq!(setup.programs().len(), 1);
     let second = [1, 200, 10, 6, 9000];
@@ -436,29 +441,34 @@ fn cgroup_sets_keepalive_between_attach_and_detach() {
         ["200", "s", "10", "s", "6", "9000", "ms", "4", "0", "0"]
     );
     // Away again, and what has it keeps it.
-    let said = setup.act(&["detach", &path, "--dry-run"]);
-    assert!(said.ok().contains("; 4 connections got keepalive"), "{said}");
-    let said = setup.act(&["detach", &path]);
+    let outcome = setup.act(&["detach", &path, "--dry-run"]);
+    assert!(
+        outcome.ok().contains("; 4 connections got keepalive"),
+        "{outcome}"
+    );
+    let outcome = setup.act(&["detach", &path]);
     assert_eq!(
-        said.ok(),
+        outcome.ok(),
         format!(
             "detached from {path}: new connections no longer get keepalive; 4 connections got keepalive, and \
              those that still exist keep it\n"
         )
     );
     assert!(
-        said.error().contains(&format!("unset -N all 'cgroup = {path}'")),
-        "{said}"
+        outcome
+            .error()
+            .contains(&format!("unset -N all 'cgroup = {path}'")),
+        "{outcome}"
     );
     assert_eq!(
         pairs.open(),
         json!([pair(NONE), pair(first), pair(second), pair(NONE)])
     );
     assert!(setup.programs().is_empty());
-    let said = setup.act(&["detach", &path]);
+    let outcome = setup.act(&["detach", &path]);
     assert!(
-        said.failed(1).contains("nothing of sockeye's is attached to"),
-        "{said}"
+        outcome.failed(1).contains("nothing of sockeye's is attached to"),
+        "{outcome}"
     );
 }
 
@@ -475,8 +485,8 @@ fn programs_of_others_stay_attached() {
     assert_eq!((both.len(), both.contains(&others[0])), (2, true));
     setup.act(&["detach", &path]).ok();
     assert_eq!(setup.programs(), others);
-    let said = setup.act(&["detach", &path]);
-    said.failed(1);
+    let outcome = setup.act(&["detach", &path]);
+    outcome.failed(1);
     assert_eq!(setup.programs(), others);
 }
 
@@ -484,8 +494,8 @@ fn programs_of_others_stay_attached() {
 fn exclusive_program_of_another_is_reported() {
     let setup = need!(CgroupAndNetns::new("keep_alone"));
     need!(setup.another_program("0"));
-    let said = setup.act(&["attach", &setup.path()]);
-    assert!(said.failed(1).contains("which allows no other"), "{said}");
+    let outcome = setup.act(&["attach", &setup.path()]);
+    assert!(outcome.failed(1).contains("which allows no other"), "{outcome}");
     assert_eq!(setup.programs().len(), 1);
 }
 
@@ -495,21 +505,22 @@ fn innermost_cgroup_wins() {
     setup
         .act(&["attach", &setup.path(), "--time", "500s", "--interval", "50s"])
         .ok();
-    let said = setup.keepalive(&["run", "--time", "5s", "--", "python3", PEER, "pairs"]);
-    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    let outcome = setup.keepalive(&["run", "--time", "5s", "--", "python3", PEER, "pairs"]);
+    let found: Value = serde_json::from_str(outcome.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 5, 10, 6, 0], [1, 5, 10, 6, 0]]));
     let outer = &setup.attached()[0];
     assert_eq!((&outer["given"], &outer["other"]), (&json!(0), &json!(12)));
     let below = setup.cgroup.join("below");
     fs::create_dir(&below).unwrap();
-    let said = run(&mut setup.command_in(&setup.inside, &below, &["python3", PEER, "pairs"]));
-    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    let outcome = run(&mut setup.command_in(&setup.inside, &below, &["python3", PEER, "pairs"]));
+    let found: Value = serde_json::from_str(outcome.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 500, 50, 6, 0], [1, 500, 50, 6, 0]]));
-    let said = setup.act(&["detach", &format!("{}/below", setup.path())]);
+    let outcome = setup.act(&["detach", &format!("{}/below", setup.path())]);
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .contains(&format!("its ancestor {} has it", setup.path())),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -531,16 +542,16 @@ fn cgroup_is_named_by_id_pid_or_path() {
     wait_until("it is in", is_in);
     let path = format!("{}/docker-{id}.scope", setup.path());
     let whole = container.to_str().unwrap().to_owned();
-    let mut said: Vec<(String, Said)> = Vec::new();
+    let mut outcome: Vec<(String, Outcome)> = Vec::new();
     for name in [&id, &id[..12], &pid, &path, &path[1..], &whole] {
-        said.push((name.to_owned(), setup.act(&["attach", "--dry-run", name])));
+        outcome.push((name.to_owned(), setup.act(&["attach", "--dry-run", name])));
     }
     sleeper.kill().unwrap();
     sleeper.wait().unwrap();
-    for (name, said) in said {
+    for (name, outcome) in outcome {
         assert!(
-            said.ok().starts_with(&format!("would attach to {path}: ")),
-            "{name}: {said}"
+            outcome.ok().starts_with(&format!("would attach to {path}: ")),
+            "{name}: {outcome}"
         );
     }
     // None of these means the whole host.
@@ -560,11 +571,11 @@ fn cgroup_is_named_by_id_pid_or_path() {
         errorn.push(&us);
     }
     for name in errorn {
-        let said = setup.act(&["attach", "--dry-run", name]);
-        assert_harmless(said.failed(1).as_bytes());
+        let outcome = setup.act(&["attach", "--dry-run", name]);
+        assert_harmless(outcome.failed(1).as_bytes());
     }
-    let said = setup.act(&["attach", "--dry-run", "/"]);
-    assert!(said.ok().starts_with("would attach to /: "), "{said}");
+    let outcome = setup.act(&["attach", "--dry-run", "/"]);
+    assert!(outcome.ok().starts_with("would attach to /: "), "{outcome}");
     assert_eq!(setup.act(&["attach"]).code, Some(2));
     assert_eq!(setup.act(&["attach", "/", "--time", "0"]).code, Some(2));
     assert_eq!(setup.act(&["run"]).code, Some(2));
@@ -633,11 +644,11 @@ fn missing_capability_is_reported() {
         &["attached"],
     ] {
         let setpriv = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-        let said = run(&mut setup.command(&[&setpriv[..], &[sockeye, "keepalive"], words].concat()));
-        let error = said.failed(1);
+        let outcome = run(&mut setup.command(&[&setpriv[..], &[sockeye, "keepalive"], words].concat()));
+        let error = outcome.failed(1);
         assert!(
             error.contains("Operation not permitted") && error.contains("run as root"),
-            "{said}"
+            "{outcome}"
         );
     }
     assert!(setup.folders().is_empty());
@@ -646,12 +657,12 @@ fn missing_capability_is_reported() {
     let drop = "--drop=cap_sys_admin,cap_sys_ptrace";
     let line =
         format!("{SOCKEYE} keepalive run -- echo fine && {SOCKEYE} keepalive attach {path} >/dev/null 2>&1");
-    let said = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
-    assert_eq!(said.quiet(), "fine\n");
+    let outcome = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
+    assert_eq!(outcome.quiet(), "fine\n");
     assert_eq!(setup.programs().len(), 1);
     let line = format!("exec {SOCKEYE} keepalive detach {path}");
-    let said = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
-    assert!(said.failed(1).contains("takes CAP_SYS_ADMIN"), "{said}");
+    let outcome = run(&mut setup.command(&["capsh", drop, "--", "-c", &line]));
+    assert!(outcome.failed(1).contains("takes CAP_SYS_ADMIN"), "{outcome}");
     setup.wait_for_nothing();
 }
 
@@ -665,20 +676,20 @@ fn missing_cgroup2_is_reported() {
     // Nor where process 1 is, which here is the shell.
     for words in ["run true", "attach /", "detach /", "attached"] {
         let line = format!("umount -l {point} && {SOCKEYE} keepalive {words}");
-        let said = run(Command::new("unshare").args(["-mpf", "--mount-proc", "sh", "-c", &line]));
-        let error = said.failed(1);
+        let outcome = run(Command::new("unshare").args(["-mpf", "--mount-proc", "sh", "-c", &line]));
+        let error = outcome.failed(1);
         assert!(
             error.contains("no cgroup file system of version 2 is mounted here"),
-            "{said}"
+            "{outcome}"
         );
         assert!(
             error.contains("`mkdir -p /run/cgroup2 && mount -t cgroup2 none /run/cgroup2`"),
-            "{said}"
+            "{outcome}"
         );
     }
     let line = format!("mount -o remount,bind,ro {point} && exec {SOCKEYE} keepalive run true");
-    let said = run(Command::new("unshare").args(["-m", "sh", "-c", &line]));
-    assert!(said.failed(1).contains("mounted read-only here"), "{said}");
+    let outcome = run(Command::new("unshare").args(["-m", "sh", "-c", &line]));
+    assert!(outcome.failed(1).contains("mounted read-only here"), "{outcome}");
     drop(setup);
 }
 
@@ -703,18 +714,21 @@ fn cgroups_are_found_below_a_new_sys_mount() {
     let seen = within(&["sh", "-c", &format!("ls {point}/cgroup.procs")]);
     assert_ne!(seen.code, Some(0), "it hides them: {seen}");
     let keepalive = |words: &[&str]| within(&[&[SOCKEYE, "keepalive"], words].concat());
-    let said = keepalive(&["run", "--time", "7m", "--", "python3", PEER, "pairs"]);
-    let found: Value = serde_json::from_str(said.quiet()).unwrap();
+    let outcome = keepalive(&["run", "--time", "7m", "--", "python3", PEER, "pairs"]);
+    let found: Value = serde_json::from_str(outcome.quiet()).unwrap();
     assert_eq!(found["v4"], json!([[1, 420, 10, 6, 0], [1, 420, 10, 6, 0]]));
     setup.wait_for_nothing();
     for named in [path.clone(), format!("{point}{path}")] {
-        let said = keepalive(&["attach", &named]);
-        assert!(said.ok().starts_with(&format!("attached to {path}: ")), "{said}");
-        assert!(keepalive(&["attached"]).ok().contains(&path));
-        let said = keepalive(&["detach", &named]);
+        let outcome = keepalive(&["attach", &named]);
         assert!(
-            said.ok().starts_with(&format!("detached from {path}: ")),
-            "{said}"
+            outcome.ok().starts_with(&format!("attached to {path}: ")),
+            "{outcome}"
+        );
+        assert!(keepalive(&["attached"]).ok().contains(&path));
+        let outcome = keepalive(&["detach", &named]);
+        assert!(
+            outcome.ok().starts_with(&format!("detached from {path}: ")),
+            "{outcome}"
         );
     }
     let own = keepalive(&["attach", "--dry-run", &std::process::id().to_string()]);
@@ -726,8 +740,8 @@ fn cgroups_are_found_below_a_new_sys_mount() {
         &["attach", "/proc"],
         &["detach", "/nosuch/below"],
     ] {
-        let said = keepalive(words);
-        let error = said.failed(1);
+        let outcome = keepalive(words);
+        let error = outcome.failed(1);
         assert!(error.contains(&point), "{words:?}: {error}");
         assert!(
             !error.contains("/proc/self/") && !error.contains("/proc/1/"),
@@ -774,10 +788,10 @@ fn unwritable_output_is_reported_on_stderr() {
 
 #[test]
 fn help_says_what_the_counts_mean() {
-    let said = binary::sockeye(&["keepalive", "attached", "--help"]);
-    let text = said.ok().split_whitespace().collect::<Vec<_>>().join(" ");
+    let outcome = binary::sockeye(&["keepalive", "attached", "--help"]);
+    let text = outcome.ok().split_whitespace().collect::<Vec<_>>().join(" ");
     for words in ["at the end of the handshake", "attached to a cgroup below"] {
-        assert!(text.contains(words), "{said}");
+        assert!(text.contains(words), "{outcome}");
     }
 }
 

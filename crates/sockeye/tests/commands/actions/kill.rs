@@ -47,8 +47,8 @@ fn owner_and_peer_get_errors_and_no_other_connection() {
             client.name(),
             pair.client.port()
         );
-        let said = words(&line);
-        assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+        let outcome = words(&line);
+        assert!(outcome.ok().ends_with("1 connection closed\n"), "{outcome}");
         assert_eq!(read_error(&pair.client), Some(103), "ECONNABORTED");
         assert_eq!(read_error(&pair.server), Some(104), "ECONNRESET");
         let mut socket = other.client.socket();
@@ -82,17 +82,18 @@ fn sockets_outside_the_filter_stay_open() {
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("exec {SOCKEYE} kill sport = :{port} <&-")]);
     assert!(here.run(|| run(&mut shell)).failed(2).contains("--yes"));
-    let said = words_in(&here, &format!("kill --dry-run sport = :{port}"));
-    assert!(said.ok().contains(&format!(":{port} ")), "{said}");
+    let outcome = words_in(&here, &format!("kill --dry-run sport = :{port}"));
+    assert!(outcome.ok().contains(&format!(":{port} ")), "{outcome}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("1 connection would be closed; nothing was changed"),
-        "{said}"
+        "{outcome}"
     );
-    let said = words_in(&here, "kill -y sport = :1");
+    let outcome = words_in(&here, "kill -y sport = :1");
     assert!(
-        said.ok().is_empty() && said.error().contains("nothing matches the filter"),
-        "{said}"
+        outcome.ok().is_empty() && outcome.error().contains("nothing matches the filter"),
+        "{outcome}"
     );
     // A listener is no connection, unless its state is named.
     let mine = format!("sport = :{}", listener.port());
@@ -154,16 +155,16 @@ fn sockets_are_closed_in_their_own_namespaces() {
         one.name(),
         two.name()
     );
-    let said = words(&format!("kill -y -N all --format json {filter}"));
+    let outcome = words(&format!("kill -y -N all --format json {filter}"));
     assert_eq!(
-        (said.json()["closed"].clone(), said.json()["failed"].clone()),
+        (outcome.json()["closed"].clone(), outcome.json()["failed"].clone()),
         (2.into(), 0.into()),
-        "{said}"
+        "{outcome}"
     );
     assert!(!is_there(&one, clients[0], 7072) && !is_there(&two, clients[1], 7072));
     assert!(is_there(&three, clients[2], 7072));
-    let said = words(&format!("kill -y -N {} dport = :7072", three.name()));
-    assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+    let outcome = words(&format!("kill -y -N {} dport = :7072", three.name()));
+    assert!(outcome.ok().ends_with("1 connection closed\n"), "{outcome}");
     assert!(!is_there(&three, clients[2], 7072));
 }
 
@@ -207,12 +208,17 @@ fn kill_skips_own_session() {
     // This process is the one that it is started from.
     let pair = here.loopback().established();
     let port = pair.client.port();
-    let said = words_in(&here, &format!("kill -y sport = :{port}"));
-    assert_eq!((said.code, &said.stdout[..]), (Some(0), &b""[..]), "{said}");
+    let outcome = words_in(&here, &format!("kill -y sport = :{port}"));
+    assert_eq!(
+        (outcome.code, &outcome.stdout[..]),
+        (Some(0), &b""[..]),
+        "{outcome}"
+    );
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("left out: this session needs it; --own-session closes it nevertheless"),
-        "{said}"
+        "{outcome}"
     );
     assert!(is_open(&pair.client, &here));
     let dry = words_in(&here, &format!("kill --dry-run --format json sport = :{port}")).json();
@@ -235,19 +241,19 @@ fn kill_skips_own_session() {
     let mut direct = command();
     direct.args(["kill", "-y", &filter]).env("SSH_CONNECTION", &login);
     for command in [&mut sudo, &mut direct] {
-        let said = here.run(|| run(command));
+        let outcome = here.run(|| run(command));
         assert!(
-            said.ok().is_empty() && said.error().contains("2 connections of sshd"),
-            "{said}"
+            outcome.ok().is_empty() && outcome.error().contains("2 connections of sshd"),
+            "{outcome}"
         );
         assert!(is_open(client, &here) && is_open(server, &here));
     }
-    let said = here.run(|| {
+    let outcome = here.run(|| {
         run(command()
             .args(["kill", "-y", "--own-session", &filter])
             .env("SSH_CONNECTION", &login))
     });
-    assert!(said.ok().ends_with("2 connections closed\n"), "{said}");
+    assert!(outcome.ok().ends_with("2 connections closed\n"), "{outcome}");
 }
 
 #[test]
@@ -283,17 +289,21 @@ fn kill_skips_peers_of_own_session() {
             "sport >= :1 or dport >= :1".to_owned(),
             format!("dport = :{port}"),
         ] {
-            let said = words_in(&here, &format!("kill -a --yes {filter}"));
-            assert_eq!((said.code, &said.stdout[..]), (Some(0), &b""[..]), "{said}");
-            assert!(
-                said.error().contains("1 connection of client (")
-                    && said.error().contains("left out: this session needs it"),
-                "{said}"
+            let outcome = words_in(&here, &format!("kill -a --yes {filter}"));
+            assert_eq!(
+                (outcome.code, &outcome.stdout[..]),
+                (Some(0), &b""[..]),
+                "{outcome}"
             );
-            assert!(is_open(end, &here), "{said}");
+            assert!(
+                outcome.error().contains("1 connection of client (")
+                    && outcome.error().contains("left out: this session needs it"),
+                "{outcome}"
+            );
+            assert!(is_open(end, &here), "{outcome}");
         }
-        let said = words_in(&here, &format!("kill --yes --own-session dport = :{port}"));
-        assert!(said.ok().ends_with("1 connection closed\n"), "{said}");
+        let outcome = words_in(&here, &format!("kill --yes --own-session dport = :{port}"));
+        assert!(outcome.ok().ends_with("1 connection closed\n"), "{outcome}");
         drop((socket, client));
     }
 }
@@ -314,31 +324,32 @@ fn other_protocols_are_closed_if_selected() {
             .error()
             .contains("nothing matches")
     );
-    // What is not connected takes -a, and that is said.
-    let said = words_in(&here, "kill -y -u sport = :7073");
+    // What is not connected takes -a, and the note says so.
+    let outcome = words_in(&here, "kill -y -u sport = :7073");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("it matches 1 socket that is not connected; -a includes them"),
-        "{said}"
+        "{outcome}"
     );
     assert!(words_in(&here, &udp(7073)).ok().ends_with("1 socket closed\n"));
     let pair = here.loopback().udp_connected();
-    let said = words_in(
+    let outcome = words_in(
         &here,
         &format!("kill -y --own-session -u sport = :{}", pair.client.port()),
     );
-    assert!(said.ok().ends_with("1 socket closed\n"), "{said}");
-    assert!(said.error().contains("its port stays bound"), "{said}");
+    assert!(outcome.ok().ends_with("1 socket closed\n"), "{outcome}");
+    assert!(outcome.error().contains("its port stays bound"), "{outcome}");
     assert_eq!(read_error(&pair.client), Some(103), "ECONNABORTED");
     assert!(pair.client.socket().peer_addr().is_err(), "it has lost its peer");
     assert!(pair.server.socket().peer_addr().is_ok() || pair.server.peer.is_none());
 
     let raw = here.raw(1, false);
-    let said = words_in(&here, "kill -y --own-session -w -a inode > 0");
+    let outcome = words_in(&here, "kill -y --own-session -w -a inode > 0");
     // Without raw_diag in the kernel only /proc lists it.
     assert!(
-        said.error().contains("its source has no cookies") || said.ok().contains("1 socket closed"),
-        "{said}"
+        outcome.error().contains("its source has no cookies") || outcome.ok().contains("1 socket closed"),
+        "{outcome}"
     );
     drop(raw);
 
@@ -347,23 +358,23 @@ fn other_protocols_are_closed_if_selected() {
     let filter = format!("--own-session -x -a inode = {}", unix.inode);
     let reason = "the kernel closes TCP, UDP and RAW sockets only";
     for (flag, code) in [("--dry-run", 0), ("-y", 1)] {
-        let said = words_in(&here, &format!("kill {flag} {filter}"));
-        assert_eq!(said.code, Some(code), "{said}");
+        let outcome = words_in(&here, &format!("kill {flag} {filter}"));
+        assert_eq!(outcome.code, Some(code), "{outcome}");
         assert!(
-            said.error().contains("left out: ") && said.error().contains(reason),
-            "{said}"
+            outcome.error().contains("left out: ") && outcome.error().contains(reason),
+            "{outcome}"
         );
-        assert!(!said.error().contains("1 socket would be closed"), "{said}");
-        let said = words_in(&here, &format!("kill {flag} --format json {filter}"));
-        let document: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap();
+        assert!(!outcome.error().contains("1 socket would be closed"), "{outcome}");
+        let outcome = words_in(&here, &format!("kill {flag} --format json {filter}"));
+        let document: serde_json::Value = serde_json::from_slice(&outcome.stdout).unwrap();
         assert_eq!(
             (&document["left_out"], &document["failed"], &document["closed"]),
             (&1.into(), &0.into(), &0.into()),
-            "{said}"
+            "{outcome}"
         );
         let row = &document["sockets"][0];
-        assert_eq!(row["outcome"], "left_out", "{said}");
-        assert!(row["reason"].as_str().unwrap().contains(reason), "{said}");
+        assert_eq!(row["outcome"], "left_out", "{outcome}");
+        assert!(row["reason"].as_str().unwrap().contains(reason), "{outcome}");
     }
     drop(process);
 }
@@ -376,8 +387,8 @@ fn listeners_that_share_a_port_are_all_closed() {
     let all: Vec<_> = (0..5)
         .map(|_| here.tcp_listener("127.0.0.1:7075", &options))
         .collect();
-    let said = words_in(&here, "kill -y --own-session state listening sport = :7075");
-    assert!(said.ok().ends_with("5 sockets closed\n"), "{said}");
+    let outcome = words_in(&here, "kill -y --own-session state listening sport = :7075");
+    assert!(outcome.ok().ends_with("5 sockets closed\n"), "{outcome}");
     assert!(!is_there(&here, 7075, 0));
     drop(all);
 }
@@ -390,15 +401,16 @@ fn waiting_states_are_closed_if_the_kernel_can() {
     let port = waiting.port();
     let peer = waiting.peer.unwrap().port();
     assert!(is_there(&here, port, peer));
-    let said = words_in(&here, &format!("kill -y state time-wait sport = :{port}"));
+    let outcome = words_in(&here, &format!("kill -y state time-wait sport = :{port}"));
     // Linux 6.8 and later close it; earlier ones report that they do not.
-    if said.code == Some(0) {
-        assert!(!is_there(&here, port, peer), "{said}");
+    if outcome.code == Some(0) {
+        assert!(!is_there(&here, port, peer), "{outcome}");
     } else {
         assert!(
-            said.error()
+            outcome
+                .error()
                 .contains("this kernel closes no tcp sockets in this state"),
-            "{said}"
+            "{outcome}"
         );
     }
 }
@@ -415,11 +427,11 @@ fn unprivileged_kill_fails_with_the_reason() {
         .tcp_pair("127.0.0.1:0")
         .start();
     let client = &process.sockets()[1];
-    let said = words_unprivileged(&here, &binary, &format!("kill -y sport = :{}", client.port()));
-    assert_eq!(said.code, Some(1), "{said}");
+    let outcome = words_unprivileged(&here, &binary, &format!("kill -y sport = :{}", client.port()));
+    assert_eq!(outcome.code, Some(1), "{outcome}");
     assert!(
-        said.error().contains("1 connection") && said.error().contains("CAP_NET_ADMIN"),
-        "{said}"
+        outcome.error().contains("1 connection") && outcome.error().contains("CAP_NET_ADMIN"),
+        "{outcome}"
     );
     assert!(is_open(client, &here));
 }
@@ -429,18 +441,18 @@ fn socket_the_kernel_does_not_find_is_not_counted_as_closed() {
     let lab = need!(Lab::new("killbound"));
     let here = lab.namespace("here");
     let bound = here.tcp_bound("127.0.0.1:7076", &SocketOptions::new());
-    let said = words_in(&here, "kill -y --own-session state bound-inactive sport = :7076");
-    if said.error().contains("nothing matches") {
+    let outcome = words_in(&here, "kill -y --own-session state bound-inactive sport = :7076");
+    if outcome.error().contains("nothing matches") {
         return; // before Linux 6.8 no source lists it
     }
-    assert_eq!(said.code, Some(1), "{said}");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
     assert!(
-        said.error().contains("does not find it by its addresses"),
-        "{said}"
+        outcome.error().contains("does not find it by its addresses"),
+        "{outcome}"
     );
     assert!(
-        String::from_utf8_lossy(&said.stdout).contains("0 sockets closed"),
-        "{said}"
+        String::from_utf8_lossy(&outcome.stdout).contains("0 sockets closed"),
+        "{outcome}"
     );
     drop(bound);
 }

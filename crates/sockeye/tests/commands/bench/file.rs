@@ -244,9 +244,9 @@ fn wrong_options_are_explained() {
             .args(arguments)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?}: {said}");
+        let outcome = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {outcome}");
+        assert!(outcome.contains(words), "{arguments:?}: {outcome}");
     }
 }
 

@@ -108,14 +108,14 @@ fn spoofed_source_gets_no_packet() {
         assert_eq!(attack.packets() - before, 0, "packets reached the stranger");
     });
     let host = attack.server.ip();
-    let said = words_in(
+    let outcome = words_in(
         &attack.attacker,
         &format!(
             "bench stream {host} -p {} -u -R -b 10M -d 1",
             attack.server.port()
         ),
     );
-    assert_eq!(said.code, Some(0), "{said}");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn silent_udp_client_of_iperf3_keeps_no_client_out() {
     }
     let port = serving.port;
     wait_until_read(port);
-    let said = crate::fixtures::binary::words(&format!("bench rr 127.0.0.1 -p {port} -u -c 100"));
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = crate::fixtures::binary::words(&format!("bench rr 127.0.0.1 -p {port} -u -c 100"));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     need!(program("iperf3"));
     let mut command = std::process::Command::new("iperf3");
     command.args([
@@ -231,6 +231,6 @@ fn silent_udp_client_of_iperf3_keeps_no_client_out() {
         "-p",
         &port.to_string(),
     ]);
-    let said = crate::fixtures::binary::run(&mut command);
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = crate::fixtures::binary::run(&mut command);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
 }

@@ -2,7 +2,7 @@
 
 use super::hostile_client::{HostileClient, server_connections, threads, timed, wait_until_read};
 use crate::fixtures::binary::serving::Serving;
-use crate::fixtures::binary::{Said, run, words};
+use crate::fixtures::binary::{Outcome, run, words};
 use crate::fixtures::processes::processor_time;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_lab::{need, program, wait_until, wait_until_steady, wait_within};
@@ -47,8 +47,8 @@ pub(super) fn assert_served(serving: &Serving) {
         let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
         // Up to three attempts: other work on the machine delays a client too, but an attack delays all of them.
         let is_served = (0..3).any(|_| {
-            let (said, seconds) = timed(|| words(&line));
-            assert_eq!(said.code, Some(0), "{line}: {said}");
+            let (outcome, seconds) = timed(|| words(&line));
+            assert_eq!(outcome.code, Some(0), "{line}: {outcome}");
             println!("{line}: {seconds:.3} s");
             seconds < SOON_S
         });
@@ -57,7 +57,7 @@ pub(super) fn assert_served(serving: &Serving) {
 }
 
 /// A real client of iperf3.
-pub(super) fn iperf3(serving: &Serving, flags: &str) -> (Said, f64) {
+pub(super) fn iperf3(serving: &Serving, flags: &str) -> (Outcome, f64) {
     let mut command = Command::new("iperf3");
     command
         .args(["-c", "127.0.0.1", "-n", "1M", "-p", &serving.port.to_string()])
@@ -194,8 +194,8 @@ fn many_tests_have_a_bounded_number_of_threads() {
     for line in ["stream -n 1M", "rr -c 100"] {
         let (command, flags) = line.split_once(' ').expect("a command");
         let line = format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port);
-        let said = words(&line);
-        assert_eq!(said.code, Some(0), "{line}: {said}");
+        let outcome = words(&line);
+        assert_eq!(outcome.code, Some(0), "{line}: {outcome}");
     }
     drop((attackers, streams));
     wait_within(Duration::from_secs(20), "the threads to end", || {
@@ -241,8 +241,8 @@ fn silent_client_of_iperf3_keeps_no_client_out() {
     };
     let assert_iperf3_served = |what: &str| {
         for flags in ["", "-R", "-u -b 80M"] {
-            let (said, seconds) = iperf3(&serving, flags);
-            assert_eq!(said.code, Some(0), "{what} {flags}: {said}");
+            let (outcome, seconds) = iperf3(&serving, flags);
+            assert_eq!(outcome.code, Some(0), "{what} {flags}: {outcome}");
             println!("{what} {flags}: {seconds:.2} s");
             assert!(seconds < SOON_S + 0.5, "{what} {flags}: {seconds} s");
         }
@@ -300,9 +300,9 @@ fn port_of_crr_is_not_held_up_by_other_hosts() {
             });
         });
         let line = format!("bench crr {host} -p {} -d 1 --json", serving.port);
-        let said = crate::fixtures::binary::words_in(&client, &line);
+        let outcome = crate::fixtures::binary::words_in(&client, &line);
         is_over.store(true, std::sync::atomic::Ordering::Relaxed);
-        let report = said.json();
+        let report = outcome.json();
         let slowest = report["answers"][1]["max_ns"].as_u64().expect("a time");
         println!(
             "{} answers, the slowest after {slowest} ns",

@@ -2,7 +2,7 @@
 
 use super::hostile_client::{HostileClient, mac, preamble, read_frame, unhex};
 use crate::fixtures::binary::serving::Serving;
-use crate::fixtures::binary::{Said, run, words};
+use crate::fixtures::binary::{Outcome, run, words};
 use serde_json::Value;
 use sockeye_lab::{need, program};
 use std::fs::Permissions;
@@ -41,7 +41,7 @@ fn serving(secret: &str) -> Serving {
     Serving::new(None, &format!("-p 0 -B 127.0.0.1 --secret-file {secret}"))
 }
 
-fn stream(port: u16, flags: &str) -> Said {
+fn stream(port: u16, flags: &str) -> Outcome {
     words(&format!("bench stream 127.0.0.1 -p {port} -n 1M {flags}"))
 }
 
@@ -62,23 +62,26 @@ fn only_the_same_secret_is_served() {
             "crr -c 9",
         ] {
             let (command, flags) = line.split_once(' ').expect("a command");
-            let said = words(&format!(
+            let outcome = words(&format!(
                 "bench {command} 127.0.0.1 -p {port} --secret-file {file} {flags}"
             ));
-            assert_eq!(said.code, Some(0), "{line}: {said}");
+            assert_eq!(outcome.code, Some(0), "{line}: {outcome}");
         }
     }
-    let said = stream(port, &format!("--secret-file {other}"));
+    let outcome = stream(port, &format!("--secret-file {other}"));
     assert!(
-        said.failed(1).contains("the secrets of the two ends differ"),
-        "{said}"
+        outcome.failed(1).contains("the secrets of the two ends differ"),
+        "{outcome}"
     );
-    let said = stream(port, "");
-    assert!(said.failed(1).contains("--secret-file"), "{said}");
+    let outcome = stream(port, "");
+    assert!(outcome.failed(1).contains("--secret-file"), "{outcome}");
     // A server without one cannot prove that it is the right one.
     let open = Serving::new(None, "-p 0 -B 127.0.0.1");
-    let said = stream(open.port, &format!("--secret-file {secret}"));
-    assert!(said.failed(1).contains("the other end has no secret"), "{said}");
+    let outcome = stream(open.port, &format!("--secret-file {secret}"));
+    assert!(
+        outcome.failed(1).contains("the other end has no secret"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -176,10 +179,10 @@ fn changed_request_is_refused() {
             bytes[at + wanted.len() - 1] = b'9';
         }
     });
-    let said = stream(port, &format!("--secret-file {secret}"));
+    let outcome = stream(port, &format!("--secret-file {secret}"));
     assert!(
-        said.failed(1).contains("the secrets of the two ends differ"),
-        "{said}"
+        outcome.failed(1).contains("the secrets of the two ends differ"),
+        "{outcome}"
     );
 }
 
@@ -189,7 +192,7 @@ fn server_that_does_not_know_the_secret_is_refused() {
     let secret = folder.file("secret", "known", 0o600);
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let said = std::thread::scope(|scope| {
+    let outcome = std::thread::scope(|scope| {
         scope.spawn(|| {
             let (mut client, _) = listener.accept().unwrap();
             let mut first = [0; 40];
@@ -223,8 +226,8 @@ fn server_that_does_not_know_the_secret_is_refused() {
         stream(port, &format!("--secret-file {secret}"))
     });
     assert!(
-        said.failed(1).contains("the secrets of the two ends differ"),
-        "{said}"
+        outcome.failed(1).contains("the secrets of the two ends differ"),
+        "{outcome}"
     );
 }
 
@@ -283,18 +286,18 @@ fn secrets_that_are_none_are_refused() {
             "bench rr 127.0.0.1",
             "bench crr 127.0.0.1",
         ] {
-            let said = words(&format!("{line} --secret-file {file}"));
-            assert!(said.failed(1).contains(expected), "{line}: {said}");
+            let outcome = words(&format!("{line} --secret-file {file}"));
+            assert!(outcome.failed(1).contains(expected), "{line}: {outcome}");
         }
     }
     let long = folder.file("long", &"x".repeat(5000), 0o600);
-    let said = words(&format!("bench serve -p 0 --secret-file {long}"));
-    assert!(said.failed(1).contains("more than 4096 bytes"), "{said}");
-    let said = words("bench serve -p 0 --secret-file /nonexistent/secret");
-    assert!(said.failed(1).contains("/nonexistent/secret"), "{said}");
+    let outcome = words(&format!("bench serve -p 0 --secret-file {long}"));
+    assert!(outcome.failed(1).contains("more than 4096 bytes"), "{outcome}");
+    let outcome = words("bench serve -p 0 --secret-file /nonexistent/secret");
+    assert!(outcome.failed(1).contains("/nonexistent/secret"), "{outcome}");
     for line in ["bench serve", "bench stream 127.0.0.1"] {
-        let said = words(&format!("{line} --iperf3 --secret-file {long}"));
-        assert_eq!(said.code, Some(2), "{said}");
+        let outcome = words(&format!("{line} --iperf3 --secret-file {long}"));
+        assert_eq!(outcome.code, Some(2), "{outcome}");
     }
 }
 
@@ -327,7 +330,7 @@ fn iperf3_is_refused_where_a_secret_is_wanted() {
     let serving = serving(&secret);
     let mut command = Command::new("iperf3");
     command.args(["-c", "127.0.0.1", "-t", "1", "-p", &serving.port.to_string()]);
-    let said = run(&mut command);
-    assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.error().contains("authorization"), "{said}");
+    let outcome = run(&mut command);
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.error().contains("authorization"), "{outcome}");
 }

@@ -2,7 +2,7 @@
 
 use super::hostile_client::{HostileClient, mac, read_frame, timed, unhex};
 use crate::fixtures::binary::serving::Serving;
-use crate::fixtures::binary::{Said, assert_harmless, command, words};
+use crate::fixtures::binary::{Outcome, assert_harmless, command, words};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,9 +28,9 @@ fn evil() -> String {
 }
 
 #[track_caller]
-fn assert_one_short_line(said: &Said) {
-    let error = said.error();
-    assert_harmless(&said.stderr);
+fn assert_one_short_line(outcome: &Outcome) {
+    let error = outcome.error();
+    assert_harmless(&outcome.stderr);
     assert_eq!(error.lines().count(), 1, "{error}");
     assert!(!error.contains('\u{202e}') && error.len() < 400, "{error}");
 }
@@ -41,7 +41,7 @@ fn server_cannot_forge_lines() {
         for name in ["stream", "rr", "crr"] {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
-            let said = std::thread::scope(|scope| {
+            let outcome = std::thread::scope(|scope| {
                 scope.spawn(|| {
                     let (mut client, _) = listener.accept().unwrap();
                     client.read_exact(&mut [0; 40]).unwrap();
@@ -58,12 +58,12 @@ fn server_cannot_forge_lines() {
                 });
                 words(&format!("bench {name} 127.0.0.1 -p {port} -d 1"))
             });
-            assert_eq!(said.code, Some(1), "{said}");
+            assert_eq!(outcome.code, Some(1), "{outcome}");
             assert!(
-                said.error().contains("the other end refused: x\\nsockeye"),
-                "{said}"
+                outcome.error().contains("the other end refused: x\\nsockeye"),
+                "{outcome}"
             );
-            assert_one_short_line(&said);
+            assert_one_short_line(&outcome);
         }
     }
 }
@@ -115,14 +115,14 @@ fn server_that_refuses_late_cannot_forge_lines() {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
             let messages: Vec<u8> = messages.iter().flat_map(frame).collect();
-            let said = std::thread::scope(|scope| {
+            let outcome = std::thread::scope(|scope| {
                 scope.spawn(|| accepting(&listener, &messages, false));
                 words(&format!("bench stream 127.0.0.1 -p {port} -d 1 {format}"))
             });
-            assert_eq!(said.code, Some(1), "{what}: {said}");
-            assert_harmless(&said.stdout);
-            assert_harmless(&said.stderr);
-            let text = String::from_utf8_lossy(&said.stdout).into_owned() + said.error();
+            assert_eq!(outcome.code, Some(1), "{what}: {outcome}");
+            assert_harmless(&outcome.stdout);
+            assert_harmless(&outcome.stderr);
+            let text = String::from_utf8_lossy(&outcome.stdout).into_owned() + outcome.error();
             assert!(
                 !text.contains('\u{202e}') && !text.contains(&"z".repeat(300)),
                 "{text}"
@@ -139,11 +139,11 @@ fn server_that_never_stops_talking_keeps_no_client() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let flood = frame(&json!({"x": 1})).repeat(1000);
-    let (said, seconds) = std::thread::scope(|scope| {
+    let (outcome, seconds) = std::thread::scope(|scope| {
         scope.spawn(|| accepting(&listener, &flood, true));
         timed(|| words(&format!("bench rr 127.0.0.1 -p {port} -d 1 --timeout 1")))
     });
-    assert_eq!(said.code, Some(1), "{said}");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
     assert!(seconds < 8.0, "{seconds} s");
 }
 
@@ -230,8 +230,11 @@ fn secret_that_is_no_file_is_refused_at_once() {
     })
     .collect();
     std::fs::remove_dir_all(&folder).unwrap();
-    for (said, line) in outcomes {
-        assert!(said.failed(1).contains("not a regular file"), "{line}: {said}");
+    for (outcome, line) in outcomes {
+        assert!(
+            outcome.failed(1).contains("not a regular file"),
+            "{line}: {outcome}"
+        );
     }
 }
 
@@ -256,13 +259,13 @@ fn lost_lines_of_the_log_are_reported() {
     stderr.read_line(&mut first).unwrap();
     assert!(first.contains("No space left on device"), "{first}");
     // It serves all the same.
-    let said = words(&format!("bench rr 127.0.0.1 -p {port} -c 9"));
+    let outcome = words(&format!("bench rr 127.0.0.1 -p {port} -c 9"));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let mut rest = String::new();
     stderr.read_to_string(&mut rest).unwrap();
     let code = child.wait().unwrap().code();
-    assert_eq!(said.code, Some(0), "{said}");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     assert_eq!(code, Some(1), "{rest}");
     assert_eq!(rest.lines().count(), 1, "{rest}");
     assert!(rest.contains("3 lines of the log could not be written"), "{rest}");
@@ -272,14 +275,14 @@ fn lost_lines_of_the_log_are_reported() {
 #[test]
 fn log_without_a_reader_is_no_failure() {
     let mut serving = Serving::new(None, "-p 0 -B 127.0.0.1");
-    let said = words(&format!("bench rr 127.0.0.1 -p {} -c 9", serving.port));
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = words(&format!("bench rr 127.0.0.1 -p {} -c 9", serving.port));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     // The log's reader is dropped, and another pipe takes its place.
     let mut other = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
     serving.stdout = BufReader::new(other.stdout.take().unwrap());
     other.wait().unwrap();
-    let said = words(&format!("bench rr 127.0.0.1 -p {} -c 9", serving.port));
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = words(&format!("bench rr 127.0.0.1 -p {} -c 9", serving.port));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     let pid = rustix::process::Pid::from_child(&serving.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let (status, seconds) = timed(|| serving.child.wait().unwrap());

@@ -147,8 +147,8 @@ fn honest_tests_at_speed_keep_their_place() {
             std::thread::sleep(Duration::from_millis(1100));
         }
         for (child, line) in honest {
-            let said = ended(child);
-            assert_eq!(said.code, Some(0), "{line}: {said}");
+            let outcome = ended(child);
+            assert_eq!(outcome.code, Some(0), "{line}: {outcome}");
         }
     });
 }
@@ -176,11 +176,11 @@ fn test_that_makes_room_learns_why() {
             std::thread::sleep(Duration::from_millis(100));
         }
         let _ = slow.kill();
-        let said = ended(slow);
-        let text = String::from_utf8_lossy(&said.stdout).into_owned() + said.error();
+        let outcome = ended(slow);
+        let text = String::from_utf8_lossy(&outcome.stdout).into_owned() + outcome.error();
         assert!(
             text.contains("it was idle or slow while others needed its place"),
-            "{said}"
+            "{outcome}"
         );
     });
 }
@@ -211,8 +211,8 @@ fn trickling_client_of_iperf3_keeps_no_client_out() {
             stream.write_all(b"x").unwrap();
             std::thread::sleep(Duration::from_millis(100));
         }
-        let (said, seconds) = iperf3(&serving, flags);
-        assert_eq!(said.code, Some(0), "{flags}: {said}");
+        let (outcome, seconds) = iperf3(&serving, flags);
+        assert_eq!(outcome.code, Some(0), "{flags}: {outcome}");
         println!("{flags}: {seconds:.2} s");
         assert!(seconds < SOON_S + 0.5, "{flags}: {seconds} s");
     }
@@ -226,10 +226,10 @@ fn trickling_client_of_iperf3_keeps_no_client_out() {
         .stderr(Stdio::piped());
     let honest = command.spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1300));
-    let (said, _) = iperf3(&serving, "");
-    assert_eq!(said.code, Some(1), "{said}");
-    let said = ended(honest);
-    assert_eq!(said.code, Some(0), "{said}");
+    let (outcome, _) = iperf3(&serving, "");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    let outcome = ended(honest);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
 }
 
 #[test]
@@ -243,12 +243,12 @@ fn longest_test_has_a_limit() {
         (format!("bench rr 127.0.0.1 -p {port} -d 2"), 0),
         (format!("bench stream 127.0.0.1 -p {port} -d 2 -R"), 0),
     ] {
-        let said = crate::fixtures::binary::words(&line);
-        assert_eq!(said.code, Some(code), "{line}: {said}");
+        let outcome = crate::fixtures::binary::words(&line);
+        assert_eq!(outcome.code, Some(code), "{line}: {outcome}");
         assert_eq!(
-            said.error().contains("a test may take 2 s"),
+            outcome.error().contains("a test may take 2 s"),
             code == 1,
-            "{line}: {said}"
+            "{line}: {outcome}"
         );
     }
     // A test whose client does not say how long it takes ends, too.

@@ -39,10 +39,10 @@ fn client_cannot_let_threads_spin() {
     // An honest client learns that its server waits in the usual way.
     let busy_poll = |serving: &Serving, flags: &str| {
         let port = serving.port;
-        let said = words(&format!(
+        let outcome = words(&format!(
             "bench rr 127.0.0.1 -p {port} -c 100 --busy-poll --json {flags}"
         ));
-        said.json()["settings"]["server_busy_poll"].clone()
+        outcome.json()["settings"]["server_busy_poll"].clone()
     };
     assert_eq!(busy_poll(&serving, ""), false);
     assert_eq!(busy_poll(&serving, "-u"), false);
@@ -252,8 +252,8 @@ fn guesses_of_the_secret_have_a_limit() {
         guesses <= 4.0 * (21.0 + 10.0 * (seconds + 1.0)),
         "{guesses} in {seconds} s"
     );
-    for (said, seconds) in &served {
-        assert_eq!(said.code, Some(0), "{said}");
+    for (outcome, seconds) in &served {
+        assert_eq!(outcome.code, Some(0), "{outcome}");
         println!("served after {seconds:.2} s");
     }
     assert!(served.iter().any(|(_, seconds)| *seconds < 1.0));
@@ -292,10 +292,10 @@ for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
         stream.args(line.split_whitespace());
         let mut honest = stream.stdout(std::process::Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(500));
-        let said =
+        let outcome =
             crate::fixtures::binary::run(Command::new(&python).args(["-c", BIND, &serving.port.to_string()]));
         let code = honest.wait().unwrap().code();
-        assert_eq!(said.quiet(), "", "{flags}");
+        assert_eq!(outcome.quiet(), "", "{flags}");
         assert_eq!(code, Some(0), "{flags}");
         // Clients of UDP one after the other, and several at once, are served.
         for line in [
@@ -304,8 +304,8 @@ for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
             "stream -u -b 8M -n 100K -R -P 4",
         ] {
             let (command, flags) = line.split_once(' ').unwrap();
-            let said = words(&format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port));
-            assert_eq!(said.code, Some(0), "{line}: {said}");
+            let outcome = words(&format!("bench {command} 127.0.0.1 -p {} {flags}", serving.port));
+            assert_eq!(outcome.code, Some(0), "{line}: {outcome}");
         }
     }
 }

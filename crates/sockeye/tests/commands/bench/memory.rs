@@ -103,9 +103,9 @@ fn wrong_options_are_explained() {
         (&["-d", "0"], "0"),
     ] {
         let output = bench(arguments);
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
-        assert!(said.contains(words), "{arguments:?}: {said}");
+        let outcome = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {outcome}");
+        assert!(outcome.contains(words), "{arguments:?}: {outcome}");
         assert!(output.stdout.is_empty());
     }
 }

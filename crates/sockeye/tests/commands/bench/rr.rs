@@ -34,10 +34,10 @@ fn interfaces_count_the_same_requests() {
     ] {
         let before = (rx_bytes(&server, there), rx_bytes(&client, here));
         let line = format!("bench rr {host} -c 500 --request 1000 --response 300 {flags} --json");
-        let said = words_in(&client, &line);
+        let outcome = words_in(&client, &line);
         let after = (rx_bytes(&server, there), rx_bytes(&client, here));
-        assert_eq!(said.code, Some(0), "{flags}: {said:?}");
-        let report = said.report();
+        assert_eq!(outcome.code, Some(0), "{flags}: {outcome:?}");
+        let report = outcome.report();
         let row = &report["answers"][0];
         let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"));
         assert_eq!((of("sent"), of("count") + of("lost")), (500, 500), "{row}");
@@ -60,12 +60,12 @@ fn interfaces_count_the_same_requests() {
 fn requested_rate_is_kept() {
     let (_lab, client, _server, link, _serving) = need!(apart("rr_rate"));
     let host = link.server_addresses().0;
-    let said = words_in(
+    let outcome = words_in(
         &client,
         &format!("bench rr {host} --rate 300 -d 1 --repeats 2 --json"),
     );
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.report();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let report = outcome.report();
     let row = &report["answers"][0];
     assert_eq!(
         row["sent"].as_u64().unwrap() + row["unsent"].as_u64().unwrap(),
@@ -75,12 +75,12 @@ fn requested_rate_is_kept() {
     assert_eq!(report["runs"].as_array().expect("runs").len(), 2, "{report:#}");
     let rate = row["rate_per_s"].as_f64().expect("a rate");
     assert!((100.0..=330.0).contains(&rate), "{row}");
-    // More than there can be: said, and not hidden.
-    let said = words_in(
+    // More than there can be: reported, not hidden.
+    let outcome = words_in(
         &client,
         &format!("bench crr {host} --rate 1M -d 0.5 --request 100 --json"),
     );
-    let report = said.report();
+    let report = outcome.report();
     assert_eq!(report["sentences"][0]["code"], "rate-not-reached", "{report:#}");
     assert!(
         report["answers"][1]["unsent"].as_u64() > Some(100_000),
@@ -93,9 +93,9 @@ fn crr_opens_a_connection_per_request() {
     let (_lab, client, server, link, _serving) = need!(apart("crr_each"));
     let (v4, v6) = link.server_addresses();
     for (host, flags) in [(v4, ""), (v6, "-P 4")] {
-        let said = words_in(&client, &format!("bench crr {host} -c 200 {flags} --json"));
-        assert_eq!(said.code, Some(0), "{said:?}");
-        let report = said.report();
+        let outcome = words_in(&client, &format!("bench crr {host} -c 200 {flags} --json"));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let report = outcome.report();
         let [connect, whole] = [0, 1].map(|row| &report["answers"][row]);
         for row in [connect, whole] {
             assert_eq!(row["count"], 200, "{report:#}");
@@ -122,14 +122,14 @@ fn exhausted_ports_are_reported() {
     let (_lab, client, _server, link, _serving) = need!(apart("crr_ports"));
     let host = link.server_addresses().0;
     client.sysctl("ipv4/ip_local_port_range", "40000 40003");
-    let said = words_in(&client, &format!("bench crr {host} -P 16 -d 20 --json"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    let report = said.report();
+    let outcome = words_in(&client, &format!("bench crr {host} -P 16 -d 20 --json"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let report = outcome.report();
     assert_eq!(report["partial"]["code"], "ports-exhausted", "{report:#}");
-    let said = report["sentences"].to_string();
+    let outcome = report["sentences"].to_string();
     assert!(
-        said.contains("net.ipv4.ip_local_port_range") && said.contains("tcp_tw_reuse"),
-        "{said}"
+        outcome.contains("net.ipv4.ip_local_port_range") && outcome.contains("tcp_tw_reuse"),
+        "{outcome}"
     );
 }
 
@@ -144,8 +144,8 @@ fn killed_end_leaves_a_partial_report() {
             rx_bytes(&server, link.devices().1) > before + 20_000
         });
         serving.kill();
-        let said = ended(child);
-        let (code, report) = (said.code, said.report());
+        let outcome = ended(child);
+        let (code, report) = (outcome.code, outcome.report());
         assert_eq!(code, Some(1), "{line}: {report:#}");
         assert_eq!(report["partial"]["code"], "peer-gone", "{line}: {report:#}");
         let rows = report["answers"].as_array().expect("rows");
@@ -169,8 +169,8 @@ fn interrupt_leaves_a_partial_report() {
         });
         let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
         kill_process(pid, Signal::INT).expect("it lives");
-        let said = ended(child);
-        let (code, report) = (said.code, said.report());
+        let outcome = ended(child);
+        let (code, report) = (outcome.code, outcome.report());
         assert_eq!(code, Some(1), "{line}: {report:#}");
         assert_eq!(report["partial"]["code"], "interrupted", "{line}: {report:#}");
         let rows = report["answers"].as_array().expect("rows");
@@ -179,8 +179,8 @@ fn interrupt_leaves_a_partial_report() {
             "{line}: {report:#}"
         );
     }
-    let said = words_in(&client, &format!("bench rr {host} -c 10"));
-    assert_eq!(said.code, Some(0), "the server lives on: {said:?}");
+    let outcome = words_in(&client, &format!("bench rr {host} -c 10"));
+    assert_eq!(outcome.code, Some(0), "the server lives on: {outcome:?}");
 }
 
 /// The path drops everything, without an error.
@@ -192,28 +192,28 @@ fn silent_path_times_out() {
     let child = start_in(&client, &format!("bench rr {host} -d 60 --timeout 1 --json"));
     wait_until("requests", || rx_bytes(&server, device) > before + 20_000);
     server.ip(&format!("link set {device} down"));
-    let said = ended(child);
-    let (code, report) = (said.code, said.report());
+    let outcome = ended(child);
+    let (code, report) = (outcome.code, outcome.report());
     assert_eq!(code, Some(1), "{report:#}");
     assert_eq!(report["partial"]["code"], "timeout", "{report:#}");
     assert!(report["answers"][0]["count"].as_u64() > Some(0), "{report:#}");
-    let said = words_in(&client, &format!("bench rr {host} --timeout 0.5"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.error().contains("no answer"), "{said:?}");
+    let outcome = words_in(&client, &format!("bench rr {host} --timeout 0.5"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.error().contains("no answer"), "{outcome:?}");
 }
 
 #[test]
 fn contradicting_options_are_refused() {
     let (_lab, client, _server, link, _serving) = need!(apart("rr_refused"));
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench rr {host} -p 9"));
-    assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
-    assert!(said.error().contains("connection refused"), "{said:?}");
-    let said = words_in(&client, &format!("bench rr {host} --affinity ,4000"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.error().contains("no processor 4000"), "{said:?}");
-    let said = words_in(&client, &format!("bench rr {host} --affinity 4000"));
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let outcome = words_in(&client, &format!("bench rr {host} -p 9"));
+    assert_eq!((outcome.code, outcome.stdout.len()), (Some(1), 0), "{outcome:?}");
+    assert!(outcome.error().contains("connection refused"), "{outcome:?}");
+    let outcome = words_in(&client, &format!("bench rr {host} --affinity ,4000"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.error().contains("no processor 4000"), "{outcome:?}");
+    let outcome = words_in(&client, &format!("bench rr {host} --affinity 4000"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
     for flags in [
         "-u --request 7",
         "-u --response 65508",
@@ -225,11 +225,11 @@ fn contradicting_options_are_refused() {
         "-d 0",
         "-4 -B ::1",
     ] {
-        let said = words(&format!("bench rr 127.0.0.1 {flags}"));
-        assert_eq!(said.code, Some(2), "{flags}: {said:?}");
+        let outcome = words(&format!("bench rr 127.0.0.1 {flags}"));
+        assert_eq!(outcome.code, Some(2), "{flags}: {outcome:?}");
     }
-    let said = words("bench crr 127.0.0.1 -u");
-    assert_eq!(said.code, Some(2), "{said:?}");
+    let outcome = words("bench crr 127.0.0.1 -u");
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
 }
 
 #[test]
@@ -239,10 +239,14 @@ fn link_local_addresses_keep_their_device() {
     let address = link.net_path_link_local().server_ip();
     for words in ["rr", "rr -u", "crr", "crr -P 3"] {
         let line = format!("bench {words} {address}%{here} -c 20 --json");
-        let said = words_in(&client, &line);
-        assert_eq!(said.code, Some(0), "{line}: {}", said.error());
-        assert_eq!(said.report()["answers"][0]["count"], 20, "{line}");
+        let outcome = words_in(&client, &line);
+        assert_eq!(outcome.code, Some(0), "{line}: {}", outcome.error());
+        assert_eq!(outcome.report()["answers"][0]["count"], 20, "{line}");
     }
-    let said = words_in(&client, &format!("bench rr {address} -c 20"));
-    assert!(said.error().contains("needs its device"), "{}", said.error());
+    let outcome = words_in(&client, &format!("bench rr {address} -c 20"));
+    assert!(
+        outcome.error().contains("needs its device"),
+        "{}",
+        outcome.error()
+    );
 }

@@ -2,7 +2,7 @@
 
 use super::hostile_client::HostileClient;
 use crate::fixtures::binary::serving::{Serving, apart, rx_bytes};
-use crate::fixtures::binary::{SOCKEYE, Said, ended, run, start_in, words, words_in};
+use crate::fixtures::binary::{Outcome, SOCKEYE, ended, run, start_in, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use sockeye_lab::{Impairment, Lab, Namespace, need, program, wait_for, wait_until};
@@ -29,10 +29,10 @@ fn interfaces_count_the_same_bytes() {
         (link.server_addresses().0, "-d 1 --bidir -P 2"),
     ] {
         let before = count();
-        let said = words_in(&client, &format!("bench stream {host} {flags} --json"));
+        let outcome = words_in(&client, &format!("bench stream {host} {flags} --json"));
         let after = count();
-        assert_eq!(said.code, Some(0), "{flags}: {said:?}");
-        let report = said.report();
+        assert_eq!(outcome.code, Some(0), "{flags}: {outcome:?}");
+        let report = outcome.report();
         for row in report["summary"].as_array().expect("rows") {
             let bytes = row["received_bytes"].as_u64().expect("bytes");
             let counted = if row["direction"] == "sent" {
@@ -72,12 +72,12 @@ fn datagrams_are_counted() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_udp"));
     let host = link.server_addresses().0;
     for flags in ["", "-R", "--bidir -P 2"] {
-        let said = words_in(
+        let outcome = words_in(
             &client,
             &format!("bench stream {host} -u -b 8M -d 1 {flags} --json"),
         );
-        assert_eq!(said.code, Some(0), "{said:?}");
-        for row in said.report()["streams"].as_array().expect("rows") {
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        for row in outcome.report()["streams"].as_array().expect("rows") {
             let of = |name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{name} in {row}"));
             let (sent, received) = (of("sent_bytes"), of("received_bytes"));
             // 1 MB/s, on a machine that may stall.
@@ -87,8 +87,8 @@ fn datagrams_are_counted() {
             assert!(row["jitter_us"].is_u64(), "{row}");
         }
     }
-    let said = words_in(&client, &format!("bench stream {host} -u -d 1 -l 60000"));
-    assert_eq!(said.code, Some(0), "fragments arrive too: {said:?}");
+    let outcome = words_in(&client, &format!("bench stream {host} -u -d 1 -l 60000"));
+    assert_eq!(outcome.code, Some(0), "fragments arrive too: {outcome:?}");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn receiver_window_is_named_as_the_limit() {
     let host = middlebox.net_path().server_ip();
     // Only the receiver's buffer is short: what sends may hold as much as it wants.
     server.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
-    let said = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
-    let report = said.report();
+    let outcome = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
+    let report = outcome.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     let remedies = report["sentences"][0]["remedies"].to_string();
     assert!(remedies.contains("net.ipv4.tcp_rmem"), "{remedies}");
@@ -115,8 +115,8 @@ fn receiver_window_is_named_as_the_limit() {
     );
     // The other way round it is the server that says so.
     client.sysctl("ipv4/tcp_rmem", "4096 16384 16384");
-    let said = words_in(&client, &format!("bench stream {host} -R -d 2 -C cubic --json"));
-    let report = said.report();
+    let outcome = words_in(&client, &format!("bench stream {host} -R -d 2 -C cubic --json"));
+    let report = outcome.report();
     assert_eq!(codes(&report)[0], "receiver-limited", "{report:#}");
     assert!(
         report["sentences"][0]["remedies"].to_string().contains("# here"),
@@ -132,8 +132,8 @@ fn dropping_queue_is_named_as_the_limit() {
     let queue = format!("qdisc add dev {device} root tbf rate 40mbit burst 10kb limit 12kb");
     client.output("tc", &queue.split(' ').collect::<Vec<_>>());
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
-    let report = said.report();
+    let outcome = words_in(&client, &format!("bench stream {host} -d 2 -C cubic --json"));
+    let report = outcome.report();
     let drops = report["sentences"].as_array().expect("sentences").iter();
     let drops = drops.clone().find(|sentence| sentence["code"] == "device-drops");
     let drops = drops.unwrap_or_else(|| panic!("{report:#}"));
@@ -159,8 +159,8 @@ fn dropping_queue_is_named_as_the_limit() {
 fn requested_rate_is_kept() {
     let (_lab, client, _server, link, _serving) = need!(apart("bench_rate"));
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -d 2 -b 20M --json"));
-    let report = said.report();
+    let outcome = words_in(&client, &format!("bench stream {host} -d 2 -b 20M --json"));
+    let report = outcome.report();
     let rate = report["summary"][0]["bytes_per_s"].as_f64().expect("a rate");
     assert!((1_000_000.0..3_200_000.0).contains(&rate), "{report:#}");
 }
@@ -169,44 +169,46 @@ fn requested_rate_is_kept() {
 fn kinds_of_missing_answers_have_different_codes() {
     let (_lab, client, _server, link, mut serving) = need!(apart("bench_silent"));
     let host = link.server_addresses().0;
-    let said = words_in(&client, &format!("bench stream {host} -p 9 -d 1"));
-    assert_eq!((said.code, said.stdout.len()), (Some(1), 0), "{said:?}");
+    let outcome = words_in(&client, &format!("bench stream {host} -p 9 -d 1"));
+    assert_eq!((outcome.code, outcome.stdout.len()), (Some(1), 0), "{outcome:?}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("connection refused; is `sockeye bench serve` running"),
-        "{said:?}"
+        "{outcome:?}"
     );
     // No device has this hardware address.
     let device = link.devices().0;
     client.ip(&format!(
         "neigh replace 10.77.0.99 lladdr 02:00:00:00:00:99 dev {device}"
     ));
-    let said = words_in(&client, "bench stream 10.77.0.99 --connect-timeout 0.5");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let outcome = words_in(&client, "bench stream 10.77.0.99 --connect-timeout 0.5");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(
-        said.error().contains("no answer within 500ms") && said.error().contains("firewall"),
-        "{said:?}"
+        outcome.error().contains("no answer within 500ms") && outcome.error().contains("firewall"),
+        "{outcome:?}"
     );
-    let said = words_in(&client, &format!("bench stream {host} -C nosuch"));
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let outcome = words_in(&client, &format!("bench stream {host} -C nosuch"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(
-        said.error().contains("\"nosuch\"") && said.error().contains("reno"),
-        "{said:?}"
+        outcome.error().contains("\"nosuch\"") && outcome.error().contains("reno"),
+        "{outcome:?}"
     );
-    let said = words_in(&client, &format!("bench stream {host} -A 0,4000"));
+    let outcome = words_in(&client, &format!("bench stream {host} -A 0,4000"));
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("the other end refused: there is no processor 4000"),
-        "{said:?}"
+        "{outcome:?}"
     );
     let limited = format!("ulimit -n 24; exec {SOCKEYE} bench stream {host} -P 64 -d 1");
     let mut shell = client.command("sh", &["-c", &limited]);
-    let said = run(&mut shell);
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.error().contains("ulimit -n"), "{said:?}");
+    let outcome = run(&mut shell);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.error().contains("ulimit -n"), "{outcome:?}");
     // And it still serves.
-    let said = words_in(&client, &format!("bench stream {host} -n 1M"));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let outcome = words_in(&client, &format!("bench stream {host} -n 1M"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let log = serving.end();
     assert!(log.contains("refused: there is no processor 4000"), "{log}");
 }
@@ -219,9 +221,9 @@ fn killed_end_leaves_a_partial_report() {
         let child = start_in(&client, &format!("bench stream {host} -d 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         serving.kill();
-        let said = ended(child);
-        assert_eq!(said.code, Some(1), "{said:?}");
-        let report = said.report();
+        let outcome = ended(child);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let report = outcome.report();
         assert_eq!(report["partial"]["code"], "peer-gone", "{report:#}");
         let row = &report["summary"][0];
         let bytes = row["received_bytes"].as_u64().or(row["sent_bytes"].as_u64());
@@ -238,9 +240,9 @@ fn interrupt_leaves_a_partial_report() {
         let child = start_in(&client, &format!("bench stream {host} -d 60 --json {flags}"));
         until_bytes_flow(&server, link.devices().1);
         signal(&child, Signal::INT);
-        let said = ended(child);
-        assert_eq!(said.code, Some(1), "{said:?}");
-        let report = said.report();
+        let outcome = ended(child);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let report = outcome.report();
         assert_eq!(report["partial"]["code"], "interrupted", "{report:#}");
         assert!(
             report["summary"][0]["received_bytes"].as_u64() > Some(0),
@@ -248,16 +250,16 @@ fn interrupt_leaves_a_partial_report() {
         );
     }
     // The server continues, and ends on a signal.
-    let said = words_in(&client, &format!("bench stream {host} -n 1M"));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let outcome = words_in(&client, &format!("bench stream {host} -n 1M"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
 #[test]
 fn server_ends_on_sigint_and_sigterm() {
     let mut serving = Serving::new(None, "-p 0 -B 127.0.0.1 --once");
     let port = serving.port;
-    let said = words(&format!("bench stream 127.0.0.1 -p {port} -n 1M"));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let outcome = words(&format!("bench stream 127.0.0.1 -p {port} -n 1M"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(serving.child.wait().expect("its end").code(), Some(0));
     let log = serving.rest();
     assert!(log.contains("1000000 bytes moved"), "{log}");
@@ -271,9 +273,9 @@ fn server_ends_on_sigint_and_sigterm() {
 fn used_port_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let said = words(&format!("bench serve -B 127.0.0.1 -p {port}"));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.error().contains("another port by -p"), "{said:?}");
+    let outcome = words(&format!("bench serve -B 127.0.0.1 -p {port}"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.error().contains("another port by -p"), "{outcome:?}");
 }
 
 #[test]
@@ -310,8 +312,8 @@ fn malformed_messages_do_not_stop_the_server() {
         let answer = hostile.answer();
         assert!(answer["error"].is_string(), "{wish}: {answer}");
     }
-    let said = words(&format!("bench stream 127.0.0.1 -p {port} -n 1M"));
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let outcome = words(&format!("bench stream 127.0.0.1 -p {port} -n 1M"));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
 #[test]
@@ -326,23 +328,26 @@ fn different_versions_are_reported() {
     // The other way round: a server of another version.
     let text = br#"{"error": "no", "version": 9}"#;
     let len = u32::try_from(text.len()).unwrap().to_be_bytes();
-    let said = against(&[&len[..], text].concat());
+    let outcome = against(&[&len[..], text].concat());
     assert!(
-        said.error().contains("version 2") && said.error().contains("version 9"),
-        "{said:?}"
+        outcome.error().contains("version 2") && outcome.error().contains("version 9"),
+        "{outcome:?}"
     );
-    assert_eq!(said.code, Some(1));
+    assert_eq!(outcome.code, Some(1));
 }
 
 #[test]
 fn other_servers_are_recognized() {
-    let said = against(&[9]);
-    assert!(said.error().contains("add --iperf3"), "{said:?}");
-    let said = against(b"HTTP/1.1 400 Bad \x1b[31m\r\n\r\n");
-    assert!(said.error().contains("does not speak this protocol"), "{said:?}");
-    assert!(!said.stderr.contains(&0x1b), "{said:?}");
-    let said = against(b"");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let outcome = against(&[9]);
+    assert!(outcome.error().contains("add --iperf3"), "{outcome:?}");
+    let outcome = against(b"HTTP/1.1 400 Bad \x1b[31m\r\n\r\n");
+    assert!(
+        outcome.error().contains("does not speak this protocol"),
+        "{outcome:?}"
+    );
+    assert!(!outcome.stderr.contains(&0x1b), "{outcome:?}");
+    let outcome = against(b"");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
     if program("iperf3").is_ok() {
         let lab = need!(Lab::new("bench_other"));
         let place = lab.namespace("one");
@@ -353,10 +358,10 @@ fn other_servers_are_recognized() {
             .spawn()
             .unwrap();
         wait_until("iperf3 to listen", || place.proc_net("tcp6").contains(":1451 "));
-        let said = words_in(&place, "bench stream 127.0.0.1 -p 5201");
+        let outcome = words_in(&place, "bench stream 127.0.0.1 -p 5201");
         let _ = iperf3.kill();
         let _ = iperf3.wait();
-        assert!(said.error().contains("--iperf3"), "{said:?}");
+        assert!(outcome.error().contains("--iperf3"), "{outcome:?}");
     }
 }
 
@@ -379,27 +384,27 @@ fn wrong_options_are_reported_before_connecting() {
         "bench serve -B nonsense",
         "bench serve -4 -6",
     ] {
-        let said = words(line);
-        assert_eq!(said.code, Some(2), "{line}: {said:?}");
-        assert!(!said.stderr.is_empty(), "{line}");
+        let outcome = words(line);
+        assert_eq!(outcome.code, Some(2), "{line}: {outcome:?}");
+        assert!(!outcome.stderr.is_empty(), "{line}");
     }
-    let said = words("bench stream no.such.host.invalid -d 1");
-    assert_eq!(said.code, Some(1), "{said:?}");
+    let outcome = words("bench stream no.such.host.invalid -d 1");
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
 }
 
 #[test]
 fn repeats_report_their_spread() {
     let serving = Serving::new(None, "-p 0 -B 127.0.0.1");
     let port = serving.port;
-    let said = words(&format!(
+    let outcome = words(&format!(
         "bench stream 127.0.0.1 -p {port} -n 4M --repeats 3 --json"
     ));
-    assert_eq!(said.code, Some(0), "{said:?}");
-    let report = said.report();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let report = outcome.report();
     assert_eq!(report["repeats"].as_array().map(Vec::len), Some(3), "{report:#}");
     assert!(report["summary"][0]["spread_permille"].is_number(), "{report:#}");
-    let said = words(&format!("bench stream 127.0.0.1 -p {port} -n 4M"));
-    let text = String::from_utf8(said.stdout).expect("text");
+    let outcome = words(&format!("bench stream 127.0.0.1 -p {port} -n 4M"));
+    let text = String::from_utf8(outcome.stdout).expect("text");
     assert!(text.contains("throughput") && text.contains("bit/s"), "{text}");
 }
 
@@ -423,7 +428,7 @@ fn answer_to(mut stream: TcpStream, bytes: &[u8]) -> String {
 }
 
 /// A client, and a server that says this and no more.
-fn against(answer: &[u8]) -> Said {
+fn against(answer: &[u8]) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback works");
     let port = listener.local_addr().expect("loopback works").port();
     std::thread::scope(|scope| {

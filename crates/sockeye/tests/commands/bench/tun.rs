@@ -39,12 +39,17 @@ fn short_queue_drops_and_long_one_does_not() {
     let lab = need!(as_root());
     let here = lab.namespace("here");
     let _alone = take_turn();
-    let said = words_in(
+    let outcome = words_in(
         &here,
         "bench tun --queues 500,3 --multi-queue 1 -d 0.4 --repeats 2 --json",
     );
-    assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let report = said.report();
+    assert_eq!(
+        outcome.code,
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&outcome.stderr)
+    );
+    let report = outcome.report();
     assert_eq!(rows(&report).len(), 5, "{report:#}");
     for row in rows(&report) {
         assert!(row["bytes_per_s"].as_f64() > Some(0.0), "{row}");
@@ -71,7 +76,7 @@ fn short_queue_drops_and_long_one_does_not() {
         "{report:#}"
     );
     assert_eq!(report["settings"]["recommended_packets"], 500, "{report:#}");
-    let text = String::from_utf8(said.stdout).unwrap();
+    let text = String::from_utf8(outcome.stdout).unwrap();
     assert!(text.contains("txqueuelen 500"), "{text}");
     let links = here.output("ip", &["-o", "link"]);
     assert_eq!(links.lines().count(), 1, "{links}");
@@ -84,14 +89,14 @@ fn every_kind_of_tunnel_carries_data() {
     let _alone = take_turn();
     for kind in ["--tap", "--carrier udp", "--mode tap --carrier udp"] {
         let line = format!("bench tun --queues 500 --multi-queue 1,2 -d 0.2 --json {kind}");
-        let said = words_in(&here, &line);
+        let outcome = words_in(&here, &line);
         assert_eq!(
-            said.code,
+            outcome.code,
             Some(0),
             "{kind}: {}",
-            String::from_utf8_lossy(&said.stderr)
+            String::from_utf8_lossy(&outcome.stderr)
         );
-        let report = said.report();
+        let report = outcome.report();
         // Two kinds of bare links, and each tunnel with one queue and two, with offload and without.
         assert_eq!(rows(&report).len(), 6, "{kind}: {report:#}");
         for row in rows(&report) {
@@ -110,9 +115,14 @@ fn report_is_text_and_chart() {
         "bench tun --queues 3,500 --offload off --multi-queue 1 -d 0.2 -o {}",
         chart.display()
     );
-    let said = words_in(&here, &line);
-    assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let text = String::from_utf8(said.stdout).unwrap();
+    let outcome = words_in(&here, &line);
+    assert_eq!(
+        outcome.code,
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&outcome.stderr)
+    );
+    let text = String::from_utf8(outcome.stdout).unwrap();
     for part in [
         "bit/s",
         "recommended: a queue of",
@@ -136,9 +146,9 @@ fn interrupt_leaves_a_partial_report_and_no_device() {
     std::thread::sleep(Duration::from_millis(1500));
     kill_process(pid(&child), Signal::INT).unwrap();
     wait_within(Duration::from_secs(5), "it ends", || child.try_wait().unwrap());
-    let said = ended(child);
-    assert_eq!(said.code, Some(1));
-    let report = said.report();
+    let outcome = ended(child);
+    assert_eq!(outcome.code, Some(1));
+    let report = outcome.report();
     assert_eq!(report["partial"]["code"], "interrupted", "{report:#}");
     assert!(!rows(&report).is_empty(), "{report:#}");
 }
@@ -186,9 +196,14 @@ fn advice_names_the_device() {
     let _alone = take_turn();
     here.ip("tuntap add dev tap0 mode tap");
     here.ip("link set tap0 txqueuelen 3 up");
-    let said = words_in(&here, "bench tun --device tap0 -d 0.1 --json");
-    assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let report = said.report();
+    let outcome = words_in(&here, "bench tun --device tap0 -d 0.1 --json");
+    assert_eq!(
+        outcome.code,
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&outcome.stderr)
+    );
+    let report = outcome.report();
     let device = &report["devices"][0];
     assert_eq!(device["device"], "tap0", "{report:#}");
     assert_eq!(
@@ -198,25 +213,25 @@ fn advice_names_the_device() {
     );
     assert_eq!(device["persistent"], true, "{report:#}");
     assert_eq!(device["vnet_hdr"], false, "{report:#}");
-    let text = String::from_utf8(said.stdout).unwrap();
+    let text = String::from_utf8(outcome.stdout).unwrap();
     assert!(text.contains("ip link set dev tap0 txqueuelen 500"), "{text}");
     assert!(text.contains("no program has open"), "{text}");
 
     // With a reader, who is named; the queue has its usual length, and nothing was dropped.
     let reader = here.run(|| sockeye_sys_tun("tun7"));
     here.ip("link set tun7 up");
-    let said = words_in(&here, "bench tun --device tun7 -d 0.1");
-    let text = String::from_utf8(said.stdout).unwrap();
+    let outcome = words_in(&here, "bench tun --device tun7 -d 0.1");
+    let text = String::from_utf8(outcome.stdout).unwrap();
     assert!(text.contains(&format!("(pid {})", reader.id())), "{text}");
     assert!(text.contains("long enough"), "{text}");
     drop(Reaped(reader));
 
-    let said = words_in(&here, "bench tun --device lo -d 0.1");
-    assert_eq!(said.code, Some(0));
-    assert!(String::from_utf8_lossy(&said.stdout).contains("neither a TUN nor a TAP"));
-    let said = words_in(&here, "bench tun --device nosuch0 -d 0.1");
-    assert_eq!(said.code, Some(1));
-    assert!(String::from_utf8_lossy(&said.stderr).contains("nosuch0"));
+    let outcome = words_in(&here, "bench tun --device lo -d 0.1");
+    assert_eq!(outcome.code, Some(0));
+    assert!(String::from_utf8_lossy(&outcome.stdout).contains("neither a TUN nor a TAP"));
+    let outcome = words_in(&here, "bench tun --device nosuch0 -d 0.1");
+    assert_eq!(outcome.code, Some(1));
+    assert!(String::from_utf8_lossy(&outcome.stderr).contains("nosuch0"));
 }
 
 /// A program that holds a TUN device.
@@ -282,12 +297,12 @@ fn wrong_options_are_explained() {
         "bench tun --device tap0 --tap",
         "bench tun --mode ppp",
     ] {
-        let said = words(line);
+        let outcome = words(line);
         assert_eq!(
-            said.code,
+            outcome.code,
             Some(2),
             "{line}: {}",
-            String::from_utf8_lossy(&said.stderr)
+            String::from_utf8_lossy(&outcome.stderr)
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The story of the slow tunnel, with the real OpenVPN: a queue of three frames, measured, found, named, lengthened, and
 //! measured again.
 
-use crate::fixtures::binary::{SOCKEYE, Said, clean, words_in};
+use crate::fixtures::binary::{Outcome, SOCKEYE, clean, words_in};
 use serde_json::Value;
 use sockeye_lab::{Impairment, Lab, Namespace, Toward, need, output_of, program, wait_until, wait_within};
 use std::fs;
@@ -13,33 +13,33 @@ use std::time::Duration;
 /// A program that works until it is dropped, and what it says.
 struct Worker {
     child: Child,
-    said: PathBuf,
+    outcome: PathBuf,
 }
 
 impl Worker {
     #[track_caller]
     fn start(lab: &Lab, name: &str, mut command: Command) -> Self {
-        let said = lab.directory().join(name);
-        let file = fs::File::create(&said).unwrap();
+        let outcome = lab.directory().join(name);
+        let file = fs::File::create(&outcome).unwrap();
         let child = command
             .stdin(Stdio::null())
             .stdout(file.try_clone().unwrap())
             .stderr(file)
             .spawn()
             .unwrap();
-        Self { child, said }
+        Self { child, outcome }
     }
 
-    fn said(&self) -> String {
-        fs::read_to_string(&self.said).unwrap()
+    fn outcome(&self) -> String {
+        fs::read_to_string(&self.outcome).unwrap()
     }
 
     #[track_caller]
     fn says(&self, sign: &str) {
         wait_within(
             Duration::from_secs(20),
-            format_args!("{sign}: {}", self.said()),
-            || self.said().contains(sign).then_some(()),
+            format_args!("{sign}: {}", self.outcome()),
+            || self.outcome().contains(sign).then_some(()),
         );
     }
 }
@@ -63,17 +63,17 @@ fn openvpn(lab: &Lab, own: &Namespace, key: &Path, [host, peer]: [u8; 2]) -> Wor
 }
 
 #[track_caller]
-fn json(said: &Said) -> Value {
-    let text = String::from_utf8_lossy(&said.stdout);
+fn json(outcome: &Outcome) -> Value {
+    let text = String::from_utf8_lossy(&outcome.stdout);
     serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&said.stderr)))
+        .unwrap_or_else(|error| panic!("{error}: {text}\n{}", String::from_utf8_lossy(&outcome.stderr)))
 }
 
 /// Runs it with text output, to read the story: `SOCKEYE_STORY=1`, with `--nocapture`.
 fn report(client: &Namespace, line: &str) {
     if std::env::var_os("SOCKEYE_STORY").is_some() {
-        let said = words_in(client, line);
-        eprintln!("\n$ sockeye {line}\n{}", String::from_utf8_lossy(&said.stdout));
+        let outcome = words_in(client, line);
+        eprintln!("\n$ sockeye {line}\n{}", String::from_utf8_lossy(&outcome.stdout));
     }
 }
 
@@ -81,9 +81,14 @@ fn report(client: &Namespace, line: &str) {
 #[track_caller]
 fn stream(client: &Namespace) -> f64 {
     // The congestion control that nearly everybody has.
-    let said = words_in(client, "bench stream 10.10.0.2 -d 2 -C cubic --json");
-    assert_eq!(said.code, Some(0), "{}", String::from_utf8_lossy(&said.stderr));
-    let report = json(&said);
+    let outcome = words_in(client, "bench stream 10.10.0.2 -d 2 -C cubic --json");
+    assert_eq!(
+        outcome.code,
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&outcome.stderr)
+    );
+    let report = json(&outcome);
     let rate = report["summary"][0]["bytes_per_s"].as_f64();
     rate.unwrap_or_else(|| panic!("{report:#}"))
 }
@@ -117,7 +122,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
     clean(&mut serve);
     let serve = Worker::start(&lab, "serve", serve);
     let listens = || client.run(|| TcpStream::connect("10.10.0.2:5210").is_ok());
-    wait_until(format_args!("it serves: {}", serve.said()), listens);
+    wait_until(format_args!("it serves: {}", serve.outcome()), listens);
 
     // 1. It is slow.
     let slow = stream(&client);
@@ -135,23 +140,23 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
     let capture = format!("capture -i tap0 -d 2 -o {}", file.display());
     let mut text = String::new();
     for _ in 0..5 {
-        let said = words_in(&client, &capture);
+        let outcome = words_in(&client, &capture);
         assert_eq!(
-            said.code,
+            outcome.code,
             Some(0),
             "{capture}: {}",
-            String::from_utf8_lossy(&said.stderr)
+            String::from_utf8_lossy(&outcome.stderr)
         );
-        let said = words_in(&client, &format!("analyze {}", file.display()));
-        text = String::from_utf8(said.stdout).unwrap();
+        let outcome = words_in(&client, &format!("analyze {}", file.display()));
+        text = String::from_utf8(outcome.stdout).unwrap();
         if text.contains("segments overflows") {
             break;
         }
     }
     assert!(text.contains("segments overflows"), "{text}");
     report(&client, &format!("analyze {}", file.display()));
-    let said = words_in(&client, "check --watch 1 --count 2 --format json");
-    let findings = json(&said);
+    let outcome = words_in(&client, "check --watch 1 --count 2 --format json");
+    let findings = json(&outcome);
     let of_queue = |finding: &&Value| finding["rule"] == "queue-length";
     let all = findings["findings"].as_array().unwrap();
     let finding = all
@@ -159,8 +164,8 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
         .find(of_queue)
         .unwrap_or_else(|| panic!("{findings:#}"));
     assert_eq!(finding["severity"], "critical", "{finding:#}");
-    let said = words_in(&client, "bench tun --device tap0 -d 1 --json");
-    let advice = json(&said);
+    let outcome = words_in(&client, "bench tun --device tap0 -d 1 --json");
+    let advice = json(&outcome);
     assert!(
         advice["devices"][0]["tx_dropped_per_s"].as_f64() > Some(0.0),
         "{advice:#}"

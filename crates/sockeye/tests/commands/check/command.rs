@@ -2,7 +2,7 @@
 
 use super::faults::remedies::{rehearse, typed};
 use super::faults::{Script, commands, name, names};
-use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, command, run, sockeye, words};
+use crate::fixtures::binary::{self, Outcome, SOCKEYE, assert_harmless, command, run, sockeye, words};
 use crate::fixtures::envelope;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -22,7 +22,7 @@ fn ailing(purpose: &str) -> Result<(Lab, Namespace), Skip> {
     Ok((lab, here))
 }
 
-fn check(namespace: &Namespace, line: &str) -> Said {
+fn check(namespace: &Namespace, line: &str) -> Outcome {
     words(&format!("check --netns {} {line}", namespace.name()))
 }
 
@@ -96,8 +96,8 @@ fn every_threshold_can_be_set_in_its_units() {
             assert_eq!(threshold["default"], limit.show(limit.default()));
         }
         for value in bad.iter().chain(&[""]) {
-            let said = line(&format!("{limit}={value}"));
-            let error = said.failed(2);
+            let outcome = line(&format!("{limit}={value}"));
+            let error = outcome.failed(2);
             assert!(error.contains(limit.expected()), "{limit}={value}: {error}");
         }
     }
@@ -141,11 +141,11 @@ fn wrong_options_are_explained() {
         ("--format xml", "xml"),
         ("--nosuch", "--nosuch"),
     ] {
-        let said = words(&format!("check {line}"));
-        assert!(said.failed(2).contains(expected), "{line}: {said}");
+        let outcome = words(&format!("check {line}"));
+        assert!(outcome.failed(2).contains(expected), "{line}: {outcome}");
     }
-    let said = words("check --netns skl-nosuch");
-    assert_eq!(said.failed(1), words("sockets --netns skl-nosuch").failed(1));
+    let outcome = words("check --netns skl-nosuch");
+    assert_eq!(outcome.failed(1), words("sockets --netns skl-nosuch").failed(1));
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn rules_and_severities_are_selected() {
     assert_eq!(found("--severity warning --only no-carrier"), one);
     // A filter is about sockets.
     assert_eq!(found("state established"), none);
-    let said = check(&here, "--severity critical");
-    assert!(said.ok().starts_with(
+    let outcome = check(&here, "--severity critical");
+    assert!(outcome.ok().starts_with(
         "Nothing of this severity found, 1 other less severe (--severity info shows all) in 0 sockets, 3 devices and 1 "
     ));
 }
@@ -192,10 +192,10 @@ fn fail_on_decides_the_exit_status() {
     assert_eq!(code("--fail-on warning"), Some(1));
     assert_eq!(code("--fail-on critical"), Some(0));
     // That it fails is no reason to say less.
-    let said = check(&here, "--fail-on warning");
+    let outcome = check(&here, "--fail-on warning");
     assert!(
-        String::from_utf8_lossy(&said.stdout).contains("no-carrier  left"),
-        "{said}"
+        String::from_utf8_lossy(&outcome.stdout).contains("no-carrier  left"),
+        "{outcome}"
     );
 }
 
@@ -238,8 +238,8 @@ fn every_format_has_the_same_findings() {
 #[test]
 fn watch_prints_one_document_per_sample() {
     let (_lab, here) = need!(ailing("samples"));
-    let said = check(&here, "--watch 0.1 --count 4 --format jsonl");
-    let lines: Vec<Value> = said
+    let outcome = check(&here, "--watch 0.1 --count 4 --format jsonl");
+    let lines: Vec<Value> = outcome
         .ok()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
@@ -254,15 +254,15 @@ fn watch_prints_one_document_per_sample() {
         assert!(line["checked"]["interval_ms"].as_u64().unwrap() >= 100, "{line}");
     }
     // Two looks are one sample, which needs no number.
-    let said = check(&here, "--watch 0.1 --count 2 --format json").json();
+    let outcome = check(&here, "--watch 0.1 --count 2 --format json").json();
     assert!(
-        said.get("sample").is_none() && said["findings"].as_array().unwrap().len() == 1,
-        "{said}"
+        outcome.get("sample").is_none() && outcome["findings"].as_array().unwrap().len() == 1,
+        "{outcome}"
     );
-    let said = check(&here, "--watch 0.1 --count 2");
+    let outcome = check(&here, "--watch 0.1 --count 2");
     assert!(
-        said.ok().contains(" by ") && said.ok().contains(", within 1"),
-        "{said}"
+        outcome.ok().contains(" by ") && outcome.ok().contains(", within 1"),
+        "{outcome}"
     );
     let csv = check(&here, "--watch 0.1 --count 3 --format csv");
     assert_eq!(csv.ok().matches("rule,severity").count(), 1, "{csv}");
@@ -322,8 +322,8 @@ fn closed_or_full_stdout_is_handled() {
         );
         run(Command::new("bash").args(["-c", &text]))
     };
-    let said = shell("CHECK --list | head -1");
-    assert_eq!(said.ok().lines().count(), 1);
+    let outcome = shell("CHECK --list | head -1");
+    assert_eq!(outcome.ok().lines().count(), 1);
     assert_eq!(shell("CHECK | head -1").ok().lines().count(), 1);
     assert_eq!(shell("CHECK --format json | true").ok(), "");
     for line in [
@@ -332,8 +332,11 @@ fn closed_or_full_stdout_is_handled() {
         "CHECK >&-",
         "CHECK --list >&-",
     ] {
-        let said = shell(line);
-        assert!(said.failed(1).contains("write to standard output"), "{said}");
+        let outcome = shell(line);
+        assert!(
+            outcome.failed(1).contains("write to standard output"),
+            "{outcome}"
+        );
     }
 }
 
@@ -348,20 +351,20 @@ fn unprivileged_check_reports_what_it_skipped() {
         here.run(|| run(&mut command))
     };
     // Devices and counters are no secret.
-    let said = unprivileged("check --format json --skip softnet,softnet-squeezed");
-    said.no_panic();
-    let list = said.json()["findings"].as_array().unwrap().clone();
-    assert_eq!(names(&list), ["notice no-carrier left"], "{said}");
+    let outcome = unprivileged("check --format json --skip softnet,softnet-squeezed");
+    outcome.no_panic();
+    let list = outcome.json()["findings"].as_array().unwrap().clone();
+    assert_eq!(names(&list), ["notice no-carrier left"], "{outcome}");
     assert_eq!(unprivileged("check --list").ok(), words("check --list").ok());
-    let said = unprivileged(&format!("check --netns {}", here.name()));
+    let outcome = unprivileged(&format!("check --netns {}", here.name()));
     assert!(
-        said.failed(1).contains("needs CAP_SYS_ADMIN: run as root"),
-        "{said}"
+        outcome.failed(1).contains("needs CAP_SYS_ADMIN: run as root"),
+        "{outcome}"
     );
-    let said = unprivileged("check --netns all --only no-carrier");
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = unprivileged("check --netns all --only no-carrier");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     // Namespaces that could not be entered are reported.
-    assert!(said.error().contains("namespace"), "{said}");
+    assert!(outcome.error().contains("namespace"), "{outcome}");
 }
 
 #[test]
@@ -406,8 +409,8 @@ fn findings_name_their_namespace() {
     let heading = format!("NOTICE  no-carrier  unnamed in {}/sh\n", hidden.pid());
     assert!(table.ok().contains(&heading), "{table}");
     // By its process it can be named, too; where we are ourselves nothing is put before a command.
-    let said = words(&format!("check --netns {} --format json", hidden.pid())).json();
-    assert_eq!(commands(&said["findings"][0])[0], command);
+    let outcome = words(&format!("check --netns {} --format json", hidden.pid())).json();
+    assert_eq!(commands(&outcome["findings"][0])[0], command);
     let inside = binary::words_in(&here, "check --only no-carrier --format json").json();
     assert_eq!(commands(&inside["findings"][0])[0], "ip -d link show dev left");
 }
@@ -482,15 +485,15 @@ fn control_characters_in_names_are_escaped() {
             "--format json",
             "--format jsonl",
         ] {
-            let said = check(&here, line);
-            said.no_panic();
-            let text = said.ok();
+            let outcome = check(&here, line);
+            outcome.no_panic();
+            let text = outcome.ok();
             let colors = ["\x1b[1;36m", "\x1b[0m"];
             let plain = colors
                 .iter()
                 .fold(text.to_owned(), |text, color| text.replace(color, ""));
             assert_harmless(plain.replace("\r\n", "\n").as_bytes());
-            assert!(text.contains("no-carrier"), "{said}");
+            assert!(text.contains("no-carrier"), "{outcome}");
         }
         let list = check(&here, "--format json").json()["findings"]
             .as_array()

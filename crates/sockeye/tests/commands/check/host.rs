@@ -331,11 +331,11 @@ for line in sys.stdin:
             break;
         }
     }
-    let said = here.output(SOCKEYE, &["check", "--only", "open-files"]);
-    binary::assert_harmless(said.as_bytes());
+    let outcome = here.output(SOCKEYE, &["check", "--only", "open-files"]);
+    binary::assert_harmless(outcome.as_bytes());
     assert!(
-        said.contains(&format!("a b\\x1b[31m)({})", holder.pid())),
-        "{said}"
+        outcome.contains(&format!("a b\\x1b[31m)({})", holder.pid())),
+        "{outcome}"
     );
     found(&lab, &here, "--set open-files.share=100%", &[]);
 }

@@ -48,10 +48,10 @@ fn one_look_at_a_queue_is_a_suspicion() {
     found_soon(&lab, &here, words, &["notice accept-queue listener"]);
     let mut once = command();
     once.args(["check", "--format", "json", "--netns", here.name()]);
-    let said = run(once.args(words.split(' ')).args(["--fail-on", "warning"]));
+    let outcome = run(once.args(words.split(' ')).args(["--fail-on", "warning"]));
     // There is no warning, but something was not judged.
-    assert_eq!(said.code, Some(3), "{said}");
-    let gaps = said.report()["not_judged"].clone();
+    assert_eq!(outcome.code, Some(3), "{outcome}");
+    let gaps = outcome.report()["not_judged"].clone();
     assert_eq!(gaps[0]["kind"], "second_look", "{gaps:#}");
 }
 

@@ -455,7 +455,7 @@ fn processes_are_those_of_lstf() {
 fn errors_help_and_version_are_those_of_lstf() {
     let bench = need!(Bench::new("lstf_errors"));
     let mut combinations = 0;
-    let mut check = |words: &[&str], said: &str| {
+    let mut check = |words: &[&str], outcome: &str| {
         let (ours, theirs) = (
             bench.ours(&bench.client, words),
             bench.theirs(&bench.client, words),
@@ -471,10 +471,10 @@ fn errors_help_and_version_are_those_of_lstf() {
             String::from_utf8(ours.stderr).unwrap(),
             String::from_utf8(theirs.stderr).unwrap(),
         );
-        if said == "same" {
+        if outcome == "same" {
             assert_eq!(own, other, "{context}");
         } else {
-            assert!(own.contains(said) && !own.contains("panicked"), "{context}");
+            assert!(own.contains(outcome) && !own.contains("panicked"), "{context}");
             // A trace of a panic is no text to keep.
             assert!(
                 own.starts_with(&other) || other.starts_with("panic: "),
@@ -759,17 +759,17 @@ fn link_named_lstf_and_closed_output_work() {
             "{{ {} {words}; echo \"status $?\" >&2; }} | head -c 1 >/dev/null",
             link.display()
         );
-        let said = client.command("bash", &["-c", &line]).output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&said.stderr), "status 0\n", "{words}");
+        let outcome = client.command("bash", &["-c", &line]).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&outcome.stderr), "status 0\n", "{words}");
         assert!(started.elapsed() < Duration::from_secs(5), "{words}");
     }
     let line = format!("{} -n >/dev/full", link.display());
-    let said = client.command("bash", &["-c", &line]).output().unwrap();
-    assert_eq!(said.status.code(), Some(FAILED));
+    let outcome = client.command("bash", &["-c", &line]).output().unwrap();
+    assert_eq!(outcome.status.code(), Some(FAILED));
     assert!(
-        String::from_utf8_lossy(&said.stderr).starts_with("write to standard output: "),
+        String::from_utf8_lossy(&outcome.stderr).starts_with("write to standard output: "),
         "{}",
-        streams_of(&said)
+        streams_of(&outcome)
     );
 }
 
@@ -785,11 +785,11 @@ fn unprivileged_user_sees_what_is_readable_and_what_is_missing() {
         .uid(UNPRIVILEGED_UID)
         .gid(UNPRIVILEGED_UID)
         .stdin(Stdio::null());
-    let said = here.run(|| command.output().unwrap());
-    assert!(said.status.success(), "{}", streams_of(&said));
+    let outcome = here.run(|| command.output().unwrap());
+    assert!(outcome.status.success(), "{}", streams_of(&outcome));
     let (stdout, stderr) = (
-        String::from_utf8_lossy(&said.stdout),
-        String::from_utf8_lossy(&said.stderr),
+        String::from_utf8_lossy(&outcome.stdout),
+        String::from_utf8_lossy(&outcome.stderr),
     );
     assert_eq!(stdout.lines().count(), 5, "{stdout}");
     let port = |process: &Process| format!(":{}\t", process.sockets()[0].port());

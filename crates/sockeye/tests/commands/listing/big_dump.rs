@@ -46,9 +46,9 @@ fn each_socket_of_a_big_dump_is_listed_once() {
         "sockets -tan --format csv -H --columns local,peer",
         "sockets -tan --source diag-v2 --format csv -H --columns local,peer",
     ] {
-        let said = words_in(&crowd, line);
+        let outcome = words_in(&crowd, line);
         let mut listed = BTreeMap::new();
-        for row in envelope::without_time(said.quiet()).lines() {
+        for row in envelope::without_time(outcome.quiet()).lines() {
             let fields: Vec<&str> = row.split(',').collect();
             let end =
                 |at: usize| SocketAddr::new(fields[at].parse().unwrap(), fields[at + 1].parse().unwrap());

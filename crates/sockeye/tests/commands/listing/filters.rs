@@ -147,12 +147,12 @@ fn names(rows: &[Value]) -> Names {
 
 /// The cookies in `ss -e`, whose columns depend on the filter.
 fn ss_cookies(namespace: &Namespace, flags: &str, words: &[&str]) -> BTreeSet<u64> {
-    let said = namespace.output("ss", &[&["-H", "-O", "-e", flags], words].concat());
+    let outcome = namespace.output("ss", &[&["-H", "-O", "-e", flags], words].concat());
     let cookie = |line: &str| {
         let word = line.split_whitespace().find_map(|word| word.strip_prefix("sk:"));
         u64::from_str_radix(word.unwrap_or_else(|| panic!("no cookie in {line}")), 16).unwrap()
     };
-    said.lines().map(cookie).collect()
+    outcome.lines().map(cookie).collect()
 }
 
 /// Asks up to three times, for between two questions a timer may end a TIME_WAIT or answer a SYN.
@@ -717,17 +717,17 @@ fn filter_errors_point_at_the_word() {
         ("bogus = 1", "^"),
     ] {
         let words: Vec<&str> = text.split_whitespace().collect();
-        let said = attempt(&client, &[&["sockets", "-tan"], &words[..]].concat());
-        let stderr = String::from_utf8_lossy(&said.stderr);
-        assert_eq!(said.status.code(), Some(2), "{text}: {stderr}");
+        let outcome = attempt(&client, &[&["sockets", "-tan"], &words[..]].concat());
+        let stderr = String::from_utf8_lossy(&outcome.stderr);
+        assert_eq!(outcome.status.code(), Some(2), "{text}: {stderr}");
         assert!(
-            stderr.contains(mark) && stderr.contains('^') && said.stdout.is_empty(),
+            stderr.contains(mark) && stderr.contains('^') && outcome.stdout.is_empty(),
             "{text}: {stderr}"
         );
     }
     let deep = format!("{} sport = :1 {}", "( ".repeat(5000), ") ".repeat(5000));
-    let said = attempt(&client, &["sockets", "-tan", &deep]);
-    assert_eq!(said.status.code(), Some(2));
+    let outcome = attempt(&client, &["sockets", "-tan", &deep]);
+    assert_eq!(outcome.status.code(), Some(2));
     assert_eq!(sockeye(&client, &["sockets", "-tanH"]), "");
 }
 
@@ -753,11 +753,11 @@ fn interface_names_are_those_of_the_namespace() {
         &["-tln", "--netns", "all", "dev", device, "sport", "=", ":1024"],
     );
     assert!(all.iter().any(|row| row["inode"].as_u64() == Some(tied.inode)));
-    let said = attempt(&server, &["sockets", "--netns", name, "dev", "nonsense"]);
+    let outcome = attempt(&server, &["sockets", "--netns", name, "dev", "nonsense"]);
     assert_eq!(
-        said.status.code(),
+        outcome.status.code(),
         Some(2),
         "{}",
-        String::from_utf8_lossy(&said.stderr)
+        String::from_utf8_lossy(&outcome.stderr)
     );
 }

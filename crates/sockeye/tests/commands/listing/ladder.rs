@@ -76,8 +76,8 @@ fn next_source_is_used_and_the_reason_printed() {
             expected.len(),
             "{what}"
         );
-        let said = error(output);
-        let lines: Vec<&str> = said.lines().collect();
+        let outcome = error(output);
+        let lines: Vec<&str> = outcome.lines().collect();
         let used = &document["sources"][0];
         match fallen {
             None => {
@@ -85,10 +85,10 @@ fn next_source_is_used_and_the_reason_printed() {
                 assert_eq!(used["source"], "bpf", "{what}");
             }
             Some(reason) => {
-                assert_eq!(lines.len(), 2, "{what}: {said}");
+                assert_eq!(lines.len(), 2, "{what}: {outcome}");
                 assert!(
                     lines[0].starts_with("sockeye: tcp: bpf did not answer: ") && lines[0].contains(reason),
-                    "{what}: {said}"
+                    "{what}: {outcome}"
                 );
                 assert_eq!(lines[1], "sockeye: tcp: read by one-pass", "{what}");
                 assert_eq!(used["source"], "one-pass", "{what}");
@@ -366,20 +366,20 @@ fn walk_with(here: &Namespace, types: &Path) -> Output {
 /// The one line that says why the walk did not answer; nothing was listed, and the status is 1.
 #[track_caller]
 fn reason_of(output: &Output, what: &str) -> String {
-    let said = error(output);
-    assert_eq!(output.status.code(), Some(1), "{what}: {said}");
+    let outcome = error(output);
+    assert_eq!(output.status.code(), Some(1), "{what}: {outcome}");
     assert!(output.stdout.is_empty(), "{what}: {}", text(output));
     assert!(
-        said.lines().count() == 1 && !said.contains("panicked"),
-        "{what}: {said}"
+        outcome.lines().count() == 1 && !outcome.contains("panicked"),
+        "{what}: {outcome}"
     );
     let reasons = ["tcp", "udp"]
-        .map(|what| said.strip_prefix(&*format!("sockeye: no source could list {what} sockets; bpf: ")));
+        .map(|what| outcome.strip_prefix(&*format!("sockeye: no source could list {what} sockets; bpf: ")));
     reasons
         .into_iter()
         .flatten()
         .next()
-        .unwrap_or_else(|| panic!("{what}: {said}"))
+        .unwrap_or_else(|| panic!("{what}: {outcome}"))
         .trim_end()
         .to_owned()
 }

@@ -1,7 +1,7 @@
 //! Labels of network namespaces without a name: processes of our own in namespaces of their own,
 //! in cgroups named as container runtimes name theirs.
 
-use crate::fixtures::binary::{Said, assert_harmless, command, run, sockets};
+use crate::fixtures::binary::{Outcome, assert_harmless, command, run, sockets};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need, program, wait_until};
@@ -144,15 +144,15 @@ fn id(number: u32) -> String {
     format!("f{number:03x}{:08x}{:052x}", std::process::id(), 0x50c6_e7e5)
 }
 
-fn sockeye(words: &[&str]) -> Said {
+fn sockeye(words: &[&str]) -> Outcome {
     run(command().args(words))
 }
 
 /// Sockets of all namespaces.
 #[track_caller]
 fn listed(filter: &[&str]) -> Vec<Value> {
-    let said = sockeye(&[&["sockets", "-tan", "--netns", "all", "--format", "json"], filter].concat());
-    sockets(&said.json()).clone()
+    let outcome = sockeye(&[&["sockets", "-tan", "--netns", "all", "--format", "json"], filter].concat());
+    sockets(&outcome.json()).clone()
 }
 
 #[track_caller]
@@ -237,7 +237,7 @@ fn every_kind_of_name_is_in_every_format() {
         "csv",
     ]);
     for (dwelling, name) in &dwellings {
-        let line = |text: &Said, also: &str| {
+        let line = |text: &Outcome, also: &str| {
             let is_it = |line: &str| line.contains(name) && line.contains(also);
             assert!(text.ok().lines().any(is_it), "{name} and {also} in {text}");
         };
@@ -297,26 +297,29 @@ fn shown_names_select_the_namespace() {
     );
 
     for name in [&docker[..], &docker[..12], &docker[..40]] {
-        let said = sockeye(&["sockets", "-tan", "--netns", name, "--format", "json"]);
-        let rows = sockets(&said.json()).clone();
+        let outcome = sockeye(&["sockets", "-tan", "--netns", name, "--format", "json"]);
+        let rows = sockets(&outcome.json()).clone();
         assert_eq!(
             (rows.len(), &*inodes(&rows)),
             (3, &[container.inode][..]),
-            "{said}"
+            "{outcome}"
         );
         assert_eq!(container.called(&rows), &docker[..12]);
     }
-    let said = sockeye(&["sockets", "-tan", "--netns", &twins]);
-    let error = said.failed(1);
-    assert!(error.contains("is ambiguous: 2 have this name"), "{said}");
+    let outcome = sockeye(&["sockets", "-tan", "--netns", &twins]);
+    let error = outcome.failed(1);
+    assert!(error.contains("is ambiguous: 2 have this name"), "{outcome}");
     for twin in [&first, &second] {
         assert!(
             error.contains(&format!("net:[{}] of pid {}", twin.inode, twin.pid())),
-            "{said}"
+            "{outcome}"
         );
     }
-    let said = sockeye(&["sockets", "--netns", &docker[..11]]);
-    assert!(said.failed(1).contains("a container's name will do"), "{said}");
+    let outcome = sockeye(&["sockets", "--netns", &docker[..11]]);
+    assert!(
+        outcome.failed(1).contains("a container's name will do"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -342,14 +345,14 @@ fn control_characters_in_container_names_are_escaped() {
         &["flows", "-n", "--group-by", "netns"],
     ] {
         for format in ["table", "csv", "json"] {
-            let said = sockeye(&[words, &["--netns", "all", "--format", format]].concat());
-            assert!(said.ok().contains(lab.name()), "{said}");
-            assert_harmless(said.ok().replace('\r', "").as_bytes());
+            let outcome = sockeye(&[words, &["--netns", "all", "--format", format]].concat());
+            assert!(outcome.ok().contains(lab.name()), "{outcome}");
+            assert_harmless(outcome.ok().replace('\r', "").as_bytes());
         }
     }
     for form in [&[][..], &["--format", "json"], &["--format", "csv"]] {
-        let said = sockeye(&[&["ns", "list"][..], form].concat());
-        assert_harmless(said.ok().replace('\r', "").as_bytes());
-        assert_harmless(&said.stderr);
+        let outcome = sockeye(&[&["ns", "list"][..], form].concat());
+        assert_harmless(outcome.ok().replace('\r', "").as_bytes());
+        assert_harmless(&outcome.stderr);
     }
 }

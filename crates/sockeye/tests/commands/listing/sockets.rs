@@ -396,8 +396,8 @@ fn socket_options_are_listed() {
                 assert_eq!(row["congestion_info"]["algorithm"], "bbr", "{row}");
                 // bbr:(bw:..,mrtt:..,...)
                 let filter = ["sport", "=", &format!(":{}", pair.client.port())];
-                let said = ss::lines(&client, "-tain", &filter);
-                assert!(said[0].word("bbr").is_some(), "{said:?}");
+                let outcome = ss::lines(&client, "-tain", &filter);
+                assert!(outcome[0].word("bbr").is_some(), "{outcome:?}");
             }
         }
     }
@@ -590,9 +590,12 @@ fn raw_packet_and_netlink_sockets_are_listed() {
             check_owner(row["owners"].as_array().unwrap(), lab_socket, &row.to_string());
         }
     }
-    let said = client.output("ss", &["-H0ane"]);
+    let outcome = client.output("ss", &["-H0ane"]);
     for lab_socket in &packet {
-        assert!(said.contains(&format!("ino:{} ", lab_socket.inode)), "{said}");
+        assert!(
+            outcome.contains(&format!("ino:{} ", lab_socket.inode)),
+            "{outcome}"
+        );
     }
 }
 
@@ -645,7 +648,7 @@ fn unix_sockets_are_listed_with_their_peers() {
     }
     // The same inodes, types and peers as ss says: Netid State Recv-Q Send-Q Name Inode PeerName PeerInode
     let rows = sockets(&client, &["-xa"]);
-    let said = client.output("ss", &["-Hxan"]);
+    let outcome = client.output("ss", &["-Hxan"]);
     for lab_socket in made
         .iter()
         .filter(|pair| is_plain(pair))
@@ -653,7 +656,7 @@ fn unix_sockets_are_listed_with_their_peers() {
     {
         let row = row_of(&rows, lab_socket);
         let inode = lab_socket.inode.to_string();
-        let words = said
+        let words = outcome
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>());
         let words = words

@@ -197,11 +197,13 @@ fn bpf_walk_agrees_with_netlink_in_every_state() {
         for (words, why) in UNREPORTED {
             let all = [&["sockets", "-t", "-a", "--source", "bpf"], *words].concat();
             let output = run(&mut namespace.command(SOCKEYE, &all));
-            let said = String::from_utf8_lossy(&output.stderr);
-            assert_eq!(output.status.code(), Some(1), "{words:?}: {said}");
+            let outcome = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{words:?}: {outcome}");
             assert!(
-                said.contains("bpf: does not report") && said.contains(why) && said.lines().count() == 1,
-                "{words:?}: {said}"
+                outcome.contains("bpf: does not report")
+                    && outcome.contains(why)
+                    && outcome.lines().count() == 1,
+                "{words:?}: {outcome}"
             );
         }
     }
@@ -224,12 +226,12 @@ fn compare_columns(namespace: &Namespace) {
                 "--source",
                 source,
             ];
-            let said = namespace.output(SOCKEYE, &words);
-            let said = match format {
-                "csv" => envelope::without_time(&said),
-                _ => said,
+            let outcome = namespace.output(SOCKEYE, &words);
+            let outcome = match format {
+                "csv" => envelope::without_time(&outcome),
+                _ => outcome,
             };
-            let mut lines: Vec<String> = said.lines().map(str::to_owned).collect();
+            let mut lines: Vec<String> = outcome.lines().map(str::to_owned).collect();
             lines.sort();
             lines
         };
@@ -320,12 +322,12 @@ fn bpf_walk_filters_select_what_ss_selects() {
 
 /// The cookies in `ss -e`, whose columns depend on the filter.
 fn ss_cookies(namespace: &Namespace, words: &[&str]) -> BTreeSet<u64> {
-    let said = namespace.output("ss", &[&["-H", "-O", "-e", "-n"], words].concat());
+    let outcome = namespace.output("ss", &[&["-H", "-O", "-e", "-n"], words].concat());
     let cookie = |line: &str| {
         let word = line.split_whitespace().find_map(|word| word.strip_prefix("sk:"));
         u64::from_str_radix(word.unwrap_or_else(|| panic!("no cookie in {line}")), 16).unwrap()
     };
-    said.lines().map(cookie).collect()
+    outcome.lines().map(cookie).collect()
 }
 
 /// Expressions that mean the same to `ss` and to us.

@@ -132,8 +132,8 @@ fn vxlan(namespace: &Namespace) -> Result<(), Skip> {
     let mut make = namespace.command("ip", &words);
     let made = make.output().unwrap();
     if !made.status.success() {
-        let said = String::from_utf8_lossy(&made.stderr).trim().to_owned();
-        return Err(Skip::new(format!("no VXLAN from this kernel: {said}")));
+        let outcome = String::from_utf8_lossy(&made.stderr).trim().to_owned();
+        return Err(Skip::new(format!("no VXLAN from this kernel: {outcome}")));
     }
     namespace.ip("link set vx0 up");
     Ok(())

@@ -1,7 +1,7 @@
 //! `--group-by container|unit|cgroup|exe` of `flows`, and the columns and words of the same names: processes in cgroups
 //! named as runtimes and systemd name theirs, and a container of the real runc.
 
-use crate::fixtures::binary::{self, SOCKEYE, Said, assert_harmless, run, sockets};
+use crate::fixtures::binary::{self, Outcome, SOCKEYE, assert_harmless, run, sockets};
 use serde_json::{Value, json};
 use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
 use std::collections::BTreeMap;
@@ -80,12 +80,12 @@ impl Peers {
         })
     }
 
-    fn sockeye(&self, words: &[&str]) -> Said {
+    fn sockeye(&self, words: &[&str]) -> Outcome {
         binary::sockeye(&[words, &["-N", self.inside.name()]].concat())
     }
 
     /// On a host that uses cgroups v2 only, as `/proc/self/cgroup` shows it.
-    fn on_v2(&self, words: &[&str]) -> Said {
+    fn on_v2(&self, words: &[&str]) -> Outcome {
         let file = std::env::temp_dir().join(format!("{}-cgroup", self.lab.name()));
         fs::write(&file, "0::/\n").unwrap();
         let script = format!("mount --bind {} /proc/$$/cgroup && exec \"$@\"", file.display());
@@ -93,9 +93,9 @@ impl Peers {
         command.args(["-m", "sh", "-c", &script, "sh", SOCKEYE]);
         command.args(words).args(["-N", self.inside.name()]);
         binary::clean(&mut command);
-        let said = run(&mut command);
+        let outcome = run(&mut command);
         fs::remove_file(&file).unwrap();
-        said
+        outcome
     }
 }
 
@@ -108,8 +108,8 @@ impl Drop for Peers {
 }
 
 /// Connections by group and direction; `-` without a group.
-fn groups(said: &Said, key: &str) -> BTreeMap<(String, String), u64> {
-    let document = said.json();
+fn groups(outcome: &Outcome, key: &str) -> BTreeMap<(String, String), u64> {
+    let document = outcome.json();
     let flows = document["flows"].as_array().unwrap();
     let text = |flow: &Value, key: &str| flow[key].as_str().unwrap_or("-").to_owned();
     flows
@@ -122,11 +122,11 @@ fn groups(said: &Said, key: &str) -> BTreeMap<(String, String), u64> {
 }
 
 #[track_caller]
-fn check(said: &Said, key: &str, expected: &[(&str, &str, u64)]) {
+fn check(outcome: &Outcome, key: &str, expected: &[(&str, &str, u64)]) {
     let expected = expected
         .iter()
         .map(|(name, direction, count)| ((name.to_string(), direction.to_string()), *count));
-    assert_eq!(groups(said, key), expected.collect(), "{said}");
+    assert_eq!(groups(outcome, key), expected.collect(), "{outcome}");
 }
 
 #[test]
@@ -227,11 +227,12 @@ fn cgroups_users_and_executables_are_groups() {
     assert!(sorted.ok().starts_with(python), "{sorted}");
     let filtered = peers.sockeye(&["sockets", "-tanH", "--columns", "exe", &format!("exe = {python}")]);
     assert_eq!(filtered.ok().lines().count(), 3, "with the listener: {filtered}");
-    let said = peers.sockeye(&["flows", "--group-by", "pod"]);
+    let outcome = peers.sockeye(&["flows", "--group-by", "pod"]);
     assert!(
-        said.failed(2)
+        outcome
+            .failed(2)
             .contains("expected host, port, process, user, container"),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -241,13 +242,13 @@ fn control_characters_in_cgroups_are_escaped() {
     let peers = need!(Peers::new("oddgroups", &[odd]));
     for by in ["container", "cgroup", "unit"] {
         for format in ["table", "csv", "json"] {
-            let said = peers.sockeye(&["flows", "-n", "--group-by", by, "--format", format]);
-            assert_harmless(said.ok().replace('\r', "").as_bytes());
+            let outcome = peers.sockeye(&["flows", "-n", "--group-by", by, "--format", format]);
+            assert_harmless(outcome.ok().replace('\r', "").as_bytes());
         }
     }
-    let said = peers.sockeye(&["sockets", "-tan", "--columns", "container,cgroup"]);
-    assert!(said.ok().contains("31m"), "{said}");
-    assert_harmless(said.ok().as_bytes());
+    let outcome = peers.sockeye(&["sockets", "-tan", "--columns", "container,cgroup"]);
+    assert!(outcome.ok().contains("31m"), "{outcome}");
+    assert_harmless(outcome.ok().as_bytes());
 }
 
 /// A container of runc, whose program listens.
@@ -309,7 +310,7 @@ impl Container {
         Ok(container)
     }
 
-    fn runc(&self, words: &[&str]) -> Said {
+    fn runc(&self, words: &[&str]) -> Outcome {
         let mut command = Command::new("runc");
         command.args(words).current_dir(&self.bundle).stdin(Stdio::null());
         run(&mut command)

@@ -1,12 +1,12 @@
 //! `sockeye ns add`, `del`, `attach` and `set` compared with `ip netns`, in a mount namespace of their own.
 
-use crate::fixtures::binary::{SOCKEYE, Said, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, run};
 use sockeye_lab::{MountNamespace, need, wait_until};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a script in it, in which `$S` is the binary. The script may fail.
 #[track_caller]
-fn sh(own: &MountNamespace, script: &str) -> Said {
+fn sh(own: &MountNamespace, script: &str) -> Outcome {
     run(own.command("sh", &["-c", script]).env("S", SOCKEYE))
 }
 
@@ -16,7 +16,7 @@ fn quiet(own: &MountNamespace, script: &str) -> String {
     sh(own, script).quiet().to_owned()
 }
 
-fn ns(own: &MountNamespace, line: &str) -> Said {
+fn ns(own: &MountNamespace, line: &str) -> Outcome {
     let words: Vec<&str> = ["ns"].into_iter().chain(line.split_whitespace()).collect();
     run(&mut own.command(SOCKEYE, &words))
 }
@@ -86,8 +86,8 @@ fn folder_is_mounted_once_and_under_the_lock() {
     // A name is propagated to other mount namespaces that share the folder.
     let reaches = "unshare --mount --propagation unchanged sh -c 'read -r _; stat -fc %T /run/netns/far' <pipe & \
                    exec 3>pipe; sleep 0.2; $S ns add far; echo go >&3; wait";
-    let said = quiet(&own, &format!("cd /run; mkfifo pipe; {reaches}"));
-    assert_eq!(said, "nsfs\n");
+    let outcome = quiet(&own, &format!("cd /run; mkfifo pipe; {reaches}"));
+    assert_eq!(outcome, "nsfs\n");
 }
 
 #[test]
@@ -99,8 +99,8 @@ fn concurrent_adds_of_one_name_succeed_once() {
                     2) ip netns add $n 2>/dev/null && echo $n & ;; \
                     3) $S ns add --prefix n --count 1 --start $((i % 50)) 2>/dev/null && echo $n & ;; \
                   esac; done; wait";
-    let said = sh(&own, script);
-    let made = said.ok();
+    let outcome = sh(&own, script);
+    let made = outcome.ok();
     let mut expected: Vec<String> = (0..50).map(|number| format!("n{number}")).collect();
     expected.sort();
     assert_eq!(sorted(made), expected, "each name was given once");
@@ -116,9 +116,9 @@ fn concurrent_adds_of_one_name_succeed_once() {
 fn failed_add_is_reported_and_leaves_nothing() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add web3").quiet();
-    let said = ns(&own, "add --prefix web --count 6 -j 1");
-    assert_eq!(said.code, Some(1));
-    let error = said.error();
+    let outcome = ns(&own, "add --prefix web --count 6 -j 1");
+    assert_eq!(outcome.code, Some(1));
+    let error = outcome.error();
     assert!(error.contains("\"/run/netns/web3\": File exists"), "{error}");
     assert!(
         error.contains("3 of 6 network namespaces were created: web0 ... web2"),
@@ -126,12 +126,13 @@ fn failed_add_is_reported_and_leaves_nothing() {
     );
     assert!(error.contains("--keep-going"), "{error}");
     assert_eq!(own.names(), ["web0", "web1", "web2", "web3"]);
-    let said = ns(&own, "add --prefix web --count 6 -j 2 --keep-going");
-    assert_eq!(said.code, Some(1));
+    let outcome = ns(&own, "add --prefix web --count 6 -j 2 --keep-going");
+    assert_eq!(outcome.code, Some(1));
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("2 of 6 network namespaces were created: web4, web5"),
-        "{said}"
+        "{outcome}"
     );
     assert_eq!(own.names().len(), 6);
     // Files of others with the same name stay.
@@ -140,9 +141,9 @@ fn failed_add_is_reported_and_leaves_nothing() {
         "echo precious >/run/netns/notes; mkdir /run/netns/folder; ln -s /etc/passwd /run/netns/link",
     );
     for name in ["notes", "folder", "link"] {
-        let said = ns(&own, &format!("add {name}"));
-        assert_eq!(said.code, Some(1));
-        assert!(said.error().contains("File exists"), "{said}");
+        let outcome = ns(&own, &format!("add {name}"));
+        assert_eq!(outcome.code, Some(1));
+        assert!(outcome.error().contains("File exists"), "{outcome}");
     }
     assert_eq!(
         quiet(&own, "cat /run/netns/notes; readlink /run/netns/link"),
@@ -154,30 +155,33 @@ fn failed_add_is_reported_and_leaves_nothing() {
 fn full_or_read_only_run_is_reported_with_its_remedy() {
     // Inodes for the folder and a few names.
     let own = need!(MountNamespace::new("nr_inodes=4"));
-    let said = ns(&own, "add --prefix f --count 9");
-    assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("No space left on device"), "{said}");
-    assert!(said.error().contains("file system of /run is full"), "{said}");
-    assert!(said.error().contains("were created: f"), "{said}");
+    let outcome = ns(&own, "add --prefix f --count 9");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error().contains("No space left on device"), "{outcome}");
+    assert!(
+        outcome.error().contains("file system of /run is full"),
+        "{outcome}"
+    );
+    assert!(outcome.error().contains("were created: f"), "{outcome}");
     assert!(own.remains().is_empty() && own.names().len() < 9);
     let own = need!(MountNamespace::new(""));
     quiet(&own, "mount -o remount,ro /run");
-    let said = ns(&own, "add a");
-    assert_eq!(said.code, Some(1));
+    let outcome = ns(&own, "add a");
+    assert_eq!(outcome.code, Some(1));
     assert!(
-        said.error().contains("Read-only file system") && said.error().contains("remount,rw"),
-        "{said}"
+        outcome.error().contains("Read-only file system") && outcome.error().contains("remount,rw"),
+        "{outcome}"
     );
     quiet(
         &own,
         "mount -o remount,rw /run; $S ns add a; mount -o remount,ro,bind /run/netns",
     );
-    let said = ns(&own, "add b");
-    assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.error().contains("Read-only file system"), "{said}");
-    let said = ns(&own, "del a");
-    assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.error().contains("Read-only file system"), "{said}");
+    let outcome = ns(&own, "add b");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.error().contains("Read-only file system"), "{outcome}");
+    let outcome = ns(&own, "del a");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.error().contains("Read-only file system"), "{outcome}");
     quiet(&own, "mount -o remount,rw,bind /run/netns; $S ns del a");
     assert!(own.names().is_empty());
 }
@@ -203,10 +207,10 @@ fn invalid_names_and_options_exit_2() {
         for command in ["add", "attach"] {
             let mut words = vec!["ns", command, name];
             words.extend((command == "attach").then_some("1"));
-            let said = run(&mut own.command(SOCKEYE, &words));
-            assert_eq!(said.code, Some(2), "{command} {name:?}: {said}");
-            assert!(said.error().contains(why), "{command} {name:?}: {said}");
-            assert!(!said.error().contains('\x1b'), "{said}");
+            let outcome = run(&mut own.command(SOCKEYE, &words));
+            assert_eq!(outcome.code, Some(2), "{command} {name:?}: {outcome}");
+            assert!(outcome.error().contains(why), "{command} {name:?}: {outcome}");
+            assert!(!outcome.error().contains('\x1b'), "{outcome}");
         }
     }
     for (line, code) in [
@@ -239,8 +243,8 @@ fn invalid_names_and_options_exit_2() {
     // The longest valid name, and names that need quotes in a shell.
     let longest = "y".repeat(255);
     for name in [&*longest, "a b", "\u{e4}", "-", "--", "$x"] {
-        let said = run(&mut own.command(SOCKEYE, &["ns", "add", "--", name]));
-        assert_eq!(said.code, Some(0), "{name:?}: {said}");
+        let outcome = run(&mut own.command(SOCKEYE, &["ns", "add", "--", name]));
+        assert_eq!(outcome.code, Some(0), "{name:?}: {outcome}");
         quiet(&own, &format!("ip netns del '{name}'"));
     }
     assert_eq!(
@@ -265,9 +269,9 @@ fn missing_rights_are_reported_with_the_remedy() {
         "set there 5",
         "del --all --yes --wait",
     ] {
-        let said = sh(&own, &format!("{unprivileged} /run/sockeye ns {words}"));
-        assert_eq!(said.code, Some(1), "{words}: {said}");
-        assert!(said.error().contains("run as root"), "{words}: {said}");
+        let outcome = sh(&own, &format!("{unprivileged} /run/sockeye ns {words}"));
+        assert_eq!(outcome.code, Some(1), "{words}: {outcome}");
+        assert!(outcome.error().contains("run as root"), "{words}: {outcome}");
     }
     assert_eq!(
         (own.names(), own.remains()),
@@ -279,16 +283,16 @@ fn missing_rights_are_reported_with_the_remedy() {
 fn few_descriptors_suffice_or_are_reported() {
     let own = need!(MountNamespace::new(""));
     for limit in 3..16 {
-        let said = sh(
+        let outcome = sh(
             &own,
             &format!("ulimit -n {limit}; $S ns add --prefix e{limit}- --count 4 --up"),
         );
         // With fewer descriptors the program cannot load its libraries.
-        if said.code == Some(0) || limit < 5 {
+        if outcome.code == Some(0) || limit < 5 {
             continue;
         }
-        assert_eq!(said.code, Some(1), "{limit}: {said}");
-        assert!(said.error().contains("ulimit -n"), "{limit}: {said}");
+        assert_eq!(outcome.code, Some(1), "{limit}: {outcome}");
+        assert!(outcome.error().contains("ulimit -n"), "{limit}: {outcome}");
     }
     assert_eq!(own.remains(), Vec::<String>::new());
     assert!(
@@ -296,8 +300,8 @@ fn few_descriptors_suffice_or_are_reported() {
         "{:?}",
         own.names()
     );
-    let said = sh(&own, "ulimit -n 16; $S ns del --all --yes --wait");
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = sh(&own, "ulimit -n 16; $S ns del --all --yes --wait");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     assert!(own.names().is_empty());
 }
 
@@ -336,15 +340,15 @@ fn del_keeps_a_namespace_with_processes_and_lists_them() {
         sleeper
     };
     let (first, second) = (inside("busy1"), inside("busy2"));
-    let said = ns(&own, "del busy1 idle");
-    assert_eq!(said.code, Some(1), "{said}");
+    let outcome = ns(&own, "del busy1 idle");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
     assert!(
-        said.error().contains("busy1 is kept: 1 process is in net:["),
-        "{said}"
+        outcome.error().contains("busy1 is kept: 1 process is in net:["),
+        "{outcome}"
     );
     assert!(
-        said.error().contains(&format!("{}/sleep", first.0.id())),
-        "{said}"
+        outcome.error().contains(&format!("{}/sleep", first.0.id())),
+        "{outcome}"
     );
     assert_eq!(own.names(), ["busy1", "busy2"]);
     // Only the name is deleted; the process continues.
@@ -355,12 +359,12 @@ fn del_keeps_a_namespace_with_processes_and_lists_them() {
     // The process gives its namespace a name again.
     ns(&own, &format!("attach again {pid}")).quiet();
     assert_eq!(quiet(&own, "ip netns pids again"), format!("{pid}\n"));
-    let said = ns(&own, "del again busy1 --kill --wait");
-    assert_eq!(said.code, Some(0), "{said}");
-    assert!(said.ok().starts_with("2 names deleted in "), "{said}");
+    let outcome = ns(&own, "del again busy1 --kill --wait");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    assert!(outcome.ok().starts_with("2 names deleted in "), "{outcome}");
     assert!(
-        said.ok().contains("; 2 network namespaces freed after "),
-        "{said}"
+        outcome.ok().contains("; 2 network namespaces freed after "),
+        "{outcome}"
     );
     assert!(own.names().is_empty());
     drop((first, second));
@@ -378,8 +382,8 @@ fn kill_ends_processes_that_ignore_sigterm_or_fork() {
          s=$(date +%s%N); $S ns del --prefix k --kill --yes --wait >/dev/null; r=$?; e=$(date +%s%N); \
          [ $((e - s)) -lt 6000000000 ] && echo $r; ip netns list; wait 2>/dev/null; true"
     );
-    let said = sh(&own, &script);
-    assert_eq!(said.ok(), "0\n", "{said}");
+    let outcome = sh(&own, &script);
+    assert_eq!(outcome.ok(), "0\n", "{outcome}");
 }
 
 #[test]
@@ -388,15 +392,15 @@ fn del_keeps_the_name_without_proc_and_of_the_own_namespace() {
     ns(&own, "add k").quiet();
     let script =
         "unshare --mount sh -c 'umount -l /proc; $S ns del k; echo $?; $S ns del k --force; echo $?'";
-    let said = sh(&own, script);
-    assert_eq!(said.ok(), "1\n0\n", "{said}");
-    assert!(said.error().contains("--force"), "{said}");
+    let outcome = sh(&own, script);
+    assert_eq!(outcome.ok(), "1\n0\n", "{outcome}");
+    assert!(outcome.error().contains("--force"), "{outcome}");
     assert!(own.names().is_empty());
     // The namespace of this command and of process 1.
     let script = "ip netns add w; ip netns exec w unshare --pid --fork --mount-proc sh -c \"\\$S ns del w --kill; echo \\$?\"";
-    let said = sh(&own, script);
-    assert_eq!(said.ok(), "1\n", "{said}");
-    assert!(said.error().contains("is kept"), "{said}");
+    let outcome = sh(&own, script);
+    assert_eq!(outcome.ok(), "1\n", "{outcome}");
+    assert!(outcome.error().contains("is kept"), "{outcome}");
     // A thread alone is reported, and does not keep the name.
     let thread = "import ctypes,threading,sys,time\nf=open(\"/run/netns/w\")\nc=ctypes.CDLL(None)\n\
                   def t():\n c.setns(f.fileno(),0)\n print(1,flush=True)\n time.sleep(9)\n\
@@ -404,9 +408,9 @@ fn del_keeps_the_name_without_proc_and_of_the_own_namespace() {
     let script = format!(
         "mkfifo /run/in /run/out; python3 -c '{thread}' </run/in >/run/out & exec 3>/run/in; read -r _ </run/out; $S ns del w; echo $?; exec 3>&-; wait"
     );
-    let said = sh(&own, &script);
-    assert_eq!(said.ok(), "0\n", "{said}");
-    assert!(said.error().contains("in w live threads"), "{said}");
+    let outcome = sh(&own, &script);
+    assert_eq!(outcome.ok(), "0\n", "{outcome}");
+    assert!(outcome.error().contains("in w live threads"), "{outcome}");
 }
 
 #[test]
@@ -417,16 +421,16 @@ fn del_keeps_files_that_are_no_namespace() {
         &own,
         "echo precious >/run/netns/data; touch -d '1 hour ago' /run/netns/rest",
     );
-    let said = ns(&own, "del --all --yes");
-    assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.error().contains("remove it yourself"), "{said}");
+    let outcome = ns(&own, "del --all --yes");
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.error().contains("remove it yourself"), "{outcome}");
     assert_eq!(own.names(), ["data"]);
     assert!(!ns(&own, "list").error().contains("stale name"));
     // Nor is a name that another process is creating.
     let script = "strace -qq -o /dev/null -e trace=unshare -e inject=unshare:delay_enter=300ms ip netns add s & \
                   until [ -e /run/netns/s ]; do :; done; $S ns del s; echo $?; wait $! && echo made";
-    let said = sh(&own, script);
-    assert_eq!(said.ok(), "0\nmade\n", "{said}");
+    let outcome = sh(&own, script);
+    assert_eq!(outcome.ok(), "0\nmade\n", "{outcome}");
 }
 
 #[test]
@@ -435,13 +439,16 @@ fn wait_ends_when_the_kernel_has_freed_the_namespaces() {
     // A descriptor holds the namespace without its name: the wait ends at the timeout.
     ns(&own, "add held gone").quiet();
     let script = "exec 3</run/netns/held; $S ns del held gone --wait --timeout 0.3; echo $?";
-    let said = sh(&own, script);
+    let outcome = sh(&own, script);
     assert!(
-        said.ok().contains("2 names deleted in ") && said.ok().contains("; 1 network namespace freed"),
-        "{said}"
+        outcome.ok().contains("2 names deleted in ") && outcome.ok().contains("; 1 network namespace freed"),
+        "{outcome}"
     );
-    assert!(said.ok().ends_with("\n1\n"), "{said}");
-    assert!(said.error().contains("something still holds held"), "{said}");
+    assert!(outcome.ok().ends_with("\n1\n"), "{outcome}");
+    assert!(
+        outcome.error().contains("something still holds held"),
+        "{outcome}"
+    );
     // The kernel frees a namespace with its end of a veth pair; the other end is then gone too.
     let script = "ip netns add near; $S ns add far --veth-to near; ip -n near link show v-far >/dev/null && \
                   $S ns del far --wait >/dev/null && ! ip -n near link show v-far 2>/dev/null && echo gone";
@@ -456,15 +463,16 @@ fn signal_ends_add_after_the_current_name() {
         let script = format!(
             "setsid -w env --default-signal=INT,TERM timeout --foreground -s {signal} 0.1 $S ns add --prefix s{code}- --count 100000"
         );
-        let said = sh(&own, &script);
+        let outcome = sh(&own, &script);
         assert!(
-            matches!(said.code, Some(found) if found == code || found == 124),
-            "{said}"
+            matches!(outcome.code, Some(found) if found == code || found == 124),
+            "{outcome}"
         );
         assert!(
-            said.error()
+            outcome
+                .error()
                 .contains("of 100000 network namespaces were created: "),
-            "{said}"
+            "{outcome}"
         );
         assert_eq!(own.remains(), Vec::<String>::new());
         assert!(!own.names().is_empty());
@@ -485,20 +493,20 @@ fn veth_pairs_connect_to_a_bridge_or_a_namespace() {
         ip -n six -6 -o addr show dev eth0 scope global | awk '{print $4}'; \
         ip -o link show master br7 | awk '{sub(/@.*/, \"\", $2); print $2}' | sort; \
         ip -n v0 -o link show dev eth0 | grep -c '[<,]UP[,>]'";
-    let said = sh(
+    let outcome = sh(
         &own,
         &format!("unshare --net sh -c '{}'", script.replace('\'', "'\\''")),
     );
     let expected = "10.99.0.2/24\n10.99.0.4/24\n10.99.0.5/24\n10.99.0.6/24\n10.99.0.77/24\nfd00:9::2/64\n\
                     v-fixed\nv-later\nv-six\nv-v0\nv-v1\nv-v2\n1\n";
-    assert_eq!(said.quiet(), expected);
+    assert_eq!(outcome.quiet(), expected);
     ns(&own, "del --all --yes --wait").ok();
     // Concurrent adds choose different addresses.
     let script = "ip link add br8 type bridge && ip link set br8 up && \
         for p in a b c d; do $S ns add --prefix $p --count 20 --veth-to br8 --subnet 10.50.0.0/24 & done; wait; \
         for p in a b c d; do for i in $(seq 0 19); do ip -n $p$i -4 -o addr show dev eth0 | awk \"{print \\$4}\"; done; done | sort | uniq | wc -l";
-    let said = sh(&own, &format!("unshare --net sh -c '{script}'"));
-    assert_eq!(said.quiet(), "80\n");
+    let outcome = sh(&own, &format!("unshare --net sh -c '{script}'"));
+    assert_eq!(outcome.quiet(), "80\n");
     ns(&own, "del --all --yes --wait").ok();
     // Both ends of a pair reach each other.
     let script = "$S ns add hub --up && $S ns add a-name-longer-than-an-interface b --up --veth-to hub --subnet 10.98.0.0/24 -j 1 && \
@@ -512,19 +520,19 @@ fn veth_pairs_connect_to_a_bridge_or_a_namespace() {
     );
     assert_eq!(quiet(&own, &script), "hello\n");
     // Too few addresses for all: none is created.
-    let said = ns(&own, "add x y z --veth-to hub --subnet 10.97.0.0/30");
-    assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("nothing was created"), "{said}");
+    let outcome = ns(&own, "add x y z --veth-to hub --subnet 10.97.0.0/30");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error().contains("nothing was created"), "{outcome}");
     for (target, why) in [("lo", "is not a bridge"), ("nosuch", "neither a bridge nor")] {
-        let said = ns(&own, &format!("add x --veth-to {target}"));
-        assert_eq!(said.code, Some(1));
-        assert!(said.error().contains(why), "{said}");
+        let outcome = ns(&own, &format!("add x --veth-to {target}"));
+        assert_eq!(outcome.code, Some(1));
+        assert!(outcome.error().contains(why), "{outcome}");
     }
     // A failed veth pair leaves no namespace.
     quiet(&own, "ip -n hub link add v-x type veth peer name y");
-    let said = ns(&own, "add x --veth-to hub");
-    assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("make a veth pair"), "{said}");
+    let outcome = ns(&own, "add x --veth-to hub");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error().contains("make a veth pair"), "{outcome}");
     assert_eq!(own.names(), ["a-name-longer-than-an-interface", "b", "hub"]);
 }
 
@@ -534,14 +542,14 @@ fn set_gives_ids_like_ip() {
     // Ids belong to the namespace in which they are given: here not the host's.
     let script = "$S ns add a b c && $S ns set a 7 && $S ns set b auto && ip netns set c 9 && ip netns list | sort; \
                   $S ns set a 8 2>&1 | grep -c 'has a number already'; $S ns set nosuch 1 2>&1 | grep -c 'none of that name'";
-    let said = sh(
+    let outcome = sh(
         &own,
         &format!("unshare --net sh -c '{}'", script.replace('\'', "'\\''")),
     );
-    assert_eq!(said.quiet(), "a (id: 7)\nb (id: 0)\nc (id: 9)\n1\n1\n");
-    let said = ns(&own, "attach mine 4194304");
-    assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("No such file or directory"), "{said}");
+    assert_eq!(outcome.quiet(), "a (id: 7)\nb (id: 0)\nc (id: 9)\n1\n1\n");
+    let outcome = ns(&own, "attach mine 4194304");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error().contains("No such file or directory"), "{outcome}");
     assert_eq!((own.names().len(), own.remains()), (3, Vec::new()));
 }
 
@@ -550,12 +558,13 @@ fn del_of_a_group_needs_confirmation() {
     let own = need!(MountNamespace::new(""));
     ns(&own, "add --prefix web --count 12").quiet();
     ns(&own, "add db").quiet();
-    let said = ns(&own, "del --prefix web");
-    assert_eq!(said.code, Some(2));
+    let outcome = ns(&own, "del --prefix web");
+    assert_eq!(outcome.code, Some(2));
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("12 network namespaces would be deleted (web0 ... web11)"),
-        "{said}"
+        "{outcome}"
     );
     let listed = quiet(&own, "$S ns del --prefix web --dry-run");
     assert_eq!(
@@ -574,7 +583,7 @@ fn del_of_a_group_needs_confirmation() {
     assert_eq!(ns(&own, "del --prefix web --yes").code, Some(0));
     ns(&own, "del --all --yes").quiet();
     assert!(own.names().is_empty());
-    let said = ns(&own, "del nosuch");
-    assert_eq!(said.code, Some(1));
-    assert!(said.error().contains("No such file or directory"), "{said}");
+    let outcome = ns(&own, "del nosuch");
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.error().contains("No such file or directory"), "{outcome}");
 }

@@ -1,6 +1,6 @@
 //! `sockeye ns exec` compared with `ip netns exec`, in a mount namespace of its own.
 
-use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, ended, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, assert_harmless, ended, run};
 use crate::fixtures::{envelope, schema_file};
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
@@ -21,16 +21,16 @@ fn three() -> Result<MountNamespace, Skip> {
     let script = "cp -a /etc /run/etc && mount --bind /run/etc /etc && mkdir -p /etc/netns/a && \
                   echo 'nameserver 192.0.2.1' >/etc/netns/a/resolv.conf && touch /etc/resolv.conf && \
                   echo lost >/etc/netns/a/nosuch && for n in a b c; do ip netns add $n; done";
-    let said = sh(&own, script);
-    assert_eq!(said.code, Some(0), "{said}");
+    let outcome = sh(&own, script);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
     Ok(own)
 }
 
-fn sh(own: &MountNamespace, script: &str) -> Said {
+fn sh(own: &MountNamespace, script: &str) -> Outcome {
     run(&mut own.command("sh", &["-c", script]))
 }
 
-fn exec(own: &MountNamespace, words: &[&str]) -> Said {
+fn exec(own: &MountNamespace, words: &[&str]) -> Outcome {
     run(&mut command(own, words))
 }
 
@@ -39,7 +39,7 @@ fn command(own: &MountNamespace, words: &[&str]) -> Command {
 }
 
 /// The same with `ip netns exec`, which has as many words before the command.
-fn ip(own: &MountNamespace, words: &[&str]) -> Said {
+fn ip(own: &MountNamespace, words: &[&str]) -> Outcome {
     run(&mut own.command("ip", &[&["netns", "exec"], words].concat()))
 }
 
@@ -94,18 +94,19 @@ fn program_sees_the_same_as_with_ip_netns_exec() {
                 ip(&own, &[&[name], words].concat()),
             );
             assert_eq!(ours.code, theirs.code, "{name} {words:?}\n{ours}\n{theirs}");
-            let text = |said: &Said| String::from_utf8_lossy(&said.stdout).replace("sockeye", "ip");
+            let text = |outcome: &Outcome| String::from_utf8_lossy(&outcome.stdout).replace("sockeye", "ip");
             assert_eq!(text(&ours), text(&theirs), "{name} {words:?}");
             // Both print the same number of messages, in different words.
-            let lines = |said: &Said| said.error().lines().count();
+            let lines = |outcome: &Outcome| outcome.error().lines().count();
             assert_eq!(lines(&ours), lines(&theirs), "{name} {words:?}\n{ours}\n{theirs}");
         }
     }
-    let said = exec(&own, &["a", "true"]);
+    let outcome = exec(&own, &["a", "true"]);
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("bind /etc/netns/a/nosuch -> /etc/nosuch failed: No such file"),
-        "{said}"
+        "{outcome}"
     );
     // The mounts are not visible outside.
     let after = sh(&own, "cat /etc/resolv.conf; cat /proc/self/mountinfo");
@@ -214,9 +215,9 @@ fn names_that_cannot_be_entered_exit_255() {
         ("pipe", "is no network namespace, or what is left of one"),
         ("\x1b[31m", "\"\\u{1b}[31m\""),
     ] {
-        let said = exec(&own, &[name, "echo"]);
-        assert!(said.failed(255).contains(reason), "{said}");
-        assert_harmless(&said.stderr);
+        let outcome = exec(&own, &[name, "echo"]);
+        assert!(outcome.failed(255).contains(reason), "{outcome}");
+        assert_harmless(&outcome.stderr);
         if name != "pipe" {
             // Opening a FIFO waits for a writer.
             assert_eq!(ip(&own, &[name, "echo"]).code, Some(255));
@@ -237,10 +238,13 @@ fn names_that_cannot_be_entered_exit_255() {
         exec(&own, bad).failed(2);
     }
     // With --all, the other namespaces are not affected.
-    let said = exec(&own, &["--all", "--", "echo", "fine"]);
-    assert_eq!(said.code, Some(255), "{said}");
-    assert_eq!(sorted(&said.stdout), ["a: fine", "b: fine", "c: fine"]);
-    assert!(said.error().contains("sockeye: leftover: cannot enter"), "{said}");
+    let outcome = exec(&own, &["--all", "--", "echo", "fine"]);
+    assert_eq!(outcome.code, Some(255), "{outcome}");
+    assert_eq!(sorted(&outcome.stdout), ["a: fine", "b: fine", "c: fine"]);
+    assert!(
+        outcome.error().contains("sockeye: leftover: cannot enter"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -257,22 +261,31 @@ fn missing_rights_are_named() {
         &format!("cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye"),
     );
     let script = script.replace(SOCKEYE, "/run/sockeye");
-    let said = sh(&own, &format!("{script} a true"));
-    assert!(said.failed(255).contains("CAP_SYS_ADMIN: run as root"), "{said}");
-    let said = sh(&own, &format!("{script} --all true"));
-    assert_eq!(said.failed(255).matches("CAP_SYS_ADMIN").count(), 3, "{said}");
-    sh(&own, "chmod 700 /run/netns");
-    let said = sh(&own, &format!("{script} a true"));
+    let outcome = sh(&own, &format!("{script} a true"));
     assert!(
-        said.failed(255)
-            .contains("Permission denied (os error 13); run as root"),
-        "{said}"
+        outcome.failed(255).contains("CAP_SYS_ADMIN: run as root"),
+        "{outcome}"
     );
-    let said = sh(&own, &format!("{script} --all true"));
+    let outcome = sh(&own, &format!("{script} --all true"));
+    assert_eq!(
+        outcome.failed(255).matches("CAP_SYS_ADMIN").count(),
+        3,
+        "{outcome}"
+    );
+    sh(&own, "chmod 700 /run/netns");
+    let outcome = sh(&own, &format!("{script} a true"));
     assert!(
-        said.failed(1)
+        outcome
+            .failed(255)
+            .contains("Permission denied (os error 13); run as root"),
+        "{outcome}"
+    );
+    let outcome = sh(&own, &format!("{script} --all true"));
+    assert!(
+        outcome
+            .failed(1)
             .contains("read the folder /run/netns: Permission denied"),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -282,14 +295,14 @@ fn all_runs_the_program_in_every_namespace() {
     let script = "n=$(ip netns identify); echo out $n; echo err $n >&2; printf 'no end'; \
                   case $n in a) exit 3;; b) exit 7;; esac";
     for j in ["1", "2", "100"] {
-        let said = exec(&own, &["--all", "-j", j, "--", "sh", "-c", script]);
-        assert_eq!(said.code, Some(7), "{said}");
+        let outcome = exec(&own, &["--all", "-j", j, "--", "sh", "-c", script]);
+        assert_eq!(outcome.code, Some(7), "{outcome}");
         let expected: Vec<_> = ["a", "b", "c"]
             .iter()
             .flat_map(|name| [format!("{name}: no end"), format!("{name}: out {name}")])
             .collect();
-        assert_eq!(sorted(&said.stdout), expected);
-        let said_lines = sorted(&said.stderr);
+        assert_eq!(sorted(&outcome.stdout), expected);
+        let said_lines = sorted(&outcome.stderr);
         for line in [
             "a: err a",
             "b: err b",
@@ -297,20 +310,21 @@ fn all_runs_the_program_in_every_namespace() {
             "sockeye: a: exit status 3",
             "sockeye: b: exit status 7",
         ] {
-            assert!(said_lines.iter().any(|found| found == line), "{line}\n{said}");
+            assert!(said_lines.iter().any(|found| found == line), "{line}\n{outcome}");
         }
         // And that a file of `a` has no file in /etc to cover.
-        assert_eq!(said_lines.len(), 6, "{said}");
+        assert_eq!(said_lines.len(), 6, "{outcome}");
     }
-    let said = exec(&own, &["--prefix", "b", "cat"]);
-    assert_eq!(said.quiet(), "", "there is nothing to read");
-    let said = exec(&own, &["--prefix", "b", "sh", "-c", "kill -9 $$"]);
-    assert_eq!(said.failed(137), "sockeye: b: killed by signal 9\n");
-    let said = exec(&own, &["--prefix", "b", "nosuchcommand"]);
+    let outcome = exec(&own, &["--prefix", "b", "cat"]);
+    assert_eq!(outcome.quiet(), "", "there is nothing to read");
+    let outcome = exec(&own, &["--prefix", "b", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(outcome.failed(137), "sockeye: b: killed by signal 9\n");
+    let outcome = exec(&own, &["--prefix", "b", "nosuchcommand"]);
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .starts_with("sockeye: b: cannot start \"nosuchcommand\": No such file"),
-        "{said}"
+        "{outcome}"
     );
     assert_eq!(exec(&own, &["--prefix", "c", "--dry-run"]).quiet(), "c\n");
     assert_eq!(exec(&own, &["--all", "--dry-run", "rm"]).quiet(), "a\nb\nc\n");
@@ -325,18 +339,18 @@ fn all_runs_the_program_in_every_namespace() {
 #[test]
 fn exec_without_namespaces_runs_nothing() {
     let own = need!(MountNamespace::new(""));
-    let said = exec(&own, &["--all", "true"]);
+    let outcome = exec(&own, &["--all", "true"]);
     assert_eq!(
-        (said.code, said.error()),
+        (outcome.code, outcome.error()),
         (
             Some(0),
             "sockeye: no network namespace has a name: nothing to run\n"
         )
     );
-    let said = exec(&own, &["--prefix", "x", "--format", "json", "true"]);
-    assert_eq!(said.json()["outcomes"], json!([]));
+    let outcome = exec(&own, &["--prefix", "x", "--format", "json", "true"]);
+    assert_eq!(outcome.json()["outcomes"], json!([]));
     assert_eq!(
-        said.error(),
+        outcome.error(),
         "sockeye: no network namespace has a name that begins with \"x\": nothing to run\n"
     );
 }
@@ -345,9 +359,9 @@ fn exec_without_namespaces_runs_nothing() {
 fn lines_of_programs_are_not_mixed() {
     let own = need!(three());
     let script = "n=$(ip netns identify); i=0; while [ $i -lt 300 ]; do printf $n; printf '%01000d\\n' $i; i=$((i+1)); done";
-    let said = exec(&own, &["--all", "-j", "3", "sh", "-c", script]);
+    let outcome = exec(&own, &["--all", "-j", "3", "sh", "-c", script]);
     let mut next: BTreeMap<&str, u32> = BTreeMap::new();
-    for line in said.ok().lines() {
+    for line in outcome.ok().lines() {
         let (name, rest) = line.split_once(": ").unwrap();
         let number = rest.strip_prefix(name).unwrap_or_else(|| panic!("{line}"));
         assert_eq!(number.len(), 1000);
@@ -387,9 +401,9 @@ fn json_follows_its_schema() {
     let script = "n=$(ip netns identify); printf '\\377%s\\n' $n; echo e >&2; [ $n = a ] && kill -9 $$; \
                   [ $n = b ] && head -c 2000000 /dev/zero; exit 4";
     let words = |format| ["--all", "--format", format, "--", "sh", "-c", script];
-    let said = exec(&own, &words("json"));
-    assert_eq!((said.code, said.error()), (Some(255), ""), "{said}");
-    let document = follows(&whole, std::str::from_utf8(&said.stdout).unwrap());
+    let outcome = exec(&own, &words("json"));
+    assert_eq!((outcome.code, outcome.error()), (Some(255), ""), "{outcome}");
+    let document = follows(&whole, std::str::from_utf8(&outcome.stdout).unwrap());
     let lines = exec(&own, &words("jsonl"));
     let lines = std::str::from_utf8(&lines.stdout).unwrap();
     for line in lines.lines() {
@@ -437,7 +451,7 @@ fn json_follows_its_schema() {
 #[test]
 fn namespace_deleted_meanwhile_is_reported() {
     let own = need!(three());
-    let said = exec(
+    let outcome = exec(
         &own,
         &[
             "--all",
@@ -448,12 +462,13 @@ fn namespace_deleted_meanwhile_is_reported() {
             "umount /run/netns/b; rm -f /run/netns/b; echo fine",
         ],
     );
-    assert_eq!(said.code, Some(255), "{said}");
-    assert_eq!(sorted(&said.stdout), ["a: fine", "c: fine"]);
+    assert_eq!(outcome.code, Some(255), "{outcome}");
+    assert_eq!(sorted(&outcome.stdout), ["a: fine", "c: fine"]);
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("sockeye: b: cannot open network namespace \"b\""),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -461,13 +476,13 @@ fn namespace_deleted_meanwhile_is_reported() {
 fn background_processes_are_not_waited_for() {
     let own = need!(three());
     let begin = Instant::now();
-    let said = exec(&own, &["--prefix", "b", "--", "sh", "-c", "sleep 1000 & echo $!"]);
+    let outcome = exec(&own, &["--prefix", "b", "--", "sh", "-c", "sleep 1000 & echo $!"]);
     assert!(begin.elapsed() < Duration::from_secs(100), "it was waited for");
     assert!(
-        said.error().contains("sockeye: b: it left a process running"),
-        "{said}"
+        outcome.error().contains("sockeye: b: it left a process running"),
+        "{outcome}"
     );
-    let pid: i32 = said.ok().trim().strip_prefix("b: ").unwrap().parse().unwrap();
+    let pid: i32 = outcome.ok().trim().strip_prefix("b: ").unwrap().parse().unwrap();
     kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
 }
 
@@ -477,8 +492,8 @@ fn programs_started_together_have_no_background_warning() {
     let own = need!(three());
     sh(&own, "for i in $(seq 1 150); do ip netns add n$i; done");
     for format in ["text", "json"] {
-        let said = exec(&own, &["--prefix", "n", "-j", "16", "--format", format, "true"]);
-        assert!(!said.quiet().contains("left a process running"), "{said}");
+        let outcome = exec(&own, &["--prefix", "n", "-j", "16", "--format", format, "true"]);
+        assert!(!outcome.quiet().contains("left a process running"), "{outcome}");
     }
 }
 
@@ -490,26 +505,28 @@ fn few_descriptors_limit_the_number_of_jobs() {
         let script = format!(
             "ulimit -n {limit}; exec {SOCKEYE} ns exec --prefix n -j 1000 sh -c 'sleep 0.01; echo x'"
         );
-        let said = sh(&own, &script);
-        assert_eq!(said.ok().lines().count(), 60, "{said}");
+        let outcome = sh(&own, &script);
+        assert_eq!(outcome.ok().lines().count(), 60, "{outcome}");
         assert!(
-            said.error()
+            outcome
+                .error()
                 .contains("at the same time, for lack of file descriptors; raise `ulimit -n`"),
-            "{said}"
+            "{outcome}"
         );
-        assert_eq!(said.error().lines().count(), 1, "{said}");
+        assert_eq!(outcome.error().lines().count(), 1, "{outcome}");
     }
     // Too few for one job.
-    let said = sh(
+    let outcome = sh(
         &own,
         &format!("ulimit -n 7; exec {SOCKEYE} ns exec --prefix n -j 1 true"),
     );
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("Too many open files (os error 24); raise `ulimit -n`"),
-        "{said}"
+        "{outcome}"
     );
-    assert_ne!(said.code, Some(0));
+    assert_ne!(outcome.code, Some(0));
 }
 
 /// Starts the command as the leader of a process group, as a shell does.
@@ -543,21 +560,21 @@ fn interrupted_exec_starts_no_more_programs() {
     let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", script]);
     assert_eq!(first_line(&mut child), "a: x\n");
     kill_process_group(pid(&child), Signal::INT).unwrap();
-    let said = ended(child);
+    let outcome = ended(child);
     assert_eq!(
-        (said.code, &*said.stdout),
+        (outcome.code, &*outcome.stdout),
         (Some(130), &b"a: later\n"[..]),
-        "{said}"
+        "{outcome}"
     );
-    assert!(said.error().ends_with(left), "{said}");
+    assert!(outcome.error().ends_with(left), "{outcome}");
     // SIGTERM is passed on.
     let mut child = in_group(&own, &["--all", "-j", "1", "sh", "-c", "echo x; exec sleep 1000"]);
     assert_eq!(first_line(&mut child), "a: x\n");
     kill_process(pid(&child), Signal::TERM).unwrap();
-    let said = ended(child);
-    assert_eq!(said.code, Some(143), "{said}");
-    assert!(said.error().contains("a: killed by signal 15\n"), "{said}");
-    assert!(said.error().ends_with(left), "{said}");
+    let outcome = ended(child);
+    assert_eq!(outcome.code, Some(143), "{outcome}");
+    assert!(outcome.error().contains("a: killed by signal 15\n"), "{outcome}");
+    assert!(outcome.error().ends_with(left), "{outcome}");
     // JSON is a complete document.
     let words = [
         "--all",
@@ -572,12 +589,12 @@ fn interrupted_exec_starts_no_more_programs() {
     let child = in_group(&own, &words);
     wait_until("it runs", || !children(child.id()).is_empty());
     kill_process(pid(&child), Signal::TERM).unwrap();
-    let said = ended(child);
-    let document = said.report();
+    let outcome = ended(child);
+    let document = outcome.report();
     assert_eq!(
-        (said.code, document["outcomes"].as_array().unwrap().len()),
+        (outcome.code, document["outcomes"].as_array().unwrap().len()),
         (Some(143), 1),
-        "{said}"
+        "{outcome}"
     );
     // The second ^C ends sockeye.
     let mut child = in_group(
@@ -618,10 +635,12 @@ fn closed_output_ends_exec() {
     child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0), "{text}");
     assert!(!text.contains("killed"), "{text}");
-    let said = sh(&own, &format!("{SOCKEYE} ns exec --all echo >/dev/full"));
+    let outcome = sh(&own, &format!("{SOCKEYE} ns exec --all echo >/dev/full"));
     assert!(
-        said.failed(1).contains("write to standard output: No space left"),
-        "{said}"
+        outcome
+            .failed(1)
+            .contains("write to standard output: No space left"),
+        "{outcome}"
     );
 }
 
@@ -632,7 +651,7 @@ fn control_characters_in_names_are_escaped() {
         &own,
         "mv /run/netns/c /run/other; ip netns add \"$(printf 'c\\033[31m\\nx')\"",
     );
-    let said = exec(
+    let outcome = exec(
         &own,
         &[
             "--prefix",
@@ -643,8 +662,8 @@ fn control_characters_in_names_are_escaped() {
             "echo one; echo two >&2; exit 1",
         ],
     );
-    assert_harmless(&said.stdout);
-    assert_harmless(&said.stderr);
-    let text = String::from_utf8_lossy(&said.stdout);
-    assert!(text.contains("c\\x1b[31m\\x0ax: one\n"), "{said}");
+    assert_harmless(&outcome.stdout);
+    assert_harmless(&outcome.stderr);
+    let text = String::from_utf8_lossy(&outcome.stdout);
+    assert!(text.contains("c\\x1b[31m\\x0ax: one\n"), "{outcome}");
 }

@@ -1,6 +1,6 @@
 //! `sockeye ns add` and `del` killed or failing at every step, and what they leave.
 
-use crate::fixtures::binary::{SOCKEYE, Said, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, run};
 use sockeye_lab::{MountNamespace, Skip, need, program, wait_until};
 
 /// The steps: system calls that create, name, prepare or remove a namespace. The guard process also makes the marked ones, and
@@ -27,7 +27,7 @@ const STEPS: &[(&str, bool)] = &[
 /// No step is called more often.
 const OFTEN: usize = 60;
 
-fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Said {
+fn injected(own: &MountNamespace, fault: &str, words: &[&str]) -> Outcome {
     let call = fault.split(':').next().unwrap();
     let trace = format!("trace={call}");
     let inject = format!("inject={fault}");
@@ -57,8 +57,8 @@ fn mounts() -> Result<MountNamespace, Skip> {
 }
 
 /// Whether strace rejects a system call that this architecture does not have.
-fn is_unknown(said: &Said) -> bool {
-    String::from_utf8_lossy(&said.stderr).contains("invalid system call")
+fn is_unknown(outcome: &Outcome) -> bool {
+    String::from_utf8_lossy(&outcome.stderr).contains("invalid system call")
 }
 
 #[test]
@@ -68,11 +68,11 @@ fn add_killed_at_any_step_leaves_no_stale_name() {
     for &(call, watcher_too) in STEPS {
         for nth in 1..OFTEN {
             let fault = format!("{call}:signal={}:when={nth}", deadly(nth));
-            let said = injected(&own, &fault, &["add", "k1", "k2", "--up", "-j", "1"]);
-            if is_unknown(&said) {
+            let outcome = injected(&own, &fault, &["add", "k1", "k2", "--up", "-j", "1"]);
+            if is_unknown(&outcome) {
                 break;
             }
-            let ended_well = said.code == Some(0);
+            let ended_well = outcome.code == Some(0);
             kills += usize::from(!ended_well);
             if watcher_too {
                 // The next add repairs it: each name can be created, or exists already.
@@ -112,16 +112,16 @@ fn del_killed_at_any_step_leaves_no_stale_name() {
             run(&mut own.command("ip", &["netns", "add", "d1"])).ok();
             run(&mut own.command("ip", &["netns", "add", "d2"])).ok();
             let fault = format!("{call}:signal={}:when={nth}", deadly(nth));
-            let said = injected(&own, &fault, &["del", "d1", "d2", "--wait", "-j", "1"]);
-            let ended_well = said.code == Some(0);
-            kills += usize::from(!ended_well && !is_unknown(&said));
+            let outcome = injected(&own, &fault, &["del", "d1", "d2", "--wait", "-j", "1"]);
+            let ended_well = outcome.code == Some(0);
+            kills += usize::from(!ended_well && !is_unknown(&outcome));
             if !watcher_too {
                 wait_until("the guard has repaired it", || own.remains().is_empty());
             }
             // All that is left can be deleted.
             run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
             assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
-            if ended_well || is_unknown(&said) {
+            if ended_well || is_unknown(&outcome) {
                 break;
             }
         }
@@ -138,19 +138,19 @@ fn failed_system_call_is_reported_and_leaves_no_stale_name() {
         for errno in ["ENOSPC", "EPERM"] {
             for nth in 1..OFTEN {
                 let fault = format!("{call}:error={errno}:when={nth}");
-                let said = injected(&own, &fault, &["add", "f1", "f2", "--up", "-j", "1"]);
-                let ended_well = said.code == Some(0);
-                if is_unknown(&said) {
+                let outcome = injected(&own, &fault, &["add", "f1", "f2", "--up", "-j", "1"]);
+                let ended_well = outcome.code == Some(0);
+                if is_unknown(&outcome) {
                     break;
                 }
                 // A file that cannot be removed after the mount failed is the one case without a repair; none
                 // of these is such a fault. A program that does not start is not tested.
-                assert!(own.remains().is_empty(), "{fault}: {:?} {said}", own.remains());
-                if said.code == Some(1) {
+                assert!(own.remains().is_empty(), "{fault}: {:?} {outcome}", own.remains());
+                if outcome.code == Some(1) {
                     failures += 1;
-                    assert!(said.error().contains("sockeye: "), "{fault}: {said}");
+                    assert!(outcome.error().contains("sockeye: "), "{fault}: {outcome}");
                 }
-                assert_ne!(said.code, Some(101), "{fault}: {said}");
+                assert_ne!(outcome.code, Some(101), "{fault}: {outcome}");
                 run(&mut own.command(SOCKEYE, &["ns", "del", "--all", "--yes"]));
                 assert!(own.names().is_empty(), "{fault}: {:?}", own.names());
                 // The fault hit a call whose failure is ignored.
@@ -186,9 +186,9 @@ fn stale_names_of_other_programs_are_replaced() {
     ];
     run(&mut own.command("strace", &kill));
     assert_eq!(own.remains(), ["r"]);
-    let said = run(&mut own.command(SOCKEYE, &["ns", "add", "r"]));
-    assert_eq!(said.code, Some(0), "{said}");
-    assert!(said.error().contains("replaced 1 leftover"), "{said}");
+    let outcome = run(&mut own.command(SOCKEYE, &["ns", "add", "r"]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    assert!(outcome.error().contains("replaced 1 leftover"), "{outcome}");
     assert!(own.remains().is_empty());
     // The file of a running `ip netns add` is not taken for a stale name.
     let slow = [
@@ -206,9 +206,9 @@ fn stale_names_of_other_programs_are_replaced() {
     ];
     let mut ip = own.command("strace", &slow).spawn().unwrap();
     wait_until("ip has made the file", || own.names().contains(&"s".to_owned()));
-    let said = run(&mut own.command(SOCKEYE, &["ns", "add", "s"]));
-    assert_eq!(said.code, Some(1), "{said}");
-    assert!(said.error().contains("File exists"), "{said}");
+    let outcome = run(&mut own.command(SOCKEYE, &["ns", "add", "s"]));
+    assert_eq!(outcome.code, Some(1), "{outcome}");
+    assert!(outcome.error().contains("File exists"), "{outcome}");
     assert!(ip.wait().unwrap().success());
     assert!(own.remains().is_empty());
 }

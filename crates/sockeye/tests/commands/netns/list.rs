@@ -1,6 +1,6 @@
 //! `sockeye ns list` compared with `ip netns`, on namespaces with every kind of holder.
 
-use crate::fixtures::binary::{SOCKEYE, Said, clean, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, clean, run};
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::{Value, json};
@@ -207,12 +207,13 @@ fn holders_of_leaked_namespaces_are_listed() {
     assert!(!text.contains(&thread) && !text.contains(&process), "{text}");
     assert!(!leaked.error().contains("Holders"), "{leaked}");
     // For people it says what to do.
-    let said = list(&mounts, &["--leaked", "--complete", &filter]);
+    let outcome = list(&mounts, &["--leaked", "--complete", &filter]);
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("network namespaces exist without a process or thread in them")
-            && said.error().contains("`sockeye ns del NAME` removes it"),
-        "{said}"
+            && outcome.error().contains("`sockeye ns del NAME` removes it"),
+        "{outcome}"
     );
     let none = list(&mounts, &["--leaked", "name = nosuch"]);
     assert!(
@@ -249,12 +250,12 @@ fn namespace_held_only_by_sockets_is_listed_with_bpf() {
          \x20 setns(home)\n",
     );
     ip(&mounts, &["netns", "del", "left"]);
-    let said = list(&mounts, &["-v", "--leaked", "--format", "jsonl", &filter]);
-    if said.error().contains("only sockets hold are not listed") {
+    let outcome = list(&mounts, &["-v", "--leaked", "--format", "jsonl", &filter]);
+    if outcome.error().contains("only sockets hold are not listed") {
         Skip::print(&Skip::new("BPF does not run here"));
         return;
     }
-    let rows = json_lines(said.ok());
+    let rows = json_lines(outcome.ok());
     assert_eq!(rows.len(), 2, "{rows:?}");
     for row in &rows {
         assert_eq!(row["sockets"], 2, "{row}");
@@ -353,16 +354,24 @@ fn unprivileged_user_sees_names_and_what_is_missing() {
         clean(&mut command);
         run(&mut command)
     };
-    let said = unprivileged(&["-H", "--columns", "name,id,pids,threads,sockets,interfaces"]);
+    let outcome = unprivileged(&["-H", "--columns", "name,id,pids,threads,sockets,interfaces"]);
     assert!(
-        said.ok().starts_with("web1  5   -   -  -   -\n") || said.ok().contains("web1"),
-        "{said}"
+        outcome.ok().starts_with("web1  5   -   -  -   -\n") || outcome.ok().contains("web1"),
+        "{outcome}"
     );
-    let web = said.ok().lines().find(|line| line.starts_with("web1")).unwrap();
+    let web = outcome
+        .ok()
+        .lines()
+        .find(|line| line.starts_with("web1"))
+        .unwrap();
     let words: Vec<_> = web.split_whitespace().collect();
-    assert_eq!(words, ["web1", "5", "-", "-", "-", "-"], "{said}");
-    assert_eq!(said.error().matches("run as root, or grant").count(), 1, "{said}");
-    assert_eq!(said.error().lines().count(), 1, "{said}");
+    assert_eq!(words, ["web1", "5", "-", "-", "-", "-"], "{outcome}");
+    assert_eq!(
+        outcome.error().matches("run as root, or grant").count(),
+        1,
+        "{outcome}"
+    );
+    assert_eq!(outcome.error().lines().count(), 1, "{outcome}");
     assert_eq!(unprivileged(&["-1"]).quiet(), "web1\n");
     let leaked = unprivileged(&["--leaked", "-H"]);
     assert_eq!(leaked.ok(), "");
@@ -379,12 +388,12 @@ fn few_descriptors_suffice_for_60_namespaces() {
         );
         let mut command = mounts.command("sh", &["-c", &words]);
         clean(&mut command);
-        let said = run(&mut command);
-        let counted = said
+        let outcome = run(&mut command);
+        let counted = outcome
             .ok()
             .lines()
             .filter(|line| line.starts_with('n') && line.ends_with('1'));
-        assert_eq!(counted.count(), 60, "{limit}: {said}");
+        assert_eq!(counted.count(), 60, "{limit}: {outcome}");
     }
 }
 
@@ -398,13 +407,13 @@ fn ns_without_subcommand_lists_and_wrong_options_exit_2() {
         run(&mut command)
     };
     for words in [&["ns"][..], &["ns", "ls"], &["ns", "show"], &["ns", "list"]] {
-        let said = ns(words);
-        assert!(said.ok().starts_with("Name"), "{said}");
-        assert!(said.ok().contains("\nweb1 "), "{said}");
+        let outcome = ns(words);
+        assert!(outcome.ok().starts_with("Name"), "{outcome}");
+        assert!(outcome.ok().contains("\nweb1 "), "{outcome}");
     }
-    let said = ns(&["ns", "list", "sockets", ">", "many"]);
+    let outcome = ns(&["ns", "list", "sockets", ">", "many"]);
     assert_eq!(
-        (said.code, said.error()),
+        (outcome.code, outcome.error()),
         (
             Some(2),
             "sockeye: filter: expected a number after '>', found 'many'\n  sockets > many\n            ^^^^\n"
@@ -420,7 +429,7 @@ fn ns_without_subcommand_lists_and_wrong_options_exit_2() {
     assert_eq!(ns(&["ns", "list", "-H", "name = nosuch"]).ok(), "");
 }
 
-fn list(mounts: &MountNamespace, arguments: &[&str]) -> Said {
+fn list(mounts: &MountNamespace, arguments: &[&str]) -> Outcome {
     let words: Vec<&str> = ["ns", "list"].iter().chain(arguments).copied().collect();
     let mut command = mounts.command(SOCKEYE, &words);
     clean(&mut command);

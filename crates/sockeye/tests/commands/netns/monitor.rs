@@ -1,6 +1,6 @@
 //! `sockeye ns monitor` compared with `ip netns monitor`, in a mount namespace of its own.
 
-use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, assert_harmless, run};
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,15 +50,17 @@ impl Monitor {
         Self::start(own, &format!("ours{}", words.len()), command)
     }
 
-    fn said(&self) -> String {
+    fn outcome(&self) -> String {
         fs::read_to_string(&self.stdout).unwrap()
     }
 
     /// Waits for `count` lines, and returns them.
     #[track_caller]
     fn lines(&self, count: usize) -> Vec<String> {
-        wait_until("all lines are printed", || self.said().lines().count() >= count);
-        self.said().lines().map(str::to_owned).collect()
+        wait_until("all lines are printed", || {
+            self.outcome().lines().count() >= count
+        });
+        self.outcome().lines().map(str::to_owned).collect()
     }
 
     fn error(&self) -> String {
@@ -78,10 +80,10 @@ fn is_asleep(pid: u32) -> bool {
     stat.rsplit(") ").next().unwrap().starts_with('S')
 }
 
-fn sh(own: &MountNamespace, script: &str) -> Said {
-    let said = run(&mut own.command("sh", &["-c", script]));
-    assert_eq!(said.code, Some(0), "{said}");
-    said
+fn sh(own: &MountNamespace, script: &str) -> Outcome {
+    let outcome = run(&mut own.command("sh", &["-c", script]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    outcome
 }
 
 #[test]
@@ -150,7 +152,7 @@ fn control_characters_are_escaped_and_renames_are_two_events() {
             "delete plain"
         ]
     );
-    assert_harmless(text.said().as_bytes());
+    assert_harmless(text.outcome().as_bytes());
     let first: Value = serde_json::from_str(&json.lines(4)[0]).unwrap();
     assert_eq!(first["name"], "a\nadd b\u{1b}[2J\u{fffd}");
     assert_eq!(first["name_hex"], "610a61646420621b5b324aff");
@@ -201,7 +203,7 @@ fn queue_overflow_is_repaired_by_listing_names() {
     // The lines lead from the old names to the new ones; each name is added and deleted alternately.
     wait_until("all lines are printed", || {
         let mut now = BTreeSet::from(["before".to_owned(), "gone".to_owned()]);
-        for line in ours.said().lines() {
+        for line in ours.outcome().lines() {
             match line.split_once(' ') {
                 Some(("add", name)) => assert!(now.insert(name.to_owned()), "{line}"),
                 Some(("delete", name)) => assert!(now.remove(name), "{line}"),
@@ -237,7 +239,7 @@ fn monitor_ends_with_its_reader_and_on_sigint() {
     use std::os::unix::process::ExitStatusExt;
     assert_eq!(ours.child.wait().unwrap().signal(), Some(2));
     assert_eq!(ours.error(), "");
-    let said = run(&mut own.command(
+    let outcome = run(&mut own.command(
         "sh",
         &[
             "-c",
@@ -248,8 +250,10 @@ fn monitor_ends_with_its_reader_and_on_sigint() {
         ],
     ));
     assert!(
-        said.failed(1).contains("write to standard output: No space left"),
-        "{said}"
+        outcome
+            .failed(1)
+            .contains("write to standard output: No space left"),
+        "{outcome}"
     );
 }
 
@@ -261,16 +265,16 @@ fn missing_rights_are_reported_with_the_remedy() {
          timeout 1 /run/sockeye ns monitor"
     );
     let ask = || run(&mut own.command("sh", &["-c", &unprivileged]));
-    let said = ask();
+    let outcome = ask();
     assert_eq!(
-        said.failed(1),
+        outcome.failed(1),
         "sockeye: cannot create the folder /run/netns: Permission denied (os error 13); no namespace has a name yet: run as \
          root, or grant CAP_DAC_OVERRIDE\n"
     );
     sh(&own, "mkdir -m 700 /run/netns");
-    let said = ask();
+    let outcome = ask();
     assert_eq!(
-        said.failed(1),
+        outcome.failed(1),
         "sockeye: cannot watch /run/netns: Permission denied (os error 13); run as root, or grant CAP_DAC_READ_SEARCH\n"
     );
     // A user who may read the folder may watch it.

@@ -1,6 +1,6 @@
 //! `sockeye ns pids` and `ns identify` compared with those of `ip netns`, in a mount namespace of its own.
 
-use crate::fixtures::binary::{SOCKEYE, Said, assert_harmless, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, assert_harmless, run};
 use crate::fixtures::envelope;
 use serde_json::Value;
 use sockeye_lab::{MountNamespace, Skip, need, wait_until};
@@ -52,20 +52,20 @@ impl Inhabited {
         Ok(Self { own, inhabitants })
     }
 
-    fn ours(&self, words: &[&str]) -> Said {
+    fn ours(&self, words: &[&str]) -> Outcome {
         run(&mut self.own.command(SOCKEYE, &[&["ns"], words].concat()))
     }
 
-    fn theirs(&self, words: &[&str]) -> Said {
+    fn theirs(&self, words: &[&str]) -> Outcome {
         run(&mut self.own.command("ip", &[&["netns"], words].concat()))
     }
 
-    fn sh(&self, script: &str) -> Said {
+    fn sh(&self, script: &str) -> Outcome {
         run(&mut self.own.command("sh", &["-c", script]))
     }
 
     /// Runs it as an unprivileged user.
-    fn unprivileged(&self, words: &str) -> Said {
+    fn unprivileged(&self, words: &str) -> Outcome {
         // The folder of the build may be unreadable for others: run a copy.
         self.sh(&format!(
             "cp {SOCKEYE} /run/sockeye && chmod 755 /run/sockeye && \
@@ -85,13 +85,13 @@ impl Drop for Inhabited {
 
 /// Returns the listed processes. In a confined container even root may not read all processes, which is reported.
 #[track_caller]
-fn pids(said: &Said) -> &str {
-    let complaint = said.error();
+fn pids(outcome: &Outcome) -> &str {
+    let complaint = outcome.error();
     assert!(
         complaint.is_empty() || complaint.contains("could not be read, and may be missing"),
-        "{said}"
+        "{outcome}"
     );
-    said.ok()
+    outcome.ok()
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn pids_are_those_of_ip_netns_pids() {
     lab.sh("touch /run/netns/here && mount --bind /proc/self/ns/net /run/netns/here");
     let (before, ours) = (lab.theirs(&["pids", "here"]), lab.ours(&["pids", "here"]));
     let after = lab.theirs(&["pids", "here"]);
-    let lines = |said: &Said| pids(said).lines().map(str::to_owned).collect::<Vec<_>>();
+    let lines = |outcome: &Outcome| pids(outcome).lines().map(str::to_owned).collect::<Vec<_>>();
     let (before, ours, after) = (lines(&before), lines(&ours), lines(&after));
     for pid in &before {
         assert!(ours.contains(pid) || !after.contains(pid), "{pid} is missing");
@@ -139,15 +139,15 @@ fn json_has_process_names() {
 #[test]
 fn pids_of_a_missing_namespace_fails() {
     let lab = need!(Inhabited::new());
-    let said = lab.ours(&["pids", "nosuch"]);
+    let outcome = lab.ours(&["pids", "nosuch"]);
     let reason = "sockeye: cannot open network namespace \"nosuch\" (\"/run/netns/nosuch\"): No such file or directory \
                   (os error 2); `sockeye ns list -1` lists the names\n";
-    assert_eq!(said.failed(1), reason);
+    assert_eq!(outcome.failed(1), reason);
     assert_eq!(lab.theirs(&["pids", "nosuch"]).code, Some(1));
     lab.sh("touch /run/netns/leftover; mkfifo /run/netns/pipe");
     for name in ["leftover", "pipe"] {
-        let said = lab.ours(&["pids", name]);
-        assert!(said.failed(1).contains("is no network namespace"), "{said}");
+        let outcome = lab.ours(&["pids", name]);
+        assert!(outcome.failed(1).contains("is no network namespace"), "{outcome}");
     }
     for bad in [
         &["pids"][..],
@@ -162,16 +162,16 @@ fn pids_of_a_missing_namespace_fails() {
 #[test]
 fn unreadable_processes_are_counted() {
     let lab = need!(Inhabited::new());
-    let said = lab.unprivileged("pids full");
+    let outcome = lab.unprivileged("pids full");
     // It sees its own processes.
-    assert_eq!(said.ok().lines().count(), 2, "{said}");
-    let (count, rest) = said
+    assert_eq!(outcome.ok().lines().count(), 2, "{outcome}");
+    let (count, rest) = outcome
         .error()
         .strip_prefix("sockeye: ")
         .unwrap()
         .split_once(' ')
         .unwrap();
-    assert!(count.parse::<u32>().unwrap() >= 2, "{said}");
+    assert!(count.parse::<u32>().unwrap() >= 2, "{outcome}");
     assert_eq!(
         rest,
         "processes could not be read, and may be missing; run as root, or grant CAP_SYS_PTRACE\n"
@@ -204,35 +204,41 @@ fn identify_prints_all_names() {
     assert!(["again\n", "full\n"].contains(&theirs.quiet()), "{theirs}");
     // A name with control characters.
     lab.sh("n=\"/run/netns/$(printf 'x\\033[2J')\"; touch \"$n\" && mount --bind /run/netns/full \"$n\"");
-    let said = lab.ours(&["identify", &pid]);
-    assert_harmless(&said.stdout);
-    assert!(said.quiet().ends_with("x\\x1b[2J\n"), "{said}");
+    let outcome = lab.ours(&["identify", &pid]);
+    assert_harmless(&outcome.stdout);
+    assert!(outcome.quiet().ends_with("x\\x1b[2J\n"), "{outcome}");
 }
 
 #[test]
 fn identify_of_a_missing_process_fails() {
     let lab = need!(Inhabited::new());
     for gone in ["0", "4194305", "99999999999999999999"] {
-        let said = lab.ours(&["identify", gone]);
-        assert!(said.failed(1).ends_with("there is no such process\n"), "{said}");
+        let outcome = lab.ours(&["identify", gone]);
+        assert!(
+            outcome.failed(1).ends_with("there is no such process\n"),
+            "{outcome}"
+        );
         assert_eq!(lab.theirs(&["identify", gone]).code, Some(1));
     }
     for bad in ["", "abc", "-1", "+1", "1x", "self", "1/../2"] {
-        let said = lab.ours(&["identify", bad]);
-        assert!(said.failed(2).ends_with("is no pid\n"), "{said}");
+        let outcome = lab.ours(&["identify", bad]);
+        assert!(outcome.failed(2).ends_with("is no pid\n"), "{outcome}");
         assert_ne!(lab.theirs(&["identify", bad]).code, Some(0));
     }
-    let said = lab.unprivileged("identify 1");
+    let outcome = lab.unprivileged("identify 1");
     assert!(
-        said.failed(1).ends_with("run as root, or grant CAP_SYS_PTRACE\n"),
-        "{said}"
+        outcome
+            .failed(1)
+            .ends_with("run as root, or grant CAP_SYS_PTRACE\n"),
+        "{outcome}"
     );
     lab.sh("chmod 700 /run/netns");
-    let said = lab.unprivileged("identify");
+    let outcome = lab.unprivileged("identify");
     assert!(
-        said.failed(1)
+        outcome
+            .failed(1)
             .contains("read the folder /run/netns: Permission denied"),
-        "{said}"
+        "{outcome}"
     );
     // Without the folder no namespace has a name.
     let own = need!(MountNamespace::new(""));

@@ -199,9 +199,9 @@ impl Analysis {
                 theirs.insert(frame, flags);
             }
         }
-        let said = binary::sockeye(&["analyze", &self.file, "--flags", "--format", "jsonl"]);
+        let outcome = binary::sockeye(&["analyze", &self.file, "--flags", "--format", "jsonl"]);
         let mut ours: BTreeMap<u64, BTreeSet<String>> = BTreeMap::new();
-        for line in said.ok().lines() {
+        for line in outcome.ok().lines() {
             let value: Value = serde_json::from_str(line).unwrap();
             let Some(frame) = value["frame"].as_u64() else {
                 continue;
@@ -244,8 +244,8 @@ impl Analysis {
 /// Runs `analyze` with these arguments and `--format json`; the document follows its schema.
 #[track_caller]
 pub(crate) fn analyze_json(arguments: &[&str]) -> Value {
-    let said = binary::sockeye(&[&["analyze", "--format", "json"], arguments].concat());
-    let document = said.json();
+    let outcome = binary::sockeye(&[&["analyze", "--format", "json"], arguments].concat());
+    let document = outcome.json();
     schema::assert_valid(&schema::load(schema::ANALYZE), &document);
     document
 }

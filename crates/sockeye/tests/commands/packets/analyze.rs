@@ -443,8 +443,8 @@ fn captures_of_both_ends_report_loss_and_delay_between_them() {
         assert_eq!(forward["nearer"].as_str(), Some(at_client.as_str()), "{forward}");
         let delay_ms = forward["delay"]["p50_ns"].as_f64().unwrap() / 1e6;
         assert!((8.0..15.0).contains(&delay_ms), "{forward}");
-        let said = binary::sockeye(&["analyze", &at_client, &at_server]);
-        let text = said.ok();
+        let outcome = binary::sockeye(&["analyze", &at_client, &at_server]);
+        let text = outcome.ok();
         assert!(text.contains(&format!("{lost} segments lost between")), "{text}");
         assert!(text.contains("of a round trip of"), "{text}");
     });
@@ -468,14 +468,14 @@ fn filters_options_and_truncated_input() {
             (&["dport", "="], 2, "^"),
             (&["--connection", "1"], 1, "there is no connection 1"),
         ] {
-            let said = run(arguments);
-            assert_eq!(said.code, Some(code), "{said}");
-            assert!(said.error().contains(expected), "{said}");
+            let outcome = run(arguments);
+            assert_eq!(outcome.code, Some(code), "{outcome}");
+            assert!(outcome.error().contains(expected), "{outcome}");
         }
         assert_eq!(run(&["--top", "0"]).ok(), run(&[]).ok());
         // The shares of time in the text add up to 100 percent.
-        let said = run(&[]);
-        let line = said
+        let outcome = run(&[]);
+        let line = outcome
             .ok()
             .lines()
             .find(|line| line.trim_start().starts_with("time:"))
@@ -487,10 +487,13 @@ fn filters_options_and_truncated_input() {
         assert_eq!(sum, 100, "{line}");
         // A capture that ends within a packet is analyzed up to this packet, also from a pipe.
         let bytes = std::fs::read(file).unwrap();
-        let said = run_with_input(&["analyze", "-", "--format", "json"], &bytes[..bytes.len() - 7]);
-        assert!(said.ok().contains("\"is_cut\":true"), "{said}");
-        assert!(said.error().contains("ends in the middle of a packet"), "{said}");
-        let said = run_with_input(&["analyze", "-"], b"no capture at all");
-        assert!(said.failed(1).contains("no capture"), "{said}");
+        let outcome = run_with_input(&["analyze", "-", "--format", "json"], &bytes[..bytes.len() - 7]);
+        assert!(outcome.ok().contains("\"is_cut\":true"), "{outcome}");
+        assert!(
+            outcome.error().contains("ends in the middle of a packet"),
+            "{outcome}"
+        );
+        let outcome = run_with_input(&["analyze", "-"], b"no capture at all");
+        assert!(outcome.failed(1).contains("no capture"), "{outcome}");
     });
 }

@@ -685,8 +685,8 @@ fn two_captures_report_losses_and_delay_in_either_order() {
         let (at_client, at_server) = (at_client.stop(), at_server.stop());
         let lost = path.path_counters(Toward::Server).overflowed;
         for [first, second] in [[&at_client, &at_server], [&at_server, &at_client]] {
-            let said = binary::sockeye(&["analyze", first, second]);
-            let text = said.ok().replace("\n    ", " ");
+            let outcome = binary::sockeye(&["analyze", first, second]);
+            let text = outcome.ok().replace("\n    ", " ");
             for expected in [
                 &*format!("{lost} segments lost between {at_client} and {at_server}"),
                 &*format!("Nothing was lost between {at_server} and {at_client}"),

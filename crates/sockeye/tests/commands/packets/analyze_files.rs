@@ -2,7 +2,7 @@
 //! invalid or hostile files are reported within bounded memory.
 
 use super::schema;
-use crate::fixtures::binary::{self, SOCKEYE, Said, clean, wait_for_sigint_handler};
+use crate::fixtures::binary::{self, Outcome, SOCKEYE, clean, wait_for_sigint_handler};
 use crate::fixtures::envelope::without_envelope;
 use crate::fixtures::schema_file;
 use crate::fixtures::terminal::Terminal;
@@ -22,7 +22,7 @@ const ADDRESS_SPACE_KIB: u32 = 500_000;
 
 /// Runs `sockeye analyze` with limited memory.
 #[track_caller]
-fn analyze(arguments: &[&str]) -> Said {
+fn analyze(arguments: &[&str]) -> Outcome {
     let script = format!("ulimit -v {ADDRESS_SPACE_KIB}; exec \"$0\" analyze \"$@\"");
     let mut command = Command::new("sh");
     command.args(["-c", &script, SOCKEYE]).args(arguments);
@@ -184,8 +184,8 @@ fn unsupported_link_type_is_named_and_counted() {
     let path = folder.join("links.pcapng");
     fs::write(&path, &file).unwrap();
     let path = path.to_str().unwrap();
-    let said = analyze(&[path]);
-    let notes = String::from_utf8_lossy(&said.stderr).into_owned();
+    let outcome = analyze(&[path]);
+    let notes = String::from_utf8_lossy(&outcome.stderr).into_owned();
     for note in [
         "2 packets have link type 189 (USB_LINUX), which is not supported",
         "1 packet has link type 65000, which is not supported",
@@ -239,8 +239,12 @@ fn snoop_and_erf_files_are_analyzed() {
         // Cut anywhere, it is read up to there, or refused.
         for len in 0..file.len() {
             fs::write(&path, &file[..len]).unwrap();
-            let said = analyze(&[path.to_str().unwrap()]);
-            assert!(matches!(said.code, Some(0..=2)), "{name}: {len}: {:?}", said.code);
+            let outcome = analyze(&[path.to_str().unwrap()]);
+            assert!(
+                matches!(outcome.code, Some(0..=2)),
+                "{name}: {len}: {:?}",
+                outcome.code
+            );
         }
     }
 }
@@ -371,21 +375,23 @@ fn owners_interfaces_and_drops_of_a_pcapng_file_are_printed() {
     fs::write(&file, &bytes).unwrap();
     let file = file.to_str().unwrap();
 
-    let said = analyze(&[file]);
-    let text = said.ok();
+    let outcome = analyze(&[file]);
+    let text = outcome.ok();
     for expected in [
         "captured on tun0, eth\\x1b[31m1",
         "client: cu\\x1b[2Jrl(17)\n",
         "client: a(1)  server: b(2), c(3)\n",
     ] {
-        assert!(text.contains(expected), "{expected}: {said}");
+        assert!(text.contains(expected), "{expected}: {outcome}");
     }
-    assert_eq!(text.matches("client: ").count(), 2, "{said}");
+    assert_eq!(text.matches("client: ").count(), 2, "{outcome}");
     assert!(
-        said.error().contains("7 packets were lost while it was captured"),
-        "{said}"
+        outcome
+            .error()
+            .contains("7 packets were lost while it was captured"),
+        "{outcome}"
     );
-    assert!(!format!("{text}{}", said.error()).contains('\u{1b}'));
+    assert!(!format!("{text}{}", outcome.error()).contains('\u{1b}'));
     let document = analyze(&[file, "--format", "json"]).json();
     schema::assert_valid(&schema::load(schema::ANALYZE), &document);
     assert_eq!(document["dropped"], 7);
@@ -412,13 +418,13 @@ fn invalid_files_and_arguments_are_errors() {
         path.to_str().unwrap().to_owned()
     };
     let check = |arguments: &[&str], code: i32, expected: &str| {
-        let said = analyze(arguments);
+        let outcome = analyze(arguments);
         assert!(
-            said.code == Some(code) && said.error().contains(expected),
-            "{arguments:?}: {said}"
+            outcome.code == Some(code) && outcome.error().contains(expected),
+            "{arguments:?}: {outcome}"
         );
-        assert!(said.error().starts_with("sockeye: "), "{said}");
-        said.no_panic();
+        assert!(outcome.error().starts_with("sockeye: "), "{outcome}");
+        outcome.no_panic();
     };
     let (empty, text) = (file("empty", b""), file("notes.txt", b"plain text"));
     let valid = file("one.pcap", &one_packet(40, 40));
@@ -442,10 +448,10 @@ fn invalid_files_and_arguments_are_errors() {
             .stdin(terminal.stdio())
             .output()
             .unwrap();
-        let said = Said::from(output);
+        let outcome = Outcome::from(output);
         assert!(
-            said.failed(2).contains(&format!("| sockeye {name} -\n")),
-            "{said}"
+            outcome.failed(2).contains(&format!("| sockeye {name} -\n")),
+            "{outcome}"
         );
     }
     check(&["src", "10.0.0.1"], 2, "a capture is wanted before the filter");
@@ -496,18 +502,18 @@ fn hostile_captures_are_reported_within_the_memory_limit() {
         fs::write(&path, bytes).unwrap();
         analyze(&[path.to_str().unwrap()])
     };
-    let said = run(&one_packet(u32::MAX, u32::MAX));
+    let outcome = run(&one_packet(u32::MAX, u32::MAX));
     assert!(
-        said.code == Some(1) && said.error().contains("is damaged"),
-        "{said}"
+        outcome.code == Some(1) && outcome.error().contains("is damaged"),
+        "{outcome}"
     );
-    let said = run(&one_packet(300_000, 300_000));
+    let outcome = run(&one_packet(300_000, 300_000));
     assert!(
-        said.code == Some(0) && said.error().contains("ends in the middle"),
-        "{said}"
+        outcome.code == Some(0) && outcome.error().contains("ends in the middle"),
+        "{outcome}"
     );
-    let said = run(&one_packet(40, u32::MAX));
-    assert!(said.ok().contains("1 connection"), "{said}");
+    let outcome = run(&one_packet(40, u32::MAX));
+    assert!(outcome.ok().contains("1 connection"), "{outcome}");
 
     let mut section = Vec::new();
     pcapng::section(&mut section, &pcapng::Section::default());
@@ -518,8 +524,11 @@ fn hostile_captures_are_reported_within_the_memory_limit() {
         bytes.extend(block_type.to_le_bytes());
         bytes.extend(0xffff_fffc_u32.to_le_bytes());
         bytes.extend([0; 100]);
-        let said = run(&bytes);
-        assert!(said.code == Some(code) && !said.error().is_empty(), "{said}");
+        let outcome = run(&bytes);
+        assert!(
+            outcome.code == Some(code) && !outcome.error().is_empty(),
+            "{outcome}"
+        );
     }
     // More interfaces than are stored, and a packet of the last one.
     let mut bytes = section;
@@ -527,10 +536,12 @@ fn hostile_captures_are_reported_within_the_memory_limit() {
         pcapng::interface(&mut bytes, &pcapng::Interface::new(LinkType::RAW, 0));
     }
     pcapng::packet(&mut bytes, &pcapng::Packet::new(199_999, 1, &syn(1)));
-    let said = run(&bytes);
+    let outcome = run(&bytes);
     assert!(
-        said.error().contains("interface that the file does not describe"),
-        "{said}"
+        outcome
+            .error()
+            .contains("interface that the file does not describe"),
+        "{outcome}"
     );
     // Half a million connections with one SYN each.
     let mut bytes = Vec::new();
@@ -541,12 +552,13 @@ fn hostile_captures_are_reported_within_the_memory_limit() {
         let time_ns = u64::from(number) * 1_000;
         pcap::packet(&mut bytes, pcap::Resolution::Nanoseconds, time_ns, &packet, 40);
     }
-    let said = run(&bytes);
-    assert!(said.ok().contains("500000 connections"), "{said}");
+    let outcome = run(&bytes);
+    assert!(outcome.ok().contains("500000 connections"), "{outcome}");
     assert!(
-        said.error()
+        outcome
+            .error()
             .contains("concluded early, as there were too many at once"),
-        "{said}"
+        "{outcome}"
     );
 }
 
@@ -583,10 +595,10 @@ fn compression_bombs_are_reported_within_the_memory_limit() {
         }
         drop(stdin);
         child.wait().unwrap();
-        let said = analyze(&[path.to_str().unwrap()]);
+        let outcome = analyze(&[path.to_str().unwrap()]);
         assert!(
-            said.code == Some(code) && said.error().contains(expected),
-            "{compressor}: {said}"
+            outcome.code == Some(code) && outcome.error().contains(expected),
+            "{compressor}: {outcome}"
         );
     }
 }

@@ -1,6 +1,6 @@
 //! `sockeye capture`: tshark reads its files, and tcpdump captures the same packets at the same time.
 
-use crate::fixtures::binary::{self, SOCKEYE, Said, clean, words, words_in};
+use crate::fixtures::binary::{self, Outcome, SOCKEYE, clean, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
 use sockeye_wire::packet::{Reader, Step};
@@ -167,13 +167,13 @@ fn captures_the_same_packets_as_tcpdump() {
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 300);
     send_datagrams(&one, "[::1]:0", "[::1]:7000", 300);
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7001", 10);
-    let said = capture.interrupt();
+    let outcome = capture.interrupt();
     // tcpdump reads the ring once a second, and nothing shows whether it did.
     std::thread::sleep(std::time::Duration::from_millis(1200));
     tcpdump.interrupt();
     assert!(
-        said.contains("600 packets captured; 600 received by filter; 0 dropped by kernel"),
-        "{said}"
+        outcome.contains("600 packets captured; 600 received by filter; 0 dropped by kernel"),
+        "{outcome}"
     );
     let fields = [
         "frame.time_epoch",
@@ -260,10 +260,10 @@ fn any_tap_and_veth_interfaces_are_captured() {
         "{rows:?}"
     );
     // An interface that is down.
-    let said = words_in(&one, "capture -i tun8 -d 1 -o /dev/null");
+    let outcome = words_in(&one, "capture -i tun8 -d 1 -o /dev/null");
     assert!(
-        said.failed(1).contains("tun8 is down; `ip link set tun8 up`"),
-        "{said}"
+        outcome.failed(1).contains("tun8 is down; `ip link set tun8 up`"),
+        "{outcome}"
     );
 }
 
@@ -291,11 +291,11 @@ fn tun_device_is_captured_until_it_vanishes() {
         fs::metadata(&file).unwrap().len() > 700
     });
     drop(tunnel);
-    let (code, said) = capture.wait();
-    assert_eq!(code, Some(1), "{said}");
+    let (code, outcome) = capture.wait();
+    assert_eq!(code, Some(1), "{outcome}");
     assert!(
-        said.contains("tun9 has vanished") && said.contains("7 packets captured"),
-        "{said}"
+        outcome.contains("tun9 has vanished") && outcome.contains("7 packets captured"),
+        "{outcome}"
     );
     let rows = tshark(&file, &["frame.encap_type", "udp.dstport", "ip.src"]);
     assert_eq!(rows.len(), 7);
@@ -322,10 +322,10 @@ fn vlan_tags_that_the_kernel_removes_are_restored() {
         p=bytes.fromhex('450000210001000040110000'+'0a600001'+'0a600002'+'1388'+'1388'+'000d0000'+'6869206869')\n\
         for tag in ('81000005','81000006',''):\n  for n in range(4): s.send(bytes.fromhex('ffffffffffff020000000009'+tag+'0800')+p)\n";
     one.output("python3", &["-c", script, device]);
-    let said = capture.interrupt();
+    let outcome = capture.interrupt();
     assert!(
-        said.contains("4 packets captured; 4 received by filter"),
-        "{said}"
+        outcome.contains("4 packets captured; 4 received by filter"),
+        "{outcome}"
     );
     let rows = tshark(&file, &["vlan.id", "udp.dstport", "udp.length", "frame.len"]);
     assert_eq!(rows.len(), 4);
@@ -477,13 +477,16 @@ fn capture_ends_at_its_packet_limit_and_at_its_time_limit() {
     let file = lab.directory().join("count");
     let capture = Capture::start(&lab, &one, &format!("-i lo -c 5 -o {} udp", file.display()));
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 50);
-    let (code, said) = capture.wait();
-    assert!(code == Some(0) && said.contains("5 packets captured"), "{said}");
-    assert_eq!(tshark(&file, &["frame.number"]).len(), 5);
-    let said = words_in(&one, &format!("capture -i lo -d 0.2 -o {}", file.display()));
+    let (code, outcome) = capture.wait();
     assert!(
-        said.error().contains("0 packets captured") && said.code == Some(0),
-        "{said}"
+        code == Some(0) && outcome.contains("5 packets captured"),
+        "{outcome}"
+    );
+    assert_eq!(tshark(&file, &["frame.number"]).len(), 5);
+    let outcome = words_in(&one, &format!("capture -i lo -d 0.2 -o {}", file.display()));
+    assert!(
+        outcome.error().contains("0 packets captured") && outcome.code == Some(0),
+        "{outcome}"
     );
     assert_eq!(tshark(&file, &["frame.number"]).len(), 0);
 }
@@ -557,19 +560,22 @@ fn kernel_drops_are_reported_and_written_to_the_file() {
     kill_process(capture.pid(), Signal::STOP).unwrap();
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 5000);
     kill_process(capture.pid(), Signal::CONT).unwrap();
-    let said = capture.interrupt();
+    let outcome = capture.interrupt();
     let count = |label: &str| -> u64 {
-        let before = &said[..said.find(label).unwrap()];
+        let before = &outcome[..outcome.find(label).unwrap()];
         before.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let (captured, dropped) = (count(" packets captured"), count(" dropped by kernel"));
-    assert!(dropped > 1000 && captured > 100, "{said}");
+    assert!(dropped > 1000 && captured > 100, "{outcome}");
     assert_eq!(
         (captured + dropped, count(" received by filter")),
         (5000, 5000),
-        "{said}"
+        "{outcome}"
     );
-    assert!(said.contains("a larger ring keeps more of a burst"), "{said}");
+    assert!(
+        outcome.contains("a larger ring keeps more of a burst"),
+        "{outcome}"
+    );
     assert_eq!(packets_of(&file), (captured, Some(dropped)));
 }
 
@@ -618,8 +624,8 @@ fn hangup_flushes_all_packets() {
     let capture = Capture::spawn(command, lab.directory().join("nohup-stderr"), "capturing on");
     kill_process(capture.pid(), Signal::HUP).unwrap();
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 3);
-    let (code, said) = capture.wait();
-    assert_eq!((code, packets_of(&file).0), (Some(0), 3), "{said}");
+    let (code, outcome) = capture.wait();
+    assert_eq!((code, packets_of(&file).0), (Some(0), 3), "{outcome}");
 }
 
 /// The effective capabilities of the first thread of a process, and those of the others together.
@@ -687,12 +693,12 @@ fn privileges_are_dropped_and_owners_still_found() {
             sent += 20;
             std::thread::sleep(std::time::Duration::from_millis(60));
         }
-        let said = capture.interrupt();
+        let outcome = capture.interrupt();
         assert!(
-            said.contains(&format!("{sent} packets captured")),
-            "{words}: {said}"
+            outcome.contains(&format!("{sent} packets captured")),
+            "{words}: {outcome}"
         );
-        assert!(!said.contains("privileges"), "{words}: {said}");
+        assert!(!outcome.contains("privileges"), "{words}: {outcome}");
         assert_eq!(is_named(), words != "--no-owners", "{words}: {name}");
         for entry in fs::read_dir(&folder).unwrap().flatten() {
             fs::remove_file(entry.path()).unwrap();
@@ -721,17 +727,17 @@ fn full_disk_is_one_message_with_the_count_in_the_file() {
         let command = one.command("unshare", &["-m", "sh", "-c", &script]);
         let capture = Capture::spawn(command, stderr, "capturing on");
         send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 2000);
-        let (code, said) = capture.wait();
-        assert_eq!(code, Some(1), "{said}");
-        let lines: Vec<_> = said
+        let (code, outcome) = capture.wait();
+        assert_eq!(code, Some(1), "{outcome}");
+        let lines: Vec<_> = outcome
             .lines()
             .filter(|line| line.starts_with("sockeye: "))
             .collect();
-        assert_eq!(lines.len(), 2, "{said}");
+        assert_eq!(lines.len(), 2, "{outcome}");
         let (packets, _) = packets_of(&lab.directory().join("small.copy"));
         assert!(
             packets > 50 && lines[1].contains(&format!(": {packets} of ")) && lines[1].contains("-s 100"),
-            "{packets}: {said}"
+            "{packets}: {outcome}"
         );
     }
 }
@@ -747,10 +753,10 @@ fn vanished_interface_ends_the_capture() {
     let peer = SocketAddr::new(link.server_addresses().0, 5001).to_string();
     send_datagrams(&one, "0.0.0.0:0", &peer, 3);
     one.ip(&format!("link del {device}"));
-    let (code, said) = capture.wait();
+    let (code, outcome) = capture.wait();
     assert!(
-        code == Some(1) && said.contains(&format!("{device} has vanished")),
-        "{said}"
+        code == Some(1) && outcome.contains(&format!("{device} has vanished")),
+        "{outcome}"
     );
     assert_eq!(tshark(&file, &["frame.number"]).len(), 3);
 }
@@ -784,8 +790,8 @@ fn ring_keeps_the_newest_files() {
         &format!("-i lo --ring 3x5000 -o {} udp", file.display()),
     );
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 400);
-    let said = capture.interrupt();
-    assert!(said.contains("400 packets captured"), "{said}");
+    let outcome = capture.interrupt();
+    assert!(outcome.contains("400 packets captured"), "{outcome}");
     let names = ring_files(&lab);
     assert_eq!(names.len(), 3, "{names:?}");
     let mut payloads = Vec::new();
@@ -815,7 +821,7 @@ fn ring_keeps_the_newest_files() {
     }
     // Another capture continues the numbers of the files and removes the oldest ones. Its --ring has three words.
     let last = names[2].clone();
-    let said = words_in(
+    let outcome = words_in(
         &one,
         &format!(
             "capture -i lo -d 0.1 -o {} --ring 2 x 1M udp port 7000",
@@ -823,8 +829,8 @@ fn ring_keeps_the_newest_files() {
         ),
     );
     assert!(
-        said.code == Some(0) && said.error().contains("a file of an earlier capture"),
-        "{said}"
+        outcome.code == Some(0) && outcome.error().contains("a file of an earlier capture"),
+        "{outcome}"
     );
     let left: Vec<_> = ring_files(&lab);
     assert_eq!(left.len(), 2, "{left:?}");
@@ -834,7 +840,7 @@ fn ring_keeps_the_newest_files() {
         name["ring-".len()..].parse().unwrap()
     };
     assert_eq!(number(&left[1]), number(&last) + 1);
-    assert!(said.error().contains(left[1].to_str().unwrap()), "{said}");
+    assert!(outcome.error().contains(left[1].to_str().unwrap()), "{outcome}");
 }
 
 fn ring_files(lab: &Lab) -> Vec<PathBuf> {
@@ -861,11 +867,11 @@ fn full_file_system_ends_the_capture_with_complete_packets() {
     let command = one.command("unshare", &["-m", "sh", "-c", &script]);
     let capture = Capture::spawn(command, stderr, "capturing on");
     send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:7000", 2000);
-    let (code, said) = capture.wait();
-    assert_eq!(code, Some(1), "{said}");
+    let (code, outcome) = capture.wait();
+    assert_eq!(code, Some(1), "{outcome}");
     assert!(
-        said.contains("No space left on device") && said.contains("complete up to the last packet"),
-        "{said}"
+        outcome.contains("No space left on device") && outcome.contains("complete up to the last packet"),
+        "{outcome}"
     );
     let rows = tshark(&lab.directory().join("small.copy"), &["frame.number"]);
     assert!(rows.len() > 100 && rows.len() < 500, "{}", rows.len());
@@ -873,7 +879,8 @@ fn full_file_system_ends_the_capture_with_complete_packets() {
 
 #[test]
 fn invalid_arguments_are_errors() {
-    let check = |said: &Said, code, part: &str| assert!(said.failed(code).contains(part), "{said}");
+    let check =
+        |outcome: &Outcome, code, part: &str| assert!(outcome.failed(code).contains(part), "{outcome}");
     check(
         &words("capture -i nosuch0 -d 1"),
         1,
@@ -907,16 +914,16 @@ fn symbolic_links_and_files_of_others_are_not_overwritten() {
     fs::write(&victim, "precious").unwrap();
     symlink(&victim, &trap).unwrap();
     std::os::unix::fs::lchown(&trap, Some(65534), Some(65534)).unwrap();
-    let said = words(&format!("capture -i lo -d 0.1 -o {}", trap.display()));
-    assert!(said.failed(1).contains("symbolic link"), "{said}");
+    let outcome = words(&format!("capture -i lo -d 0.1 -o {}", trap.display()));
+    assert!(outcome.failed(1).contains("symbolic link"), "{outcome}");
     assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     let others = folder.join("others");
     fs::write(&others, "theirs").unwrap();
     std::os::unix::fs::chown(&others, Some(65534), Some(65534)).unwrap();
-    let said = words(&format!("capture -i lo -d 0.1 -o {}", others.display()));
+    let outcome = words(&format!("capture -i lo -d 0.1 -o {}", others.display()));
     assert!(
-        said.failed(1).contains("refused: it is a file of user 65534"),
-        "{said}"
+        outcome.failed(1).contains("refused: it is a file of user 65534"),
+        "{outcome}"
     );
     assert_eq!(fs::read_to_string(&others).unwrap(), "theirs");
     assert_eq!(fs::metadata(&others).unwrap().uid(), 65534);
@@ -932,7 +939,7 @@ fn missing_cap_net_raw_is_an_error_and_creates_no_file() {
     command
         .arg(sockeye)
         .args(["capture", "-i", "lo", "-d", "1", "-o", "/tmp/sockeye-never"]);
-    let said = binary::run(&mut command);
-    assert!(said.failed(1).contains("it takes CAP_NET_RAW"), "{said}");
+    let outcome = binary::run(&mut command);
+    assert!(outcome.failed(1).contains("it takes CAP_NET_RAW"), "{outcome}");
     assert!(!Path::new("/tmp/sockeye-never").exists());
 }

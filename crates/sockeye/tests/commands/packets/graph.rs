@@ -190,8 +190,11 @@ fn connection_direction_and_panels_are_selected() {
 fn invalid_arguments_and_captures_are_errors_without_output() {
     let folder = need!(GraphFolder::new());
     let check = |arguments: &[&str], code: i32, expected: &str| {
-        let said = folder.graph(arguments);
-        assert!(said.failed(code).contains(expected), "{arguments:?}: {said}");
+        let outcome = folder.graph(arguments);
+        assert!(
+            outcome.failed(code).contains(expected),
+            "{arguments:?}: {outcome}"
+        );
     };
     check(
         &["a.pcap", "--connection", "7"],
@@ -236,9 +239,12 @@ fn truncated_capture_is_drawn_up_to_its_end() {
     }
     let half = &bytes[..packet + 20];
     fs::write(folder.path("half.pcap"), half).unwrap();
-    let said = folder.graph(&["half.pcap", "--format", "json"]);
-    let json = said.json();
-    assert!(said.error().contains("ends in the middle of a packet"), "{said}");
+    let outcome = folder.graph(&["half.pcap", "--format", "json"]);
+    let json = outcome.json();
+    assert!(
+        outcome.error().contains("ends in the middle of a packet"),
+        "{outcome}"
+    );
     let whole = folder.graph_json(&["a.pcap"]);
     let segments = |json: &Value| json["directions"][0]["segments"].as_array().unwrap().clone();
     let (drawn, all) = (segments(&json), segments(&whole));
@@ -309,8 +315,8 @@ fn output_files_are_complete_or_unchanged() {
         ),
         (&[".", "--format", "svg"], "Is a directory"),
     ] {
-        let said = folder.graph(&[&["a.pcap", "-o"], arguments].concat());
-        assert!(said.failed(1).contains(expected), "{said}");
+        let outcome = folder.graph(&[&["a.pcap", "-o"], arguments].concat());
+        assert!(outcome.failed(1).contains(expected), "{outcome}");
     }
 }
 

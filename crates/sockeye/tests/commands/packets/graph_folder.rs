@@ -2,7 +2,7 @@
 
 use super::impaired_path::{ImpairedPath, MS, TransferPlan, delay};
 use super::schema;
-use crate::fixtures::binary::{self, Said};
+use crate::fixtures::binary::{self, Outcome};
 use serde_json::Value;
 use sockeye_lab::{Impairment, Skip, Toward};
 use std::path::PathBuf;
@@ -61,16 +61,16 @@ impl GraphFolder {
 
     /// Runs `sockeye graph` in the folder.
     #[track_caller]
-    pub(crate) fn graph(&self, arguments: &[&str]) -> Said {
+    pub(crate) fn graph(&self, arguments: &[&str]) -> Outcome {
         binary::run(self.command(&["graph"]).args(arguments))
     }
 
     /// Returns the bytes that `graph` writes to its standard output.
     #[track_caller]
     pub(crate) fn graph_bytes(&self, arguments: &[&str]) -> Vec<u8> {
-        let said = self.graph(arguments);
-        assert_eq!(said.code, Some(0), "{arguments:?}: {said}");
-        said.stdout
+        let outcome = self.graph(arguments);
+        assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome}");
+        outcome.stdout
     }
 
     /// Returns the text that `graph` writes to its standard output.
@@ -122,7 +122,7 @@ impl MarkCounts {
     /// Counts for a connection according to `analyze --flags`.
     #[track_caller]
     pub(crate) fn of_analysis(folder: &GraphFolder, connection: &str) -> Self {
-        let said = binary::run(&mut folder.command(&[
+        let outcome = binary::run(&mut folder.command(&[
             "analyze",
             "a.pcap",
             "--connection",
@@ -132,7 +132,7 @@ impl MarkCounts {
             "jsonl",
         ]));
         let mut counts = Self::default();
-        for line in said.ok().lines() {
+        for line in outcome.ok().lines() {
             let segment: Value = serde_json::from_str(line).unwrap();
             counts.add_segment(&segment);
             counts.duplicate_acks += u64::from(has_flag(&segment, &["duplicate_ack"]));

@@ -102,7 +102,7 @@ fn graph_has_the_figures_of_the_analysis() {
     ] {
         let file = captures.file(name);
         let connection = &analyze_json(&[&file])["connections"][0];
-        let said = binary::sockeye(&[
+        let outcome = binary::sockeye(&[
             "graph",
             &file,
             "--format",
@@ -112,7 +112,7 @@ fn graph_has_the_figures_of_the_analysis() {
             "-o",
             "-",
         ]);
-        let graph = said.json();
+        let graph = outcome.json();
         schema::assert_valid(&graph_schema, &graph);
         let directions = graph["directions"].as_array().unwrap();
         for (number, direction) in ["forward", "backward"].into_iter().enumerate() {
@@ -130,7 +130,7 @@ fn graph_has_the_figures_of_the_analysis() {
             let rtt_ns = side["rtt"]["max_ns"].as_u64().unwrap_or(0);
             assert_eq!(most("rtt", "rtt_ns"), rtt_ns, "{name} {direction}");
         }
-        let said = binary::sockeye(&[
+        let outcome = binary::sockeye(&[
             "graph",
             &file,
             "--format",
@@ -147,7 +147,7 @@ fn graph_has_the_figures_of_the_analysis() {
             len => format!("{},{}", &digits[..len - 3], &digits[len - 3..]),
         };
         assert!(
-            said.ok().contains(&format!("{shown} segments")),
+            outcome.ok().contains(&format!("{shown} segments")),
             "{name}: {shown}"
         );
     }
@@ -175,11 +175,11 @@ fn names_in_captures_are_escaped() {
         &["analyze", "--format", "json", &file],
         &["analyze", "--format", "csv", &file],
     ] {
-        let said = binary::sockeye(words);
-        said.ok();
-        binary::assert_harmless(said.ok().replace('\r', "").as_bytes());
-        binary::assert_harmless(&said.stderr);
+        let outcome = binary::sockeye(words);
+        outcome.ok();
+        binary::assert_harmless(outcome.ok().replace('\r', "").as_bytes());
+        binary::assert_harmless(&outcome.stderr);
     }
-    let said = binary::sockeye(&["analyze", &file]);
-    assert!(said.ok().contains("name lookup of api."), "{said}");
+    let outcome = binary::sockeye(&["analyze", &file]);
+    assert!(outcome.ok().contains("name lookup of api."), "{outcome}");
 }

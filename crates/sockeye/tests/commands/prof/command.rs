@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// None, and said aloud, where the kernel does not let us look.
+/// None where the kernel does not allow it, with a note.
 fn prof(words: &[&str]) -> Option<Output> {
     let output = Command::new(env!("CARGO_BIN_EXE_sockeye"))
         .args(["prof", "--color", "never"])

@@ -1,6 +1,6 @@
 //! Reports of `sockeye prof` compared with programs that count and time themselves, and with strace and ltrace.
 
-use crate::fixtures::binary::{Said, command, run};
+use crate::fixtures::binary::{Outcome, command, run};
 use serde_json::Value;
 use sockeye_lab::{Skip, need, program};
 use std::collections::BTreeMap;
@@ -66,17 +66,17 @@ fn function_calls_are_those_of_the_program() {
         ("stripped", &["-O1", "-pthread", "-rdynamic", "-s"]),
     ] {
         let program = folder.compile(name, COUNTS_ITSELF, flags);
-        let said = prof(
+        let outcome = prof(
             &["--only", "functions", "--functions", "fn_*", "--"],
             &program,
             &[],
         );
         assert!(
-            said.error().contains("child ended with 7"),
+            outcome.error().contains("child ended with 7"),
             "{name}: {}",
-            said.error()
+            outcome.error()
         );
-        let profile = need!(functions(&said));
+        let profile = need!(functions(&outcome));
         for (function, calls, missed) in [
             ("fn_fib", 177, 0),
             ("fn_even", 11, 0),
@@ -115,13 +115,13 @@ int main() {
 }
 "#;
     let program = folder.compile("throws.cpp", source, &["-O1"]);
-    let said = prof(
+    let outcome = prof(
         &["--only", "functions", "--functions", "fn_*", "--"],
         &program,
         &[],
     );
-    assert!(said.error().contains("caught 30"), "{}", said.error());
-    let profile = need!(functions(&said));
+    assert!(outcome.error().contains("caught 30"), "{}", outcome.error());
+    let profile = need!(functions(&outcome));
     for function in ["fn_deep(int)", "fn_middle(int)"] {
         assert_eq!(sum(&profile, function, "calls"), 90, "{profile}");
         assert_eq!(sum(&profile, function, "missed_returns"), 30, "{profile}");
@@ -150,13 +150,13 @@ fn go_and_rust_programs_survive_probes() {
                 continue;
             }
         };
-        let said = prof(
+        let outcome = prof(
             &["--only", "functions", "--functions", function, "--"],
             &program,
             &[],
         );
-        assert!(said.error().contains("alive"), "{file}: {}", said.error());
-        let profile = need!(functions(&said));
+        assert!(outcome.error().contains("alive"), "{file}: {}", outcome.error());
+        let profile = need!(functions(&outcome));
         let calls = profile["functions"]["calls"].as_array().unwrap();
         let called: Vec<_> = calls.iter().filter(|one| one["calls"] == 1000).collect();
         assert_eq!(called.len(), 1, "{file}: {profile}");
@@ -215,8 +215,8 @@ fn library_loaded_later_is_probed() {
     let source = "#include <dlfcn.h>\n#include <unistd.h>\nint main(int count, char **words) { int (*called)(int) = dlsym(dlopen(words[1], RTLD_NOW), \"lib_called\"); usleep(1500000); for (int i = 0; i < 77; i++) called(i); return 0; }\n";
     let program = folder.compile("loads", source, &["-O1", "-ldl"]);
     let wanted = ["--only", "functions", "--functions", "lib_called", "--"];
-    let said = prof(&wanted, &program, &[library.to_str().unwrap()]);
-    let profile = need!(functions(&said));
+    let outcome = prof(&wanted, &program, &[library.to_str().unwrap()]);
+    let profile = need!(functions(&outcome));
     assert_eq!(sum(&profile, "lib_called", "calls"), 77, "{profile}");
 }
 
@@ -290,8 +290,8 @@ fn other_processes_are_skipped_or_reported() {
         "libshared",
     ];
     for whom in [&["-p", &pid][..], &["--system"]] {
-        let said = run(command().arg("prof").args(many).args(whom));
-        let text = said.ok();
+        let outcome = run(command().arg("prof").args(many).args(whom));
+        let text = outcome.ok();
         assert!(
             text.contains("libshared.so: 301 functions are meant, and not watched"),
             "{text}"
@@ -339,8 +339,8 @@ fn system_calls_are_those_of_strace() {
     let folder = need!(Folder::new("strace"));
     need!(self::program("strace"));
     let program = folder.compile("plan", CALLS_BY_PLAN, &["-O1", "-pthread"]);
-    let said = prof(&["--only", "syscalls", "--"], &program, &[]);
-    let profile = said.json();
+    let outcome = prof(&["--only", "syscalls", "--"], &program, &[]);
+    let profile = outcome.json();
     let Some(calls) = profile["syscalls"].as_array() else {
         return Skip::new(profile["missing"].to_string()).print();
     };
@@ -406,12 +406,12 @@ int main(void)
 }
 "#;
     let program = folder.compile("waits", source, &["-O1"]);
-    let said = prof(&["--only", "waits", "--"], &program, &[]);
-    let profile = said.json();
+    let outcome = prof(&["--only", "waits", "--"], &program, &[]);
+    let profile = outcome.json();
     let Some(waits) = profile["waits"].as_array() else {
         return Skip::new(profile["missing"].to_string()).print();
     };
-    let reported = said.error();
+    let reported = outcome.error();
     let words: Vec<&str> = reported.split_whitespace().collect();
     let number = |name: &str| {
         let at = words.iter().position(|word| *word == name).unwrap();
@@ -505,8 +505,8 @@ int main(void)
 #[test]
 fn processes_that_end_early_are_counted() {
     // Before anything happens.
-    let said = run(command().args(["prof", "--json", "--", "true"]));
-    assert!(said.json()["duration_ns"].as_u64().is_some());
+    let outcome = run(command().args(["prof", "--json", "--", "true"]));
+    assert!(outcome.json()["duration_ns"].as_u64().is_some());
     // While it is looked at.
     let mut child = Command::new("sleep").arg("60").spawn().unwrap();
     let pid = child.id().to_string();
@@ -641,7 +641,7 @@ fn invalid_system_call_numbers_are_reported() {
 }
 
 /// Runs a program under `prof`, with a report as JSON.
-fn prof(wanted: &[&str], program: &Path, arguments: &[&str]) -> Said {
+fn prof(wanted: &[&str], program: &Path, arguments: &[&str]) -> Outcome {
     run(command()
         .args(["prof", "--json"])
         .args(wanted)
@@ -650,12 +650,12 @@ fn prof(wanted: &[&str], program: &Path, arguments: &[&str]) -> Said {
 }
 
 /// The profile, if functions can be watched here.
-fn functions(said: &Said) -> Result<Value, Skip> {
-    if said.stdout.is_empty() && said.error().contains("functions cannot be watched") {
-        return Err(Skip::new(said.error()));
+fn functions(outcome: &Outcome) -> Result<Value, Skip> {
+    if outcome.stdout.is_empty() && outcome.error().contains("functions cannot be watched") {
+        return Err(Skip::new(outcome.error()));
     }
-    let profile: Value =
-        serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {}", said.error()));
+    let profile: Value = serde_json::from_slice(&outcome.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", outcome.error()));
     if profile["functions"].is_null() {
         return Err(Skip::new(profile["missing"].to_string()));
     }

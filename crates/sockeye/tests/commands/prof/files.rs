@@ -46,8 +46,8 @@ fn diff_reports_changes_between_profiles() {
     let folder = Folder::new("diff");
     let a = folder.file("a.json", &sampled::rich().to_json());
     let b = folder.file("b.json", &later().to_document());
-    let said = sockeye(&["prof", "--diff", &a, &b]);
-    let text = said.quiet();
+    let outcome = sockeye(&["prof", "--diff", &a, &b]);
+    let text = outcome.quiet();
     assert!(text.starts_with("diff: A "), "{text}");
     assert!(
         text.contains("The biggest change: openat: 1.79s less: 1.80s in A, 9.00ms in B"),
@@ -76,8 +76,8 @@ fn control_characters_in_profiles_are_escaped() {
     let a = folder.file("a.json", &sampled::hostile().to_json());
     let b = folder.file("b.json", &sampled::rich().to_json());
     for format in ["table", "json", "jsonl"] {
-        let said = sockeye(&["prof", "--diff", &a, &b, "--format", format, "--color", "never"]);
-        assert_harmless(said.quiet().as_bytes());
+        let outcome = sockeye(&["prof", "--diff", &a, &b, "--format", format, "--color", "never"]);
+        assert_harmless(outcome.quiet().as_bytes());
     }
 }
 
@@ -98,8 +98,8 @@ fn invalid_profiles_are_refused() {
     ] {
         let bad = folder.file("bad.json", &text);
         for files in [[&bad, &good], [&good, &bad]] {
-            let said = sockeye(&["prof", "--diff", files[0], files[1]]);
-            let error = said.failed(1);
+            let outcome = sockeye(&["prof", "--diff", files[0], files[1]]);
+            let error = outcome.failed(1);
             assert!(error.contains("bad.json") && error.contains(expected), "{error}");
         }
     }
@@ -107,8 +107,8 @@ fn invalid_profiles_are_refused() {
     let quoted = format!("{{\"schema_version\": \"{}\"}}", "\u{202e}x".repeat(1_000_000));
     for text in [quoted, format!("\"{}\"", "x".repeat(1_000_000))] {
         let bad = folder.file("bad.json", &text);
-        let said = sockeye(&["prof", "--diff", &bad, &good]);
-        let error = said.failed(1);
+        let outcome = sockeye(&["prof", "--diff", &bad, &good]);
+        let error = outcome.failed(1);
         assert!(
             error.contains("not a profile") && error.len() < 2500,
             "{}",
@@ -121,8 +121,8 @@ fn invalid_profiles_are_refused() {
         .open(&long)
         .and_then(|file| file.set_len(300 << 20))
         .unwrap();
-    let said = sockeye(&["prof", "--diff", &good, &long]);
-    assert!(said.failed(1).contains("more than 64 MiB"), "{said}");
+    let outcome = sockeye(&["prof", "--diff", &good, &long]);
+    assert!(outcome.failed(1).contains("more than 64 MiB"), "{outcome}");
     // Places of frames that are not there, and times that cannot be.
     let mut odd = sampled::rich();
     odd.frames.truncate(2);
@@ -135,8 +135,8 @@ fn invalid_profiles_are_refused() {
     let odd = folder.file("odd.json", &odd.to_json());
     sockeye(&["prof", "--diff", &odd, &good]).quiet();
     let missing = folder.0.join("missing.json");
-    let said = sockeye(&["prof", "--diff", &good, missing.to_str().unwrap()]);
-    assert!(said.failed(1).contains("No such file"));
+    let outcome = sockeye(&["prof", "--diff", &good, missing.to_str().unwrap()]);
+    assert!(outcome.failed(1).contains("No such file"));
 }
 
 #[test]
@@ -170,8 +170,8 @@ fn wrong_options_are_explained() {
         ("prof --diff a.json b.json -p 1", "only one of them"),
         ("prof --json --format csv -p 1", "cannot be used with"),
     ] {
-        let said = words(line);
-        let error = said.failed(2);
+        let outcome = words(line);
+        let error = outcome.failed(2);
         assert!(error.contains(expected), "{line}: {error}");
         assert!(!error.contains("A filter belongs"), "{line}: {error}");
     }
@@ -193,7 +193,7 @@ fn errors_are_printed_once() {
         folder.file("good.json", &sampled::rich().to_json()),
         folder.file("bad.json", "{}"),
     );
-    let said = sockeye(&["prof", "--diff", &bad, &good]);
-    let error = said.failed(1);
+    let outcome = sockeye(&["prof", "--diff", &bad, &good]);
+    let error = outcome.failed(1);
     assert_eq!(error.matches("missing field").count(), 1, "{error}");
 }

@@ -19,7 +19,7 @@ impl Script {
         self.0.join("busy")
     }
 
-    /// Returns the folded stacks of a command; `None`, and said aloud, where nothing can be sampled.
+    /// Returns the folded stacks of a command; `None`, with a note, where nothing can be sampled.
     fn stacks(&self, words: &[&str]) -> Option<String> {
         let output = Command::new(env!("CARGO_BIN_EXE_sockeye"))
             .args(["prof", "--only", "cpu", "--hz", "499", "--folded"])

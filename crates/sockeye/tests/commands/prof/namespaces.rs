@@ -44,7 +44,7 @@ fn pids_are_those_of_the_own_pid_namespace() {
     };
     // A command.
     let turns = TURNS.to_string();
-    let said = run(own(&[
+    let outcome = run(own(&[
         SOCKEYE,
         "prof",
         "--json",
@@ -55,7 +55,7 @@ fn pids_are_those_of_the_own_pid_namespace() {
         &turns,
     ])
     .stdin(Stdio::null()));
-    let profile = said.json();
+    let profile = outcome.json();
     assert_seen(&profile);
     let pid = profile["syscalls"][0]["pid"].as_u64().unwrap();
     assert!(pid < 100, "as it is numbered there: {pid}");

@@ -16,8 +16,8 @@ fn system_calls_of_ip_netns_list_are_profiled() {
     run(&mut own.command(SOCKEYE, &["ns", "add", "--prefix", "n", "--count", &count])).quiet();
     assert_eq!(own.names().len() as u64, NAMESPACES);
 
-    let said = run(&mut own.command(SOCKEYE, &["prof", "--json", "--", "ip", "netns", "list"]));
-    let profile = said.json();
+    let outcome = run(&mut own.command(SOCKEYE, &["prof", "--json", "--", "ip", "netns", "list"]));
+    let profile = outcome.json();
     let looked: Vec<&Value> = profile["syscalls"].as_array().unwrap().iter().collect();
     let ours = |name: &str| sum(&looked, name, "calls");
     // Each is opened, asked for its number by netlink, and closed.

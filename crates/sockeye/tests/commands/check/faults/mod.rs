@@ -3,7 +3,7 @@
 pub(crate) mod remedies;
 pub(crate) mod watch;
 
-use crate::fixtures::binary::{SOCKEYE, Said, command, run};
+use crate::fixtures::binary::{Outcome, SOCKEYE, command, run};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, wait_within};
 use std::io::{BufRead, BufReader, Write};
@@ -27,10 +27,10 @@ pub(crate) fn look_at_host(words: &str) -> Vec<Value> {
 }
 
 #[track_caller]
-fn findings(said: &Said) -> Vec<Value> {
-    let mut document = said.json();
+fn findings(outcome: &Outcome) -> Vec<Value> {
+    let mut document = outcome.json();
     let Value::Array(list) = document["findings"].take() else {
-        panic!("no findings in {said}");
+        panic!("no findings in {outcome}");
     };
     list
 }

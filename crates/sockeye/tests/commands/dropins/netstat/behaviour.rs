@@ -1,7 +1,7 @@
 //! Behaviour of `sockeye netstat` apart from its listings: options and errors, terminals, unprivileged users, closed
 //! output, full disks, continuous output.
 
-use super::peer::{self, SOCKEYE, Said, both, compare, compare_with};
+use super::peer::{self, Outcome, SOCKEYE, both, compare, compare_with};
 use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, SocketOptions, UnixKind, need, program};
 use std::fs::OpenOptions;
@@ -191,7 +191,7 @@ fn unprivileged_output_is_that_of_netstat() {
     let setpriv = need!(program("setpriv"));
     let here = lab.namespace("here");
     let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
-    let unprivileged = |command: &Command| -> Said {
+    let unprivileged = |command: &Command| -> Outcome {
         let mut inside = Command::new(&setpriv);
         inside.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
         let own = command.get_program() == SOCKEYE;

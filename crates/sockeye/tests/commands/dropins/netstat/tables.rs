@@ -305,14 +305,14 @@ fn multicast_groups_are_those_of_netstat() {
 fn compare_files(folder: &Path, line: &str) {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (real, _) = both(&words, None);
-    let said = with_files(folder, &real);
-    assert!(!said.stderr.contains("mount:"), "{said}");
+    let outcome = with_files(folder, &real);
+    assert!(!outcome.stderr.contains("mount:"), "{outcome}");
     // There /proc is no proc file system, which only ours notes.
     let note = "netstat: no proc file system is mounted on /proc; try: mount -t proc proc /proc\n";
     compare_with(&words, None, &|command: &mut Command| {
-        let mut said = with_files(folder, command);
-        said.stderr = said.stderr.replace(note, "");
-        said
+        let mut outcome = with_files(folder, command);
+        outcome.stderr = outcome.stderr.replace(note, "");
+        outcome
     });
 }
 

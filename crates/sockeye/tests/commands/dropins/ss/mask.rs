@@ -1,6 +1,6 @@
 //! What of two outputs has to be equal: everything but the values that move, each named here.
 
-use super::run::{Case, Said, Stdout};
+use super::run::{Case, Outcome, Stdout};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -33,9 +33,9 @@ const MOVES: &[(&str, &[u8])] = &[
 /// under it.
 ///
 /// Records are padded to one width: what a value lost by its mask its record gets back as spaces at the end.
-fn masked(said: &Said) -> Vec<u8> {
-    let own = said.pid.to_string();
-    let text = &said.stdout;
+fn masked(outcome: &Outcome) -> Vec<u8> {
+    let own = outcome.pid.to_string();
+    let text = &outcome.stdout;
     let mut out = Vec::with_capacity(text.len());
     let mut at = 0;
     let mut lost = 0;
@@ -106,13 +106,13 @@ fn without_host_counts(text: &[u8]) -> Vec<u8> {
 }
 
 /// Whether it is the nameless UNIX socket of the program's own resolver: `u_str UNCONN 0 0 * INODE * 0`.
-fn is_resolvers(record: &[u8], said: &Said) -> bool {
+fn is_resolvers(record: &[u8], outcome: &Outcome) -> bool {
     let text = String::from_utf8_lossy(record);
     // Of a program that the other worker runs.
     if text.contains("users:((\"ss\",") && text.contains(" * 0 ") {
         return true;
     }
-    let Some(known) = &said.known_unix else {
+    let Some(known) = &outcome.known_unix else {
         return false;
     };
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -129,8 +129,9 @@ fn is_resolvers(record: &[u8], said: &Said) -> bool {
 /// The message of an error, without what we add to explain it, and without the usage, which has words of its own.
 fn without_explanations(stderr: &[u8]) -> Vec<u8> {
     let lines = stderr.split_inclusive(|&byte| byte == b'\n');
-    let said = lines.take_while(|line| !line.starts_with(b"Usage: "));
-    said.filter(|line| !line.starts_with(b"sockeye ss: "))
+    let outcome = lines.take_while(|line| !line.starts_with(b"Usage: "));
+    outcome
+        .filter(|line| !line.starts_with(b"sockeye ss: "))
         .flatten()
         .copied()
         .collect()
@@ -190,7 +191,7 @@ fn harmless(mut text: Vec<u8>) -> Vec<u8> {
 }
 
 /// Says how they differ, if they do.
-pub(crate) fn difference(case: &Case, ours: &Said, real: &Said) -> Option<String> {
+pub(crate) fn difference(case: &Case, ours: &Outcome, real: &Outcome) -> Option<String> {
     let mut text = String::new();
     if ours.status != real.status {
         let _ = writeln!(text, "  exit: ours {}, real {}", ours.status, real.status);
@@ -401,7 +402,7 @@ const WIDTH_MAX: usize = 240;
 #[test]
 fn a_mask_hides_what_moves_and_nothing_else() {
     let check = |one: &str, other: &str, same: bool| {
-        let [one, other] = [one, other].map(|text| Said {
+        let [one, other] = [one, other].map(|text| Outcome {
             stdout: text.as_bytes().to_vec(),
             stderr: Vec::new(),
             status: std::process::ExitStatus::default(),

@@ -421,7 +421,7 @@ fn usage_errors(socket_set: &SocketSet, cases: &mut Vec<Case>) {
             cases.push(Case::of(&format!("{line} -tan sport = 22")));
         }
     }
-    // Nothing matches: what is said of closing nothing.
+    // Nothing matches: the message for closing nothing.
     for line in [
         "-K -t sport = 1",
         "-K -tn state time-wait sport = 1",

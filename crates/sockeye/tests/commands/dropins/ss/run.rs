@@ -219,7 +219,7 @@ impl Case {
     }
 
     /// Runs a program on it; the calling thread is in the namespace already.
-    pub(crate) fn run(&self, program: &Program, directory: &Path) -> Said {
+    pub(crate) fn run(&self, program: &Program, directory: &Path) -> Outcome {
         let mut command = match self.user {
             0 => Command::new(&program.path),
             // Not by `uid`: the standard library then forks with a UNIX socket pair of its own, which shows.
@@ -282,7 +282,7 @@ impl Case {
         let Some([stdout, stderr]) = read_to_end(*ended) else {
             let _ = child.kill();
             let _ = child.wait();
-            return Said {
+            return Outcome {
                 stdout: Vec::new(),
                 stderr: HANGS.to_vec(),
                 status: ExitStatus::from_raw(9),
@@ -305,7 +305,7 @@ impl Case {
             Some(rest) if self.user != 0 => [b"ss: ", rest].concat(),
             _ => stderr,
         };
-        Said {
+        Outcome {
             stdout,
             stderr,
             status,
@@ -349,9 +349,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// All that a program said.
+/// All that a program wrote.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct Outcome {
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: Vec<u8>,
     pub(crate) status: ExitStatus,
@@ -360,7 +360,7 @@ pub(crate) struct Said {
     pub(crate) known_unix: Option<BTreeSet<String>>,
 }
 
-impl Said {
+impl Outcome {
     /// Whether it had to be killed.
     pub(crate) fn hangs(&self) -> bool {
         self.stderr == HANGS

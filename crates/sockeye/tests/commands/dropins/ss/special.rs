@@ -2,7 +2,7 @@
 //! that go away, disks that are full.
 
 use super::mask::difference;
-use super::run::{Case, Program, Programs, Said, Stdout};
+use super::run::{Case, Outcome, Program, Programs, Stdout};
 use super::socket_set::SocketSet;
 use crate::fixtures::terminal::Terminal;
 use sockeye_lab::{Lab, Namespace, NetPath, Pair, Skip, SocketOptions, need, wait_for, wait_until};
@@ -95,8 +95,8 @@ fn dump(socket_set: &SocketSet, programs: &Programs, options: &str) -> Result<()
         let case = Case::of(&format!("{options} -D {}", file.display()));
         socket_set.here.run(|| case.run(program, &socket_set.directory))
     };
-    let said = (save(&programs.ours, &of_ours), save(&programs.real, &of_real));
-    if let Some(text) = difference(&Case::of(options), &said.0, &said.1) {
+    let outcome = (save(&programs.ours, &of_ours), save(&programs.real, &of_real));
+    if let Some(text) = difference(&Case::of(options), &outcome.0, &outcome.1) {
         return Err(format!("ss {options} -D FILE:\n{text}"));
     }
     for reading in [
@@ -171,10 +171,10 @@ fn events(lab: &Lab, programs: &Programs) {
         }
         let case = Case::of(line);
         wait_for("the last event", || {
-            let said: Vec<Said> = followers.iter().map(Follower::said).collect();
-            let settled = said.iter().all(|said| !said.stdout.is_empty());
+            let outcome: Vec<Outcome> = followers.iter().map(Follower::outcome).collect();
+            let settled = outcome.iter().all(|outcome| !outcome.stdout.is_empty());
             settled
-                .then(|| difference(&case, &said[0], &said[1]))?
+                .then(|| difference(&case, &outcome[0], &outcome[1]))?
                 .is_none()
                 .then_some(())
         });
@@ -221,8 +221,8 @@ impl Follower {
         }
     }
 
-    fn said(&self) -> Said {
-        Said {
+    fn outcome(&self) -> Outcome {
+        Outcome {
             stdout: self.text.lock().unwrap().clone(),
             stderr: Vec::new(),
             status: ExitStatus::from_raw(0),
@@ -308,7 +308,7 @@ fn closes(lab: &Lab) -> Result<(), Skip> {
     }
 }
 
-/// Two equal batches, one closed by each program: the same is said, and the same is left.
+/// Two equal batches, one closed by each program: they write the same, and leave the same.
 fn closed(programs: &Programs) {
     for (number, line) in [
         "-Ktn sport = 30001",
@@ -340,10 +340,10 @@ fn closed(programs: &Programs) {
     }
 }
 
-/// Says how what was said, or what is left, differs.
+/// Returns how their output, or what is left, differs.
 fn closed_by_each(programs: &Programs, line: &str, number: usize) -> Option<String> {
     let case = Case::of(line);
-    let (mut said, mut left) = (Vec::new(), Vec::new());
+    let (mut outcome, mut left) = (Vec::new(), Vec::new());
     for (index, program) in [&programs.ours, &programs.real].into_iter().enumerate() {
         // A lab of its own, for the same addresses. The peers are elsewhere: here one closed socket would take along its
         // peer, and which is met first is chance.
@@ -351,12 +351,12 @@ fn closed_by_each(programs: &Programs, line: &str, number: usize) -> Option<Stri
         let (here, there) = (lab.namespace("here"), lab.namespace("there"));
         let link = lab.link(&here, &there);
         let sockets = batch(&here, [link.net_path(), link.net_path6(), link.net_path_mapped()]);
-        said.push(here.run(|| case.run(program, lab.directory())));
+        outcome.push(here.run(|| case.run(program, lab.directory())));
         let listing = Case::of("-tuan");
         left.push(here.run(|| listing.run(&programs.real, lab.directory())));
         drop(sockets);
     }
-    difference(&case, &said[0], &said[1]).or_else(|| {
+    difference(&case, &outcome[0], &outcome[1]).or_else(|| {
         let left = difference(&Case::of("-tuan"), &left[0], &left[1])?;
         Some(format!("afterwards there are left:\n{left}"))
     })
@@ -365,21 +365,21 @@ fn closed_by_each(programs: &Programs, line: &str, number: usize) -> Option<Stri
 /// What others chose reaches no terminal raw.
 fn harmless(socket_set: &SocketSet, programs: &Programs) {
     for line in ["-anp", "-xanp", "-tlnp"] {
-        let said = socket_set.here.run(|| {
+        let outcome = socket_set.here.run(|| {
             let case = Case::of(line).to(Stdout::Terminal(100));
             case.run(&programs.ours, &socket_set.directory)
         });
-        let raw = said
+        let raw = outcome
             .stdout
             .iter()
             .find(|byte| byte.is_ascii_control() && !b"\r\n\t".contains(byte));
         assert_eq!(raw, None, "ss {line} on a terminal");
         assert!(
-            std::str::from_utf8(&said.stdout).is_ok(),
+            std::str::from_utf8(&outcome.stdout).is_ok(),
             "ss {line} on a terminal"
         );
         assert!(
-            said.stdout.windows(2).any(|two| two == b"?["),
+            outcome.stdout.windows(2).any(|two| two == b"?["),
             "the odd names are there"
         );
     }

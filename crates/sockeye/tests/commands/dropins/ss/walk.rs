@@ -44,7 +44,7 @@ pub(crate) fn walk(socket_set: &SocketSet, programs: &Programs, cases: Vec<Case>
     let differ = failures.len();
     failures.retain(|failure| !failure.explained);
     failures.sort_by_key(|failure| failure.index);
-    let said = format!(
+    let outcome = format!(
         "{title}: compared {} combinations, {} retried, {} explained, {} differ; {:.1?}\n",
         cases.len(),
         walk.moved.into_inner(),
@@ -53,7 +53,7 @@ pub(crate) fn walk(socket_set: &SocketSet, programs: &Programs, cases: Vec<Case>
         started.elapsed(),
     );
     // Past the test runner's capture: the log of a passing test shows it too.
-    let _ = std::io::stderr().write_all(said.as_bytes());
+    let _ = std::io::stderr().write_all(outcome.as_bytes());
     if failures.is_empty() {
         return;
     }
@@ -62,7 +62,7 @@ pub(crate) fn walk(socket_set: &SocketSet, programs: &Programs, cases: Vec<Case>
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.txt"));
     let _ = std::fs::write(&file, texts.concat());
     let mut shown = texts.iter().take(SHOWN).cloned().collect::<String>();
-    let _ = write!(shown, "{said}all of them: {}", file.display());
+    let _ = write!(shown, "{outcome}all of them: {}", file.display());
     panic!("\n{shown}");
 }
 

@@ -46,7 +46,7 @@ type Moves = (&'static str, bool, u64, &'static str);
 /// Skips where no BPF program of ours can run for a reason that is none of ours.
 pub(crate) fn can_walk() -> Result<(), Skip> {
     let output = run(Command::new(SOCKEYE).args(["sockets", "-tan", "--source", "bpf"]));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let outcome = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.success() {
         return Ok(());
     }
@@ -55,13 +55,13 @@ pub(crate) fn can_walk() -> Result<(), Skip> {
         "No such file or directory",
         "this kernel has no bpf_rdonly_cast",
     ];
-    if lacking.iter().any(|words| said.contains(words)) {
+    if lacking.iter().any(|words| outcome.contains(words)) {
         return Err(Skip::new(format!(
             "no BPF program can be run here: {}",
-            said.trim()
+            outcome.trim()
         )));
     }
-    panic!("the walk does not work: {said}");
+    panic!("the walk does not work: {outcome}");
 }
 
 /// Runs a command to its end, with nothing to read.

@@ -20,15 +20,15 @@ pub(crate) fn netstat() -> Result<(), Skip> {
     }
 }
 
-/// What one of them said.
+/// What one of them wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct Outcome {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<u8>,
     pub(crate) stderr: String,
 }
 
-impl From<Output> for Said {
+impl From<Output> for Outcome {
     fn from(output: Output) -> Self {
         Self {
             code: output.status.code(),
@@ -38,14 +38,14 @@ impl From<Output> for Said {
     }
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stdout = String::from_utf8_lossy(&self.stdout);
         write!(f, "exit {:?}\n{stdout}--- stderr\n{}", self.code, self.stderr)
     }
 }
 
-impl Said {
+impl Outcome {
     /// Its lines sorted, with the times of running timers masked, and the order of its tables. What else may move
     /// between two runs is not masked: then the two runs of the original differ too, and both are tried again.
     pub(crate) fn comparable(&self) -> (Option<i32>, Vec<String>, Vec<String>, String) {
@@ -107,7 +107,7 @@ pub(crate) fn compare(namespace: &Namespace, line: &str, source: Option<&str>) {
 
 /// The same, run in another way.
 #[track_caller]
-pub(crate) fn compare_with(words: &[&str], source: Option<&str>, run: &dyn Fn(&mut Command) -> Said) {
+pub(crate) fn compare_with(words: &[&str], source: Option<&str>, run: &dyn Fn(&mut Command) -> Outcome) {
     let (mut real, mut ours) = both(words, source);
     for try_number in 1.. {
         let before = run(&mut real);
@@ -139,7 +139,7 @@ pub(crate) fn report(text: &str) {
 }
 
 /// Runs it where the files of `folder` are all there is of `/proc/net`.
-pub(crate) fn with_files(folder: &Path, command: &Command) -> Said {
+pub(crate) fn with_files(folder: &Path, command: &Command) -> Outcome {
     let mut inside = Command::new("unshare");
     inside
         .args(["--mount", "sh", "-c"])
@@ -156,7 +156,7 @@ pub(crate) fn with_files(folder: &Path, command: &Command) -> Said {
 
 /// Runs it in a namespace where `folder/hosts` and `folder/networks` are all that names addresses: the name server is
 /// one that refuses at once.
-pub(crate) fn with_names(namespace: &Namespace, folder: &Path, command: &Command) -> Said {
+pub(crate) fn with_names(namespace: &Namespace, folder: &Path, command: &Command) -> Outcome {
     let mut inside = Command::new("unshare");
     inside
         .args(["--mount", "sh", "-c"])
@@ -169,9 +169,9 @@ pub(crate) fn with_names(namespace: &Namespace, folder: &Path, command: &Command
         .env("LC_ALL", "C")
         .stdin(Stdio::null());
     std::fs::write(folder.join("resolv.conf"), "nameserver 127.0.0.1\n").unwrap();
-    let said: Said = namespace.run(|| inside.output()).unwrap().into();
-    assert_ne!(said.code, Some(9), "{said}");
-    said
+    let outcome: Outcome = namespace.run(|| inside.output()).unwrap().into();
+    assert_ne!(outcome.code, Some(9), "{outcome}");
+    outcome
 }
 
 const TRIES: u64 = 20;
