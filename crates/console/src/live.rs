@@ -10,8 +10,10 @@
 //!
 //! A terminal in canonical mode without a screen (`TERM=dumb`), a pipe and a file get one sample after the other.
 
+use crate::locale;
 use crate::notes;
 use crate::stdout::{self, Size};
+use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpgrp, getpid, kill_process};
@@ -22,6 +24,7 @@ use sockeye_output::{Envelope, harmless};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_sys::local_time::LocalTime;
 use std::io::{self, IsTerminal as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -61,7 +64,7 @@ impl Screen {
         Self {
             columns: known(|size| size.columns, 80),
             rows: known(|size| size.rows, 24),
-            is_utf8: is_utf8(),
+            is_utf8: locale::has_unicode(),
         }
     }
 }
@@ -166,7 +169,7 @@ fn title_at(clock: LocalTime, envelope: &Envelope, interval: Duration, shown: &s
         .as_deref()
         .map_or_else(String::new, |host| format!("  {}", harmless(host.as_bytes())));
     let interval = interval.as_secs_f64();
-    format!("{hour:02}:{minute:02}:{second:02}{host}  every {interval} s  {shown}  q: end")
+    format!("{hour:02}:{minute:02}:{second:02}{host}  every {interval} s  {shown}{END_HINT}")
 }
 
 /// Returns what a title says of columns for which the screen is too narrow.
@@ -178,6 +181,9 @@ pub fn columns_left_out(count: usize) -> String {
         _ => format!("  {count} columns do not fit"),
     }
 }
+
+/// End of a [`title`]: the key that ends a live screen.
+pub const END_HINT: &str = "  q: end";
 
 /// Context of an error of [`Live::begin`].
 pub const BEGINNING: &str = "handle SIGINT, SIGTERM and SIGHUP";
@@ -201,8 +207,7 @@ impl Live {
     /// # Errors
     /// If signals cannot be handled.
     pub fn begin() -> io::Result<Option<Self>> {
-        let has_screen = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
-        if !io::stdout().is_terminal() || !has_screen {
+        if !has_screen() {
             return Ok(None);
         }
         let interrupts = Interrupts::catch()?;
@@ -323,6 +328,89 @@ impl Drop for Live {
     }
 }
 
+/// Returns whether standard output is a terminal whose screen can be redrawn.
+#[must_use]
+pub fn has_screen() -> bool {
+    let is_screen = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
+    is_screen && io::stdout().is_terminal()
+}
+
+/// Waits for `q` on behalf of a program that handles signals itself. The descriptor is readable when a key was pressed or a signal has
+/// arrived; the terminal's modes are restored when this is dropped, and in a panic.
+#[derive(Debug)]
+pub struct EndKey {
+    epoll: OwnedFd,
+    /// Standard input is a terminal, and has not ended.
+    has_keys: bool,
+}
+
+impl EndKey {
+    /// Begins to read keys, if standard input is a terminal and we are in its foreground.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be created.
+    pub fn begin(interrupts: &Interrupts) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let data = epoll::EventData::new_u64(0);
+        epoll::add(&epoll, interrupts, data, epoll::EventFlags::IN)?;
+        let has_keys = io::stdin().is_terminal() && is_foreground();
+        if has_keys {
+            epoll::add(&epoll, io::stdin(), data, epoll::EventFlags::IN)?;
+            restore_in_panic();
+            read_keys_unechoed();
+        }
+        Ok(Self { epoll, has_keys })
+    }
+
+    /// Returns whether a key can be pressed at all.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        self.has_keys
+    }
+
+    /// Reads the keys that were pressed, and returns whether `q` is one of them.
+    pub fn is_pressed(&mut self) -> bool {
+        let stdin = io::stdin();
+        let waits = !poll(
+            &mut [PollFd::new(&stdin, PollFlags::IN)],
+            Some(&Timespec::default()),
+        )
+        .is_ok_and(|ready| ready > 0);
+        if !self.has_keys || waits {
+            return false;
+        }
+        if !is_foreground() {
+            // What is typed is for the shell.
+            std::thread::sleep(GRACE);
+            return false;
+        }
+        let mut keys = [0; 64];
+        match rustix::io::read(&stdin, &mut keys) {
+            Ok(0) | Err(Errno::IO) => {
+                self.has_keys = false;
+                let _ = epoll::delete(&self.epoll, &stdin);
+                false
+            }
+            Ok(count) => keys[..count].iter().any(|key| b"qQ".contains(key)),
+            Err(_) => false,
+        }
+    }
+}
+
+impl AsFd for EndKey {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
+impl Drop for EndKey {
+    fn drop(&mut self) {
+        if let Ok(mut saved) = SAVED.lock() {
+            restore(&mut saved);
+        }
+    }
+}
+
 /// Makes standard input return keys at once and without echo, if we are in the foreground.
 fn read_keys_unechoed() {
     let stdin = io::stdin();
@@ -409,16 +497,6 @@ fn restore_in_panic() {
             report(panic);
         }));
     });
-}
-
-/// Returns whether the locale has UTF-8, as the C library decides it.
-fn is_utf8() -> bool {
-    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG"));
-    locale.is_some_and(|locale| {
-        let locale = locale.to_ascii_lowercase();
-        locale.contains("utf-8") || locale.contains("utf8")
-    })
 }
 
 /// The terminal's modes before ours. Locked while a frame is written.

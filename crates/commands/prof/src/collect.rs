@@ -1,13 +1,16 @@
 //! Observes the target until the time is over, the processes have ended, or a signal arrives.
 
 use crate::args::{PartArg, ProfArgs, Target, UnwindArg};
+use crate::layout::layout;
 use crate::top;
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::fstat;
 use rustix::process::{Pid, Signal, test_kill_process};
+use sockeye_console::live::{self, EndKey};
 use sockeye_console::notes;
 use sockeye_console::progress::Progress;
 use sockeye_observe::{Launched, Plan, Scope, Session, StartError, Unwind, WaitResult, functions};
+use sockeye_output::Format;
 use sockeye_profile::{Partial, Profile};
 use sockeye_query::cgroup::Cgroup;
 use sockeye_query::context;
@@ -60,14 +63,32 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
     let mut result = WaitResult::Deadline;
     let mut profile = if let Some(interval) = args.watch {
         let mut snapshot = || Ok(session.borrow_mut().snapshot());
+        // A command reads the terminal itself.
+        let is_live = !is_command && layout(args).format == Format::Table && live::has_screen();
+        let end_key = is_live.then(|| EndKey::begin(&interrupts)).transpose();
+        let mut end_key = end_key.context("wait for keys")?;
+        let has_keys = end_key.as_ref().is_some_and(EndKey::has_keys);
         let mut pause = |interval: Duration| {
             let next = Instant::now() + interval;
-            result = session
-                .borrow_mut()
-                .wait(Some(until.map_or(next, |until| until.min(next))), &interrupts);
+            let deadline = Some(until.map_or(next, |until| until.min(next)));
+            loop {
+                let Some(key) = &mut end_key else {
+                    result = session.borrow_mut().wait(deadline, &interrupts);
+                    break;
+                };
+                result = session.borrow_mut().wait(deadline, key);
+                if result != WaitResult::Stopped || interrupts.caught().is_some() {
+                    break;
+                }
+                if key.is_pressed() {
+                    // The user has seen enough: nothing was interrupted.
+                    result = WaitResult::Deadline;
+                    return false;
+                }
+            }
             result == WaitResult::Deadline && until.is_none_or(|until| Instant::now() < until)
         };
-        top::run(args, interval, &mut snapshot, &mut pause)?
+        top::run(args, interval, has_keys, &mut snapshot, &mut pause)?
     } else {
         result = wait_with_progress(&mut session.borrow_mut(), until, &interrupts, is_command);
         session.borrow_mut().finish()

@@ -3,7 +3,7 @@
 use crate::args::ProfArgs;
 use crate::layout::{layout, view};
 use crate::output::push_profile;
-use sockeye_console::stdout;
+use sockeye_console::{envelope, live, stdout};
 use sockeye_output::{Format, push_report};
 use sockeye_profile::{Profile, ReportOptions};
 use std::time::Duration;
@@ -11,11 +11,12 @@ use std::time::Duration;
 /// Prints a report every interval and returns the last snapshot. A terminal is redrawn each time; any other output gets one
 /// block (or JSON document) after the other.
 ///
-/// `snapshot` returns the cumulative profile. `pause` waits and returns whether to go on: false after a signal, at the end
+/// `has_keys` says that `q` ends it. `snapshot` returns the cumulative profile. `pause` waits and returns whether to go on: false after a signal, at the end
 /// of the time, or when all observed processes have ended.
 pub(super) fn run(
     args: &ProfArgs,
     interval: Duration,
+    has_keys: bool,
     snapshot: &mut dyn FnMut() -> anyhow::Result<Profile>,
     pause: &mut dyn FnMut(Duration) -> bool,
 ) -> anyhow::Result<Profile> {
@@ -28,7 +29,14 @@ pub(super) fn run(
         // The last, shorter interval is shown too, unless it is empty.
         if goes_on || now.duration_ns > before.duration_ns {
             let height = stdout::size().and_then(|size| size.rows);
-            stdout::write(&block(args, &now.since(&before), shown, height))?;
+            let seconds = now.duration_ns / 1_000_000_000;
+            let title = live::title(&envelope::now(), interval, &format!("observed for {seconds} s"));
+            let title = if has_keys {
+                &title
+            } else {
+                title.trim_end_matches(live::END_HINT)
+            };
+            stdout::write(&block(args, &now.since(&before), shown, title, height))?;
             shown += 1;
         }
         before = now;
@@ -38,8 +46,8 @@ pub(super) fn run(
     }
 }
 
-/// Returns the text of one report; only the first CSV block has headings.
-fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) -> Vec<u8> {
+/// Returns the text of one report; only the first CSV block has headings. `title` is the first line of a screen.
+fn block(args: &ProfArgs, profile: &Profile, shown: u64, title: &str, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
     let mut view = ReportOptions {
         is_part: true,
@@ -55,7 +63,7 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) 
         return text;
     };
     // As many rows as fit: the sentences below the tables must stay visible too.
-    let height = height.saturating_sub(1).max(1);
+    let height = height.saturating_sub(2).max(1);
     if view.rows == 0 {
         view.rows = height;
     }
@@ -77,7 +85,9 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, height: Option<usize>) 
         }
         view.rows = view.rows.min(height).saturating_sub(1).max(1);
     }
-    screen(&text, height, shown == 0)
+    let title: String = title.chars().take(layout.width.unwrap_or(usize::MAX)).collect();
+    let text = [title.as_bytes(), b"\n", &text].concat();
+    screen(&text, height + 1, shown == 0)
 }
 
 /// Returns the escape sequences that redraw the terminal with the first `height` lines of a text.
@@ -157,15 +167,15 @@ mod tests {
     fn block_covers_one_interval() {
         let args = parsed("-p 7 -w 1 --top 3 --color never");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let first = text(block(&args, &snapshot(3).since(&snapshot(1)), 0, None));
+        let first = text(block(&args, &snapshot(3).since(&snapshot(1)), 0, "", None));
         assert!(first.starts_with("prof: pid 7, for 2s"), "{first}");
         assert!(first.contains("max of run"), "{first}");
         assert!(first.contains("call_29     60 "), "{first}");
         assert!(!first.contains("call_26"), "{first}");
-        let second = text(block(&args, &snapshot(3), 1, None));
+        let second = text(block(&args, &snapshot(3), 1, "", None));
         assert!(second.starts_with("\nprof"), "{second}");
         let csv = parsed("-p 7 -w 1 --top 3 --format csv");
-        let all = [0, 1].map(|nth| text(block(&csv, &snapshot(1), nth, None)));
+        let all = [0, 1].map(|nth| text(block(&csv, &snapshot(1), nth, "", None)));
         assert_eq!(all.concat().matches("call,calls").count(), 1);
     }
 
@@ -173,9 +183,19 @@ mod tests {
     fn block_never_exceeds_terminal_height() {
         let args = parsed("-p 7 -w 1 --top 30 --color always");
         for height in 1..60 {
-            let text = String::from_utf8(block(&args, &snapshot(1), 1, Some(height))).unwrap();
-            assert!(text.starts_with("\x1b[H") && text.ends_with("\x1b[J"), "{text:?}");
-            assert!(text.matches('\n').count() < height.max(2), "{height}: {text}");
+            let text = String::from_utf8(block(
+                &args,
+                &snapshot(1),
+                1,
+                "12:00:00  web  every 1 s",
+                Some(height),
+            ))
+            .unwrap();
+            assert!(
+                text.starts_with("\x1b[H12:00:00  web  every 1 s\x1b") && text.ends_with("\x1b[J"),
+                "{text:?}"
+            );
+            assert!(text.matches('\n').count() < height.max(3), "{height}: {text}");
         }
         assert_eq!(lines(b"\x1b[2mab\x1b[0mcde\n\n12345", Some(5)), 3);
         assert_eq!(lines(b"123456", Some(5)), 2);
@@ -192,7 +212,7 @@ mod tests {
                 ..Profile::default()
             })
         };
-        let last = run(&args, Duration::from_secs(1), &mut take, &mut |_| false).unwrap();
+        let last = run(&args, Duration::from_secs(1), false, &mut take, &mut |_| false).unwrap();
         assert_eq!((last.duration_ns, snapshots), (5, 1));
     }
 }

@@ -75,6 +75,25 @@ fn q_ends_and_restores_the_terminal() {
 }
 
 #[test]
+fn q_ends_a_profile_and_restores_the_terminal() {
+    let lab = need!(Lab::new("quitprof"));
+    let here = lab.namespace("here");
+    let line = format!("prof -p {} --only cpu -w 0.1", std::process::id());
+    let mut screen = Screen::start(&here, 80, 24, &line);
+    wait_for("two reports", || {
+        screen.terminal.read_some(&mut screen.written);
+        (screen.text().matches("  every 0.1 s  observed for ").count() >= 2).then_some(())
+    });
+    let modes = screen.terminal.modes().local_modes;
+    assert!(!modes.intersects(LocalModes::ECHO | LocalModes::ICANON));
+    screen.terminal.press(b"x");
+    screen.terminal.press(b"q");
+    let status = screen.wait();
+    assert!(status.success(), "{status}");
+    assert_eq!(local_modes(&screen.terminal.modes()), local_modes(&screen.before));
+}
+
+#[test]
 fn signals_end_and_restore_the_terminal() {
     let lab = need!(Lab::new("signals"));
     let here = lab.namespace("here");

@@ -129,4 +129,4 @@ fn real_ss_equals_itself() {
     walk::walk(&socket_set, &Programs::real_twice(), sample, "ss with itself");
 }
 
-const SAMPLE: usize = 7;
+const SAMPLE: usize = 15;
