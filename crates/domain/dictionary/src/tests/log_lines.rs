@@ -1,5 +1,5 @@
 //! How many real lines are recognised: `testdata/log-lines/` (see its README). The lines whose CRC-32 is a multiple of three are the
-//! test set: nobody writes entries for them, so only their share is printed, never the lines.
+//! test set: no entry is written for them, so only their share is printed, never the lines.
 
 use sockeye_dictionary::{Dictionary, Severity};
 use std::fs;
