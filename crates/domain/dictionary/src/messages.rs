@@ -55,12 +55,13 @@ impl<'d> Messages<'d> {
         }
         likely.sort_unstable();
         likely.dedup();
-        // Drivers prefix their messages with name, bus and interface.
-        message_starts(line).find_map(|start| {
-            let rest = &line[start..];
-            likely.iter().find_map(|&nth| {
-                let (entry, pattern) = &self.texts[nth];
-                let mut values = pattern.values(rest, budget)?;
+        // Drivers prefix their messages with name, bus and interface. The most specific text wins wherever it begins: that of a
+        // driver's family names the driver, that of one message begins after the prefix.
+        let starts: Vec<usize> = message_starts(line).collect();
+        likely.iter().find_map(|&nth| {
+            let (entry, pattern) = &self.texts[nth];
+            starts.iter().find_map(|&start| {
+                let mut values = pattern.values(&line[start..], budget)?;
                 if let Some(interface) = interface(&line[..start])
                     && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
                 {

@@ -3,4 +3,5 @@
 
 mod entries;
 mod kernel;
+mod log_lines;
 mod sizes;

@@ -1,0 +1,116 @@
+//! How many real lines are recognised: `testdata/log-lines/` (see its README). The lines whose CRC-32 is a multiple of three are the
+//! test set: no entry is written for them, so only their share is printed, never the lines.
+
+use sockeye_dictionary::{Dictionary, Severity};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The lines of a file of the collection, without sources and comments.
+fn lines(file: &str) -> Vec<String> {
+    let path = folder().join(file);
+    let text = fs::read_to_string(&path).unwrap();
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with("@ ") && !line.starts_with("# "))
+        .map(str::to_owned)
+        .collect();
+    assert!(!lines.is_empty(), "{} has no lines", path.display());
+    lines
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../testdata/log-lines")
+}
+
+/// The name and severity of the entry of a line of `dmesg`.
+fn recognised(dictionary: &Dictionary, line: &str) -> Option<(String, Severity)> {
+    let mut log = dictionary.log();
+    log.line(format!("[12.345678] {line}").as_bytes());
+    let met = log.met();
+    let entry = met.first()?.entry;
+    Some((entry.name.to_string(), entry.severity.unwrap_or(Severity::Info)))
+}
+
+/// CRC-32 of IEEE 802.3, as zlib has it.
+fn crc_32(bytes: &[u8]) -> u32 {
+    let crc = bytes.iter().fold(u32::MAX, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg())
+        })
+    });
+    !crc
+}
+
+#[test]
+fn checksum_is_that_of_zlib() {
+    assert_eq!(crc_32(b"123456789"), 0xcbf4_3926);
+}
+
+#[test]
+fn trouble_lines_are_recognised() {
+    let dictionary = Dictionary::new();
+    let lines = lines("trouble.txt");
+    assert!(lines.len() >= 600, "{} lines", lines.len());
+    let (test, training): (Vec<_>, Vec<_>) = lines
+        .iter()
+        .partition(|line| crc_32(line.as_bytes()).is_multiple_of(3));
+    assert!(test.len() * 4 > training.len(), "the test set is too small");
+    let mut shares = Vec::new();
+    for (set, lines) in [("training", &training), ("test", &test)] {
+        let unknown: Vec<_> = lines
+            .iter()
+            .filter(|line| recognised(&dictionary, line).is_none())
+            .collect();
+        let share = 100.0 * (lines.len() - unknown.len()) as f64 / lines.len() as f64;
+        println!(
+            "{set}: {} of {} lines, {share:.1} %",
+            lines.len() - unknown.len(),
+            lines.len()
+        );
+        if set == "training" {
+            for line in unknown {
+                println!("  unknown: {line}");
+            }
+        }
+        shares.push(share);
+    }
+    assert!(
+        shares.iter().all(|share| *share >= 95.0),
+        "less than 95 % recognised: {shares:?}"
+    );
+}
+
+/// A text that is too general would make a trouble of them.
+#[test]
+fn healthy_lines_of_other_subsystems_are_no_trouble() {
+    let dictionary = Dictionary::new();
+    let wrong: Vec<_> = lines("healthy.txt")
+        .into_iter()
+        .filter_map(|line| {
+            let (name, severity) = recognised(&dictionary, &line)?;
+            (severity > Severity::Info).then(|| format!("{name} ({severity}): {line}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{} lines:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Each line has a source that others can look at.
+#[test]
+fn every_line_has_a_source() {
+    for file in ["trouble.txt", "healthy.txt"] {
+        let text = fs::read_to_string(folder().join(file)).unwrap();
+        let mut source = None;
+        for (number, line) in text.lines().enumerate() {
+            if let Some(address) = line.strip_prefix("@ ") {
+                assert!(
+                    address.starts_with("https://") || address.starts_with("http://"),
+                    "{file}:{}: {address}",
+                    number + 1
+                );
+                source = Some(address);
+            } else if !line.is_empty() && !line.starts_with("# ") {
+                assert!(source.is_some(), "{file}:{}: no source", number + 1);
+            }
+        }
+    }
+}
