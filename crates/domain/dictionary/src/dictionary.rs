@@ -41,14 +41,35 @@ impl Dictionary {
     /// similar entries.
     #[must_use]
     pub fn find(&self, text: &str) -> Found<'_> {
-        let names = self.names.get_or_init(|| Names::new(&self.entries));
-        names.find(&self.entries, text)
+        self.names().find(&self.entries, text)
+    }
+
+    /// The entry of an error number, without its sign.
+    #[must_use]
+    pub fn error(&self, number: u16) -> Option<&Entry<'static>> {
+        let found = self.named(&format!("errno {number}"));
+        found.into_iter().find(|entry| entry.kind == Kind::Error)
+    }
+
+    /// The message that is most similar to a line without an entry.
+    #[must_use]
+    pub fn similar_message(&self, line: &str) -> Option<&Entry<'static>> {
+        self.names().similar_message(&self.entries, line)
+    }
+
+    /// The entries with this name in its usual spellings.
+    pub(crate) fn named(&self, name: &str) -> Vec<&Entry<'static>> {
+        self.names().named(&self.entries, name)
+    }
+
+    fn names(&self) -> &Names {
+        self.names.get_or_init(|| Names::new(&self.entries))
     }
 
     /// A reader for a log.
     #[must_use]
     pub fn log(&self) -> Log<'_> {
-        Log::new(Messages::new(&self.entries))
+        Log::new(self, Messages::new(&self.entries))
     }
 }
 

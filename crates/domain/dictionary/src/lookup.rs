@@ -1,7 +1,8 @@
 //! Lookup by name in any spelling, and search for similar entries.
 
-use crate::log_line::message_of;
+use crate::log_line::{collapsed, message_of, plain};
 use crate::messages::Messages;
+use crate::statistics::counter_names;
 use crate::{Entry, Kind, Placeholder};
 use std::collections::HashMap;
 
@@ -14,6 +15,8 @@ pub struct Found<'d> {
     pub values: Vec<(Placeholder, String)>,
     /// Without a match: similar entries, the most similar first.
     pub near: Vec<&'d Entry<'static>>,
+    /// The name that was probably meant, if `entries` has not what was asked for but the only entry that comes near.
+    pub meant: Option<&'d str>,
 }
 
 /// All spellings of all names, with the indices of their entries.
@@ -48,6 +51,28 @@ impl Names {
         };
         lookup.find(text)
     }
+
+    /// The message that has most words of this text.
+    pub(crate) fn similar_message<'d>(
+        &'d self,
+        entries: &'d [Entry<'static>],
+        text: &str,
+    ) -> Option<&'d Entry<'static>> {
+        let lookup = Lookup {
+            entries,
+            by_name: &self.0,
+        };
+        let ranked = lookup.containing_words(text).into_iter();
+        ranked
+            .map(|(_, nth)| &entries[nth])
+            .find(|entry| entry.kind == Kind::Message)
+    }
+
+    /// The entries with this name; `entries` must be those of [`new`](Self::new).
+    pub(crate) fn named<'d>(&self, entries: &'d [Entry<'static>], name: &str) -> Vec<&'d Entry<'static>> {
+        let found = self.0.get(&normal(name)).map_or(&[][..], Vec::as_slice);
+        found.iter().map(|&nth| &entries[nth]).collect()
+    }
 }
 
 impl<'d> Lookup<'d> {
@@ -56,17 +81,21 @@ impl<'d> Lookup<'d> {
             entries: Vec::new(),
             values: Vec::new(),
             near: Vec::new(),
+            meant: None,
         };
-        if text.contains([' ', ':', '='])
-            && let Some(known) = Messages::new(self.entries).match_line(message_of(text).text)
+        let is_name = self.by_name.contains_key(&normal(text));
+        if !is_name
+            && text.contains([' ', ':', '='])
+            && let Some(known) =
+                Messages::new(self.entries).match_line(&collapsed(message_of(&plain(text)).text))
         {
             found.entries.push(known.entry);
             let values = known.values.into_iter();
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
-            found.entries.extend(self.with_normal_name(&normal(text)));
         }
-        let lookups: [&dyn Fn() -> Vec<&'d Entry<'static>>; 3] = [
+        let lookups: [&dyn Fn() -> Vec<&'d Entry<'static>>; 4] = [
             &|| self.named(text),
+            &|| self.counter(text).into_iter().collect(),
             &|| errno(text).map_or_else(Vec::new, |number| self.with_normal_name(&number)),
             &|| self.named_in_line(text),
         ];
@@ -77,6 +106,11 @@ impl<'d> Lookup<'d> {
         }
         if found.entries.is_empty() {
             found.near = self.near(text);
+            if let Some(entry) = self.meant(text, &found.near) {
+                found.meant = Some(&entry.name);
+                found.entries.push(entry);
+                found.near.clear();
+            }
         }
         found
     }
@@ -87,6 +121,22 @@ impl<'d> Lookup<'d> {
             .into_iter()
             .map(|name| self.with_normal_name(&name));
         lookups.find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The entry of a counter of `ethtool -S`, with or without its value.
+    fn counter(&self, text: &str) -> Option<&'d Entry<'static>> {
+        let text = text.trim();
+        let name = match text.rsplit_once(": ") {
+            Some((name, value)) if value.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => text,
+        };
+        if name.len() > NAME_LEN_MAX || !name.contains(['_', '.', '[', ' ']) {
+            return None;
+        }
+        counter_names(name).into_iter().find_map(|name| {
+            let found = self.with_normal_name(&normal(&name));
+            found.into_iter().find(|entry| entry.kind == Kind::Counter)
+        })
     }
 
     /// Entries with this [`normal`] name.
@@ -121,6 +171,43 @@ impl<'d> Lookup<'d> {
             }
         }
         found
+    }
+
+    /// The entry that was meant: a single one comes near, or one is the setting, counter or state whose name begins or ends with the
+    /// text while others only contain it (`closewait`, `tw_reuse`, `somaxcon`).
+    fn meant(&self, text: &str, near: &[&'d Entry<'static>]) -> Option<&'d Entry<'static>> {
+        let compact = compact(text);
+        if compact.len() < MEANT_LEN_MIN || text.trim().contains(' ') {
+            return None;
+        }
+        // The same letters with other marks between them.
+        let mut same: Vec<usize> = Vec::new();
+        let mut parts: Vec<usize> = Vec::new();
+        let mut typos: Vec<usize> = Vec::new();
+        for (name, entries) in self.by_name {
+            let name = self::compact(name);
+            if name == compact {
+                same.extend(entries);
+            } else if name.len() < NAME_LEN_MAX && (name.starts_with(&compact) || name.ends_with(&compact)) {
+                parts.extend(entries);
+            }
+            if name.len().abs_diff(compact.len()) <= 1 && strsim::damerau_levenshtein(&name, &compact) == 1 {
+                typos.extend(entries);
+            }
+        }
+        for mut candidates in [same, typos, parts] {
+            candidates.sort_unstable();
+            candidates.dedup();
+            match candidates[..] {
+                [] => {}
+                [one] => return Some(&self.entries[one]),
+                _ => return None,
+            }
+        }
+        match near {
+            [one] => Some(one),
+            _ => None,
+        }
     }
 
     /// Entries with similar names, with names that contain the text, or with its words.
@@ -202,6 +289,14 @@ impl<'d> Lookup<'d> {
     }
 }
 
+/// The letters and digits of a name.
+fn compact(name: &str) -> String {
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|character| character.to_ascii_lowercase())
+        .collect()
+}
+
 /// Whether the text has a word that begins with `word`: `flood` in `flooding`.
 fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word)
@@ -234,7 +329,7 @@ fn spellings(entry: &Entry<'_>) -> Vec<String> {
         Kind::TcpInfo => spellings.extend(name.strip_prefix("tcpi_").map(normal)),
         // `Recv-Q` of `ss: Recv-Q`
         Kind::Column => spellings.extend(name.split_once(": ").map(|(_, column)| normal(column))),
-        Kind::Message | Kind::Counter | Kind::State | Kind::Timer | Kind::Error => {}
+        Kind::Message | Kind::Counter | Kind::State | Kind::Timer | Kind::Error | Kind::Term => {}
     }
     spellings.sort_unstable();
     spellings.dedup();
@@ -299,6 +394,8 @@ fn normal(name: &str) -> String {
 const DROP_REASON: &str = "SKB_DROP_REASON_";
 /// Longer texts are no names.
 const NAME_LEN_MAX: usize = 80;
+/// Shorter ones are near to too much.
+const MEANT_LEN_MIN: usize = 5;
 const NEAR_MAX: usize = 5;
 /// Entries shown for one line of a tool.
 const LINE_ENTRIES_MAX: usize = 40;

@@ -20,6 +20,7 @@
 //! | Source | where in the kernel | 1 |
 //! | See | names of other entries, separated by commas | 0-1 |
 
+use crate::log_line::collapsed;
 use crate::{Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
@@ -108,7 +109,11 @@ impl<'a> Entry<'a> {
                 twice(!self.also.is_empty())?;
                 self.also = list(value);
             }
-            "Text" => self.texts.push(value),
+            // Lines are matched with one blank for each run of blanks.
+            "Text" => self.texts.push(match collapsed(&value) {
+                Cow::Owned(collapsed) => Cow::Owned(collapsed),
+                Cow::Borrowed(_) => value,
+            }),
             "Example" => self.examples.push(value),
             "Severity" => {
                 twice(self.severity.is_some())?;

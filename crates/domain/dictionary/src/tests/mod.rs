@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
 mod entries;
+mod forms;
 mod kernel;
 mod sizes;
