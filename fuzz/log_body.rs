@@ -54,7 +54,11 @@ pub(crate) fn log_lines(bytes: &[u8]) {
         assert!(count.known + count.empty + count.parts + count.trouble + count.counters <= count.lines);
         let occurrences = log.met();
         assert!(occurrences.len() as u64 <= count.known);
-        assert!(log.unknown().iter().all(|line| line.times >= 1 && !line.line.is_empty()));
+        assert!(
+            log.unknown()
+                .iter()
+                .all(|line| line.times >= 1 && !line.line.is_empty())
+        );
         assert!(log.counters().iter().all(|group| !group.values.is_empty()));
         for one in &occurrences {
             assert!(one.times > one.left_out || one.times == u64::MAX);

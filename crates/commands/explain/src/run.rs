@@ -74,18 +74,15 @@ fn list(dictionary: &Dictionary, kinds: Kinds, layout: &ExplainLayout) -> anyhow
 }
 
 fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result<ExitCode> {
+    if let Some(meant) = found.meant {
+        notes::say(&format!(
+            "sockeye: explain: \"{}\" is not in the dictionary; {meant} comes nearest:\n",
+            harmless(shortened(text).as_bytes())
+        ));
+    }
     let mut out = Vec::new();
     push_explained(&mut out, text, found, layout);
     stdout::write(&out)?;
-    if let Some(meant) = found.meant
-        && !found.entries.is_empty()
-    {
-        notes::say(&format!(
-            "sockeye: explain: \"{}\" is not in the dictionary; this is {meant}, which comes nearest\n",
-            harmless(shortened(text).as_bytes())
-        ));
-        return Ok(ExitCode::SUCCESS);
-    }
     if !found.entries.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -49,7 +49,11 @@ fn frame(text: &str) -> Option<Frame<'_>> {
         None => text,
     };
     let text = match text.split_once(':') {
-        Some((segment, rest)) if segment.len() <= 4 && segment.bytes().all(|byte| byte.is_ascii_hexdigit()) => rest,
+        Some((segment, rest))
+            if segment.len() <= 4 && segment.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
+        {
+            rest
+        }
         _ => text,
     };
     let text = text.strip_prefix("? ").unwrap_or(text);
@@ -60,13 +64,10 @@ fn frame(text: &str) -> Option<Frame<'_>> {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.$".contains(&byte));
     let offset = rest.split_whitespace().next()?;
-    let is_offset = offset
-        .trim_end_matches([']', ')', ','])
-        .split('/')
-        .all(|number| {
-            let digits = number.strip_prefix("0x").unwrap_or(number);
-            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-        });
+    let is_offset = offset.trim_end_matches([']', ')', ',']).split('/').all(|number| {
+        let digits = number.strip_prefix("0x").unwrap_or(number);
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    });
     if !is_name || !is_offset {
         return None;
     }
@@ -100,9 +101,12 @@ fn is_register(text: &str) -> bool {
         return false;
     };
     let is_name = REGISTERS.contains(&name.trim_end())
-        || name.trim_end().strip_prefix(['x', 'r', 'R']).is_some_and(|number| {
-            (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
-        });
+        || name
+            .trim_end()
+            .strip_prefix(['x', 'r', 'R'])
+            .is_some_and(|number| {
+                (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
+            });
     let value = rest.split_whitespace().next().unwrap_or("");
     is_name
         && value.len() >= 4
@@ -156,7 +160,7 @@ const MARKS: [&str; 16] = [
 const FRAME_HEADS: [&str; 7] = ["RIP: ", "pc : ", "lr : ", "PC is at ", "LR is at ", "? ", "NIP ["];
 
 /// Begins of lines that have none.
-const DETAIL_HEADS: [&str; 44] = [
+const DETAIL_HEADS: [&str; 40] = [
     "---[ end trace ",
     "---[ end Kernel panic",
     "Modules linked in:",
@@ -171,8 +175,6 @@ const DETAIL_HEADS: [&str; 44] = [
     "CS: ",
     "sp : ",
     "pstate: ",
-    "Internal error: ",
-    "Process ",
     "Stack: ",
     "Stack:",
     "Exception stack",
@@ -199,24 +201,71 @@ const DETAIL_HEADS: [&str; 44] = [
     "[ pid ]",
     "[last unloaded:",
     "PGD ",
-    "Oops: ",
-    "note: ",
 ];
 
 const REGISTERS: [&str; 27] = [
-    "RAX", "RBX", "RCX", "RDX", "RSI", "RDI", "RBP", "RSP", "R08", "R09", "ORIG_RAX", "CR0", "CR2", "CR3", "CR4", "DR0", "DR3", "DR6",
-    "EAX", "EBX", "ESP", "EFLAGS", "sp", "x29", "x30", "GS", "DS",
+    "RAX", "RBX", "RCX", "RDX", "RSI", "RDI", "RBP", "RSP", "R08", "R09", "ORIG_RAX", "CR0", "CR2", "CR3",
+    "CR4", "DR0", "DR3", "DR6", "EAX", "EBX", "ESP", "EFLAGS", "sp", "x29", "x30", "GS", "DS",
 ];
 
 /// Functions that report a fault, or with which each stack begins.
 const REPORTING: [&str; 56] = [
-    "dump_stack", "show_stack", "show_trace", "dump_backtrace", "__warn", "warn_slowpath", "report_bug", "handle_bug", "exc_", "asm_",
-    "panic", "oops_", "die", "no_context", "bad_area", "page_fault", "do_page_fault", "do_user_addr_fault", "async_page_fault",
-    "nmi_", "watchdog_", "__die", "general_protection", "do_general_protection", "invalid_op", "do_invalid_op", "error_entry",
-    "ret_from_", "kthread", "worker_thread", "process_one_work", "do_idle", "cpu_startup_entry", "start_secondary", "secondary_startup",
-    "start_kernel", "rest_init", "entry_SYSCALL", "do_syscall_64", "x64_sys_call", "irq_exit", "__irq_exit", "do_softirq",
-    "__do_softirq", "handle_softirqs", "__raw_spin", "_raw_spin", "native_", "default_idle", "arch_cpu_idle", "cpuidle_", "call_timer_fn",
-    "run_timer_softirq", "__schedule", "schedule", "rcu_",
+    "dump_stack",
+    "show_stack",
+    "show_trace",
+    "dump_backtrace",
+    "__warn",
+    "warn_slowpath",
+    "report_bug",
+    "handle_bug",
+    "exc_",
+    "asm_",
+    "panic",
+    "oops_",
+    "die",
+    "no_context",
+    "bad_area",
+    "page_fault",
+    "do_page_fault",
+    "do_user_addr_fault",
+    "async_page_fault",
+    "nmi_",
+    "watchdog_",
+    "__die",
+    "general_protection",
+    "do_general_protection",
+    "invalid_op",
+    "do_invalid_op",
+    "error_entry",
+    "ret_from_",
+    "kthread",
+    "worker_thread",
+    "process_one_work",
+    "do_idle",
+    "cpu_startup_entry",
+    "start_secondary",
+    "secondary_startup",
+    "start_kernel",
+    "rest_init",
+    "entry_SYSCALL",
+    "do_syscall_64",
+    "x64_sys_call",
+    "irq_exit",
+    "__irq_exit",
+    "do_softirq",
+    "__do_softirq",
+    "handle_softirqs",
+    "__raw_spin",
+    "_raw_spin",
+    "native_",
+    "default_idle",
+    "arch_cpu_idle",
+    "cpuidle_",
+    "call_timer_fn",
+    "run_timer_softirq",
+    "__schedule",
+    "schedule",
+    "rcu_",
 ];
 
 /// How names of functions begin, by subsystem.
@@ -320,15 +369,34 @@ mod tests {
         let Some(Part::Frame(frame)) = part(text) else {
             panic!("{text}: {:?}", part(text));
         };
-        assert_eq!((frame.function, frame.module, frame.subsystem()), (function, module, subsystem), "{text}");
+        assert_eq!(
+            (frame.function, frame.module, frame.subsystem()),
+            (function, module, subsystem),
+            "{text}"
+        );
     }
 
     #[test]
     fn frames_of_traces_are_read() {
         check("tcp_v4_rcv+0x12/0x340", "tcp_v4_rcv", None, Some("TCP"));
-        check("? nf_ct_get+0x1/0x2 [nf_conntrack]", "nf_ct_get", Some("nf_conntrack"), Some("connection tracking"));
-        check("RIP: 0010:__skb_release+0x12/0x340", "__skb_release", None, Some("packet buffers"));
-        check("[<ffffffff81234567>] ? dev_watchdog+0x1/0x2", "dev_watchdog", None, Some("queueing, the watchdog of transmit queues"));
+        check(
+            "? nf_ct_get+0x1/0x2 [nf_conntrack]",
+            "nf_ct_get",
+            Some("nf_conntrack"),
+            Some("connection tracking"),
+        );
+        check(
+            "RIP: 0010:__skb_release+0x12/0x340",
+            "__skb_release",
+            None,
+            Some("packet buffers"),
+        );
+        check(
+            "[<ffffffff81234567>] ? dev_watchdog+0x1/0x2",
+            "dev_watchdog",
+            None,
+            Some("queueing, the watchdog of transmit queues"),
+        );
         check("pc : frob+0x12/0x340 [mod 1234]", "frob", Some("mod"), None);
         let head = "WARNING: CPU: 3 PID: 0 at net/sched/sch_generic.c:525 dev_watchdog+0x213/0x220";
         let frame = frame_in_head(head).unwrap();

@@ -18,7 +18,8 @@ impl<'d> Event<'d> {
     /// The event that a message begins, if it is one that others follow.
     pub(crate) fn begun_by(known: &MatchedLine<'d, '_>, time: Option<&str>) -> Option<Self> {
         let entry = known.entry;
-        let begins = entry.severity >= Some(Severity::Warning) && HEADS.iter().any(|head| entry.name.contains(head));
+        let begins =
+            entry.severity >= Some(Severity::Warning) && HEADS.iter().any(|head| entry.name.contains(head));
         Some(Self {
             entry,
             interface: interface(known).filter(|_| begins)?.to_owned(),
@@ -38,7 +39,9 @@ impl<'d> Event<'d> {
         is_soon
             && !std::ptr::eq(known.entry, self.entry)
             && interface(known) == Some(self.interface.as_str())
-            && FOLLOWERS.iter().any(|follower| known.entry.name.contains(follower))
+            && FOLLOWERS
+                .iter()
+                .any(|follower| known.entry.name.contains(follower))
     }
 }
 
@@ -58,7 +61,15 @@ fn seconds(time: Option<&str>) -> Option<f64> {
 const HEADS: [&str; 6] = ["hang", "watchdog", "timed-out", "timeout", "tx-fault", "fatal"];
 /// Parts of the names of entries that follow.
 const FOLLOWERS: [&str; 9] = [
-    "reset", "link-down", "link-up", "link-is-", "recover", "hang", "watchdog", "timed-out", "timeout",
+    "reset",
+    "link-down",
+    "link-up",
+    "link-is-",
+    "recover",
+    "hang",
+    "watchdog",
+    "timed-out",
+    "timeout",
 ];
 /// How long a NIC takes to come back.
 const SECONDS_MAX: f64 = 30.0;

@@ -64,7 +64,10 @@ enum Section {
         row: u64,
     },
     /// `Tcp: RtoAlgorithm ...`; a line of numbers follows.
-    Pairs { prefix: String, names: Vec<String> },
+    Pairs {
+        prefix: String,
+        names: Vec<String>,
+    },
     /// `ip -s link` of this interface; the direction and names of the line before
     Link {
         interface: String,
@@ -153,7 +156,9 @@ impl<'d> Statistics<'d> {
         } else if text.starts_with("Ethernet Channel Bonding Driver") {
             self.section = Section::Bonding(None);
         } else if text.starts_with("qdisc ") || text.starts_with("class ") {
-            let place: Vec<&str> = words().take_while(|word| !matches!(*word, "root" | "refcnt" | "limit")).collect();
+            let place: Vec<&str> = words()
+                .take_while(|word| !matches!(*word, "root" | "refcnt" | "limit"))
+                .collect();
             self.section = Section::Qdisc(place.join(" "));
         } else if let Some((number, rest)) = text.split_once(": ")
             && all_digits(number)
@@ -326,7 +331,10 @@ impl<'d> Statistics<'d> {
             // Addresses, properties, alternative names.
             _ => return !text.contains(": <") && LINK_WORDS.iter().any(|word| text.starts_with(word)),
         };
-        let names = words.filter(|word| *word != "errors:").map(str::to_owned).collect();
+        let names = words
+            .filter(|word| *word != "errors:")
+            .map(str::to_owned)
+            .collect();
         self.set_link_names(direction, names);
         true
     }
@@ -372,8 +380,12 @@ impl<'d> Statistics<'d> {
         }
         let is_good = matches!(value, "up" | "none" | "monitoring" | "0");
         match name.trim() {
-            "MII Status" | "Link Failure Count" | "Actor Churn State" | "Partner Churn State"
-            | "Actor Churned Count" | "Partner Churned Count" => {
+            "MII Status"
+            | "Link Failure Count"
+            | "Actor Churn State"
+            | "Partner Churn State"
+            | "Actor Churned Count"
+            | "Partner Churned Count" => {
                 let shown = if is_good { "0" } else { value };
                 self.add(name.trim(), slave, shown);
             }
@@ -391,7 +403,12 @@ impl<'d> Statistics<'d> {
         for (name, word) in SOFTNET_COLUMNS.iter().zip(&words) {
             if !name.is_empty() {
                 let value = u64::from_str_radix(word, 16).unwrap_or(0);
-                self.add_as(&format!("softnet_stat.{name}"), name, Some(&place), &value.to_string());
+                self.add_as(
+                    &format!("softnet_stat.{name}"),
+                    name,
+                    Some(&place),
+                    &value.to_string(),
+                );
             }
         }
         self.section = Section::Softnet(row + 1);
@@ -461,7 +478,11 @@ impl Dictionary {
             entries
                 .iter()
                 .find(|entry| entry.kind == Kind::Counter)
-                .or_else(|| entries.iter().find(|entry| name.contains(": ") && is_counter(entry)))
+                .or_else(|| {
+                    entries
+                        .iter()
+                        .find(|entry| name.contains(": ") && is_counter(entry))
+                })
                 .copied()
         })
     }
@@ -488,9 +509,14 @@ fn form(name: &str) -> String {
         .filter(|word| !word.is_empty())
     {
         let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        let is_place = PLACE_WORDS.contains(&letters);
-        if !letters.is_empty() && !is_place {
-            words.push(letters.to_lowercase());
+        let is_numbered = letters.len() < word.len();
+        let letters = letters.to_lowercase();
+        if letters.is_empty() {
+            // `queue_3`
+            words.pop_if(|last| PLACE_WORDS.contains(&last.as_str()));
+        } else if !(is_numbered && PLACE_WORDS.contains(&letters.as_str())) && words.last() != Some(&letters)
+        {
+            words.push(letters);
         }
     }
     words.join("-")
@@ -503,7 +529,11 @@ fn may_begin(text: &str) -> bool {
     };
     let first = text.as_bytes()[0];
     match first {
-        b'[' => last.is_ascii_digit() && text.as_bytes().get(1).is_some_and(u8::is_ascii_digit) && text.contains("]: "),
+        b'[' => {
+            last.is_ascii_digit()
+                && text.as_bytes().get(1).is_some_and(u8::is_ascii_digit)
+                && text.contains("]: ")
+        }
         b'#' => true,
         b'0'..=b'9' | b'a'..=b'f' => {
             last.is_ascii_digit()
@@ -511,7 +541,11 @@ fn may_begin(text: &str) -> bool {
                 || is_hex_8(text.split(' ').next().unwrap_or(""))
                 || HEADERS.iter().any(|header| text.starts_with(header))
         }
-        _ => last.is_ascii_digit() || text.ends_with("statistics:") || HEADERS.iter().any(|header| text.starts_with(header)),
+        _ => {
+            last.is_ascii_digit()
+                || text.ends_with("statistics:")
+                || HEADERS.iter().any(|header| text.starts_with(header))
+        }
     }
 }
 
@@ -547,16 +581,54 @@ const HEADERS: [&str; 7] = [
 ];
 /// Begins of lines of /proc/net/bonding/BOND.
 const BONDING_KEYS: [&str; 31] = [
-    "Bonding Mode", "Primary Slave", "Currently Active Slave", "MII ", "Up Delay", "Down Delay", "Peer Notification Delay", "Speed", "Duplex",
-    "Link Failure Count", "Permanent HW addr", "Slave queue ID", "Aggregator", "Actor ", "Partner ", "Transmit Hash Policy", "802.3ad info",
-    "LACP ", "Min links", "System ", "Active Aggregator Info", "Number of ports", "details ", "system ", "port ", "oper key", "ARP ", "NS IPv6",
-    "Associated Aggregator", "Aggregator selection", "Use carrier",
+    "Bonding Mode",
+    "Primary Slave",
+    "Currently Active Slave",
+    "MII ",
+    "Up Delay",
+    "Down Delay",
+    "Peer Notification Delay",
+    "Speed",
+    "Duplex",
+    "Link Failure Count",
+    "Permanent HW addr",
+    "Slave queue ID",
+    "Aggregator",
+    "Actor ",
+    "Partner ",
+    "Transmit Hash Policy",
+    "802.3ad info",
+    "LACP ",
+    "Min links",
+    "System ",
+    "Active Aggregator Info",
+    "Number of ports",
+    "details ",
+    "system ",
+    "port ",
+    "oper key",
+    "ARP ",
+    "NS IPv6",
+    "Associated Aggregator",
+    "Aggregator selection",
+    "Use carrier",
 ];
 /// Words before the number of a queue.
 const PLACE_WORDS: [&str; 8] = ["queue", "q", "txq", "rxq", "ring", "cpu", "tc", "pb"];
 /// Lines of `ip -s link` without counters.
 const LINK_WORDS: [&str; 12] = [
-    "link/", "RX", "TX", "altname", "vf ", "promiscuity", "bridge", "veth", "inet", "valid_lft", "bond", "vlan",
+    "link/",
+    "RX",
+    "TX",
+    "altname",
+    "vf ",
+    "promiscuity",
+    "bridge",
+    "veth",
+    "inet",
+    "valid_lft",
+    "bond",
+    "vlan",
 ];
 const QDISC_COUNTERS: [&str; 11] = [
     "dropped",
@@ -590,8 +662,8 @@ const SOFTNET_COLUMNS: [&str; 15] = [
     "process_qlen",
 ];
 const LOSS_WORDS: [&str; 22] = [
-    "drop", "err", "discard", "miss", "fail", "timeout", "overflow", "overrun", "underrun", "crc", "fcs", "lost", "bad", "abort",
-    "no_buf", "nobuf", "invalid", "exceed", "stuck", "reject", "corrupt", "oob",
+    "drop", "err", "discard", "miss", "fail", "timeout", "overflow", "overrun", "underrun", "crc", "fcs",
+    "lost", "bad", "abort", "no_buf", "nobuf", "invalid", "exceed", "stuck", "reject", "corrupt", "oob",
 ];
 
 #[cfg(test)]
@@ -641,7 +713,11 @@ mod tests {
             ("conntrack_allowance_exceeded", "ethtool.bw_in_allowance_exceeded"),
             ("TcpExtListenOverflows", "TcpExtListenOverflows"),
         ] {
-            assert_eq!(dictionary.counter(name).map(|entry| entry.name.as_ref()), Some(entry), "{name}");
+            assert_eq!(
+                dictionary.counter(name).map(|entry| entry.name.as_ref()),
+                Some(entry),
+                "{name}"
+            );
         }
         assert_eq!(dictionary.counter("eth0"), None);
         assert_eq!(dictionary.counter(""), None);

@@ -186,14 +186,18 @@ fn is_bus_id(word: &str) -> bool {
         let mut parts = word.split([':', '.']);
         let lens: Vec<usize> = parts.by_ref().map(str::len).collect();
         (lens == [4, 2, 2, 1] || lens == [2, 2, 1])
-            && word.bytes().all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
     };
     let is_usb = || {
         word.split_once('-').is_some_and(|(bus, port)| {
             !bus.is_empty()
                 && bus.bytes().all(|byte| byte.is_ascii_digit())
                 && !port.is_empty()
-                && port.bytes().all(|byte| byte.is_ascii_digit() || b".:".contains(&byte))
+                && port
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || b".:".contains(&byte))
         })
     };
     let is_platform = || {
@@ -222,7 +226,8 @@ fn is_interface(word: &str) -> bool {
         && !DRIVERS.contains(&word)
         && INTERFACE_PREFIXES.iter().any(|prefix| {
             word.strip_prefix(prefix).is_some_and(|rest| {
-                rest.starts_with(|first: char| first.is_ascii_digit()) || rest.contains(|c: char| c.is_ascii_digit())
+                rest.starts_with(|first: char| first.is_ascii_digit())
+                    || rest.contains(|c: char| c.is_ascii_digit())
             })
         })
 }
@@ -234,12 +239,66 @@ const HEAD_LEN_MAX: usize = 120;
 const HEAD_WORDS_MAX: usize = 8;
 
 const TROUBLE_WORDS: [&str; 60] = [
-    "fail", "error", "timeout", "timed out", "time out", "warning", "bug:", "hang", "hung", "stuck", "stall", "unable to",
-    "cannot ", "can't ", "could not", "couldn't", "can not", "did not", "didn't", "doesn't", "not respond", "no response",
-    "invalid", "corrupt", "dropped", "dropping", "overflow", "overrun", "underrun", "out of ", "denied", "refused", "lost",
-    "resetting", "reset adapter", "abort", "fatal", "panic", "oops", "exception", "unexpected", "bad ", "unreachable",
-    "mismatch", "illegal", "broken", "crash", "exceed", "leak", "unhandled", "rejected", "too many", "too long", "too small",
-    "unsupported", "giving up", "not enough", "died", "link is down", "watchdog",
+    "fail",
+    "error",
+    "timeout",
+    "timed out",
+    "time out",
+    "warning",
+    "bug:",
+    "hang",
+    "hung",
+    "stuck",
+    "stall",
+    "unable to",
+    "cannot ",
+    "can't ",
+    "could not",
+    "couldn't",
+    "can not",
+    "did not",
+    "didn't",
+    "doesn't",
+    "not respond",
+    "no response",
+    "invalid",
+    "corrupt",
+    "dropped",
+    "dropping",
+    "overflow",
+    "overrun",
+    "underrun",
+    "out of ",
+    "denied",
+    "refused",
+    "lost",
+    "resetting",
+    "reset adapter",
+    "abort",
+    "fatal",
+    "panic",
+    "oops",
+    "exception",
+    "unexpected",
+    "bad ",
+    "unreachable",
+    "mismatch",
+    "illegal",
+    "broken",
+    "crash",
+    "exceed",
+    "leak",
+    "unhandled",
+    "rejected",
+    "too many",
+    "too long",
+    "too small",
+    "unsupported",
+    "giving up",
+    "not enough",
+    "died",
+    "link is down",
+    "watchdog",
 ];
 
 /// Parts of lines with such words that report no trouble.
@@ -258,30 +317,185 @@ const HARMLESS: [&str; 10] = [
 
 /// How names of interfaces begin.
 const INTERFACE_PREFIXES: [&str; 25] = [
-    "eth", "en", "wl", "ww", "sl", "ib", "br", "bond", "team", "veth", "tun", "tap", "wg", "ppp", "vlan", "vxlan", "docker",
-    "lan", "wan", "swp", "usb", "can", "cali", "dummy", "vnet",
+    "eth", "en", "wl", "ww", "sl", "ib", "br", "bond", "team", "veth", "tun", "tap", "wg", "ppp", "vlan",
+    "vxlan", "docker", "lan", "wan", "swp", "usb", "can", "cali", "dummy", "vnet",
 ];
 
 /// Modules of network drivers, as they stand at the start of a message.
 const DRIVERS: [&str; 113] = [
-    "8139cp", "8139too", "alx", "amd-xgbe", "aqc111", "ath10k_pci", "ath10k_sdio", "ath11k_pci", "ath12k_pci", "ath9k", "ath9k_htc",
-    "atl1c", "atl1e", "atlantic", "ax88179_178a", "axienet", "b43", "b44", "be2net", "bcmgenet", "bna", "bnx2", "bnx2x", "bnxt_en",
-    "brcmfmac", "brcmsmac", "cavium", "cdc_ether", "cdc_mbim", "cdc_ncm", "cdc_wdm", "cpsw", "cxgb3", "cxgb4", "cxgb4vf", "dpaa2_eth",
-    "dpaa_eth", "e100", "e1000", "e1000e", "ena", "enetc", "enic", "et131x", "fec", "fm10k", "forcedeth", "fsl_dpa", "ftgmac100",
-    "gianfar", "gve", "hinic", "hinic3", "hns3", "hv_netvsc", "i40e", "iavf", "i40evf", "ice", "idpf", "igb", "igbvf", "igc", "ionic",
-    "ipheth", "ipw2200", "iwl3945", "iwl4965", "iwlwifi", "ixgbe", "ixgbevf", "jme", "lan743x", "lan78xx", "liquidio", "macb",
-    "mana", "mlx4_core", "mlx4_en", "mlx5_core", "mlxsw_spectrum", "mt7601u", "mt76x2u", "mt7915e", "mt7921e", "mt7925e", "mvneta",
-    "mvpp2", "mwifiex", "mwifiex_pcie", "myri10ge", "netxen_nic", "nfp", "octeontx2", "qede", "qed", "qlcnic", "qmi_wwan", "r8125",
-    "r8152", "r8168", "r8169", "rndis_host", "rt2800usb", "rtl8192ce", "rtl8xxxu", "rtw_8822ce", "rtw89_8852be", "sfc", "sky2", "stmmac",
-    "tg3", "thunderbolt-net",
+    "8139cp",
+    "8139too",
+    "alx",
+    "amd-xgbe",
+    "aqc111",
+    "ath10k_pci",
+    "ath10k_sdio",
+    "ath11k_pci",
+    "ath12k_pci",
+    "ath9k",
+    "ath9k_htc",
+    "atl1c",
+    "atl1e",
+    "atlantic",
+    "ax88179_178a",
+    "axienet",
+    "b43",
+    "b44",
+    "be2net",
+    "bcmgenet",
+    "bna",
+    "bnx2",
+    "bnx2x",
+    "bnxt_en",
+    "brcmfmac",
+    "brcmsmac",
+    "cavium",
+    "cdc_ether",
+    "cdc_mbim",
+    "cdc_ncm",
+    "cdc_wdm",
+    "cpsw",
+    "cxgb3",
+    "cxgb4",
+    "cxgb4vf",
+    "dpaa2_eth",
+    "dpaa_eth",
+    "e100",
+    "e1000",
+    "e1000e",
+    "ena",
+    "enetc",
+    "enic",
+    "et131x",
+    "fec",
+    "fm10k",
+    "forcedeth",
+    "fsl_dpa",
+    "ftgmac100",
+    "gianfar",
+    "gve",
+    "hinic",
+    "hinic3",
+    "hns3",
+    "hv_netvsc",
+    "i40e",
+    "iavf",
+    "i40evf",
+    "ice",
+    "idpf",
+    "igb",
+    "igbvf",
+    "igc",
+    "ionic",
+    "ipheth",
+    "ipw2200",
+    "iwl3945",
+    "iwl4965",
+    "iwlwifi",
+    "ixgbe",
+    "ixgbevf",
+    "jme",
+    "lan743x",
+    "lan78xx",
+    "liquidio",
+    "macb",
+    "mana",
+    "mlx4_core",
+    "mlx4_en",
+    "mlx5_core",
+    "mlxsw_spectrum",
+    "mt7601u",
+    "mt76x2u",
+    "mt7915e",
+    "mt7921e",
+    "mt7925e",
+    "mvneta",
+    "mvpp2",
+    "mwifiex",
+    "mwifiex_pcie",
+    "myri10ge",
+    "netxen_nic",
+    "nfp",
+    "octeontx2",
+    "qede",
+    "qed",
+    "qlcnic",
+    "qmi_wwan",
+    "r8125",
+    "r8152",
+    "r8168",
+    "r8169",
+    "rndis_host",
+    "rt2800usb",
+    "rtl8192ce",
+    "rtl8xxxu",
+    "rtw_8822ce",
+    "rtw89_8852be",
+    "sfc",
+    "sky2",
+    "stmmac",
+    "tg3",
+    "thunderbolt-net",
 ];
 
 /// Subsystems of the network that begin their messages with their name.
 const SUBSYSTEMS: [&str; 56] = [
-    "IPv4", "IPv6", "TCP", "UDP", "ICMP", "MPTCP", "SCTP", "sctp", "TIPC", "tipc", "nf_conntrack", "nf_tables", "nft", "netfilter", "ipvs",
-    "IPVS", "xt_addrtype", "bonding", "bond", "bridge", "team", "vxlan", "geneve", "wireguard", "macsec", "macvlan", "ipvlan", "tun",
-    "veth", "virtio_net", "vmxnet3", "xen_netfront", "vif", "xfrm", "IPsec", "openvswitch", "cfg80211", "mac80211", "ieee80211", "mt76",
-    "rtw88", "rtw89", "usbnet", "asix", "phy", "sfp", "dsa", "mdio_bus", "PPP", "ppp", "l2tp_core", "TLS", "tls", "XDP", "neighbour", "smc",
+    "IPv4",
+    "IPv6",
+    "TCP",
+    "UDP",
+    "ICMP",
+    "MPTCP",
+    "SCTP",
+    "sctp",
+    "TIPC",
+    "tipc",
+    "nf_conntrack",
+    "nf_tables",
+    "nft",
+    "netfilter",
+    "ipvs",
+    "IPVS",
+    "xt_addrtype",
+    "bonding",
+    "bond",
+    "bridge",
+    "team",
+    "vxlan",
+    "geneve",
+    "wireguard",
+    "macsec",
+    "macvlan",
+    "ipvlan",
+    "tun",
+    "veth",
+    "virtio_net",
+    "vmxnet3",
+    "xen_netfront",
+    "vif",
+    "xfrm",
+    "IPsec",
+    "openvswitch",
+    "cfg80211",
+    "mac80211",
+    "ieee80211",
+    "mt76",
+    "rtw88",
+    "rtw89",
+    "usbnet",
+    "asix",
+    "phy",
+    "sfp",
+    "dsa",
+    "mdio_bus",
+    "PPP",
+    "ppp",
+    "l2tp_core",
+    "TLS",
+    "tls",
+    "XDP",
+    "neighbour",
+    "smc",
 ];
 
 #[cfg(test)]
@@ -310,8 +524,20 @@ mod tests {
             Some(110),
         );
         check("r8152 1-4:1.0: intr status -71", "r8152", "1-4:1.0", "", Some(71));
-        check("hv_netvsc vmbus_0_11 eth0: no", "hv_netvsc", "vmbus_0_11", "eth0", None);
-        check("fec 2188000.ethernet eth0: MDIO read, error = -5", "fec", "2188000.ethernet", "eth0", Some(5));
+        check(
+            "hv_netvsc vmbus_0_11 eth0: no",
+            "hv_netvsc",
+            "vmbus_0_11",
+            "eth0",
+            None,
+        );
+        check(
+            "fec 2188000.ethernet eth0: MDIO read, error = -5",
+            "fec",
+            "2188000.ethernet",
+            "eth0",
+            Some(5),
+        );
         check("bond0: (slave eth1): frob", "", "", "bond0", None);
         check("ata1: failed -9999 x-5 2026-11-20", "", "", "", None);
         check("", "", "", "", None);
@@ -334,13 +560,19 @@ mod tests {
         assert!(!lines.add("eth0: frob", 1, None, true));
         let sorted = lines.sorted();
         assert_eq!(sorted.len(), 1);
-        assert_eq!((sorted[0].times, sorted[0].line.as_str()), (3, "eth0: frob failed 7"));
+        assert_eq!(
+            (sorted[0].times, sorted[0].line.as_str()),
+            (3, "eth0: frob failed 7")
+        );
         assert_eq!(
             (sorted[0].first.as_deref(), sorted[0].last.as_deref()),
             (Some("1.0"), Some("2.0"))
         );
         for nth in 0..3_000 {
-            let letters: String = format!("{nth:04}").bytes().map(|byte| (byte + 49) as char).collect();
+            let letters: String = format!("{nth:04}")
+                .bytes()
+                .map(|byte| (byte + 49) as char)
+                .collect();
             lines.add(&format!("failed {letters}"), 1, None, true);
         }
         assert_eq!(lines.sorted().len(), LINES_MAX);

@@ -290,18 +290,28 @@ fn unknown_lines_that_look_like_trouble_are_listed() {
     let unknown = document["unknown"].as_array().unwrap();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     let line = &unknown[0];
-    assert_eq!((&line["times"], &line["errno"]), (&2.into(), &110.into()), "{line}");
+    assert_eq!(
+        (&line["times"], &line["errno"]),
+        (&2.into(), &110.into()),
+        "{line}"
+    );
     assert_eq!(line["driver"], "i40e");
     assert_eq!(line["device"], "0000:03:00.0");
     assert_eq!(line["interface"], "ens1f0");
     assert_eq!(line["error"], "ETIMEDOUT");
     assert_eq!(document["lines_trouble"], 2);
     let text = of_log(&[], log.as_bytes());
-    assert!(text.ok().contains("UNKNOWN") && text.ok().contains("-110 is ETIMEDOUT"), "{text:?}");
+    assert!(
+        text.ok().contains("UNKNOWN") && text.ok().contains("-110 is ETIMEDOUT"),
+        "{text:?}"
+    );
     assert!(!text.ok().contains("all is well"), "{text:?}");
     assert!(text.ok().contains("2 do not (--unknown lists them)"), "{text:?}");
     let all = of_log(&["--unknown"], log.as_bytes());
-    assert!(all.ok().contains("> frob: all is well") && all.ok().contains("> frob failed"), "{all:?}");
+    assert!(
+        all.ok().contains("> frob: all is well") && all.ok().contains("> frob failed"),
+        "{all:?}"
+    );
 }
 
 #[test]
@@ -312,22 +322,43 @@ fn counters_of_tools_are_explained() {
     let counters = document["counters"].as_array().unwrap();
     let found: Vec<_> = counters
         .iter()
-        .map(|counter| (counter["entry"]["name"].as_str().unwrap_or(""), counter["total"].as_u64().unwrap()))
+        .map(|counter| {
+            (
+                counter["entry"]["name"].as_str().unwrap_or(""),
+                counter["total"].as_u64().unwrap(),
+            )
+        })
         .collect();
     assert_eq!(
         found,
-        [("ethtool.tx_timeout_count", 1), ("ethtool.rx_dropped", 7), ("", 9)]
+        [
+            ("ethtool.tx_timeout_count", 1),
+            ("ethtool.rx_dropped", 7),
+            ("", 9)
+        ]
     );
     assert_eq!(document["counters_zero"], 1);
     assert_eq!(document["lines_counters"], 7);
     let text = of_log(&[], ethtool.as_bytes());
     let place = |what: &str| text.ok().find(what).unwrap_or_else(|| panic!("{what}: {text:?}"));
-    assert!(place("tx_timeout_count 1") < place("rx_queue_0_drops 3, rx_queue_1_drops 4"), "{text:?}");
+    assert!(
+        place("tx_timeout_count 1") < place("rx_queue_0_drops 3, rx_queue_1_drops 4"),
+        "{text:?}"
+    );
     assert!(place("7 in total") < place("frob_lost 9"), "{text:?}");
     for (tool, expected) in [
-        ("cpu=0 \tfound=0 invalid=0 insert=0 insert_failed=5 drop=0", "nf_conntrack.insert_failed"),
-        ("TcpExtListenOverflows           12                 0.0", "TcpExtListenOverflows"),
-        ("Ethernet Channel Bonding Driver: v6.18\n\nSlave Interface: eth1\nMII Status: down", "bonding.MII Status"),
+        (
+            "cpu=0 \tfound=0 invalid=0 insert=0 insert_failed=5 drop=0",
+            "nf_conntrack.insert_failed",
+        ),
+        (
+            "TcpExtListenOverflows           12                 0.0",
+            "TcpExtListenOverflows",
+        ),
+        (
+            "Ethernet Channel Bonding Driver: v6.18\n\nSlave Interface: eth1\nMII Status: down",
+            "bonding.MII Status",
+        ),
     ] {
         let text = of_log(&[], tool.as_bytes());
         assert!(text.ok().contains(expected), "{text:?}");
@@ -353,10 +384,16 @@ fn trace_and_register_lines_belong_to_their_message() {
     let messages = document["messages"].as_array().unwrap();
     assert_eq!(messages[0]["trace"]["function"], "tcp_v4_rcv");
     assert_eq!(messages[0]["trace"]["subsystem"], "TCP");
-    assert_eq!(messages[0]["followed_by"][0]["name"], "nic-link-down", "{messages:?}");
+    assert_eq!(
+        messages[0]["followed_by"][0]["name"], "nic-link-down",
+        "{messages:?}"
+    );
     assert_eq!(messages[1]["times_in_events"], 1, "{messages:?}");
     let text = of_log(&[], log.as_bytes());
-    assert!(text.ok().contains("part of the same event: nic-link-down"), "{text:?}");
+    assert!(
+        text.ok().contains("part of the same event: nic-link-down"),
+        "{text:?}"
+    );
 }
 
 #[test]
@@ -378,8 +415,14 @@ fn single_near_hit_is_shown_in_full() {
         ("somaxcon", "net.core.somaxconn"),
     ] {
         let said = sockeye(&["explain", asked]);
-        assert!(said.ok().contains(meant) && said.ok().contains("Remedy:"), "{said:?}");
-        assert!(said.error().contains("is not in the dictionary") && said.error().contains(meant), "{said:?}");
+        assert!(
+            said.ok().contains(meant) && said.ok().contains("Remedy:"),
+            "{said:?}"
+        );
+        assert!(
+            said.error().contains("is not in the dictionary") && said.error().contains(meant),
+            "{said:?}"
+        );
         let document: Value =
             serde_json::from_slice(&sockeye(&["explain", "--format", "json", asked]).stdout).unwrap();
         follows(&document);

@@ -163,12 +163,16 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences<'_>)
         fields.end();
     }
     fields.number("times_in_events", Some(occurrences.in_events));
-    push_all(fields.key("followed_by"), &occurrences.followed_by, |out, follower| {
-        let mut fields = Object::begin(out);
-        fields.text("name", Some(&follower.entry.name));
-        fields.number("times", Some(follower.times));
-        fields.end();
-    });
+    push_all(
+        fields.key("followed_by"),
+        &occurrences.followed_by,
+        |out, follower| {
+            let mut fields = Object::begin(out);
+            fields.text("name", Some(&follower.entry.name));
+            fields.number("times", Some(follower.times));
+            fields.end();
+        },
+    );
     push(fields.key("entry"), occurrences.entry);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{ExplainLayout, ExplainedLog, ExplainedUnknown};
 use sockeye_dictionary::{
-    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Replacements, Severity, Trace,
+    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace,
 };
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
@@ -108,7 +108,13 @@ fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup<'_>, layout: &Explai
             };
             push_heading_as(out, entry, Some(counters.severity()), &about, layout);
         }
-        None => push_plain_heading(out, "NOTICE", Severity::Notice, "a counter that is not in the dictionary", layout),
+        None => push_plain_heading(
+            out,
+            "NOTICE",
+            Severity::Notice,
+            "a counter that is not in the dictionary",
+            layout,
+        ),
     }
     let mut line = Vec::new();
     for (nth, value) in counters.values.iter().take(VALUES_MAX).enumerate() {
@@ -132,13 +138,25 @@ fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup<'_>, layout: &Explai
         Some(entry) if counters.severity() == Severity::Info => {
             push_wrapped(out, entry.meaning.as_bytes(), "  ", layout.width);
         }
-        Some(entry) => push_body(out, entry, &Replacements::default(), layout, layout.is_detailed),
+        Some(entry) => {
+            let places = counters.values.iter().filter_map(|value| value.place.as_deref());
+            let interfaces = places.filter_map(interface_of).map(|name| (Placeholder::Interface, name));
+            push_body(out, entry, &Replacements::of(interfaces), layout, layout.is_detailed);
+        }
         None => push_wrapped(
             out,
             b"Its name looks like loss or an error. Read it twice, some seconds apart: only what grows is a problem now.",
             "  ",
             layout.width,
         ),
+    }
+}
+
+/// Returns the interface of `eth0` or `qdisc fq 0: dev eth0`; `CPU 3` is none.
+fn interface_of(place: &str) -> Option<&str> {
+    match place.split_once(" dev ") {
+        Some((_, rest)) => rest.split(' ').next(),
+        None => (!place.contains([' ', '/'])).then_some(place),
     }
 }
 
@@ -186,7 +204,12 @@ fn push_unknown(out: &mut Vec<u8>, unknown: &ExplainedUnknown<'_>, layout: &Expl
             push_wrapped(out, text.as_bytes(), "  ", layout.width);
         }
         (Some(number), None) => {
-            push_wrapped(out, format!("-{number} is an error number").as_bytes(), "  ", layout.width);
+            push_wrapped(
+                out,
+                format!("-{number} is an error number").as_bytes(),
+                "  ",
+                layout.width,
+            );
         }
         (None, _) => {}
     }
@@ -281,10 +304,17 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layou
             .values
             .iter()
             .map(|value| (value.place, value.text.as_str()));
+        let interfaces = occurrences
+            .values
+            .iter()
+            .filter(|value| value.place == Placeholder::Interface);
+        // The device is that of the last line; with several interfaces it would be one of several.
+        let reading = (interfaces.count() <= 1).then(|| Reading::of(&occurrences.line));
+        let device = reading.as_ref().and_then(|reading| reading.device.as_deref());
         push_body(
             out,
             occurrences.entry,
-            &Replacements::of(values),
+            &Replacements::of(values).and_device(device),
             layout,
             layout.is_detailed,
         );

@@ -165,7 +165,10 @@ mod tests {
         );
         check("4,1234,5678901,-;TCP: out of memory", Some("5678901"));
         check("4,1234,5678901,-,caller=T1;TCP: out of memory", Some("5678901"));
-        check("[12345.678901] web-1 kernel: TCP: out of memory", Some("12345.678901"));
+        check(
+            "[12345.678901] web-1 kernel: TCP: out of memory",
+            Some("12345.678901"),
+        );
         check("kernel:[12345.678901] TCP: out of memory", Some("12345.678901"));
         check("kernel:TCP: out of memory", None);
         check(
@@ -194,9 +197,15 @@ mod tests {
             Some("11-20 12:00:00.123"),
         );
         check("W/kernel  (    0): TCP: out of memory", None);
-        check("<6>[   12.345678]  [3:  kworker/3:1: 1234] TCP: out of memory", Some("12.345678"));
+        check(
+            "<6>[   12.345678]  [3:  kworker/3:1: 1234] TCP: out of memory",
+            Some("12.345678"),
+        );
         check("> > [12345.678901] TCP: out of memory", Some("12345.678901"));
-        check("web-1 login: [12345.678901] TCP: out of memory", Some("12345.678901"));
+        check(
+            "web-1 login: [12345.678901] TCP: out of memory",
+            Some("12345.678901"),
+        );
         check(
             "[2026-11-20 12:00:00.123] [   12.345678] TCP: out of memory",
             Some("2026-11-20 12:00:00.123"),
@@ -206,7 +215,10 @@ mod tests {
             Some("Nov 20 12:00:00"),
         );
         check("6.18.0,4,1234,5678901,-;TCP: out of memory", Some("5678901"));
-        check("1700000000.123456 web-1 kernel: TCP: out of memory", Some("1700000000.123456"));
+        check(
+            "1700000000.123456 web-1 kernel: TCP: out of memory",
+            Some("1700000000.123456"),
+        );
         check("MESSAGE=TCP: out of memory", None);
         check("kernel: TCP: out of memory", None);
         check("  TCP: out of memory\r\n", None);

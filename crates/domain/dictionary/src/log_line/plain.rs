@@ -57,7 +57,10 @@ pub(crate) fn collapsed(text: &str) -> Cow<'_, str> {
 
 /// Blanks, line ends, the byte order mark, and bytes that were no text.
 fn is_noise(character: char) -> bool {
-    matches!(character, ' ' | '\t' | '\r' | '\n' | '\0' | '\u{feff}' | '\u{fffd}' | '\u{a0}' | '\u{200b}')
+    matches!(
+        character,
+        ' ' | '\t' | '\r' | '\n' | '\0' | '\u{feff}' | '\u{fffd}' | '\u{a0}' | '\u{200b}'
+    )
 }
 
 /// The text after a terminal's escape sequence (`ESC [ ... letter`), or after a lone control character.

@@ -169,8 +169,7 @@ fn facility(message: &mut Message<'_>) -> bool {
         return false;
     };
     let level = level.trim();
-    if FACILITIES.contains(&facility.trim_end())
-        && (LEVELS.contains(&level) || LONG_LEVELS.contains(&level))
+    if FACILITIES.contains(&facility.trim_end()) && (LEVELS.contains(&level) || LONG_LEVELS.contains(&level))
     {
         message.continue_with(rest);
         return true;
@@ -411,7 +410,10 @@ fn caller(message: &mut Message<'_>) -> bool {
     let is_task = || {
         let mut fields = inside.splitn(2, ':');
         let cpu = fields.next().unwrap_or("");
-        let pid = fields.next().and_then(|rest| rest.rsplit(':').next()).unwrap_or("");
+        let pid = fields
+            .next()
+            .and_then(|rest| rest.rsplit(':').next())
+            .unwrap_or("");
         !cpu.is_empty() && cpu.len() <= 3 && all_digits(cpu) && !pid.is_empty() && all_digits(pid.trim())
     };
     if is_caller || is_task() {
@@ -479,7 +481,10 @@ fn stream(message: &mut Message<'_>) -> bool {
 
 /// `[pod/NAME/CONTAINER] ` of `kubectl logs --prefix`
 fn pod(message: &mut Message<'_>) -> bool {
-    let rest = message.text.strip_prefix("[pod/").and_then(|rest| rest.split_once("] "));
+    let rest = message
+        .text
+        .strip_prefix("[pod/")
+        .and_then(|rest| rest.split_once("] "));
     let Some((_, rest)) = rest else {
         return false;
     };
@@ -533,9 +538,10 @@ fn node(message: &mut Message<'_>) -> bool {
         return false;
     };
     let rest = rest.trim_start();
-    let is_facility = FACILITIES
-        .iter()
-        .any(|facility| rest.strip_prefix(facility).is_some_and(|rest| rest.starts_with(':')));
+    let is_facility = FACILITIES.iter().any(|facility| {
+        rest.strip_prefix(facility)
+            .is_some_and(|rest| rest.starts_with(':'))
+    });
     if is_facility && message.time.is_none() && !node.contains(' ') {
         message.continue_with(rest);
         return facility(message);
@@ -548,7 +554,8 @@ fn file_name(message: &mut Message<'_>) -> bool {
     let Some((name, rest)) = message.text.split_once(':') else {
         return false;
     };
-    let is_file = !name.contains(' ') && (name.starts_with('/') || name.contains(".log") || name.ends_with(".txt"));
+    let is_file =
+        !name.contains(' ') && (name.starts_with('/') || name.contains(".log") || name.ends_with(".txt"));
     if !is_file || message.time.is_some() {
         return false;
     }
@@ -564,7 +571,10 @@ fn line_number(message: &mut Message<'_>) -> bool {
     };
     let is_month = || MONTHS.iter().any(|month| rest.starts_with(month));
     let is_year = || rest.len() > 10 && rest.is_char_boundary(10) && is_date(&rest[..10]);
-    if all_digits(number) && message.time.is_none() && (rest.starts_with(['[', '<']) || is_month() || is_year()) {
+    if all_digits(number)
+        && message.time.is_none()
+        && (rest.starts_with(['[', '<']) || is_month() || is_year())
+    {
         message.continue_with(rest);
         return true;
     }
@@ -578,11 +588,17 @@ fn logcat(message: &mut Message<'_>) -> bool {
         return false;
     };
     let is_day = day.len() == 5
-        && day
-            .bytes()
-            .enumerate()
-            .all(|(nth, byte)| if nth == 2 { byte == b'-' } else { byte.is_ascii_digit() });
-    let Some((clock, rest)) = rest.split_once(' ').filter(|(clock, _)| is_day && is_clock(clock)) else {
+        && day.bytes().enumerate().all(|(nth, byte)| {
+            if nth == 2 {
+                byte == b'-'
+            } else {
+                byte.is_ascii_digit()
+            }
+        });
+    let Some((clock, rest)) = rest
+        .split_once(' ')
+        .filter(|(clock, _)| is_day && is_clock(clock))
+    else {
         return false;
     };
     message.take_time(&text[..day.len() + 1 + clock.len()]);

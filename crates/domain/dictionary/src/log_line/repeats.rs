@@ -21,7 +21,11 @@ pub(crate) fn repeated(text: &str) -> (&str, u64) {
     if let Some((times, text)) = in_brackets {
         return (message_of(text.trim()).text, times);
     }
-    for (open, close) in [(" (repeated ", ")"), (" [repeated ", "]"), (" (message repeated ", ")")] {
+    for (open, close) in [
+        (" (repeated ", ")"),
+        (" [repeated ", "]"),
+        (" (message repeated ", ")"),
+    ] {
         if let Some((text, rest)) = text.strip_suffix(close).and_then(|text| text.rsplit_once(open))
             && let Some(number) = rest.strip_suffix(" times").or_else(|| rest.strip_suffix(" time"))
             && let Ok(times) = number.parse::<u64>()

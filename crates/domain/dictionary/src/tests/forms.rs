@@ -249,7 +249,15 @@ fn every_example_is_found_when_it_is_wrapped() {
 fn time_of_dmesg_json_is_that_of_its_message() {
     let dictionary = Dictionary::new();
     let mut log = dictionary.log();
-    for line in ["{", "\"dmesg\": [", "{", "\"pri\": 4,", "\"time\":    12.345678,", "\"msg\": \"TCP: out of memory -- consider tuning tcp_mem\"", "},{"] {
+    for line in [
+        "{",
+        "\"dmesg\": [",
+        "{",
+        "\"pri\": 4,",
+        "\"time\":    12.345678,",
+        "\"msg\": \"TCP: out of memory -- consider tuning tcp_mem\"",
+        "},{",
+    ] {
         log.line(line.as_bytes());
     }
     assert_eq!(log.met()[0].first.as_deref(), Some("12.345678"));

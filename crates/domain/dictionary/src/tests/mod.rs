@@ -1,7 +1,9 @@
 //! Tests of the whole dictionary, against itself and against the running kernel.
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
+mod drivers;
 mod entries;
 mod forms;
 mod kernel;
 mod sizes;
+mod speed;
