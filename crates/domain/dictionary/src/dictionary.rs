@@ -1,7 +1,7 @@
 //! Entry point of the crate: parses the built-in texts of all kinds and answers look-ups for `explain`.
 //! The index of names is built at the first look-up, because reading a log does not need it.
 
-use crate::lookup::Names;
+use crate::lookup::{Index, Names};
 use crate::messages::Messages;
 use crate::{Entry, Found, Kind, Log, stanza};
 use std::sync::OnceLock;
@@ -41,35 +41,36 @@ impl Dictionary {
     /// similar entries.
     #[must_use]
     pub fn find(&self, text: &str) -> Found<'_> {
-        self.names().find(&self.entries, text)
+        self.index().find(text)
+    }
+
+    /// The entry of a counter, in any of the spellings that drivers give to queues and ports: `rx_queue_3_drops`, `tx3_xdp_full`,
+    /// `[3]: rx_discards`, `port.rx_crc_errors`.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<&Entry<'static>> {
+        self.index().counter(name)
     }
 
     /// The entry of an error number, without its sign.
     #[must_use]
     pub fn error(&self, number: u16) -> Option<&Entry<'static>> {
-        let found = self.named(&format!("errno {number}"));
-        found.into_iter().find(|entry| entry.kind == Kind::Error)
+        self.index().error(number)
     }
 
     /// The message that is most similar to a line without an entry.
     #[must_use]
     pub fn similar_message(&self, line: &str) -> Option<&Entry<'static>> {
-        self.names().similar_message(&self.entries, line)
+        self.index().similar_message(line)
     }
 
-    /// The entries with this name in its usual spellings.
-    pub(crate) fn named(&self, name: &str) -> Vec<&Entry<'static>> {
-        self.names().named(&self.entries, name)
-    }
-
-    fn names(&self) -> &Names {
-        self.names.get_or_init(|| Names::new(&self.entries))
+    pub(crate) fn index(&self) -> Index<'_> {
+        Index::new(&self.entries, &self.names)
     }
 
     /// A reader for a log.
     #[must_use]
     pub fn log(&self) -> Log<'_> {
-        Log::new(self, Messages::new(&self.entries))
+        Log::new(self.index(), Messages::new(&self.entries))
     }
 }
 

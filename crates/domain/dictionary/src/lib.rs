@@ -20,6 +20,7 @@
 extern crate self as sockeye_dictionary;
 
 mod block;
+mod counter_name;
 mod dictionary;
 mod entry;
 mod event;

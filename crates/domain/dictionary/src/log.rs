@@ -3,10 +3,11 @@
 use crate::block::{self, Part};
 use crate::event::Event;
 use crate::log_line::{self, Message, collapsed, message_of, plain};
+use crate::lookup::Index;
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
 use crate::unknown::{UnknownLine, UnknownLines};
-use crate::{Dictionary, Entry, Placeholder, Severity};
+use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -111,12 +112,13 @@ struct Partial {
     times: u64,
     time: Option<String>,
     is_of_kernel: bool,
+    is_quoted: bool,
     /// Lines that it consists of
     lines: u64,
 }
 
 impl<'d> Log<'d> {
-    pub(crate) fn new(dictionary: &'d Dictionary, messages: Messages<'d>) -> Self {
+    pub(crate) fn new(index: Index<'d>, messages: Messages<'d>) -> Self {
         Self {
             messages: Arc::new(messages),
             met: HashMap::new(),
@@ -124,7 +126,7 @@ impl<'d> Log<'d> {
             pending_time: None,
             partial: None,
             unknown: UnknownLines::default(),
-            statistics: Statistics::new(dictionary),
+            statistics: Statistics::new(index),
             event: None,
             count: Count::default(),
         }
@@ -161,8 +163,8 @@ impl<'d> Log<'d> {
             Message { is_bytes: true, .. } => log_line::text_of_bytes(outer.text),
             Message { tag: Some(tag), .. } => format!("{tag}: {}", outer.text),
             _ => {
-                let is_bare = outer.text.len() == line.len();
-                self.message(&outer, is_bare);
+                let is_bare = outer.time.is_none() && outer.program.is_none();
+                self.message(&outer, is_bare.then_some(&line));
                 return;
             }
         };
@@ -171,11 +173,11 @@ impl<'d> Log<'d> {
         let pending_time = self.pending_time.take();
         message.time = outer.time.or(pending_time.as_deref()).or(message.time);
         message.program = outer.program.or(message.program);
-        self.message(&message, false);
+        self.message(&message, None);
     }
 
-    /// Takes a message; `is_bare`: its line had no prefix.
-    fn message(&mut self, message: &Message<'_>, is_bare: bool) {
+    /// Takes a message; `bare` is its whole line if it has neither time nor program.
+    fn message(&mut self, message: &Message<'_>, bare: Option<&str>) {
         if message.text.is_empty() || log_line::is_mark(message.text) {
             self.count.empty += 1;
             return;
@@ -199,7 +201,7 @@ impl<'d> Log<'d> {
             self.count.empty += 1;
             return;
         }
-        if self.take_part(text) || is_bare && self.join(text) {
+        if bare.is_some_and(|line| self.join(line, text, message.is_quoted)) || self.take_part(text) {
             return;
         }
         self.flush();
@@ -209,6 +211,7 @@ impl<'d> Log<'d> {
             times,
             time: message.time.map(str::to_owned),
             is_of_kernel: message.is_of_kernel(),
+            is_quoted: message.is_quoted,
             lines: 1,
         });
     }
@@ -220,9 +223,15 @@ impl<'d> Log<'d> {
     }
 
     /// Takes a line as the rest of the one before, which a terminal or a mail program wrapped.
-    fn join(&mut self, rest: &str) -> bool {
+    fn join(&mut self, line: &str, text: &str, is_quoted: bool) -> bool {
         let Some(partial) = self.partial.take() else {
             return false;
+        };
+        // `>` is a part of the message where the line before is not quoted.
+        let rest = if is_quoted && !partial.is_quoted {
+            line
+        } else {
+            text
         };
         if partial.lines < WRAPPED_LINES_MAX && partial.is_of_kernel {
             for between in [" ", ""] {
@@ -374,7 +383,7 @@ impl<'d> Log<'d> {
     }
 }
 
-/// Whether this is a field beside a message: ` SUBSYSTEM=net` of `/dev/kmsg`, `    _TRANSPORT=kernel` of the journal.
+/// Whether this is a field of a record that is not its message: ` SUBSYSTEM=net` of `/dev/kmsg`, `    _TRANSPORT=kernel` of the journal.
 fn is_field(line: &str) -> bool {
     let Some(rest) = line.strip_prefix(' ') else {
         return false;

@@ -1,10 +1,11 @@
 //! Lookup by name in any spelling, and search for similar entries.
 
+use crate::counter_name::counter_names;
 use crate::log_line::{collapsed, message_of, plain};
 use crate::messages::Messages;
-use crate::statistics::counter_names;
 use crate::{Entry, Kind, Placeholder};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +31,7 @@ struct Lookup<'d> {
 }
 
 impl Names {
-    pub(crate) fn new(entries: &[Entry<'static>]) -> Self {
+    fn new(entries: &[Entry<'static>]) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (nth, entry) in entries.iter().enumerate() {
             for name in spellings(entry) {
@@ -42,36 +43,60 @@ impl Names {
         }
         Self(by_name)
     }
+}
 
-    /// Looks up a text; `entries` must be those of [`new`](Self::new).
-    pub(crate) fn find<'d>(&'d self, entries: &'d [Entry<'static>], text: &str) -> Found<'d> {
-        let lookup = Lookup {
-            entries,
-            by_name: &self.0,
-        };
-        lookup.find(text)
+/// A dictionary whose names are indexed at the first lookup.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Index<'d> {
+    entries: &'d [Entry<'static>],
+    names: &'d OnceLock<Names>,
+}
+
+impl<'d> Index<'d> {
+    /// `names` must be empty, or have the names of these entries.
+    pub(crate) fn new(entries: &'d [Entry<'static>], names: &'d OnceLock<Names>) -> Self {
+        Self { entries, names }
+    }
+
+    /// Looks up a text.
+    pub(crate) fn find(self, text: &str) -> Found<'d> {
+        self.lookup().find(text)
+    }
+
+    /// The entry of a counter, or of a column of `ip` or `tc` (`ip link: missed`).
+    pub(crate) fn counter(self, name: &str) -> Option<&'d Entry<'static>> {
+        let lookup = self.lookup();
+        counter_names(name).into_iter().find_map(|name| {
+            let entries = lookup.with_normal_name(&normal(&name));
+            // `rx_errors` is a counter of drivers, `RX errors` a column.
+            let is_wanted = |entry: &&&Entry<'static>| {
+                entry.kind == Kind::Counter || entry.kind == Kind::Column && name.contains(": ")
+            };
+            entries.iter().find(is_wanted).copied()
+        })
+    }
+
+    /// The entry of an error number, without its sign.
+    pub(crate) fn error(self, number: u16) -> Option<&'d Entry<'static>> {
+        let found = self
+            .lookup()
+            .with_normal_name(&normal(&format!("errno {number}")));
+        found.into_iter().find(|entry| entry.kind == Kind::Error)
     }
 
     /// The message that has most words of this text.
-    pub(crate) fn similar_message<'d>(
-        &'d self,
-        entries: &'d [Entry<'static>],
-        text: &str,
-    ) -> Option<&'d Entry<'static>> {
-        let lookup = Lookup {
-            entries,
-            by_name: &self.0,
-        };
-        let ranked = lookup.containing_words(text).into_iter();
+    pub(crate) fn similar_message(self, text: &str) -> Option<&'d Entry<'static>> {
+        let ranked = self.lookup().containing_words(text).into_iter();
         ranked
-            .map(|(_, nth)| &entries[nth])
+            .map(|(_, nth)| &self.entries[nth])
             .find(|entry| entry.kind == Kind::Message)
     }
 
-    /// The entries with this name; `entries` must be those of [`new`](Self::new).
-    pub(crate) fn named<'d>(&self, entries: &'d [Entry<'static>], name: &str) -> Vec<&'d Entry<'static>> {
-        let found = self.0.get(&normal(name)).map_or(&[][..], Vec::as_slice);
-        found.iter().map(|&nth| &entries[nth]).collect()
+    fn lookup(self) -> Lookup<'d> {
+        Lookup {
+            entries: self.entries,
+            by_name: &self.names.get_or_init(|| Names::new(self.entries)).0,
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Counters in the output of tools: `ethtool -S`, `nstat`, `conntrack -S`, `tc -s qdisc`, `ip -s -s link`, `rdma statistic`, and the
 //! files of `/proc/net`. Which ones are not zero, and what they mean.
 
-use crate::{Dictionary, Entry, Kind, Severity};
+use crate::lookup::Index;
+use crate::{Entry, Kind, Severity};
 use std::cmp::Reverse;
 
 /// Counters that are not zero, with their entry; those of several queues or CPUs together.
@@ -44,7 +45,7 @@ impl CounterGroup<'_> {
 /// Reads the output of tools line by line.
 #[derive(Debug, Clone)]
 pub(crate) struct Statistics<'d> {
-    dictionary: &'d Dictionary,
+    index: Index<'d>,
     section: Section,
     groups: Vec<CounterGroup<'d>>,
     zero: u64,
@@ -83,9 +84,9 @@ enum Section {
 }
 
 impl<'d> Statistics<'d> {
-    pub(crate) fn new(dictionary: &'d Dictionary) -> Self {
+    pub(crate) fn new(index: Index<'d>) -> Self {
         Self {
-            dictionary,
+            index,
             section: Section::None,
             groups: Vec::new(),
             zero: 0,
@@ -416,7 +417,7 @@ impl<'d> Statistics<'d> {
     }
 
     fn entry(&self, name: &str) -> Option<&'d Entry<'static>> {
-        self.dictionary.counter(name)
+        self.index.counter(name)
     }
 
     fn add(&mut self, name: &str, place: Option<&str>, value: &str) {
@@ -464,62 +465,6 @@ impl<'d> Statistics<'d> {
             self.other += 1;
         }
     }
-}
-
-impl Dictionary {
-    /// The entry of a counter, in any of the spellings that drivers give to queues and ports: `rx_queue_3_drops`, `tx3_xdp_full`,
-    /// `[3]: rx_discards`, `port.rx_crc_errors`; also of a column of `ip` or `tc` (`ip link: missed`).
-    #[must_use]
-    pub fn counter(&self, name: &str) -> Option<&Entry<'static>> {
-        let is_counter = |entry: &&Entry<'static>| matches!(entry.kind, Kind::Counter | Kind::Column);
-        counter_names(name).into_iter().find_map(|name| {
-            let entries = self.named(&name);
-            // `rx_errors` is a counter of drivers, `RX errors` a column.
-            entries
-                .iter()
-                .find(|entry| entry.kind == Kind::Counter)
-                .or_else(|| {
-                    entries
-                        .iter()
-                        .find(|entry| name.contains(": ") && is_counter(entry))
-                })
-                .copied()
-        })
-    }
-}
-
-/// Names under which the dictionary may have a counter, the most likely first.
-pub(crate) fn counter_names(name: &str) -> [String; 3] {
-    let form = form(name);
-    let mut bare = form.as_str();
-    for prefix in ["port-", "veb-", "pf-", "vf-"] {
-        bare = bare.strip_prefix(prefix).unwrap_or(bare);
-    }
-    for suffix in ["-nic", "-phy"] {
-        bare = bare.strip_suffix(suffix).unwrap_or(bare);
-    }
-    [name.to_owned(), form.clone(), bare.to_owned()]
-}
-
-/// The name of a counter without the numbers of queues, rings, priorities and CPUs.
-fn form(name: &str) -> String {
-    let mut words: Vec<String> = Vec::new();
-    for word in name
-        .split(|c: char| !c.is_ascii_alphanumeric())
-        .filter(|word| !word.is_empty())
-    {
-        let letters = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        let is_numbered = letters.len() < word.len();
-        let letters = letters.to_lowercase();
-        if letters.is_empty() {
-            // `queue_3`
-            words.pop_if(|last| PLACE_WORDS.contains(&last.as_str()));
-        } else if !(is_numbered && PLACE_WORDS.contains(&letters.as_str())) && words.last() != Some(&letters)
-        {
-            words.push(letters);
-        }
-    }
-    words.join("-")
 }
 
 /// Whether the line may be one that begins or is a counter: cheap, because every line of a log is asked.
@@ -613,8 +558,6 @@ const BONDING_KEYS: [&str; 31] = [
     "Aggregator selection",
     "Use carrier",
 ];
-/// Words before the number of a queue.
-const PLACE_WORDS: [&str; 8] = ["queue", "q", "txq", "rxq", "ring", "cpu", "tc", "pb"];
 /// Lines of `ip -s link` without counters.
 const LINK_WORDS: [&str; 12] = [
     "link/",
@@ -669,11 +612,12 @@ const LOSS_WORDS: [&str; 22] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Dictionary;
 
     #[track_caller]
     fn check(text: &str, expected: &[(&str, u64)]) {
         let dictionary = Dictionary::new();
-        let mut statistics = Statistics::new(&dictionary);
+        let mut statistics = Statistics::new(dictionary.index());
         for line in text.lines() {
             assert!(statistics.line(line), "{line:?}");
         }
@@ -770,7 +714,7 @@ mod tests {
     #[test]
     fn lines_of_logs_are_no_counters() {
         let dictionary = Dictionary::new();
-        let mut statistics = Statistics::new(&dictionary);
+        let mut statistics = Statistics::new(dictionary.index());
         for line in [
             "eth0: link up, 1000",
             "[12.345678] eth0: 12",

@@ -32,6 +32,8 @@ pub(crate) struct Message<'l> {
     pub(crate) is_bytes: bool,
     /// Whether the line has nothing but the time of a message on one of the next lines
     pub(crate) has_only_time: bool,
+    /// Whether it was quoted: `> ` of a mail
+    pub(crate) is_quoted: bool,
     /// Whether the time is one that the kernel or `dmesg` writes: neither a host nor a tag follows
     is_kernel_time: bool,
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     let line = line.trim_matches(is_noise);
     let is_plain = |byte: &u8| (b' '..=b'~').contains(byte) && *byte != b'&' || *byte == b'\t';
-    if line.as_bytes().iter().all(|byte| is_plain(byte)) {
+    if line.as_bytes().iter().all(is_plain) {
         return Cow::Borrowed(line);
     }
     let mut out = String::with_capacity(line.len());
@@ -65,8 +65,9 @@ fn is_noise(character: char) -> bool {
 
 /// The text after a terminal's escape sequence (`ESC [ ... letter`), or after a lone control character.
 fn after_escape(text: &str) -> Option<&str> {
-    if let Some(rest) = text.strip_prefix("\x1b[") {
-        let end = rest.bytes().position(|byte| (b'@'..=b'~').contains(&byte))?;
+    if let Some(rest) = text.strip_prefix("\x1b[")
+        && let Some(end) = rest.bytes().position(|byte| (b'@'..=b'~').contains(&byte))
+    {
         return Some(&rest[end + 1..]);
     }
     text.strip_prefix(['\x1b', '\r', '\0', '\u{feff}', '\u{200b}'])

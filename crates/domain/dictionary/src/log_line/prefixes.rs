@@ -69,15 +69,17 @@ fn take_after_tag(message: &mut Message<'_>) -> bool {
 /// `> ` of a mail, `| ` of a table, a backtick of Markdown
 fn quote(message: &mut Message<'_>) -> bool {
     let text = message.text;
-    if text.starts_with('`') && (text.len() < 2 || !text.ends_with('`')) {
-        return false;
+    match text.as_bytes() {
+        // `>` may be the end of a message, too.
+        [b'>', ..] => {
+            message.is_quoted = true;
+            message.continue_with(text.trim_start_matches(['>', ' ']));
+        }
+        // A table and code end as they begin.
+        [b'|', ..] => message.continue_with(text.trim_matches(['|', ' '])),
+        [b'`', .., b'`'] => message.continue_with(text.trim_matches('`')),
+        _ => return false,
     }
-    let rest = text.trim_start_matches(['>', '|', '`', ' ']);
-    // A table and code end as they begin; `>` may be the end of a message.
-    message.continue_with(match text.as_bytes()[0] {
-        b'>' => rest,
-        _ => rest.trim_end_matches(['|', '`', ' ']),
-    });
     true
 }
 
@@ -145,7 +147,7 @@ fn rfc_5424(message: &mut Message<'_>) -> bool {
     // Structured data: `-` or `[...][...]`.
     let text = match rest.strip_prefix('-') {
         Some(text) => text,
-        None => rest.rsplit_once("] ").map_or(rest, |(_, text)| text),
+        None => after_structured_data(rest),
     };
     if time != "-" {
         message.take_time(time);
@@ -154,6 +156,21 @@ fn rfc_5424(message: &mut Message<'_>) -> bool {
     // Without a name of the program it is the kernel's, as far as the log shows.
     message.program = Some(program.unwrap_or("kernel"));
     false
+}
+
+/// The text after `[id name="value"][...]`; values may have brackets.
+fn after_structured_data(text: &str) -> &str {
+    let mut is_quoted = false;
+    let mut is_escaped = false;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'"' if !is_escaped => is_quoted = !is_quoted,
+            b']' if !is_quoted && !text[at + 1..].starts_with('[') => return &text[at + 1..],
+            _ => {}
+        }
+        is_escaped = byte == b'\\' && !is_escaped;
+    }
+    text
 }
 
 /// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of Talos, `kern.warn ` of BusyBox
@@ -347,9 +364,11 @@ fn bracketed(message: &mut Message<'_>) -> bool {
         return false;
     };
     let inside = inside.trim();
-    let is_seconds = inside.split_once('.').is_some_and(|(whole, _)| {
+    let is_seconds = inside.split_once('.').is_some_and(|(whole, rest)| {
         let digits = whole.trim_start_matches(['+', '<', ' ']);
-        !digits.is_empty() && all_digits(digits)
+        // An address has more dots.
+        let fraction = rest.split([' ', '<']).next().unwrap_or("");
+        !digits.is_empty() && all_digits(digits) && !fraction.is_empty() && all_digits(fraction)
     });
     let is_date = || {
         let first = inside.split_whitespace().next().unwrap_or("");

@@ -92,8 +92,10 @@ const PREFIXES: &[&str] = &[
     "\u{feff}[12345.678901] ",
 ];
 
+type Change = fn(&str) -> String;
+
 /// Changes of the message itself.
-const CHANGES: &[(&str, fn(&str) -> String)] = &[
+const CHANGES: &[(&str, Change)] = &[
     ("nothing", str::to_owned),
     ("carriage return", |body| format!("{body}\r")),
     ("last dot lost", |body| body.trim_end_matches('.').to_owned()),
