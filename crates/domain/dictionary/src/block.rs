@@ -126,9 +126,22 @@ fn is_dump(text: &str) -> bool {
                 .all(|byte| byte.is_ascii_hexdigit() || b", <>x".contains(&byte));
         return is_value && head.ends_with(' ') && head.len() < 48 && !head.contains(':');
     }
+    // `iwlwifi 0000:00:14.3: 0x01000000 | umac data1`
+    if let Some((head, _)) = text.split_once(" | ")
+        && let Some((_, value)) = head.rsplit_once(": 0x")
+    {
+        return value.len() == 8 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    }
     let Some((address, values)) = text.split_once(": 0x") else {
         return false;
     };
+    // `ath10k_pci 0000:04:00.0: [00]: 0x05010000 0x00000000`
+    let index = address
+        .rsplit_once(": [")
+        .and_then(|(_, index)| index.strip_suffix(']'));
+    if index.is_some_and(|index| !index.is_empty() && index.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        return true;
+    }
     address.starts_with("0x")
         && address.len() == 10
         && values
@@ -421,6 +434,8 @@ mod tests {
             "TDH, TDT             <1>, <2>",
             "0x00000010: 0x165f14e4, 0x00100506",
             "Code: 48 8b",
+            "iwlwifi 0000:00:14.3: 0x01000000 | umac data1",
+            "ath10k_pci 0000:04:00.0: [00]: 0x05010000 0x00000000",
         ] {
             assert_eq!(part(text), Some(Part::Detail), "{text}");
         }

@@ -6,35 +6,26 @@ use crate::messages::Messages;
 use crate::{Entry, Found, Kind, Log, stanza};
 use std::sync::OnceLock;
 
-/// All entries, with indices to find them.
-#[derive(Debug)]
+/// All entries, with indices to find them. Files are parsed when they are needed.
+#[derive(Debug, Default)]
 pub struct Dictionary {
-    entries: Vec<Entry<'static>>,
-    /// Built at the first lookup of a name.
+    entries: OnceLock<Vec<Entry<'static>>>,
+    /// Of these, the messages: a log needs no others
+    messages: OnceLock<Vec<Entry<'static>>>,
     names: OnceLock<Names>,
 }
 
 impl Dictionary {
     /// The dictionary in the binary.
-    ///
-    /// Entries that cannot be parsed are omitted; the tests check that there are none.
     #[must_use]
     pub fn new() -> Self {
-        let entries = Kind::ALL
-            .into_iter()
-            .flat_map(|kind| stanza::entries(kind, kind.file().1))
-            .flatten()
-            .collect();
-        Self {
-            entries,
-            names: OnceLock::new(),
-        }
+        Self::default()
     }
 
     /// All entries by kind, in the order of the files.
     #[must_use]
     pub fn entries(&self) -> &[Entry<'static>] {
-        &self.entries
+        self.index().entries()
     }
 
     /// Looks up a text: a name in any spelling, or a line of a tool or a log. Without a match, returns
@@ -70,12 +61,7 @@ impl Dictionary {
     /// A reader for a log.
     #[must_use]
     pub fn log(&self) -> Log<'_> {
-        Log::new(self.index(), Messages::new(&self.entries))
-    }
-}
-
-impl Default for Dictionary {
-    fn default() -> Self {
-        Self::new()
+        let messages = self.messages.get_or_init(|| stanza::built_in(&[Kind::Message]));
+        Log::new(self.index(), Messages::new(messages))
     }
 }

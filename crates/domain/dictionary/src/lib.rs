@@ -19,6 +19,7 @@
 #[cfg(test)]
 extern crate self as sockeye_dictionary;
 
+mod anchors;
 mod block;
 mod counter_name;
 mod dictionary;

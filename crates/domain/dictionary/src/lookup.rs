@@ -3,7 +3,7 @@
 use crate::counter_name::counter_names;
 use crate::log_line::{collapsed, message_of, plain};
 use crate::messages::Messages;
-use crate::{Entry, Kind, Placeholder};
+use crate::{Entry, Kind, Placeholder, stanza};
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
@@ -48,14 +48,19 @@ impl Names {
 /// A dictionary whose names are indexed at the first lookup.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Index<'d> {
-    entries: &'d [Entry<'static>],
+    entries: &'d OnceLock<Vec<Entry<'static>>>,
     names: &'d OnceLock<Names>,
 }
 
 impl<'d> Index<'d> {
-    /// `names` must be empty, or have the names of these entries.
-    pub(crate) fn new(entries: &'d [Entry<'static>], names: &'d OnceLock<Names>) -> Self {
+    /// Both must be empty, or those of the built-in entries.
+    pub(crate) fn new(entries: &'d OnceLock<Vec<Entry<'static>>>, names: &'d OnceLock<Names>) -> Self {
         Self { entries, names }
+    }
+
+    /// All entries by kind, in the order of the files.
+    pub(crate) fn entries(self) -> &'d [Entry<'static>] {
+        self.entries.get_or_init(|| stanza::built_in(&Kind::ALL))
     }
 
     /// Looks up a text.
@@ -86,16 +91,26 @@ impl<'d> Index<'d> {
 
     /// The message that has most words of this text.
     pub(crate) fn similar_message(self, text: &str) -> Option<&'d Entry<'static>> {
-        let ranked = self.lookup().containing_words(text).into_iter();
-        ranked
-            .map(|(_, nth)| &self.entries[nth])
-            .find(|entry| entry.kind == Kind::Message)
+        // Driver and device say nothing about what happened.
+        let words =
+            text.rsplit_once(": ").map_or(
+                text,
+                |(head, rest)| {
+                    if rest.len() < head.len() / 2 { text } else { rest }
+                },
+            );
+        let of_texts = |entry: &Entry<'_>| match entry.kind {
+            Kind::Message => entry.texts.join(" ").to_lowercase(),
+            _ => String::new(),
+        };
+        let ranked = self.lookup().containing_words(words, SIMILAR_SHARE_MIN, of_texts);
+        ranked.first().map(|(_, nth)| &self.entries()[*nth])
     }
 
     fn lookup(self) -> Lookup<'d> {
         Lookup {
-            entries: self.entries,
-            by_name: &self.names.get_or_init(|| Names::new(self.entries)).0,
+            entries: self.entries(),
+            by_name: &self.names.get_or_init(|| Names::new(self.entries())).0,
         }
     }
 }
@@ -248,7 +263,14 @@ impl<'d> Lookup<'d> {
             }
         }
         if ranked.is_empty() {
-            ranked = self.containing_words(text);
+            ranked = self.containing_words(text, SHARE_MIN, |entry| {
+                let mut all = entry.name.to_lowercase();
+                for text in entry.texts.iter().chain(&entry.also).chain([&entry.meaning]) {
+                    all.push(' ');
+                    all.push_str(&text.to_lowercase());
+                }
+                all
+            });
         }
         ranked.sort_unstable();
         let mut near: Vec<&Entry<'static>> = Vec::new();
@@ -261,8 +283,13 @@ impl<'d> Lookup<'d> {
         near
     }
 
-    /// Entries that contain most of the words; rare words weigh more.
-    fn containing_words(&self, text: &str) -> Vec<(u32, usize)> {
+    /// Entries whose texts contain at least this share of the words; rare words weigh more.
+    fn containing_words(
+        &self,
+        text: &str,
+        share_min: f64,
+        texts_of: impl Fn(&Entry<'static>) -> String,
+    ) -> Vec<(u32, usize)> {
         let text = text.to_lowercase();
         let mut words: Vec<&str> = text
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -276,23 +303,15 @@ impl<'d> Lookup<'d> {
         if words.is_empty() {
             return Vec::new();
         }
-        let all: Vec<String> = self
-            .entries
-            .iter()
-            .map(|entry| {
-                let mut all = entry.name.to_lowercase();
-                for text in entry.texts.iter().chain(&entry.also).chain([&entry.meaning]) {
-                    all.push(' ');
-                    all.push_str(&text.to_lowercase());
-                }
-                all
-            })
-            .collect();
+        let all: Vec<String> = self.entries.iter().map(texts_of).collect();
+        // Words that no entry has are names and typing errors of a question, but say much in a message.
+        let is_strict = share_min > SHARE_MIN;
         let weights: Vec<f64> = words
             .iter()
             .map(|word| {
                 let known = all.iter().filter(|text| has_word(text, word)).count();
-                (all.len() as f64 / (1 + known) as f64).ln().max(0.0) * f64::from(u8::from(known > 0))
+                (all.len() as f64 / (1 + known) as f64).ln().max(0.0)
+                    * f64::from(u8::from(known > 0 || is_strict))
             })
             .collect();
         let best: f64 = weights.iter().sum();
@@ -305,7 +324,7 @@ impl<'d> Lookup<'d> {
                     .zip(&weights)
                     .filter(|(word, _)| has_word(text, word));
                 let share = held.map(|(_, weight)| weight).sum::<f64>() / best;
-                (share >= SHARE_MIN).then(|| (1_000 - (share * 1_000.0) as u32, nth))
+                (share >= share_min).then(|| (1_000 - (share * 1_000.0) as u32, nth))
             })
             .collect();
         ranked.sort_unstable();
@@ -427,3 +446,5 @@ const LINE_ENTRIES_MAX: usize = 40;
 const WORDS_MAX: usize = 16;
 /// Least part of the words' weight that an entry must contain.
 const SHARE_MIN: f64 = 0.5;
+/// The same for a line of a log, of which all words are those of the kernel.
+const SIMILAR_SHARE_MIN: f64 = 0.6;

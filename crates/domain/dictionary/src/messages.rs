@@ -1,8 +1,8 @@
 //! Matches lines of a log with the texts of the entries.
 
+use crate::anchors::Anchors;
 use crate::pattern::{Budget, Pattern};
 use crate::{Entry, Placeholder};
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// The texts of all messages.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub(crate) struct Messages<'d> {
     /// The most specific texts first.
     texts: Vec<(&'d Entry<'static>, Pattern<'d>)>,
     /// Finds candidates for a line by their longest literal pieces.
-    pieces: Option<AhoCorasick>,
+    pieces: Anchors<'d>,
 }
 
 /// A log line with a known entry.
@@ -28,12 +28,8 @@ impl<'d> Messages<'d> {
             .filter_map(|(entry, text)| Some((entry, Pattern::parse(text).ok()?)))
             .collect();
         texts.sort_by_key(|(_, pattern)| std::cmp::Reverse(pattern.exactness()));
-        let pieces = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .match_kind(MatchKind::Standard)
-            .build(texts.iter().map(|(_, pattern)| pattern.longest_literal()))
-            // The only error is an excessive number of pieces.
-            .ok();
+        let pieces = texts.iter().map(|(_, pattern)| pattern.longest_literal());
+        let pieces = Anchors::new(pieces.collect());
         Self { texts, pieces }
     }
 
@@ -45,16 +41,10 @@ impl<'d> Messages<'d> {
     }
 
     fn match_within<'l>(&self, line: &'l str, budget: &mut Budget) -> Option<MatchedLine<'d, 'l>> {
-        let pieces = self.pieces.as_ref()?;
-        let mut likely: Vec<usize> = pieces
-            .find_overlapping_iter(line)
-            .map(|found| found.pattern().as_usize())
-            .collect();
+        let likely = self.pieces.contained_in(line);
         if likely.is_empty() {
             return None;
         }
-        likely.sort_unstable();
-        likely.dedup();
         // Drivers prefix their messages with name, bus and interface.
         message_starts(line).find_map(|start| {
             let rest = &line[start..];

@@ -42,6 +42,12 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
+/// The entries of the built-in files of these kinds. Those that cannot be parsed are omitted; the tests check that there are none.
+pub(crate) fn built_in(kinds: &[Kind]) -> Vec<Entry<'static>> {
+    let files = kinds.iter().map(|&kind| entries(kind, kind.file().1));
+    files.flatten().flatten().collect()
+}
+
 /// The entries of a file, or the errors in their places.
 pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, ParseError>> {
     let mut lines = file.lines().enumerate();

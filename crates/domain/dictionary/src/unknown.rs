@@ -51,7 +51,7 @@ impl UnknownLines {
     /// Adds a line; returns whether it looks like trouble.
     pub(crate) fn add(&mut self, text: &str, times: u64, time: Option<&str>, is_of_kernel: bool) -> bool {
         // What programs print is their business.
-        let is_trouble = is_of_kernel && is_trouble(text);
+        let is_trouble = is_of_kernel && (is_trouble(text) || errno(text).is_some());
         if !is_trouble && !self.keeps_all {
             return false;
         }
@@ -238,7 +238,7 @@ const LINES_MAX: usize = 2_000;
 const HEAD_LEN_MAX: usize = 120;
 const HEAD_WORDS_MAX: usize = 8;
 
-const TROUBLE_WORDS: [&str; 60] = [
+const TROUBLE_WORDS: [&str; 72] = [
     "fail",
     "error",
     "timeout",
@@ -297,6 +297,18 @@ const TROUBLE_WORDS: [&str; 60] = [
     "giving up",
     "not enough",
     "died",
+    "assert",
+    "compromised",
+    "not trusted",
+    "not supported",
+    "not found",
+    "no phy found",
+    "missing",
+    "nmi_interrupt",
+    "badtlp",
+    "baddllp",
+    "interface down",
+    "falling back",
     "link is down",
     "watchdog",
 ];

@@ -204,7 +204,7 @@ fn push_unknown(fields: &mut Object<'_>, unknown: &ExplainedUnknown<'_>) {
     fields.text("interface", line.reading.interface.as_deref());
     fields.number("errno", line.reading.errno);
     fields.text("error", unknown.error.map(|error| error.name.as_ref()));
-    fields.text("near", unknown.near.map(|near| near.name.as_ref()));
+    fields.text("similar", unknown.near.map(|near| near.name.as_ref()));
 }
 
 fn push(out: &mut Vec<u8>, entry: &Entry<'_>) {
