@@ -8,6 +8,8 @@ pub(crate) struct Anchors<'d> {
     /// Where each bucket begins in `anchors`, and the end of the last
     buckets: Vec<u32>,
     anchors: Vec<Anchor>,
+    /// A bit for each bucket of a finer division that has an anchor: small enough for the nearest cache
+    bits: Vec<u64>,
     /// Pieces without four bytes
     short: Vec<u32>,
 }
@@ -51,10 +53,16 @@ impl<'d> Anchors<'d> {
         for nth in 1..buckets.len() {
             buckets[nth] += buckets[nth - 1];
         }
+        let mut bits = vec![0; 1 << (BIT_BITS - 6)];
+        for anchor in &anchors {
+            let bit = hash(anchor.bytes, BIT_BITS);
+            bits[bit / 64] |= 1 << (bit % 64);
+        }
         Self {
             pieces,
             buckets,
             anchors,
+            bits,
             short,
         }
     }
@@ -64,6 +72,10 @@ impl<'d> Anchors<'d> {
         let mut found = Vec::new();
         let line_bytes = line.as_bytes();
         for (at, bytes) in groups(line_bytes) {
+            let bit = hash(bytes, BIT_BITS);
+            if self.bits[bit / 64] & (1 << (bit % 64)) == 0 {
+                continue;
+            }
             let nth = bucket(bytes);
             let (from, to) = (self.buckets[nth] as usize, self.buckets[nth + 1] as usize);
             for anchor in &self.anchors[from..to] {
@@ -93,12 +105,17 @@ fn groups(text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
     })
 }
 
-/// Fibonacci hashing.
 fn bucket(bytes: u32) -> usize {
-    (bytes.wrapping_mul(0x9e37_79b1) >> (32 - BUCKET_BITS)) as usize
+    hash(bytes, BUCKET_BITS)
+}
+
+/// Fibonacci hashing to this many bits.
+fn hash(bytes: u32, bits: u32) -> usize {
+    (bytes.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
 }
 
 const BUCKET_BITS: u32 = 14;
+const BIT_BITS: u32 = 16;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 #[cfg(test)]

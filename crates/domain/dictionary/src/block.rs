@@ -23,26 +23,38 @@ pub(crate) fn part(text: &str) -> Option<Part<'_>> {
         return Some(Part::Detail);
     }
     // `RIP: 0010:tcp_v4_rcv+0x12/0x340`, `pc : tcp_v4_rcv+0x12/0x340 [mod]`, `? tcp_v4_rcv+0x12/0x340`
-    let after = FRAME_HEADS.iter().find_map(|head| text.strip_prefix(head));
+    let after = head_of(text, &FRAME_HEADS).map(|head| &text[head.len()..]);
     if let Some(frame) = frame(after.unwrap_or(text).trim_start()) {
         return Some(Part::Frame(frame));
     }
-    let is_detail = after.is_some()
-        || DETAIL_HEADS.iter().any(|head| text.starts_with(head))
-        || is_register(text)
-        || is_dump(text);
+    let is_detail =
+        after.is_some() || head_of(text, &DETAIL_HEADS).is_some() || is_register(text) || is_dump(text);
     is_detail.then_some(Part::Detail)
+}
+
+/// The one of these heads that the text begins with. Comparing the first byte before costs no call.
+fn head_of(text: &str, heads: &[&'static str]) -> Option<&'static str> {
+    let first = text.as_bytes().first();
+    let mut heads = heads.iter().copied();
+    heads.find(|head| head.as_bytes().first() == first && text.starts_with(head))
 }
 
 /// The function in a head: `WARNING: CPU: 3 PID: 0 at net/sched/sch_generic.c:525 dev_watchdog+0x213/0x220`.
 pub(crate) fn frame_in_head(text: &str) -> Option<Frame<'_>> {
-    let at = text.find("+0x")?;
+    let at = offset_of(text)?;
     let begin = text[..at].rfind([' ', ':', '[', '(']).map_or(0, |at| at + 1);
     frame(&text[begin..])
 }
 
+/// Where `+0x` is.
+fn offset_of(text: &str) -> Option<usize> {
+    let mut signs = text.match_indices('+').map(|(at, _)| at);
+    signs.find(|at| text[at + 1..].starts_with("0x"))
+}
+
 /// `tcp_v4_rcv+0x12/0x340 [module]`
 fn frame(text: &str) -> Option<Frame<'_>> {
+    offset_of(text)?;
     // `[<ffffffff81234567>] ` of old kernels, `0010:` of RIP
     let text = match text.strip_prefix("[<") {
         Some(rest) => rest.split_once(">]")?.1.trim_start(),

@@ -65,7 +65,9 @@ impl<'d> Messages<'d> {
 /// Offsets where a message may begin: the start of the line, and after each colon near it.
 fn message_starts(line: &str) -> impl Iterator<Item = usize> {
     let behind = line
-        .match_indices(": ")
+        // A search for one byte is faster than one for two.
+        .match_indices(':')
+        .filter(|(at, _)| line.as_bytes().get(at + 1) == Some(&b' '))
         .map(|(at, _)| at + 2)
         .take_while(|&at| at <= PREFIX_LEN_MAX)
         .take(PREFIXES_MAX);

@@ -473,6 +473,12 @@ fn may_begin(text: &str) -> bool {
         return false;
     };
     let first = text.as_bytes()[0];
+    // Comparing the first byte before costs no call.
+    let is_header = || {
+        HEADERS
+            .iter()
+            .any(|header| header.as_bytes()[0] == first && text.starts_with(header))
+    };
     match first {
         b'[' => {
             last.is_ascii_digit()
@@ -484,13 +490,9 @@ fn may_begin(text: &str) -> bool {
             last.is_ascii_digit()
                 || text.contains(": <")
                 || is_hex_8(text.split(' ').next().unwrap_or(""))
-                || HEADERS.iter().any(|header| text.starts_with(header))
+                || is_header()
         }
-        _ => {
-            last.is_ascii_digit()
-                || text.ends_with("statistics:")
-                || HEADERS.iter().any(|header| text.starts_with(header))
-        }
+        _ => last.is_ascii_digit() || text.ends_with("statistics:") || is_header(),
     }
 }
 

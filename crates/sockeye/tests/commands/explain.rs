@@ -287,7 +287,7 @@ fn unknown_lines_that_look_like_trouble_are_listed() {
                [3.0] frob: all is well\n\
                Nov 20 12:00:00 h app[9]: frob failed\n";
     let document = json_of_log(log);
-    let unknown = document["unknown"].as_array().unwrap();
+    let unknown = document["unknown_lines"].as_array().unwrap();
     assert_eq!(unknown.len(), 1, "{unknown:?}");
     let line = &unknown[0];
     assert_eq!(

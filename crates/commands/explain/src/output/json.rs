@@ -84,7 +84,7 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, envelope: &Env
         push_counters(&mut fields, counters);
         fields.end();
     });
-    push_all(document.key("unknown"), &log.unknown, |out, unknown| {
+    push_all(document.key("unknown_lines"), &log.unknown, |out, unknown| {
         let mut fields = Object::begin(out);
         push_unknown(&mut fields, unknown);
         fields.end();
@@ -135,7 +135,7 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.number("lines_counters", Some(counters));
     fields.number("lines_empty", Some(empty));
     fields.number("messages_hidden", Some(log.hidden as u64));
-    fields.number("unknown_left_out", Some(log.unknown_left_out));
+    fields.number("unknown_lines_left_out", Some(log.unknown_left_out));
     fields.number("counters_zero", Some(log.counters_zero));
     fields.number("counters_other", Some(log.counters_other));
     fields.boolean("interrupted", Some(log.interrupted));

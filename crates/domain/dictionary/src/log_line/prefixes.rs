@@ -6,7 +6,13 @@ use super::repeats::REPEATED;
 /// Removes all parts of the prefix, in whatever order and number they are.
 pub(super) fn take(message: &mut Message<'_>) {
     for _ in 0..PARTS_MAX {
-        if !take_one(message) {
+        // Behind a time of the kernel only few things stand.
+        let took = if message.is_kernel_time {
+            take_after_tag(message) || stream(message)
+        } else {
+            take_one(message)
+        };
+        if !took {
             break;
         }
     }
@@ -63,7 +69,13 @@ fn take_one(message: &mut Message<'_>) -> bool {
 
 /// What may follow a tag.
 fn take_after_tag(message: &mut Message<'_>) -> bool {
-    bracketed(message) || caller(message) || vendor_caller(message) || priority(message) || level(message)
+    match message.text.as_bytes().first() {
+        Some(b'[') => bracketed(message) || caller(message),
+        Some(b'<') => priority(message),
+        Some(b'(' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'a'..=b'z') => level(message),
+        _ => false,
+    }
 }
 
 /// `> ` of a mail, `| ` of a table, a backtick of Markdown
@@ -467,8 +479,10 @@ fn vendor_caller(message: &mut Message<'_>) -> bool {
 
 /// `warn: `: levels that some formats insert
 fn level(message: &mut Message<'_>) -> bool {
-    if let Some((word, rest)) = message.text.split_once(": ")
-        && LEVELS.contains(&word)
+    let head = &message.text.as_bytes()[..message.text.len().min(LEVEL_LEN_MAX + 1)];
+    if let Some(end) = head.iter().position(|&byte| byte == b':')
+        && let Some(rest) = message.text[end + 1..].strip_prefix(' ')
+        && LEVELS.contains(&&message.text[..end])
     {
         message.continue_with(rest);
         return true;
@@ -739,5 +753,7 @@ const FACILITIES: [&str; 12] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
 ];
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
+/// Length of the longest.
+const LEVEL_LEN_MAX: usize = 6;
 /// Other names of levels, which are the first words of messages, too.
 const LONG_LEVELS: [&str; 5] = ["emergency", "critical", "error", "warning", "panic"];

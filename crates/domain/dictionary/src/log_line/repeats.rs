@@ -38,8 +38,7 @@ pub(crate) fn repeated(text: &str) -> (&str, u64) {
 
 /// `net_ratelimit: 12 callbacks suppressed`: unknown messages of any kind.
 pub(crate) fn suppressed(text: &str) -> Option<u64> {
-    let (head, rest) = text.split_once(": ")?;
-    let number = rest.strip_suffix(" callbacks suppressed")?;
+    let (head, number) = text.strip_suffix(" callbacks suppressed")?.split_once(": ")?;
     let is_limit = head.ends_with("ratelimit") || !head.contains(' ');
     is_limit.then(|| number.parse().ok())?
 }
