@@ -77,17 +77,20 @@ fn summary(log: &ExplainedLog<'_>, normal: u64, shown_max: usize) -> String {
         }
     };
     add(count.parts, "belong to the message before them");
-    add(count.trouble, "are not, and look like trouble");
+    add(count.trouble, "others look like trouble");
     let left_out = log.unknown.len().saturating_sub(shown_max) as u64;
     add(left_out, "kinds of these not shown (--format json has them)");
     add(log.unknown_left_out, "of these too many to keep");
     let other = messages.saturating_sub(count.known + count.parts + count.trouble + count.empty);
-    add(other, "do not (--unknown lists them)");
+    add(other, "others do not look like trouble (--unknown lists them)");
     if count.counters > 0 {
         add(count.counters, "lines of counters");
         add(log.counters_zero, "counters are zero");
         add(normal, "are not zero and normal (-v lists them)");
-        add(log.counters_other, "are not zero and not in the dictionary");
+        add(
+            log.counters_other,
+            "others are not zero, and do not look like loss",
+        );
     }
     if log.hidden > 0 {
         parts.push(format!("{} less bad not shown", log.hidden));
