@@ -7,20 +7,24 @@ use std::path::PathBuf;
 
 /// What a message, counter, drop reason, setting, state or error of the kernel means, its causes, what to do
 ///
-/// Takes a name in any spelling, or a line as a tool or the log shows it; without a word it reads a log from the standard
-/// input, whatever wrote it (dmesg, syslog, the journal), and explains the messages that it knows, the worst first. It does not use the network.
+/// Takes a name in any spelling, or a line as a tool or the log shows it; without a word it reads a log or the counters of a tool
+/// from the standard input (dmesg, syslog, the journal, ethtool -S, nstat, conntrack -S, tc -s qdisc, ip -s link), and explains the
+/// messages that it knows and the counters that are not zero, the worst first. It does not use the network.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ExplainArgs {
     /// Read this log; `-` is the standard input
     #[arg(short = 'f', long, value_name = "FILE|-", conflicts_with_all = ["list", "text"])]
     pub(crate) file: Option<PathBuf>,
-    /// List all entries of a kind: message, counter, drop-reason, setting, state, timer, column, tcp-info, error or all
+    /// List all entries of a kind: message, counter, drop-reason, setting, state, timer, column, tcp-info, error, term or all
     #[arg(long, value_name = "KIND", value_parser = kinds, conflicts_with = "text")]
     pub(crate) list: Option<Kinds>,
     /// Lowest severity to show: info, notice, warning or critical
     #[arg(long, value_name = "SEVERITY", default_value = "info")]
     pub(crate) severity: Severity,
+    /// Of a log: also all lines that are not in the dictionary, not only those that look like trouble
+    #[arg(long, conflicts_with_all = ["list", "text"])]
+    pub(crate) unknown: bool,
     /// Of a log: every detail, also of harmless messages, and the source of each message
     #[arg(short = 'v', long)]
     pub(crate) verbose: bool,
@@ -66,6 +70,7 @@ Examples:
   sockeye explain 'nf_conntrack: table full, dropping packet'
   dmesg | sockeye explain                       the log, the worst first
   journalctl -k | sockeye explain --severity warning
+  ethtool -S eth0 | sockeye explain             counters that are not zero
   sockeye explain -f /var/log/kern.log
   sockeye explain --list drop-reason
 

@@ -2,13 +2,15 @@
 
 use crate::args::{ExplainArgs, Kinds};
 use crate::log;
-use crate::output::{ExplainLayout, ExplainedLog, push_entries, push_explained, push_explained_log};
+use crate::output::{
+    ExplainLayout, ExplainedLog, ExplainedUnknown, push_entries, push_explained, push_explained_log,
+};
 use anyhow::Context;
 use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_dictionary::{Dictionary, Found, Severity};
+use sockeye_dictionary::{Dictionary, Found, Log, Severity};
 use sockeye_output::Format;
 use sockeye_output::text::harmless_start;
 use sockeye_sys::interrupts::Interrupts;
@@ -73,6 +75,12 @@ fn list(dictionary: &Dictionary, kinds: Kinds, layout: &ExplainLayout) -> anyhow
 }
 
 fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result<ExitCode> {
+    if let Some(meant) = found.meant {
+        notes::say(&format!(
+            "sockeye: explain: \"{}\" is not in the dictionary; {meant} comes nearest:\n",
+            harmless_start(text.as_bytes(), SHOWN_TEXT_MAX)
+        ));
+    }
     let mut out = Vec::new();
     push_explained(&mut out, text, found, layout);
     stdout::write(&out)?;
@@ -107,6 +115,9 @@ fn explain_log(
     layout: &ExplainLayout,
 ) -> anyhow::Result<()> {
     let mut search = dictionary.log();
+    if args.unknown {
+        search.keep_unknown();
+    }
     let catch = || Interrupts::catch().context("wait for signals");
     let is_whole = if path == Path::new("-") {
         log::read(io::stdin(), &mut search, &catch()?).context("read the standard input")?
@@ -115,13 +126,21 @@ fn explain_log(
         let file = File::open(path).with_context(|| format!("open {path:?}"))?;
         log::read(file, &mut search, &catch()?).with_context(|| format!("read {path:?}"))?
     };
+    search.finish();
     let mut occurrences = search.met();
-    let all = occurrences.len();
+    let mut counters = search.counters();
+    let all = occurrences.len() + counters.len();
     occurrences.retain(|occurrences| occurrences.entry.severity.unwrap_or(Severity::Info) >= args.severity);
+    counters.retain(|counters| counters.severity() >= args.severity);
     let explained = ExplainedLog {
         count: search.count(),
-        hidden: all - occurrences.len(),
+        hidden: all - occurrences.len() - counters.len(),
         occurrences,
+        counters,
+        counters_zero: search.counters_zero(),
+        counters_other: search.counters_other(),
+        unknown: explained_unknown(dictionary, &search),
+        unknown_left_out: search.unknown_left_out(),
         interrupted: !is_whole,
     };
     let mut out = Vec::new();
@@ -129,5 +148,21 @@ fn explain_log(
     stdout::write(&out)
 }
 
+/// Adds what the dictionary has about lines that no entry matches.
+fn explained_unknown<'a>(dictionary: &'a Dictionary, log: &'a Log<'_>) -> Vec<ExplainedUnknown<'a>> {
+    let lines = log.unknown().into_iter().enumerate();
+    lines
+        .map(|(nth, line)| ExplainedUnknown {
+            line,
+            error: line.reading.errno.and_then(|number| dictionary.error(number)),
+            near: (line.is_trouble && nth < NEAR_LINES_MAX)
+                .then(|| dictionary.similar_message(&line.line))
+                .flatten(),
+        })
+        .collect()
+}
+
+/// Lines for which a similar message is searched: a search takes milliseconds.
+const NEAR_LINES_MAX: usize = 20;
 /// Limit for the text in a message, in characters.
 const SHOWN_TEXT_MAX: usize = 80;

@@ -24,11 +24,13 @@ pub enum Kind {
     TcpInfo,
     /// An error number.
     Error,
+    /// A word of the field: a queueing discipline, an offload, a technique.
+    Term,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Message,
         Self::Counter,
         Self::DropReason,
@@ -38,6 +40,7 @@ impl Kind {
         Self::Column,
         Self::TcpInfo,
         Self::Error,
+        Self::Term,
     ];
 
     /// The name, in the singular.
@@ -53,6 +56,7 @@ impl Kind {
             Self::Column => "column",
             Self::TcpInfo => "tcp-info",
             Self::Error => "error",
+            Self::Term => "term",
         }
     }
 
@@ -82,6 +86,7 @@ impl Kind {
             Self::Column => data!("columns.dict"),
             Self::TcpInfo => data!("tcp-info.dict"),
             Self::Error => data!("errors.dict"),
+            Self::Term => data!("terms.dict"),
         }
     }
 }

@@ -19,8 +19,12 @@
 #[cfg(test)]
 extern crate self as sockeye_dictionary;
 
+mod anchors;
+mod block;
+mod counter_name;
 mod dictionary;
 mod entry;
+mod event;
 mod kind;
 mod log;
 mod log_line;
@@ -30,14 +34,18 @@ mod pattern;
 mod replacements;
 mod severity;
 pub mod stanza;
+mod statistics;
 #[cfg(test)]
 mod tests;
+mod unknown;
 
 pub use dictionary::Dictionary;
 pub use entry::Entry;
 pub use kind::Kind;
-pub use log::{Count, EntryOccurrences, Log, Value};
+pub use log::{Count, EntryOccurrences, Follower, Log, Trace, Value};
 pub use lookup::Found;
 pub use pattern::Placeholder;
 pub use replacements::Replacements;
 pub use severity::Severity;
+pub use statistics::{CounterGroup, CounterValue};
+pub use unknown::{Reading, UnknownLine};

@@ -1,9 +1,11 @@
 //! Lookup by name in any spelling, and search for similar entries.
 
-use crate::log_line::message_of;
+use crate::counter_name::counter_names;
+use crate::log_line::{collapsed, message_of, plain};
 use crate::messages::Messages;
-use crate::{Entry, Kind, Placeholder};
+use crate::{Entry, Kind, Placeholder, stanza};
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +16,8 @@ pub struct Found<'d> {
     pub values: Vec<(Placeholder, String)>,
     /// Without a match: similar entries, the most similar first.
     pub near: Vec<&'d Entry<'static>>,
+    /// The name that was probably meant, if `entries` has not what was asked for but the only entry that comes near.
+    pub meant: Option<&'d str>,
 }
 
 /// All spellings of all names, with the indices of their entries.
@@ -27,7 +31,7 @@ struct Lookup<'d> {
 }
 
 impl Names {
-    pub(crate) fn new(entries: &[Entry<'static>]) -> Self {
+    fn new(entries: &[Entry<'static>]) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (nth, entry) in entries.iter().enumerate() {
             for name in spellings(entry) {
@@ -39,14 +43,75 @@ impl Names {
         }
         Self(by_name)
     }
+}
 
-    /// Looks up a text; `entries` must be those of [`new`](Self::new).
-    pub(crate) fn find<'d>(&'d self, entries: &'d [Entry<'static>], text: &str) -> Found<'d> {
-        let lookup = Lookup {
-            entries,
-            by_name: &self.0,
+/// A dictionary whose names are indexed at the first lookup.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Index<'d> {
+    entries: &'d OnceLock<Vec<Entry<'static>>>,
+    names: &'d OnceLock<Names>,
+}
+
+impl<'d> Index<'d> {
+    /// Both must be empty, or those of the built-in entries.
+    pub(crate) fn new(entries: &'d OnceLock<Vec<Entry<'static>>>, names: &'d OnceLock<Names>) -> Self {
+        Self { entries, names }
+    }
+
+    /// All entries by kind, in the order of the files.
+    pub(crate) fn entries(self) -> &'d [Entry<'static>] {
+        self.entries.get_or_init(|| stanza::built_in(&Kind::ALL))
+    }
+
+    /// Looks up a text.
+    pub(crate) fn find(self, text: &str) -> Found<'d> {
+        self.lookup().find(text)
+    }
+
+    /// The entry of a counter, or of a column of `ip` or `tc` (`ip link: missed`).
+    pub(crate) fn counter(self, name: &str) -> Option<&'d Entry<'static>> {
+        let lookup = self.lookup();
+        counter_names(name).into_iter().find_map(|name| {
+            let entries = lookup.with_normal_name(&normal(&name));
+            // `rx_errors` is a counter of drivers, `RX errors` a column.
+            let is_wanted = |entry: &&&Entry<'static>| {
+                entry.kind == Kind::Counter || entry.kind == Kind::Column && name.contains(": ")
+            };
+            entries.iter().find(is_wanted).copied()
+        })
+    }
+
+    /// The entry of an error number, without its sign.
+    pub(crate) fn error(self, number: u16) -> Option<&'d Entry<'static>> {
+        let found = self
+            .lookup()
+            .with_normal_name(&normal(&format!("errno {number}")));
+        found.into_iter().find(|entry| entry.kind == Kind::Error)
+    }
+
+    /// The message that has most words of this text.
+    pub(crate) fn similar_message(self, text: &str) -> Option<&'d Entry<'static>> {
+        // Driver and device say nothing about what happened.
+        let words =
+            text.rsplit_once(": ").map_or(
+                text,
+                |(head, rest)| {
+                    if rest.len() < head.len() / 2 { text } else { rest }
+                },
+            );
+        let of_texts = |entry: &Entry<'_>| match entry.kind {
+            Kind::Message => entry.texts.join(" ").to_lowercase(),
+            _ => String::new(),
         };
-        lookup.find(text)
+        let ranked = self.lookup().containing_words(words, SIMILAR_SHARE_MIN, of_texts);
+        ranked.first().map(|(_, nth)| &self.entries()[*nth])
+    }
+
+    fn lookup(self) -> Lookup<'d> {
+        Lookup {
+            entries: self.entries(),
+            by_name: &self.names.get_or_init(|| Names::new(self.entries())).0,
+        }
     }
 }
 
@@ -56,17 +121,21 @@ impl<'d> Lookup<'d> {
             entries: Vec::new(),
             values: Vec::new(),
             near: Vec::new(),
+            meant: None,
         };
-        if text.contains([' ', ':', '='])
-            && let Some(known) = Messages::new(self.entries).match_line(message_of(text).text)
+        let is_name = self.by_name.contains_key(&normal(text));
+        if !is_name
+            && text.contains([' ', ':', '='])
+            && let Some(known) =
+                Messages::new(self.entries).match_line(&collapsed(message_of(&plain(text)).text))
         {
             found.entries.push(known.entry);
             let values = known.values.into_iter();
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
-            found.entries.extend(self.with_normal_name(&normal(text)));
         }
-        let lookups: [&dyn Fn() -> Vec<&'d Entry<'static>>; 3] = [
+        let lookups: [&dyn Fn() -> Vec<&'d Entry<'static>>; 4] = [
             &|| self.named(text),
+            &|| self.counter(text).into_iter().collect(),
             &|| errno(text).map_or_else(Vec::new, |number| self.with_normal_name(&number)),
             &|| self.named_in_line(text),
         ];
@@ -77,6 +146,11 @@ impl<'d> Lookup<'d> {
         }
         if found.entries.is_empty() {
             found.near = self.near(text);
+            if let Some(entry) = self.meant(text, &found.near) {
+                found.meant = Some(&entry.name);
+                found.entries.push(entry);
+                found.near.clear();
+            }
         }
         found
     }
@@ -87,6 +161,22 @@ impl<'d> Lookup<'d> {
             .into_iter()
             .map(|name| self.with_normal_name(&name));
         lookups.find(|found| !found.is_empty()).unwrap_or_default()
+    }
+
+    /// The entry of a counter of `ethtool -S`, with or without its value.
+    fn counter(&self, text: &str) -> Option<&'d Entry<'static>> {
+        let text = text.trim();
+        let name = match text.rsplit_once(": ") {
+            Some((name, value)) if value.bytes().all(|byte| byte.is_ascii_digit()) => name,
+            _ => text,
+        };
+        if name.len() > NAME_LEN_MAX || !name.contains(['_', '.', '[', ' ']) {
+            return None;
+        }
+        counter_names(name).into_iter().find_map(|name| {
+            let found = self.with_normal_name(&normal(&name));
+            found.into_iter().find(|entry| entry.kind == Kind::Counter)
+        })
     }
 
     /// Entries with this [`normal`] name.
@@ -123,6 +213,43 @@ impl<'d> Lookup<'d> {
         found
     }
 
+    /// The entry that was meant: a single one comes near, or one is the setting, counter or state whose name begins or ends with the
+    /// text while others only contain it (`closewait`, `tw_reuse`, `somaxcon`).
+    fn meant(&self, text: &str, near: &[&'d Entry<'static>]) -> Option<&'d Entry<'static>> {
+        let compact = compact(text);
+        if compact.len() < MEANT_LEN_MIN || text.trim().contains(' ') {
+            return None;
+        }
+        // The same letters with other marks between them.
+        let mut same: Vec<usize> = Vec::new();
+        let mut parts: Vec<usize> = Vec::new();
+        let mut typos: Vec<usize> = Vec::new();
+        for (name, entries) in self.by_name {
+            let name = self::compact(name);
+            if name == compact {
+                same.extend(entries);
+            } else if name.len() < NAME_LEN_MAX && (name.starts_with(&compact) || name.ends_with(&compact)) {
+                parts.extend(entries);
+            }
+            if name.len().abs_diff(compact.len()) <= 1 && strsim::damerau_levenshtein(&name, &compact) == 1 {
+                typos.extend(entries);
+            }
+        }
+        for mut candidates in [same, typos, parts] {
+            candidates.sort_unstable();
+            candidates.dedup();
+            match candidates[..] {
+                [] => {}
+                [one] => return Some(&self.entries[one]),
+                _ => return None,
+            }
+        }
+        match near {
+            [one] => Some(one),
+            _ => None,
+        }
+    }
+
     /// Entries with similar names, with names that contain the text, or with its words.
     fn near(&self, text: &str) -> Vec<&'d Entry<'static>> {
         let name = normal(text);
@@ -136,7 +263,14 @@ impl<'d> Lookup<'d> {
             }
         }
         if ranked.is_empty() {
-            ranked = self.containing_words(text);
+            ranked = self.containing_words(text, SHARE_MIN, |entry| {
+                let mut all = entry.name.to_lowercase();
+                for text in entry.texts.iter().chain(&entry.also).chain([&entry.meaning]) {
+                    all.push(' ');
+                    all.push_str(&text.to_lowercase());
+                }
+                all
+            });
         }
         ranked.sort_unstable();
         let mut near: Vec<&Entry<'static>> = Vec::new();
@@ -149,8 +283,13 @@ impl<'d> Lookup<'d> {
         near
     }
 
-    /// Entries that contain most of the words; rare words weigh more.
-    fn containing_words(&self, text: &str) -> Vec<(u32, usize)> {
+    /// Entries whose texts contain at least this share of the words; rare words weigh more.
+    fn containing_words(
+        &self,
+        text: &str,
+        share_min: f64,
+        texts_of: impl Fn(&Entry<'static>) -> String,
+    ) -> Vec<(u32, usize)> {
         let text = text.to_lowercase();
         let mut words: Vec<&str> = text
             .split(|c: char| !c.is_alphanumeric() && c != '_')
@@ -164,23 +303,15 @@ impl<'d> Lookup<'d> {
         if words.is_empty() {
             return Vec::new();
         }
-        let all: Vec<String> = self
-            .entries
-            .iter()
-            .map(|entry| {
-                let mut all = entry.name.to_lowercase();
-                for text in entry.texts.iter().chain(&entry.also).chain([&entry.meaning]) {
-                    all.push(' ');
-                    all.push_str(&text.to_lowercase());
-                }
-                all
-            })
-            .collect();
+        let all: Vec<String> = self.entries.iter().map(texts_of).collect();
+        // Words that no entry has are names and typing errors of a question, but say much in a message.
+        let is_strict = share_min > SHARE_MIN;
         let weights: Vec<f64> = words
             .iter()
             .map(|word| {
                 let known = all.iter().filter(|text| has_word(text, word)).count();
-                (all.len() as f64 / (1 + known) as f64).ln().max(0.0) * f64::from(u8::from(known > 0))
+                (all.len() as f64 / (1 + known) as f64).ln().max(0.0)
+                    * f64::from(u8::from(known > 0 || is_strict))
             })
             .collect();
         let best: f64 = weights.iter().sum();
@@ -193,13 +324,21 @@ impl<'d> Lookup<'d> {
                     .zip(&weights)
                     .filter(|(word, _)| has_word(text, word));
                 let share = held.map(|(_, weight)| weight).sum::<f64>() / best;
-                (share >= SHARE_MIN).then(|| (1_000 - (share * 1_000.0) as u32, nth))
+                (share >= share_min).then(|| (1_000 - (share * 1_000.0) as u32, nth))
             })
             .collect();
         ranked.sort_unstable();
         ranked.truncate(NEAR_MAX);
         ranked
     }
+}
+
+/// The letters and digits of a name.
+fn compact(name: &str) -> String {
+    name.chars()
+        .filter(char::is_ascii_alphanumeric)
+        .map(|character| character.to_ascii_lowercase())
+        .collect()
 }
 
 /// Whether the text has a word that begins with `word`: `flood` in `flooding`.
@@ -234,7 +373,7 @@ fn spellings(entry: &Entry<'_>) -> Vec<String> {
         Kind::TcpInfo => spellings.extend(name.strip_prefix("tcpi_").map(normal)),
         // `Recv-Q` of `ss: Recv-Q`
         Kind::Column => spellings.extend(name.split_once(": ").map(|(_, column)| normal(column))),
-        Kind::Message | Kind::Counter | Kind::State | Kind::Timer | Kind::Error => {}
+        Kind::Message | Kind::Counter | Kind::State | Kind::Timer | Kind::Error | Kind::Term => {}
     }
     spellings.sort_unstable();
     spellings.dedup();
@@ -299,9 +438,13 @@ fn normal(name: &str) -> String {
 const DROP_REASON: &str = "SKB_DROP_REASON_";
 /// Longer texts are no names.
 const NAME_LEN_MAX: usize = 80;
+/// Shorter ones are near to too much.
+const MEANT_LEN_MIN: usize = 5;
 const NEAR_MAX: usize = 5;
 /// Entries shown for one line of a tool.
 const LINE_ENTRIES_MAX: usize = 40;
 const WORDS_MAX: usize = 16;
 /// Least part of the words' weight that an entry must contain.
 const SHARE_MIN: f64 = 0.5;
+/// The same for a line of a log, of which all words are those of the kernel.
+const SIMILAR_SHARE_MIN: f64 = 0.6;

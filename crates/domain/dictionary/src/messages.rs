@@ -1,8 +1,8 @@
 //! Matches lines of a log with the texts of the entries.
 
+use crate::anchors::Anchors;
 use crate::pattern::{Budget, Pattern};
 use crate::{Entry, Placeholder};
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
 
 /// The texts of all messages.
 #[derive(Debug, Clone)]
@@ -10,7 +10,7 @@ pub(crate) struct Messages<'d> {
     /// The most specific texts first.
     texts: Vec<(&'d Entry<'static>, Pattern<'d>)>,
     /// Finds candidates for a line by their longest literal pieces.
-    pieces: Option<AhoCorasick>,
+    pieces: Anchors<'d>,
 }
 
 /// A log line with a known entry.
@@ -28,12 +28,8 @@ impl<'d> Messages<'d> {
             .filter_map(|(entry, text)| Some((entry, Pattern::parse(text).ok()?)))
             .collect();
         texts.sort_by_key(|(_, pattern)| std::cmp::Reverse(pattern.exactness()));
-        let pieces = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::ContiguousNFA))
-            .match_kind(MatchKind::Standard)
-            .build(texts.iter().map(|(_, pattern)| pattern.longest_literal()))
-            // The only error is an excessive number of pieces.
-            .ok();
+        let pieces = texts.iter().map(|(_, pattern)| pattern.longest_literal());
+        let pieces = Anchors::new(pieces.collect());
         Self { texts, pieces }
     }
 
@@ -45,16 +41,10 @@ impl<'d> Messages<'d> {
     }
 
     fn match_within<'l>(&self, line: &'l str, budget: &mut Budget) -> Option<MatchedLine<'d, 'l>> {
-        let pieces = self.pieces.as_ref()?;
-        let mut likely: Vec<usize> = pieces
-            .find_overlapping_iter(line)
-            .map(|found| found.pattern().as_usize())
-            .collect();
+        let likely = self.pieces.contained_in(line);
         if likely.is_empty() {
             return None;
         }
-        likely.sort_unstable();
-        likely.dedup();
         // Drivers prefix their messages with name, bus and interface. The most specific text wins wherever it begins: that of a
         // driver's family names the driver, that of one message begins after the prefix.
         let starts: Vec<usize> = message_starts(line).collect();
@@ -76,7 +66,9 @@ impl<'d> Messages<'d> {
 /// Offsets where a message may begin: the start of the line, and after each colon near it.
 fn message_starts(line: &str) -> impl Iterator<Item = usize> {
     let behind = line
-        .match_indices(": ")
+        // A search for one byte is faster than one for two.
+        .match_indices(':')
+        .filter(|(at, _)| line.as_bytes().get(at + 1) == Some(&b' '))
         .map(|(at, _)| at + 2)
         .take_while(|&at| at <= PREFIX_LEN_MAX)
         .take(PREFIXES_MAX);

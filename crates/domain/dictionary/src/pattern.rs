@@ -208,7 +208,7 @@ fn matches_from<'l>(
                 Some(Part::Literal(literal)) => {
                     let within = &line[..boundary(line, reach + literal.len())];
                     let mut from = boundary(within, 1);
-                    while let Some(found) = within.get(from..).and_then(|text| text.find(literal)) {
+                    while let Some(found) = within.get(from..).and_then(|text| find(text, literal)) {
                         if try_one(from + found) {
                             return true;
                         }
@@ -223,6 +223,14 @@ fn matches_from<'l>(
             }
         }
     }
+}
+
+/// Where the literal is. It is short: preparing a search, as `str::find` does, would cost more than the search.
+fn find(text: &str, literal: &str) -> Option<usize> {
+    let (text, literal) = (text.as_bytes(), literal.as_bytes());
+    let first = literal.first()?;
+    let mut starts = (0..text.len()).filter(|&at| text[at] == *first);
+    starts.find(|&at| text[at..].starts_with(literal))
 }
 
 /// The offset, or the next one at which a character begins.

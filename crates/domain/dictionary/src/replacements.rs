@@ -22,12 +22,21 @@ impl<'a> Replacements<'a> {
             match replacements.iter().find(|(known, _)| *known == word) {
                 Some((_, known)) if *known != value => several.push(word),
                 Some(_) => {}
-                None if is_plain(value) => replacements.push((word, value)),
+                None if is_plain(value, NAME_LEN_MAX) => replacements.push((word, value)),
                 None => several.push(word),
             }
         }
         replacements.retain(|(word, _)| !several.contains(word));
         Self(replacements)
+    }
+
+    /// Also replaces the address of a device on its bus.
+    #[must_use]
+    pub fn and_device(mut self, device: Option<&'a str>) -> Self {
+        if let Some(device) = device.filter(|device| is_plain(device, DEVICE_LEN_MAX)) {
+            self.0.extend([("BUSID", device), ("BUS-ID", device)]);
+        }
+        self
     }
 
     /// Returns the text with these words replaced.
@@ -44,9 +53,9 @@ impl<'a> Replacements<'a> {
 }
 
 /// Returns whether a value from outside is safe in a command without quotes.
-fn is_plain(value: &str) -> bool {
+fn is_plain(value: &str, len_max: usize) -> bool {
     !value.starts_with('-')
-        && value.len() <= NAME_LEN_MAX
+        && value.len() <= len_max
         && value
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"._@:-".contains(&byte))
@@ -54,6 +63,8 @@ fn is_plain(value: &str) -> bool {
 
 /// Limit for names of interfaces (`IFNAMSIZ`); ports are shorter.
 const NAME_LEN_MAX: usize = 15;
+/// Limit for addresses of devices; those of the device tree are the longest.
+const DEVICE_LEN_MAX: usize = 40;
 
 fn replace_word(text: &str, word: &str, value: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -91,6 +102,16 @@ mod tests {
         assert_eq!(
             Replacements::of(several.into_iter()).fill("`ethtool IFACE`"),
             "`ethtool IFACE`"
+        );
+        assert_eq!(
+            Replacements::of(values.into_iter())
+                .and_device(Some("0000:00:1f.6"))
+                .fill("`lspci -s BUSID`, `ethtool IFACE`"),
+            "`lspci -s 0000:00:1f.6`, `ethtool eth0`"
+        );
+        assert_eq!(
+            Replacements::default().and_device(Some("$(x)")).fill("BUSID"),
+            "BUSID"
         );
         let hostile = [(Placeholder::Interface, "x;reboot")];
         assert_eq!(

@@ -20,6 +20,7 @@
 //! | Source | where in the kernel | 1 |
 //! | See | names of other entries, separated by commas | 0-1 |
 
+use crate::log_line::collapsed;
 use crate::{Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
@@ -40,6 +41,12 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
+
+/// The entries of the built-in files of these kinds. Those that cannot be parsed are omitted; the tests check that there are none.
+pub(crate) fn built_in(kinds: &[Kind]) -> Vec<Entry<'static>> {
+    let files = kinds.iter().map(|&kind| entries(kind, kind.file().1));
+    files.flatten().flatten().collect()
+}
 
 /// The entries of a file, or the errors in their places.
 pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, ParseError>> {
@@ -108,7 +115,11 @@ impl<'a> Entry<'a> {
                 twice(!self.also.is_empty())?;
                 self.also = list(value);
             }
-            "Text" => self.texts.push(value),
+            // Lines are matched with one blank for each run of blanks.
+            "Text" => self.texts.push(match collapsed(&value) {
+                Cow::Owned(collapsed) => Cow::Owned(collapsed),
+                Cow::Borrowed(_) => value,
+            }),
             "Example" => self.examples.push(value),
             "Severity" => {
                 twice(self.severity.is_some())?;

@@ -146,8 +146,8 @@ fn messages_are_found_after_any_prefix() {
 
 #[test]
 fn unknown_text_is_reported_with_similar_entries() {
-    let outcome = words("explain TcpExtListenOverflow");
-    assert!(outcome.failed(1).contains("TcpExtListenOverflows"), "{outcome:?}");
+    let outcome = words("explain TcpExtTCPAbort");
+    assert!(outcome.failed(1).contains("TcpExtTCPAbortOn"), "{outcome:?}");
     let outcome = sockeye(&["explain", "possible syn floods on some port"]);
     assert!(outcome.failed(1).contains("syn-flooding"), "{outcome:?}");
     let outcome = words("explain qqqqqqqqqqqq");
@@ -278,6 +278,159 @@ fn every_log_format_is_parsed() {
     let journal = format!(r#"{{"PRIORITY":"4","MESSAGE":"{FLOOD}","__REALTIME_TIMESTAMP":"17"}}"#);
     let document = json_of_log(&journal);
     assert_eq!(document["messages"][0]["last"], "17", "{document:?}");
+}
+
+#[test]
+fn unknown_lines_that_look_like_trouble_are_listed() {
+    let log = "[1.0] i40e 0000:03:00.0 ens1f0: Frobnication of queue 1 failed (-110)\n\
+               [2.0] i40e 0000:03:00.0 ens1f0: Frobnication of queue 2 failed (-110)\n\
+               [3.0] frob: all is well\n\
+               Nov 20 12:00:00 h app[9]: frob failed\n";
+    let document = json_of_log(log);
+    let unknown = document["unknown_lines"].as_array().unwrap();
+    assert_eq!(unknown.len(), 1, "{unknown:?}");
+    let line = &unknown[0];
+    assert_eq!(
+        (&line["times"], &line["errno"]),
+        (&2.into(), &110.into()),
+        "{line}"
+    );
+    assert_eq!(line["driver"], "i40e");
+    assert_eq!(line["device"], "0000:03:00.0");
+    assert_eq!(line["interface"], "ens1f0");
+    assert_eq!(line["error"], "ETIMEDOUT");
+    assert_eq!(document["lines_trouble"], 2);
+    let text = of_log(&[], log.as_bytes());
+    assert!(
+        text.ok().contains("UNKNOWN") && text.ok().contains("-110 is ETIMEDOUT"),
+        "{text:?}"
+    );
+    assert!(!text.ok().contains("all is well"), "{text:?}");
+    assert!(
+        text.ok().contains("2 others do not look like trouble (--unknown"),
+        "{text:?}"
+    );
+    let all = of_log(&["--unknown"], log.as_bytes());
+    assert!(
+        all.ok().contains("> frob: all is well") && all.ok().contains("> frob failed"),
+        "{all:?}"
+    );
+}
+
+#[test]
+fn counters_of_tools_are_explained() {
+    let ethtool = "NIC statistics:\n     rx_packets: 12\n     rx_queue_0_drops: 3\n     rx_queue_1_drops: 4\n     \
+                   tx_timeout_count: 1\n     rx_crc_errors: 0\n     frob_lost: 9\n";
+    let document = json_of_log(ethtool);
+    let counters = document["counters"].as_array().unwrap();
+    let found: Vec<_> = counters
+        .iter()
+        .map(|counter| {
+            (
+                counter["entry"]["name"].as_str().unwrap_or(""),
+                counter["total"].as_u64().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("ethtool.tx_timeout_count", 1),
+            ("ethtool.rx_dropped", 7),
+            ("", 9)
+        ]
+    );
+    assert_eq!(document["counters_zero"], 1);
+    assert_eq!(document["lines_counters"], 7);
+    let text = of_log(&[], ethtool.as_bytes());
+    let place = |what: &str| text.ok().find(what).unwrap_or_else(|| panic!("{what}: {text:?}"));
+    assert!(
+        place("tx_timeout_count 1") < place("rx_queue_0_drops 3, rx_queue_1_drops 4"),
+        "{text:?}"
+    );
+    assert!(place("7 in total") < place("frob_lost 9"), "{text:?}");
+    for (tool, expected) in [
+        (
+            "cpu=0 \tfound=0 invalid=0 insert=0 insert_failed=5 drop=0",
+            "nf_conntrack.insert_failed",
+        ),
+        (
+            "TcpExtListenOverflows           12                 0.0",
+            "TcpExtListenOverflows",
+        ),
+        (
+            "Ethernet Channel Bonding Driver: v6.18\n\nSlave Interface: eth1\nMII Status: down",
+            "bonding.MII Status",
+        ),
+    ] {
+        let text = of_log(&[], tool.as_bytes());
+        assert!(text.ok().contains(expected), "{text:?}");
+    }
+    // A host's own counters.
+    let own = std::fs::read("/proc/net/netstat").unwrap();
+    let document = json_of_log(std::str::from_utf8(&own).unwrap());
+    assert_eq!(document["lines"], document["lines_counters"], "{document}");
+}
+
+#[test]
+fn trace_and_register_lines_belong_to_their_message() {
+    let log = "[1.0] NETDEV WATCHDOG: eth0 (e1000e): transmit queue 0 timed out\n\
+               [1.0] Call Trace:\n\
+               [1.0]  <IRQ>\n\
+               [1.0]  dump_stack+0x1/0x2\n\
+               [1.0]  tcp_v4_rcv+0x12/0x340\n\
+               [1.0] RAX: 0000000000000000 RBX: ffff888103a4c000\n\
+               [2.0] e1000e 0000:00:1f.6 eth0: NIC Link is Down\n\
+               [90.0] e1000e 0000:00:1f.6 eth1: NIC Link is Down\n";
+    let document = json_of_log(log);
+    assert_eq!(document["lines_parts"], 5, "{document}");
+    let messages = document["messages"].as_array().unwrap();
+    assert_eq!(messages[0]["trace"]["function"], "tcp_v4_rcv");
+    assert_eq!(messages[0]["trace"]["subsystem"], "TCP");
+    assert_eq!(
+        messages[0]["followed_by"][0]["name"], "nic-link-down",
+        "{messages:?}"
+    );
+    assert_eq!(messages[1]["times_in_events"], 1, "{messages:?}");
+    let text = of_log(&[], log.as_bytes());
+    assert!(
+        text.ok().contains("part of the same event: nic-link-down"),
+        "{text:?}"
+    );
+}
+
+#[test]
+fn words_and_error_numbers_are_found() {
+    check("fq_codel", "term", "fq_codel");
+    check("GRO", "term", "GRO");
+    check("EAI_AGAIN", "error", "EAI_AGAIN");
+    check("-110", "error", "ETIMEDOUT");
+    check("111", "error", "ECONNREFUSED");
+    check("rx_queue_3_drops", "counter", "ethtool.rx_dropped");
+    check("tx3_xdp_full", "counter", "ethtool.xdp_tx_err");
+}
+
+#[test]
+fn single_near_hit_is_shown_in_full() {
+    for (asked, meant) in [
+        ("closewait", "CLOSE-WAIT"),
+        ("tw_reuse", "net.ipv4.tcp_tw_reuse"),
+        ("somaxcon", "net.core.somaxconn"),
+    ] {
+        let outcome = sockeye(&["explain", asked]);
+        assert!(
+            outcome.ok().contains(meant) && outcome.ok().contains("Remedy:"),
+            "{outcome:?}"
+        );
+        assert!(
+            outcome.error().contains("is not in the dictionary") && outcome.error().contains(meant),
+            "{outcome:?}"
+        );
+        let document: Value =
+            serde_json::from_slice(&sockeye(&["explain", "--format", "json", asked]).stdout).unwrap();
+        follows(&document);
+        assert_eq!(document["meant"], meant);
+    }
 }
 
 #[test]
@@ -421,6 +574,7 @@ fn kinds_are_listed() {
         "column",
         "tcp-info",
         "error",
+        "term",
     ] {
         let outcome = sockeye(&["explain", "--list", kind]);
         assert!(outcome.ok().lines().count() > 5, "{outcome:?}");

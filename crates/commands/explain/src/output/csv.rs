@@ -34,6 +34,34 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
         push_fields(&mut line, occurrences.entry);
         line.end();
     }
+    for counters in &log.counters {
+        let mut line = sheet.line();
+        line.empty(4);
+        let values: Vec<String> = counters
+            .values
+            .iter()
+            .map(|value| match &value.place {
+                Some(place) => format!("{place}: {} {}", value.name, value.value),
+                None => format!("{} {}", value.name, value.value),
+            })
+            .collect();
+        line.text(Some(&values.join(" | ")));
+        match counters.entry {
+            Some(entry) => push_fields(&mut line, entry),
+            None => line.empty(FIELDS),
+        }
+        line.end();
+    }
+    for unknown in &log.unknown {
+        let mut line = sheet.line();
+        line.number(Some(unknown.line.times));
+        line.empty(1);
+        line.text(unknown.line.first.as_deref());
+        line.text(unknown.line.last.as_deref());
+        line.text(Some(&unknown.line.line));
+        line.empty(FIELDS);
+        line.end();
+    }
     sheet.end();
 }
 
@@ -49,3 +77,6 @@ fn push_fields(line: &mut Line<'_>, entry: &Entry<'_>) {
     }
     line.text(Some(&entry.source));
 }
+
+/// Fields of an entry.
+const FIELDS: usize = 9;

@@ -1,7 +1,7 @@
 //! Explanations as JSON: `docs/schema/explain.schema.json`.
 
-use super::ExplainedLog;
-use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
+use super::{ExplainedLog, ExplainedUnknown};
+use sockeye_dictionary::{Count, CounterGroup, Entry, EntryOccurrences, Found};
 use sockeye_output::Envelope;
 use sockeye_output::json::Object;
 use sockeye_output::text::push_json;
@@ -34,6 +34,7 @@ fn push_values(object: &mut Object<'_>, found: &Found<'_>) {
         fields.text("text", Some(text));
         fields.end();
     });
+    object.text("meant", found.meant);
     push_all(object.key("near"), &found.near, |out, entry| {
         let mut fields = Object::begin(out);
         fields.word("kind", entry.kind.name());
@@ -78,6 +79,16 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, envelope: &Env
         push_occurrences(&mut fields, occurrences);
         fields.end();
     });
+    push_all(document.key("counters"), &log.counters, |out, counters| {
+        let mut fields = Object::begin(out);
+        push_counters(&mut fields, counters);
+        fields.end();
+    });
+    push_all(document.key("unknown_lines"), &log.unknown, |out, unknown| {
+        let mut fields = Object::begin(out);
+        push_unknown(&mut fields, unknown);
+        fields.end();
+    });
     push_count(&mut document, log);
     document.end();
     out.push(b'\n');
@@ -91,15 +102,42 @@ pub(super) fn push_log_lines(out: &mut Vec<u8>, log: &ExplainedLog<'_>, envelope
         line.end();
         out.push(b'\n');
     }
+    for counters in &log.counters {
+        let mut line = Object::begin(out);
+        envelope.push(&mut line, "explain_counter");
+        push_counters(&mut line, counters);
+        line.end();
+        out.push(b'\n');
+    }
+    for unknown in &log.unknown {
+        let mut line = Object::begin(out);
+        envelope.push(&mut line, "explain_unknown");
+        push_unknown(&mut line, unknown);
+        line.end();
+        out.push(b'\n');
+    }
     envelope.push_summary_line(out, "explain", |summary| push_count(summary, log));
 }
 
 fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
-    let Count { lines, known, empty } = log.count;
+    let Count {
+        lines,
+        known,
+        empty,
+        trouble,
+        parts,
+        counters,
+    } = log.count;
     fields.number("lines", Some(lines));
     fields.number("lines_known", Some(known));
+    fields.number("lines_parts", Some(parts));
+    fields.number("lines_trouble", Some(trouble));
+    fields.number("lines_counters", Some(counters));
     fields.number("lines_empty", Some(empty));
     fields.number("messages_hidden", Some(log.hidden as u64));
+    fields.number("unknown_lines_left_out", Some(log.unknown_left_out));
+    fields.number("counters_zero", Some(log.counters_zero));
+    fields.number("counters_other", Some(log.counters_other));
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
@@ -117,7 +155,56 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences<'_>)
         fields.end();
     });
     fields.number("values_left_out", Some(occurrences.values_left_out));
+    if let Some(trace) = &occurrences.trace {
+        let mut fields = Object::begin(fields.key("trace"));
+        fields.text("function", Some(&trace.function));
+        fields.text("module", trace.module.as_deref());
+        fields.text("subsystem", trace.subsystem);
+        fields.end();
+    }
+    fields.number("times_in_events", Some(occurrences.in_events));
+    push_all(
+        fields.key("followed_by"),
+        &occurrences.followed_by,
+        |out, follower| {
+            let mut fields = Object::begin(out);
+            fields.text("name", Some(&follower.entry.name));
+            fields.number("times", Some(follower.times));
+            fields.end();
+        },
+    );
     push(fields.key("entry"), occurrences.entry);
+}
+
+fn push_counters(fields: &mut Object<'_>, counters: &CounterGroup<'_>) {
+    fields.word("severity", counters.severity().name());
+    fields.number("total", Some(counters.total));
+    push_all(fields.key("values"), &counters.values, |out, value| {
+        let mut fields = Object::begin(out);
+        fields.text("name", Some(&value.name));
+        fields.text("place", value.place.as_deref());
+        fields.text("value", Some(&value.value));
+        fields.end();
+    });
+    fields.number("values_left_out", Some(counters.values_left_out));
+    if let Some(entry) = counters.entry {
+        push(fields.key("entry"), entry);
+    }
+}
+
+fn push_unknown(fields: &mut Object<'_>, unknown: &ExplainedUnknown<'_>) {
+    let line = unknown.line;
+    fields.text("line", Some(&line.line));
+    fields.number("times", Some(line.times));
+    fields.text("first", line.first.as_deref());
+    fields.text("last", line.last.as_deref());
+    fields.boolean("trouble", Some(line.is_trouble));
+    fields.text("driver", line.reading.driver.as_deref());
+    fields.text("device", line.reading.device.as_deref());
+    fields.text("interface", line.reading.interface.as_deref());
+    fields.number("errno", line.reading.errno);
+    fields.text("error", unknown.error.map(|error| error.name.as_ref()));
+    fields.text("similar", unknown.near.map(|near| near.name.as_ref()));
 }
 
 fn push(out: &mut Vec<u8>, entry: &Entry<'_>) {

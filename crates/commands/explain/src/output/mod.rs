@@ -4,7 +4,7 @@ mod csv;
 mod json;
 mod text;
 
-use sockeye_dictionary::{Count, Entry, EntryOccurrences, Found};
+use sockeye_dictionary::{Count, CounterGroup, Entry, EntryOccurrences, Found, UnknownLine};
 use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style};
 
@@ -34,8 +34,29 @@ pub struct ExplainedLog<'a> {
     pub occurrences: Vec<&'a EntryOccurrences<'a>>,
     /// Number of entries that are hidden because their severity is too low.
     pub hidden: usize,
+    /// Counters that are not zero, the worst first.
+    pub counters: Vec<&'a CounterGroup<'a>>,
+    /// Counters that are zero.
+    pub counters_zero: u64,
+    /// Counters that are neither zero nor in the dictionary, and do not look like loss.
+    pub counters_other: u64,
+    /// Lines without an entry.
+    pub unknown: Vec<ExplainedUnknown<'a>>,
+    /// Lines without an entry whose text was not kept.
+    pub unknown_left_out: u64,
     /// Whether a signal ended the reading early.
     pub interrupted: bool,
+}
+
+/// A line without an entry, with what its form says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExplainedUnknown<'a> {
+    /// The line.
+    pub line: &'a UnknownLine,
+    /// Entry of its error number.
+    pub error: Option<&'a Entry<'a>>,
+    /// The most similar message.
+    pub near: Option<&'a Entry<'a>>,
 }
 
 /// Appends the explanation of a text. If nothing was found, text output is empty: the caller reports it.

@@ -1,8 +1,9 @@
 //! Explanations as text: meaning, causes, checks, remedies.
 
-use super::{ExplainLayout, ExplainedLog};
-use sockeye_dictionary::{Entry, EntryOccurrences, Found, Placeholder, Replacements, Severity};
-use sockeye_output::number::push_decimal;
+use super::{ExplainLayout, ExplainedLog, ExplainedUnknown};
+use sockeye_dictionary::{
+    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace,
+};
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
 use std::borrow::Cow;
@@ -27,24 +28,198 @@ pub(super) fn push_found(out: &mut Vec<u8>, found: &Found<'_>, layout: &ExplainL
 
 pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &ExplainLayout) {
     for occurrences in &log.occurrences {
-        push_occurrences(out, occurrences, layout);
+        // The event that it belongs to has it.
+        if occurrences.in_events < occurrences.times || layout.is_detailed {
+            push_occurrences(out, occurrences, layout);
+            out.push(b'\n');
+        }
+    }
+    let mut normal = 0;
+    for counters in &log.counters {
+        if counters.severity() == Severity::Info && !layout.is_detailed {
+            normal += counters.values.len() as u64 + counters.values_left_out;
+        } else {
+            push_counters(out, counters, layout);
+            out.push(b'\n');
+        }
+    }
+    let is_shown = |unknown: &&ExplainedUnknown<'_>| unknown.line.is_trouble;
+    let shown_max = if log.unknown.iter().all(|unknown| is_shown(&unknown)) {
+        UNKNOWN_MAX
+    } else {
+        // All are asked for.
+        usize::MAX
+    };
+    for unknown in log.unknown.iter().take(shown_max) {
+        push_unknown(out, unknown, layout);
         out.push(b'\n');
     }
-    let mut line = Vec::new();
-    let lines = log.count.lines;
-    push_decimal(&mut line, lines);
-    line.extend_from_slice(if lines == 1 { b" line" } else { b" lines" });
-    line.extend_from_slice(b", ");
-    push_decimal(&mut line, log.count.known);
-    line.extend_from_slice(b" of them in the dictionary");
+    push_wrapped(out, summary(log, normal, shown_max).as_bytes(), "", layout.width);
+}
+
+/// Returns the numbers of lines and counters; `normal` are counters that are not zero, and not shown.
+fn summary(log: &ExplainedLog<'_>, normal: u64, shown_max: usize) -> String {
+    let count = log.count;
+    let lines = |number: u64| if number == 1 { "line" } else { "lines" };
+    let mut parts = Vec::new();
+    let messages = count.lines - count.counters;
+    if messages > 0 || count.lines == 0 {
+        parts.push(format!(
+            "{} {}, {} of them in the dictionary",
+            messages,
+            lines(messages),
+            count.known
+        ));
+    }
+    let mut add = |number: u64, what: &str| {
+        if number > 0 {
+            parts.push(format!("{number} {what}"));
+        }
+    };
+    add(count.parts, "belong to the message before them");
+    add(count.trouble, "others look like trouble");
+    let left_out = log.unknown.len().saturating_sub(shown_max) as u64;
+    add(left_out, "kinds of these not shown (--format json has them)");
+    add(log.unknown_left_out, "of these too many to keep");
+    let other = messages.saturating_sub(count.known + count.parts + count.trouble + count.empty);
+    add(other, "others do not look like trouble (--unknown lists them)");
+    if count.counters > 0 {
+        add(count.counters, "lines of counters");
+        add(log.counters_zero, "counters are zero");
+        add(normal, "are not zero and normal (-v lists them)");
+        add(
+            log.counters_other,
+            "others are not zero, and do not look like loss",
+        );
+    }
     if log.hidden > 0 {
-        let text = format!("; {} less bad not shown", log.hidden);
-        line.extend_from_slice(text.as_bytes());
+        parts.push(format!("{} less bad not shown", log.hidden));
     }
     if log.interrupted {
-        line.extend_from_slice(b"; interrupted");
+        parts.push("interrupted".to_owned());
     }
-    push_wrapped(out, &line, "", layout.width);
+    parts.join("; ")
+}
+
+fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup<'_>, layout: &ExplainLayout) {
+    match counters.entry {
+        Some(entry) => {
+            let about = match counters.values.len() {
+                1 => Vec::new(),
+                _ if counters.total > 0 => vec![format!("{} in total", counters.total)],
+                _ => Vec::new(),
+            };
+            push_heading_as(out, entry, Some(counters.severity()), &about, layout);
+        }
+        None => push_plain_heading(
+            out,
+            "NOTICE",
+            Severity::Notice,
+            "a counter that is not in the dictionary",
+            layout,
+        ),
+    }
+    let mut line = Vec::new();
+    for (nth, value) in counters.values.iter().take(VALUES_MAX).enumerate() {
+        if nth > 0 {
+            line.extend_from_slice(b", ");
+        }
+        if let Some(place) = &value.place {
+            push_clean(&mut line, place.as_bytes());
+            line.extend_from_slice(b": ");
+        }
+        push_clean(&mut line, value.name.as_bytes());
+        line.push(b' ');
+        push_clean(&mut line, value.value.as_bytes());
+    }
+    let more = counters.values.len().saturating_sub(VALUES_MAX) as u64 + counters.values_left_out;
+    if more > 0 {
+        line.extend_from_slice(format!(" and {more} more").as_bytes());
+    }
+    push_wrapped(out, &line, "  > ", layout.width);
+    match counters.entry {
+        Some(entry) if counters.severity() == Severity::Info => {
+            push_wrapped(out, entry.meaning.as_bytes(), "  ", layout.width);
+        }
+        Some(entry) => {
+            let places = counters.values.iter().filter_map(|value| value.place.as_deref());
+            let interfaces = places.filter_map(interface_of).map(|name| (Placeholder::Interface, name));
+            push_body(out, entry, &Replacements::of(interfaces), layout, layout.is_detailed);
+        }
+        None => push_wrapped(
+            out,
+            b"Its name looks like loss or an error. Read it twice, some seconds apart: only what grows is a problem now.",
+            "  ",
+            layout.width,
+        ),
+    }
+}
+
+/// Returns the interface of `eth0` or `qdisc fq 0: dev eth0`; `CPU 3` is none.
+fn interface_of(place: &str) -> Option<&str> {
+    match place.split_once(" dev ") {
+        Some((_, rest)) => rest.split(' ').next(),
+        None => (!place.contains([' ', '/'])).then_some(place),
+    }
+}
+
+fn push_unknown(out: &mut Vec<u8>, unknown: &ExplainedUnknown<'_>, layout: &ExplainLayout) {
+    let line = unknown.line;
+    let mut heading = if line.is_trouble {
+        "not in the dictionary, looks like trouble".to_owned()
+    } else {
+        "not in the dictionary".to_owned()
+    };
+    if line.times > 1 {
+        heading.push_str(&format!("  {} times", line.times));
+    }
+    match (&line.first, &line.last) {
+        (Some(first), Some(last)) if first != last => heading.push_str(&format!("  {first} to {last}")),
+        (Some(first), _) => heading.push_str(&format!("  {first}")),
+        (None, _) => {}
+    }
+    let severity = if line.is_trouble {
+        Severity::Notice
+    } else {
+        Severity::Info
+    };
+    push_plain_heading(out, "UNKNOWN", severity, &heading, layout);
+    let mut text = Vec::new();
+    push_clean(&mut text, line.line.as_bytes());
+    push_wrapped(out, &text, "  > ", layout.width);
+    let reading = &line.reading;
+    let parts: Vec<String> = [
+        ("driver or subsystem", &reading.driver),
+        ("device", &reading.device),
+        ("interface", &reading.interface),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?)))
+    .collect();
+    if !parts.is_empty() {
+        let mut text = Vec::new();
+        push_clean(&mut text, parts.join(", ").as_bytes());
+        push_wrapped(out, &text, "  ", layout.width);
+    }
+    match (reading.errno, unknown.error) {
+        (Some(number), Some(error)) => {
+            let text = format!("-{number} is {}: {}", error.name, error.first_sentence());
+            push_wrapped(out, text.as_bytes(), "  ", layout.width);
+        }
+        (Some(number), None) => {
+            push_wrapped(
+                out,
+                format!("-{number} is an error number").as_bytes(),
+                "  ",
+                layout.width,
+            );
+        }
+        (None, _) => {}
+    }
+    if let Some(near) = unknown.near {
+        let text = format!("Similar: {}: {}", near.name, near.first_sentence());
+        push_wrapped(out, text.as_bytes(), "  ", layout.width);
+    }
 }
 
 pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &ExplainLayout) {
@@ -107,6 +282,23 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layou
         }
         push_wrapped(out, &values, "  ", layout.width);
     }
+    if let Some(trace) = &occurrences.trace {
+        let mut line = Vec::new();
+        push_clean(&mut line, trace_text(trace).as_bytes());
+        push_wrapped(out, &line, "  ", layout.width);
+    }
+    if !occurrences.followed_by.is_empty() {
+        let followers: Vec<String> = occurrences
+            .followed_by
+            .iter()
+            .map(|follower| match follower.times {
+                1 => follower.entry.name.to_string(),
+                times => format!("{} ({times} x)", follower.entry.name),
+            })
+            .collect();
+        let text = format!("Then, as part of the same event: {}", followers.join(", "));
+        push_wrapped(out, text.as_bytes(), "  ", layout.width);
+    }
     let is_harmless = occurrences.entry.severity.unwrap_or(Severity::Info) == Severity::Info;
     if is_harmless && !layout.is_detailed {
         push_wrapped(out, occurrences.entry.meaning.as_bytes(), "  ", layout.width);
@@ -115,14 +307,33 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layou
             .values
             .iter()
             .map(|value| (value.place, value.text.as_str()));
+        let interfaces = occurrences
+            .values
+            .iter()
+            .filter(|value| value.place == Placeholder::Interface);
+        // The device is that of the last line; with several interfaces it would be one of several.
+        let reading = (interfaces.count() <= 1).then(|| Reading::of(&occurrences.line));
+        let device = reading.as_ref().and_then(|reading| reading.device.as_deref());
         push_body(
             out,
             occurrences.entry,
-            &Replacements::of(values),
+            &Replacements::of(values).and_device(device),
             layout,
             layout.is_detailed,
         );
     }
+}
+
+/// Returns where the kernel was.
+fn trace_text(trace: &Trace) -> String {
+    let mut text = format!("In the kernel's function {}", trace.function);
+    if let Some(subsystem) = trace.subsystem {
+        text.push_str(&format!(": {subsystem}"));
+    }
+    if let Some(module) = &trace.module {
+        text.push_str(&format!(", module {module}"));
+    }
+    text
 }
 
 /// Returns whether values of this kind are listed; numbers and words differ in most messages.
@@ -147,10 +358,18 @@ fn push_value(out: &mut Vec<u8>, place: Placeholder, value: &str, times: u64) {
 
 /// Appends `WARNING  TcpExtListenOverflows  counter, connections`.
 fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: &ExplainLayout) {
+    push_heading_as(out, entry, entry.severity, about, layout);
+}
+
+fn push_heading_as(
+    out: &mut Vec<u8>,
+    entry: &Entry<'_>,
+    severity: Option<Severity>,
+    about: &[String],
+    layout: &ExplainLayout,
+) {
     let mut line = Vec::new();
-    let severity = entry
-        .severity
-        .map(|severity| (severity, severity.name().to_uppercase()));
+    let severity = severity.map(|severity| (severity, severity.name().to_uppercase()));
     if let Some((_, name)) = &severity {
         line.extend_from_slice(name.as_bytes());
         line.extend_from_slice(b"  ");
@@ -174,6 +393,15 @@ fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: 
         severity.as_ref().map(|(severity, name)| (*severity, name.len())),
         layout.style,
     );
+}
+
+/// Appends a heading of something that has no entry.
+fn push_plain_heading(out: &mut Vec<u8>, word: &str, severity: Severity, text: &str, layout: &ExplainLayout) {
+    let mut line = format!("{word}  ").into_bytes();
+    push_clean(&mut line, text.as_bytes());
+    let begin = out.len();
+    push_wrapped(out, &line, "", layout.width);
+    sockeye_output::severity::colour(out, begin, Some((severity, word.len())), layout.style);
 }
 
 fn push_body(
@@ -260,5 +488,9 @@ fn push_items(
     }
 }
 
+/// Unknown lines that are shown when they are not asked for.
+const UNKNOWN_MAX: usize = 20;
+/// Counters of one entry that are shown.
+const VALUES_MAX: usize = 12;
 /// Width of the first column; longer names shift the second.
 const LIST_NAME_MAX: usize = 44;

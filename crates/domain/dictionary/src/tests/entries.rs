@@ -221,3 +221,20 @@ fn texts_have_a_minimum_length() {
         }
     }
 }
+
+/// Advice is about the interface of the line, which takes the place of IFACE.
+#[test]
+fn advice_names_no_interface_of_an_example() {
+    let dictionary = Dictionary::new();
+    let mut wrong = Vec::new();
+    for entry in dictionary.entries() {
+        let advice = entry.causes.iter().chain(&entry.checks).chain(&entry.remedies);
+        for text in advice.chain([&entry.meaning]) {
+            let mut words = text.split(|c: char| !c.is_ascii_alphanumeric());
+            if words.any(|word| ["eth0", "bond0", "wlan0"].contains(&word)) {
+                wrong.push(format!("{} {}: {text}", entry.kind, entry.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} texts:\n{}", wrong.len(), wrong.join("\n"));
+}

@@ -1,7 +1,10 @@
 //! Tests of the whole dictionary, against itself and against the running kernel.
 #![allow(clippy::unwrap_used, reason = "a surprise fails the test")]
 
+mod drivers;
 mod entries;
+mod forms;
 mod kernel;
 mod log_lines;
 mod sizes;
+mod speed;

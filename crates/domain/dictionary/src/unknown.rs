@@ -1,0 +1,593 @@
+//! Lines of a log that no entry matches: which look like trouble, and what can be read from their form.
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// A line without an entry; lines that differ in numbers only are one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownLine {
+    /// The last one, without the log's prefix
+    pub line: String,
+    /// Number of lines, with those that the log omitted
+    pub times: u64,
+    /// Time of the first, as the log writes it
+    pub first: Option<String>,
+    /// Time of the last
+    pub last: Option<String>,
+    /// Whether it looks like trouble
+    pub is_trouble: bool,
+    /// What its form says
+    pub reading: Reading,
+}
+
+/// What the form of a kernel message says: `DRIVER BUS-ID IFACE: text (-110)`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Reading {
+    /// Network driver or subsystem
+    pub driver: Option<String>,
+    /// Address on the bus
+    pub device: Option<String>,
+    /// Network interface
+    pub interface: Option<String>,
+    /// Error number, positive
+    pub errno: Option<u16>,
+}
+
+/// Lines without an entry.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct UnknownLines {
+    lines: HashMap<String, UnknownLine>,
+    keeps_all: bool,
+    left_out: u64,
+}
+
+impl UnknownLines {
+    pub(crate) fn keep_all(&mut self) {
+        self.keeps_all = true;
+    }
+
+    /// Adds a line; returns whether it looks like trouble.
+    pub(crate) fn add(&mut self, text: &str, times: u64, time: Option<&str>, is_of_kernel: bool) -> bool {
+        // What programs print is their business.
+        let is_trouble = is_of_kernel && (is_trouble(text) || errno(text).is_some());
+        if !is_trouble && !self.keeps_all {
+            return false;
+        }
+        let form = form(text);
+        if !self.lines.contains_key(&form) && self.lines.len() >= LINES_MAX {
+            self.left_out += 1;
+            return is_trouble;
+        }
+        let line = self.lines.entry(form).or_insert_with(|| UnknownLine {
+            line: String::new(),
+            times: 0,
+            first: None,
+            last: None,
+            is_trouble,
+            reading: Reading::of(text),
+        });
+        line.times = line.times.saturating_add(times);
+        line.line.clear();
+        line.line.push_str(text);
+        if let Some(time) = time {
+            line.first.get_or_insert_with(|| time.to_owned());
+            line.last = Some(time.to_owned());
+        }
+        is_trouble
+    }
+
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    pub(crate) fn sorted(&self) -> Vec<&UnknownLine> {
+        let mut lines: Vec<_> = self.lines.values().collect();
+        lines.sort_by_key(|line| {
+            let is_network = line.reading.driver.is_some() || line.reading.interface.is_some();
+            (
+                Reverse(line.is_trouble),
+                Reverse(is_network),
+                Reverse(line.times),
+                line.line.as_str(),
+            )
+        });
+        lines
+    }
+}
+
+impl Reading {
+    /// Reads the form of a message.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut reading = Self {
+            errno: errno(text),
+            ..Self::default()
+        };
+        let head = &text[..text.floor_char_boundary(HEAD_LEN_MAX)];
+        // Without a colon there is no head, but the first word may still be a driver.
+        let head = head.rsplit_once(": ").map_or(head, |(head, _)| head);
+        let mut words = head
+            .split([' ', '(', ')', '[', ']', ','])
+            .map(|word| word.trim_end_matches(':'))
+            .filter(|word| !word.is_empty());
+        let Some(first) = words.next() else {
+            return reading;
+        };
+        if DRIVERS.contains(&first) || SUBSYSTEMS.contains(&first) {
+            reading.driver = Some(first.to_owned());
+        }
+        for word in std::iter::once(first).chain(words).take(HEAD_WORDS_MAX) {
+            if reading.device.is_none() && is_bus_id(word) {
+                reading.device = Some(word.to_owned());
+            } else if reading.interface.is_none() && is_interface(word) {
+                reading.interface = Some(word.to_owned());
+            }
+        }
+        reading
+    }
+}
+
+/// Whether the words of a message are those of trouble.
+fn is_trouble(text: &str) -> bool {
+    static WORDS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| {
+        AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .ascii_case_insensitive(true)
+            .build(TROUBLE_WORDS)
+            // The only error is an excessive number of words.
+            .ok()
+    });
+    let is_named = words.as_ref().is_some_and(|words| words.is_match(text));
+    is_named && !HARMLESS.iter().any(|harmless| text.contains(harmless))
+}
+
+/// The text without its numbers: lines of one message differ in them.
+fn form(text: &str) -> String {
+    let mut form = String::with_capacity(text.len());
+    let mut was_digit = false;
+    for character in text.chars() {
+        let is_digit = character.is_ascii_digit();
+        if !is_digit {
+            form.push(character);
+        } else if !was_digit {
+            form.push('#');
+        }
+        was_digit = is_digit;
+    }
+    form
+}
+
+/// The error number of `failed (-110)`, `error -110`, `ret=-110`.
+fn errno(text: &str) -> Option<u16> {
+    let mut found = None;
+    for (at, _) in text.match_indices('-') {
+        let before = text[..at].chars().next_back();
+        let digits = text[at + 1..].bytes().take_while(u8::is_ascii_digit).count();
+        let after = text[at + 1 + digits..].chars().next();
+        let is_alone = matches!(before, Some(' ' | '(' | '=' | ':' | '[' | ','))
+            && matches!(after, None | Some(' ' | ')' | ',' | '.' | ';' | ':' | ']' | '\n'));
+        if is_alone
+            && (1..=3).contains(&digits)
+            && let Ok(number) = text[at + 1..at + 1 + digits].parse::<u16>()
+            && ((1..=133).contains(&number) || (512..=531).contains(&number))
+        {
+            found = Some(number);
+        }
+    }
+    found
+}
+
+/// `0000:00:1f.6`, `1-4:1.0`, `vmbus_0_11`, `virtio3`, `2040000.ethernet`
+fn is_bus_id(word: &str) -> bool {
+    let is_pci = || {
+        let mut parts = word.split([':', '.']);
+        let lens: Vec<usize> = parts.by_ref().map(str::len).collect();
+        (lens == [4, 2, 2, 1] || lens == [2, 2, 1])
+            && word
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit() || b":.".contains(&byte))
+    };
+    let is_usb = || {
+        word.split_once('-').is_some_and(|(bus, port)| {
+            !bus.is_empty()
+                && bus.bytes().all(|byte| byte.is_ascii_digit())
+                && !port.is_empty()
+                && port
+                    .bytes()
+                    .all(|byte| byte.is_ascii_digit() || b".:".contains(&byte))
+        })
+    };
+    let is_platform = || {
+        word.split_once('.').is_some_and(|(address, name)| {
+            address.len() >= 6
+                && address.bytes().all(|byte| byte.is_ascii_hexdigit())
+                && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+                && !name.is_empty()
+        })
+    };
+    let is_virtual = || {
+        word.strip_prefix("virtio")
+            .or_else(|| word.strip_prefix("vmbus_"))
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    is_pci() || is_usb() || is_platform() || is_virtual()
+}
+
+/// A name that network interfaces have by convention.
+fn is_interface(word: &str) -> bool {
+    let is_name = (2..16).contains(&word.len())
+        && word
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte));
+    is_name
+        && !DRIVERS.contains(&word)
+        && INTERFACE_PREFIXES.iter().any(|prefix| {
+            word.strip_prefix(prefix).is_some_and(|rest| {
+                rest.starts_with(|first: char| first.is_ascii_digit())
+                    || rest.contains(|c: char| c.is_ascii_digit())
+            })
+        })
+}
+
+/// Distinct lines that are kept.
+const LINES_MAX: usize = 2_000;
+/// Where driver, device and interface are.
+const HEAD_LEN_MAX: usize = 120;
+const HEAD_WORDS_MAX: usize = 8;
+
+const TROUBLE_WORDS: [&str; 72] = [
+    "fail",
+    "error",
+    "timeout",
+    "timed out",
+    "time out",
+    "warning",
+    "bug:",
+    "hang",
+    "hung",
+    "stuck",
+    "stall",
+    "unable to",
+    "cannot ",
+    "can't ",
+    "could not",
+    "couldn't",
+    "can not",
+    "did not",
+    "didn't",
+    "doesn't",
+    "not respond",
+    "no response",
+    "invalid",
+    "corrupt",
+    "dropped",
+    "dropping",
+    "overflow",
+    "overrun",
+    "underrun",
+    "out of ",
+    "denied",
+    "refused",
+    "lost",
+    "resetting",
+    "reset adapter",
+    "abort",
+    "fatal",
+    "panic",
+    "oops",
+    "exception",
+    "unexpected",
+    "bad ",
+    "unreachable",
+    "mismatch",
+    "illegal",
+    "broken",
+    "crash",
+    "exceed",
+    "leak",
+    "unhandled",
+    "rejected",
+    "too many",
+    "too long",
+    "too small",
+    "unsupported",
+    "giving up",
+    "not enough",
+    "died",
+    "assert",
+    "compromised",
+    "not trusted",
+    "not supported",
+    "not found",
+    "no phy found",
+    "missing",
+    "nmi_interrupt",
+    "badtlp",
+    "baddllp",
+    "interface down",
+    "falling back",
+    "link is down",
+    "watchdog",
+];
+
+/// Parts of lines with such words that report no trouble.
+const HARMLESS: [&str; 10] = [
+    "errors=",
+    "no error",
+    "0 errors",
+    "error=0",
+    "errno=0",
+    "success=",
+    "error handling enabled",
+    "error reporting enabled",
+    "Error Reporting",
+    "watchdog: enabled",
+];
+
+/// How names of interfaces begin.
+const INTERFACE_PREFIXES: [&str; 25] = [
+    "eth", "en", "wl", "ww", "sl", "ib", "br", "bond", "team", "veth", "tun", "tap", "wg", "ppp", "vlan",
+    "vxlan", "docker", "lan", "wan", "swp", "usb", "can", "cali", "dummy", "vnet",
+];
+
+/// Modules of network drivers, as they stand at the start of a message.
+const DRIVERS: [&str; 113] = [
+    "8139cp",
+    "8139too",
+    "alx",
+    "amd-xgbe",
+    "aqc111",
+    "ath10k_pci",
+    "ath10k_sdio",
+    "ath11k_pci",
+    "ath12k_pci",
+    "ath9k",
+    "ath9k_htc",
+    "atl1c",
+    "atl1e",
+    "atlantic",
+    "ax88179_178a",
+    "axienet",
+    "b43",
+    "b44",
+    "be2net",
+    "bcmgenet",
+    "bna",
+    "bnx2",
+    "bnx2x",
+    "bnxt_en",
+    "brcmfmac",
+    "brcmsmac",
+    "cavium",
+    "cdc_ether",
+    "cdc_mbim",
+    "cdc_ncm",
+    "cdc_wdm",
+    "cpsw",
+    "cxgb3",
+    "cxgb4",
+    "cxgb4vf",
+    "dpaa2_eth",
+    "dpaa_eth",
+    "e100",
+    "e1000",
+    "e1000e",
+    "ena",
+    "enetc",
+    "enic",
+    "et131x",
+    "fec",
+    "fm10k",
+    "forcedeth",
+    "fsl_dpa",
+    "ftgmac100",
+    "gianfar",
+    "gve",
+    "hinic",
+    "hinic3",
+    "hns3",
+    "hv_netvsc",
+    "i40e",
+    "iavf",
+    "i40evf",
+    "ice",
+    "idpf",
+    "igb",
+    "igbvf",
+    "igc",
+    "ionic",
+    "ipheth",
+    "ipw2200",
+    "iwl3945",
+    "iwl4965",
+    "iwlwifi",
+    "ixgbe",
+    "ixgbevf",
+    "jme",
+    "lan743x",
+    "lan78xx",
+    "liquidio",
+    "macb",
+    "mana",
+    "mlx4_core",
+    "mlx4_en",
+    "mlx5_core",
+    "mlxsw_spectrum",
+    "mt7601u",
+    "mt76x2u",
+    "mt7915e",
+    "mt7921e",
+    "mt7925e",
+    "mvneta",
+    "mvpp2",
+    "mwifiex",
+    "mwifiex_pcie",
+    "myri10ge",
+    "netxen_nic",
+    "nfp",
+    "octeontx2",
+    "qede",
+    "qed",
+    "qlcnic",
+    "qmi_wwan",
+    "r8125",
+    "r8152",
+    "r8168",
+    "r8169",
+    "rndis_host",
+    "rt2800usb",
+    "rtl8192ce",
+    "rtl8xxxu",
+    "rtw_8822ce",
+    "rtw89_8852be",
+    "sfc",
+    "sky2",
+    "stmmac",
+    "tg3",
+    "thunderbolt-net",
+];
+
+/// Subsystems of the network that begin their messages with their name.
+const SUBSYSTEMS: [&str; 56] = [
+    "IPv4",
+    "IPv6",
+    "TCP",
+    "UDP",
+    "ICMP",
+    "MPTCP",
+    "SCTP",
+    "sctp",
+    "TIPC",
+    "tipc",
+    "nf_conntrack",
+    "nf_tables",
+    "nft",
+    "netfilter",
+    "ipvs",
+    "IPVS",
+    "xt_addrtype",
+    "bonding",
+    "bond",
+    "bridge",
+    "team",
+    "vxlan",
+    "geneve",
+    "wireguard",
+    "macsec",
+    "macvlan",
+    "ipvlan",
+    "tun",
+    "veth",
+    "virtio_net",
+    "vmxnet3",
+    "xen_netfront",
+    "vif",
+    "xfrm",
+    "IPsec",
+    "openvswitch",
+    "cfg80211",
+    "mac80211",
+    "ieee80211",
+    "mt76",
+    "rtw88",
+    "rtw89",
+    "usbnet",
+    "asix",
+    "phy",
+    "sfp",
+    "dsa",
+    "mdio_bus",
+    "PPP",
+    "ppp",
+    "l2tp_core",
+    "TLS",
+    "tls",
+    "XDP",
+    "neighbour",
+    "smc",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, driver: &str, device: &str, interface: &str, errno: Option<u16>) {
+        let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let reading = Reading {
+            driver: some(driver),
+            device: some(device),
+            interface: some(interface),
+            errno,
+        };
+        assert_eq!(Reading::of(line), reading, "{line}");
+    }
+
+    #[test]
+    fn form_of_driver_message_is_read() {
+        check(
+            "i40e 0000:03:00.0 ens1f0: Frobnication failed (-110)",
+            "i40e",
+            "0000:03:00.0",
+            "ens1f0",
+            Some(110),
+        );
+        check("r8152 1-4:1.0: intr status -71", "r8152", "1-4:1.0", "", Some(71));
+        check(
+            "hv_netvsc vmbus_0_11 eth0: no",
+            "hv_netvsc",
+            "vmbus_0_11",
+            "eth0",
+            None,
+        );
+        check(
+            "fec 2188000.ethernet eth0: MDIO read, error = -5",
+            "fec",
+            "2188000.ethernet",
+            "eth0",
+            Some(5),
+        );
+        check("bond0: (slave eth1): frob", "", "", "bond0", None);
+        check("ata1: failed -9999 x-5 2026-11-20", "", "", "", None);
+        check("", "", "", "", None);
+    }
+
+    #[test]
+    fn words_of_trouble_are_found() {
+        assert!(is_trouble("i40e: Failed to frob"));
+        assert!(is_trouble("WARNING: CPU: 1"));
+        assert!(!is_trouble("i40e: frob done"));
+        assert!(!is_trouble("EXT4-fs: re-mounted. Opts: errors=remount-ro"));
+    }
+
+    #[test]
+    fn lines_that_differ_in_numbers_are_one() {
+        let mut lines = UnknownLines::default();
+        assert!(lines.add("eth0: frob failed 12", 1, Some("1.0"), true));
+        assert!(lines.add("eth0: frob failed 7", 2, Some("2.0"), true));
+        assert!(!lines.add("eth0: frob failed 7", 1, None, false));
+        assert!(!lines.add("eth0: frob", 1, None, true));
+        let sorted = lines.sorted();
+        assert_eq!(sorted.len(), 1);
+        assert_eq!(
+            (sorted[0].times, sorted[0].line.as_str()),
+            (3, "eth0: frob failed 7")
+        );
+        assert_eq!(
+            (sorted[0].first.as_deref(), sorted[0].last.as_deref()),
+            (Some("1.0"), Some("2.0"))
+        );
+        for nth in 0..3_000 {
+            let letters: String = format!("{nth:04}")
+                .bytes()
+                .map(|byte| (byte + 49) as char)
+                .collect();
+            lines.add(&format!("failed {letters}"), 1, None, true);
+        }
+        assert_eq!(lines.sorted().len(), LINES_MAX);
+        assert_eq!(lines.left_out(), 1_001);
+    }
+}
