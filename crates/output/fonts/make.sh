@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the three fonts of pictures from Debian's package fonts-dejavu-core 2.37-6, with fonttools 4.68.0 of PyPI:
+# Makes the letters of pictures from Debian's package fonts-dejavu-core 2.37-6, with fonttools 4.68.0 of PyPI:
 #   apt-get install fonts-dejavu-core && pip install fonttools==4.68.0 && sh make.sh
-# Hints and layout tables are dropped: text is drawn large enough, and without ligatures and kerning.
+# Hints and layout tables are left out: text is drawn large enough, and without ligatures and kerning.
 set -eu
 cd "$(dirname "$0")"
 from=${1:-/usr/share/fonts/truetype/dejavu}
@@ -9,8 +9,7 @@ latin="U+0020-007E,U+00A0-017F,U+0218-021B,U+03BC,U+2013,U+2014,U+2018-201E,U+20
 # Titles and names of functions: what is missing in the bold font is drawn in the regular one.
 ascii="U+0020-007E,U+00A0,U+00B5,U+00B7,U+00D7,U+2013,U+2026,U+2192"
 make() {
-    pyftsubset "$from/$1.ttf" --unicodes="$2" --output-file="$1.ttf" --layout-features='' --no-hinting --notdef-outline \
-        --no-glyph-names --name-IDs=0 --drop-tables+=GPOS,GSUB,GDEF,kern,gasp,post,FFTM
+    python3 outlines.py "$from/$1.ttf" "$1.outlines" "$2"
 }
 make DejaVuSans "$latin"
 make DejaVuSans-Bold "$ascii"

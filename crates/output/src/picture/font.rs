@@ -1,12 +1,11 @@
 //! The font of pictures: measures of text for every format, and its pixels for PNG.
 //!
-//! The three files in `fonts/` are parts of DejaVu (`fonts/make.sh`), because a server may have no fonts. `ttf-parser` reads them and
-//! `ab_glyph_rasterizer` computes how much of each pixel a letter covers. `ab_glyph` and `fontdue` do both, but add more packages
-//! for collections, OpenType layout and caches, which are not needed here.
+//! The three files in `fonts/` have the letters of DejaVu as outlines (`fonts/make.sh`), because a server may have no fonts.
+//! `ab_glyph_rasterizer` computes how much of each pixel a letter covers. No library reads fonts at run time: `ttf-parser`, on which
+//! `ab_glyph` and `fontdue` rest, is no longer maintained (RUSTSEC-2026-0192), and `skrifa` doubles the time of a release build.
 
 use ab_glyph_rasterizer::{Point, Rasterizer, point};
 use std::sync::LazyLock;
-use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
 /// A typeface of pictures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,8 +52,8 @@ pub fn draw(
 
 /// A letter of one of the fonts.
 struct Glyph {
-    face: &'static Face<'static>,
-    id: GlyphId,
+    face: &'static Face,
+    letter: Letter,
     /// Advance, in ems.
     width: f32,
 }
@@ -69,10 +68,9 @@ impl Glyph {
         };
         let found = [own, &FONTS.regular]
             .into_iter()
-            .find_map(|face| Some((face, face.glyph_index(character)?)));
-        let (face, id) = found.unwrap_or((own, GlyphId(0)));
-        let units = f32::from(face.units_per_em());
-        let advance = f32::from(face.glyph_hor_advance(id).unwrap_or(0)) / units;
+            .find_map(|face| Some((face, face.letter(character)?)));
+        let (face, letter) = found.unwrap_or((own, own.missing));
+        let advance = f32::from(letter.advance) / face.units_per_em;
         let width = match (typeface, found) {
             // Names of functions keep their columns.
             (Typeface::Mono, _) => MONO_WIDTH,
@@ -80,25 +78,23 @@ impl Glyph {
             (_, None) if character >= '\u{1100}' => advance.max(1.0),
             _ => advance,
         };
-        Self { face, id, width }
+        Self { face, letter, width }
     }
 
     fn draw(&self, [left, base]: [f32; 2], size: f32, blend: &mut dyn FnMut(usize, usize, f32)) {
-        let unit = size / f32::from(self.face.units_per_em());
-        let Some(bounds) = self.face.glyph_bounding_box(self.id) else {
-            return; // a space
-        };
+        let unit = size / self.face.units_per_em;
+        let [x_min, y_min, x_max, y_max] = self.letter.bounds;
         let x_of = |x: i16| left + f32::from(x) * unit;
         let y_of = |y: i16| base - f32::from(y) * unit;
-        let (from_x, from_y) = (x_of(bounds.x_min).floor(), y_of(bounds.y_max).floor());
+        let (from_x, from_y) = (x_of(x_min).floor(), y_of(y_max).floor());
         let (columns, rows) = (
-            x_of(bounds.x_max).ceil() - from_x + 1.0,
-            y_of(bounds.y_min).ceil() - from_y + 1.0,
+            x_of(x_max).ceil() - from_x + 1.0,
+            y_of(y_min).ceil() - from_y + 1.0,
         );
         if !(columns <= GLYPH_MAX && rows <= GLYPH_MAX) {
             return;
         }
-        let mut outline = Outline {
+        let mut pen = Pen {
             rasterizer: Rasterizer::new(columns as usize, rows as usize),
             left: left - from_x,
             base: base - from_y,
@@ -106,10 +102,8 @@ impl Glyph {
             first: point(0.0, 0.0),
             last: point(0.0, 0.0),
         };
-        if self.face.outline_glyph(self.id, &mut outline).is_none() {
-            return;
-        }
-        outline.rasterizer.for_each_pixel_2d(|x, y, share| {
+        self.face.draw(self.letter, &mut pen);
+        pen.rasterizer.for_each_pixel_2d(|x, y, share| {
             let (column, row) = (from_x + x as f32, from_y + y as f32);
             if share > 0.0 && column >= 0.0 && row >= 0.0 {
                 blend(column as usize, row as usize, share.min(1.0));
@@ -119,7 +113,7 @@ impl Glyph {
 }
 
 /// The outline of a letter, on its way into a rasterizer.
-struct Outline {
+struct Pen {
     rasterizer: Rasterizer,
     /// Origin of the letter in the rasterizer, in pixels.
     left: f32,
@@ -130,34 +124,27 @@ struct Outline {
     last: Point,
 }
 
-impl Outline {
+impl Pen {
     fn at(&self, x: f32, y: f32) -> Point {
         point(self.left + x * self.unit, self.base - y * self.unit)
     }
 }
 
-impl OutlineBuilder for Outline {
-    fn move_to(&mut self, x: f32, y: f32) {
+impl Pen {
+    fn move_to(&mut self, [x, y]: [f32; 2]) {
         self.first = self.at(x, y);
         self.last = self.first;
     }
 
-    fn line_to(&mut self, x: f32, y: f32) {
+    fn line_to(&mut self, [x, y]: [f32; 2]) {
         let to = self.at(x, y);
         self.rasterizer.draw_line(self.last, to);
         self.last = to;
     }
 
-    fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
+    fn curve_to(&mut self, [x1, y1]: [f32; 2], [x, y]: [f32; 2]) {
         let to = self.at(x, y);
         self.rasterizer.draw_quad(self.last, self.at(x1, y1), to);
-        self.last = to;
-    }
-
-    fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        let to = self.at(x, y);
-        self.rasterizer
-            .draw_cubic(self.last, self.at(x1, y1), self.at(x2, y2), to);
         self.last = to;
     }
 
@@ -167,20 +154,90 @@ impl OutlineBuilder for Outline {
     }
 }
 
-struct Fonts {
-    regular: Face<'static>,
-    bold: Face<'static>,
-    mono: Face<'static>,
+/// A letter, in units of its font.
+#[derive(Debug, Clone, Copy)]
+struct Letter {
+    character: u32,
+    advance: u16,
+    /// Least x and y, largest x and y.
+    bounds: [i16; 4],
+    /// Where its outline begins.
+    offset: usize,
 }
 
-static FONTS: LazyLock<Fonts> = LazyLock::new(|| {
-    // The files are constants, and a test reads them.
-    let face = |bytes| Face::parse(bytes, 0).expect("a font of this crate");
-    Fonts {
-        regular: face(include_bytes!("../../fonts/DejaVuSans.ttf")),
-        bold: face(include_bytes!("../../fonts/DejaVuSans-Bold.ttf")),
-        mono: face(include_bytes!("../../fonts/DejaVuSansMono.ttf")),
+/// A font of this crate. `fonts/outlines.py` has the format.
+struct Face {
+    units_per_em: f32,
+    /// The box for characters that are missing.
+    missing: Letter,
+    /// In ascending order of characters.
+    letters: Vec<Letter>,
+    outlines: &'static [u8],
+}
+
+impl Face {
+    fn parse(bytes: &'static [u8]) -> Self {
+        let (header, rest) = bytes.split_at(4);
+        let u16_at = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let (table, outlines) = rest.split_at(usize::from(u16_at(header, 2)) * LETTER_LEN);
+        let letters: Vec<Letter> = table
+            .chunks_exact(LETTER_LEN)
+            .map(|entry| Letter {
+                character: u32::from(u16_at(entry, 0)) | u32::from(u16_at(entry, 2)) << 16,
+                advance: u16_at(entry, 4),
+                bounds: [6, 8, 10, 12].map(|at| u16_at(entry, at).cast_signed()),
+                offset: usize::from(u16_at(entry, 14)) | usize::from(u16_at(entry, 16)) << 16,
+            })
+            .collect();
+        Self {
+            units_per_em: f32::from(u16_at(header, 0)),
+            missing: letters[0],
+            letters,
+            outlines,
+        }
     }
+
+    fn letter(&self, character: char) -> Option<Letter> {
+        let code = u32::from(character);
+        let found = self
+            .letters
+            .binary_search_by_key(&code, |letter| letter.character);
+        found.ok().map(|nth| self.letters[nth])
+    }
+
+    fn draw(&self, letter: Letter, pen: &mut Pen) {
+        let mut bytes = self.outlines[letter.offset..].iter().copied();
+        let mut next = || bytes.next().unwrap_or(0);
+        loop {
+            let kind = next();
+            let mut point = || [(); 2].map(|()| f32::from(i16::from_le_bytes([next(), next()])));
+            match kind {
+                1 => pen.move_to(point()),
+                2 => pen.line_to(point()),
+                3 => {
+                    let control = point();
+                    pen.curve_to(control, point());
+                }
+                4 => pen.close(),
+                _ => return,
+            }
+        }
+    }
+}
+
+/// Bytes of a letter in the table of a font.
+const LETTER_LEN: usize = 18;
+
+struct Fonts {
+    regular: Face,
+    bold: Face,
+    mono: Face,
+}
+
+static FONTS: LazyLock<Fonts> = LazyLock::new(|| Fonts {
+    regular: Face::parse(include_bytes!("../../fonts/DejaVuSans.outlines")),
+    bold: Face::parse(include_bytes!("../../fonts/DejaVuSans-Bold.outlines")),
+    mono: Face::parse(include_bytes!("../../fonts/DejaVuSansMono.outlines")),
 });
 
 /// Advance of every letter of the typeface of equal widths, in ems.
