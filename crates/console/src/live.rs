@@ -41,6 +41,8 @@ pub struct Content<'a> {
     pub notes: &'a str,
     /// What a line of the body is, in the plural: `rows`, `lines`. Lines that are indented by four belong to the one before.
     pub unit: &'a str,
+    /// What shows others, or fewer: `--top N, or a filter`.
+    pub remedy: &'a str,
     /// Rows that the body does not have.
     pub left_out: usize,
 }
@@ -87,7 +89,7 @@ pub fn frame(content: &Content<'_>, screen: Screen) -> Vec<u8> {
     let cut = cut.filter(|line| !line.starts_with(DETAILS)).count() + content.left_out;
     let left_out = match cut {
         0 => String::new(),
-        cut => format!("... {cut} more {}; --top N, or a filter", content.unit),
+        cut => format!("... {cut} more {}; {}", content.unit, content.remedy),
     };
     let mut lines: Vec<&[u8]> = vec![content.title.as_bytes()];
     lines.extend(
@@ -284,7 +286,8 @@ impl Live {
                 drawn?;
             }
             let left = until.saturating_duration_since(Instant::now());
-            let timeout = Timespec::try_from(left).ok();
+            // A SIGWINCH before poll() does not end it.
+            let timeout = Timespec::try_from(left.min(SIZE_INTERVAL)).ok();
             let (stdin, stdout) = (io::stdin(), io::stdout());
             let mut polled = vec![
                 PollFd::new(&stdout, PollFlags::empty()),
@@ -297,6 +300,7 @@ impl Live {
                 // A new size, or SIGCONT.
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(io::Error::from(errno).into()),
+                Ok(0) if Instant::now() < until => {}
                 Ok(0) => return Ok(true),
                 Ok(_) if !polled[0].revents().is_empty() => return Ok(false),
                 // The other thread ends the program.
@@ -506,6 +510,8 @@ static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
 const BEGIN: &[u8] = b"\x1b[?25l\x1b[?7l\x1b[H";
 /// Erases what follows, and undoes [`BEGIN`].
 const END: &[u8] = b"\x1b[J\x1b[?7h\x1b[?25h";
+/// Longest time until a new size of the terminal is noticed.
+const SIZE_INTERVAL: Duration = Duration::from_millis(500);
 /// Indent of the details of a row.
 const DETAILS: &[u8] = b"    ";
 /// How long a signal waits for the end of a frame.
@@ -537,6 +543,7 @@ mod tests {
             body: b"A  B\n1  2\n",
             headings: 1,
             unit: "rows",
+            remedy: "--top N, or a filter",
             ..Content::default()
         };
         check(&content, SCREEN, "title\x1b[K\nA  B\x1b[K\n1  2\x1b[K");
@@ -548,6 +555,7 @@ mod tests {
             title: "0123456789",
             body: b"0123456789a\n\x1b[2m0123456789abc\x1b[0m\n",
             unit: "rows",
+            remedy: "--top N, or a filter",
             ..Content::default()
         };
         check(
@@ -574,6 +582,7 @@ mod tests {
             body,
             headings: 1,
             unit: "rows",
+            remedy: "--top N, or a filter",
             left_out,
             ..Content::default()
         };
@@ -621,6 +630,7 @@ mod tests {
                     headings: 1,
                     notes: "one\ntwo\nthree\n",
                     unit: "rows",
+                    remedy: "--top N, or a filter",
                     left_out: 3,
                 };
                 let screen = Screen {

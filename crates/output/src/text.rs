@@ -55,6 +55,25 @@ pub fn harmless_start(text: &[u8], chars_max: usize) -> String {
     shown
 }
 
+/// Appends a long name for a table, as [`push_clean`] with `...` in its middle: what tells apart the names of containers and scopes is
+/// at both ends.
+pub fn push_name(out: &mut Vec<u8>, name: &[u8]) {
+    let shown = harmless(name);
+    let length = shown.chars().count();
+    if length <= NAME_CHARS_MAX {
+        out.extend_from_slice(shown.as_bytes());
+        return;
+    }
+    let place = |nth: usize| shown.char_indices().nth(nth).map_or(shown.len(), |(at, _)| at);
+    let half = (NAME_CHARS_MAX - 3) / 2;
+    out.extend_from_slice(&shown.as_bytes()[..place(half)]);
+    out.extend_from_slice(b"...");
+    out.extend_from_slice(&shown.as_bytes()[place(length - half)..]);
+}
+
+/// Longest name in a table: a container's id of twelve digits behind the name of a pod is whole.
+const NAME_CHARS_MAX: usize = 41;
+
 /// Appends `text` as a JSON string with its quotes, and returns whether a part was not UTF-8; such parts become U+FFFD.
 /// What [`push_clean`] escapes is escaped here too: JSON is safe to print on a terminal.
 pub fn push_json(out: &mut Vec<u8>, text: &[u8]) -> bool {
@@ -188,6 +207,24 @@ mod tests {
                 .chars()
                 .count(),
             403
+        );
+    }
+
+    #[test]
+    fn long_name_is_cut_in_its_middle() {
+        let check = |name: &str, expected: &str| {
+            let mut out = Vec::new();
+            push_name(&mut out, name.as_bytes());
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check("nginx.service", "nginx.service");
+        check(&"ž".repeat(41), &"ž".repeat(41));
+        check(&"ž".repeat(42), &format!("{0}...{0}", "ž".repeat(19)));
+        check(
+            "pod:12345678-1234-1234-1234-123456789abc/fedcba987654",
+            "pod:12345678-1234-1...9abc/fedcba987654"
+                .replace("...9abc", "...789abc")
+                .as_str(),
         );
     }
 

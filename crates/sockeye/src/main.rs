@@ -90,14 +90,44 @@ fn print_message(mut message: clap::Error, words: &[OsString]) -> anyhow::Result
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
     let is_command = |word: &String| Cli::command().find_subcommand(word).is_some();
-    if is_misplaced && !words.first().is_some_and(is_command) && !text.contains("similar subcommand") {
+    let is_condition = words
+        .get(1)
+        .is_some_and(|word| OPERATORS.contains(&word.as_str()));
+    let has_similar = text.contains("similar subcommand") && !is_condition;
+    if is_misplaced && !words.first().is_some_and(is_command) && !has_similar {
         text.push_str(&misplaced_filter(&words));
+    }
+    if message.kind() == ErrorKind::UnknownArgument {
+        text.push_str(&unknown_flag(&words, is_command));
     }
     if message.kind() == ErrorKind::UnknownArgument && words.iter().any(|word| word == "--no-config") {
         text.push_str("\n--no-config belongs before the command: sockeye --no-config ...\n");
     }
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     Err(UsageError(format!("sockeye: {text}")).into())
+}
+
+/// The hint for a flag that the command does not have; empty if there is none.
+fn unknown_flag(words: &[String], is_command: impl Fn(&String) -> bool) -> String {
+    let has_format = |word: &&String| ["--json", "--csv", "--jsonl"].contains(&word.as_str());
+    if let Some(format) = words.iter().find(has_format) {
+        return if format == "--json" {
+            "\nThis command has no JSON.\n".to_owned()
+        } else {
+            format!("\nIf this command has that format: --format {}\n", &format[2..])
+        };
+    }
+    let are_letters =
+        |word: &String| word.len() > 1 && word[1..].bytes().all(|byte| byte.is_ascii_alphabetic());
+    match words {
+        // As ss is called.
+        [flags, rest @ ..]
+            if flags.starts_with('-') && are_letters(flags) && !rest.iter().any(is_command) =>
+        {
+            format!("\nFlags of ss: sockeye sockets {}\n", words.join(" "))
+        }
+        _ => String::new(),
+    }
 }
 
 /// The command that was probably meant by words without a command: a port, an address, the name or pid of a process, a filter.
@@ -122,6 +152,10 @@ fn misplaced_filter(words: &[String]) -> String {
             }
             Err(_) => "FILTER".to_owned(),
         },
+        ["process" | "program" | "command" | "comm", rest @ ..] if !rest.is_empty() => {
+            format!("owner {}", rest.join(" "))
+        }
+        [_, operator, ..] if OPERATORS.contains(operator) => rest.join(" "),
         _ => "FILTER".to_owned(),
     };
     let quoted = if filter == "FILTER" {
@@ -133,3 +167,6 @@ fn misplaced_filter(words: &[String]) -> String {
         "\nA filter belongs behind its command: sockeye sockets -ap {quoted}, or sockeye flows -p {quoted}\n"
     )
 }
+
+/// Operators of filters: what is before and behind one is a condition.
+const OPERATORS: [&str; 7] = ["=", "==", "!=", "<", ">", "<=", ">="];

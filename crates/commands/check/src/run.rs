@@ -112,6 +112,7 @@ impl Check<'_> {
                     title: &title,
                     body: &body,
                     unit: "lines",
+                    remedy: "--severity, or a larger terminal",
                     ..Content::default()
                 };
                 live.draw(&content)?;

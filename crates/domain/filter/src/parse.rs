@@ -359,7 +359,17 @@ impl<'a> Parser<'a> {
         } else if states::named(word).is_some() {
             Some(format!("did you mean 'state {word}'?"))
         } else if let Some(port) = port_of(word) {
-            Some(format!("did you mean '( sport = :{port} or dport = :{port} )'?"))
+            // After -p a number is often meant as a process.
+            let pid = if word.starts_with(':') {
+                String::new()
+            } else {
+                format!(" or 'pid = {port}'")
+            };
+            Some(format!(
+                "did you mean '( sport = :{port} or dport = :{port} )'{pid}?"
+            ))
+        } else if word.parse::<u32>().is_ok() {
+            Some(format!("did you mean 'pid = {word}'?"))
         } else if ["process", "program", "command", "comm", "app"].contains(&word) {
             Some("did you mean 'owner'?".to_owned())
         } else {

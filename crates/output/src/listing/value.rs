@@ -5,7 +5,7 @@ use crate::csv::Line;
 use crate::json::Object;
 use crate::number::{push_byte_rate, push_decimal};
 use crate::table::Tint;
-use crate::text::push_clean;
+use crate::text::{push_clean, push_name};
 use crate::unit::Unit;
 
 /// A simple value of a record.
@@ -25,6 +25,8 @@ pub enum Value<'a> {
     Word(&'static str),
     /// Text, possibly from outside.
     Text(&'a [u8]),
+    /// The same, and a table leaves out the middle of a long one.
+    Name(&'a [u8]),
     /// A number with a name, if one is known: two fields.
     Named(u64, Option<&'a str>),
 }
@@ -67,6 +69,7 @@ impl<'a> Value<'a> {
             }
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Text(text) => push_clean(out, text),
+            Self::Name(name) => push_name(out, name),
             Self::Named(_, Some(name)) => push_clean(out, name.as_bytes()),
             Self::Named(number, None) => push_decimal(out, number),
         }
@@ -80,7 +83,7 @@ impl<'a> Value<'a> {
             Self::Float(number) => line.float(Some(number)),
             Self::Bool(value) | Self::Switch(value) => line.boolean(Some(value)),
             Self::Word(word) => line.word(word),
-            Self::Text(text) => line.bytes(Some(text)),
+            Self::Text(text) | Self::Name(text) => line.bytes(Some(text)),
             Self::Named(number, name) => {
                 line.number(Some(number));
                 line.text(name);
@@ -96,7 +99,7 @@ impl<'a> Value<'a> {
             Self::Float(number) => object.float(key, number),
             Self::Bool(value) | Self::Switch(value) => object.boolean(key, Some(value)),
             Self::Word(word) => object.word(key, word),
-            Self::Text(text) => object.bytes(key, Some(text)),
+            Self::Text(text) | Self::Name(text) => object.bytes(key, Some(text)),
             Self::Named(number, name) => {
                 object.number(key, Some(number));
                 if let Some(key) = keys.get(1) {
@@ -115,7 +118,7 @@ impl<'a> Value<'a> {
             Self::Bool(value) | Self::Switch(value) => SortValue::Number(value.into()),
             Self::Word(word) => SortValue::Text(word.as_bytes().into()),
             Self::Named(_, Some(name)) => SortValue::Text(name.as_bytes().into()),
-            Self::Text(text) => SortValue::Text(text.into()),
+            Self::Text(text) | Self::Name(text) => SortValue::Text(text.into()),
         })
     }
 }

@@ -6,7 +6,7 @@ use crate::csv::Line;
 use crate::json::Object;
 use crate::listing::{Composite, SortValue};
 use crate::table::Tint;
-use crate::text::push_clean;
+use crate::text::push_name;
 use sockeye_model::{WorkloadKind, WorkloadSource};
 
 /// Workloads of one kind; several are separated by commas.
@@ -31,7 +31,7 @@ impl Workload {
 
 impl Composite<Sockets> for Workload {
     fn push_cell(&self, out: &mut Vec<u8>, row: &SocketRow<'_>) -> Tint {
-        push_clean(out, &self.text(row).unwrap_or_default());
+        push_name(out, &self.text(row).unwrap_or_default());
         Tint::None
     }
 

@@ -162,6 +162,7 @@ fn zsh_completes_processes_with_their_names() {
     shell.type_text("sockeye prof -p \t");
     shell.wait_for("9999  sleep");
     shell.type_text("\u{3}");
+    shell.type_line("kill -9 9999");
     shell.exit();
     std::fs::remove_dir_all(&folder).expect("remove");
 }

@@ -35,11 +35,9 @@ macro_rules! rate {
 /// Returns the workload that flows are grouped by, if it is of this kind.
 fn workload<'r>(row: &'r FlowRow<'_>, kind: WorkloadKind) -> Value<'r> {
     let workload = row.flow.key.workload.filter(|workload| workload.kind == kind);
-    Value::text(
-        workload
-            .and_then(|workload| row.names.workload(workload.id))
-            .map(str::as_bytes),
-    )
+    workload
+        .and_then(|workload| row.names.workload(workload.id))
+        .map_or(Value::Absent, |name| Value::Name(name.as_bytes()))
 }
 
 /// All columns, in the order of CSV.

@@ -383,6 +383,7 @@ impl Watch<'_> {
             headings: usize::from(!self.layout.no_header),
             notes: &totals,
             unit: "flows",
+            remedy: "--top N, or a filter",
             left_out: all - flows,
         })
     }

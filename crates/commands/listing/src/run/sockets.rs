@@ -393,6 +393,7 @@ impl Watch<'_> {
             headings: usize::from(!self.layout.no_header),
             notes: "",
             unit: "sockets",
+            remedy: "--top N, or a filter",
             left_out: pass.left_out,
         })
     }

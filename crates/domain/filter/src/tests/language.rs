@@ -203,6 +203,16 @@ fn errors_have_their_position() {
             "expected a condition (state, src, dport, owner, ...), found ':80' (did you mean '( sport = :80 or dport = :80 )'?)",
         ),
         (
+            "80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '80' (did you mean '( sport = :80 or dport = :80 )' or 'pid = 80'?)",
+        ),
+        (
+            "70000",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '70000' (did you mean 'pid = 70000'?)",
+        ),
+        (
             "process = nginx",
             0,
             "expected a condition (state, src, dport, owner, ...), found 'process' (did you mean 'owner'?)",
