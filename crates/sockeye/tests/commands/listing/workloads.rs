@@ -224,7 +224,11 @@ fn cgroups_users_and_executables_are_groups() {
         "-exe",
         "state connected",
     ]);
-    assert!(sorted.ok().starts_with(python), "{sorted}");
+    // A long path is cut in its middle.
+    assert!(
+        sorted.ok().starts_with(&python[..python.len().min(20)]),
+        "{sorted}"
+    );
     let filtered = peers.sockeye(&["sockets", "-tanH", "--columns", "exe", &format!("exe = {python}")]);
     assert_eq!(filtered.ok().lines().count(), 3, "with the listener: {filtered}");
     let outcome = peers.sockeye(&["flows", "--group-by", "pod"]);
