@@ -55,7 +55,7 @@ pub fn harmless_start(text: &[u8], chars_max: usize) -> String {
     shown
 }
 
-/// Appends a long name for a table, as [`push_clean`] with `...` in its middle: what tells apart the names of containers and scopes is
+/// Appends a long name for a table, as [`push_clean`] with `...` in its middle: the differences between names of containers and of scopes are
 /// at both ends.
 pub fn push_name(out: &mut Vec<u8>, name: &[u8]) {
     let shown = harmless(name);
