@@ -195,6 +195,8 @@ enum List {
     /// Words of filters of `ns list`
     NamespaceFilter,
     Severities,
+    /// What flows are grouped by
+    Groups,
 }
 
 impl List {
@@ -209,6 +211,7 @@ impl List {
                 ("sockets", "columns" | "sort") => Self::SocketColumns,
                 ("" | "flows", "columns" | "sort") => Self::FlowColumns,
                 ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
+                ("" | "flows", "group_by") => Self::Groups,
                 ("check", "only" | "skip") => Self::Rules,
                 ("check", "settings") => Self::Thresholds,
                 ("ns-del", "names") | ("ns-pids" | "ns-set", "name") => Self::Namespaces,
@@ -276,6 +279,7 @@ impl List {
                 owned(&mut conditions.chain(states).chain(operators))
             }
             Self::NamespaceFilter => owned(&mut sockeye_filter::netns::words()),
+            Self::Groups => owned(&mut GROUPS.into_iter()),
             Self::Severities => owned(&mut sockeye_check::severity_names()),
         }
     }
@@ -289,6 +293,18 @@ impl List {
     }
 }
 
+/// Words of `--group-by`, without those that need a number.
+const GROUPS: [&str; 9] = [
+    "host",
+    "port",
+    "process",
+    "user",
+    "container",
+    "unit",
+    "cgroup",
+    "exe",
+    "netns",
+];
 const NETNS: &str = "/run/netns";
 const INTERFACES: &str = "/sys/class/net";
 

@@ -27,6 +27,7 @@ const CASES: &[(&str, &str)] = &[
     ("flows --columns conn", "connections"),
     ("--columns conn", "connections"),
     ("flows --sort opene", "opened_per_s"),
+    ("flows --group-by cont", "container"),
     ("flows --sort -opene", "-opened_per_s"),
     ("ns list --columns netns_", "netns_inode"),
     ("ns ls --sort=netns_", "--sort=netns_inode"),

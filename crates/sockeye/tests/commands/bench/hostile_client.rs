@@ -194,11 +194,31 @@ pub(super) fn connect_from(from: Ipv4Addr, server: SocketAddr) -> TcpStream {
     TcpStream::from(made)
 }
 
-/// The share of a core that a process uses for this long.
+/// The share of a core that a process uses for this long; on a busy machine, what it would be on an idle one.
 pub(super) fn processor_share(child: &Child, time: Duration) -> f64 {
-    let before = processor_time(child);
+    let (before, busy_before) = (processor_time(child), busy_time());
     let ((), seconds) = timed(|| std::thread::sleep(time));
-    (processor_time(child) - before) / seconds
+    let used = processor_time(child) - before;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let others = ((busy_time() - busy_before - used) / seconds / processors).clamp(0.0, 1.0);
+    used / seconds / (1.0 + SLOWDOWN * others)
+}
+
+/// By how much the same work takes longer while other programs use all processors: caches and, of two processors of one core, its
+/// units are shared.
+const SLOWDOWN: f64 = 0.6;
+
+/// Time that all processors were busy so far, in seconds.
+fn busy_time() -> f64 {
+    let stat = std::fs::read_to_string("/proc/stat").expect("it can be read");
+    let line = stat.lines().next().expect("the sum of all processors");
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .skip(1)
+        .map(|word| word.parse().expect("a number"))
+        .collect();
+    // user, nice, system; irq, softirq
+    (ticks[..3].iter().sum::<u64>() + ticks[5..7].iter().sum::<u64>()) as f64 / 100.0
 }
 
 /// Processor time of a process so far, in seconds.

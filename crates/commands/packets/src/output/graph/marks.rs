@@ -48,8 +48,15 @@ impl Marks {
             }
             merged = self::merged(marks.0);
         }
-        let mut placed: Vec<[f32; 3]> = Vec::new();
-        merged
+        // Letters are not over diamonds either.
+        let diamonds = merged.iter().filter(|(_, sign, _)| *sign == Sign::Diamond);
+        let mut placed: Vec<[f32; 3]> = diamonds
+            .map(|(.., cluster)| {
+                let middle = cluster.middle();
+                [middle - DIAMOND, middle + DIAMOND, cluster.top + LETTER / 2.0]
+            })
+            .collect();
+        let mut shapes: Vec<Shape> = merged
             .into_iter()
             .map(|(paint, sign, cluster)| {
                 let (mut middle, mut y) = (cluster.middle(), cluster.top);
@@ -84,7 +91,19 @@ impl Marks {
                     count: cluster.count,
                 }
             })
-            .collect()
+            .collect();
+        // What has no free place at all is at least not hidden.
+        let is_letter = |shape: &Shape| {
+            matches!(
+                shape,
+                Shape::Mark {
+                    sign: Sign::Letter(_),
+                    ..
+                }
+            )
+        };
+        shapes.sort_by_key(is_letter);
+        shapes
     }
 }
 
@@ -146,6 +165,8 @@ const MARKS_MAX: usize = 600;
 const SPAN_MAX: f32 = 60.0;
 /// Places that are tried for a letter, one above the other.
 const ROWS_MAX: u32 = 6;
+/// Half the width of a diamond.
+const DIAMOND: f32 = 3.5;
 /// Half the height of a bar.
 const BAR: f32 = 4.0;
 /// Marks are sorted: only this many before a mark can be near it.
