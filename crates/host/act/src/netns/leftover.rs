@@ -99,6 +99,6 @@ fn is_young(file: &OwnedFd) -> Result<bool, Errno> {
     Ok((0..=YOUNG_SECONDS).contains(&age))
 }
 
-/// `ip netns add` needs milliseconds between the file and the mount, on an overloaded host perhaps a second.
-const YOUNG_SECONDS: i64 = 1;
+/// `ip netns add` needs milliseconds between the file and the mount; with a load of 200 on two processors it was more than a second.
+const YOUNG_SECONDS: i64 = 3;
 const INTERVAL: Duration = Duration::from_millis(20);
