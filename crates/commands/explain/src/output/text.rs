@@ -77,12 +77,26 @@ fn summary(log: &ExplainedLog<'_>, normal: u64, shown_max: usize) -> String {
         }
     };
     add(count.parts, "belong to the message before them");
-    add(count.trouble, "others look like trouble");
+    add(
+        count.trouble,
+        one_or_more(
+            count.trouble,
+            "other looks like trouble",
+            "others look like trouble",
+        ),
+    );
     let left_out = log.unknown.len().saturating_sub(shown_max) as u64;
     add(left_out, "kinds of these not shown (--format json has them)");
     add(log.unknown_left_out, "of these too many to keep");
     let other = messages.saturating_sub(count.known + count.parts + count.trouble + count.empty);
-    add(other, "others do not look like trouble (--unknown lists them)");
+    add(
+        other,
+        one_or_more(
+            other,
+            "other does not look like trouble (--unknown lists it)",
+            "others do not look like trouble (--unknown lists them)",
+        ),
+    );
     if count.counters > 0 {
         add(count.counters, "lines of counters");
         add(log.counters_zero, "counters are zero");
@@ -494,3 +508,7 @@ const UNKNOWN_MAX: usize = 20;
 const VALUES_MAX: usize = 12;
 /// Width of the first column; longer names shift the second.
 const LIST_NAME_MAX: usize = 44;
+
+fn one_or_more(count: u64, one: &'static str, more: &'static str) -> &'static str {
+    if count == 1 { one } else { more }
+}
