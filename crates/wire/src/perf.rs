@@ -293,7 +293,7 @@ impl<'a> UserStack<'a> {
             return Some(None);
         }
         // Only so many bytes could be copied.
-        let copied = usize::try_from(ne_u64(stack, len + 8)?).ok()?;
+        let copied = usize::try_from(ne_u64(stack, len + 8)?).unwrap_or(usize::MAX);
         Some(Some(Self {
             bp: ne_u64(registers, 0)?,
             sp: ne_u64(registers, 8)?,
