@@ -305,14 +305,11 @@ impl Live {
                 Ok(_) if !polled[0].revents().is_empty() => return Ok(false),
                 // The other thread ends the program.
                 Ok(_) if !polled[1].revents().is_empty() => std::thread::sleep(GRACE),
-                Ok(_) => {
-                    let mut keys = [0; 64];
-                    match rustix::io::read(&stdin, &mut keys) {
-                        Ok(0) | Err(Errno::IO) => self.has_keys = false,
-                        Ok(count) if keys[..count].iter().any(|key| b"qQ".contains(key)) => return Ok(false),
-                        _ => {}
-                    }
-                }
+                Ok(_) => match read_keys() {
+                    Keys::End => return Ok(false),
+                    Keys::Gone => self.has_keys = false,
+                    Keys::Others => {}
+                },
             }
         }
     }
@@ -388,16 +385,12 @@ impl EndKey {
             std::thread::sleep(GRACE);
             return false;
         }
-        let mut keys = [0; 64];
-        match rustix::io::read(&stdin, &mut keys) {
-            Ok(0) | Err(Errno::IO) => {
-                self.has_keys = false;
-                let _ = epoll::delete(&self.epoll, &stdin);
-                false
-            }
-            Ok(count) => keys[..count].iter().any(|key| b"qQ".contains(key)),
-            Err(_) => false,
+        let keys = read_keys();
+        if keys == Keys::Gone {
+            self.has_keys = false;
+            let _ = epoll::delete(&self.epoll, &stdin);
         }
+        keys == Keys::End
     }
 }
 
@@ -412,6 +405,27 @@ impl Drop for EndKey {
         if let Ok(mut saved) = SAVED.lock() {
             restore(&mut saved);
         }
+    }
+}
+
+/// What was read from the keyboard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// `q` or `Q` is among them.
+    End,
+    /// Only others, which mean nothing.
+    Others,
+    /// Standard input has ended.
+    Gone,
+}
+
+/// Reads the keys that were pressed; it waits if there are none.
+fn read_keys() -> Keys {
+    let mut keys = [0; 64];
+    match rustix::io::read(io::stdin(), &mut keys) {
+        Ok(0) | Err(Errno::IO) => Keys::Gone,
+        Ok(count) if keys[..count].iter().any(|key| b"qQ".contains(key)) => Keys::End,
+        _ => Keys::Others,
     }
 }
 
