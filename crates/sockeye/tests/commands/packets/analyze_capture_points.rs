@@ -735,8 +735,10 @@ fn length_of_a_queue_is_right_if_reported() {
                     "{queue}: {analysis:?}"
                 );
             } else {
+                // A full queue that delays by less cannot be distinguished from the pauses of a busy machine.
+                let wait_ms = queue * 12 / mbit;
                 assert!(
-                    queue * mbit * u64::from(round_trip_ms) > 1_000,
+                    wait_ms < 12 || queue * mbit * u64::from(round_trip_ms) > 1_000,
                     "{queue} {mbit} {round_trip_ms}: {analysis:?}"
                 );
             }
