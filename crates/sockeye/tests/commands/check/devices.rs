@@ -129,16 +129,16 @@ fn a_tap_whose_queue_holds_three_packets() {
     let _wire = slow_wire(&here, &there);
     let blocks = Blocks::start(&here, &there);
     blocks.wait(3);
-    found(&lab, &here, "", &[]);
+    found(&lab, &here, PACE_ASIDE, &[]);
     here.ip("link set tap0 txqueuelen 3");
     blocks.wait(3);
-    let list = found(&lab, &here, "", &["warning queue-length tap0"]);
+    let list = found(&lab, &here, PACE_ASIDE, &["warning queue-length tap0"]);
     let finding = &list[0];
     assert_eq!(fact(finding, "queue_packets"), 3);
     let list = found(
         &lab,
         &here,
-        "--watch 1 --count 2",
+        &format!("--watch 1 --count 2 {PACE_ASIDE}"),
         &["critical queue-length tap0"],
     );
     let finding = &list[0];
@@ -177,8 +177,11 @@ fn a_tap_whose_queue_holds_three_packets() {
     shell.args(["-c", remedy]).env("PATH", path);
     output_of(shell);
     blocks.wait(3);
-    found(&lab, &here, "--watch 1 --count 2", &[]);
+    found(&lab, &here, &format!("--watch 1 --count 2 {PACE_ASIDE}"), &[]);
 }
+
+/// The wire is a process: on a busy machine round trips get long, and that finding is right, but not what is tested.
+const PACE_ASIDE: &str = "--skip rtt-inflation";
 
 /// A tap, `tap0`, 10.9.0.1, that is read only on request: it answers with the number of packets it found.
 fn lazy_tap(here: &Namespace, name: &str) -> Script {
