@@ -3,12 +3,13 @@
 use super::folder;
 use crate::fixtures::binary::{self, run, sockeye, words};
 use crate::fixtures::terminal::Terminal;
-use sockeye_lab::{Lab, Skip, need, program};
+use sockeye_lab::{Lab, Skip, need, program, wait_until};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 /// Lines up to the cursor, and the last word after the Tab key. Each has one completion only.
 const CASES: &[(&str, &str)] = &[
@@ -163,6 +164,7 @@ fn zsh_completes_processes_with_their_names() {
     shell.type_text("sockeye prof -p \t");
     shell.wait_for("9999  sleep");
     shell.type_text("\u{3}");
+    shell.wait_for("# ");
     shell.type_line("kill -9 9999");
     shell.exit();
     std::fs::remove_dir_all(&folder).expect("remove");
@@ -413,8 +415,14 @@ impl Shell {
     }
 
     fn exit(mut self) {
-        self.type_text("exit\r");
-        let _ = self.terminal.read_to_end(&mut self.written);
-        self.child.wait().expect("it ends");
+        let mut typed: Option<Instant> = None;
+        wait_until("the end of the shell", || {
+            // A shell that is about to read a line may lose what is typed in that moment.
+            if typed.is_none_or(|when| when.elapsed() > Duration::from_secs(2)) {
+                let _ = self.terminal.write_all(b"exit\r");
+                typed = Some(Instant::now());
+            }
+            self.child.try_wait().expect("it can be waited for").is_some()
+        });
     }
 }
