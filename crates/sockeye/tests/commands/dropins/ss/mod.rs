@@ -110,7 +110,12 @@ fn of_release(release: &str, first: usize) {
     };
     cases.extend(others.into_iter().step_by(step));
     let half = cases.into_iter().skip(first).step_by(2).collect();
-    walk::walk(&socket_set, &programs, half, &format!("ss {release} part {first}"));
+    walk::walk(
+        &socket_set,
+        &programs,
+        half,
+        &format!("ss {release} part {first}"),
+    );
 }
 
 /// `sockeye ss` does as a link called `ss` does, errors included.
