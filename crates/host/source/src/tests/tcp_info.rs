@@ -41,7 +41,7 @@ struct Walker {
 impl Walker {
     fn new() -> Result<Self, Skip> {
         let load = || -> Result<Self, Unavailable> {
-            let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
+            let kernel = Kernel::read(Path::new(Kernel::TYPES), false)?;
             let prepared = kernel.prepare(include_bytes!("../../../../../bpf/tcp_info.bpf.o"), &[])?;
             let ([program], array) = prepared
                 .object

@@ -23,7 +23,7 @@ impl Walker {
     }
 
     fn load_named(elf: &[u8], name: &str) -> Result<Self, Unavailable> {
-        let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
+        let kernel = Kernel::read(Path::new(Kernel::TYPES), false)?;
         let prepared = kernel.prepare(elf, &[])?;
         let ([program], array) = prepared
             .object
