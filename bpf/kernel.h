@@ -226,7 +226,9 @@ struct sock {
 struct inet_sock {
 	struct sock sk;
 	u64 pinet6;
-	u64 inet_flags;
+	u64 inet_flags; /* Linux 6.6; before: */
+	u8 recverr : 1, is_icsk : 1, freebind : 1, hdrincl : 1, mc_loop : 1, transparent : 1, mc_all : 1, nodefrag : 1;
+	u8 bind_address_no_port : 1, recverr_rfc4884 : 1, defer_connect : 1;
 	u8 tos;
 } KERNEL;
 struct ipv6_pinfo {

@@ -138,6 +138,23 @@ INLINE void take_user(struct record *r, u64 sk)
 	}
 }
 
+#ifdef BY_PROBE_READ
+/* The options of a kernel before 6.6, as bits in the order of struct inet_diag_sockopt. All are in neighbouring bytes. */
+#define OPTION(word, field, bit)                                                                    \
+	((((word) >> (FIELD(inet_sock, field, 0) - FIELD(inet_sock, recverr, 0)) * 8)               \
+		  << FIELD(inet_sock, field, 4) >> FIELD(inet_sock, field, 5))                      \
+	 << bit)
+INLINE u64 options_of(u64 sk)
+{
+	u64 word = LOAD(u64, sk + FIELD(inet_sock, recverr, 0));
+
+	return OPTION(word, recverr, 0) | OPTION(word, is_icsk, 1) | OPTION(word, freebind, 2) | OPTION(word, hdrincl, 3) |
+	       OPTION(word, mc_loop, 4) | OPTION(word, transparent, 5) | OPTION(word, mc_all, 6) |
+	       OPTION(word, nodefrag, 7) | OPTION(word, bind_address_no_port, 8) | OPTION(word, recverr_rfc4884, 9) |
+	       OPTION(word, defer_connect, 10);
+}
+#endif
+
 INLINE void take_options(struct record *r, u64 sk)
 {
 	r->mark = GET(u32, sk, sock, sk_mark);
@@ -177,6 +194,10 @@ INLINE void take_options(struct record *r, u64 sk)
 	r->inet_flags = 0;
 	if (HAS(inet_sock, inet_flags))
 		r->inet_flags = GET(u64, sk, inet_sock, inet_flags);
+#ifdef BY_PROBE_READ
+	else if (HAS(inet_sock, recverr) && HAS(inet_sock, defer_connect) && HAS(inet_sock, recverr_rfc4884))
+		r->inet_flags = options_of(sk);
+#endif
 }
 
 /* As sk_get_meminfo() of net/core/sock.c. */

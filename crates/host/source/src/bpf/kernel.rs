@@ -46,6 +46,8 @@ pub(crate) struct Compiled {
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
     pub(crate) object: Object<'a>,
+    /// Whether it is a program that reads by copying.
+    pub(crate) is_copying: bool,
     /// Types and fields that the object uses and this kernel lacks.
     pub(crate) missing: Vec<String>,
     /// The values of the requested enumerators; `None` if the kernel lacks one.
@@ -133,8 +135,8 @@ impl Kernel {
                 self.lacks_cast.store(true, Ordering::Relaxed);
                 load(program.by_copy)
             }
-            Err(rejected @ Unavailable::Load(LoadError::Rejected(..), _)) => {
-                load(program.by_copy).map_err(|_| rejected)
+            Err(Unavailable::Load(error @ LoadError::Rejected(..), missing)) if !error.is_for_missing_field() => {
+                load(program.by_copy).map_err(|_| Unavailable::Load(error, missing))
             }
             loaded => loaded,
         }
@@ -251,13 +253,15 @@ impl Kernel {
                 }
             }
         }
+        let is_copying = !object.calls(RDONLY_CAST);
         match answers.type_id(0).filter(|_| !self.without_cast) {
             Some(id) => object.call_kernel_function(RDONLY_CAST, id.0),
-            None if !object.calls(RDONLY_CAST) => {}
+            None if is_copying => {}
             None => return Err(Unavailable::Lacks("bpf_rdonly_cast (Linux 6.2)")),
         }
         let prepared = Prepared {
             object,
+            is_copying,
             missing,
             enumerators: (0..enumerators.len())
                 .map(|place| answers.enumerator(place + 1))

@@ -2,6 +2,10 @@
 //!
 //! `bpf/tcp.bpf.c`, `bpf/udp.bpf.c` and `bpf/descriptors.h` document what the programs rely on and how they handle tables
 //! that change during the walk.
+//!
+//! Each is compiled twice ([`kernel::Compiled`]): once for kernels with `bpf_rdonly_cast` (Linux 6.2), and once for kernels from
+//! 5.10 on. Which one is used is asked of the kernel: whether its types have the function, and whether its verifier accepts the
+//! program.
 
 mod dedup;
 mod descriptor_walk;

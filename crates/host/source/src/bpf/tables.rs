@@ -361,7 +361,13 @@ pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkLayout {
     // A program reports 0 for a field that the kernel lacks.
     let has = |field: &str| !prepared.missing.iter().any(|missing| missing == field);
     WalkLayout {
-        option_bits: option_bits(&prepared.enumerators).filter(|_| has("inet_sock.inet_flags")),
+        option_bits: if has("inet_sock.inet_flags") {
+            option_bits(&prepared.enumerators)
+        } else {
+            // Before Linux 6.6 they were fields, which the program puts in the order of the names.
+            let is_read = prepared.is_copying && OPTION_FIELDS.iter().all(|field| has(field));
+            is_read.then(|| std::array::from_fn(|bit| bit as u8))
+        },
         has_cgroups: has("sock.sk_cgrp_data.cgroup"),
         service_class: false,
         netns: false,
@@ -432,6 +438,13 @@ pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [
     "INET_FLAGS_BIND_ADDRESS_NO_PORT",
     "INET_FLAGS_RECVERR_RFC4884",
     "INET_FLAGS_DEFER_CONNECT",
+];
+
+/// What `take_options` of bpf/socket.h checks before it reads the options of a kernel before 6.6.
+const OPTION_FIELDS: [&str; 3] = [
+    "inet_sock.recverr",
+    "inet_sock.defer_connect",
+    "inet_sock.recverr_rfc4884",
 ];
 
 /// Number of runs per table. Each holds the RCU read lock, with 100,000 sockets for about half a millisecond.

@@ -67,6 +67,14 @@ impl fmt::Display for LoadError {
     }
 }
 
+impl LoadError {
+    /// Whether the verifier rejected the program because of a relocation without a number ([`Object::patch`]).
+    #[must_use]
+    pub fn is_for_missing_field(&self) -> bool {
+        matches!(self, Self::Rejected(_, reason) if reason.contains(&NO_HELPER.to_string()))
+    }
+}
+
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
