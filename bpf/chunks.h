@@ -6,7 +6,9 @@
 #pragma once
 #include "walk.h"
 
-static long one_chunk(u64 turn, struct context *context)
+LOOP(eight_heads, 8, HEADS / 8 / 8)
+
+STEP one_chunk(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u32 per_chunk = HEADS * 8 / s->nulls;
@@ -20,11 +22,11 @@ static long one_chunk(u64 turn, struct context *context)
 	bytes = (s->mask - first + 1) * s->nulls;
 	if (bytes > sizeof(s->heads))
 		bytes = sizeof(s->heads);
-	if (probe_read_kernel(s->heads, bytes, (void *)(s->table + (u64)first * s->nulls))) {
+	if (probe_read_kernel(s->heads, MASKED(bytes, 2 * sizeof(s->heads) - 1), (void *)(s->table + (u64)first * s->nulls))) {
 		s->reply.outcome = UNREADABLE;
 		return 1;
 	}
-	loop(HEADS / 8, eight_heads, context, 0);
+	REPEAT(HEADS / 8, eight_heads, context);
 	if (!s->steps) {
 		s->reply.outcome = TANGLED;
 		return 1;
@@ -43,4 +45,13 @@ static long one_chunk(u64 turn, struct context *context)
 	}
 	s->reply.next = first + per_chunk;
 	return 0;
+}
+
+LOOP(one_chunk, 8, 8)
+
+/* Walks over the table; without bpf_loop over a part of it. */
+INLINE void walk_chunks(struct slot *s, struct context *context)
+{
+	if (!IS_COMPLETE(REPEAT(1 << 16, one_chunk, context)))
+		s->reply.outcome = FULL;
 }

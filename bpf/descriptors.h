@@ -9,7 +9,10 @@
  * if the process still has the same table afterwards: a process gives its table up before the table is freed.
  */
 #pragma once
+#define LOOP_SLOT files_slot
+#define LOOP_CONTEXT files_context
 #include "tables.h"
+#include "loops.h"
 
 #define POINTERS 512
 #define ITEMS 128
@@ -84,19 +87,13 @@ struct files_slot {
 	u64 warmed; /* without meaning: reading it is the purpose */
 	u64 last_table; /* descriptor table of the thread that was written last */
 	u32 steps, pad3;
-	u8 pad2[4096 - 512 - 144];
+	u8 copy[COPY_AGAIN_BYTES], again[COPY_AGAIN_BYTES]; /* as in struct slot */
+	u8 pad2[4096 - 512 - 144 - 2 * COPY_AGAIN_BYTES];
 	u64 pointers[POINTERS];
 	struct item items[ITEMS];
 	u8 records[RECORD_BYTES];
 };
 
-struct files_struct {
-	u64 fdt;
-} KERNEL;
-struct fdtable {
-	u32 max_fds;
-	u64 fd;
-} KERNEL;
 struct file {
 	u64 f_op, f_inode, private_data;
 } KERNEL;
@@ -185,7 +182,7 @@ INLINE int out_of_task_steps(struct files_slot *s)
 
 /* A thread that has its own descriptor table instead of its process's (unshare(2), CLONE_FILES), or whose first thread has
  * ended and left it the table. Of consecutive threads with the same table, the first one is written. */
-static long one_thread(u64 turn, struct files_context *context)
+STEP one_thread(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u64 thread, files;
@@ -205,6 +202,8 @@ static long one_thread(u64 turn, struct files_context *context)
 	return 0;
 }
 
+LOOP(one_thread, 4096, 256)
+
 __attribute__((noinline)) int write_threads(u32 number, u64 leader, u64 signal)
 {
 	struct files_slot *s = map_lookup(&slots, &number);
@@ -217,11 +216,11 @@ __attribute__((noinline)) int write_threads(u32 number, u64 leader, u64 signal)
 	s->last_table = 0;
 	s->list_head = signal + AT(signal_struct, thread_head);
 	s->head = LOAD(u64, s->list_head);
-	loop(1 << 20, one_thread, &context, 0);
+	REPEAT(1 << 20, one_thread, &context);
 	return s->stop;
 }
 
-static long one_process(u64 turn, struct files_context *context)
+STEP one_process(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u64 task = s->task, signal, start_time;
@@ -257,7 +256,9 @@ static long one_process(u64 turn, struct files_context *context)
 	return 0;
 }
 
-static long one_parent(u64 turn, struct files_context *context)
+LOOP(one_process, 256, 256)
+
+STEP one_parent(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u64 parent = GET(u64, s->first_task, task_struct, real_parent);
@@ -267,6 +268,8 @@ static long one_parent(u64 turn, struct files_context *context)
 	s->first_task = parent;
 	return 0;
 }
+
+LOOP(one_parent, 256, 256)
 
 SEC("raw_tp")
 int list_tasks(u64 *arguments)
@@ -301,7 +304,7 @@ int list_tasks(u64 *arguments)
 			       upid, ns);
 	/* 3. The first task, in which the list begins and ends: the ancestor of all. */
 	s->first_task = own;
-	loop(1 << 16, one_parent, &context, 0);
+	REPEAT(1 << 16, one_parent, &context);
 	/* 4. Walk over the list. */
 	s->task = s->request.task;
 	if (!s->task)
@@ -313,7 +316,9 @@ int list_tasks(u64 *arguments)
 		return 1;
 	}
 	s->task = LOAD(u64, s->task + AT(task_struct, tasks)) - AT(task_struct, tasks);
-	loop(1 << 22, one_process, &context, 0);
+	/* After many threads of the kernel it is continued like after many processes. */
+	if (!IS_COMPLETE(REPEAT(1 << 22, one_process, &context)))
+		s->reply.outcome = FULL;
 	return 0;
 }
 
@@ -366,7 +371,7 @@ __attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
 	return 0;
 }
 
-static long eight_pointers(u64 turn, struct files_context *context)
+STEP eight_pointers(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u32 first = (u32)(turn & (POINTERS / 8 - 1)) * 8;
@@ -376,7 +381,7 @@ static long eight_pointers(u64 turn, struct files_context *context)
 		return 1;
 	if (!(pointers[0] | pointers[1] | pointers[2] | pointers[3] | pointers[4] | pointers[5] | pointers[6] | pointers[7]))
 		return 0;
-#ifdef WITH_SOCKETS
+#if defined(WITH_SOCKETS) && !defined(BY_PROBE_READ)
 	warm(s, pointers);
 #endif
 	for (u32 place = 0; place < 8; place++) {
@@ -391,7 +396,9 @@ static long eight_pointers(u64 turn, struct files_context *context)
 	return 0;
 }
 
-static long one_chunk(u64 turn, struct files_context *context)
+LOOP(eight_pointers, 8, POINTERS / 8 / 8)
+
+STEP one_chunk(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u32 descriptor = s->descriptor, end = s->end, count;
@@ -401,16 +408,18 @@ static long one_chunk(u64 turn, struct files_context *context)
 	count = end - descriptor;
 	if (count > POINTERS)
 		count = POINTERS;
-	if (probe_read_kernel(s->pointers, count * 8, (void *)(s->array + (u64)descriptor * 8))) {
+	if (probe_read_kernel(s->pointers, MASKED(count * 8, 2 * sizeof(s->pointers) - 1), (void *)(s->array + (u64)descriptor * 8))) {
 		s->bad = 1;
 		return 1;
 	}
-	loop(POINTERS / 8, eight_pointers, context, 0);
+	REPEAT(POINTERS / 8, eight_pointers, context);
 	if (s->stop)
 		return 1;
 	s->descriptor += POINTERS;
 	return 0;
 }
+
+LOOP(one_chunk, 64, 4)
 
 __attribute__((noinline)) int read_item(u32 number, u32 place)
 {
@@ -437,7 +446,8 @@ __attribute__((noinline)) int read_item(u32 number, u32 place)
 		s->array = GET(u64, table, fdtable, fd);
 		s->descriptor = item->first;
 		s->end = end < item->end ? end : item->end;
-		loop(1 << 16, one_chunk, &context, 0);
+		if (!IS_COMPLETE(REPEAT(1 << 16, one_chunk, &context)))
+			s->bad = 1;
 		if (s->stop) {
 			s->reply.used = s->start;
 			s->reply.records = records;
@@ -456,7 +466,7 @@ __attribute__((noinline)) int read_item(u32 number, u32 place)
 	return 0;
 }
 
-static long one_item(u64 turn, struct files_context *context)
+STEP one_item(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 
@@ -469,6 +479,8 @@ static long one_item(u64 turn, struct files_context *context)
 	s->reply.items = (u32)turn + 1;
 	return 0;
 }
+
+LOOP(one_item, 8, ITEMS / 8)
 
 SEC("raw_tp")
 int read_files(u64 *arguments)
@@ -486,6 +498,6 @@ int read_files(u64 *arguments)
 	s->reply.ktime_ns = ktime_ns();
 #endif
 	s->stop = 0;
-	loop(ITEMS, one_item, &context, 0);
+	REPEAT(ITEMS, one_item, &context);
 	return 0;
 }

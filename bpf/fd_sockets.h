@@ -56,7 +56,8 @@ _Static_assert(OFFSET(files_slot, reply) == 256 && OFFSET(files_slot, items) == 
 		       OFFSET(files_slot, records) == 12288,
 	       "files_slot");
 
-#define SOCKET_BYTES_MAX (sizeof(struct record) + sizeof(struct memory) + sizeof(struct unix_part))
+/* 127 bytes are more than a name has: see MASKED. */
+#define SOCKET_BYTES_MAX (sizeof(struct record) + sizeof(struct memory) + OFFSET(unix_part, name) + 128)
 
 /* Result of reading a socket; otherwise the bytes of its record. */
 enum { NOT_WANTED = 0, MOVED = -1, FULL_BUFFER = -2 };
@@ -109,7 +110,7 @@ INLINE u32 inode_of(u64 sk)
 /* Where a record is written; the verifier needs the bounds check in each function. */
 INLINE struct record *record_of(struct files_slot *s)
 {
-	u32 used = s->reply.used + sizeof(struct file_record);
+	NUMBER used = CHECKED(s->reply.used + sizeof(struct file_record));
 	if (used > RECORD_BYTES - SOCKET_BYTES_MAX)
 		return NULL;
 	return (void *)s->records + used;
@@ -164,13 +165,14 @@ __attribute__((noinline)) int write_inet(u32 number, u64 sk, u32 kind)
 	if (!r)
 		return FULL_BUFFER;
 	detail = s->request.detail & (WANT_QUEUES | WANT_TIMER | WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY);
-	identify(&it, sk);
+	COPY(s->copy, sock_common, sk);
+	identify(&it, sk, s->copy);
 	if (kind != KIND_RAW && it.state != TCP_LISTEN && !is_hashed(sk))
 		return NOT_WANTED;
 	r->state = it.state;
 	r->local_port = it.ports >> 16;
 	r->peer_port_be = (u16)it.ports;
-	take_addresses(r, sk, it.addresses);
+	take_addresses(r, sk, s->copy, it.addresses);
 	r->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
 	if (detail & WANT_QUEUES) {
 		if (kind == KIND_UDP || kind == KIND_UDPLITE) {
@@ -199,10 +201,11 @@ __attribute__((noinline)) int write_inet(u32 number, u64 sk, u32 kind)
 		bytes += sizeof(*m);
 	}
 	r->sections = detail | HAS_ENDS;
-	return is_still(&it, sk) ? (int)bytes : MOVED;
+	COPY(s->again, sock_common, sk);
+	return is_still(&it, sk, s->again) ? (int)bytes : MOVED;
 }
 
-static long one_packet(u64 turn, struct files_context *context)
+STEP one_packet(u64 turn, struct files_context *context)
 {
 	struct files_slot *s = context->slot;
 	u64 packet = s->packet, parameters = packet + AT(sk_buff, cb);
@@ -214,6 +217,8 @@ static long one_packet(u64 turn, struct files_context *context)
 	s->packet = GET(u64, packet, sk_buff, next);
 	return 0;
 }
+
+LOOP(one_packet, PACKETS_MAX / 64, 64)
 
 /* As sk_diag_show_rqlen() of net/unix/diag.c and unix_inq_len() of net/unix/af_unix.c; 0 if unknown: we have no lock on
  * the queue, and it changed meanwhile. */
@@ -254,7 +259,7 @@ __attribute__((noinline)) int write_unix_queues(u32 number, u64 sk, u32 type)
 	s->packets_end = sk + AT(sock, sk_receive_queue);
 	s->packets = s->packets_bytes = 0;
 	s->packet = first;
-	loop(PACKETS_MAX, one_packet, &context, 0);
+	REPEAT(PACKETS_MAX, one_packet, &context);
 	r->receive_queue = s->packets_bytes;
 	return s->packet == s->packets_end && s->packets == packets &&
 	       GET(u64, sk, sock, sk_receive_queue.next) == first &&
@@ -276,7 +281,8 @@ __attribute__((noinline)) int write_unix(u32 number, u64 sk, u32 queues)
 	if (!r)
 		return FULL_BUFFER;
 	detail = queues | (s->request.detail & (WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY));
-	identify(&it, sk);
+	COPY(s->copy, sock_common, sk);
+	identify(&it, sk, s->copy);
 	r->state = it.state;
 	r->interface = 0;
 	if (detail & WANT_OPTIONS)
@@ -297,7 +303,7 @@ __attribute__((noinline)) int write_unix(u32 number, u64 sk, u32 queues)
 			name_bytes = GET(u32, name, unix_address, len) - 2;
 			if (name_bytes > sizeof(part->name))
 				return MOVED;
-			if (probe_read_kernel(part->name, name_bytes, (void *)(name + AT(unix_address, name) + 2)))
+			if (probe_read_kernel(part->name, MASKED(name_bytes, 127), (void *)(name + AT(unix_address, name) + 2)))
 				return MOVED;
 		}
 		part->name_bytes = name_bytes;
@@ -306,7 +312,8 @@ __attribute__((noinline)) int write_unix(u32 number, u64 sk, u32 queues)
 			return MOVED;
 	}
 	r->sections = detail;
-	return is_still(&it, sk) ? (int)bytes : MOVED;
+	COPY(s->again, sock_common, sk);
+	return is_still(&it, sk, s->again) ? (int)bytes : MOVED;
 }
 
 /* PACKET: as sk_diag_fill() of net/packet/diag.c. NETLINK: as that of net/netlink/diag.c, which reports no user. The
@@ -432,6 +439,7 @@ INLINE int write_socket(u32 number, struct files_slot *s, u64 file, u32 inode)
 
 /* Most of the time is spent waiting for memory. What eight descriptors refer to is prefetched at once, a step for all
  * of them and then the next: when they are read, it is in the cache. */
+#ifndef BY_PROBE_READ
 INLINE void warm(volatile struct files_slot *s, const u64 *files)
 {
 	u64 at[8];
@@ -451,3 +459,4 @@ INLINE void warm(volatile struct files_slot *s, const u64 *files)
 		s->warmed = OF(sk, sock_common, skc_family) + OF(sk, sock, sk_type);
 	}
 }
+#endif

@@ -66,6 +66,35 @@ struct timespec64 {
 #define SIZE(structure, field) FIELD(structure, field, 1)
 #define HAS(structure, field) FIELD(structure, field, 2)
 
+/* A number that is compared and used in the same register, all 64 bits of it; and a number that is at most `mask`, a power
+ * of two less 1. The verifier before Linux 6.2 loses what was learned of a copy. */
+#ifdef BY_PROBE_READ
+#define NUMBER u64
+#define CHECKED(number)                                \
+	({                                             \
+		u64 checked_ = (number);               \
+		asm volatile("" : "+r"(checked_));     \
+		checked_;                              \
+	})
+#define MASKED(number, mask) (CHECKED(number) & (mask))
+#else
+#define NUMBER u32
+#define CHECKED(number) (number)
+#define MASKED(number, mask) (number)
+#endif
+
+/* A part of a struct that was copied with one probe-read, instead of one for each field. On kernels with the cast nothing is
+ * copied: fields are read in place. */
+#define BYTES(structure) __builtin_preserve_type_info(*(struct structure *)0, 1)
+#ifdef BY_PROBE_READ
+#define COPY(to, structure, from) \
+	probe_read_kernel(to, BYTES(structure) < sizeof(to) ? BYTES(structure) : sizeof(to), (void *)(from))
+#define COPIED(type, copy, base, structure, field) (*(volatile type *)((copy) + AT(structure, field)))
+#else
+#define COPY(to, structure, from)
+#define COPIED(type, copy, base, structure, field) GET(type, base, structure, field)
+#endif
+
 /* The value of a field of the size declared here. */
 #define GET(type, base, structure, field) LOAD(type, (base) + AT(structure, field))
 
@@ -144,7 +173,7 @@ struct sock_common {
 	u8 skc_ipv6only : 1;
 	s32 skc_bound_dev_if;
 	struct hlist_node skc_bind_node;
-	u64 skc_net;
+	u64 skc_net, skc_prot;
 	struct in6 skc_v6_daddr, skc_v6_rcv_saddr;
 	u64 skc_cookie;
 	struct hlist_nulls_node skc_nulls_node;
@@ -155,6 +184,7 @@ struct sk_buff_head {
 	u32 qlen;
 } KERNEL;
 struct sock_cgroup_data {
+	u64 val; /* until Linux 5.14; then: */
 	u64 cgroup;
 	u32 classid;
 } KERNEL;
@@ -196,7 +226,9 @@ struct sock {
 struct inet_sock {
 	struct sock sk;
 	u64 pinet6;
-	u64 inet_flags;
+	u64 inet_flags; /* Linux 6.6; before: */
+	u8 recverr : 1, is_icsk : 1, freebind : 1, hdrincl : 1, mc_loop : 1, transparent : 1, mc_all : 1, nodefrag : 1;
+	u8 bind_address_no_port : 1, recverr_rfc4884 : 1, defer_connect : 1;
 	u8 tos;
 } KERNEL;
 struct ipv6_pinfo {
@@ -301,6 +333,7 @@ struct tcp_congestion_ops {
 /* --- tables of sockets: include/net/inet_hashtables.h --- */
 
 struct inet_hashinfo {
+	u8 listening_hash[1]; /* until Linux 5.18 */
 	u64 ehash;
 	u32 ehash_mask;
 	u64 bhash2;
@@ -343,6 +376,13 @@ struct udp_table {
 	u32 mask;
 } KERNEL;
 
+/* include/net/sock.h */
+struct proto {
+	struct {
+		u64 hashinfo, udp_table;
+	} h;
+} KERNEL;
+
 /* --- owners --- */
 
 struct ns_common {
@@ -360,6 +400,13 @@ struct net {
 	struct list_head list;
 	u32 hash_mix;
 	struct netns_ipv4 ipv4;
+} KERNEL;
+struct files_struct {
+	u64 fdt;
+} KERNEL;
+struct fdtable {
+	u32 max_fds;
+	u64 fd;
 } KERNEL;
 struct nsproxy {
 	u64 net_ns;

@@ -17,21 +17,42 @@ struct identity {
 	u8 state;
 };
 
-INLINE void identify(struct identity *it, u64 sk)
+/* `copy`: of the socket's struct sock_common, made just before. */
+INLINE void identify(struct identity *it, u64 sk, u8 *copy)
 {
-	it->addresses = GET(u64, sk, sock_common, skc_addrpair);
-	it->ports = GET(u32, sk, sock_common, skc_portpair);
-	it->hash = GET(u32, sk, sock_common, skc_hash);
-	it->state = GET(u8, sk, sock_common, skc_state);
+	it->addresses = COPIED(u64, copy, sk, sock_common, skc_addrpair);
+	it->ports = COPIED(u32, copy, sk, sock_common, skc_portpair);
+	it->hash = COPIED(u32, copy, sk, sock_common, skc_hash);
+	it->state = COPIED(u8, copy, sk, sock_common, skc_state);
 }
 
 /* Whether the socket is still the same. */
-INLINE int is_still(const struct identity *it, u64 sk)
+INLINE int is_still(const struct identity *it, u64 sk, u8 *again)
 {
-	return GET(u64, sk, sock_common, skc_addrpair) == it->addresses &&
-	       GET(u32, sk, sock_common, skc_portpair) == it->ports &&
-	       GET(u32, sk, sock_common, skc_hash) == it->hash && GET(u8, sk, sock_common, skc_state) == it->state;
+	return COPIED(u64, again, sk, sock_common, skc_addrpair) == it->addresses &&
+	       COPIED(u32, again, sk, sock_common, skc_portpair) == it->ports &&
+	       COPIED(u32, again, sk, sock_common, skc_hash) == it->hash &&
+	       COPIED(u8, again, sk, sock_common, skc_state) == it->state;
 }
+
+#ifdef BY_PROBE_READ
+/* Reads what is wanted of a network namespace, unless it is the one before: within a run none becomes another one. */
+INLINE void know_net(struct slot *s, u64 net)
+{
+	if (net != s->net) {
+		s->net_inode = GET(u32, net, net, ns.inum);
+		s->net_hash_mix = GET(u32, net, net, hash_mix);
+		s->net = net;
+	}
+}
+#define NETNS_OF(s, net)                        \
+	({                                      \
+		know_net(s, net);               \
+		(s)->net_inode;                 \
+	})
+#else
+#define NETNS_OF(s, net) GET(u32, net, net, ns.inum)
+#endif
 
 /* 0 for a timer that is due. */
 INLINE s32 jiffies_until(u64 expires, u64 now)
@@ -117,6 +138,23 @@ INLINE void take_user(struct record *r, u64 sk)
 	}
 }
 
+#ifdef BY_PROBE_READ
+/* The options of a kernel before 6.6, as bits in the order of struct inet_diag_sockopt. All are in neighbouring bytes. */
+#define OPTION(word, field, bit)                                                                    \
+	((((word) >> (FIELD(inet_sock, field, 0) - FIELD(inet_sock, recverr, 0)) * 8)               \
+		  << FIELD(inet_sock, field, 4) >> FIELD(inet_sock, field, 5))                      \
+	 << bit)
+INLINE u64 options_of(u64 sk)
+{
+	u64 word = LOAD(u64, sk + FIELD(inet_sock, recverr, 0));
+
+	return OPTION(word, recverr, 0) | OPTION(word, is_icsk, 1) | OPTION(word, freebind, 2) | OPTION(word, hdrincl, 3) |
+	       OPTION(word, mc_loop, 4) | OPTION(word, transparent, 5) | OPTION(word, mc_all, 6) |
+	       OPTION(word, nodefrag, 7) | OPTION(word, bind_address_no_port, 8) | OPTION(word, recverr_rfc4884, 9) |
+	       OPTION(word, defer_connect, 10);
+}
+#endif
+
 INLINE void take_options(struct record *r, u64 sk)
 {
 	r->mark = GET(u32, sk, sock, sk_mark);
@@ -135,6 +173,19 @@ INLINE void take_options(struct record *r, u64 sk)
 	if (!r->priority)
 		r->priority = GET(u32, sk, sock, sk_priority);
 	r->cgroup = 0;
+#ifdef BY_PROBE_READ
+	/* Until Linux 5.14 it was either a cgroup or, with the lowest bit set, a class id. */
+	if (HAS(sock, sk_cgrp_data.val)) {
+		u64 value = GET(u64, sk, sock, sk_cgrp_data.val);
+		if (value & 1) {
+			value = 0;
+		} else {
+			r->priority = GET(u32, sk, sock, sk_priority);
+		}
+		if (value & ~3ull)
+			r->cgroup = GET(u64, GET(u64, value & ~3ull, cgroup, kn), kernfs_node, id);
+	}
+#endif
 	if (HAS(sock, sk_cgrp_data.cgroup)) {
 		u64 cgroup = GET(u64, sk, sock, sk_cgrp_data.cgroup);
 		u64 node = GET(u64, cgroup, cgroup, kn);
@@ -143,6 +194,10 @@ INLINE void take_options(struct record *r, u64 sk)
 	r->inet_flags = 0;
 	if (HAS(inet_sock, inet_flags))
 		r->inet_flags = GET(u64, sk, inet_sock, inet_flags);
+#ifdef BY_PROBE_READ
+	else if (HAS(inet_sock, recverr) && HAS(inet_sock, defer_connect) && HAS(inet_sock, recverr_rfc4884))
+		r->inet_flags = options_of(sk);
+#endif
 }
 
 /* As sk_get_meminfo() of net/core/sock.c. */
@@ -171,15 +226,24 @@ INLINE void take_drops(struct memory *m, u64 sk)
 	}
 }
 
+/* Where an address is, and each of its halves. */
+#ifdef BY_PROBE_READ
+#define ADDRESS_IN(copy, sk, field) ((u64)(copy) + AT(sock_common, field))
+#define WORD_IN(address) (*(volatile u64 *)(address))
+#else
+#define ADDRESS_IN(copy, sk, field) ((sk) + AT(sock_common, field))
+#define WORD_IN(address) LOAD(u64, address)
+#endif
+
 /* Addresses, IPv4 mapped into IPv6. */
-INLINE void take_addresses(struct record *r, u64 sk, u64 pair)
+INLINE void take_addresses(struct record *r, u64 sk, u8 *copy, u64 pair)
 {
 	if (r->family == AF_INET6_) {
-		u64 ours = sk + AT(sock_common, skc_v6_rcv_saddr), theirs = sk + AT(sock_common, skc_v6_daddr);
-		r->local[0] = LOAD(u64, ours);
-		r->local[1] = LOAD(u64, ours + 8);
-		r->peer[0] = LOAD(u64, theirs);
-		r->peer[1] = LOAD(u64, theirs + 8);
+		u64 ours = ADDRESS_IN(copy, sk, skc_v6_rcv_saddr), theirs = ADDRESS_IN(copy, sk, skc_v6_daddr);
+		r->local[0] = WORD_IN(ours);
+		r->local[1] = WORD_IN(ours + 8);
+		r->peer[0] = WORD_IN(theirs);
+		r->peer[1] = WORD_IN(theirs + 8);
 	} else {
 		r->local[0] = r->peer[0] = 0;
 		r->local[1] = 0xffff0000ull | (pair >> 32 << 32);
@@ -205,16 +269,17 @@ INLINE int is_wanted(const struct record *r, const struct request *q)
 }
 
 /* Reads everything requested of one TCP socket, with its sections; 0 if it does not match. */
-INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now, const struct request *q)
+INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, struct slot *s)
 {
-	u64 net = GET(u64, sk, sock_common, skc_net);
+	const struct request *q = &s->request;
+	u64 net = COPIED(u64, s->copy, sk, sock_common, skc_net), now = s->reply.jiffies;
 	u32 detail = q->detail;
 	u32 bytes = sizeof(struct record);
 
-	r->netns = GET(u32, net, net, ns.inum);
+	r->netns = NETNS_OF(s, net);
 	if (q->netns && q->netns != r->netns)
 		return 0;
-	r->family = GET(u16, sk, sock_common, skc_family);
+	r->family = COPIED(u16, s->copy, sk, sock_common, skc_family);
 	if (!(r->family == AF_INET6_ ? q->families & 2 : q->families & 1))
 		return 0;
 	if (it->state == TCP_TIME_WAIT) {
@@ -237,13 +302,13 @@ INLINE u32 take_tcp(struct record *r, const struct identity *it, u64 sk, u64 now
 	if (!r->local_port)
 		return 0;
 	r->peer_port_be = (u16)it->ports;
-	take_addresses(r, sk, it->addresses);
+	take_addresses(r, sk, s->copy, it->addresses);
 	if (!is_wanted(r, q))
 		return 0;
 	r->sections = detail;
 	r->sock = sk;
-	r->cookie = GET(u64, sk, sock_common, skc_cookie);
-	r->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
+	r->cookie = COPIED(u64, s->copy, sk, sock_common, skc_cookie);
+	r->interface = COPIED(u32, s->copy, sk, sock_common, skc_bound_dev_if);
 	r->needs_diag = 0;
 	if (r->kind == TIME_WAIT_SOCKET) {
 		r->sections = 0;

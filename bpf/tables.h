@@ -9,6 +9,10 @@
 #define HEADS 512
 #define RECORD_BYTES (512 * 1024)
 
+/* More than a struct tcp_sock has, and than a struct sock_common. */
+#define COPY_BYTES 3072
+#define COPY_AGAIN_BYTES 256
+
 enum table { ESTABLISHED = 0, LISTENING = 1, BOUND = 2, UDP = 3 };
 
 /* Bits of request.detail: what to read in addition to addresses, state and namespace. */
@@ -158,7 +162,11 @@ struct slot {
 	 * need not follow each iteration of a loop. */
 	u64 table, owner, node, listeners, from, owner_from;
 	u32 mask, bucket, start, started_records, chunk, tries, stop, nulls, skip, passed, mark, earlier_mark, port, steps;
-	u8 pad2[4096 - 512 - 104];
+	/* Copies of a socket, of which `again` is made last; and the namespace that was read last. Only without the cast. */
+	u64 net;
+	u32 net_inode, net_hash_mix;
+	u8 copy[COPY_BYTES], again[COPY_AGAIN_BYTES];
+	u8 pad2[4096 - 512 - 104 - 16 - COPY_BYTES - COPY_AGAIN_BYTES];
 	u64 heads[HEADS];
 	u8 records[RECORD_BYTES];
 };

@@ -10,7 +10,12 @@
  * meanwhile, and the chain is walked again. What is still wrong then is at worst a wrong number,
  * which is counted; reading cannot fault.
  */
+#ifdef BY_PROBE_READ
+#define TABLES_OF(which) \
+	(HAS(net, ipv4.tcp_death_row.hashinfo) ? GET(u64, which, net, ipv4.tcp_death_row.hashinfo) : 0)
+#else
 #define TABLES_OF(which) GET(u64, which, net, ipv4.tcp_death_row.hashinfo)
+#endif
 #include "walk.h"
 #ifdef WITH_TCP_INFO
 #include "tcp_info.h"
@@ -29,8 +34,9 @@ INLINE int is_end(const struct slot *s, u64 node)
 
 /* Adds TCP's sections to the record that ends at an offset; returns their size. A separate function for the same reason
  * as `read_socket`. */
-__attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 end)
+__attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 starts, u32 ends)
 {
+	NUMBER start = CHECKED(starts), end = CHECKED(ends);
 	struct slot *s = map_lookup(&slots, &number);
 	struct record *r;
 	u32 bytes = 0, detail;
@@ -40,7 +46,7 @@ __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 start, u32 e
 	r = (void *)s->records + start;
 	detail = s->request.detail;
 	if (detail & WANT_TCP_INFO) {
-		take_tcp_info((void *)s->records + end, sk, r->state);
+		take_tcp_info((void *)s->records + end, sk, r->state, TCP_COPY(s, sk));
 		bytes = sizeof(struct tcp_raw);
 	}
 	if (GET(u64, sk, inet_connection_sock, icsk_ulp_ops) ||
@@ -69,13 +75,14 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	used = s->reply.used;
 	if (used > RECORD_BYTES - RECORD_BYTES_MAX - MORE_BYTES_MAX)
 		return FULL_BUFFER;
-	identify(&it, sk);
+	COPY(s->copy, sock_common, sk);
+	identify(&it, sk, s->copy);
 	/* A listener's hash is not its bucket's number. */
 	if (s->request.table == ESTABLISHED && (it.hash & s->mask) != s->bucket)
 		return MOVED;
 	{
 		struct record *r = (void *)s->records + used;
-		bytes = take_tcp(r, &it, sk, s->reply.jiffies, &s->request);
+		bytes = take_tcp(r, &it, sk, s);
 		r->bucket = s->bucket;
 #ifdef WITH_TCP_INFO
 		/* sock_diag reports nothing of the kind for a bound socket, and there is nothing. */
@@ -85,7 +92,8 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 			r->bytes = bytes += read_tcp_info(number, sk, used, used + bytes);
 #endif
 	}
-	if (!is_still(&it, sk))
+	COPY(s->again, sock_common, sk);
+	if (!is_still(&it, sk, s->again))
 		return MOVED;
 	if (bytes) {
 		if (!(s->reply.records & (MARK_EVERY - 1))) {
@@ -98,6 +106,7 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	return READ;
 }
 
+#ifndef BY_PROBE_READ
 /* The address that points at a node (`pprev`). */
 INLINE u64 pointed_at_from(u64 node)
 {
@@ -107,7 +116,7 @@ INLINE u64 pointed_at_from(u64 node)
 /* A bucket of bound sockets is a chain of ports and addresses, each with a chain of its sockets; both end in 0,
  * and freed memory may become a part of any other chain at once. But each node has the address that points at it:
  * if that is not where we came from, before and after its next is read, it is not in this chain any more. */
-static long one_bound(u64 turn, struct context *context)
+STEP one_bound(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u64 sk, next;
@@ -166,7 +175,9 @@ again:
 	return 0;
 }
 
-static long one_socket(u64 turn, struct context *context)
+#endif
+
+STEP one_socket(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u64 node = s->node;
@@ -203,6 +214,8 @@ again:
 	return 0;
 }
 
+LOOP(one_socket, 256, CHAIN_MAX / 256)
+
 /* Reads a chain, repeatedly until it does not change meanwhile. A separate function for the same reason as `read_socket`. */
 __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 {
@@ -212,17 +225,19 @@ __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 	if (!s)
 		return 1;
 	begin_chain(s, bucket, node);
+#ifndef BY_PROBE_READ
 	s->owner = 0;
 	s->from = s->listeners + (u64)bucket * s->nulls;
 	if (s->request.table == BOUND)
-		loop(CHAIN_MAX, one_bound, &context, 0);
+		REPEAT(CHAIN_MAX, one_bound, &context);
 	else
-		loop(CHAIN_MAX, one_socket, &context, 0);
+#endif
+		REPEAT(CHAIN_MAX, one_socket, &context);
 	return s->stop;
 }
 
 /* Eight words of the heads, most of which are empty chains' markers. */
-static long eight_heads(u64 turn, struct context *context)
+STEP eight_heads(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u32 first = (u32)(turn & (HEADS / 8 - 1)) * 8;
@@ -262,7 +277,22 @@ int walk_tcp(u64 *arguments)
 	hashinfo = arguments[1];
 	if (!hashinfo)
 		hashinfo = TABLES_OF(own_net());
+#ifdef BY_PROBE_READ
+	if (!hashinfo)
+		hashinfo = GET(u64, protocol_of((u32)arguments[2]), proto, h.hashinfo);
+#endif
 	begin(s, hashinfo);
+#ifdef BY_PROBE_READ
+	/* Until Linux 5.18 all listeners are in a table of few buckets; lhash2, of other nodes, has them again. */
+	if (HAS(inet_hashinfo, listening_hash) && s->request.table == LISTENING) {
+		s->table = hashinfo + AT(inet_hashinfo, listening_hash);
+		s->nulls = SIZE(inet_listen_hashbucket, nulls_head) * 2;
+		s->mask = SIZE(inet_hashinfo, listening_hash) / 16 - 1;
+		s->listeners = s->table + AT(inet_listen_hashbucket, nulls_head);
+		if (!hashinfo || AT(inet_listen_hashbucket, nulls_head) != 8)
+			s->table = 0;
+	} else
+#endif
 	if (s->request.table == LISTENING) {
 		s->table = GET(u64, hashinfo, inet_hashinfo, lhash2);
 		s->mask = GET(u32, hashinfo, inet_hashinfo, lhash2_mask);
@@ -272,6 +302,10 @@ int walk_tcp(u64 *arguments)
 		if (AT(inet_listen_hashbucket, nulls_head) != 8)
 			s->table = 0;
 	} else if (s->request.table == BOUND) {
+#ifdef BY_PROBE_READ
+		s->reply.outcome = NO_TABLE;
+		return 1;
+#else
 		/* Until Linux 6.8 another node led from port to port. */
 		if (HAS(sock, sk_bind2_node)) {
 			s->reply.outcome = NO_TABLE;
@@ -283,6 +317,7 @@ int walk_tcp(u64 *arguments)
 		s->listeners = s->table + AT(inet_bind_hashbucket, chain);
 		if (AT(inet_bind_hashbucket, chain) != 8)
 			s->table = 0;
+#endif
 	} else {
 		s->table = GET(u64, hashinfo, inet_hashinfo, ehash);
 		s->mask = GET(u32, hashinfo, inet_hashinfo, ehash_mask);
@@ -294,7 +329,7 @@ int walk_tcp(u64 *arguments)
 		s->reply.outcome = NO_TABLE;
 		return 1;
 	}
-	loop(1 << 16, one_chunk, &context, 0);
+	walk_chunks(s, &context);
 	return 0;
 }
 

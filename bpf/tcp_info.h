@@ -6,6 +6,25 @@
 #pragma once
 #include "socket.h"
 
+#ifdef BY_PROBE_READ
+/* The whole socket is copied at once: so many reads would cost more. */
+#define TCP_COPY(s, sk)                                    \
+	({                                                 \
+		COPY((s)->copy, tcp_sock, sk);             \
+		(u64)(s)->copy;                            \
+	})
+#define IN_COPY(copy, structure, field) (((struct structure *)(copy))->field)
+#define BITS_IN(copy, sk, structure, field)                                                        \
+	(*(volatile u64 *)((copy) + FIELD(structure, field, 0)) << FIELD(structure, field, 4) >>   \
+	 FIELD(structure, field, 5))
+#define ELEMENT(copy, index) (((volatile u32 *)(copy))[index])
+#else
+#define TCP_COPY(s, sk) WHOLE(sk)
+#define IN_COPY OF
+#define BITS_IN(copy, sk, structure, field) BITS(sk, structure, field)
+#define ELEMENT ARRAY
+#endif
+
 /* The smallest retransmission timeout, if the route has a locked one: dst_metric_locked() and
  * dst_metric_rtt() of include/net/dst.h. It limits tcpi_ato. */
 INLINE void take_route(struct tcp_raw *t, u64 sk)
@@ -19,108 +38,108 @@ INLINE void take_route(struct tcp_raw *t, u64 sk)
 	t->route_rto_min_ms = LOAD(u32, metrics + 4 * (RTAX_RTO_MIN - 1));
 }
 
-INLINE void take_tcp_info(struct tcp_raw *t, u64 sk, u8 state)
+INLINE void take_tcp_info(struct tcp_raw *t, u64 sk, u8 state, u64 tcp)
 {
-	u64 tcp = WHOLE(sk), at;
+	u64 at;
 	u32 groups = 0;
 
 	t->state = state;
-	t->ca_state = BITS(sk, inet_connection_sock, icsk_ca_state);
-	t->retransmits = OF(tcp, inet_connection_sock, icsk_retransmits);
-	t->probes_out = OF(tcp, inet_connection_sock, icsk_probes_out);
-	t->backoff = OF(tcp, inet_connection_sock, icsk_backoff);
-	t->tstamp_ok = BITS(sk, tcp_sock, rx_opt.tstamp_ok);
-	t->sack_ok = BITS(sk, tcp_sock, rx_opt.sack_ok);
-	t->wscale_ok = BITS(sk, tcp_sock, rx_opt.wscale_ok);
-	t->snd_wscale = BITS(sk, tcp_sock, rx_opt.snd_wscale);
-	t->rcv_wscale = BITS(sk, tcp_sock, rx_opt.rcv_wscale);
-	t->ecn_flags = OF(tcp, tcp_sock, ecn_flags);
-	t->syn_data_acked = BITS(sk, tcp_sock, syn_data_acked);
-	t->usec_ts = HAS(tcp_sock, tcp_usec_ts) ? BITS(sk, tcp_sock, tcp_usec_ts) : 0;
-	t->fastopen_child = HAS(tcp_sock, syn_fastopen_child) ? BITS(sk, tcp_sock, syn_fastopen_child) : 0;
-	t->rate_app_limited = BITS(sk, tcp_sock, rate_app_limited);
-	t->fastopen_client_fail = BITS(sk, tcp_sock, fastopen_client_fail);
-	t->chrono_type = BITS(sk, tcp_sock, chrono_type);
-	t->rto = OF(tcp, inet_connection_sock, icsk_rto);
-	t->ato = BITS(sk, inet_connection_sock, icsk_ack.ato);
-	t->delack_max = OF(tcp, inet_connection_sock, icsk_delack_max);
-	t->rto_min = OF(tcp, inet_connection_sock, icsk_rto_min);
+	t->ca_state = BITS_IN(tcp, sk, inet_connection_sock, icsk_ca_state);
+	t->retransmits = IN_COPY(tcp, inet_connection_sock, icsk_retransmits);
+	t->probes_out = IN_COPY(tcp, inet_connection_sock, icsk_probes_out);
+	t->backoff = IN_COPY(tcp, inet_connection_sock, icsk_backoff);
+	t->tstamp_ok = BITS_IN(tcp, sk, tcp_sock, rx_opt.tstamp_ok);
+	t->sack_ok = BITS_IN(tcp, sk, tcp_sock, rx_opt.sack_ok);
+	t->wscale_ok = BITS_IN(tcp, sk, tcp_sock, rx_opt.wscale_ok);
+	t->snd_wscale = BITS_IN(tcp, sk, tcp_sock, rx_opt.snd_wscale);
+	t->rcv_wscale = BITS_IN(tcp, sk, tcp_sock, rx_opt.rcv_wscale);
+	t->ecn_flags = IN_COPY(tcp, tcp_sock, ecn_flags);
+	t->syn_data_acked = BITS_IN(tcp, sk, tcp_sock, syn_data_acked);
+	t->usec_ts = HAS(tcp_sock, tcp_usec_ts) ? BITS_IN(tcp, sk, tcp_sock, tcp_usec_ts) : 0;
+	t->fastopen_child = HAS(tcp_sock, syn_fastopen_child) ? BITS_IN(tcp, sk, tcp_sock, syn_fastopen_child) : 0;
+	t->rate_app_limited = BITS_IN(tcp, sk, tcp_sock, rate_app_limited);
+	t->fastopen_client_fail = BITS_IN(tcp, sk, tcp_sock, fastopen_client_fail);
+	t->chrono_type = BITS_IN(tcp, sk, tcp_sock, chrono_type);
+	t->rto = IN_COPY(tcp, inet_connection_sock, icsk_rto);
+	t->ato = BITS_IN(tcp, sk, inet_connection_sock, icsk_ack.ato);
+	t->delack_max = IN_COPY(tcp, inet_connection_sock, icsk_delack_max);
+	t->rto_min = IN_COPY(tcp, inet_connection_sock, icsk_rto_min);
 	take_route(t, sk);
-	t->mss_cache = OF(tcp, tcp_sock, mss_cache);
-	t->rcv_mss = OF(tcp, inet_connection_sock, icsk_ack.rcv_mss);
-	t->advmss = OF(tcp, tcp_sock, advmss);
-	t->packets_out = OF(tcp, tcp_sock, packets_out);
-	t->sacked_out = OF(tcp, tcp_sock, sacked_out);
-	t->lost_out = OF(tcp, tcp_sock, lost_out);
-	t->retrans_out = OF(tcp, tcp_sock, retrans_out);
-	t->ack_backlog = OF(tcp, sock, sk_ack_backlog);
-	t->max_ack_backlog = OF(tcp, sock, sk_max_ack_backlog);
-	t->lsndtime = OF(tcp, tcp_sock, lsndtime);
-	t->lrcvtime = OF(tcp, inet_connection_sock, icsk_ack.lrcvtime);
-	t->rcv_tstamp = OF(tcp, tcp_sock, rcv_tstamp);
-	t->pmtu_cookie = OF(tcp, inet_connection_sock, icsk_pmtu_cookie);
-	t->rcv_ssthresh = OF(tcp, tcp_sock, rcv_ssthresh);
-	t->srtt_us = OF(tcp, tcp_sock, srtt_us);
-	t->mdev_us = OF(tcp, tcp_sock, mdev_us);
-	t->snd_ssthresh = OF(tcp, tcp_sock, snd_ssthresh);
-	t->snd_cwnd = OF(tcp, tcp_sock, snd_cwnd);
-	t->reordering = OF(tcp, tcp_sock, reordering);
-	t->rcv_rtt_us = OF(tcp, tcp_sock, rcv_rtt_est.rtt_us);
-	t->rcv_space = OF(tcp, tcp_sock, rcvq_space.space);
-	t->total_retrans = OF(tcp, tcp_sock, total_retrans);
-	t->write_seq = OF(tcp, tcp_sock, write_seq);
-	t->snd_nxt = OF(tcp, tcp_sock, snd_nxt);
-	t->segs_out = OF(tcp, tcp_sock, segs_out);
-	t->segs_in = OF(tcp, tcp_sock, segs_in);
-	t->data_segs_in = OF(tcp, tcp_sock, data_segs_in);
-	t->data_segs_out = OF(tcp, tcp_sock, data_segs_out);
+	t->mss_cache = IN_COPY(tcp, tcp_sock, mss_cache);
+	t->rcv_mss = IN_COPY(tcp, inet_connection_sock, icsk_ack.rcv_mss);
+	t->advmss = IN_COPY(tcp, tcp_sock, advmss);
+	t->packets_out = IN_COPY(tcp, tcp_sock, packets_out);
+	t->sacked_out = IN_COPY(tcp, tcp_sock, sacked_out);
+	t->lost_out = IN_COPY(tcp, tcp_sock, lost_out);
+	t->retrans_out = IN_COPY(tcp, tcp_sock, retrans_out);
+	t->ack_backlog = IN_COPY(tcp, sock, sk_ack_backlog);
+	t->max_ack_backlog = IN_COPY(tcp, sock, sk_max_ack_backlog);
+	t->lsndtime = IN_COPY(tcp, tcp_sock, lsndtime);
+	t->lrcvtime = IN_COPY(tcp, inet_connection_sock, icsk_ack.lrcvtime);
+	t->rcv_tstamp = IN_COPY(tcp, tcp_sock, rcv_tstamp);
+	t->pmtu_cookie = IN_COPY(tcp, inet_connection_sock, icsk_pmtu_cookie);
+	t->rcv_ssthresh = IN_COPY(tcp, tcp_sock, rcv_ssthresh);
+	t->srtt_us = IN_COPY(tcp, tcp_sock, srtt_us);
+	t->mdev_us = IN_COPY(tcp, tcp_sock, mdev_us);
+	t->snd_ssthresh = IN_COPY(tcp, tcp_sock, snd_ssthresh);
+	t->snd_cwnd = IN_COPY(tcp, tcp_sock, snd_cwnd);
+	t->reordering = IN_COPY(tcp, tcp_sock, reordering);
+	t->rcv_rtt_us = IN_COPY(tcp, tcp_sock, rcv_rtt_est.rtt_us);
+	t->rcv_space = IN_COPY(tcp, tcp_sock, rcvq_space.space);
+	t->total_retrans = IN_COPY(tcp, tcp_sock, total_retrans);
+	t->write_seq = IN_COPY(tcp, tcp_sock, write_seq);
+	t->snd_nxt = IN_COPY(tcp, tcp_sock, snd_nxt);
+	t->segs_out = IN_COPY(tcp, tcp_sock, segs_out);
+	t->segs_in = IN_COPY(tcp, tcp_sock, segs_in);
+	t->data_segs_in = IN_COPY(tcp, tcp_sock, data_segs_in);
+	t->data_segs_out = IN_COPY(tcp, tcp_sock, data_segs_out);
 	/* minmax_get() of include/linux/win_minmax.h: the first sample */
 	t->min_rtt_us = GET(u32, sk + AT(tcp_sock, rtt_min), minmax_sample, v);
-	t->rate_delivered = OF(tcp, tcp_sock, rate_delivered);
-	t->rate_interval_us = OF(tcp, tcp_sock, rate_interval_us);
-	t->chrono_start = OF(tcp, tcp_sock, chrono_start);
+	t->rate_delivered = IN_COPY(tcp, tcp_sock, rate_delivered);
+	t->rate_interval_us = IN_COPY(tcp, tcp_sock, rate_interval_us);
+	t->chrono_start = IN_COPY(tcp, tcp_sock, chrono_start);
 	at = tcp + AT(tcp_sock, chrono_stat);
-	t->chrono_stat[0] = ARRAY(at, 0);
-	t->chrono_stat[1] = ARRAY(at, 1);
-	t->chrono_stat[2] = ARRAY(at, 2);
-	t->delivered = OF(tcp, tcp_sock, delivered);
-	t->delivered_ce = OF(tcp, tcp_sock, delivered_ce);
-	t->dsack_dups = OF(tcp, tcp_sock, dsack_dups);
-	t->reord_seen = OF(tcp, tcp_sock, reord_seen);
-	t->rcv_ooopack = OF(tcp, tcp_sock, rcv_ooopack);
-	t->snd_wnd = OF(tcp, tcp_sock, snd_wnd);
-	t->rcv_wnd = OF(tcp, tcp_sock, rcv_wnd);
-	t->pacing_rate = OF(tcp, sock, sk_pacing_rate);
-	t->max_pacing_rate = OF(tcp, sock, sk_max_pacing_rate);
-	t->bytes_acked = OF(tcp, tcp_sock, bytes_acked);
-	t->bytes_received = OF(tcp, tcp_sock, bytes_received);
-	t->bytes_sent = OF(tcp, tcp_sock, bytes_sent);
-	t->bytes_retrans = OF(tcp, tcp_sock, bytes_retrans);
+	t->chrono_stat[0] = ELEMENT(at, 0);
+	t->chrono_stat[1] = ELEMENT(at, 1);
+	t->chrono_stat[2] = ELEMENT(at, 2);
+	t->delivered = IN_COPY(tcp, tcp_sock, delivered);
+	t->delivered_ce = IN_COPY(tcp, tcp_sock, delivered_ce);
+	t->dsack_dups = IN_COPY(tcp, tcp_sock, dsack_dups);
+	t->reord_seen = IN_COPY(tcp, tcp_sock, reord_seen);
+	t->rcv_ooopack = IN_COPY(tcp, tcp_sock, rcv_ooopack);
+	t->snd_wnd = IN_COPY(tcp, tcp_sock, snd_wnd);
+	t->rcv_wnd = IN_COPY(tcp, tcp_sock, rcv_wnd);
+	t->pacing_rate = IN_COPY(tcp, sock, sk_pacing_rate);
+	t->max_pacing_rate = IN_COPY(tcp, sock, sk_max_pacing_rate);
+	t->bytes_acked = IN_COPY(tcp, tcp_sock, bytes_acked);
+	t->bytes_received = IN_COPY(tcp, tcp_sock, bytes_received);
+	t->bytes_sent = IN_COPY(tcp, tcp_sock, bytes_sent);
+	t->bytes_retrans = IN_COPY(tcp, tcp_sock, bytes_retrans);
 	if (HAS(tcp_sock, plb_rehash)) {
 		groups |= HAS_REHASH;
-		t->plb_rehash = OF(tcp, tcp_sock, plb_rehash);
-		t->timeout_rehash = OF(tcp, tcp_sock, timeout_rehash);
+		t->plb_rehash = IN_COPY(tcp, tcp_sock, plb_rehash);
+		t->timeout_rehash = IN_COPY(tcp, tcp_sock, timeout_rehash);
 	}
 	if (HAS(tcp_sock, total_rto)) {
 		groups |= HAS_RTO_TOTALS;
-		t->total_rto = OF(tcp, tcp_sock, total_rto);
-		t->total_rto_recoveries = OF(tcp, tcp_sock, total_rto_recoveries);
-		t->total_rto_time = OF(tcp, tcp_sock, total_rto_time);
-		t->rto_stamp = OF(tcp, tcp_sock, rto_stamp);
+		t->total_rto = IN_COPY(tcp, tcp_sock, total_rto);
+		t->total_rto_recoveries = IN_COPY(tcp, tcp_sock, total_rto_recoveries);
+		t->total_rto_time = IN_COPY(tcp, tcp_sock, total_rto_time);
+		t->rto_stamp = IN_COPY(tcp, tcp_sock, rto_stamp);
 	}
 	if (HAS(tcp_sock, received_ce) && HAS(tcp_sock, accecn_fail_mode)) {
 		groups |= HAS_ACCECN;
-		t->accecn_fail_mode = BITS(sk, tcp_sock, accecn_fail_mode);
-		t->accecn_opt_seen = BITS(sk, tcp_sock, saw_accecn_opt);
-		t->received_ce = OF(tcp, tcp_sock, received_ce);
+		t->accecn_fail_mode = BITS_IN(tcp, sk, tcp_sock, accecn_fail_mode);
+		t->accecn_opt_seen = BITS_IN(tcp, sk, tcp_sock, saw_accecn_opt);
+		t->received_ce = IN_COPY(tcp, tcp_sock, received_ce);
 		at = tcp + AT(tcp_sock, delivered_ecn_bytes);
-		t->delivered_ecn_bytes[0] = ARRAY(at, 0);
-		t->delivered_ecn_bytes[1] = ARRAY(at, 1);
-		t->delivered_ecn_bytes[2] = ARRAY(at, 2);
+		t->delivered_ecn_bytes[0] = ELEMENT(at, 0);
+		t->delivered_ecn_bytes[1] = ELEMENT(at, 1);
+		t->delivered_ecn_bytes[2] = ELEMENT(at, 2);
 		at = tcp + AT(tcp_sock, received_ecn_bytes);
-		t->received_ecn_bytes[0] = ARRAY(at, 0);
-		t->received_ecn_bytes[1] = ARRAY(at, 1);
-		t->received_ecn_bytes[2] = ARRAY(at, 2);
+		t->received_ecn_bytes[0] = ELEMENT(at, 0);
+		t->received_ecn_bytes[1] = ELEMENT(at, 1);
+		t->received_ecn_bytes[2] = ELEMENT(at, 2);
 	}
 	t->groups = groups;
 }

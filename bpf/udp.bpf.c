@@ -9,28 +9,37 @@
  * read the socket must still have a port of our bucket: it had it all the time then, or returned to the head of the
  * same chain, which is at worst read twice. New sockets are added at the head.
  */
+#ifdef BY_PROBE_READ
+#define TABLES_OF(which) (HAS(net, ipv4.udp_table) ? GET(u64, which, net, ipv4.udp_table) : 0)
+#else
 #define TABLES_OF(which) GET(u64, which, net, ipv4.udp_table)
+#endif
 #include "walk.h"
 
 /* As udp_hashfn() of include/linux/udp.h and net_hash_mix(). */
-INLINE u32 bucket_of(const struct slot *s, u64 sk, u32 port)
+INLINE u32 bucket_of(struct slot *s, u64 net, u32 port)
 {
-	u64 net = GET(u64, sk, sock_common, skc_net);
+#ifdef BY_PROBE_READ
+	know_net(s, net);
+	return (port + s->net_hash_mix) & s->mask;
+#else
 	return (port + GET(u32, net, net, hash_mix)) & s->mask;
+#endif
 }
 
 /* Reads everything requested of one socket, with its sections; 0 if it does not match. As inet_sk_diag_fill() of
  * net/ipv4/inet_diag.c, and udp_diag_get_info() of net/ipv4/udp_diag.c. */
-INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, const struct request *q)
+INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, struct slot *s)
 {
-	u64 net = GET(u64, sk, sock_common, skc_net);
+	const struct request *q = &s->request;
+	u64 net = COPIED(u64, s->copy, sk, sock_common, skc_net);
 	u32 detail = q->detail & (WANT_QUEUES | WANT_TIMER | WANT_INODE | WANT_USER | WANT_OPTIONS | WANT_MEMORY);
 	u32 bytes = sizeof(struct record);
 
-	r->netns = GET(u32, net, net, ns.inum);
+	r->netns = NETNS_OF(s, net);
 	if (q->netns && q->netns != r->netns)
 		return 0;
-	r->family = GET(u16, sk, sock_common, skc_family);
+	r->family = COPIED(u16, s->copy, sk, sock_common, skc_family);
 	if (!(r->family == AF_INET6_ ? q->families & 2 : q->families & 1))
 		return 0;
 	if (it->state > 31 || !(q->states & (1u << it->state)))
@@ -41,13 +50,13 @@ INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, const s
 	r->protocol = IPPROTO_UDP_;
 	r->local_port = it->ports >> 16;
 	r->peer_port_be = (u16)it->ports;
-	take_addresses(r, sk, it->addresses);
+	take_addresses(r, sk, s->copy, it->addresses);
 	if (!is_wanted(r, q))
 		return 0;
 	r->sections = detail;
 	r->sock = sk;
-	r->cookie = GET(u64, sk, sock_common, skc_cookie);
-	r->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
+	r->cookie = COPIED(u64, s->copy, sk, sock_common, skc_cookie);
+	r->interface = COPIED(u32, s->copy, sk, sock_common, skc_bound_dev_if);
 	r->needs_diag = 0;
 	r->timer = r->retransmits = 0;
 	r->expires_jiffies = 0;
@@ -74,11 +83,11 @@ INLINE u32 take_udp(struct record *r, const struct identity *it, u64 sk, const s
 }
 
 /* Whether the addresses are still those of the record: IPv6 addresses are no part of a socket's identity. */
-INLINE int has_moved(const struct record *r, u64 sk)
+INLINE int has_moved(const struct record *r, u64 sk, u8 *again)
 {
-	u64 ours = sk + AT(sock_common, skc_v6_rcv_saddr), theirs = sk + AT(sock_common, skc_v6_daddr);
-	return r->family == AF_INET6_ && (r->local[0] != LOAD(u64, ours) || r->local[1] != LOAD(u64, ours + 8) ||
-					  r->peer[0] != LOAD(u64, theirs) || r->peer[1] != LOAD(u64, theirs + 8));
+	u64 ours = ADDRESS_IN(again, sk, skc_v6_rcv_saddr), theirs = ADDRESS_IN(again, sk, skc_v6_daddr);
+	return r->family == AF_INET6_ && (r->local[0] != WORD_IN(ours) || r->local[1] != WORD_IN(ours + 8) ||
+					  r->peer[0] != WORD_IN(theirs) || r->peer[1] != WORD_IN(theirs + 8));
 }
 
 /* Reads one socket into the records. A separate function for the same reason as tcp.bpf.c's. */
@@ -94,13 +103,15 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	used = s->reply.used;
 	if (used > RECORD_BYTES - RECORD_BYTES_MAX)
 		return FULL_BUFFER;
-	identify(&it, sk);
+	COPY(s->copy, sock_common, sk);
+	identify(&it, sk, s->copy);
 	/* It has left its chain, or leads into another one. */
-	if (!(it.ports >> 16) || bucket_of(s, sk, it.ports >> 16) != s->bucket)
+	if (!(it.ports >> 16) || bucket_of(s, COPIED(u64, s->copy, sk, sock_common, skc_net), it.ports >> 16) != s->bucket)
 		return MOVED;
 	r = (void *)s->records + used;
-	bytes = take_udp(r, &it, sk, &s->request);
-	if (!is_still(&it, sk) || (bytes && has_moved(r, sk)))
+	bytes = take_udp(r, &it, sk, s);
+	COPY(s->again, sock_common, sk);
+	if (!is_still(&it, sk, s->again) || (bytes && has_moved(r, sk, s->again)))
 		return MOVED;
 	if (bytes) {
 		r->bucket = s->bucket;
@@ -114,7 +125,7 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 	return READ;
 }
 
-static long one_socket(u64 turn, struct context *context)
+STEP one_socket(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u64 node = s->node, sk, next;
@@ -140,7 +151,7 @@ static long one_socket(u64 turn, struct context *context)
 	}
 	next = LOAD(u64, node);
 	port = GET(u32, sk, sock_common, skc_portpair) >> 16;
-	if (!port || bucket_of(s, sk, port) != s->bucket)
+	if (!port || bucket_of(s, GET(u64, sk, sock_common, skc_net), port) != s->bucket)
 		goto again;
 	s->passed++;
 	s->node = next;
@@ -153,6 +164,8 @@ again:
 	return 0;
 }
 
+LOOP(one_socket, 256, CHAIN_MAX / 256)
+
 /* Reads a chain, repeatedly until it does not change meanwhile. A separate function for the same reason as `read_socket`. */
 __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 {
@@ -162,12 +175,12 @@ __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 	if (!s)
 		return 1;
 	begin_chain(s, bucket, node);
-	loop(CHAIN_MAX, one_socket, &context, 0);
+	REPEAT(CHAIN_MAX, one_socket, &context);
 	return s->stop;
 }
 
 /* Four buckets: each begins with its chain. */
-static long eight_heads(u64 turn, struct context *context)
+STEP eight_heads(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u32 first = (u32)(turn & (HEADS / 8 - 1)) * 8;
@@ -202,6 +215,10 @@ int walk_udp(u64 *arguments)
 	table = arguments[1];
 	if (!table)
 		table = TABLES_OF(own_net());
+#ifdef BY_PROBE_READ
+	if (!table)
+		table = GET(u64, protocol_of((u32)arguments[2]), proto, h.udp_table);
+#endif
 	begin(s, table);
 	s->table = s->listeners = GET(u64, table, udp_table, hash);
 	s->mask = GET(u32, table, udp_table, mask);
@@ -214,7 +231,7 @@ int walk_udp(u64 *arguments)
 		s->reply.outcome = NO_TABLE;
 		return 1;
 	}
-	loop(1 << 16, one_chunk, &context, 0);
+	walk_chunks(s, &context);
 	return 0;
 }
 

@@ -5,7 +5,10 @@
  * The including file must define which tables a namespace uses: TABLES_OF(net).
  */
 #pragma once
+#define LOOP_SLOT slot
+#define LOOP_CONTEXT context
 #include "socket.h"
+#include "loops.h"
 
 /* As struct bpf_map_def: an array, to be mapped. */
 struct map slots SEC("maps") = {
@@ -64,6 +67,9 @@ INLINE void begin(struct slot *s, u64 hashinfo)
 	s->reply.hashinfo = hashinfo;
 	s->stop = 0;
 	s->steps = STEPS_MAX;
+#ifdef BY_PROBE_READ
+	s->net = 0;
+#endif
 }
 
 INLINE void begin_chain(struct slot *s, u32 bucket, u64 node)
@@ -100,13 +106,35 @@ INLINE u64 own_net(void)
 	return GET(u64, proxy, nsproxy, net_ns);
 }
 
+#ifdef BY_PROBE_READ
+struct file {
+	u64 private_data;
+} KERNEL;
+
+/* The protocol of a socket of ours, given by its descriptor. Until Linux 6.0 (TCP) and 6.1 (UDP) all namespaces share the
+ * tables that it names; later kernels name none there. */
+INLINE u64 protocol_of(u32 descriptor)
+{
+	u64 files = GET(u64, current_task(), task_struct, files);
+	u64 table = GET(u64, files, files_struct, fdt);
+	u64 file, socket, sk;
+
+	if (descriptor >= GET(u32, table, fdtable, max_fds))
+		return 0;
+	file = LOAD(u64, GET(u64, table, fdtable, fd) + (u64)descriptor * 8);
+	socket = GET(u64, file, file, private_data);
+	sk = GET(u64, socket, socket, sk);
+	return GET(u64, sk, sock_common, skc_prot);
+}
+#endif
+
 /* The record of a network namespace. */
 struct net_record {
 	u32 inode, pad;
 	u64 hashinfo;
 };
 
-static long one_parent(u64 turn, struct context *context)
+STEP one_parent(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u64 parent = GET(u64, s->node, task_struct, real_parent);
@@ -117,7 +145,9 @@ static long one_parent(u64 turn, struct context *context)
 	return 0;
 }
 
-static long one_net(u64 turn, struct context *context)
+LOOP(one_parent, 256, 256)
+
+STEP one_net(u64 turn, struct context *context)
 {
 	struct slot *s = context->slot;
 	u32 used = s->reply.used;
@@ -142,6 +172,8 @@ static long one_net(u64 turn, struct context *context)
 	return 0;
 }
 
+LOOP(one_net, 1024, 256)
+
 /* Lists every network namespace with the tables that it uses. The list begins with the initial namespace, in which
  * the first task is; the entry before that one is the list's head, which is not a namespace. */
 SEC("raw_tp")
@@ -158,10 +190,10 @@ int list_nets(u64 *arguments)
 	s->reply.used = s->reply.records = s->reply.again = s->reply.given_up = s->reply.overlong = 0;
 	s->passed = 0;
 	s->node = current_task();
-	loop(1 << 16, one_parent, &context, 0);
+	REPEAT(1 << 16, one_parent, &context);
 	net = GET(u64, GET(u64, s->node, task_struct, nsproxy), nsproxy, net_ns);
 	s->table = GET(u64, net, net, list.prev);
 	s->node = net + AT(net, list);
-	loop(1 << 22, one_net, &context, 0);
+	REPEAT(1 << 22, one_net, &context);
 	return 0;
 }

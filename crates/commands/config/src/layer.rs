@@ -82,7 +82,7 @@ const ALIAS: &str = "SOCKEYE_ALIAS_";
 /// The variable with the path of the file.
 const CONFIG: &str = "SOCKEYE_CONFIG";
 /// Variables with another meaning: the file, and what the tests of this project hand to each other.
-const NOT_SETTINGS: [&str; 2] = [CONFIG, "SOCKEYE_SKIPS"];
+const NOT_SETTINGS: [&str; 3] = [CONFIG, "SOCKEYE_SKIPS", "SOCKEYE_BPF"];
 /// Names are compared up to here.
 const NAME_MAX: usize = 100;
 

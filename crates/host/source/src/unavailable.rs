@@ -2,9 +2,10 @@
 
 use rustix::io::Errno;
 use sockeye_sys::bpf::LoadError;
+use sockeye_sys::capabilities::{self, CapabilitySet};
 use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a BPF program of ours does not run here.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +50,38 @@ impl std::error::Error for Unavailable {
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Types(path, Errno::NOENT) if path == Path::new(KERNEL_TYPES) => {
+                write!(f, "read {}: {}", path.display(), no_types())
+            }
             Self::Types(path, error) => write!(f, "read {}: {error}", path.display()),
             Self::Format(path, problem) => write!(f, "read {}: {problem}", path.display()),
+            // ENOTSUPP of the kernel, which is no errno of user space.
+            Self::Run(errno) if errno.raw_os_error() == ENOTSUPP => f.write_str(
+                "run a BPF program: this kernel cannot run such a program without an event (Linux 5.10)",
+            ),
             Self::Run(errno) => write!(f, "run a BPF program: {errno}"),
             Self::UnexpectedReply(what) => {
                 write!(f, "a BPF program returned an inconsistent reply: {what}")
             }
             Self::Lacks(what) => write!(f, "this kernel has no {what}"),
+            Self::Load(error @ LoadError::Rejected(_, reason), _)
+                if reason.contains("bpf_probe_read") && has_confidential_lockdown() =>
+            {
+                write!(
+                    f,
+                    "{error}; the kernel's lockdown (confidentiality) forbids programs to read its memory"
+                )
+            }
             // What is missing explains only an error of the verifier.
             Self::Load(error @ LoadError::Rejected(..), missing) if !missing.is_empty() => {
                 write!(f, "{error}; this kernel has no {}", missing.join(", "))
+            }
+            Self::Load(error, _) if self.is_forbidden() && has_rights() => {
+                write!(
+                    f,
+                    "{error}; CAP_BPF and CAP_PERFMON are there: a security module, a seccomp filter or the kernel's \
+                     lockdown forbids it"
+                )
             }
             Self::Load(error, _) if self.is_forbidden() => {
                 write!(
@@ -71,3 +94,33 @@ impl fmt::Display for Unavailable {
         }
     }
 }
+
+/// Why there is no file with the kernel's types.
+fn no_types() -> &'static str {
+    if Path::new("/sys/kernel").exists() {
+        "this kernel has none (CONFIG_DEBUG_INFO_BTF); --btf names another file"
+    } else {
+        "/sys is not mounted; --btf names another file"
+    }
+}
+
+/// Whether the calling thread has the capabilities that our programs need.
+pub(crate) fn has_rights() -> bool {
+    // Unknown: the load will show it.
+    capabilities::effective().map_or(true, |own| {
+        // CAP_SYS_ADMIN includes them, as it did alone before Linux 5.8.
+        own.contains(CapabilitySet::SYS_ADMIN) || own.contains(CapabilitySet::BPF | CapabilitySet::PERFMON)
+    })
+}
+
+/// Whether the kernel is locked down so that not even root may read its memory.
+fn has_confidential_lockdown() -> bool {
+    std::fs::read_to_string("/sys/kernel/security/lockdown")
+        .is_ok_and(|text| text.contains("[confidentiality]"))
+}
+
+/// [`crate::BpfEngine::TYPES`]
+const KERNEL_TYPES: &str = crate::BpfEngine::TYPES;
+
+/// `include/linux/errno.h`
+const ENOTSUPP: i32 = 524;

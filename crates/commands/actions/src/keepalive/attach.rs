@@ -5,7 +5,6 @@ use super::times::Times;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_act::{Keepalive, KeepaliveProgram};
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -163,18 +162,7 @@ fn write_result(lines: &[String], dry_run: bool) -> anyhow::Result<()> {
 
 /// Loads a program that gives these settings, without attaching it.
 pub(super) fn load(times: Keepalive) -> anyhow::Result<KeepaliveProgram> {
-    // Before Linux 5.11, memory of BPF counts as locked memory, whose default limit is 64 KiB.
-    let limit = getrlimit(Resource::Memlock);
-    let unlimited = Rlimit {
-        current: None,
-        maximum: None,
-    };
-    let is_raised = setrlimit(Resource::Memlock, unlimited).is_ok();
     let loaded = BpfEngine::default().keepalive_program();
-    if is_raised {
-        // `keepalive run` must not change the limit of its command.
-        setrlimit(Resource::Memlock, limit).context("set RLIMIT_MEMLOCK back")?;
-    }
     let (program, maps) = loaded.map_err(|obstacle| explained(&obstacle))?;
     Ok(KeepaliveProgram::new(program, maps, times)?)
 }

@@ -1,6 +1,6 @@
 //! Owners of sockets from two programs: one walks the list of processes, the other reads their descriptor tables.
 
-use super::kernel::{Kernel, Prepared};
+use super::kernel::{Compiled, Kernel, Prepared};
 use crate::process_descriptors::{FoundProcess, ProcessDescriptors, SocketDescriptor};
 use crate::threads::in_parallel;
 use crate::unavailable::Unavailable;
@@ -23,7 +23,7 @@ pub(crate) struct DescriptorWalk {
 
 impl DescriptorWalk {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        let (lister, read_files, slots) = Lister::load(kernel.prepare(DESCRIPTORS, &[])?)?;
+        let (lister, read_files, slots) = kernel.load_best(&DESCRIPTORS, &[], Lister::load)?;
         Ok(Self {
             lister,
             read_files,
@@ -260,7 +260,10 @@ pub(super) fn run(program: &Program, slot: &mut Slot) -> Result<Reply, Unavailab
 }
 
 /// The compiled `bpf/descriptors.bpf.c`.
-const DESCRIPTORS: &[u8] = include_bytes!("../../../../../bpf/descriptors.bpf.o");
+const DESCRIPTORS: Compiled = Compiled {
+    in_place: include_bytes!("../../../../../bpf/descriptors.bpf.o"),
+    by_copy: include_bytes!("../../../../../bpf/descriptors_read.bpf.o"),
+};
 
 /// Processes per run. A run holds the RCU read lock; this many processes take well below a millisecond.
 const TASKS_PER_RUN: u32 = 1000;

@@ -14,12 +14,17 @@ use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The types of the running kernel (BTF).
 #[derive(Debug)]
 pub(crate) struct Kernel {
     types: Types,
     path: PathBuf,
+    /// Whether programs that read in place do not work here.
+    lacks_cast: AtomicBool,
+    /// Whether this kernel is treated as one without `bpf_rdonly_cast`.
+    without_cast: bool,
 }
 
 #[derive(Debug)]
@@ -28,10 +33,21 @@ enum Types {
     Read(Vec<u8>),
 }
 
+/// A program, compiled twice.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Compiled {
+    /// Reads structs in place by `bpf_rdonly_cast` (Linux 6.2), and loops by `bpf_loop` (Linux 5.17).
+    pub(crate) in_place: &'static [u8],
+    /// Copies structs by probe-reads, and loops within bounds that the verifier can follow: Linux 5.10.
+    pub(crate) by_copy: &'static [u8],
+}
+
 /// An object adapted to this kernel.
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
     pub(crate) object: Object<'a>,
+    /// Whether it is a program that reads by copying.
+    pub(crate) is_copying: bool,
     /// Types and fields that the object uses and this kernel lacks.
     pub(crate) missing: Vec<String>,
     /// The values of the requested enumerators; `None` if the kernel lacks one.
@@ -63,7 +79,8 @@ impl Kernel {
     /// Path of the types of a kernel with CONFIG_DEBUG_INFO_BTF.
     pub(crate) const TYPES: &'static str = "/sys/kernel/btf/vmlinux";
 
-    pub(crate) fn read(path: &Path) -> Result<Self, Unavailable> {
+    /// Reads the types. `without_cast`: treats this kernel as one without `bpf_rdonly_cast`.
+    pub(crate) fn read(path: &Path, without_cast: bool) -> Result<Self, Unavailable> {
         let read = || {
             // The path may name a FIFO: opening it must not block.
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -84,6 +101,8 @@ impl Kernel {
             Ok(types) => Ok(Self {
                 types,
                 path: path.to_owned(),
+                lacks_cast: AtomicBool::new(without_cast),
+                without_cast,
             }),
             Err(error) => Err(Unavailable::Types(
                 path.to_owned(),
@@ -96,6 +115,30 @@ impl Kernel {
         match &self.types {
             Types::MappedFile(mapped) => mapped.bytes(),
             Types::Read(types) => types,
+        }
+    }
+
+    /// Prepares a program for this kernel and passes it to `load`: the one that reads in place if the kernel accepts it, else
+    /// the one that copies. If it accepts neither, the error is that of the first.
+    pub(crate) fn load_best<T>(
+        &self,
+        program: &Compiled,
+        enumerators: &[&'static str],
+        load: impl Fn(Prepared<'_>) -> Result<T, Unavailable>,
+    ) -> Result<T, Unavailable> {
+        let load = |elf| self.prepare(elf, enumerators).and_then(&load);
+        if self.lacks_cast.load(Ordering::Relaxed) {
+            return load(program.by_copy);
+        }
+        match load(program.in_place) {
+            Err(Unavailable::Lacks(_)) => {
+                self.lacks_cast.store(true, Ordering::Relaxed);
+                load(program.by_copy)
+            }
+            Err(Unavailable::Load(error @ LoadError::Rejected(..), missing)) if !error.is_for_missing_field() => {
+                load(program.by_copy).map_err(|_| Unavailable::Load(error, missing))
+            }
+            loaded => loaded,
         }
     }
 
@@ -210,13 +253,15 @@ impl Kernel {
                 }
             }
         }
-        match answers.type_id(0) {
+        let is_copying = !object.calls(RDONLY_CAST);
+        match answers.type_id(0).filter(|_| !self.without_cast) {
             Some(id) => object.call_kernel_function(RDONLY_CAST, id.0),
-            None if !object.calls(RDONLY_CAST) => {}
+            None if is_copying => {}
             None => return Err(Unavailable::Lacks("bpf_rdonly_cast (Linux 6.2)")),
         }
         let prepared = Prepared {
             object,
+            is_copying,
             missing,
             enumerators: (0..enumerators.len())
                 .map(|place| answers.enumerator(place + 1))

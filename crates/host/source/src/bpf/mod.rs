@@ -2,6 +2,10 @@
 //!
 //! `bpf/tcp.bpf.c`, `bpf/udp.bpf.c` and `bpf/descriptors.h` document what the programs rely on and how they handle tables
 //! that change during the walk.
+//!
+//! Each is compiled twice ([`kernel::Compiled`]): once for kernels with `bpf_rdonly_cast` (Linux 6.2), and once for kernels from
+//! 5.10 on. Which one is used is asked of the kernel: whether its types have the function, and whether its verifier accepts the
+//! program.
 
 mod dedup;
 mod descriptor_walk;
@@ -16,7 +20,7 @@ mod workers;
 
 use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
 use crate::query::Query;
-use crate::unavailable::Unavailable;
+use crate::unavailable::{Unavailable, has_rights};
 use descriptor_walk::DescriptorWalk;
 pub(crate) use kernel::Kernel;
 use netns_file::NetnsFile;
@@ -25,7 +29,6 @@ pub(crate) use tables::{TableKind, Tables, WalkStats};
 use task_file::TaskFile;
 
 use rustix::io::Errno;
-use rustix::thread::{CapabilitySet, capabilities};
 use sockeye_model::Socket;
 use sockeye_sys::bpf::{Kind, LoadError, LoadOptions, LoadedObject, Map, Program};
 use std::ops::ControlFlow;
@@ -38,6 +41,7 @@ use std::sync::OnceLock;
 #[derive(Debug)]
 pub struct BpfEngine {
     types: PathBuf,
+    without_cast: bool,
     kernel: Lazy<Kernel>,
     tables: Lazy<Tables>,
     tables_with_info: Lazy<Tables>,
@@ -63,6 +67,7 @@ impl BpfEngine {
     pub fn with_types(types: PathBuf) -> Self {
         Self {
             types,
+            without_cast: false,
             kernel: Lazy::default(),
             tables: Lazy::default(),
             tables_with_info: Lazy::default(),
@@ -72,6 +77,14 @@ impl BpfEngine {
             task_file: Lazy::default(),
             netns_file: Lazy::default(),
         }
+    }
+
+    /// Makes the engine treat this kernel as one before Linux 6.2, without `bpf_rdonly_cast`, whose programs read by copying. For
+    /// tests.
+    #[must_use]
+    pub fn without_cast(mut self) -> Self {
+        self.without_cast = true;
+        self
     }
 
     /// Returns the walk over these tables, loaded.
@@ -174,7 +187,7 @@ impl BpfEngine {
     fn kernel(&self) -> Result<&Kernel, Unavailable> {
         self.kernel.get(|| {
             may_load()?;
-            Kernel::read(&self.types)
+            Kernel::read(&self.types, self.without_cast)
         })
     }
 }
@@ -201,20 +214,11 @@ impl<T> Lazy<T> {
 
 /// Checks our capabilities, since reading the kernel's types takes some milliseconds before a load is refused.
 fn may_load() -> Result<(), Unavailable> {
-    let refused = Err(Unavailable::Load(
-        LoadError::System("load a BPF program", Errno::PERM),
-        Vec::new(),
-    ));
-    match capabilities(None) {
-        Ok(sets) => {
-            let has = |set| sets.effective.contains(set);
-            // CAP_SYS_ADMIN includes them, as it did alone before Linux 5.8.
-            let may =
-                has(CapabilitySet::SYS_ADMIN) || (has(CapabilitySet::BPF) && has(CapabilitySet::PERFMON));
-            if may { Ok(()) } else { refused }
-        }
-        Err(_) => Ok(()), // the load will show it
+    if has_rights() {
+        return Ok(());
     }
+    let error = LoadError::System("load a BPF program", Errno::PERM);
+    Err(Unavailable::Load(error, Vec::new()))
 }
 
 /// Opens a socket of ours, with which the programs recognize the files of sockets.

@@ -5,7 +5,7 @@
 //! only, or owned by the kernel.
 
 use super::descriptor_walk::{Batch, Lister, Work, run, work_of};
-use super::kernel::Kernel;
+use super::kernel::{Compiled, Kernel};
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
 
@@ -35,14 +35,15 @@ pub(crate) struct OwnedSockets {
 
 impl OwnedSockets {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        let prepared = kernel.prepare(FD_SOCKETS, &OPTION_ENUMERATORS)?;
-        let kernel = walked_kernel(&prepared);
-        let (lister, read_files, slots) = Lister::load(prepared)?;
-        Ok(Self {
-            lister,
-            read_files,
-            slots: Mutex::new(slots),
-            kernel,
+        kernel.load_best(&FD_SOCKETS, &OPTION_ENUMERATORS, |prepared| {
+            let kernel = walked_kernel(&prepared);
+            let (lister, read_files, slots) = Lister::load(prepared)?;
+            Ok(Self {
+                lister,
+                read_files,
+                slots: Mutex::new(slots),
+                kernel,
+            })
         })
     }
 
@@ -250,7 +251,10 @@ fn sections(detail: Detail) -> u32 {
 }
 
 /// The compiled `bpf/fd_sockets.bpf.c`.
-const FD_SOCKETS: &[u8] = include_bytes!("../../../../../bpf/fd_sockets.bpf.o");
+const FD_SOCKETS: Compiled = Compiled {
+    in_place: include_bytes!("../../../../../bpf/fd_sockets.bpf.o"),
+    by_copy: include_bytes!("../../../../../bpf/fd_sockets_read.bpf.o"),
+};
 
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,16 @@
 //! A walk over the hash tables of TCP or UDP, in slices, on as many threads as are useful.
 
 use super::dedup::ChainDedup;
-use super::kernel::{Kernel, Prepared};
+use super::kernel::{Compiled, Kernel, Prepared};
 use super::workers::{self, Job};
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketType};
 use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
 use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, records};
 use std::ops::{ControlFlow, Range};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,6 +23,8 @@ pub(crate) struct Tables {
     list_nets: Program,
     slots: Mutex<Vec<Slot>>,
     kernel: WalkLayout,
+    /// Whether a namespace does not lead to its tables: a socket does.
+    is_found_by_socket: bool,
 }
 
 /// The tables that a program walks over.
@@ -59,21 +63,24 @@ pub(crate) struct FoundTables {
 
 impl Tables {
     pub(crate) fn load(kernel: &Kernel, of: TableKind) -> Result<Self, Unavailable> {
-        let (elf, walk_program) = match of {
-            TableKind::Tcp => (TCP, "walk_tcp"),
-            TableKind::TcpWithInfo => (TCP_INFO, "walk_tcp"),
-            TableKind::Udp => (UDP, "walk_udp"),
+        let (compiled, walk_program, tables) = match of {
+            TableKind::Tcp => (TCP, "walk_tcp", "net.ipv4.tcp_death_row.hashinfo"),
+            TableKind::TcpWithInfo => (TCP_INFO, "walk_tcp", "net.ipv4.tcp_death_row.hashinfo"),
+            TableKind::Udp => (UDP, "walk_udp", "net.ipv4.udp_table"),
         };
-        let prepared = kernel.prepare(elf, &OPTION_ENUMERATORS)?;
-        let kernel = walked_kernel(&prepared);
-        let ([program, list_nets], slots) =
-            prepared.load_with_slots([walk_program, "list_nets"], walk::SLOT_BYTES)?;
-        Ok(Self {
-            of,
-            program,
-            list_nets,
-            slots: Mutex::new(slots),
-            kernel,
+        kernel.load_best(&compiled, &OPTION_ENUMERATORS, |prepared| {
+            let kernel = walked_kernel(&prepared);
+            let is_found_by_socket = prepared.missing.iter().any(|missing| missing == tables);
+            let ([program, list_nets], slots) =
+                prepared.load_with_slots([walk_program, "list_nets"], walk::SLOT_BYTES)?;
+            Ok(Self {
+                of,
+                program,
+                list_nets,
+                slots: Mutex::new(slots),
+                kernel,
+                is_found_by_socket,
+            })
         })
     }
 
@@ -84,7 +91,17 @@ impl Tables {
 
     /// Reads the sizes of these tables; 0 means those of our own namespace.
     fn look(&self, hashinfo: u64) -> Result<FoundTables, Unavailable> {
-        let look = |table| self.look_at(table, hashinfo);
+        let kind = if self.of == TableKind::Udp {
+            SocketType::DGRAM
+        } else {
+            SocketType::STREAM
+        };
+        let socket = if hashinfo == 0 && self.is_found_by_socket {
+            Some(rustix::net::socket(AddressFamily::INET, kind, None).map_err(Unavailable::Run)?)
+        } else {
+            None
+        };
+        let look = |table| self.look_at(table, hashinfo, socket.as_ref().map(AsFd::as_fd));
         let (main, listening_buckets) = match self.of {
             TableKind::Udp => (look(Table::Udp)?, 0),
             TableKind::Tcp | TableKind::TcpWithInfo => {
@@ -110,7 +127,7 @@ impl Tables {
         let mut request = Request::ALL;
         let mut hashinfos = vec![first.hashinfo];
         loop {
-            let reply = run(&self.list_nets, slot, &request, 0)?;
+            let reply = run(&self.list_nets, slot, &request, 0, None)?;
             for net in walk::nets(slot.bytes(), &reply) {
                 if net.hashinfo != 0 && !hashinfos.contains(&net.hashinfo) {
                     hashinfos.push(net.hashinfo);
@@ -142,8 +159,13 @@ impl Tables {
         self.kernel
     }
 
-    /// Reads the size of one table without walking over it.
-    fn look_at(&self, table: Table, hashinfo: u64) -> Result<Reply, Unavailable> {
+    /// Reads the size of one table without walking over it. `socket`: one of the protocol, to find the tables by.
+    fn look_at(
+        &self,
+        table: Table,
+        hashinfo: u64,
+        socket: Option<BorrowedFd<'_>>,
+    ) -> Result<Reply, Unavailable> {
         let mut slots = self.lock();
         let slot = slots
             .first_mut()
@@ -153,7 +175,7 @@ impl Tables {
             end: 0,
             ..Request::ALL
         };
-        run(&self.program, slot, &request, hashinfo)
+        run(&self.program, slot, &request, hashinfo, socket)
     }
 
     /// Walks over the table of `request` and passes each socket to `take`, once.
@@ -168,7 +190,7 @@ impl Tables {
             Table::Established | Table::Udp => found.buckets,
             Table::Listening => found.listening_buckets,
             // Rarely needed, so its size is read here.
-            Table::Bound => self.look_at(Table::Bound, found.hashinfo)?.buckets,
+            Table::Bound => self.look_at(Table::Bound, found.hashinfo, None)?.buckets,
         };
         let end = buckets.min(request.end);
         let work = Work {
@@ -271,7 +293,7 @@ impl Job for Work<'_> {
             skip,
             ..self.request
         };
-        let reply = run(self.program, slot, &request, self.hashinfo)?;
+        let reply = run(self.program, slot, &request, self.hashinfo, None)?;
         if reply.outcome == Outcome::Full {
             if reply.next < range.start || (reply.next, reply.skip) <= (range.start, skip) {
                 return Err(Unavailable::UnexpectedReply("it does not get on"));
@@ -339,7 +361,13 @@ pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkLayout {
     // A program reports 0 for a field that the kernel lacks.
     let has = |field: &str| !prepared.missing.iter().any(|missing| missing == field);
     WalkLayout {
-        option_bits: option_bits(&prepared.enumerators).filter(|_| has("inet_sock.inet_flags")),
+        option_bits: if has("inet_sock.inet_flags") {
+            option_bits(&prepared.enumerators)
+        } else {
+            // Before Linux 6.6 they were fields, which the program puts in the order of the names.
+            let is_read = prepared.is_copying && OPTION_FIELDS.iter().all(|field| has(field));
+            is_read.then(|| std::array::from_fn(|bit| bit as u8))
+        },
         has_cgroups: has("sock.sk_cgrp_data.cgroup"),
         service_class: false,
         netns: false,
@@ -356,9 +384,19 @@ fn option_bits(enumerators: &[Option<i64>]) -> Option<[u8; Options::NAMES.len()]
 }
 
 /// Job the program once.
-fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> Result<Reply, Unavailable> {
+fn run(
+    program: &Program,
+    slot: &mut Slot,
+    request: &Request,
+    hashinfo: u64,
+    socket: Option<BorrowedFd<'_>>,
+) -> Result<Reply, Unavailable> {
     request.write(slot.bytes_mut());
-    program.run(slot, &[hashinfo]).map_err(Unavailable::Run)?;
+    // No process has so many descriptors.
+    let descriptor = socket.map_or(u64::from(u32::MAX), |socket| socket.as_raw_fd() as u64);
+    program
+        .run(slot, &[hashinfo, descriptor])
+        .map_err(Unavailable::Run)?;
     let reply = Reply::read(slot.bytes()).ok_or(Unavailable::UnexpectedReply("a short slot"))?;
     match reply.outcome {
         Outcome::Done | Outcome::Full => Ok(reply),
@@ -372,11 +410,20 @@ fn run(program: &Program, slot: &mut Slot, request: &Request, hashinfo: u64) -> 
 }
 
 /// The compiled `bpf/tcp.bpf.c`.
-const TCP: &[u8] = include_bytes!("../../../../../bpf/tcp.bpf.o");
+const TCP: Compiled = Compiled {
+    in_place: include_bytes!("../../../../../bpf/tcp.bpf.o"),
+    by_copy: include_bytes!("../../../../../bpf/tcp_read.bpf.o"),
+};
 /// The compiled `bpf/tcp_info.bpf.c`: the same program with tcp_info.
-const TCP_INFO: &[u8] = include_bytes!("../../../../../bpf/tcp_info.bpf.o");
+const TCP_INFO: Compiled = Compiled {
+    in_place: include_bytes!("../../../../../bpf/tcp_info.bpf.o"),
+    by_copy: include_bytes!("../../../../../bpf/tcp_info_read.bpf.o"),
+};
 /// The compiled `bpf/udp.bpf.c`.
-const UDP: &[u8] = include_bytes!("../../../../../bpf/udp.bpf.o");
+const UDP: Compiled = Compiled {
+    in_place: include_bytes!("../../../../../bpf/udp.bpf.o"),
+    by_copy: include_bytes!("../../../../../bpf/udp_read.bpf.o"),
+};
 
 /// `inet_flags` in the order of [`Options::NAMES`] (include/net/inet_sock.h, Linux 6.6).
 pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [
@@ -391,6 +438,13 @@ pub(super) const OPTION_ENUMERATORS: [&str; Options::NAMES.len()] = [
     "INET_FLAGS_BIND_ADDRESS_NO_PORT",
     "INET_FLAGS_RECVERR_RFC4884",
     "INET_FLAGS_DEFER_CONNECT",
+];
+
+/// What `take_options` of bpf/socket.h checks before it reads the options of a kernel before 6.6.
+const OPTION_FIELDS: [&str; 3] = [
+    "inet_sock.recverr",
+    "inet_sock.defer_connect",
+    "inet_sock.recverr_rfc4884",
 ];
 
 /// Number of runs per table. Each holds the RCU read lock, with 100,000 sockets for about half a millisecond.

@@ -64,7 +64,7 @@ impl Default for ScanOptions {
 /// A source of owners; the order is best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnerSource {
-    /// A walk over processes and their tables by our BPF programs (Linux 6.2).
+    /// A walk over processes and their tables by our BPF programs (Linux 5.10).
     Walk,
     /// The kernel's iterator over descriptors, with a BPF program of ours (Linux 5.8).
     TaskFile,

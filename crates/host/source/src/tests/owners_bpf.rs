@@ -14,6 +14,7 @@ use sockeye_source::owners::{OwnerLookup, OwnerSource, Owners, ScanOptions};
 use sockeye_source::{
     BpfEngine, Choice, Detail, Ends, Families, NetnsScope, Query, Reason, Unavailable, list,
 };
+use sockeye_sys::bpf::LoadError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -36,10 +37,14 @@ type Holds = BTreeSet<(u32, u32, u32)>;
 
 static ENGINE: LazyLock<BpfEngine> = LazyLock::new(BpfEngine::default);
 
+/// With the programs of kernels before Linux 6.2.
+static BY_COPYING: LazyLock<BpfEngine> = LazyLock::new(|| BpfEngine::default().without_cast());
+
 type ReadAll = fn(&BpfEngine) -> Result<Owners, Unavailable>;
-/// The two sources by BPF.
-const SOURCES: [(OwnerSource, ReadAll); 2] = [
+/// The two sources by BPF, the first in both of its forms.
+const SOURCES: [(OwnerSource, ReadAll); 3] = [
     (OwnerSource::Walk, Owners::from_bpf),
+    (OwnerSource::Walk, |_| Owners::from_bpf(&BY_COPYING)),
     (OwnerSource::TaskFile, Owners::from_task_file),
 ];
 
@@ -847,10 +852,11 @@ fn process_that_execs_from_a_thread_is_not_missed() {
     assert_eq!(missed, 0, "of 500 reads");
 }
 
-/// Without the kfunc that the walk needs, the kernel's iterator is used; without types, `/proc` does.
+/// Without the kfunc the walk copies what it reads; without a field that it needs, the kernel's iterator is used; without types,
+/// `/proc` is.
 #[test]
 fn unavailable_source_falls_back_with_reason() {
-    if sources().len() < 2 {
+    if sources().len() < SOURCES.len() {
         return;
     }
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -862,22 +868,31 @@ fn unavailable_source_falls_back_with_reason() {
     let walked = find(PathBuf::from("/sys/kernel/btf/vmlinux"));
     assert_eq!((walked.source, walked.not_used), (OwnerSource::Walk, Vec::new()));
 
-    let mut types = fs::read("/sys/kernel/btf/vmlinux").unwrap();
-    let name = b"\0bpf_rdonly_cast\0";
-    let place = types
-        .windows(name.len())
-        .position(|window| window == name)
-        .unwrap();
-    types[place + 1] = b'x';
-    let copy = env::temp_dir().join(format!("sockeye-types-{}", std::process::id()));
-    fs::write(&copy, types).unwrap();
-    let OwnerLookup { source, not_used } = find(copy.clone());
-    fs::remove_file(copy).unwrap();
+    let find_without = |name: &str| {
+        let mut types = fs::read("/sys/kernel/btf/vmlinux").unwrap();
+        let name = [b"\0", name.as_bytes(), b"\0"].concat();
+        let place = types
+            .windows(name.len())
+            .position(|window| window == name)
+            .unwrap();
+        types[place + 1] = b'x';
+        let copy = env::temp_dir().join(format!("sockeye-types-{}", std::process::id()));
+        fs::write(&copy, types).unwrap();
+        let found = find(copy.clone());
+        fs::remove_file(copy).unwrap();
+        found
+    };
+    let OwnerLookup { source, not_used } = find_without("bpf_rdonly_cast");
+    assert_eq!((source, not_used), (OwnerSource::Walk, Vec::new()));
+    let OwnerLookup { source, not_used } = find_without("max_fds");
     assert_eq!(source, OwnerSource::TaskFile);
     let [(OwnerSource::Walk, Reason::Bpf(why))] = &not_used[..] else {
         panic!("{not_used:?}");
     };
-    assert!(matches!(**why, Unavailable::Lacks(_)), "{why}");
+    assert!(
+        matches!(&**why, Unavailable::Load(LoadError::Rejected(..), missing) if missing.contains(&"fdtable.max_fds".to_owned())),
+        "{why}"
+    );
 
     let OwnerLookup { source, not_used } = find(PathBuf::from("/nosuch"));
     assert_eq!(source, OwnerSource::Procfs);

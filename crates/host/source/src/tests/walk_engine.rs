@@ -11,6 +11,9 @@ use std::path::Path;
 
 const TCP: &[u8] = include_bytes!("../../../../../bpf/tcp.bpf.o");
 const UDP: &[u8] = include_bytes!("../../../../../bpf/udp.bpf.o");
+/// Those of kernels before Linux 6.2.
+const TCP_BY_COPYING: &[u8] = include_bytes!("../../../../../bpf/tcp_read.bpf.o");
+const UDP_BY_COPYING: &[u8] = include_bytes!("../../../../../bpf/udp_read.bpf.o");
 
 struct Walker {
     program: Program,
@@ -23,7 +26,7 @@ impl Walker {
     }
 
     fn load_named(elf: &[u8], name: &str) -> Result<Self, Unavailable> {
-        let kernel = Kernel::read(Path::new(Kernel::TYPES))?;
+        let kernel = Kernel::read(Path::new(Kernel::TYPES), false)?;
         let prepared = kernel.prepare(elf, &[])?;
         let ([program], array) = prepared
             .object
@@ -37,8 +40,15 @@ impl Walker {
         Self::or_skip(Self::load(TCP))
     }
 
-    fn udp() -> Result<Self, Skip> {
-        Self::or_skip(Self::load_named(UDP, "walk_udp"))
+    /// Both walks over TCP's tables.
+    fn both() -> Result<[Self; 2], Skip> {
+        Ok([Self::new()?, Self::or_skip(Self::load(TCP_BY_COPYING))?])
+    }
+
+    /// Both walks over UDP's table.
+    fn both_udp() -> Result<[Self; 2], Skip> {
+        let load = |elf| Self::or_skip(Self::load_named(elf, "walk_udp"));
+        Ok([load(UDP)?, load(UDP_BY_COPYING)?])
     }
 
     fn or_skip(loaded: Result<Self, Unavailable>) -> Result<Self, Skip> {
@@ -80,7 +90,12 @@ impl Walker {
 
 #[test]
 fn unusual_tcp_requests_end_without_error() {
-    let mut walker = need!(Walker::new());
+    for walker in &mut need!(Walker::both()) {
+        check_unusual_tcp_requests(walker);
+    }
+}
+
+fn check_unusual_tcp_requests(walker: &mut Walker) {
     let everything = Request::ALL;
     let whole = walker.run(&Request { end: 0, ..everything }, 0);
     assert_eq!((whole.outcome, whole.used), (Outcome::Done, 0));
@@ -137,7 +152,12 @@ fn unusual_tcp_requests_end_without_error() {
 /// Likewise of UDP's program, which has one table.
 #[test]
 fn unusual_udp_requests_end_without_error() {
-    let mut walker = need!(Walker::udp());
+    for walker in &mut need!(Walker::both_udp()) {
+        check_unusual_udp_requests(walker);
+    }
+}
+
+fn check_unusual_udp_requests(walker: &mut Walker) {
     let everything = Request {
         table: Table::Udp,
         ..Request::ALL
@@ -180,19 +200,21 @@ fn unusual_udp_requests_end_without_error() {
 /// An address that is none reads as 0: there is no table.
 #[test]
 fn invalid_table_is_refused() {
-    let mut walker = need!(Walker::new());
+    let [mut in_place, mut by_copying] = need!(Walker::both());
     for hashinfo in [8, 0x1000, 0x7fff_ffff_f000, 1 << 63] {
         for table in [Table::Established, Table::Listening] {
             let request = Request {
                 table,
                 ..Request::ALL
             };
-            let reply = walker.run(&request, hashinfo);
-            assert_eq!(
-                (reply.outcome, reply.used),
-                (Outcome::NoTable, 0),
-                "{hashinfo:#x}: {reply:?}"
-            );
+            for walker in [&mut in_place, &mut by_copying] {
+                let reply = walker.run(&request, hashinfo);
+                assert_eq!(
+                    (reply.outcome, reply.used),
+                    (Outcome::NoTable, 0),
+                    "{hashinfo:#x}: {reply:?}"
+                );
+            }
         }
     }
 }

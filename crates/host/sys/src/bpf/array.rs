@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::call::{MAP_TYPE_ARRAY, MapAttributes, create_map};
+use super::memory_lock;
 use crate::mapping::Mapping;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,14 +39,15 @@ impl Array {
         if !(value_bytes as usize).is_multiple_of(crate::page_bytes()) {
             return Err(Errno::INVAL);
         }
-        let fd = create_map(&mut MapAttributes {
+        let mut attributes = MapAttributes {
             map_type: MAP_TYPE_ARRAY,
             key_bytes: 4,
             value_bytes,
             entries,
             flags: MMAPABLE,
             ..MapAttributes::default()
-        })?;
+        };
+        let fd = memory_lock::with_raised_limit(|| create_map(&mut attributes))?;
         Ok(Self {
             identity: Arc::new(Identity),
             fd,

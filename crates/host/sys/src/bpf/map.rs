@@ -2,6 +2,7 @@
 //! `act` reads and changes. Maps of other kinds are in `table.rs`, maps in shared memory in `array.rs`.
 
 use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
+use super::memory_lock;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -14,14 +15,15 @@ pub struct Map {
 impl Map {
     /// Creates the map; its value is all zeros.
     pub(super) fn create(name: &str, value_bytes: u32) -> Result<Self, Errno> {
-        let fd = call::create_map(&mut MapAttributes {
+        let mut attributes = MapAttributes {
             map_type: MAP_TYPE_ARRAY,
             key_bytes: 4,
             value_bytes,
             entries: 1,
             name: call::object_name(name.as_bytes()),
             ..MapAttributes::default()
-        })?;
+        };
+        let fd = memory_lock::with_raised_limit(|| call::create_map(&mut attributes))?;
         Ok(Self { fd })
     }
 

@@ -24,6 +24,7 @@ pub mod cgroup;
 mod link;
 mod load;
 mod map;
+mod memory_lock;
 mod object;
 mod probes;
 mod program;

@@ -6,6 +6,7 @@ use super::Map;
 use super::array::{Array, MMAPABLE};
 use super::attach_call;
 use super::call::{self, Code};
+use super::memory_lock;
 use super::program::Program;
 use super::table::Definition;
 use aya_obj::EbpfSectionKind;
@@ -36,6 +37,9 @@ pub enum LoadError {
     Object(String),
     /// A system call failed: the operation and its errno.
     System(&'static str, Errno),
+    /// The kernel counts maps and programs against RLIMIT_MEMLOCK (before Linux 5.11), and the operation needs more. The limit in
+    /// bytes, which could not be raised.
+    MemoryLock(&'static str, u64),
     /// The verifier rejected the program: the errno and the last line of its log.
     Rejected(Errno, String),
 }
@@ -44,7 +48,15 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object(problem) => write!(f, "not a BPF object: {problem}"),
+            Self::System(operation, Errno::NOSYS) => {
+                write!(f, "{operation}: this kernel has no BPF (CONFIG_BPF_SYSCALL)")
+            }
             Self::System(operation, errno) => write!(f, "{operation}: {errno}"),
+            Self::MemoryLock(operation, limit) => write!(
+                f,
+                "{operation}: this kernel counts that against RLIMIT_MEMLOCK, which is {limit} bytes here and can only be raised \
+                 with CAP_SYS_RESOURCE: raise it before (ulimit -l unlimited, LimitMEMLOCK=infinity)"
+            ),
             Self::Rejected(errno, reason) => {
                 write!(
                     f,
@@ -55,11 +67,19 @@ impl fmt::Display for LoadError {
     }
 }
 
+impl LoadError {
+    /// Whether the verifier rejected the program because of a relocation without a number ([`Object::patch`]).
+    #[must_use]
+    pub fn is_for_missing_field(&self) -> bool {
+        matches!(self, Self::Rejected(_, reason) if reason.contains(&NO_HELPER.to_string()))
+    }
+}
+
 impl std::error::Error for LoadError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::System(_, errno) | Self::Rejected(errno, _) => Some(errno),
-            Self::Object(_) => None,
+            Self::Object(_) | Self::MemoryLock(..) => None,
         }
     }
 }
@@ -188,7 +208,7 @@ impl<'a> Object<'a> {
             .filter(|map| map.map_flags() == MMAPABLE)
             .ok_or_else(|| LoadError::Object(format!("it has no array {map} to be mapped")))?;
         let array = Array::create(definition.value_size(), definition.max_entries())
-            .map_err(|errno| LoadError::System("make a BPF array", errno))?;
+            .map_err(|errno| memory_lock::error("make a BPF array", errno))?;
         let linked = self.link(&[(map, array.as_fd().as_raw_fd())])?;
         let mut programs = Vec::with_capacity(N);
         for name in names {
@@ -232,7 +252,7 @@ impl<'a> Object<'a> {
                 .map(aya_obj::Map::value_size)
                 .ok_or_else(|| LoadError::Object(format!("it has no map {map}")))?;
             let map =
-                Map::create(map, value_bytes).map_err(|errno| LoadError::System("make a BPF map", errno))?;
+                Map::create(map, value_bytes).map_err(|errno| memory_lock::error("make a BPF map", errno))?;
             made.push(map);
         }
         let made: [Map; N] = made
@@ -359,10 +379,10 @@ impl Linked {
             functions: &function.func_info.func_info,
             lines: &function.line_info.line_info,
         };
-        match call::load_program(&code, None) {
+        match memory_lock::with_raised_limit(|| call::load_program(&code, None)) {
             Ok(fd) => Ok(fd),
             // EACCES comes from the verifier or from a security policy: only the verifier writes a log.
-            Err(Errno::PERM) => Err(LoadError::System("load a BPF program", Errno::PERM)),
+            Err(Errno::PERM) => Err(memory_lock::error("load a BPF program", Errno::PERM)),
             Err(_) => load_with_log(&code),
         }
     }
@@ -381,7 +401,7 @@ fn loads_from_memory(code: u8) -> bool {
 /// Loads the program again with a log, to learn why it was rejected; it may be accepted this time.
 fn load_with_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     let mut log = vec![0; LOG_BYTES];
-    let errno = match call::load_program(code, Some(&mut log)) {
+    let errno = match memory_lock::with_raised_limit(|| call::load_program(code, Some(&mut log))) {
         Ok(fd) => return Ok(fd),
         // These errors do not come from the verifier.
         Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)) => {

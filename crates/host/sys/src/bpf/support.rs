@@ -2,6 +2,7 @@
 //! seconds: the verifier checks the whole program, and detaching waits until no processor runs it any more.
 
 use super::call;
+use super::memory_lock;
 use super::{Kind, LoadError, ProbePoint, Program};
 use rustix::io::Errno;
 
@@ -14,8 +15,9 @@ impl Program {
     /// kernel does not have.
     pub fn load_empty(kind: Kind<'_>, function: u32) -> Result<Self, LoadError> {
         let (program_type, attach_type) = kind.types();
-        let fd = call::load_empty_program(program_type, attach_type, function);
-        let fd = fd.map_err(|errno| LoadError::System("load a BPF program", errno))?;
+        let load = || call::load_empty_program(program_type, attach_type, function);
+        let fd = memory_lock::with_raised_limit(load)
+            .map_err(|errno| memory_lock::error("load a BPF program", errno))?;
         Ok(Self { fd, array: None })
     }
 

@@ -1,6 +1,7 @@
 //! BPF maps of any type, as an object defines them, read and written by system calls.
 
 use super::call::{self, MapAttributes};
+use super::memory_lock;
 use crate::processors::possible;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -38,7 +39,7 @@ impl Table {
         } else {
             1
         };
-        let fd = call::create_map(&mut MapAttributes {
+        let mut attributes = MapAttributes {
             map_type: definition.kind,
             key_bytes: definition.key_bytes,
             value_bytes: definition.value_bytes,
@@ -46,7 +47,8 @@ impl Table {
             flags: definition.flags,
             name: call::object_name(&sanitized(definition.name)),
             ..MapAttributes::default()
-        })?;
+        };
+        let fd = memory_lock::with_raised_limit(|| call::create_map(&mut attributes))?;
         Ok(Self {
             fd,
             kind: definition.kind,

@@ -145,9 +145,16 @@ fn pass(engine: &BpfEngine, query: &Query<'_>) -> Option<BTreeMap<Inode, Socket>
     Some(found)
 }
 
-/// Checks that both report the same for every socket of the namespace that has a descriptor.
+/// Checks that both report the same for every socket of the namespace that has a descriptor; also with the programs of
+/// older kernels.
 #[track_caller]
 fn same(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
+    same_by(&BpfEngine::default().without_cast(), namespace)?;
+    same_by(engine, namespace)
+}
+
+#[track_caller]
+fn same_by(engine: &BpfEngine, namespace: &Namespace) -> Option<BTreeMap<Inode, Socket>> {
     let place = Opened::new(namespace);
     // First, since it gives each socket a cookie.
     let diag = place.diag(&place.query());

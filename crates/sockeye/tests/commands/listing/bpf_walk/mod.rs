@@ -8,6 +8,9 @@ use std::time::Instant;
 
 pub(crate) const SOCKEYE: &str = env!("CARGO_BIN_EXE_sockeye");
 
+/// The walk as a kernel before Linux 6.2 gets it: for the functions of this module, a source like `bpf`.
+pub(crate) const BPF_OF_OLDER_KERNELS: &str = "bpf, by copying";
+
 /// Fields that change between two listings of idle sockets: path, whether it rises, the largest difference of two readings
 /// at one time (jiffies tick at 100 Hz or faster), and the reason.
 const MOVES: [Moves; 8] = [
@@ -69,6 +72,15 @@ pub(crate) fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
+/// Adds the option of the source.
+pub(crate) fn with_source<'a>(command: &'a mut Command, source: &str) -> &'a mut Command {
+    if source == BPF_OF_OLDER_KERNELS {
+        command.env("SOCKEYE_BPF", "5.10").args(["--source", "bpf"])
+    } else {
+        command.args(["--source", source])
+    }
+}
+
 /// What `sockets --format json` says.
 #[derive(Debug, Clone)]
 pub(crate) struct Listed {
@@ -81,15 +93,17 @@ impl Listed {
     /// Lists with these words inside the namespace; nothing may be listed twice.
     #[track_caller]
     pub(crate) fn inside(namespace: &Namespace, source: &str, words: &[&str]) -> Self {
-        let fixed = ["sockets", "--format", "json", "--source", source];
-        Self::read(&run(&mut namespace.command(SOCKEYE, &[&fixed, words].concat())))
+        let fixed = ["sockets", "--format", "json"];
+        let mut command = namespace.command(SOCKEYE, &[&fixed, words].concat());
+        Self::read(&run(with_source(&mut command, source)))
     }
 
     /// Lists with these words where we are.
     #[track_caller]
     pub(crate) fn here(source: &str, words: &[&str]) -> Self {
-        let fixed = ["sockets", "--format", "json", "--source", source];
-        Self::read(&run(Command::new(SOCKEYE).args(fixed).args(words)))
+        let mut command = Command::new(SOCKEYE);
+        command.args(["sockets", "--format", "json"]).args(words);
+        Self::read(&run(with_source(&mut command, source)))
     }
 
     #[track_caller]
@@ -167,14 +181,23 @@ fn name(row: &Value) -> String {
 }
 
 /// What is asked in front of the walk, asked of the walk, and asked again behind it, must be the same: each listing
-/// is taken by `take`, once for each source. Gives the walk's, when nothing happened meanwhile.
+/// is taken by `take`, once for each source. Gives the walk's, when nothing happened meanwhile. The walk of older kernels is
+/// asked as well.
 ///
 /// Netlink comes first, so that every socket has its cookie: the kernel makes them when they are asked for.
 #[track_caller]
 pub(crate) fn compare(what: &str, mut take: impl FnMut(&str) -> Listed) -> Listed {
+    compare_with(BPF_OF_OLDER_KERNELS, what, &mut take);
+    compare_with("bpf", what, &mut take)
+}
+
+/// As [`compare`], of one of both walks.
+#[track_caller]
+pub(crate) fn compare_with(walk: &str, what: &str, take: &mut dyn FnMut(&str) -> Listed) -> Listed {
+    let what = &format!("{what}, {walk}");
     let mut restless = String::new();
     let moment = quiet(what, || {
-        let (before, walked, after) = (take("diag"), take("bpf"), take("diag"));
+        let (before, walked, after) = (take("diag"), take(walk), take("diag"));
         assert_eq!(walked.source(), "bpf", "{what}");
         assert!(["one-pass", "diag-v2"].contains(&before.source()), "{what}");
         if before.still() != after.still() {
