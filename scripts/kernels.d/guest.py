@@ -1,8 +1,10 @@
 """The guest's side: runs the checks, and prints a line for each on the console, which the host reads.
 
-The kernel's command line chooses: `checks=core` runs only those that every kernel ought to pass and that are quick.
+The kernel's command line chooses: `checks=core` runs only those that every kernel ought to pass and that are quick, `checks=all`
+also those that take minutes.
 """
 
+import glob
 import json
 import os
 import re
@@ -20,18 +22,18 @@ class Absent(Exception):
 
 
 class Check:
-    def __init__(self, name, run, since, core):
-        self.name, self.run, self.since, self.core = name, run, since, core
+    def __init__(self, name, run, since, kind):
+        self.name, self.run, self.since, self.kind = name, run, since, kind
 
 
 CHECKS = []
 
 
-def check(name, since=(0, 0), core=False):
+def check(name, since=(0, 0), core=False, slow=False):
     """Registers a check. From the kernel `since` on, absence is a failure, if the kernel is of the full flavour."""
 
     def register(run):
-        CHECKS.append(Check(name, run, since, core))
+        CHECKS.append(Check(name, run, since, "core" if core else "slow" if slow else "usual"))
         return run
 
     return register
@@ -47,24 +49,43 @@ class Done:
         return [line for line in self.out.splitlines() if line.strip()]
 
     def words(self):
-        """The last words of its messages, or how it ended."""
-        text = " ".join(self.err.split()) or " ".join(self.out.split()) or "no message"
+        """Its messages, and how it ended."""
+        text = packed(self.err) or packed(self.out) or "no message"
         return f"{self.command}: exit status {self.status}: {text[:300]}"
 
 
-def command(text, netns=None, status=None, timeout=COMMAND_S):
+def packed(text):
+    """A text on one line."""
+    return " ".join(text.split())
+
+
+def command(text, netns=None, status=None, timeout=COMMAND_S, variables=None):
     """Runs a command, in a namespace with a name if there is one. Another exit status than `status` is a failure."""
     words = text.split() if isinstance(text, str) else list(text)
     full = ["ip", "netns", "exec", netns, *words] if netns else words
-    environment = dict(os.environ, SOCKEYE_CONFIG="", LC_ALL="C")
-    try:
-        done = subprocess.run(full, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout, env=environment)
-    except subprocess.TimeoutExpired:
-        raise AssertionError(f"{' '.join(words)}: not at its end after {timeout} s") from None
-    result = Done(words, done.returncode, done.stdout, done.stderr)
+    environment = dict(os.environ, SOCKEYE_CONFIG="", LC_ALL="C", **(variables or {}))
+    with subprocess.Popen(
+        full, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as child:
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            where = places(child.pid)
+            child.kill()
+            raise AssertionError(f"{' '.join(words)}: not at its end after {timeout} s, in {where}") from None
+    result = Done(words, child.returncode, out, err)
     if status is not None and result.status != status:
         raise AssertionError(result.words())
     return result
+
+
+def places(pid):
+    """Where in the kernel the threads of a process are."""
+    found = []
+    for stack in glob.glob(f"/proc/{pid}/task/*/stack"):
+        with open(stack) as file:
+            found.append(" < ".join(re.findall(r"\] (\w+)", file.read())[:5]) or "its own code")
+    return "; ".join(found)
 
 
 def sockeye(text, **options):
@@ -117,7 +138,7 @@ def module(name):
     """Loads a module, or it is built in; absent if the kernel has none."""
     done = command(["modprobe", name])
     if done.status != 0:
-        raise Absent(f"this kernel has no module {name}")
+        raise Absent(f"no module {name}: {packed(done.err)}")
 
 
 def kernel():
@@ -150,10 +171,10 @@ def main():
     import guest_listings, guest_faults, guest_actions, guest_prof  # noqa: F401, E401: they register their checks
 
     arguments = dict(word.split("=", 1) for word in open("/proc/cmdline").read().split() if "=" in word)
-    only_core = arguments.get("checks") == "core"
+    kinds = {"core": ["core"], "all": ["core", "usual", "slow"]}.get(arguments.get("checks"), ["core", "usual"])
     texts = arguments.get("only", "").replace("_", " ").split(",")
     for each in CHECKS:
-        if (only_core and not each.core) or not any(text in each.name for text in texts):
+        if each.kind not in kinds or not any(text in each.name for text in texts):
             continue
         start = time.monotonic()
         report(begins=each.name)

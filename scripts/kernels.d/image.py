@@ -29,7 +29,7 @@ MODULES = """
     veth dummy ifb bonding tun netdevsim bridge vxlan macvlan 8021q virtio_net virtio_pci virtio_mmio net_failover failover
     sch_netem sch_tbf sch_htb sch_fq sch_fq_codel sch_ingress sch_prio cls_bpf cls_u32 act_bpf act_mirred
     nf_conntrack nf_conntrack_netlink nf_tables nft_ct nft_limit nft_counter nf_reject_inet nft_reject nft_reject_inet
-    tcp_bbr tcp_dctcp tls sctp xfrm_user xfrm_algo esp4 drop_monitor wireguard psample vsock
+    crc32c_generic crc32c_intel libcrc32c tcp_bbr tcp_dctcp tls sctp xfrm_user xfrm_algo esp4 drop_monitor wireguard psample vsock
 """.split()
 
 
@@ -52,6 +52,7 @@ class Kernel:
                 found = packages.unpacked(
                     folder, packages.Suite(cache, name, debian_name(self.architecture)), [meta], unpack_kernel,
                     choose=lambda package: re.match(r"linux-(?:image|binary|modules)-\d", package),
+                    recipe=f"{MODULE_FOLDERS.pattern} {' '.join(MODULES)}",
                 )
                 break
             except packages.Unavailable as error:

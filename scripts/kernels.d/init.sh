@@ -18,6 +18,7 @@ hostname guest
 printf '127.0.0.1 localhost\n' >/etc/hosts
 printf 'root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n' >/etc/passwd
 ip link set lo up
+modprobe tun
 cd /root
 python3 -B guest.py
 sync

@@ -18,6 +18,8 @@ KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
 LIST_AGE_S = 12 * 3600
 UPDATE_S = 120
 DOWNLOAD_S = 400
+# When all fetching has to end, by the monotonic clock.
+deadline = float("inf")
 # What one download may be: the packages of a full kernel are 200 MB.
 BYTES_MAX = 400_000_000
 
@@ -102,11 +104,14 @@ class Suite:
     def _apt(self, *words, timeout, cwd=None):
         command = ["apt-get", "-q", *self.options, *words]
         environment = dict(os.environ, LC_ALL="C", DEBIAN_FRONTEND="noninteractive")
+        timeout = min(timeout, deadline - time.monotonic())
+        if timeout <= 0:
+            raise Unavailable(f"no time left to fetch anything of {self.name}")
         try:
             return subprocess.run(command, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=timeout)
         except subprocess.TimeoutExpired:
-            raise Unavailable(f"apt-get {words[0]} of {self.name} takes more than {timeout} s") from None
+            raise Unavailable(f"apt-get {words[0]} of {self.name} takes more than {timeout:.0f} s") from None
 
 
 def mirror():
@@ -131,14 +136,17 @@ def last_line(text):
     return lines[-1] if lines else "no message"
 
 
-def unpacked(folder, suite, packages, unpack, choose=lambda name: True):
+def unpacked(folder, suite, packages, unpack, choose=lambda name: True, recipe=""):
     """Sees to it that the packages and what they need are unpacked in a folder of the cache.
 
-    `choose` says by name which of them are wanted, `unpack(deb, into)` unpacks one. Returns {package: version}. Without the
-    network it does with what an earlier run has unpacked.
+    `choose` says by name which of them are wanted, `unpack(deb, into)` unpacks one, in the way that the text `recipe` describes:
+    with another one all is fetched again. Returns {package: version}. Without the network it does with what an earlier run has
+    unpacked.
     """
     record = folder / "packages.json"
     present = json.loads(record.read_text()) if record.exists() else None
+    if present is not None and present.pop("recipe", "") != recipe:
+        present = None
     try:
         suite.update()
         if present is not None and record.stat().st_mtime > suite.updated.stat().st_mtime:
@@ -171,7 +179,7 @@ def unpacked(folder, suite, packages, unpack, choose=lambda name: True):
         if present is None:
             raise
         return present
-    (fresh / "packages.json").write_text(json.dumps(wanted, indent=1, sort_keys=True))
+    (fresh / "packages.json").write_text(json.dumps({**wanted, "recipe": recipe}, indent=1, sort_keys=True))
     shutil.rmtree(folder, ignore_errors=True)
     fresh.rename(folder)
     return wanted

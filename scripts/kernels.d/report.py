@@ -1,15 +1,41 @@
 """The table of kernels and what works on them."""
 
 import datetime
+import json
 
 SIGNS = {"pass": "yes", "absent": "no", "fail": "FAIL", None: ""}
 
 
 class Row:
-    """What one kernel gave: `results` {check: result}, or why it could not run."""
+    """What one kernel gave: `results` {check: result}, `failure` if it did not come to its end."""
 
-    def __init__(self, name, title, results, failure=None, skipped=None):
-        self.name, self.title, self.results, self.failure, self.skipped = name, title, results, failure, skipped
+    def __init__(self, name, architecture, version, results, failure=None, made=""):
+        self.name, self.architecture, self.version, self.results, self.failure = name, architecture, version, results, failure
+        # With which versions, and when.
+        self.made = made
+
+    def title(self):
+        return self.name if self.architecture == "x86_64" else f"{self.name} {self.architecture}"
+
+    def save(self, cache, versions):
+        """Keeps it in the cache. The results of an earlier run of the same kernel stay, for checks that did not run now."""
+        path = cache / "results" / f"{self.architecture}-{self.name}.json"
+        path.parent.mkdir(exist_ok=True)
+        results = {}
+        if path.exists():
+            before = json.loads(path.read_text())
+            if before["version"] == self.version:
+                results = before["results"]
+        today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+        kept = {"name": self.name, "architecture": self.architecture, "version": self.version, "failure": self.failure,
+                "results": {**results, **self.results}, "made": f"{today}, {versions}"}
+        path.write_text(json.dumps(kept, indent=1))
+
+
+def saved(cache, order):
+    """The rows that are kept in the cache, those of x86-64 first, in the order of these names."""
+    rows = [Row(**json.loads(path.read_text())) for path in (cache / "results").glob("*.json")]
+    return sorted(rows, key=lambda row: (row.architecture != "x86_64", order.index(row.name)))
 
 
 def checks_of(rows):
@@ -28,8 +54,7 @@ def summary(row):
 
 def text(rows):
     """The table for a terminal."""
-    rows = [row for row in rows if row.results]
-    if not rows:
+    if not any(row.results for row in rows):
         return ""
     names = checks_of(rows)
     width = max(len(name) for name in names)
@@ -41,25 +66,22 @@ def text(rows):
     return "\n".join(lines)
 
 
-def markdown(rows, versions):
+def markdown(rows):
     """The document docs/KERNELS.md."""
-    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     lines = [
         "# What works on which kernel",
         "",
         "`make kernels` boots kernels of Debian in virtual machines, runs the same checks in each, and writes this page; do not edit it.",
-        "A check compares with ss, /proc or the kernel's own answer, or makes a fault and looks for its finding.",
-        "`cloud` is Debian's small flavour: fewer modules, no kprobes. \"no\" is what a kernel does not have; the number is the reason,",
-        "below. \"FAIL\" is a defect.",
+        "A check compares with ss, busybox or the kernel's own answer, or makes a fault and looks for its finding. `scripts/kernels.d/guest_*.py`",
+        "are the checks. `cloud` is Debian's flavour for virtual machines, with fewer modules.",
         "",
-        f"Run on {today}: {versions}.",
+        "yes: it works. no: this kernel does not have it; the number is the reason, below. FAIL: a defect. An empty cell: not tried.",
         "",
-        "| kernel | Debian's version | architecture | result |",
+        "| kernel | Debian's version | result | made on, with Sockeye at, in |",
         "|---|---|---|---|",
     ]
-    lines += [f"| {row.name} | {row.title} | {row.failure or row.skipped or summary(row)} |" for row in rows]
-    rows = [row for row in rows if row.results]
-    lines += ["", f"| check | {' | '.join(row.name for row in rows)} |", "|---" * (len(rows) + 1) + "|"]
+    lines += [f"| {row.title()} | {row.version} | {row.failure or summary(row)} | {row.made} |" for row in rows]
+    lines += ["", f"| check | {' | '.join(row.title() for row in rows)} |", "|---" * (len(rows) + 1) + "|"]
     notes = {}
     for name in checks_of(rows):
         cells = []
@@ -71,8 +93,8 @@ def markdown(rows, versions):
             cells.append(cell)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     mechanisms = [
-        (name, [(row.name, row.results[name]["reason"]) for row in rows if row.results.get(name, {}).get("verdict") == "pass"])
-        for name in checks_of(rows) if name.startswith("doctor: prof")
+        (name, [(row.title(), row.results[name]["reason"]) for row in rows if row.results.get(name, {}).get("verdict") == "pass"])
+        for name in checks_of(rows) if name.startswith(("doctor: prof", "prof: functions"))
     ]
     lines += ["", "## Reasons", ""]
     lines += [f"{number}. {plain(reason)}" for reason, number in notes.items()]
