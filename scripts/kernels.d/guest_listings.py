@@ -55,7 +55,7 @@ def listing(protocol, source):
 for protocol in PROTOCOLS:
     check(f"{protocol} as ss", core=True)(listing(protocol, "auto"))
     for source in SOURCES.get(protocol, ("diag-v2", "procfs")):
-        since = BPF if source == "bpf" else (5, 6) if protocol == "mptcp" else (4, 0)
+        since = BPF if source == "bpf" else (6, 0) if protocol == "mptcp" else (4, 0)
         check(f"{protocol} as ss, by {source}", since=since, core=protocol in ("tcp", "udp"))(listing(protocol, source))
 
 
@@ -193,7 +193,7 @@ def line_of(sockets, source):
 
 for sockets, source, since in (
     ("tcp", "bpf", BPF), ("tcp", "one-pass", (4, 0)), ("udp", "bpf", BPF), ("udplite", "diag-v2", (0, 0)), ("raw", "diag-v2", (4, 10)),
-    ("unix", "diag-v2", (4, 0)), ("packet", "diag-v2", (4, 0)), ("netlink", "diag-v2", (4, 0)), ("mptcp", "diag-v2", (5, 10)),
+    ("unix", "diag-v2", (4, 0)), ("packet", "diag-v2", (4, 0)), ("netlink", "diag-v2", (4, 0)), ("mptcp", "diag-v2", (6, 0)),
     ("all netns", "bpf", BPF), ("all netns", "bpf-fd", (5, 11)),
 ):
     check(f"doctor: {sockets} by {source}", since=since)(line_of(sockets, source))
