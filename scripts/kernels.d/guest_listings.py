@@ -173,8 +173,9 @@ def _():
         if source == "bpf-fd":
             continue
         forced = "diag" if source == "one-pass" else source
-        done = sockeye(f"sockets {flags} -an --source {forced}")
-        succeeded = done.status == 0
+        done = sockeye(f"sockets {flags} -an -v --source={forced}")
+        # A protocol that a kernel need not have, MPTCP, is no failure if it cannot be listed.
+        succeeded = done.status == 0 and "nothing here lists them" not in done.err
         if works not in ("yes", "no") or succeeded != (works == "yes"):
             wrong.append(f"{sockets} {source}: doctor {works} ({reason[:60]}), listing exit status {done.status} {done.err.strip()[:80]}")
     require(not wrong, "; ".join(wrong))
@@ -194,7 +195,7 @@ def line_of(sockets, source):
 for sockets, source, since in (
     ("tcp", "bpf", BPF), ("tcp", "one-pass", (4, 0)), ("udp", "bpf", BPF), ("udplite", "diag-v2", (0, 0)), ("raw", "diag-v2", (4, 10)),
     ("unix", "diag-v2", (4, 0)), ("packet", "diag-v2", (4, 0)), ("netlink", "diag-v2", (4, 0)), ("mptcp", "diag-v2", (6, 0)),
-    ("all netns", "bpf", BPF), ("all netns", "bpf-fd", (5, 11)),
+    ("all netns", "bpf", BPF), ("all netns", "bpf-fd", BPF),
 ):
     check(f"doctor: {sockets} by {source}", since=since)(line_of(sockets, source))
 

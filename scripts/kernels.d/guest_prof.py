@@ -1,10 +1,11 @@
 """Checks of `sockeye prof`."""
 
 import contextlib
+import json
 import socket
 import time
 
-from guest import Absent, check, document, require
+from guest import Absent, check, packed, require, sockeye
 from guest_world import Process
 
 
@@ -27,7 +28,11 @@ def busy(ready):
 def profile(words):
     """The profile of a busy process, as JSON. Longer than a second: software emulation is slow, and so is the kernel's verifier there."""
     with Process("lab-busy", busy) as process:
-        return document(f"prof -d 4 -p {process.pid} {words} --format json", timeout=VERIFIER_S)
+        done = sockeye(f"prof -d 4 -p {process.pid} {words} --format json", timeout=VERIFIER_S)
+    if done.status == 1 and "nothing can be looked at" in done.err:
+        raise Absent(packed(done.err)[:300])
+    require(done.status == 0, done.words())
+    return json.loads(done.out)
 
 
 def part(report, key, name):
