@@ -1,6 +1,7 @@
 # make        builds the release binary and shows this host's flows, or those of a demonstration if it has few
 # make quick  checks what changed since the last commit, in under a minute
 # make test   installs the peers the tests compare with (as root, with apt) and runs every check
+# make kernels  boots Debian's kernels in virtual machines and writes what works there: docs/KERNELS.md; an hour
 # make bench  measures against the netlink floor, ss and netstat
 
 CARGO ?= cargo
@@ -17,7 +18,7 @@ OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release
 PACKAGE := $(OUTPUT)/dist
 
-.PHONY: run build package quick test check bench bench-quick bench-doc miri fuzz bpf install clean
+.PHONY: run build package quick test check bench bench-quick bench-doc miri fuzz bpf kernels install clean
 
 run: build
 	@echo
@@ -68,6 +69,10 @@ bpf:
 
 miri:
 	scripts/miri
+
+# KERNELS="6.1 6.12": these only; scripts/kernels --help lists more options.
+kernels: build
+	scripts/kernels $(KERNELS) --markdown docs/KERNELS.md
 
 # SECONDS for each target.
 fuzz:
