@@ -106,14 +106,6 @@ fn unknown(what: &str, name: &str, known: impl Iterator<Item = String>) -> Strin
 /// Characters of a name that is none, for its error.
 const NAME_MAX: usize = 100;
 
-/// Parses a number of samples, 2 or more.
-pub(crate) fn samples(text: &str) -> Result<u64, String> {
-    text.parse()
-        .ok()
-        .filter(|count| *count >= 2)
-        .ok_or_else(|| "expected a whole number, 2 or more".to_owned())
-}
-
 /// Parses the time until the second look: seconds, or 0 for none.
 pub(crate) fn second_look(text: &str) -> Result<Duration, String> {
     if text == "0" {
@@ -148,6 +140,5 @@ mod tests {
         }
         assert!(rules("no-keepalive, unread").is_ok());
         assert!(rules("no-keepalive,").is_err());
-        assert!(samples("1").is_err());
     }
 }

@@ -23,7 +23,8 @@ fn samples_are_drawn_over_each_other() {
     for line in [
         "flows -n -w 0.05 -c 3",
         "sockets -tn -w 0.05 -c 3",
-        "check -w 0.05 -c 3",
+        // And a first frame without a result.
+        "check -w 0.05 -c 2",
     ] {
         let mut screen = Screen::start(&here, 80, 24, line);
         let before = screen.before.clone();
