@@ -62,6 +62,7 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, title: &str, height: Op
         push_profile(&mut text, profile, &view, layout);
         return text;
     };
+    layout.sample = Some(shown + 1);
     // As many rows as fit: the sentences below the tables must stay visible too.
     let height = height.saturating_sub(2).max(1);
     if view.rows == 0 {
@@ -192,6 +193,22 @@ mod tests {
             ))
             .unwrap();
             assert!(
+        let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).collect();
+        assert!(
+            lines[0].starts_with("time,sample,") || lines[0].starts_with("time,host,sample,"),
+            "{lines:?}"
+        );
+        for (format, first) in [("json", "\"type\":\"prof\""), ("jsonl", "\"type\":\"prof_row\"")] {
+            let args = parsed(&format!("-p 7 -w 1 --format {format}"));
+            for nth in [0, 1] {
+                let text = text(block(&args, &snapshot(1), nth, "", None));
+                let sample = format!("\"sample\":{},", nth + 1);
+                assert!(
+                    text.contains(first) && text.lines().all(|line| line.contains(&sample)),
+                    "{text}"
+                );
+            }
+        }
                 text.starts_with("\x1b[H12:00:00  web  every 1 s\x1b") && text.ends_with("\x1b[J"),
                 "{text:?}"
             );
