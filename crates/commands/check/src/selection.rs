@@ -1,5 +1,6 @@
 //! The selected rules and their thresholds.
 
+use sockeye_model::nearest_name;
 use sockeye_verdict::{Finding, Limit, Limits, Rule, Severity};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,13 +94,9 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
 /// Words the error for a name that is none, with the known one that is most like it.
 fn unknown(what: &str, name: &str, known: impl Iterator<Item = String>) -> String {
     let shown: String = name.trim().chars().take(NAME_MAX).collect();
-    let distances = known.map(|known| (strsim::damerau_levenshtein(&shown, &known), known));
-    let nearest = distances
-        .min()
-        .filter(|(distance, _)| *distance <= (shown.len() / 3).min(4));
-    let guess = nearest.map_or(String::new(), |(_, nearest)| {
-        format!(", did you mean {nearest:?}?")
-    });
+    let known: Vec<String> = known.collect();
+    let nearest = nearest_name(&shown, known.iter().map(String::as_str));
+    let guess = nearest.map_or(String::new(), |nearest| format!(", did you mean {nearest:?}?"));
     format!("no {what} {shown:?}{guess}; `sockeye check --list` shows them")
 }
 

@@ -38,6 +38,7 @@ mod mptcp;
 mod names;
 mod namespace;
 mod netns_name;
+mod nearest_name;
 mod owner;
 mod protocol;
 mod protocol_set;
@@ -72,6 +73,7 @@ pub use namespace::{
 };
 pub use netns_name::{InvalidNetnsName, NetnsName};
 pub use owner::{Comm, Owner, Process};
+pub use nearest_name::nearest_name;
 pub use protocol::{Family, Protocol};
 pub use protocol_set::ProtocolSet;
 pub use quantity_name::{is_name_of, is_same_name, strip_unit};

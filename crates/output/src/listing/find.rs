@@ -2,7 +2,7 @@
 
 use super::column::{Column, Record};
 use crate::text;
-use sockeye_model::{is_name_of, is_same_name, strip_unit};
+use sockeye_model::{is_name_of, is_same_name, nearest_name, strip_unit};
 use std::fmt;
 
 /// Returns the column with this name: its own, an alias, its heading, or that of one of its CSV fields. Upper case and `-`
@@ -155,14 +155,11 @@ impl UnknownColumn {
     /// Creates the error for `name`, with the nearest of the `known` names.
     fn new(name: &str, known: impl Iterator<Item = &'static str>) -> Self {
         let known: Vec<String> = known.map(str::to_owned).collect();
-        let normalized = name.to_ascii_lowercase().replace('-', "_");
-        let distance =
-            |known: &str| distance(&normalized, known).min(distance(&normalized, strip_unit(known)));
-        let nearest = known.iter().min_by_key(|known| distance(known));
-        let limit = normalized.chars().count() / 2;
-        let nearest = nearest
-            .filter(|known| distance(known) <= limit && limit > 0)
-            .cloned();
+        let typed = name.replace('-', "_");
+        let without_units = known.iter().map(|known| strip_unit(known));
+        let nearest = nearest_name(&typed, known.iter().map(String::as_str).chain(without_units));
+        let nearest = nearest.and_then(|nearest| known.iter().find(|known| is_name_of(nearest, known)));
+        let nearest = nearest.cloned();
         Self {
             name: name.to_owned(),
             nearest,
@@ -185,18 +182,5 @@ impl fmt::Display for UnknownColumn {
 
 impl std::error::Error for UnknownColumn {}
 
-/// Returns the Levenshtein distance, for names of a few dozen characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
+/// Fields of every row of CSV that are no columns: the envelope's, and the number of the sample.
+const ENVELOPE: &[&str] = &["time", "host", "sample"];

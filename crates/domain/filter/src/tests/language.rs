@@ -185,7 +185,7 @@ fn errors_have_their_position() {
         (
             "state new-syn-recv",
             6,
-            "expected the name of a state after 'state', found 'new-syn-recv'",
+            "expected the name of a state after 'state', found 'new-syn-recv' (did you mean 'syn-recv'?)",
         ),
         (
             "dprot = 80",
