@@ -35,6 +35,12 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("sockets --lisening", "'--listening'"),
         ("sockets -q", "unexpected argument '-q'"),
         ("flows -q", "unexpected argument '-q'"),
+        (
+            "sockets --columns time,local",
+            "'time' is no column: CSV and JSON have it always",
+        ),
+        ("flows v6only", "'v6only' is a column, but no word of filters"),
+        ("flows connections > 1", "'connections' is a column, but no word"),
         ("sockets --columns locl", "did you mean 'local'?"),
         (
             "sockets --columns nonsensical_words",

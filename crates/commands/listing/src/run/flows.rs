@@ -52,7 +52,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     let context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
     let mut listing = Listing::new(&options.common, words, peers, &context)?;
     let sort = SortKey::<Flows>::parse(&options.sort)
-        .map_err(|error| UsageError::unknown_column("--sort", "flows", error))?;
+        .map_err(|error| UsageError::unknown_column("--sort", "flows", &error))?;
     let shown = columns.iter().flatten().copied();
     let needs = shown
         .chain([sort.column])
@@ -439,5 +439,5 @@ fn is_rate(column: &Column<Flows>) -> bool {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Flows>>> {
-    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "flows", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "flows", &error).into())
 }
