@@ -228,6 +228,61 @@ fn errors_have_their_position() {
             "expected a condition (state, src, dport, owner, ...), found 'established' (did you mean 'state established'?)",
         ),
         (
+            "LISTEN",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'LISTEN' (did you mean 'state listen'?)",
+        ),
+        (
+            "1.2.3.4:80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '1.2.3.4:80' (did you mean 'dst 1.2.3.4:80'?)",
+        ),
+        (
+            "[2001:db8::1]:443",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '[2001:db8::1]:443' (did you mean 'dst [2001:db8::1]:443'?)",
+        ),
+        (
+            "10.0.0.0/8",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '10.0.0.0/8' (did you mean 'dst 10.0.0.0/8'?)",
+        ),
+        (
+            "localhost",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'localhost' (did you mean 'dst localhost'?)",
+        ),
+        (
+            "udp",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'udp' (did you mean 'proto = udp'?)",
+        ),
+        (
+            "port 80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port = 80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port = :80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port ssh",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean 'sport' or 'dport'?)",
+        ),
+        (
+            "port",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean 'sport' or 'dport'?)",
+        ),
+        (
             "rtt > 50",
             6,
             "expected a time with a unit (10us, 50ms, 2s, 10m, 1h, 1d) after '>', found '50' (which unit?)",
