@@ -192,6 +192,7 @@ fn terminal_gets_colours_unless_disabled() {
     // In a pipe.
     let piped = |variables: &[(&str, &str)], more: &[&str]| {
         let mut command = command();
+    assert!(!colored(&|command| command.env("TERM", "")));
         command
             .args(["sockets", "-tan"])
             .args(more)
