@@ -498,6 +498,16 @@ fn alias_is_words_of_a_command_line() {
         "{}",
         document["aliases"]
     );
+    // Its help is that of its command.
+    let help = outcome(&["help", "list"]);
+    assert!(help.ok().contains("Usage: sockeye sockets"), "{help}");
+    assert!(
+        help.error()
+            .starts_with("sockeye: 'list' is short for 'sockets -tn state established' ("),
+        "{help}"
+    );
+    assert!(outcome(&["help", "plain"]).ok().contains("Commands:"));
+    assert!(outcome(&["help", "nonsense"]).failed(2).contains("nonsense"));
     let with = settings.run_with("SOCKEYE_ALIAS_TWO_WORDS", "doctor --json", &["two-words"]);
     assert_eq!(with.json()["type"], "doctor");
 }
