@@ -268,7 +268,8 @@ fn watch_prints_one_document_per_sample() {
     assert_eq!(csv.ok().matches("sample,rule,severity").count(), 1, "{csv}");
     // As in listings, also for findings without a socket: later ones may have one.
     assert!(
-        csv.ok().contains(",local_ip,local_port,local_host,local_service,"),
+        csv.ok()
+            .contains(",local_ip,local_port,local_host,local_service,"),
         "{csv}"
     );
 }
