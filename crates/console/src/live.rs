@@ -91,7 +91,8 @@ pub fn frame(content: &Content<'_>, screen: Screen) -> Vec<u8> {
         0 => String::new(),
         cut => format!("... {cut} more {}; {}", content.unit, content.remedy),
     };
-    let mut lines: Vec<&[u8]> = vec![content.title.as_bytes()];
+    let title = fit_title(content.title, screen.columns, screen.is_utf8);
+    let mut lines: Vec<&[u8]> = vec![title.as_bytes()];
     lines.extend(
         body[..shown]
             .iter()
@@ -184,6 +185,28 @@ pub fn columns_left_out(count: usize) -> String {
     }
 }
 
+/// Returns a title for a screen of this width: it keeps its end, which says how to end.
+#[must_use]
+pub fn fit_title(title: &str, columns: usize, is_utf8: bool) -> String {
+    let length = title.chars().count();
+    let begin = title
+        .strip_suffix(END_HINT)
+        .filter(|_| length > columns)
+        .zip(columns.checked_sub(END_HINT.len() + 1))
+        .filter(|(_, space)| *space >= CLOCK_LEN);
+    match begin {
+        Some((begin, space)) => {
+            let begin: String = begin.chars().take(space).collect();
+            let ellipsis = if is_utf8 { "\u{2026}" } else { ">" };
+            format!("{begin}{ellipsis}{END_HINT}")
+        }
+        None => title.to_owned(),
+    }
+}
+
+/// Characters of `12:00:00`.
+const CLOCK_LEN: usize = 8;
+
 /// End of a [`title`]: the key that ends a live screen.
 pub const END_HINT: &str = "  q: end";
 
@@ -197,6 +220,8 @@ pub struct Live {
     /// Standard input is a terminal, and has not ended.
     has_keys: bool,
     drawn: bool,
+    /// The last sample, if it was not drawn, because we were in the background.
+    undrawn: Option<Vec<u8>>,
     /// Whether the last frame is drawn again.
     redraws: bool,
     /// Notes that the last frame showed.
@@ -221,6 +246,7 @@ impl Live {
             interrupts,
             has_keys: io::stdin().is_terminal(),
             drawn: false,
+            undrawn: None,
             redraws: false,
             notes: String::new(),
         }))
@@ -248,6 +274,13 @@ impl Live {
             self.notes = new;
         }
         let notes = format!("{}{}", content.notes, self.notes);
+        if !is_foreground(io::stdout()) {
+            // The screen belongs to others.
+            let title = content.title.trim_end_matches(END_HINT);
+            self.undrawn = Some([title.as_bytes(), b"\n", content.body, notes.as_bytes()].concat());
+            return Ok(());
+        }
+        self.undrawn = None;
         let text = frame(
             &Content {
                 notes: &notes,
@@ -278,7 +311,8 @@ impl Live {
                 read_keys_unechoed();
             }
             let now = Screen::now();
-            if now != screen {
+            let is_back = self.undrawn.is_some() && is_foreground(io::stdout());
+            if now != screen || is_back {
                 screen = now;
                 self.redraws = true;
                 let drawn = redraw(self);
@@ -293,7 +327,7 @@ impl Live {
                 PollFd::new(&stdout, PollFlags::empty()),
                 PollFd::new(&self.interrupts, PollFlags::IN),
             ];
-            if self.has_keys && is_foreground() {
+            if self.has_keys && is_foreground(io::stdin()) {
                 polled.push(PollFd::new(&stdin, PollFlags::IN));
             }
             match poll(&mut polled, timeout.as_ref()) {
@@ -325,6 +359,10 @@ impl Drop for Live {
             let _ = stdout::write(b"\n");
         }
         notes::collect(false);
+        // It ends in the background, as any other command there: with its result.
+        if let Some(sample) = self.undrawn.take() {
+            let _ = stdout::write(&sample);
+        }
         notes::say(&notes::take());
     }
 }
@@ -332,7 +370,7 @@ impl Drop for Live {
 /// Returns whether standard output is a terminal whose screen can be redrawn.
 #[must_use]
 pub fn has_screen() -> bool {
-    let is_screen = std::env::var_os("TERM").is_some_and(|term| term != "dumb" && !term.is_empty());
+    let is_screen = std::env::var_os("TERM").is_some_and(|term| !stdout::is_dumb(&term));
     is_screen && io::stdout().is_terminal()
 }
 
@@ -354,7 +392,7 @@ impl EndKey {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let data = epoll::EventData::new_u64(0);
         epoll::add(&epoll, interrupts, data, epoll::EventFlags::IN)?;
-        let has_keys = io::stdin().is_terminal() && is_foreground();
+        let has_keys = io::stdin().is_terminal() && is_foreground(io::stdin());
         if has_keys {
             epoll::add(&epoll, io::stdin(), data, epoll::EventFlags::IN)?;
             restore_in_panic();
@@ -380,7 +418,7 @@ impl EndKey {
         if !self.has_keys || waits {
             return false;
         }
-        if !is_foreground() {
+        if !is_foreground(io::stdin()) {
             // What is typed is for the shell.
             std::thread::sleep(GRACE);
             return false;
@@ -433,7 +471,7 @@ fn read_keys() -> Keys {
 fn read_keys_unechoed() {
     let stdin = io::stdin();
     let Ok(mut saved) = SAVED.lock() else { return };
-    if !is_foreground() {
+    if !is_foreground(io::stdin()) {
         return;
     }
     let Ok(mut modes) = tcgetattr(&stdin) else { return };
@@ -453,14 +491,20 @@ fn read_keys_unechoed() {
 
 /// Restores the modes of the terminal.
 fn restore(saved: &mut Option<Termios>) {
-    if let Some(modes) = saved.take().filter(|_| is_foreground()) {
+    if let Some(modes) = saved.take().filter(|_| is_foreground(io::stdin())) {
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &modes);
     }
 }
 
-/// Whether the terminal is ours to read and to set: it would stop a process in the background.
-fn is_foreground() -> bool {
-    match tcgetpgrp(io::stdin()) {
+/// Returns whether the screen that [`has_screen`] found belongs to other processes now: ours is a job in the background.
+#[must_use]
+pub fn is_in_background() -> bool {
+    !is_foreground(io::stdout())
+}
+
+/// Whether the terminal is ours to read, to set and to draw on: it would stop a process in the background that does the first two.
+fn is_foreground(terminal: impl AsFd) -> bool {
+    match tcgetpgrp(terminal) {
         Ok(group) => group == getpgrp(),
         // It is not the terminal that controls us: it stops no process.
         Err(Errno::NOTTY) => true,
@@ -672,6 +716,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn narrow_title_keeps_the_key_that_ends() {
+        let title = "12:00:00  host  every 1 s  3 flows  q: end";
+        for (columns, expected) in [
+            (42, title),
+            (41, "12:00:00  host  every 1 s  3 flo\u{2026}  q: end"),
+            (17, "12:00:00\u{2026}  q: end"),
+            // Cut at the edge.
+            (16, title),
+            (0, title),
+        ] {
+            assert_eq!(fit_title(title, columns, true), expected, "{columns}");
+        }
+        assert_eq!(fit_title("without a key", 5, true), "without a key");
+        assert_eq!(fit_title(title, 20, false), "12:00:00  h>  q: end");
     }
 
     #[test]

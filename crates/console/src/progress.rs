@@ -1,11 +1,11 @@
 //! Progress of long operations, on a terminal's stderr.
 
-use crate::notes;
+use crate::{notes, stdout};
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// A line with the number of finished units, rewritten in place. Nothing is written if stderr is not a terminal, or in
-/// the first second.
+/// A line with the number of finished units, rewritten in place. Nothing is written if stderr is not a terminal whose
+/// cursor moves, or in the first second.
 #[derive(Debug)]
 pub struct Progress {
     unit: &'static str,
@@ -18,7 +18,8 @@ pub struct Progress {
 impl Progress {
     /// Begins a progress line for `total` units.
     pub fn new(unit: &'static str, total: usize) -> Self {
-        let is_terminal = std::io::stderr().is_terminal() && !notes::are_collected();
+        let moves_cursor = std::env::var_os("TERM").is_none_or(|term| !stdout::is_dumb(&term));
+        let is_terminal = std::io::stderr().is_terminal() && moves_cursor && !notes::are_collected();
         Self {
             unit,
             total,

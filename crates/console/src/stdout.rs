@@ -7,7 +7,7 @@ use rustix::fs::{FileType, major, minor};
 use rustix::io::Errno;
 use sockeye_output::Style;
 use sockeye_sys::closed_stdout;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -193,10 +193,15 @@ pub fn style(color: ColorArg) -> Style {
         ColorArg::Always => true,
         ColorArg::Never => false,
         ColorArg::Auto => {
-            io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+            io::stdout().is_terminal() && std::env::var_os("TERM").is_none_or(|term| !is_dumb(&term))
         }
     };
     if colored { Style::Color } else { Style::Plain }
+}
+
+/// Whether the name of a terminal, the value of `TERM`, is that of one without colours and movements of the cursor.
+pub(crate) fn is_dumb(term: &OsStr) -> bool {
+    term.is_empty() || term == "dumb"
 }
 
 /// Returns what the variables that all programs share say about colours, in the order of <https://bixense.com/clicolors/>:

@@ -9,11 +9,10 @@ pub struct UsageError(pub String);
 
 impl UsageError {
     /// An unknown column, with the nearest known one and a hint at the list of all, which is too long for an error.
-    pub fn unknown_column(option: &str, command: &str, error: UnknownColumn) -> Self {
-        let UnknownColumn { name, nearest, .. } = error;
-        let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+    pub fn unknown_column(option: &str, command: &str, error: &UnknownColumn) -> Self {
+        let message = error.message();
         Self(format!(
-            "sockeye: {option}: unknown column '{name}'{guess}\n`sockeye {command} --columns help` lists all columns.\n"
+            "sockeye: {option}: {message}\n`sockeye {command} --columns help` lists all columns.\n"
         ))
     }
 }

@@ -32,26 +32,39 @@ impl<'a> Sheet<'a> {
     /// Begins a table with these columns at the end of `out`. Without a header line all columns stay: then only their
     /// places say what they are.
     pub fn begin(out: &'a mut Vec<u8>, envelope: &Envelope, no_header: bool, columns: &str) -> Self {
+        Self::begin_sample(out, envelope, None, no_header, columns)
+    }
+
+    /// Begins the table of a sample with a number, which is a column before the others. Tables without a header follow: all
+    /// columns stay.
+    pub fn begin_sample(
+        out: &'a mut Vec<u8>,
+        envelope: &Envelope,
+        sample: Option<u64>,
+        no_header: bool,
+        columns: &str,
+    ) -> Self {
         let start = out.len();
         if !no_header {
             out.extend_from_slice(envelope.csv_header().as_bytes());
             out.push(b',');
+            if sample.is_some() {
+                out.extend_from_slice(b"sample,");
+            }
             out.extend_from_slice(columns.as_bytes());
             out.extend_from_slice(b"\r\n");
+        }
+        let mut constants = envelope.csv_fields();
+        if let Some(sample) = sample {
+            constants.push(b',');
+            constants.extend_from_slice(sample.to_string().as_bytes());
         }
         Self {
             out,
             start,
-            leaves_out_empty: !no_header,
-            constants: envelope.csv_fields(),
+            leaves_out_empty: !no_header && sample.is_none(),
+            constants,
         }
-    }
-
-    /// Keeps the columns that no row fills, for a table that is continued by others without a header.
-    #[must_use]
-    pub fn keep_empty(mut self, keeps: bool) -> Self {
-        self.leaves_out_empty &= !keeps;
-        self
     }
 
     /// Begins a line.

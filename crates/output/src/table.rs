@@ -15,9 +15,15 @@
 //! Written here although `comfy-table` (three packages more) exists: it buffers all rows until the table is printed. Here rows stream,
 //! and no row costs an allocation.
 
+mod fit;
+mod tint;
+
+pub use tint::Tint;
+
 use crate::format::Style;
 use crate::number::push_padded;
 use crate::text::display_width;
+use tint::push_tinted;
 
 /// A table with aligned columns; their widths come from the first rows.
 #[derive(Debug)]
@@ -70,25 +76,6 @@ pub enum Align {
     Left,
     /// For numbers.
     Right,
-}
-
-/// Colour of a cell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tint {
-    /// The terminal's own colour.
-    None,
-    /// Dim.
-    Dim,
-    /// Green.
-    Green,
-    /// Yellow.
-    Yellow,
-    /// Blue.
-    Blue,
-    /// Magenta.
-    Magenta,
-    /// Cyan.
-    Cyan,
 }
 
 impl Heading {
@@ -335,182 +322,10 @@ impl Table {
         }
     }
 
-    /// Chooses the gap, and the columns at which rows continue on a further line.
-    fn plan_lines(&mut self) {
-        let Some(terminal) = self.terminal else {
-            return;
-        };
-        let last = self.headings.len().saturating_sub(1);
-        let counted = |column: usize| {
-            let heading = &self.headings[column];
-            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
-                display_width(&heading.text)
-            } else {
-                self.widths[column]
-            }
-        };
-        let columns: usize = (0..self.headings.len()).map(counted).sum();
-        if columns + 2 * last <= terminal {
-            return;
-        }
-        self.gap = 1;
-        if columns + last <= terminal {
-            return;
-        }
-        let mut used = 0;
-        let breaks: Vec<bool> = (0..self.headings.len())
-            .map(|column| {
-                let width = counted(column);
-                let breaks = column > 0 && used + self.gap + width > terminal;
-                used = match (column, breaks) {
-                    (0, _) => width,
-                    (_, true) => INDENT + width,
-                    (_, false) => used + self.gap + width,
-                };
-                breaks
-            })
-            .collect();
-        self.breaks = breaks;
-    }
-
-    /// Shortens headings and leaves out columns until a row fits into one line of the terminal.
-    fn plan_one_line(&mut self) {
-        let Some(terminal) = self.terminal else {
-            return;
-        };
-        if self.line_width(2) <= terminal {
-            return;
-        }
-        self.gap = 1;
-        for shorten in [first_word, first_letters] {
-            if self.line_width(1) <= terminal {
-                return;
-            }
-            self.shorten_headings(shorten);
-        }
-        while self.line_width(1) > terminal {
-            let numbers = |heading: &Heading| heading.align == Align::Right;
-            let Some(column) = self
-                .headings
-                .iter()
-                .rposition(numbers)
-                .filter(|&column| column > 0)
-            else {
-                return;
-            };
-            let mut keep = vec![true; self.headings.len()];
-            keep[column] = false;
-            self.keep_columns(&keep);
-            self.columns_left_out += 1;
-        }
-    }
-
-    /// Returns the width of a row; a left-aligned last column, which may be cut, counts with its header.
-    fn line_width(&self, gap: usize) -> usize {
-        let last = self.headings.len().saturating_sub(1);
-        let widths = self.headings.iter().enumerate().map(|(column, heading)| {
-            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
-                display_width(&heading.text)
-            } else {
-                self.widths[column]
-            }
-        });
-        widths.sum::<usize>() + gap * last
-    }
-
-    fn shorten_headings(&mut self, shorten: fn(&Heading) -> &[u8]) {
-        let mut cells = vec![0; self.headings.len()];
-        for row in self.cells.chunks(self.stride()) {
-            for (width, cell) in cells.iter_mut().zip(row) {
-                *width = (*width).max(capped(cell.width));
-            }
-        }
-        for ((heading, width), cells) in self.headings.iter_mut().zip(&mut self.widths).zip(cells) {
-            if display_width(&heading.text) > cells {
-                heading.text = shorten(heading).to_vec();
-                *width = cells.max(display_width(&heading.text));
-            }
-        }
-    }
-
-    /// Returns of each column whether a cell has a value that is not zero.
-    fn filled_columns(&self) -> Vec<bool> {
-        let mut filled = vec![false; self.headings.len()];
-        let mut start = 0;
-        for (index, cell) in self.cells.iter().enumerate() {
-            let column = index % self.stride();
-            if let Some(heading) = self.headings.get(column) {
-                let text = &self.bytes[start..cell.end];
-                filled[column] |= match heading.align {
-                    Align::Left => !matches!(text, b"" | b"-"),
-                    Align::Right => !is_zero(text),
-                };
-            }
-            start = cell.end;
-        }
-        filled
-    }
-
-    /// Removes the columns that are not to be kept, with their buffered cells.
-    fn keep_columns(&mut self, keep: &[bool]) {
-        let stride = self.stride();
-        let mut bytes = Vec::with_capacity(self.bytes.len());
-        let mut cells = Vec::with_capacity(self.cells.len());
-        let mut start = 0;
-        for (index, cell) in self.cells.iter().enumerate() {
-            // Details have no column.
-            if keep.get(index % stride).is_none_or(|keep| *keep) {
-                bytes.extend_from_slice(&self.bytes[start..cell.end]);
-                cells.push(Cell {
-                    end: bytes.len(),
-                    ..*cell
-                });
-            }
-            start = cell.end;
-        }
-        (self.bytes, self.cells) = (bytes, cells);
-        let mut kept = keep.iter();
-        self.headings.retain(|_| kept.next() == Some(&true));
-        let mut kept = keep.iter();
-        self.widths.retain(|_| kept.next() == Some(&true));
-        self.breaks.truncate(self.headings.len());
-    }
-
     #[inline]
     fn stride(&self) -> usize {
         // A table without columns must not divide by zero.
         (self.headings.len() + usize::from(self.has_details)).max(1)
-    }
-}
-
-impl Tint {
-    /// Returns the escape sequence of this colour.
-    pub const fn code(self) -> &'static [u8] {
-        match self {
-            Self::None => b"",
-            Self::Dim => b"\x1b[2m",
-            Self::Green => b"\x1b[32m",
-            Self::Yellow => b"\x1b[33m",
-            Self::Blue => b"\x1b[34m",
-            Self::Magenta => b"\x1b[35m",
-            Self::Cyan => b"\x1b[36m",
-        }
-    }
-}
-
-/// Appends the first `len` bytes of `text`.
-#[inline]
-fn push_tinted(out: &mut Vec<u8>, text: &[u8], len: usize, tint: Tint, style: Style) {
-    let is_tinted = style == Style::Color && tint != Tint::None && len > 0;
-    if is_tinted {
-        out.extend_from_slice(tint.code());
-    }
-    match text.first_chunk::<32>() {
-        Some(chunk) if len <= 32 => push_padded(out, chunk, len),
-        _ => out.extend_from_slice(&text[..len]),
-    }
-    if is_tinted {
-        out.extend_from_slice(b"\x1b[0m");
     }
 }
 
@@ -539,29 +354,6 @@ fn split_line(text: &[u8], width: usize) -> (&[u8], &[u8]) {
     }
 }
 
-/// Whether a number is absent or zero, with or without a unit: `0`, `0B`, `0 B/s`.
-fn is_zero(text: &[u8]) -> bool {
-    match text {
-        b"" | b"-" | b"0" => true,
-        [b'0', next, ..] => matches!(next, b' ' | b'B' | b'b'),
-        _ => false,
-    }
-}
-
-/// `Local` of `Local Address:Port`.
-fn first_word(heading: &Heading) -> &[u8] {
-    let mut words = heading.text.split(|byte| *byte == b' ');
-    words.next().unwrap_or_default()
-}
-
-/// `Conn` of `Connections`, above a number.
-fn first_letters(heading: &Heading) -> &[u8] {
-    match heading.align {
-        Align::Right => heading.text.get(..LETTERS).unwrap_or(&heading.text),
-        Align::Left => &heading.text,
-    }
-}
-
 fn capped(width: u32) -> usize {
     (width as usize).min(COLUMN_WIDTH_MAX)
 }
@@ -571,8 +363,6 @@ const BUFFERED_ROWS_MAX: usize = 2048;
 /// A full IPv6 address in brackets with its port.
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;
-/// Letters of a heading above numbers that is shortened.
-const LETTERS: usize = 4;
 const DETAILS_INDENT: usize = 4;
 const BLANKS: &[u8; 16] = &[b' '; 16];
 
@@ -712,10 +502,10 @@ mod tests {
     #[test]
     fn zero_with_a_unit_is_zero_and_small_is_not() {
         for text in ["", "-", "0", "0B", "0 B/s", "0bit/s"] {
-            assert!(is_zero(text.as_bytes()), "{text}");
+            assert!(fit::is_zero(text.as_bytes()), "{text}");
         }
         for text in ["0.2", "0.2 B/s", "10", "0x1", "00"] {
-            assert!(!is_zero(text.as_bytes()), "{text}");
+            assert!(!fit::is_zero(text.as_bytes()), "{text}");
         }
     }
 

@@ -6,6 +6,8 @@ use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
 use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid, WorkloadId};
+use sockeye_output::listing::find_column;
+use sockeye_output::socket::Sockets;
 use sockeye_source::names::{Interfaces, NameKinds, ResolveError, SystemNames, resolve};
 use sockeye_source::own_namespace;
 use sockeye_source::{BpfEngine, Choice, ephemeral_ports, within};
@@ -26,6 +28,8 @@ pub struct QueryContext {
     pub engine: BpfEngine,
     /// Source that the user chose.
     pub choice: Choice,
+    /// Whether the listing has a column with a name; for the hint if a filter has it as a word.
+    pub is_column: fn(&str) -> bool,
     names: SystemNames,
     names_timeout: Duration,
 }
@@ -56,6 +60,7 @@ impl QueryContext {
             choice,
             namespaces,
             discovery_losses,
+            is_column: |name| find_column::<Sockets>(name).is_ok(),
             names,
             names_timeout: common.names_timeout,
         })
@@ -228,6 +233,10 @@ impl Resolve for NetnsResolver<'_> {
 
     fn netns(&self, name: &str) -> Vec<NetnsInode> {
         self.context.names.netns_matching(name).to_vec()
+    }
+
+    fn is_column(&self, name: &str) -> bool {
+        (self.context.is_column)(name)
     }
 
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {

@@ -202,7 +202,8 @@ impl<'a> Listing<'a> {
             .used
             .iter()
             .any(|used| used.source == Some(SourceKind::Procfs));
-        if by_procfs && (needs.tcp_info || needs.memory || needs.congestion || needs.cgroup || needs.mark) {
+        let needs_details = needs.tcp_info || needs.memory || needs.congestion || needs.service_class;
+        if by_procfs && (needs_details || needs.cgroup || needs.mark) {
             say(
                 "sockeye: /proc/net does not have all values that the filter tests: tests of missing values are false\n",
             );

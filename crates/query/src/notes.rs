@@ -2,7 +2,7 @@
 
 use crate::report::AllNetnsReport;
 use sockeye_console::notes::say;
-use sockeye_model::Losses;
+use sockeye_model::{Losses, counted};
 use sockeye_source::owners::OwnerLookup;
 use sockeye_source::{ProtocolSource, SourceKind};
 use sockeye_sys::proc_mount;
@@ -184,9 +184,9 @@ pub fn all_netns(report: &AllNetnsReport, count: usize) {
         } else {
             ""
         };
-        let s = if count == 1 { "" } else { "s" };
+        let count = counted(count, "namespace");
         say(&format!(
-            "sockeye: {which}{count} namespace{s} listed one by one (bpf: {reason}): one without a name and without a \
+            "sockeye: {which}{count} listed one by one (bpf: {reason}): one without a name and without a \
              process is left out\n"
         ));
     }

@@ -53,13 +53,20 @@ impl ListingReport {
             .any(|used| used.source.is_none() && !used.optional)
     }
 
-    /// Returns each protocol with the name of its source, or `none`.
+    /// Returns each protocol with the name of its source, or `none`; each pair once.
     pub fn sources(&self) -> Vec<(&'static str, &'static str)> {
-        self.used
+        let of_protocols = self
+            .used
             .iter()
-            .map(|used| (used.what, used.source.map_or("none", |source| source.name())))
-            .chain(self.owners_error.as_ref().map(|_| ("owners", "none")))
-            .collect()
+            .map(|used| (used.what, used.source.map_or("none", |source| source.name())));
+        let mut sources = Vec::new();
+        for source in of_protocols.chain(self.owners_error.as_ref().map(|_| ("owners", "none"))) {
+            // The same source of two namespaces may have different reasons.
+            if !sources.contains(&source) {
+                sources.push(source);
+            }
+        }
+        sources
     }
 
     /// Returns the summary at the end of a listing, with `sources` from [`Self::sources`].
@@ -76,5 +83,34 @@ impl ListingReport {
             }),
             ..Summary::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use sockeye_source::SourceKind;
+
+    #[test]
+    fn pair_of_protocol_and_source_is_there_once() {
+        let mut report = ListingReport::default();
+        // Two namespaces, in one of which a better source was refused.
+        let refused = vec![(SourceKind::Walk, Reason::Refused(Errno::PERM, None))];
+        for (source, not_used) in [
+            (SourceKind::DiagV2, Vec::new()),
+            (SourceKind::DiagV2, refused),
+            (SourceKind::Procfs, Vec::new()),
+        ] {
+            report.add_source(ProtocolSource {
+                what: "tcp",
+                optional: false,
+                source: Some(source),
+                not_used,
+                ended_early: None,
+            });
+        }
+        assert_eq!(report.used.len(), 3);
+        assert_eq!(report.sources(), [("tcp", "diag-v2"), ("tcp", "procfs")]);
     }
 }

@@ -423,6 +423,7 @@ fn needs(filter: &Filter) -> Detail {
         | Detail::TCP_INFO.when(needs.tcp_info)
         | Detail::MEMORY.when(needs.memory)
         | Detail::CONGESTION.when(needs.congestion)
+        | Detail::SERVICE_CLASS.when(needs.service_class)
 }
 
 fn contains(emitted: &HashSet<(NetnsInode, Inode)>, socket: &Socket) -> bool {

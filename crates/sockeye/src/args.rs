@@ -34,21 +34,32 @@ pub(crate) fn command() -> ClapCommand {
     short_json::add(Cli::command())
 }
 
-/// Replaces `-w SECS` of `sockets` by `--watch SECS`. Its `-w` selects RAW sockets, as in ss, and is followed by no number: no filter
-/// begins with one.
+/// Replaces `-w SECS` and `-wSECS` of `sockets` by `--watch SECS`. Its `-w` selects RAW sockets, as in ss, and is followed by no number:
+/// no filter begins with one. `-w4`, `-w6` and `-w0` are flags of ss: RAW sockets and IPv4, IPv6 or packet sockets.
 pub(crate) fn watch_words(mut words: Vec<OsString>) -> Vec<OsString> {
     if !words.get(1).is_some_and(|word| word == "sockets" || word == "s") {
         return words;
     }
-    let is_number = |word: &OsString| word.to_str().is_some_and(|word| word.parse::<f64>().is_ok());
-    let found = (2..words.len().saturating_sub(1)).find_map(|index| {
-        let letters = words[index].to_str()?.strip_prefix('-')?.strip_suffix('w')?;
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let found = (2..words.len()).find_map(|index| {
+        let (letters, attached) = words[index].to_str()?.strip_prefix('-')?.split_once('w')?;
         let are_flags = letters.bytes().all(|letter| letter.is_ascii_alphanumeric());
-        (are_flags && is_number(&words[index + 1])).then(|| (index, letters.to_owned()))
+        let is_seconds = if attached.is_empty() {
+            words.get(index + 1)?.to_str().is_some_and(is_number)
+        } else {
+            // Not `-winf`; `-wn` are flags.
+            let begins_with_digit =
+                attached.starts_with(|first: char| first.is_ascii_digit() || first == '.');
+            begins_with_digit && is_number(attached) && !["0", "4", "6"].contains(&attached)
+        };
+        (are_flags && is_seconds).then(|| (index, letters.to_owned(), attached.to_owned()))
     });
     let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
-    if let Some((index, letters)) = found.filter(|(index, _)| *index < end) {
+    if let Some((index, letters, attached)) = found.filter(|(index, ..)| *index < end) {
         words[index] = "--watch".into();
+        if !attached.is_empty() {
+            words.insert(index + 1, attached.into());
+        }
         if !letters.is_empty() {
             words.insert(index, format!("-{letters}").into());
         }
@@ -131,10 +142,16 @@ mod tests {
     fn number_makes_w_of_sockets_watch() {
         check("sockeye sockets -w 2", "sockeye sockets --watch 2");
         check("sockeye s -tnw 0.5 -c 2", "sockeye s -tn --watch 0.5 -c 2");
+        check("sockeye sockets -w1 -c 2", "sockeye sockets --watch 1 -c 2");
+        check("sockeye s -tnw0.5", "sockeye s -tn --watch 0.5");
+        check("sockeye s -w10", "sockeye s --watch 10");
         for same in [
             "sockeye sockets -w",
             "sockeye sockets -w sport = :22",
             "sockeye sockets -w4",
+            "sockeye sockets -wn",
+            "sockeye sockets -winf",
+            "sockeye flows -w2",
             "sockeye flows -w 2",
             "sockeye kill -w 2",
             "sockeye sockets --raw 2",

@@ -105,6 +105,8 @@ fn candidates(root: &Command, line: &[String]) -> Vec<Candidate> {
         Some(List::NamespacesOrProcesses) => namespaces_and_processes(None, value),
         Some(List::NamespacesOrAll) => namespaces_and_processes(Some("all"), value),
         Some(List::ProcessNames) => process_names(),
+        // There are thousands.
+        Some(List::Entries) if value.len() < 2 => Vec::new(),
         Some(list) => list.values().into_iter().map(Candidate::from).collect(),
         None if arg.get_action().takes_values() => {
             let values = arg.get_possible_values();
@@ -120,7 +122,13 @@ fn candidates(root: &Command, line: &[String]) -> Vec<Candidate> {
         _ => 0,
     };
     let (first, last) = (&current[..current.len() - value.len() + start], &value[start..]);
-    let fitting = known.into_iter().filter(|known| known.word.starts_with(last));
+    // Names from the kernel have capitals in different places.
+    let ignores_case = list == Some(List::Entries);
+    let fits = |word: &str| match word.get(..last.len()) {
+        Some(begin) if ignores_case => begin.eq_ignore_ascii_case(last),
+        begin => begin == Some(last),
+    };
+    let fitting = known.into_iter().filter(|known| fits(&known.word));
     let whole = fitting.map(|known| Candidate {
         word: format!("{first}{}", known.word),
         about: known.about,
@@ -195,6 +203,8 @@ enum List {
     /// Words of filters of `ns list`
     NamespaceFilter,
     Severities,
+    /// Names that `explain` knows
+    Entries,
     /// What flows are grouped by
     Groups,
 }
@@ -221,6 +231,7 @@ impl List {
                 | ("keepalive-attach" | "keepalive-detach", "cgroup") => Self::Processes,
                 ("ns-exec", "words") if position == 0 => Self::Namespaces,
                 ("check", "fail_on" | "severity") | ("explain", "severity") => Self::Severities,
+                ("explain", "text") if position == 0 => Self::Entries,
                 ("ns-list", "filter") => Self::NamespaceFilter,
                 (_, "netns") => Self::NamespacesOrAll,
                 ("capture", "interface") => Self::InterfacesOrAny,
@@ -279,6 +290,10 @@ impl List {
                 owned(&mut conditions.chain(states).chain(operators))
             }
             Self::NamespaceFilter => owned(&mut sockeye_filter::netns::words()),
+            Self::Entries => {
+                let names = sockeye_explain::names().into_iter();
+                names.filter(|name| is_plain(name)).collect()
+            }
             Self::Groups => owned(&mut GROUPS.into_iter()),
             Self::Severities => owned(&mut sockeye_check::severity_names()),
         }

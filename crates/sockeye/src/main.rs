@@ -15,6 +15,7 @@ use sockeye_console::exit::report;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_dropins::Tool;
+use sockeye_filter::words;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -79,6 +80,11 @@ fn print_message(mut message: clap::Error, words: &[OsString]) -> anyhow::Result
     }
     // A filter begins with no flag: `-- -S` is no remedy for a flag that we lack.
     message.remove(ContextKind::Suggested);
+    let value = words.get(1).map(|word| word.to_string_lossy());
+    if value.is_some_and(|word| words::condition_for(&word).is_some()) {
+        // `listen` is a state rather than a typo of a command.
+        message.remove(ContextKind::SuggestedSubcommand);
+    }
     let mut text = message.render().to_string();
     let is_misplaced = matches!(
         message.kind(),
@@ -143,14 +149,14 @@ fn misplaced_filter(words: &[String]) -> String {
         [word] => match word.strip_prefix(':').unwrap_or(word).parse::<u16>() {
             Ok(port) => format!("sport = :{port} or dport = :{port}"),
             Err(_) if word.parse::<std::net::IpAddr>().is_ok() => format!("src {word} or dst {word}"),
-            Err(_)
-                if word
-                    .bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)) =>
-            {
-                format!("owner = {word}")
-            }
-            Err(_) => "FILTER".to_owned(),
+            Err(_) => words::condition_for(word).unwrap_or_else(|| {
+                let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+                if word.bytes().all(is_name) {
+                    format!("owner = {word}")
+                } else {
+                    "FILTER".to_owned()
+                }
+            }),
         },
         ["process" | "program" | "command" | "comm", rest @ ..] if !rest.is_empty() => {
             format!("owner {}", rest.join(" "))

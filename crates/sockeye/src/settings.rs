@@ -44,6 +44,28 @@ pub(crate) fn parse(words: Vec<OsString>) -> Result<Parsed, Stop> {
         }
         loaded = Some(configuration);
     }
+    if let [_, help, name, ..] = &words[..]
+        && help == "help"
+        && let Some(name) = name.to_str()
+        && root.find_subcommand(name).is_none()
+    {
+        let configuration = load(without_files)?;
+        if let Some(alias) = configuration.alias(name) {
+            notes::say(&format!(
+                "sockeye: '{name}' is short for '{}' ({})\n",
+                alias.words.join(" "),
+                alias.origin
+            ));
+            // What follows, its help, is that of its command.
+            let command = alias
+                .words
+                .first()
+                .filter(|word| root.find_subcommand(word).is_some());
+            words.truncate(2);
+            words.extend(command.map(OsString::from));
+        }
+        loaded = Some(configuration);
+    }
     words = args::watch_words(words);
     let matches = match root.try_get_matches_from(&words) {
         Ok(matches) => matches,

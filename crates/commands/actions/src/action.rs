@@ -9,7 +9,7 @@ use sockeye_console::args::FormatArg;
 use sockeye_console::confirm;
 use sockeye_console::notes;
 use sockeye_console::stdout;
-use sockeye_model::Protocol;
+use sockeye_model::{Protocol, counted};
 use sockeye_output::listing::{Align, Column, Value};
 use sockeye_output::socket::{Sockets, further_value};
 use sockeye_output::{Format, SocketWriter, Style};
@@ -103,7 +103,7 @@ impl Action {
             notes::say(&format!(
                 "sockeye: {}: {} {}{}; {} had gone, {} failed\n",
                 self.command,
-                number(how_many(|one| *one == Outcome::Done), noun(targets, &selected)),
+                counted(how_many(|one| *one == Outcome::Done), noun(targets, &selected)),
                 self.done,
                 self.remark,
                 how_many(|one| *one == Outcome::Gone),
@@ -221,7 +221,7 @@ impl Action {
             .collect();
         let text = format!(
             "{} {}{}",
-            number(done.len(), noun(targets, selected)),
+            counted(done.len(), noun(targets, selected)),
             self.done,
             self.remark
         );
@@ -292,7 +292,7 @@ fn layout(common: &ListingArgs, listing: &Listing<'_>, targets: &Targets) -> Tar
 }
 
 fn count(targets: &Targets, indices: &[usize]) -> String {
-    number(indices.len(), noun(targets, indices))
+    counted(indices.len(), noun(targets, indices))
 }
 
 fn noun(targets: &Targets, indices: &[usize]) -> &'static str {
@@ -301,12 +301,6 @@ fn noun(targets: &Targets, indices: &[usize]) -> &'static str {
         target.protocol == Protocol::Tcp && target.peer.port().is_some_and(|port| port.0 != 0)
     });
     if are_connections { "connection" } else { "socket" }
-}
-
-/// `3 connections`, `1 socket`
-fn number(count: usize, noun: &str) -> String {
-    let s = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{s}")
 }
 
 const NOTHING_MATCHES: &str = "nothing matches the filter";

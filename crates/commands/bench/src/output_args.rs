@@ -86,7 +86,7 @@ impl OutputArgs {
             width: stdout::width(),
             no_header: self.no_header,
             envelope: envelope::now(),
-            is_repeated: false,
+            sample: None,
         };
         push_report(&mut text, report, layout);
         let written = stdout::write(&text);

@@ -20,9 +20,9 @@ pub struct CheckArgs {
     /// before: the first has no result. Text on a terminal is redrawn in place; JSON is one document per sample
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = sockeye_console::values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With -w: end after N samples, 2 or more
+    /// With -w: end after N reports
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
-          value_parser = selection::samples)]
+          value_parser = sockeye_console::values::count)]
     pub(crate) count: Option<u64>,
     /// Time after which suspicious sockets are looked at again; 0 for never
     #[arg(long, value_name = "SECS", default_value = "1", allow_negative_numbers = true,
@@ -57,7 +57,7 @@ pub struct CheckArgs {
 const EXAMPLES: &str = "\
 Examples:
   sockeye check                  everything, once
-  sockeye check -w 5 -c 2        what changes within five seconds
+  sockeye check -w 5 -c 1        what changes within five seconds
   sockeye check -w 60            every minute, until ^C
   sockeye check --netns all --fail-on warning
                                  all namespaces; for a script

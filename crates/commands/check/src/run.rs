@@ -83,7 +83,7 @@ impl Check<'_> {
         let is_repeated = self.args.watch.is_some();
         // A single result is not redrawn: it may be longer than the screen.
         let is_redrawn =
-            is_repeated && self.args.count != Some(2) && self.args.common.format == FormatArg::Table;
+            is_repeated && self.args.count != Some(1) && self.args.common.format == FormatArg::Table;
         let mut live = if is_redrawn {
             Live::begin().context(live::BEGINNING)?
         } else {
@@ -92,17 +92,19 @@ impl Check<'_> {
         let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         let mut has_gaps = false;
-        for sample in 1_u64.. {
+        // What is counted, and numbered, are results.
+        for number in u64::from(!is_repeated).. {
             let mut report = self.listing.begin();
             let result = self.take_sample(before.as_ref(), &mut report, is_repeated)?;
-            let is_result = sample > 1 || !is_repeated;
+            let is_result = number > 0;
+            let is_last = self.args.count == Some(number);
             if is_result {
                 worst = worst.max(result.worst);
                 has_gaps |= !result.checked.not_judged.is_empty();
             }
             if let (Some(live), Some(interval)) = (&mut live, self.args.watch) {
                 let body = if is_result {
-                    self.text(&result, &report, Some(sample - 1), Some(live.width()))
+                    self.text(&result, &report, Some(number), Some(live.width()))
                 } else {
                     b"The first result comes with the next sample.\n".to_vec()
                 };
@@ -117,19 +119,13 @@ impl Check<'_> {
                 };
                 live.draw(&content)?;
                 before = Some((result.baseline, result.taken));
-                if self.args.count == Some(sample)
-                    || !live.pause(interval, &mut |live| live.draw(&content))?
-                {
+                if is_last || !live.pause(interval, &mut |live| live.draw(&content))? {
                     break;
                 }
                 continue;
             }
             if is_result {
-                match self.print(
-                    &result,
-                    &report,
-                    (is_repeated && self.args.count != Some(2)).then_some(sample - 1),
-                ) {
+                match self.print(&result, &report, is_repeated.then_some(number)) {
                     // The reader ended; the exit status still has the result.
                     Err(error) if stdout::is_closed_pipe(&error) => break,
                     printed => printed?,
@@ -138,7 +134,7 @@ impl Check<'_> {
             }
             before = Some((result.baseline, result.taken));
             match self.args.watch {
-                Some(interval) if self.args.count != Some(sample) && stdout::pause(interval) => {}
+                Some(interval) if !is_last && stdout::pause(interval) => {}
                 _ => break,
             }
         }

@@ -1,5 +1,6 @@
 //! The selected rules and their thresholds.
 
+use sockeye_model::nearest_name;
 use sockeye_verdict::{Finding, Limit, Limits, Rule, Severity};
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -93,26 +94,14 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
 /// Words the error for a name that is none, with the known one that is most like it.
 fn unknown(what: &str, name: &str, known: impl Iterator<Item = String>) -> String {
     let shown: String = name.trim().chars().take(NAME_MAX).collect();
-    let distances = known.map(|known| (strsim::damerau_levenshtein(&shown, &known), known));
-    let nearest = distances
-        .min()
-        .filter(|(distance, _)| *distance <= (shown.len() / 3).min(4));
-    let guess = nearest.map_or(String::new(), |(_, nearest)| {
-        format!(", did you mean {nearest:?}?")
-    });
+    let known: Vec<String> = known.collect();
+    let nearest = nearest_name(&shown, known.iter().map(String::as_str));
+    let guess = nearest.map_or(String::new(), |nearest| format!(", did you mean {nearest:?}?"));
     format!("no {what} {shown:?}{guess}; `sockeye check --list` shows them")
 }
 
 /// Characters of a name that is none, for its error.
 const NAME_MAX: usize = 100;
-
-/// Parses a number of samples, 2 or more.
-pub(crate) fn samples(text: &str) -> Result<u64, String> {
-    text.parse()
-        .ok()
-        .filter(|count| *count >= 2)
-        .ok_or_else(|| "expected a whole number, 2 or more".to_owned())
-}
 
 /// Parses the time until the second look: seconds, or 0 for none.
 pub(crate) fn second_look(text: &str) -> Result<Duration, String> {
@@ -148,6 +137,5 @@ mod tests {
         }
         assert!(rules("no-keepalive, unread").is_ok());
         assert!(rules("no-keepalive,").is_err());
-        assert!(samples("1").is_err());
     }
 }

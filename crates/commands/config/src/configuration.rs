@@ -1,11 +1,12 @@
 //! The settings in force, of the layers in their order: environment, the user's file, the file of the system.
 
 use crate::document::{self, Literal};
-use crate::layer::{self, Variable, nearest};
+use crate::layer::{self, Variable};
 use crate::setting::Setting;
 use crate::trusted_file::{self, Candidate, Contents};
 use crate::words;
 use sockeye_console::stdout;
+use sockeye_model::nearest_name;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -257,7 +258,8 @@ impl Configuration {
         }
         if !schema.settings.iter().any(|setting| setting.key == key) {
             let known = schema.settings.iter().map(|setting| setting.key.as_str());
-            let guess = nearest(key, known).map_or(String::new(), |key| format!("; did you mean '{key}'?"));
+            let guess =
+                nearest_name(key, known).map_or(String::new(), |key| format!("; did you mean '{key}'?"));
             return Err(format!("unknown key '{key}'{guess}"));
         }
         let text = match value {

@@ -1,6 +1,7 @@
 //! Variables of the environment, as keys and values.
 
 use crate::setting::Setting;
+use sockeye_model::nearest_name;
 use std::ffi::OsString;
 
 /// A variable that begins with `SOCKEYE_`.
@@ -45,7 +46,10 @@ pub(crate) fn variables(
             (None, _) => {
                 let known = settings.iter().map(|setting| variable_of(&setting.key));
                 let known: Vec<String> = known.chain([CONFIG.to_owned()]).collect();
-                let nearest = nearest(&name, known.iter().map(String::as_str)).map(str::to_owned);
+                // The prefix, which all have, is no likeness.
+                let known = known.iter().map(|name| name.trim_start_matches(PREFIX));
+                let nearest = nearest_name(name.trim_start_matches(PREFIX), known);
+                let nearest = nearest.map(|nearest| format!("{PREFIX}{nearest}"));
                 Variable::Unknown { name, nearest }
             }
             (Some(key), Ok(text)) => Variable::Value { name, key, text },
@@ -67,24 +71,12 @@ pub(crate) fn variable_of(key: &str) -> String {
     PREFIX.chars().chain(letters).collect()
 }
 
-/// Returns the known name that is most like one; `None` if none is like it.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let shown: String = name.chars().take(NAME_MAX).collect();
-    let distances = known
-        .into_iter()
-        .map(|known| (strsim::damerau_levenshtein(&shown, known), known));
-    let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
-    (distance <= (shown.chars().count() / 4).clamp(1, 5)).then_some(nearest)
-}
-
 const PREFIX: &str = "SOCKEYE_";
 const ALIAS: &str = "SOCKEYE_ALIAS_";
 /// The variable with the path of the file.
 const CONFIG: &str = "SOCKEYE_CONFIG";
 /// Variables with another meaning: the file, and what the tests of this project hand to each other.
 const NOT_SETTINGS: [&str; 3] = [CONFIG, "SOCKEYE_SKIPS", "SOCKEYE_BPF"];
-/// Names are compared up to here.
-const NAME_MAX: usize = 100;
 
 #[cfg(test)]
 mod tests {

@@ -15,3 +15,17 @@ mod tests;
 
 pub use args::ExplainArgs;
 pub use run::run;
+
+use sockeye_dictionary::{Dictionary, Kind};
+
+/// Returns the names that are explained, other than those of messages, for completion: `ETIMEDOUT`, `TCPLossProbes`, `tcp_mem`.
+#[must_use]
+pub fn names() -> Vec<String> {
+    let dictionary = Dictionary::new();
+    let entries = dictionary.entries().iter();
+    let named = entries.filter(|entry| entry.kind != Kind::Message);
+    let mut names: Vec<String> = named.map(|entry| entry.name.to_string()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}

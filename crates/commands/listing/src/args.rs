@@ -54,7 +54,7 @@ pub struct FlowOptions {
     /// before. A table on a terminal is redrawn in place; JSON is one document per sample
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With -w: end after N samples
+    /// With -w: end after N reports
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(crate) count: Option<u64>,
@@ -118,7 +118,7 @@ pub struct SocketsArgs {
     /// is RAW sockets, as in ss
     #[arg(long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) watch: Option<Duration>,
-    /// With -w: end after N samples
+    /// With -w: end after N reports
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(crate) count: Option<u64>,

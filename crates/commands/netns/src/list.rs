@@ -134,9 +134,9 @@ fn print(
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Namespaces>>> {
-    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "ns list", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "ns list", &error).into())
 }
 
 fn sort_key(text: &str) -> anyhow::Result<SortKey<Namespaces>> {
-    SortKey::parse(text).map_err(|error| UsageError::unknown_column("--sort", "ns list", error).into())
+    SortKey::parse(text).map_err(|error| UsageError::unknown_column("--sort", "ns list", &error).into())
 }

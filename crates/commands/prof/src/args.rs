@@ -72,7 +72,7 @@ pub struct ProfArgs {
     /// document per report then
     #[arg(short = 'w', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(super) watch: Option<Duration>,
-    /// With -w: end after N samples
+    /// With -w: end after N reports
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(super) count: Option<u64>,

@@ -36,6 +36,21 @@ pub(super) enum CollectError {
     Other(anyhow::Error),
 }
 
+/// Returns what to type for a process that runs: one word that is no program may be meant as one.
+fn running_process_hint(target: &Target<'_>) -> String {
+    let Target::Command([word]) = target else {
+        return String::new();
+    };
+    let word = word.to_string_lossy();
+    match word.parse::<u32>() {
+        Ok(pid) => format!("; a process that runs: -p {pid}"),
+        Err(_) => "; a process that runs: -p PID".to_owned(),
+    }
+}
+
+/// Exit status of a shell if it finds no program.
+const NO_SUCH_PROGRAM: u8 = 127;
+
 /// Observes the target until the time is over, all its processes have ended, or SIGINT, SIGTERM or SIGHUP arrives. With `--watch` it
 /// prints a report every interval.
 pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected, CollectError> {
@@ -48,7 +63,12 @@ pub(super) fn collect(args: &ProfArgs, target: &Target<'_>) -> Result<Collected,
     let session = match Session::start(&plan, Arc::new(bpf_engine), began) {
         Ok(session) => session,
         Err(StartError::Command(error)) => {
-            notes::say(&format!("sockeye: prof: {error}\n"));
+            let hint = if error.exit_code() == NO_SUCH_PROGRAM {
+                running_process_hint(target)
+            } else {
+                String::new()
+            };
+            notes::say(&format!("sockeye: prof: {error}{hint}\n"));
             return Err(CollectError::CommandNotStarted(ExitCode::from(error.exit_code())));
         }
         Err(error @ StartError::Nothing(_)) => return Err(anyhow!("prof: {error}").into()),

@@ -27,6 +27,6 @@ pub(crate) fn layout(args: &ProfArgs) -> ReportLayout {
         width: stdout::width(),
         no_header: args.no_header,
         envelope: envelope::now(),
-        is_repeated: args.top.is_some(),
+        sample: None,
     }
 }

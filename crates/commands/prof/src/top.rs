@@ -3,7 +3,7 @@
 use crate::args::ProfArgs;
 use crate::layout::{layout, view};
 use crate::output::push_profile;
-use sockeye_console::{envelope, live, stdout};
+use sockeye_console::{envelope, live, locale, stdout};
 use sockeye_output::{Format, push_report};
 use sockeye_profile::{Profile, ReportOptions};
 use std::time::Duration;
@@ -23,12 +23,15 @@ pub(super) fn run(
     // Empty: what a command did before the first snapshot belongs to the first block.
     let mut before = Profile::default();
     let mut shown = 0_u64;
+    // What was not drawn, because we were in the background.
+    let mut undrawn = None;
     loop {
         let goes_on = pause(interval);
         let now = snapshot()?;
         // The last, shorter interval is shown too, unless it is empty.
         if goes_on || now.duration_ns > before.duration_ns {
             let height = stdout::size().and_then(|size| size.rows);
+            let height = height.filter(|_| live::has_screen());
             let seconds = now.duration_ns / 1_000_000_000;
             let title = live::title(&envelope::now(), interval, &format!("observed for {seconds} s"));
             let title = if has_keys {
@@ -36,11 +39,21 @@ pub(super) fn run(
             } else {
                 title.trim_end_matches(live::END_HINT)
             };
-            stdout::write(&block(args, &now.since(&before), shown, title, height))?;
+            let profile = now.since(&before);
+            undrawn = if height.is_some() && live::is_in_background() {
+                Some(block(args, &profile, 0, title, None))
+            } else {
+                stdout::write(&block(args, &profile, shown, title, height))?;
+                None
+            };
             shown += 1;
         }
         before = now;
         if !goes_on || args.count.is_some_and(|count| shown >= count) {
+            // It ends in the background, as any other command there: with its result.
+            if let Some(text) = undrawn {
+                stdout::write(&text)?;
+            }
             return Ok(before);
         }
     }
@@ -49,6 +62,7 @@ pub(super) fn run(
 /// Returns the text of one report; only the first CSV block has headings. `title` is the first line of a screen.
 fn block(args: &ProfArgs, profile: &Profile, shown: u64, title: &str, height: Option<usize>) -> Vec<u8> {
     let mut layout = layout(args);
+    layout.sample = Some(shown + 1);
     let mut view = ReportOptions {
         is_part: true,
         ..view(args)
@@ -85,7 +99,9 @@ fn block(args: &ProfArgs, profile: &Profile, shown: u64, title: &str, height: Op
         }
         view.rows = view.rows.min(height).saturating_sub(1).max(1);
     }
-    let title: String = title.chars().take(layout.width.unwrap_or(usize::MAX)).collect();
+    let columns = layout.width.unwrap_or(usize::MAX);
+    let title = live::fit_title(title, columns, locale::has_unicode());
+    let title: String = title.chars().take(columns).collect();
     let text = [title.as_bytes(), b"\n", &text].concat();
     screen(&text, height + 1, shown == 0)
 }
@@ -177,6 +193,22 @@ mod tests {
         let csv = parsed("-p 7 -w 1 --top 3 --format csv");
         let all = [0, 1].map(|nth| text(block(&csv, &snapshot(1), nth, "", None)));
         assert_eq!(all.concat().matches("call,calls").count(), 1);
+        let lines: Vec<&str> = all.iter().flat_map(|text| text.lines()).collect();
+        assert!(
+            lines[0].starts_with("time,sample,") || lines[0].starts_with("time,host,sample,"),
+            "{lines:?}"
+        );
+        for (format, first) in [("json", "\"type\":\"prof\""), ("jsonl", "\"type\":\"prof_row\"")] {
+            let args = parsed(&format!("-p 7 -w 1 --format {format}"));
+            for nth in [0, 1] {
+                let text = text(block(&args, &snapshot(1), nth, "", None));
+                let sample = format!("\"sample\":{},", nth + 1);
+                assert!(
+                    text.contains(first) && text.lines().all(|line| line.contains(&sample)),
+                    "{text}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -85,6 +85,7 @@ impl fmt::Display for Test {
                 let name = match field {
                     TextField::Owner => "owner",
                     TextField::Congestion => "congestion",
+                    TextField::Ulp => "ulp",
                     TextField::Workload(kind) => kind.name(),
                 };
                 let operator = match (like, negated) {

@@ -1,5 +1,6 @@
 //! Parse errors: their position, what was found and what was expected.
 
+use sockeye_model::nearest_name;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 
@@ -77,46 +78,7 @@ impl std::error::Error for ParseError {}
 /// Returns a suggestion if `word` may be a typo of one among `known`: `did you mean 'eth0'?`
 #[must_use]
 pub fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    if word.len() > 24 {
-        return None;
-    }
-    let word = word.to_ascii_lowercase();
-    let allowed = (word.len() / 3).min(2);
-    known
-        .into_iter()
-        .filter(|known| known.starts_with(&word) || known.len().abs_diff(word.len()) <= allowed.max(1))
-        .map(|known| {
-            let begun = word.len() >= 3 && known.starts_with(&word);
-            (if begun { 1 } else { distance(&word, known) }, known)
-        })
-        .filter(|&(distance, _)| distance <= allowed.max(1) && word.len() > 1)
-        .min_by_key(|&(distance, _)| distance)
-        .map(|(_, known)| format!("did you mean '{known}'?"))
-}
-
-/// Returns the edit distance: insertions, deletions, replacements and swaps of adjacent letters.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
-    let mut rows = [
-        vec![0; b.len() + 1],
-        (0..=b.len()).collect::<Vec<_>>(),
-        vec![0; b.len() + 1],
-    ];
-    for i in 1..=a.len() {
-        rows[2][0] = i;
-        for j in 1..=b.len() {
-            let differ = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[1][j - 1] + differ)
-                .min(rows[1][j] + 1)
-                .min(rows[2][j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                best = best.min(rows[0][j - 2] + 1);
-            }
-            rows[2][j] = best;
-        }
-        rows.rotate_left(1);
-    }
-    rows[1][b.len()]
+    nearest_name(word, known).map(|known| format!("did you mean '{known}'?"))
 }
 
 /// Text from the user, escaped for a terminal.
@@ -203,22 +165,5 @@ mod tests {
                 assert_eq!(error(start..end).render(&text).lines().count(), 3);
             }
         }
-    }
-
-    #[test]
-    fn typos_have_a_suggestion() {
-        let check = |word: &str, expected: Option<&str>| {
-            let known = ["established", "time-wait", "dport", "rtt"];
-            assert_eq!(
-                nearest(word, known),
-                expected.map(|known| format!("did you mean '{known}'?"))
-            );
-        };
-        check("establshed", Some("established"));
-        check("estab", Some("established"));
-        check("dprot", Some("dport"));
-        check("TIME_WAIT", Some("time-wait"));
-        check("xyzzy", None);
-        check("", None);
     }
 }

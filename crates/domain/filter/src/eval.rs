@@ -92,6 +92,14 @@ impl Test {
                 text_matches(algorithm.as_bytes(), value.as_bytes(), *like, usize::MAX) != *negated
             }),
             Self::Text {
+                field: TextField::Ulp,
+                negated,
+                like,
+                value,
+            } => socket.ulp.is_some_and(|ulp| {
+                text_matches(ulp.as_bytes(), value.as_bytes(), *like, usize::MAX) != *negated
+            }),
+            Self::Text {
                 field: TextField::Workload(kind),
                 negated,
                 like,

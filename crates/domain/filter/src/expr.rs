@@ -119,6 +119,8 @@ pub(crate) enum Compare {
 pub(crate) enum TextField {
     Owner,
     Congestion,
+    /// The protocol layered upon TCP
+    Ulp,
     /// Its container, unit or executable
     Workload(WorkloadKind),
 }

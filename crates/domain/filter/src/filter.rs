@@ -156,6 +156,10 @@ impl Test {
                     congestion: true,
                     ..none
                 },
+                TextField::Ulp => Needs {
+                    tcp_info: true,
+                    ..none
+                },
                 // Only a process has an executable; the others may be known by the socket.
                 TextField::Workload(kind) => Needs {
                     workloads: true,

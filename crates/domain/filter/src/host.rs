@@ -341,7 +341,16 @@ pub(crate) fn signed(text: &str) -> Option<u32> {
 
 /// Whether a word in place of a condition looks like an address.
 pub(crate) fn looks_like_address(text: &str) -> bool {
-    text.parse::<Ipv6Addr>().is_ok() || (text.contains('.') && nets(text, None).is_some())
+    let (ip, port) = match text.rsplit_once(':') {
+        Some((ip, port)) if ip.contains('.') || ip.ends_with(']') => (ip, port),
+        _ => (text, "0"),
+    };
+    let ip = ip
+        .strip_prefix('[')
+        .and_then(|ip| ip.strip_suffix(']'))
+        .unwrap_or(ip);
+    let is_ip = ip.parse::<Ipv6Addr>().is_ok() || (ip.contains('.') && nets(ip, None).is_some());
+    is_ip && (port == "*" || port.parse::<u16>().is_ok())
 }
 
 /// Finds a netlink protocol by its name in `ss`.

@@ -13,6 +13,8 @@ pub struct Needs {
     pub congestion: bool,
     /// [`sockeye_model::Entry::owners`]: `owner`, `pid`, `pgid`
     pub owners: bool,
+    /// `INET_DIAG_TOS`, `INET_DIAG_TCLASS`, `INET_DIAG_CLASS_ID`: `tos`, `tclass`, `class_id`
+    pub service_class: bool,
     /// `SO_MARK`, which the kernel reports only with CAP_NET_ADMIN. Without it `fwmark` compares with 0, as in `ss`.
     pub mark: bool,
     /// `INET_DIAG_CGROUP_ID` (Linux 5.9)
@@ -35,6 +37,7 @@ impl Needs {
             memory: self.memory || other.memory,
             congestion: self.congestion || other.congestion,
             owners: self.owners || other.owners,
+            service_class: self.service_class || other.service_class,
             mark: self.mark || other.mark,
             cgroup: self.cgroup || other.cgroup,
             workloads: self.workloads || other.workloads,

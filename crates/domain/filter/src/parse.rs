@@ -13,7 +13,7 @@ use crate::expr::{Compare, Expr, FAMILIES, Ports, Side, TIMERS, Test, TextField}
 use crate::field::Field;
 use crate::host;
 use crate::lexer::{Token, ValueKind};
-use crate::{ParseError, PeerClass, Resolve, states};
+use crate::{ParseError, PeerClass, Resolve, states, words};
 use sockeye_model::{ProtocolSet, StateSet, WorkloadKind};
 use std::ops::Range;
 
@@ -168,6 +168,7 @@ impl<'a> Parser<'a> {
             "peers" => self.peers(word),
             "owner" | "owners" => self.text(word, TextField::Owner),
             "congestion" | "cong" => self.text(word, TextField::Congestion),
+            "ulp" => self.text(word, TextField::Ulp),
             "container" => self.text(word, TextField::Workload(WorkloadKind::Container)),
             "unit" => self.text(word, TextField::Workload(WorkloadKind::Unit)),
             "exe" => self.text(word, TextField::Workload(WorkloadKind::Exe)),
@@ -354,10 +355,10 @@ impl<'a> Parser<'a> {
             .reader
             .error(span, &["a condition (state, src, dport, owner, ...)"]);
         let fields = Field::ALL.iter().map(|&(name, ..)| name);
-        error.hint = if host::looks_like_address(word) {
-            Some(format!("did you mean 'dst {word}'?"))
-        } else if states::named(word).is_some() {
-            Some(format!("did you mean 'state {word}'?"))
+        error.hint = if let Some(hint) = self.port_hint(word) {
+            Some(hint)
+        } else if let Some(condition) = words::condition_for(word) {
+            Some(format!("did you mean '{condition}'?"))
         } else if let Some(port) = port_of(word) {
             // After -p a number is often meant as a process.
             let pid = if word.starts_with(':') {
@@ -372,6 +373,8 @@ impl<'a> Parser<'a> {
             Some(format!("did you mean 'pid = {word}'?"))
         } else if ["process", "program", "command", "comm", "app"].contains(&word) {
             Some("did you mean 'owner'?".to_owned())
+        } else if self.resolve.is_column(word) {
+            Some(format!("'{word}' is a column, but no word of filters"))
         } else {
             nearest(word, WORDS.split(' ').chain(fields)).or_else(|| {
                 let is_name = word.len() <= NAME_BYTES_MAX
@@ -382,6 +385,23 @@ impl<'a> Parser<'a> {
             })
         };
         error
+    }
+
+    /// The hint for `port 80`, `port = 80` and `port = :80`.
+    fn port_hint(&self, word: &str) -> Option<String> {
+        if !["port", "ports"].contains(&word) {
+            return None;
+        }
+        let mut ahead = self.reader.lexer.clone();
+        ahead.operator();
+        let port = match ahead.next().0 {
+            Token::Word(value) => port_of(value),
+            _ => None,
+        };
+        Some(match port {
+            Some(port) => format!("did you mean '( sport = :{port} or dport = :{port} )'?"),
+            None => "did you mean 'sport' or 'dport'?".to_owned(),
+        })
     }
 }
 

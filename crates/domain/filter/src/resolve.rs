@@ -37,6 +37,10 @@ pub trait Resolve {
     fn netns(&self, _name: &str) -> Vec<NetnsInode> {
         Vec::new()
     }
+    /// Returns whether the listing has a column with this name; a condition on it does not exist.
+    fn is_column(&self, _name: &str) -> bool {
+        false
+    }
     /// Returns the ephemeral ports (`net.ipv4.ip_local_port_range`), for `autobound`.
     fn ephemeral_ports(&self) -> RangeInclusive<u16> {
         32768..=60999

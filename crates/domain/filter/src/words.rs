@@ -1,8 +1,10 @@
 //! The words of the language, for documents and completion.
 
 use crate::field::Field;
+use crate::host;
 use crate::states;
 use crate::units::Quantity;
+use sockeye_model::ProtocolSet;
 
 /// A word of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,12 +95,76 @@ const fn meaning(field: Field) -> &'static str {
         Field::SndBuf => "the size of the send buffer",
         Field::Rmem => "memory in use for received data",
         Field::Wmem => "memory in use for data to send",
+        Field::Retransmits => "timer-driven retransmissions of the first segment since the last progress",
+        Field::Probes => "window or keepalive probes that were not answered",
+        Field::Backoff => "doublings of the retransmission timeout",
+        Field::SndWscale => "the peer's window scale",
+        Field::RcvWscale => "our window scale",
+        Field::FastopenClientFail => "why TCP Fast Open failed, as a number; 0: it did not",
+        Field::RcvMss => "the longest segment that was received lately",
+        Field::RetransSegs => "segments in flight that are retransmissions",
+        Field::Fackets => "segments that were acknowledged in front of the last SACK (0 since Linux 4.15)",
+        Field::LastAckSent => "the time since an acknowledgement was last sent (the kernel has no value)",
+        Field::RcvSsthresh => "the slow-start threshold of the receive window",
+        Field::Advmss => "the longest segment that we offer to receive",
+        Field::RcvSpace => "the target of the tuning of the receive buffer",
+        Field::MaxPacingRate => "the limit of the pacing rate (SO_MAX_PACING_RATE)",
+        Field::SegsOut => "segments that were sent",
+        Field::SegsIn => "segments that were received",
+        Field::DataSegsOut => "segments with data that were sent",
+        Field::DataSegsIn => "segments with data that were received",
+        Field::BusyTime => "the time with data in flight or waiting to be sent",
+        Field::RwndLimited => "the part of busy_time in which the peer's window was full",
+        Field::SndbufLimited => "the part of busy_time in which our send buffer was full",
+        Field::Delivered => "segments that were delivered, with retransmissions",
+        Field::DeliveredCeSegs => "segments that were delivered with a mark of congestion (ECN)",
+        Field::DsackDups => "retransmissions that the peer did not need (DSACK)",
+        Field::ReordSeen => "how often data arrived out of order at the peer",
+        Field::RcvOoopack => "segments that were received out of order",
+        Field::Rehash => "changes of the transmit hash after trouble on the path",
+        Field::TotalRto => "retransmission timeouts",
+        Field::TotalRtoRecoveries => "recoveries from retransmission timeouts",
+        Field::TotalRtoTime => "the time in recoveries from retransmission timeouts",
+        Field::ReceivedCeSegs => "segments that were received with a mark of congestion (AccECN)",
+        Field::DeliveredE1Bytes => "payload that was delivered with ECT(1)",
+        Field::DeliveredE0Bytes => "payload that was delivered with ECT(0)",
+        Field::DeliveredCeBytes => "payload that was delivered with CE",
+        Field::ReceivedE1Bytes => "payload that was received with ECT(1)",
+        Field::ReceivedE0Bytes => "payload that was received with ECT(0)",
+        Field::ReceivedCeBytes => "payload that was received with CE",
+        Field::AccecnFailMode => "why AccECN is off, as bits",
+        Field::AccecnOptSeen => "AccECN options that were seen: 0 none, 1 empty, 2 counters",
+        Field::FwdAlloc => "memory that is reserved in advance",
+        Field::WmemQueued => "memory of what waits to be sent or acknowledged",
+        Field::Optmem => "memory of options and filters",
+        Field::BacklogBytes => "memory of what arrived while the socket was locked",
+        Field::TimerExpires => "the time until the timer fires",
+        Field::TimerRetransmits => "retransmissions or probes of the timer",
+        Field::AcceptQueue => "the connections that wait for accept(2); listeners only",
+        Field::References => "references to the socket in the kernel (/proc/net only)",
+        Field::ClassId => "the net_cls class or the priority",
+        Field::Tos => "the type of service (IPv4)",
+        Field::Tclass => "the traffic class (IPv6)",
     }
 }
 
 /// Returns the names of states and of groups of states.
 pub fn states() -> impl Iterator<Item = &'static str> {
     states::NAMES.iter().map(|&(name, _)| name)
+}
+
+/// Returns the condition that was probably meant by a value alone: `established`, `10.0.0.1:80`, `udp`.
+#[must_use]
+pub fn condition_for(value: &str) -> Option<String> {
+    if host::looks_like_address(value) || value == "localhost" {
+        Some(format!("dst {value}"))
+    } else if states::named(value).is_some() {
+        Some(format!("state {}", value.to_ascii_lowercase()))
+    } else if ProtocolSet::from_name(value).is_some() {
+        Some(format!("proto = {value}"))
+    } else {
+        None
+    }
 }
 
 /// Returns the words that join conditions.
@@ -143,6 +209,11 @@ const OF_SS: &[(&str, &[&str], &str)] = &[
         "congestion",
         &["cong"],
         "the name of a congestion control; ~ and !~ take a pattern",
+    ),
+    (
+        "ulp",
+        &[],
+        "the name of a protocol layered upon TCP: tls, mptcp; ~ and !~ take a pattern",
     ),
     (
         "container",

@@ -24,6 +24,7 @@ extern crate self as sockeye_model;
 mod cgroup_path;
 mod congestion;
 mod container;
+mod counted;
 mod detail;
 mod diag_details;
 mod endpoint;
@@ -37,6 +38,7 @@ mod memory;
 mod mptcp;
 mod names;
 mod namespace;
+mod nearest_name;
 mod netns_name;
 mod owner;
 mod protocol;
@@ -55,6 +57,7 @@ mod workload;
 pub use cgroup_path::{cgroup_path, is_cgroup2_only, pod_of_cgroup, unit_of_cgroup};
 pub use congestion::{Algorithm, CongestionInfo};
 pub use container::{Container, Runtime};
+pub use counted::counted;
 pub use detail::Detail;
 pub use diag_details::{DiagDetails, Fanout, Instruction, Md5Key, PacketInfo, Ring, Subflow, Tls, Vfs};
 pub use endpoint::{Endpoint, UnixName};
@@ -70,6 +73,7 @@ pub use namespace::{
     Age, AgeFrom, DescriptorHolder, HOLDERS_MAX, MountHolder, Namespace, NetnsHolders, SocketHolder,
     ThreadHolder, TruncatedList, natural_order,
 };
+pub use nearest_name::nearest_name;
 pub use netns_name::{InvalidNetnsName, NetnsName};
 pub use owner::{Comm, Owner, Process};
 pub use protocol::{Family, Protocol};

@@ -22,6 +22,8 @@ pub struct Program<'a> {
 #[derive(Debug)]
 pub struct NotStarted {
     file: OsString,
+    /// Whether there is such a program.
+    is_found: bool,
     error: io::Error,
 }
 
@@ -92,6 +94,7 @@ impl<'a> Program<'a> {
     fn failed(&self, error: io::Error) -> NotStarted {
         NotStarted {
             file: self.file.to_owned(),
+            is_found: self.found().is_some(),
             error,
         }
     }
@@ -108,7 +111,9 @@ impl fmt::Display for NotStarted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot start {:?}: {}", self.file, self.error)?;
         let remedy = match self.error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => "no such program in PATH, or the interpreter that it names is missing",
+            Some(Errno::NOENT) if self.is_found => "the interpreter that it names is missing",
+            Some(Errno::NOENT) if self.file.as_bytes().contains(&b'/') => "no such file",
+            Some(Errno::NOENT) => "no such program in PATH",
             Some(Errno::ACCESS) => "it is no program that you may run",
             Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`, or run fewer at once",
             Some(Errno::AGAIN | Errno::NOMEM) => {

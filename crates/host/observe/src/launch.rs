@@ -9,6 +9,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -32,6 +33,8 @@ pub struct Launched {
 #[derive(Debug)]
 pub struct LaunchError {
     name: OsString,
+    /// Whether the program was found.
+    is_file: bool,
     error: io::Error,
 }
 
@@ -40,11 +43,12 @@ impl Launch {
     /// standard output; `None`: ours.
     pub(crate) fn prepare(words: &[OsString], output: Option<OwnedFd>) -> Result<Self, LaunchError> {
         let name = words.first().cloned().unwrap_or_default();
-        let failed = |error| LaunchError {
+        let failed = |is_file, error| LaunchError {
             name: name.clone(),
+            is_file,
             error,
         };
-        let file = executable::find(&name).map_err(|errno| failed(errno.into()))?;
+        let file = executable::find(&name).map_err(|errno| failed(false, errno.into()))?;
         let mut command;
         if is_script_without_interpreter(&file) {
             command = Command::new("/bin/sh");
@@ -58,7 +62,7 @@ impl Launch {
         if let Some(output) = output {
             command.stdout(output);
         }
-        let process = PausedProgram::start(command).map_err(failed)?;
+        let process = PausedProgram::start(command).map_err(|error| failed(true, error))?;
         Ok(Self { process, name })
     }
 
@@ -70,10 +74,11 @@ impl Launch {
     /// Starts the program.
     pub(crate) fn resume(self) -> Result<Launched, LaunchError> {
         let name = self.name;
-        let child = self
-            .process
-            .resume()
-            .map_err(|error| LaunchError { name, error })?;
+        let child = self.process.resume().map_err(|error| LaunchError {
+            name,
+            is_file: true,
+            error,
+        })?;
         Ok(Launched { child, status: None })
     }
 }
@@ -139,7 +144,9 @@ impl fmt::Display for LaunchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "cannot start {:?}: {}", self.name, self.error)?;
         let remedy = match self.error.raw_os_error().map(Errno::from_raw_os_error) {
-            Some(Errno::NOENT) => "no such program in PATH, or the interpreter that it names is missing",
+            Some(Errno::NOENT) if self.is_file => "the interpreter that it names is missing",
+            Some(Errno::NOENT) if self.name.as_bytes().contains(&b'/') => "no such file",
+            Some(Errno::NOENT) => "no such program in PATH",
             Some(Errno::ACCESS) => "it is no program that you may run",
             Some(Errno::MFILE | Errno::NFILE) => "raise `ulimit -n`",
             Some(Errno::AGAIN | Errno::NOMEM) => "too many processes, or too little memory",
@@ -202,7 +209,7 @@ mod tests {
         assert_eq!(code("").exit_code(), 127);
         let text = code("no-such-program-anywhere").to_string();
         assert!(
-            text.contains("no-such-program-anywhere") && text.contains("PATH"),
+            text.contains("no-such-program-anywhere") && text.ends_with("; no such program in PATH"),
             "{text}"
         );
     }
@@ -227,6 +234,13 @@ mod tests {
         let missing = script("missing", "#!/nowhere/sh");
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(Launched::exit_code(bare.unwrap()), 9);
-        assert_eq!(missing.unwrap_err().exit_code(), 127);
+        let missing = missing.unwrap_err();
+        assert_eq!(missing.exit_code(), 127);
+        assert!(
+            missing
+                .to_string()
+                .ends_with("; the interpreter that it names is missing"),
+            "{missing}"
+        );
     }
 }

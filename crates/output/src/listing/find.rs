@@ -2,7 +2,7 @@
 
 use super::column::{Column, Record};
 use crate::text;
-use sockeye_model::{is_name_of, is_same_name, strip_unit};
+use sockeye_model::{is_name_of, is_same_name, nearest_name, strip_unit};
 use std::fmt;
 
 /// Returns the column with this name: its own, an alias, its heading, or that of one of its CSV fields. Upper case and `-`
@@ -13,7 +13,7 @@ use std::fmt;
 pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownColumn> {
     let typed = name.trim().replace(' ', "_");
     let columns = R::columns();
-    let rules: [Rule<'_, R>; 4] = [
+    let rules: [Rule<'_, R>; 5] = [
         &|column| {
             let mut names = std::iter::once(&column.name).chain(column.aliases);
             names.any(|known| is_same_name(&typed, known))
@@ -25,6 +25,7 @@ pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownC
                 .any(|field| is_same_name(&typed, field))
         },
         &|column| is_name_of(&typed, column.name),
+        &|column| column.csv_fields().iter().any(|field| is_name_of(&typed, field)),
         &|column| !column.heading.is_empty() && is_same_name(&typed, &column.heading.replace(' ', "_")),
     ];
     rules
@@ -37,7 +38,7 @@ pub fn find_column<R: Record>(name: &str) -> Result<&'static Column<R>, UnknownC
 type Rule<'a, R> = &'a dyn Fn(&Column<R>) -> bool;
 
 /// Parses names with commas between them. `all` is every column, and the name of a JSON object, such as `tcp_info`,
-/// is every column with a field in it.
+/// is every column with a field in it. A column that is named twice is there once, at its first place.
 ///
 /// # Errors
 /// As [`find_column`], for the first unknown name, and for an empty list.
@@ -66,7 +67,13 @@ pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, U
     if columns.is_empty() {
         return find_column("").map(|column| vec![column]);
     }
-    Ok(columns)
+    let mut once: Vec<&'static Column<R>> = Vec::with_capacity(columns.len());
+    for column in columns {
+        if !once.contains(&column) {
+            once.push(column);
+        }
+    }
+    Ok(once)
 }
 
 /// Checks a list as [`parse_columns`] takes it.
@@ -74,11 +81,10 @@ pub fn parse_columns<R: Record>(list: &str) -> Result<Vec<&'static Column<R>>, U
 /// # Errors
 /// The first unknown name, with the nearest known one.
 pub fn check_columns<R: Record>(list: &str) -> Result<(), String> {
-    let Err(UnknownColumn { name, nearest, .. }) = parse_columns::<R>(list) else {
-        return Ok(());
-    };
-    let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
-    Err(format!("unknown column '{name}'{guess}"))
+    match parse_columns::<R>(list) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.message()),
+    }
 }
 
 /// Returns the columns of CSV without `--columns`.
@@ -155,48 +161,38 @@ impl UnknownColumn {
     /// Creates the error for `name`, with the nearest of the `known` names.
     fn new(name: &str, known: impl Iterator<Item = &'static str>) -> Self {
         let known: Vec<String> = known.map(str::to_owned).collect();
-        let normalized = name.to_ascii_lowercase().replace('-', "_");
-        let distance =
-            |known: &str| distance(&normalized, known).min(distance(&normalized, strip_unit(known)));
-        let nearest = known.iter().min_by_key(|known| distance(known));
-        let limit = normalized.chars().count() / 2;
-        let nearest = nearest
-            .filter(|known| distance(known) <= limit && limit > 0)
-            .cloned();
+        let typed = name.replace('-', "_");
+        let without_units = known.iter().map(|known| strip_unit(known));
+        let nearest = nearest_name(&typed, known.iter().map(String::as_str).chain(without_units));
+        let nearest = nearest.and_then(|nearest| known.iter().find(|known| is_name_of(nearest, known)));
+        let nearest = nearest.cloned();
         Self {
             name: name.to_owned(),
             nearest,
             known,
         }
     }
+
+    /// Returns what is wrong and what was probably meant, without the known names.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let name = text::harmless(self.name.as_bytes());
+        if ENVELOPE.contains(&&*self.name) {
+            return format!("'{name}' is no column: CSV and JSON have it always");
+        }
+        let nearest = self.nearest.as_deref();
+        let guess = nearest.map_or(String::new(), |nearest| format!("; did you mean '{nearest}'?"));
+        format!("unknown column '{name}'{guess}")
+    }
 }
 
 impl fmt::Display for UnknownColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut clean = Vec::new();
-        text::push_clean(&mut clean, self.name.as_bytes());
-        write!(f, "unknown column '{}'", String::from_utf8_lossy(&clean))?;
-        if let Some(nearest) = &self.nearest {
-            write!(f, "; did you mean '{nearest}'?")?;
-        }
-        write!(f, " (known: {})", self.known.join(", "))
+        write!(f, "{} (known: {})", self.message(), self.known.join(", "))
     }
 }
 
 impl std::error::Error for UnknownColumn {}
 
-/// Returns the Levenshtein distance, for names of a few dozen characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let changed = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = changed.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
+/// Fields of every row of CSV that are no columns: the envelope's, and the number of the sample.
+const ENVELOPE: &[&str] = &["time", "host", "sample"];

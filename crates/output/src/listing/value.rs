@@ -27,7 +27,7 @@ pub enum Value<'a> {
     Text(&'a [u8]),
     /// The same, and a table leaves out the middle of a long one.
     Name(&'a [u8]),
-    /// A number with a name, if one is known: two fields.
+    /// A number with a name, if one is known: two fields. A table leaves out the middle of a long name.
     Named(u64, Option<&'a str>),
 }
 
@@ -70,7 +70,7 @@ impl<'a> Value<'a> {
             Self::Word(word) => out.extend_from_slice(word.as_bytes()),
             Self::Text(text) => push_clean(out, text),
             Self::Name(name) => push_name(out, name),
-            Self::Named(_, Some(name)) => push_clean(out, name.as_bytes()),
+            Self::Named(_, Some(name)) => push_name(out, name.as_bytes()),
             Self::Named(number, None) => push_decimal(out, number),
         }
         Tint::None
@@ -129,5 +129,22 @@ fn push_float(out: &mut Vec<u8>, number: f64) {
         out.extend_from_slice(format!("{number:.1}").as_bytes());
     } else {
         crate::number::push_human(out, number.max(0.0).round() as u128);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_name_is_cut_in_tables_only() {
+        let path = format!("/{}/nginx.service", "a".repeat(100));
+        let value = Value::Named(4711, Some(&path));
+        let mut cell = Vec::new();
+        value.push_cell(&mut cell, Unit::None);
+        assert!(cell.len() < 50 && cell.ends_with(b"nginx.service"), "{cell:?}");
+        let mut csv = Vec::new();
+        value.push_csv(&mut Line::begin(&mut csv), 2);
+        assert_eq!(String::from_utf8_lossy(&csv), format!("4711,{path}"));
     }
 }

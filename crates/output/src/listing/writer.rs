@@ -145,7 +145,10 @@ impl<R: Record> Parts<R> {
 
 impl<W: Write, R: Record> ListingWriter<W, R> {
     /// Creates a listing into `writer`; nothing is written yet.
-    pub fn new(writer: W, layout: Layout<R>) -> Self {
+    pub fn new(writer: W, mut layout: Layout<R>) -> Self {
+        if layout.format == Format::Csv {
+            leave_out_parts(&mut layout.columns);
+        }
         let headings = layout
             .columns
             .iter()
@@ -363,6 +366,18 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
     pub fn into_inner(self) -> W {
         self.output.into_inner()
     }
+}
+
+/// Leaves out columns all of whose CSV fields another one has: each field is there once.
+fn leave_out_parts<R: Record>(columns: &mut Vec<&'static Column<R>>) {
+    let all = columns.clone();
+    columns.retain(|column| {
+        let has_all = |other: &&Column<R>| {
+            let fields = other.csv_fields();
+            column.csv_fields().iter().all(|field| fields.contains(field))
+        };
+        !all.iter().any(|other| other != column && has_all(other))
+    });
 }
 
 /// Appends a record as JSON, a JSON line or CSV.

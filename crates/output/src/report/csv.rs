@@ -9,8 +9,8 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
         return;
     };
     let columns: Vec<_> = table.columns.iter().map(|column| column.key).collect();
-    let mut sheet = Sheet::begin(out, &layout.envelope, layout.no_header, &columns.join(","))
-        .keep_empty(layout.is_repeated);
+    let columns = columns.join(",");
+    let mut sheet = Sheet::begin_sample(out, &layout.envelope, layout.sample, layout.no_header, &columns);
     for row in &table.rows {
         let mut line = sheet.line();
         for value in row {

@@ -28,8 +28,8 @@ pub struct ReportLayout {
     pub no_header: bool,
     /// Time and origin, for JSON and CSV.
     pub envelope: Envelope,
-    /// Whether reports without a header follow: CSV then has all columns.
-    pub is_repeated: bool,
+    /// Number of the report, from 1, if others follow: CSV then has all columns.
+    pub sample: Option<u64>,
 }
 
 /// Appends the report. CSV has the rows of its first table.

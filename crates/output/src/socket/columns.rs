@@ -93,7 +93,7 @@ fn plain() -> Vec<Column<Sockets>> {
             Left,
             "Our address",
             &End::Local,
-            LOCAL,
+            LOCAL_FIELDS,
             LOCAL_JSON,
         )
         .aliases(&["src"]),
@@ -108,7 +108,7 @@ fn plain() -> Vec<Column<Sockets>> {
             Left,
             "The peer's address",
             &End::Peer,
-            PEER,
+            PEER_FIELDS,
             PEER_JSON,
         )
         .aliases(&["dst"]),
@@ -514,8 +514,10 @@ macro_rules! endpoint_fields {
     };
 }
 
-const LOCAL: &[&str] = endpoint_fields!("local");
-const PEER: &[&str] = endpoint_fields!("peer");
+/// CSV fields of the column `local`.
+pub const LOCAL_FIELDS: &[&str] = endpoint_fields!("local");
+/// CSV fields of the column `peer`.
+pub const PEER_FIELDS: &[&str] = endpoint_fields!("peer");
 const LOCAL_JSON: &[&str] = &["local"];
 const PEER_JSON: &[&str] = &["peer"];
 const CONGESTION_JSON: &[&str] = &["congestion_info"];

@@ -198,7 +198,7 @@ impl Composite<Sockets> for End {
 
     fn push_csv(&self, line: &mut Line<'_>, row: &SocketRow<'_>) {
         let socket = row.entry.socket;
-        endpoint::push_csv(line, self.of(socket), socket, row.names);
+        endpoint::push_endpoint_csv(line, self.of(socket), socket, row.names);
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &SocketRow<'_>) {

@@ -6,8 +6,8 @@ use crate::json::Object;
 use crate::listing::SortValue;
 use sockeye_model::{Endpoint, Names, Socket};
 
-/// Appends the 14 fields of an endpoint.
-pub(super) fn push_csv(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, names: &dyn Names) {
+/// Appends the 14 fields of an endpoint: [`super::LOCAL_FIELDS`] or [`super::PEER_FIELDS`].
+pub fn push_endpoint_csv(line: &mut Line<'_>, endpoint: &Endpoint, socket: &Socket, names: &dyn Names) {
     match endpoint {
         Endpoint::None => line.empty(14),
         Endpoint::Inet { ip, port } => {

@@ -13,7 +13,8 @@ pub mod tcp_words;
 mod workloads;
 mod writer;
 
-pub use endpoint::push_endpoint;
+pub use columns::{LOCAL_FIELDS, PEER_FIELDS};
+pub use endpoint::{push_endpoint, push_endpoint_csv};
 pub use owners::push_process_fields;
 pub use row::{SocketRow, TcpValues};
 pub use tcp_field::{MptcpField, TcpField};

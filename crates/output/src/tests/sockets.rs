@@ -304,6 +304,23 @@ fn csv_lines_have_as_many_fields_as_the_header() {
     }
 }
 
+#[test]
+fn csv_has_each_field_once() {
+    for list in [
+        "local,local_port",
+        "local_port,local",
+        "peer,dport,peer_port,local_port",
+    ] {
+        let text = render(columns(Format::Csv, list), &ordinary(), &NoNames);
+        let lines = parse_csv(&text);
+        let unique: std::collections::HashSet<&String> = lines[0].iter().collect();
+        assert_eq!(unique.len(), lines[0].len(), "{list}: {:?}", lines[0]);
+        for line in &lines {
+            assert_eq!(line.len(), lines[0].len(), "{line:?}");
+        }
+    }
+}
+
 /// Parses RFC 4180.
 fn parse_csv(text: &str) -> Vec<Vec<String>> {
     let (mut lines, mut line, mut field, mut is_quoted) = (Vec::new(), Vec::new(), String::new(), false);
@@ -422,6 +439,14 @@ fn columns_are_found_by_short_and_ss_names() {
     let tcp_info = parse_columns::<Sockets>("tcp_info").unwrap();
     assert_eq!(tcp_info.len(), TcpInfo::NAMES.len());
     assert!(parse_columns::<Sockets>(" , ").is_err());
+    // Twice is once, also by another name.
+    let list = parse_columns::<Sockets>("local,state,src,local").unwrap();
+    let names: Vec<_> = list.iter().map(|column| column.name).collect();
+    assert_eq!(names, ["local", "state"]);
+    assert_eq!(
+        parse_columns::<Sockets>("state,all").unwrap().len(),
+        all_columns::<Sockets>().count()
+    );
 }
 
 #[test]
@@ -430,6 +455,19 @@ fn unknown_column_is_reported_with_the_nearest_name() {
     assert!(
         error.starts_with("unknown column 'pear'; did you mean 'peer'? (known: netid, "),
         "{error}"
+    );
+    for (typed, nearest) in [
+        ("rtt_su", "rtt_us"),
+        ("conges", "congestion"),
+        ("total-retrnas", "total_retrans_segs"),
+    ] {
+        let error = find_column::<Sockets>(typed).unwrap_err();
+        assert_eq!(error.nearest.as_deref(), Some(nearest), "{typed}");
+    }
+    let error = find_column::<Sockets>("time").unwrap_err();
+    assert_eq!(
+        error.message(),
+        "'time' is no column: CSV and JSON have it always"
     );
     let error = find_column::<Sockets>("\x1b[2Jzzzzzzzzzzz").unwrap_err();
     assert_eq!(error.nearest, None);

@@ -212,11 +212,11 @@ fn thresholds_and_rules_of_check_come_from_the_file() {
     let _pair = here.loopback().established();
     let settings = Settings::new(
         "thresholds",
-        "[check]\nskip = \"counters\"\n[check.thresholds]\nno-keepalive.idle = \"1ms\"\nno-keepalive.idle-more = \"1\"\n",
+        "[check]\nskip = \"counters\"\n[check.thresholds]\nno-keepalive.idle = \"1ms\"\nno-keepalive.idel = \"1\"\n",
     );
     let outcome = settings.run(&["check"]);
     assert!(
-        outcome.failed(2).contains("unknown key 'check.thresholds.no-keepalive.idle-more'; did you mean 'check.thresholds.no-keepalive.idle'?"),
+        outcome.failed(2).contains("unknown key 'check.thresholds.no-keepalive.idel'; did you mean 'check.thresholds.no-keepalive.idle'?"),
         "{outcome}"
     );
     settings.write("[check]\nskip = \"counters\"\n[check.thresholds]\nno-keepalive.idle = \"1ms\"\n");
@@ -498,6 +498,16 @@ fn alias_is_words_of_a_command_line() {
         "{}",
         document["aliases"]
     );
+    // Its help is that of its command.
+    let help = outcome(&["help", "list"]);
+    assert!(help.ok().contains("Usage: sockeye sockets"), "{help}");
+    assert!(
+        help.error()
+            .starts_with("sockeye: 'list' is short for 'sockets -tn state established' ("),
+        "{help}"
+    );
+    assert!(outcome(&["help", "plain"]).ok().contains("Commands:"));
+    assert!(outcome(&["help", "nonsense"]).failed(2).contains("nonsense"));
     let with = settings.run_with("SOCKEYE_ALIAS_TWO_WORDS", "doctor --json", &["two-words"]);
     assert_eq!(with.json()["type"], "doctor");
 }

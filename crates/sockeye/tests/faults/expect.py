@@ -101,7 +101,7 @@ def nonsense(findings):
 
 def arguments(mode):
     """The options of a mode: `once`, or `watch SECONDS`."""
-    return [] if mode == "once" else ["--watch", mode.split()[1], "--count", "2"]
+    return [] if mode == "once" else ["--watch", mode.split()[1], "--count", "1"]
 
 
 def documents(text):

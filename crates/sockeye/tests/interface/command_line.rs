@@ -35,6 +35,12 @@ fn wrong_arguments_exit_2_with_a_suggestion() {
         ("sockets --lisening", "'--listening'"),
         ("sockets -q", "unexpected argument '-q'"),
         ("flows -q", "unexpected argument '-q'"),
+        (
+            "sockets --columns time,local",
+            "'time' is no column: CSV and JSON have it always",
+        ),
+        ("flows v6only", "'v6only' is a column, but no word of filters"),
+        ("flows connections > 1", "'connections' is a column, but no word"),
         ("sockets --columns locl", "did you mean 'local'?"),
         (
             "sockets --columns nonsensical_words",
@@ -474,6 +480,10 @@ fn words_without_a_command_get_the_command_that_was_meant() {
             "sockeye sockets -ap 'src 192.0.2.1 or dst 192.0.2.1'",
         ),
         ("-p 1234", "sockeye sockets -ap 'pid = 1234'"),
+        ("established", "sockeye sockets -ap 'state established'"),
+        ("listen", "sockeye sockets -ap 'state listen'"),
+        ("LISTEN", "sockeye sockets -ap 'state listen'"),
+        ("192.0.2.1:80", "sockeye sockets -ap 'dst 192.0.2.1:80'"),
         ("flows -p nginx", "did you mean 'owner = nginx'?"),
         ("sockets process = nginx", "did you mean 'owner'?"),
     ] {

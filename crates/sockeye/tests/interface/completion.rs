@@ -225,6 +225,16 @@ fn names_of_processes_are_plain_words() {
 }
 
 #[test]
+fn names_that_explain_knows_are_offered_in_any_case() {
+    for typed in ["ETI", "eti"] {
+        let outcome = sockeye(&["complete", "--", "explain", typed]);
+        assert_eq!(outcome.quiet(), "ETIME\nETIMEDOUT\n", "{typed}");
+    }
+    // All of them would fill the screen.
+    assert_eq!(sockeye(&["complete", "--", "explain", ""]).quiet(), "");
+}
+
+#[test]
 fn values_of_other_commands_are_not_offered() {
     for line in [
         "kill --columns=sta",

@@ -23,7 +23,8 @@ fn samples_are_drawn_over_each_other() {
     for line in [
         "flows -n -w 0.05 -c 3",
         "sockets -tn -w 0.05 -c 3",
-        "check -w 0.05 -c 3",
+        // And a first frame without a result.
+        "check -w 0.05 -c 2",
     ] {
         let mut screen = Screen::start(&here, 80, 24, line);
         let before = screen.before.clone();
@@ -91,6 +92,79 @@ fn q_ends_a_profile_and_restores_the_terminal() {
     let status = screen.wait();
     assert!(status.success(), "{status}");
     assert_eq!(local_modes(&screen.terminal.modes()), local_modes(&screen.before));
+}
+
+/// A job in the background leaves the screen to the others, and writes its last result when it ends.
+#[test]
+fn background_job_draws_nothing() {
+    let lab = need!(Lab::new("background"));
+    let here = lab.namespace("here");
+    let _pair = here.loopback().established();
+    let own = std::process::id();
+    for (line, expected) in [
+        ("flows -n -w 0.05 -c 3", "  every 0.05 s"),
+        ("sockets -tn -w 0.05 -c 3", "  every 0.05 s"),
+        ("check -w 0.05 -c 2", "  every 0.05 s"),
+        (&*format!("prof -p {own} --only cpu -w 0.05 -c 2"), "prof: pid"),
+    ] {
+        // With job control, a process group for each job.
+        let script = format!("set -m; {SOCKEYE} {line} & wait");
+        let mut screen = Screen::start_program(&here, 80, 24, &["bash", "-c", &script]);
+        let status = screen.wait();
+        assert!(status.success(), "{line}: {status}");
+        let text = screen.text();
+        assert!(
+            !text.contains("\x1b[H") && !text.contains("\x1b[?25l"),
+            "{line}: {text:?}"
+        );
+        assert_eq!(text.matches(expected).count(), 1, "{line}: {text:?}");
+        assert_eq!(
+            local_modes(&screen.terminal.modes()),
+            local_modes(&screen.before),
+            "{line}"
+        );
+    }
+}
+
+/// A terminal without movements of the cursor gets one report after the other, as a pipe does.
+#[test]
+fn dumb_terminal_gets_no_escape_sequences() {
+    let lab = need!(Lab::new("dumb"));
+    let here = lab.namespace("here");
+    let _pair = here.loopback().established();
+    let own = std::process::id();
+    for term in ["dumb", ""] {
+        for line in [
+            "flows -n -w 0.05 -c 2",
+            "sockets -tn -w 0.05 -c 2",
+            "check -w 0.05 -c 2",
+            &*format!("prof -p {own} --only cpu -w 0.05 -c 2"),
+            "doctor",
+        ] {
+            let variable = format!("TERM={term}");
+            let words = ["env", &variable, SOCKEYE]
+                .into_iter()
+                .chain(line.split_whitespace());
+            let mut screen = Screen::start_program(&here, 80, 24, &words.collect::<Vec<_>>());
+            assert!(screen.wait().success(), "{line}");
+            assert!(!screen.text().contains('\x1b'), "{line}: {:?}", screen.text());
+        }
+    }
+}
+
+#[test]
+fn narrow_title_keeps_the_key_that_ends() {
+    let lab = need!(Lab::new("title"));
+    let here = lab.namespace("here");
+    let _pair = here.loopback().established();
+    for columns in [40, 50] {
+        for line in ["flows -n -w 0.05 -c 1", "sockets -tn -w 0.05 -c 1"] {
+            let mut screen = Screen::start(&here, columns, 20, line);
+            assert!(screen.wait().success(), "{line}");
+            let frames = screen.frames();
+            assert!(frames[0][0].ends_with("  q: end"), "{line}: {frames:?}");
+        }
+    }
 }
 
 #[test]
@@ -193,18 +267,6 @@ fn pipe_gets_one_sample_after_the_other() {
     assert_eq!(text.matches("Sent/s").count(), 1, "{outcome}");
     assert!(text.contains("sockets: 0 opened, 0 closed in "), "{outcome}");
     assert!(text.contains(" 0 B/s"), "{outcome}");
-}
-
-#[test]
-fn watch_in_the_background_is_not_stopped() {
-    let lab = need!(Lab::new("background"));
-    let here = lab.namespace("here");
-    let line = format!("set -m; {SOCKEYE} sockets -tan -w 0.05 -c 4 & wait $!");
-    let mut screen = Screen::start_program(&here, 80, 24, &["bash", "-c", &line]);
-    let status = screen.wait();
-    assert!(status.success(), "{status}: {:?}", screen.text());
-    assert_eq!(screen.frames().len(), 4);
-    assert_eq!(local_modes(&screen.terminal.modes()), local_modes(&screen.before));
 }
 
 #[test]

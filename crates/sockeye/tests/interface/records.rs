@@ -23,7 +23,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("flows", "flows -n -i -p -s"),
     ("flows-watch", "flows -n -w 0.05 --count 3"),
     ("check", "check --set no-keepalive.idle=1ms --severity info"),
-    ("check-watch", "check -w 0.05 --count 3 --severity info"),
+    ("check-watch", "check -w 0.05 --count 2 --severity info"),
     ("check-rules", "check --list"),
     ("keepalive", "keepalive list -n"),
     ("keepalive-summary", "keepalive list -n --summary"),

@@ -236,7 +236,7 @@ fn findings_follow_their_schema() {
         &[][..],
         &["-n", "--netns", &mine],
         &["--netns", "all"],
-        &["--watch", "0.05", "--count", "2", "--severity", "info"],
+        &["--watch", "0.05", "--count", "1", "--severity", "info"],
         &["--source", "procfs"],
         &["state", "established"],
     ] {

@@ -158,6 +158,24 @@ fn findings_are_wrapped_and_commands_are_not() {
     }
 }
 
+/// Only the command to copy is longer than the screen.
+#[test]
+fn doctor_breaks_between_words() {
+    let lab = need!(Lab::new("ttydoctor"));
+    let here = lab.namespace("here");
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let plain = words_in(&here, "doctor");
+    for columns in [40, 79] {
+        let text = on_terminal(&here, columns, command().arg("doctor"));
+        for row in text.lines().filter(|row| !row.starts_with("  sudo setcap")) {
+            let is_whole = row.chars().count() <= usize::from(columns) || row.split_whitespace().count() <= 2;
+            assert!(is_whole, "{columns}: {row:?} in\n{text}");
+            assert_eq!(row.trim_end(), row, "{columns}");
+        }
+        assert_eq!(words(&text), words(plain.ok()), "{columns}:\n{text}");
+    }
+}
+
 #[test]
 fn terminal_gets_colours_unless_disabled() {
     let lab = need!(Lab::new("color"));
@@ -174,6 +192,7 @@ fn terminal_gets_colours_unless_disabled() {
     assert!(colored(&|command| command.env_remove("TERM")));
     assert!(!colored(&|command| command.env("NO_COLOR", "1")));
     assert!(!colored(&|command| command.env("TERM", "dumb")));
+    assert!(!colored(&|command| command.env("TERM", "")));
     assert!(!colored(&|command| command.args(["--color", "never"])));
     assert!(!colored(&|command| command.args(["--format", "json"])));
     assert!(colored(&|command| command

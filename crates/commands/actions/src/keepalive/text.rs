@@ -2,17 +2,18 @@
 //! detected, the defaults of the system. It formats only.
 
 use sockeye_act::Keepalive;
+use sockeye_model::counted;
 use sockeye_source::KeepaliveSettings;
 
 /// Formats the times: `time 60 s, interval 10 s, 6 probes`.
 pub(super) fn times(keepalive: &Keepalive) -> String {
     let (time_s, interval_s, probes) = (keepalive.time_s, keepalive.interval_s, keepalive.probes);
-    let s = if probes == 1 { "" } else { "s" };
+    let probes = counted(probes, "probe");
     let timeout = keepalive
         .user_timeout_ms
         .map(|ms| format!(", user timeout {ms} ms"));
     format!(
-        "time {time_s} s, interval {interval_s} s, {probes} probe{s}{}",
+        "time {time_s} s, interval {interval_s} s, {probes}{}",
         timeout.unwrap_or_default()
     )
 }
@@ -73,7 +74,7 @@ pub(super) fn system_line() -> Option<String> {
 
 /// Formats a number of connections: `1 connection`, `12 connections`.
 pub(super) fn connections(count: u64) -> String {
-    format!("{count} connection{}", if count == 1 { "" } else { "s" })
+    counted(count, "connection")
 }
 
 #[cfg(test)]

@@ -15,12 +15,6 @@ pub(crate) fn times(ratio: f64) -> String {
     format!("{} x", three_digits(ratio))
 }
 
-/// Formats a number with its noun: `1 queue`, `2 queues`.
-pub(crate) fn count(number: u64, noun: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {noun}{plural}")
-}
-
 fn scaled(mut value: f64, unit: &str) -> String {
     let mut prefix = "";
     for next in ["k", "M", "G", "T"] {
@@ -55,9 +49,5 @@ mod tests {
         assert_eq!(times(9.366), "9.37 x");
         assert_eq!(times(9.999), "10.0 x");
         assert_eq!(times(99.99), "100 x");
-        assert_eq!(
-            (count(1, "queue"), count(2, "queue")),
-            ("1 queue".to_owned(), "2 queues".to_owned())
-        );
     }
 }

@@ -1,6 +1,7 @@
 //! The log of the server: lines on stdout, which no client can multiply and no reader can hold up.
 
 use sockeye_console::{notes, stdout};
+use sockeye_model::counted;
 use sockeye_output::text::harmless_start;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -94,9 +95,9 @@ impl ServerLog {
         let _ = is_written.recv_timeout(WRITE_TIMEOUT);
         let lost = lost.load(Ordering::Relaxed);
         if lost > 0 {
-            let s = if lost == 1 { "" } else { "s" };
+            let lines = counted(lost, "line");
             notes::say(&format!(
-                "sockeye: bench serve: {lost} line{s} of the log could not be written\n"
+                "sockeye: bench serve: {lines} of the log could not be written\n"
             ));
         }
         lost == 0

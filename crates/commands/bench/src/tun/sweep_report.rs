@@ -2,9 +2,10 @@
 
 use super::args::CarrierArg;
 use super::sweep::{Plan, Point, drops};
-use crate::output::figures::{bits, count, times};
+use crate::output::figures::{bits, times};
 use sockeye_load::tun::Measurement;
 use sockeye_measure::{Chart, Column, Line, QueuePoint, Report, Scale, Table, Unit, Value, recommend_queue};
+use sockeye_model::counted;
 use std::collections::BTreeMap;
 
 impl Plan {
@@ -245,8 +246,8 @@ impl Plan {
                 let point = best(offload, queues)?;
                 Some(format!(
                     "{} with {} {}",
-                    count(queues as u64, "queue"),
-                    count(point.path.streams as u64, "connection"),
+                    counted(queues, "queue"),
+                    counted(point.path.streams, "connection"),
                     bits(point.rate())
                 ))
             })
@@ -269,7 +270,7 @@ impl Plan {
             let rate = point.rate();
             match point.path.tunnel {
                 None => lines.push(Line {
-                    name: format!("veth, {}", count(point.path.streams as u64, "stream")),
+                    name: format!("veth, {}", counted(point.path.streams, "stream")),
                     points: self
                         .lengths
                         .iter()
@@ -280,7 +281,7 @@ impl Plan {
                     let name = format!(
                         "{} offload, {}",
                         if setting.offload { "with" } else { "without" },
-                        count(setting.queues as u64, "queue")
+                        counted(setting.queues, "queue")
                     );
                     let place = (f64::from(setting.length), rate);
                     match lines.iter_mut().find(|line| line.name == name) {

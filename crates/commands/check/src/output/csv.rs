@@ -3,16 +3,20 @@
 use super::text::push_fact;
 use super::{FindingsLayout, socket};
 use sockeye_model::Names;
-use sockeye_output::address::{push_local, push_peer};
 use sockeye_output::sheet::Sheet;
+use sockeye_output::socket::{LOCAL_FIELDS, PEER_FIELDS, push_endpoint_csv};
 use sockeye_output::text::push_clean;
 use sockeye_verdict::{Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
-    let columns = "rule,severity,netns_inode,netns,subject,owners,sockets,local,peer,facts,meaning,remedies";
-    // Later samples may fill what this one does not.
-    let mut sheet =
-        Sheet::begin(out, &layout.envelope, layout.no_header, columns).keep_empty(layout.sample.is_some());
+    let columns = [
+        "rule,severity,netns_inode,netns,subject,owners,sockets",
+        &LOCAL_FIELDS.join(","),
+        &PEER_FIELDS.join(","),
+        "facts,meaning,remedies",
+    ]
+    .join(",");
+    let mut sheet = Sheet::begin_sample(out, &layout.envelope, layout.sample, layout.no_header, &columns);
     for finding in findings {
         let mut line = sheet.line();
         line.word(finding.rule.name());
@@ -30,10 +34,10 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         let worst = finding.examples.first();
         match worst.map(socket) {
             Some(socket) => {
-                line.outside(|out| push_local(out, &socket, names));
-                line.outside(|out| push_peer(out, &socket, names));
+                push_endpoint_csv(&mut line, &socket.local, &socket, names);
+                push_endpoint_csv(&mut line, &socket.peer, &socket, names);
             }
-            None => line.empty(2),
+            None => line.empty(LOCAL_FIELDS.len() + PEER_FIELDS.len()),
         }
         let facts = finding
             .facts

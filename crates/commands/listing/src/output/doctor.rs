@@ -1,10 +1,10 @@
 //! The report of `doctor`.
 
 use sockeye_observe::PartSupport;
+use sockeye_output::wrap::{push_last_cell, push_wrapped};
 use sockeye_output::{Envelope, JsonObject};
 use sockeye_source::{Probe, ProbeResult, Reason, SourceKind};
 use sockeye_sys::proc_mount::ProcProblem;
-use std::fmt::Write as _;
 
 /// The state of the kernel and of our rights.
 pub(crate) struct Report {
@@ -33,42 +33,44 @@ pub(crate) struct Capability {
     pub(crate) allows: &'static str,
 }
 
-/// The line that is printed before anything is tested.
-pub(crate) fn title(kernel: &str, uid: u32) -> String {
-    format!(
-        "sockeye {}, Linux {kernel}, user {uid}\n",
-        env!("CARGO_PKG_VERSION")
-    )
+/// What is printed before anything is tested, for a terminal of this width.
+pub(crate) fn title(kernel: &str, uid: u32, width: Option<usize>) -> Vec<u8> {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut line = Vec::new();
+    let text = format!("sockeye {version}, Linux {kernel}, user {uid}");
+    push_wrapped(&mut line, text.as_bytes(), "", width);
+    line
 }
 
 impl Report {
-    /// Everything after the title.
-    pub(crate) fn table(&self) -> String {
+    /// Everything after the title, for a terminal of this width.
+    pub(crate) fn table(&self, width: Option<usize>) -> Vec<u8> {
         let commands = self.commands();
-        let mut text = String::new();
-        self.push_summary(&mut text, &commands);
-        let _ = writeln!(text, "\nCommand           Works here");
+        let mut text = Vec::new();
+        let row = |text: &mut Vec<u8>, first: &str, last: &str| {
+            push_last_cell(text, first, last.as_bytes(), width);
+        };
+        self.push_summary(&mut text, &commands, width);
+        text.extend_from_slice(b"\nCommand           Works here\n");
         for command in &commands {
             let note = command
                 .note
                 .as_deref()
                 .map_or(String::new(), |note| format!(", {note}"));
-            let _ = writeln!(text, "{:<17} {}{note}", command.name, command.works.word());
+            let result = format!("{}{note}", command.works.word());
+            row(&mut text, &format!("{:<17} ", command.name), &result);
         }
-        let _ = writeln!(text, "\nCapability          Have What for");
+        text.extend_from_slice(b"\nCapability          Have What for\n");
         for capability in &self.capabilities {
             let effective = match capability.is_effective {
                 Some(true) => "yes",
                 Some(false) => "no",
                 None => "unknown",
             };
-            let _ = writeln!(
-                text,
-                "{:<19} {effective:<4} {}",
-                capability.name, capability.allows
-            );
+            let first = format!("{:<19} {effective:<4} ", capability.name);
+            row(&mut text, &first, capability.allows);
         }
-        let _ = writeln!(text, "\nSockets   Source    Works");
+        text.extend_from_slice(b"\nSockets   Source    Works\n");
         for (index, probe) in self.sources.iter().enumerate() {
             let result = match &probe.result {
                 ProbeResult::Works if self.is_used(index) => "yes, used".to_owned(),
@@ -92,17 +94,18 @@ impl Report {
                     }
                 }
             };
-            let _ = writeln!(text, "{:<9} {:<9} {result}", probe.what, probe.source.name());
+            let first = format!("{:<9} {:<9} ", probe.what, probe.source.name());
+            row(&mut text, &first, &result);
         }
-        let _ = writeln!(text, "\nSource    Costs and covers");
+        text.extend_from_slice(b"\nSource    Costs and covers\n");
         let mut named: Vec<&str> = Vec::new();
         for source in self.sources.iter().map(|probe| probe.source) {
             if !named.contains(&source.name()) {
                 named.push(source.name());
-                let _ = writeln!(text, "{:<9} {}", source.name(), source.coverage());
+                row(&mut text, &format!("{:<9} ", source.name()), source.coverage());
             }
         }
-        let _ = writeln!(text, "\nFor prof          Works");
+        text.extend_from_slice(b"\nFor prof          Works\n");
         let mut reasons: Vec<(String, String)> = Vec::new();
         for part in &self.prof_parts {
             let name = part.part.replace('_', " ");
@@ -123,37 +126,34 @@ impl Report {
                     }
                 }
             };
-            let _ = writeln!(text, "{name:<17} {result}");
+            row(&mut text, &format!("{name:<17} "), &result);
             for missing in &part.missing {
-                let _ = writeln!(text, "{:<17} but {missing}", "");
+                row(&mut text, &format!("{:<17} ", ""), &format!("but {missing}"));
             }
         }
         text
     }
 
     /// In one line what works, and in one what would add the rest.
-    fn push_summary(&self, text: &mut String, commands: &[CommandSupport]) {
+    fn push_summary(&self, text: &mut Vec<u8>, commands: &[CommandSupport], width: Option<usize>) {
+        let mut line = |line: &str| push_wrapped(text, line.as_bytes(), "", width);
         let names = |works: Works| {
             let names = commands.iter().filter(|command| command.works == works);
             names.map(|command| command.name).collect::<Vec<_>>().join(", ")
         };
         let (partly, not) = (names(Works::Partly), names(Works::No));
-        let _ = match (partly.as_str(), not.as_str()) {
-            ("", "") => writeln!(text, "Everything works."),
-            (partly, "") => writeln!(text, "Everything works; in part: {partly}."),
-            ("", not) => writeln!(text, "Everything works but {not}."),
-            (partly, not) => writeln!(
-                text,
-                "Works: {}. In part: {partly}. Not: {not}.",
-                names(Works::Yes)
-            ),
-        };
+        line(&match (partly.as_str(), not.as_str()) {
+            ("", "") => "Everything works.".to_owned(),
+            (partly, "") => format!("Everything works; in part: {partly}."),
+            ("", not) => format!("Everything works but {not}."),
+            (partly, not) => format!("Works: {}. In part: {partly}. Not: {not}.", names(Works::Yes)),
+        });
         let is_lacking = |capability: &Capability| capability.is_effective == Some(false);
+        let mut command = String::new();
         if self.in_user_namespace {
-            let _ = writeln!(
-                text,
+            line(
                 "This is a user namespace: capabilities count for what belongs to it, not for the host. BPF, perf and the processes of \
-                 other users need them in the initial user namespace."
+                 other users need them in the initial user namespace.",
             );
         } else if self.capabilities.iter().any(is_lacking) {
             let all: Vec<String> = self
@@ -161,15 +161,13 @@ impl Report {
                 .iter()
                 .map(|capability| capability.name.to_ascii_lowercase())
                 .collect();
-            let _ = writeln!(
-                text,
-                "This adds the rest, for every user who can execute the file:\n  sudo setcap {}+ep {}",
-                all.join(","),
-                self.program
-            );
+            line("This adds the rest, for every user who can execute the file:");
+            // To be copied: never broken.
+            command = format!("  sudo setcap {}+ep {}\n", all.join(","), self.program);
         }
+        text.extend_from_slice(command.as_bytes());
         if let Some(problem) = self.proc_problem {
-            let _ = writeln!(text, "{problem}");
+            push_wrapped(text, problem.to_string().as_bytes(), "", width);
         }
     }
 

@@ -20,7 +20,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     let uid = rustix::process::geteuid().as_raw();
     let is_table = matches!(args.format, DoctorFormat::Table);
     if is_table {
-        stdout::write(title(&kernel, uid).as_bytes())?;
+        stdout::write(&title(&kernel, uid, stdout::width()))?;
     }
     let engine = context::bpf_engine(&args.btf)?;
     let effective = rustix::thread::capabilities(None).ok().map(|sets| sets.effective);
@@ -46,7 +46,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         prof_parts: probe_parts(&engine),
     };
     if is_table {
-        stdout::write(report.table().as_bytes())
+        stdout::write(&report.table(stdout::width()))
     } else {
         stdout::write(&report.json(&taken))
     }

@@ -13,7 +13,8 @@ use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::{Fold, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, State, StateSet};
-use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, parse_columns};
+use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, find_column, parse_columns};
+use sockeye_output::socket::Sockets;
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
@@ -49,10 +50,11 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         Peers::Private => Some("not peers = public"),
     };
     let needs_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
-    let context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
+    let mut context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
+    context.is_column = |name| find_column::<Flows>(name).is_ok() || find_column::<Sockets>(name).is_ok();
     let mut listing = Listing::new(&options.common, words, peers, &context)?;
     let sort = SortKey::<Flows>::parse(&options.sort)
-        .map_err(|error| UsageError::unknown_column("--sort", "flows", error))?;
+        .map_err(|error| UsageError::unknown_column("--sort", "flows", &error))?;
     let shown = columns.iter().flatten().copied();
     let needs = shown
         .chain([sort.column])
@@ -439,5 +441,5 @@ fn is_rate(column: &Column<Flows>) -> bool {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Flows>>> {
-    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "flows", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "flows", &error).into())
 }

@@ -1,7 +1,7 @@
 //! Connections that were opened, failed and were reset between two samples of `flows --watch`, by the counters of the
 //! network namespaces: these also count connections that are too short for any sample.
 
-use sockeye_model::{ConnectionTotals, Counter, Counters};
+use sockeye_model::{ConnectionTotals, Counter, Counters, counted};
 use sockeye_query::listing::Listing;
 use sockeye_source::vitals;
 use std::time::Duration;
@@ -74,8 +74,8 @@ impl Opens {
 pub(super) fn line(totals: &ConnectionTotals, is_filtered: bool) -> String {
     let opened = totals.active_opens + totals.passive_opens;
     let mut line = format!(
-        "{opened} connection{} opened ({} active, {} passive), {} failed, {} reset in {:.1}s",
-        if opened == 1 { "" } else { "s" },
+        "{} opened ({} active, {} passive), {} failed, {} reset in {:.1}s",
+        counted(opened, "connection"),
         totals.active_opens,
         totals.passive_opens,
         totals.attempt_fails,

@@ -39,7 +39,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         .as_deref()
         .map(SortKey::parse)
         .transpose()
-        .map_err(|error| UsageError::unknown_column("--sort", "sockets", error))?;
+        .map_err(|error| UsageError::unknown_column("--sort", "sockets", &error))?;
     if sort.is_some_and(|key| key.column.heading.ends_with("/s")) && args.watch.is_none() {
         let text = "sockeye: --sort: a rate needs two samples: give --watch SECONDS\n";
         return Err(UsageError(text.to_owned()).into());
@@ -434,5 +434,5 @@ fn detail(args: &SocketsArgs, has_many_namespaces: bool) -> Detail {
 }
 
 fn columns(list: &str) -> anyhow::Result<Vec<&'static Column<Sockets>>> {
-    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "sockets", error).into())
+    parse_columns(list).map_err(|error| UsageError::unknown_column("--columns", "sockets", &error).into())
 }

@@ -10,6 +10,7 @@ use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
+use sockeye_model::counted;
 use sockeye_output::Format;
 use sockeye_trace::Connection;
 use std::io::BufWriter;
@@ -125,11 +126,10 @@ impl<W: std::io::Write> Analysis<'_, W> {
             .context(stdout::WRITING)?;
         skipped::report(reader, &tally);
         if self.args.flags && !self.has_flagged && tally.segments > 0 && tally.matching > 0 {
-            let s = if tally.matching == 1 { "" } else { "s" };
             notes::say(&format!(
-                "sockeye: {}: nothing is flagged in {} connection{s}\n",
+                "sockeye: {}: nothing is flagged in {}\n",
                 reader.name(),
-                tally.matching
+                counted(tally.matching, "connection")
             ));
         }
         if let Some(number) = self.args.connection

@@ -3,6 +3,7 @@
 use super::counts::Counts;
 use super::target::Target;
 use sockeye_console::notes;
+use sockeye_model::counted;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -60,8 +61,8 @@ pub(super) fn summary(counts: &Counts, target: &Target, is_full: bool) {
     let mut text = String::new();
     if !is_full {
         text.push_str(&format!(
-            "sockeye: {}; {passed} received by filter; {dropped} dropped by kernel; {} in {target}\n",
-            counted(written, "packet captured", "packets captured"),
+            "sockeye: {} captured; {passed} received by filter; {dropped} dropped by kernel; {} in {target}\n",
+            counted(written, "packet"),
             size(target.written())
         ));
     }
@@ -69,20 +70,16 @@ pub(super) fn summary(counts: &Counts, target: &Target, is_full: bool) {
         text.push_str(&format!(
             "sockeye: the kernel dropped {} because they arrived faster than they were written; a larger ring keeps more of a \
              burst (-B 128Mi), a smaller snaplen makes them shorter (-s 100), a filter reduces their number\n",
-            counted(dropped, "packet", "packets")
+            counted(dropped, "packet")
         ));
     }
     if unreadable > 0 {
         text.push_str(&format!(
             "sockeye: {} in the kernel's ring could not be read, and are missing\n",
-            counted(unreadable, "packet", "packets")
+            counted(unreadable, "packet")
         ));
     }
     notes::say(&text);
-}
-
-fn counted(count: u64, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn size(bytes: u64) -> String {

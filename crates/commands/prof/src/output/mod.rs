@@ -7,6 +7,7 @@ pub use flame::write_flame;
 pub use folded::write_folded;
 
 use sockeye_output::format::Format;
+use sockeye_output::json::Object;
 use sockeye_output::report::{ReportLayout, push_report};
 use sockeye_output::text::is_hidden;
 use sockeye_profile::{Profile, ReportOptions};
@@ -19,12 +20,16 @@ pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, 
             // The envelope has the version.
             let version = format!("{{\"schema_version\":{},", profile.schema_version);
             let rest = document.strip_prefix(&version).unwrap_or(&document);
-            out.extend_from_slice(&layout.envelope.line_begin("prof"));
+            push_begin(out, &layout, "prof");
             out.push(b',');
             push_harmless_json(out, rest);
         }
         Format::Jsonl => {
-            let [row, summary] = ["prof_row", "prof_summary"].map(|kind| layout.envelope.line_begin(kind));
+            let [row, summary] = ["prof_row", "prof_summary"].map(|kind| {
+                let mut begin = Vec::new();
+                push_begin(&mut begin, &layout, kind);
+                begin
+            });
             for line in profile.to_lines().lines() {
                 let is_summary = line.starts_with("{\"summary\"");
                 out.extend_from_slice(if is_summary { &summary } else { &row });
@@ -38,6 +43,13 @@ pub fn push_profile(out: &mut Vec<u8>, profile: &Profile, view: &ReportOptions, 
             push_report(out, &profile.report(&ReportOptions { for_eyes, ..*view }), layout);
         }
     }
+}
+
+/// Appends the beginning of a document or line of this type, with its brace.
+fn push_begin(out: &mut Vec<u8>, layout: &ReportLayout, kind: &str) {
+    let mut object = Object::begin(out);
+    layout.envelope.push(&mut object, kind);
+    object.number("sample", layout.sample);
 }
 
 /// Appends JSON. Control and hidden characters in its strings are escaped: they could steer a terminal, and a JSON parser

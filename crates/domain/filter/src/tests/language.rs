@@ -185,7 +185,7 @@ fn errors_have_their_position() {
         (
             "state new-syn-recv",
             6,
-            "expected the name of a state after 'state', found 'new-syn-recv'",
+            "expected the name of a state after 'state', found 'new-syn-recv' (did you mean 'syn-recv'?)",
         ),
         (
             "dprot = 80",
@@ -226,6 +226,61 @@ fn errors_have_their_position() {
             "established",
             0,
             "expected a condition (state, src, dport, owner, ...), found 'established' (did you mean 'state established'?)",
+        ),
+        (
+            "LISTEN",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'LISTEN' (did you mean 'state listen'?)",
+        ),
+        (
+            "1.2.3.4:80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '1.2.3.4:80' (did you mean 'dst 1.2.3.4:80'?)",
+        ),
+        (
+            "[2001:db8::1]:443",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '[2001:db8::1]:443' (did you mean 'dst [2001:db8::1]:443'?)",
+        ),
+        (
+            "10.0.0.0/8",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found '10.0.0.0/8' (did you mean 'dst 10.0.0.0/8'?)",
+        ),
+        (
+            "localhost",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'localhost' (did you mean 'dst localhost'?)",
+        ),
+        (
+            "udp",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'udp' (did you mean 'proto = udp'?)",
+        ),
+        (
+            "port 80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port = 80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port = :80",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean '( sport = :80 or dport = :80 )'?)",
+        ),
+        (
+            "port ssh",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean 'sport' or 'dport'?)",
+        ),
+        (
+            "port",
+            0,
+            "expected a condition (state, src, dport, owner, ...), found 'port' (did you mean 'sport' or 'dport'?)",
         ),
         (
             "rtt > 50",

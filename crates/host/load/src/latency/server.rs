@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout, set_tcp_nodelay};
 use rustix::net::{Shutdown, shutdown};
 use serde_json::{Value, json};
+use sockeye_model::counted;
 use std::io::Read;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -50,11 +51,10 @@ fn serve(test: &mut Test<'_>, say: &dyn Fn(&str)) -> Result<String, Error> {
         return Ok(format!("refused: {error}"));
     }
     say(&format!(
-        "{}: {}: {} connection{} of {}",
+        "{}: {}: {} of {}",
         test.client,
         test.kind.name(),
-        request.connections,
-        if request.connections == 1 { "" } else { "s" },
+        counted(request.connections, "connection"),
         request.transport.name().to_uppercase()
     ));
     let sums = match test.kind {

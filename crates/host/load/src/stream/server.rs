@@ -7,6 +7,7 @@ use super::plan::{Direction, Plan, Until};
 use crate::session::{DataSocket, Error, Test};
 use crate::transport::Transport;
 use serde_json::json;
+use sockeye_model::counted;
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -92,9 +93,8 @@ fn title(plan: &Plan) -> String {
         Until::Bytes(bytes) => format!("{bytes} bytes"),
     };
     format!(
-        "stream: {} stream{} of {}, {amount}, we {}",
-        plan.streams,
-        if plan.streams == 1 { "" } else { "s" },
+        "stream: {} of {}, {amount}, we {}",
+        counted(plan.streams, "stream"),
         plan.transport.name().to_uppercase(),
         match plan.direction {
             Direction::Both => "send and receive",

@@ -56,6 +56,7 @@ impl ContainerNames {
     /// | containerd, CRI-O | annotations in the `config.json` of the container's bundle below `/run` |
     /// | Docker | `/var/lib/docker/containers/ID/config.v2.json`, else the daemon |
     /// | Podman, CRI-O | `containers.json` of its storage, else the daemon |
+    /// | runc, crun, called by themselves | `state.json` and `status` below `/run/runc` and `/run/crun`: [`Self::of_plain_runtime`] |
     /// | others | the path of the cgroup itself |
     pub(super) fn label(&self, container: &Container, pod: Option<&ShortText<36>>) -> String {
         let Some(id) = id_of(container) else {
@@ -101,6 +102,39 @@ impl ContainerNames {
         })
     }
 
+    /// Returns the name of the container that runc or crun, called by themselves, made in the cgroup with this path, or above it. Such a cgroup
+    /// may have any name; the runtime's own file says that it is a container's.
+    ///
+    /// runc: `libcontainer/factory_linux.go`, `libcontainer/cgroups` (`state.json`); crun: `src/libcrun/status.c` (`status`).
+    pub(super) fn of_plain_runtime(&self, path: &[u8]) -> Option<String> {
+        let path = std::str::from_utf8(path).ok()?;
+        let folders = [self.root.join("run"), self.root.join("var/run")];
+        let folders = || folders.iter().cloned().chain(own_run());
+        // From the inside out.
+        let mut rest = path;
+        for _ in 0..DEPTH_MAX {
+            let (above, folder) = rest.rsplit_once('/')?;
+            let scope = folder.strip_suffix(".scope");
+            let in_scope = |prefix| scope.and_then(|scope| scope.strip_prefix(prefix));
+            let candidates = [Some(folder), in_scope("runc-"), in_scope("crun-")];
+            let is_folder = |name: &&str| is_name(name) && !matches!(*name, "." | "..");
+            let mut names = candidates.into_iter().flatten().filter(is_folder);
+            let is_container = |name: &&str| {
+                folders().any(|run| {
+                    let runc = || read_json(&run.join("runc").join(name).join("state.json"));
+                    let crun = || read_json(&run.join("crun").join(name).join("status"));
+                    runc().is_some_and(|state| is_cgroup_of_runc(&state, rest))
+                        || crun().is_some_and(|status| is_cgroup_of_crun(&status, rest))
+                })
+            };
+            if let Some(name) = names.find(is_container) {
+                return Some(name.to_owned());
+            }
+            rest = above;
+        }
+        None
+    }
+
     fn read_storage(&self) -> NamesById {
         let stores = ["var/lib/containers/storage", "var/run/containers/storage"]
             .map(|store| self.root.join(store))
@@ -124,6 +158,20 @@ impl ContainerNames {
             .flat_map(|json: Value| names_in_list(&json))
             .collect()
     }
+}
+
+/// Whether a `state.json` of runc is that of the container in a cgroup. It has the folders of all hierarchies: `{"": "/sys/fs/cgroup/web"}`.
+fn is_cgroup_of_runc(state: &Value, path: &str) -> bool {
+    let folders = state.get("cgroup_paths").and_then(Value::as_object);
+    folders.is_some_and(|folders| {
+        let mut folders = folders.values().filter_map(Value::as_str);
+        folders.any(|folder| folder.starts_with('/') && folder.ends_with(path))
+    })
+}
+
+fn is_cgroup_of_crun(status: &Value, path: &str) -> bool {
+    let own = status.get("cgroup-path").and_then(Value::as_str);
+    own.is_some_and(|own| own.trim_start_matches('/') == path.trim_start_matches('/'))
 }
 
 fn id_of(container: &Container) -> Option<&str> {
@@ -248,6 +296,8 @@ fn read_json(path: &Path) -> Option<Value> {
 
 /// A list of a few thousand containers has some MiB.
 const JSON_LEN_MAX: u64 = 16 * 1024 * 1024;
+/// Folders of a cgroup's path that are looked up.
+const DEPTH_MAX: usize = 16;
 /// Most hosts allow 110 pods.
 const FILES_MAX: usize = 65_536;
 
@@ -368,6 +418,53 @@ mod tests {
             r#"[{"id":"other","names":["x"]},{"names":[]},7,{"id":"ID","names":["db"],"image":"1"}]"#,
         );
         host.check("/machine.slice/libpod-ID.scope", "db");
+    }
+
+    #[test]
+    fn containers_of_runc_and_crun_are_named_by_their_state() {
+        let host = Host::new("plain");
+        let name = |path: &str| ContainerNames::below(&host.0).of_plain_runtime(path.as_bytes());
+        // As runc 1.1 writes it with cgroups v1 and v2, and crun 1.8.
+        host.write(
+            "run/runc/web/state.json",
+            r#"{"id":"web","init_process_pid":41,"cgroup_paths":{"cpu":"/sys/fs/cgroup/cpu/web","memory":"/sys/fs/cgroup/memory/web"}}"#,
+        );
+        host.write(
+            "run/runc/db/state.json",
+            r#"{"id":"db","cgroup_paths":{"":"/sys/fs/cgroup/system.slice/runc-db.scope"}}"#,
+        );
+        host.write(
+            "run/crun/cache/status",
+            r#"{"pid":42,"cgroup-path":"/app/cache","scope":"","rootfs":"/srv"}"#,
+        );
+        for (path, expected) in [
+            ("/web", Some("web")),
+            ("/web/init.scope", Some("web")),
+            ("/system.slice/runc-db.scope", Some("db")),
+            ("/app/cache", Some("cache")),
+            // Another cgroup of the same name.
+            ("/system.slice/db", None),
+            ("/other/cache", None),
+            ("/app", None),
+            ("/", None),
+            ("", None),
+            ("/../web/..", None),
+            ("/../runc/web", None),
+            ("\u{1b}[31m", None),
+        ] {
+            assert_eq!(name(path).as_deref(), expected, "{path}");
+        }
+        assert_eq!(name(&"/x".repeat(100_000)), None);
+        for state in [
+            "",
+            "7",
+            "[]",
+            r#"{"cgroup_paths":7}"#,
+            r#"{"cgroup_paths":{"":""}}"#,
+        ] {
+            host.write("run/runc/web/state.json", state);
+            assert_eq!(name("/web"), None, "{state}");
+        }
     }
 
     #[test]

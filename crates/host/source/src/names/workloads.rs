@@ -149,7 +149,11 @@ impl WorkloadNames {
                 let id = container.has_id().then(|| container.name());
                 self.intern(kind, label.as_bytes(), id)
             }
-            (WorkloadKind::Container, None) => self.intern(kind, NO_WORKLOAD.as_bytes(), None),
+            (WorkloadKind::Container, None) => {
+                let names = self.containers.get_or_init(ContainerNames::default);
+                let name = names.of_plain_runtime(&of.path);
+                self.intern(kind, name.as_deref().unwrap_or(NO_WORKLOAD).as_bytes(), None)
+            }
             (WorkloadKind::Unit, _) => {
                 let unit = unit_of_cgroup(&of.path).unwrap_or(NO_WORKLOAD.as_bytes());
                 self.intern(kind, unit, None)

@@ -134,8 +134,8 @@ fn wrong_options_are_explained() {
         ("--watch -1", "at least 0.001"),
         ("--watch soon", "expected a number of seconds"),
         ("--count 3", "--watch"),
-        ("--watch 1 --count 1", "2 or more"),
-        ("--watch 1 --count 1.5", "2 or more"),
+        ("--watch 1 --count 0", "1 or more"),
+        ("--watch 1 --count 1.5", "1 or more"),
         ("nonsense", "expected a condition"),
         ("dport = :443 and", "filter"),
         ("--format xml", "xml"),
@@ -187,7 +187,7 @@ fn fail_on_decides_the_exit_status() {
     // Findings that are not printed count.
     assert_eq!(code("--fail-on notice --severity critical"), Some(1));
     assert_eq!(code("--fail-on notice --skip no-carrier"), Some(0));
-    assert_eq!(code("--fail-on notice --watch 0.05 --count 2"), Some(1));
+    assert_eq!(code("--fail-on notice --watch 0.05 --count 1"), Some(1));
     here.ip("addr add 10.9.0.1/24 dev left");
     assert_eq!(code("--fail-on warning"), Some(1));
     assert_eq!(code("--fail-on critical"), Some(0));
@@ -238,7 +238,7 @@ fn every_format_has_the_same_findings() {
 #[test]
 fn watch_prints_one_document_per_sample() {
     let (_lab, here) = need!(ailing("samples"));
-    let outcome = check(&here, "--watch 0.1 --count 4 --format jsonl");
+    let outcome = check(&here, "--watch 0.1 --count 3 --format jsonl");
     let lines: Vec<Value> = outcome
         .ok()
         .lines()
@@ -253,19 +253,25 @@ fn watch_prints_one_document_per_sample() {
     for line in lines.iter().filter_map(|line| line.get("summary")) {
         assert!(line["checked"]["interval_ms"].as_u64().unwrap() >= 100, "{line}");
     }
-    // Two looks are one sample, which needs no number.
-    let outcome = check(&here, "--watch 0.1 --count 2 --format json").json();
+    // The first report compares two looks: one is what a user asks for, and sees.
+    let outcome = check(&here, "--watch 0.1 --count 1 --format json").json();
     assert!(
-        outcome.get("sample").is_none() && outcome["findings"].as_array().unwrap().len() == 1,
+        outcome["sample"] == 1 && outcome["findings"].as_array().unwrap().len() == 1,
         "{outcome}"
     );
-    let outcome = check(&here, "--watch 0.1 --count 2");
+    let outcome = check(&here, "--watch 0.1 --count 1");
     assert!(
-        outcome.ok().contains(" by ") && outcome.ok().contains(", within 1"),
+        outcome.ok().contains(" by ") && outcome.ok().contains(", within "),
         "{outcome}"
     );
-    let csv = check(&here, "--watch 0.1 --count 3 --format csv");
-    assert_eq!(csv.ok().matches("rule,severity").count(), 1, "{csv}");
+    let csv = check(&here, "--watch 0.1 --count 2 --format csv");
+    assert_eq!(csv.ok().matches("sample,rule,severity").count(), 1, "{csv}");
+    // As in listings, also for findings without a socket: later ones may have one.
+    assert!(
+        csv.ok()
+            .contains(",local_ip,local_port,local_host,local_service,"),
+        "{csv}"
+    );
 }
 
 /// A watch that has printed its first sample.
@@ -427,7 +433,7 @@ fn namespace_deleted_during_a_watch_is_skipped() {
     let name = format!("{}-gone", lab.name());
     let mut command = command();
     command.args([
-        "check", "--netns", "all", "--watch", "0.3", "--count", "4", "--format", "jsonl",
+        "check", "--netns", "all", "--watch", "0.3", "--count", "3", "--format", "jsonl",
     ]);
     command
         .args(["--only", "no-carrier"])

@@ -138,7 +138,7 @@ fn a_tap_whose_queue_holds_three_packets() {
     let list = found(
         &lab,
         &here,
-        &format!("--watch 1 --count 2 {PACE_ASIDE}"),
+        &format!("--watch 1 --count 1 {PACE_ASIDE}"),
         &["critical queue-length tap0"],
     );
     let finding = &list[0];
@@ -150,7 +150,7 @@ fn a_tap_whose_queue_holds_three_packets() {
         "{finding:#}"
     );
     assert!(rtt >= 20_000 && packets > 3, "{finding:#}");
-    found(&lab, &there, "--watch 0.5 --count 2", &[]);
+    found(&lab, &there, "--watch 0.5 --count 1", &[]);
     // The sockets that it affects are a finding of their own; it is the only one if devices are not checked.
     let words = "--set retransmissions.share=0.1% --set retransmissions.count=1";
     found_soon(
@@ -177,7 +177,7 @@ fn a_tap_whose_queue_holds_three_packets() {
     shell.args(["-c", remedy]).env("PATH", path);
     output_of(shell);
     blocks.wait(3);
-    found(&lab, &here, &format!("--watch 1 --count 2 {PACE_ASIDE}"), &[]);
+    found(&lab, &here, &format!("--watch 1 --count 1 {PACE_ASIDE}"), &[]);
 }
 
 /// The wire is a process: on a busy machine round trips get long, and that finding is right, but not what is tested.
@@ -281,7 +281,7 @@ fn a_tap_that_is_read_too_slowly() {
         let counted = statistics(&here, "tap0", direction, of);
         assert_eq!(fact(&list[0], name), counted, "{name}");
     }
-    found(&lab, &here, "--watch 0.1 --count 2", &[]);
+    found(&lab, &here, "--watch 0.1 --count 1", &[]);
 }
 
 /// A pair, `left` (10.9.0.1) here and `right` there, both up.
@@ -402,7 +402,7 @@ fn drops_of_a_shaper_are_one_finding() {
     found_soon(
         &lab,
         &here,
-        "--watch 0.5 --count 2",
+        "--watch 0.5 --count 1",
         &["warning qdisc-drops tbf of left"],
     );
 }

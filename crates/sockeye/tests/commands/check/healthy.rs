@@ -154,12 +154,12 @@ fn a_healthy_busy_host() {
         for namespace in [&client, &server] {
             check(namespace, &[]).nothing();
             check_inside(namespace, &[]).nothing();
-            check(namespace, &["--watch", "0.3", "--count", "2"]).nothing();
+            check(namespace, &["--watch", "0.3", "--count", "1"]).nothing();
             looks += 1;
         }
     }
     for namespace in [&client, &server] {
-        check(namespace, &["--watch", "1", "--count", "2"]).nothing();
+        check(namespace, &["--watch", "1", "--count", "1"]).nothing();
     }
     let done = bustle.done.load(Ordering::Relaxed);
     assert!(looks >= 2 && done > 1000, "{looks} looks, {done} turns");
@@ -184,7 +184,7 @@ fn connections_that_are_probed() {
     };
     wait_until("three probes", counted);
     check(&server, &["--set", "socket-drops.count=2"]).nothing();
-    check(&server, &["--watch", "1.5", "--count", "2"]).nothing();
+    check(&server, &["--watch", "1.5", "--count", "1"]).nothing();
     drop(stuck);
 }
 
@@ -222,7 +222,7 @@ fn a_host_that_does_nothing() {
     let to: SocketAddr = _listeners[0].local.expect("an address");
     let _connected = namespace.run(|| TcpStream::connect(to)).expect("connect");
     check(&namespace, &[]).nothing();
-    check_inside(&namespace, &["--watch", "0.2", "--count", "2"]).nothing();
+    check_inside(&namespace, &["--watch", "0.2", "--count", "1"]).nothing();
 }
 
 const SHORT: Duration = Duration::from_millis(100);

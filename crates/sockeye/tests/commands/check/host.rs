@@ -403,14 +403,14 @@ for line in sys.stdin:
     };
     let before = dropped();
     let words =
-        "--only softnet,softnet-squeezed --watch 1 --count 2 --set softnet.count=1 --set softnet.share=0.1%";
+        "--only softnet,softnet-squeezed --watch 1 --count 1 --set softnet.count=1 --set softnet.share=0.1%";
     let finding = while_sending("1500", words, "warning softnet processor 1");
     assert!(
         (1..=dropped() - before).contains(&fact(&finding, "dropped")),
         "{finding:#}"
     );
     rehearse(&lab, &here, &finding);
-    let words = "--only softnet,softnet-squeezed --watch 1 --count 2 --set softnet-squeezed.count=1 \
+    let words = "--only softnet,softnet-squeezed --watch 1 --count 1 --set softnet-squeezed.count=1 \
                  --set softnet-squeezed.share=0% --set softnet.count=100000000";
     let finding = while_sending("900", words, "notice softnet-squeezed processor 1");
     assert!(fact(&finding, "squeezed") >= 1);

@@ -146,7 +146,7 @@ fn lost_segments_are_found() {
     // Who receives cannot know.
     check(&server, &[]).nothing();
     let found = until(&["retransmissions"], || {
-        check(&client, &["--watch", "1", "--count", "2"])
+        check(&client, &["--watch", "1", "--count", "1"])
     });
     found.the("retransmissions").about(1, &transfer.pair.client);
 }
@@ -358,7 +358,7 @@ fn a_peer_with_a_small_buffer() {
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("busy_us") >= 1_000_000);
     // Between two samples that are less than 5 s apart, busy for three quarters of that time is enough.
-    let found = expect(&client, &["--watch", "1", "--count", "2"], &["receiver-limited"]);
+    let found = expect(&client, &["--watch", "1", "--count", "1"], &["receiver-limited"]);
     assert!(found.the("receiver-limited").fact("busy_us") < 2_000_000);
     check(
         &client,
@@ -390,7 +390,7 @@ fn a_small_send_buffer() {
         "--watch",
         "1",
         "--count",
-        "2",
+        "1",
         "--set",
         "send-buffer-limited.share=10%",
     ];
@@ -414,14 +414,14 @@ fn a_program_that_has_little_to_send() {
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let net_path = lab.link(&client, &server).net_path();
     let transfer = Transfer::paced(&net_path, 200_000, Duration::from_millis(50));
-    let watch = ["--watch", "1", "--count", "2", "--severity", "info"];
+    let watch = ["--watch", "1", "--count", "1", "--severity", "info"];
     let found = expect(&client, &watch, &["application-limited"]);
     let found = found.the("application-limited").severity("info");
     found.about(1, &transfer.pair.client);
     assert!(found.fact("share_permille") >= 500);
     assert!(found.fact("sent_bytes") >= 1_000_000);
     // It is no fault, and nothing that one look could show.
-    check(&client, &["--watch", "0.5", "--count", "2"]).nothing();
+    check(&client, &["--watch", "0.5", "--count", "1"]).nothing();
     check(&client, &["--severity", "info"]).nothing();
     drop(transfer);
     check(&client, &watch).nothing();

@@ -263,22 +263,28 @@ struct Container {
 }
 
 impl Container {
-    fn new(lab: &Lab, inside: &Namespace) -> Result<Self, Skip> {
+    /// Starts one as Docker does, whose cgroup has the container's id.
+    fn as_by_docker(lab: &Lab, inside: &Namespace) -> Result<Self, Skip> {
+        let digits = lab.name().bytes().rev().map(|byte| format!("{byte:02x}"));
+        // The name has the pid of this process.
+        let id = format!("{:0<64.64}", digits.collect::<String>());
+        let cgroup = format!("/{}/docker/{id}", lab.name());
+        Self::new(lab, inside, id, Some(&cgroup))
+    }
+
+    /// Starts one as a user of runc does: its name is that of its cgroup.
+    fn plain(lab: &Lab, inside: &Namespace) -> Result<Self, Skip> {
+        Self::new(lab, inside, lab.name().to_owned(), None)
+    }
+
+    fn new(lab: &Lab, inside: &Namespace, id: String, cgroup: Option<&str>) -> Result<Self, Skip> {
         let (runc, busybox) = (program("runc")?, program("busybox")?);
         let bundle = std::env::temp_dir().join(lab.name());
         let bin = bundle.join("rootfs/bin");
         fs::create_dir_all(&bin).unwrap();
         fs::copy(busybox, bin.join("busybox")).unwrap();
         let container = Self {
-            // The name has the pid of this process.
-            id: format!(
-                "{:0<64.64}",
-                lab.name()
-                    .bytes()
-                    .rev()
-                    .map(|byte| format!("{byte:02x}"))
-                    .collect::<String>()
-            ),
+            id,
             bundle,
             parent: lab.name().to_owned(),
         };
@@ -289,7 +295,9 @@ impl Container {
         json["process"]["terminal"] = json!(false);
         json["process"]["args"] = json!(["/bin/busybox", "nc", "-l", "-p", "4455"]);
         json["process"].as_object_mut().unwrap().remove("rlimits");
-        json["linux"]["cgroupsPath"] = json!(format!("/{}/docker/{}", container.parent, container.id));
+        if let Some(cgroup) = cgroup {
+            json["linux"]["cgroupsPath"] = json!(cgroup);
+        }
         json["linux"]["resources"] = json!({});
         // In the namespace of the lab.
         for namespace in json["linux"]["namespaces"].as_array_mut().unwrap() {
@@ -342,7 +350,20 @@ impl Drop for Container {
 fn container_of_runc_is_found() {
     let lab = need!(Lab::new("runc"));
     let inside = lab.namespace("inside");
-    let container = need!(Container::new(&lab, &inside));
+    let container = need!(Container::as_by_docker(&lab, &inside));
+    assert_container(&inside, &format!("docker:{}", &container.id[..12]));
+}
+
+#[test]
+fn plain_container_of_runc_has_its_name() {
+    let lab = need!(Lab::new("plainrunc"));
+    let inside = lab.namespace("inside");
+    let container = need!(Container::plain(&lab, &inside));
+    assert_container(&inside, &container.id);
+}
+
+/// Waits for the program of a container to listen, and checks the container's name.
+fn assert_container(inside: &Namespace, expected: &str) {
     let list = || {
         let words = [
             "sockets",
@@ -356,10 +377,6 @@ fn container_of_runc_is_found() {
     };
     wait_until("busybox to listen", || !sockets(&list()).is_empty());
     let row = sockets(&list())[0].clone();
-    assert_eq!(
-        row["container"],
-        format!("docker:{}", &container.id[..12]),
-        "{row}"
-    );
+    assert_eq!(row["container"], expected, "{row}");
     assert_eq!(row["exe"], "/bin/busybox", "{row}");
 }

@@ -326,6 +326,10 @@ fn all_runs_the_program_in_every_namespace() {
             .starts_with("sockeye: b: cannot start \"nosuchcommand\": No such file"),
         "{outcome}"
     );
+    assert!(
+        outcome.error().ends_with("; no such program in PATH\n"),
+        "{outcome}"
+    );
     assert_eq!(exec(&own, &["--prefix", "c", "--dry-run"]).quiet(), "c\n");
     assert_eq!(exec(&own, &["--all", "--dry-run", "rm"]).quiet(), "a\nb\nc\n");
     assert_eq!(

@@ -175,6 +175,26 @@ fn wrong_options_are_explained() {
         assert!(error.contains(expected), "{line}: {error}");
         assert!(!error.contains("A filter belongs"), "{line}: {error}");
     }
+    // A process in place of a command.
+    for (line, expected) in [
+        (
+            "prof 4194304",
+            "no such program in PATH; a process that runs: -p 4194304\n",
+        ),
+        (
+            "prof no-such-program",
+            "no such program in PATH; a process that runs: -p PID\n",
+        ),
+        ("prof no-such-program -x", "no such program in PATH\n"),
+        (
+            "prof ./no-such-program",
+            "no such file; a process that runs: -p PID\n",
+        ),
+    ] {
+        let outcome = words(line);
+        let error = outcome.failed(127);
+        assert!(error.ends_with(expected), "{line}: {error}");
+    }
     let help = words("prof --help");
     for word in [
         "--diff before.json after.json",

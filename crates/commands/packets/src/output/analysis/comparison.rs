@@ -1,8 +1,9 @@
 //! Several captures of one transfer: where segments were lost, and where the delay is.
 
-use super::quantity::{number_of, time};
+use super::quantity::time;
 use super::{AnalysisLayout, CaptureTally};
 use crate::output::endpoint;
+use sockeye_model::counted;
 use sockeye_output::Envelope;
 use sockeye_output::format::Format;
 use sockeye_output::json::Object;
@@ -133,7 +134,7 @@ fn push_text(
             "{} -> {}  {} in both",
             endpoint::text(source),
             endpoint::text(destination),
-            number_of(pair.both, "segment")
+            counted(pair.both, "segment")
         );
         if let Some((source, destination)) = translated(pair) {
             line.push_str(&format!(
@@ -161,13 +162,13 @@ fn push_text(
         if pair.reordered > 0 {
             others.push(format!(
                 "{} overtaken between them",
-                number_of(pair.reordered, "segment")
+                counted(pair.reordered, "segment")
             ));
         }
         if pair.unseen > 0 {
             others.push(format!(
                 "{} only in {far}: {near} missed them, or they were duplicated on the path",
-                number_of(pair.unseen, "segment")
+                counted(pair.unseen, "segment")
             ));
         }
         if !others.is_empty() {
@@ -185,7 +186,7 @@ fn push_text(
     if comparison.left_out > 0 {
         let text = format!(
             "{} of {first} could not be compared: they exceed the memory limit",
-            number_of(comparison.left_out, "segment")
+            counted(comparison.left_out, "segment")
         );
         push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
@@ -211,7 +212,7 @@ fn losses(direction: &ComparedDirection<'_>, near: &str, far: &str) -> String {
         };
         format!(
             "{} lost between {near} and {far} ({share:.1}%): frames {}{more} of {near}",
-            number_of(pair.lost, "segment"),
+            counted(pair.lost, "segment"),
             frames.join(", ")
         )
     };

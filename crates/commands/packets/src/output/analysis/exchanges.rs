@@ -1,7 +1,8 @@
 //! Whose turn it was, as text.
 
-use super::quantity::{number_of, time};
+use super::quantity::time;
 use super::shares::share_of;
+use sockeye_model::counted;
 use sockeye_trace::{Connection, Percentiles, Turn, TurnTimes};
 
 /// Returns what the idle time of a mostly idle connection was: its largest part.
@@ -45,7 +46,7 @@ pub(super) fn idle_part(connection: &Connection, (client, server): (&str, &str))
             };
             format!(
                 "{end} sent something now and then, with {} of {} (median), {share}",
-                number_of(pauses.count, "pause"),
+                counted(pauses.count, "pause"),
                 time(pauses.p50_ns)
             )
         }
@@ -111,7 +112,7 @@ pub(super) fn details(connection: &Connection) -> Vec<(&'static str, String)> {
 fn distribution(noun: &str, percentiles: &Percentiles) -> String {
     format!(
         "{}, median {}, 90% {}, 99% {}, max {}",
-        number_of(percentiles.count, noun),
+        counted(percentiles.count, noun),
         time(percentiles.p50_ns),
         time(percentiles.p90_ns),
         time(percentiles.p99_ns),

@@ -2,11 +2,6 @@
 
 use sockeye_output::number::{push_human, push_time_us};
 
-/// Returns `31 segments`; only for nouns with a plural in `s`.
-pub(super) fn number_of(count: u64, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Returns `1 query`, `2 queries`.
 pub(super) fn queries(count: u32) -> String {
     if count == 1 {

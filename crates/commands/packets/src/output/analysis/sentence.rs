@@ -2,9 +2,10 @@
 //! one wording, and no sentence has more than 30 words.
 
 use super::exchanges::idle_part;
-use super::quantity::{number_of, queries, time};
+use super::quantity::{queries, time};
 use super::shares::share_of;
 use crate::output::endpoint;
+use sockeye_model::counted;
 use sockeye_output::text::harmless;
 use sockeye_trace::{
     Completeness, Connection, Direction, EventKind, Finding, FindingKind, IcmpReport, Limit, Side, Turn,
@@ -102,7 +103,7 @@ impl Story<'_> {
                 let how = if are_counted {
                     format!(
                         "{} of {} (median) between its writes",
-                        number_of(pauses.count, "pause"),
+                        counted(pauses.count, "pause"),
                         time(pauses.p50_ns)
                     )
                 } else {
@@ -135,7 +136,7 @@ impl Story<'_> {
             Kind::SillyWindow => text(
                 format!(
                     "The program of {receiver} reads few bytes at once: {} a window of less than a segment (silly window).",
-                    number_of(side.small_windows, "ACK")
+                    counted(side.small_windows, "ACK")
                         + if side.small_windows == 1 { " has" } else { " have" }
                 ),
                 "Let it read more at once, or give it a larger receive buffer.",
@@ -170,7 +171,7 @@ impl Story<'_> {
                 text(
                     format!(
                         "{} of {sender} {} sent again without need{lost}.",
-                        number_of(count, "segment"),
+                        counted(count, "segment"),
                         was_or_were(count)
                     ),
                     "",
@@ -181,7 +182,7 @@ impl Story<'_> {
                 text(
                     format!(
                         "{} of {sender} {} sent again, and whether segments or only ACKs were lost is unknown.",
-                        number_of(count, "segment"),
+                        counted(count, "segment"),
                         was_or_were(count)
                     ),
                     "",
@@ -197,7 +198,7 @@ impl Story<'_> {
             Kind::Duplicates => text(
                 format!(
                     "The network delivered {} of {sender} twice.",
-                    number_of(side.judgements.duplicated_by_network, "segment")
+                    counted(side.judgements.duplicated_by_network, "segment")
                 ),
                 "",
             ),
@@ -206,7 +207,7 @@ impl Story<'_> {
                 text(
                     format!(
                         "{} of {sender} {} captured twice.",
-                        number_of(count, "packet"),
+                        counted(count, "packet"),
                         was_or_were(count)
                     ),
                     "",
@@ -215,7 +216,7 @@ impl Story<'_> {
             Kind::MissingInCapture => text(
                 format!(
                     "The capture has {} in the data of {sender}: it missed what was acknowledged.",
-                    number_of(side.judgements.missing_in_capture, "gap")
+                    counted(side.judgements.missing_in_capture, "gap")
                 ),
                 "",
             ),
@@ -376,7 +377,7 @@ impl Story<'_> {
             [
                 Some(format!(
                     "No answer: {} sent within {}, although {} accepted another connection.",
-                    number_of(connection.syns.into(), "SYN"),
+                    counted(connection.syns, "SYN"),
                     time(connection.duration_ns()),
                     endpoint::text(connection.server)
                 )),
@@ -507,8 +508,8 @@ impl Story<'_> {
         } else {
             format!(
                 "{} and {} were sent, so a SYN-ACK or the ACK after it was lost",
-                number_of(syns.into(), "SYN"),
-                number_of(answers.into(), "SYN-ACK")
+                counted(syns, "SYN"),
+                counted(answers, "SYN-ACK")
             )
         };
         [
@@ -529,7 +530,7 @@ impl Story<'_> {
         } else {
             format!(
                 "{} of {}, and nothing was lost: the SYN-ACK came late",
-                number_of(round_trips, "round trip"),
+                counted(round_trips, "round trip"),
                 time(connection.round_trip_ns())
             )
         };
@@ -571,7 +572,7 @@ impl Story<'_> {
             ];
         }
         let holds = side.verdict.window_segs.map_or_else(String::new, |segs| {
-            format!(", which holds {},", number_of(segs.into(), "segment"))
+            format!(", which holds {},", counted(segs, "segment"))
         });
         [
             Some(format!(
@@ -621,7 +622,7 @@ impl Story<'_> {
         } else if slow == answers || slow == 0 {
             format!(
                 "{} took it {} (median)",
-                number_of(answers, "answer"),
+                counted(answers, "answer"),
                 time(exchanges.server.p50_ns)
             )
         } else {
@@ -654,7 +655,7 @@ impl Story<'_> {
         let side = self.connection.side(self.finding.direction);
         let (sender, _) = self.ends();
         let flight = side.verdict.in_flight_segs.map_or_else(String::new, |segs| {
-            format!(" with {} in flight", number_of(segs.into(), "segment"))
+            format!(" with {} in flight", counted(segs, "segment"))
         });
         let room = side
             .verdict
@@ -685,7 +686,7 @@ impl Story<'_> {
         let (_, receiver) = self.ends();
         let (least, most) = verdict.queue_segs.unwrap_or((1, 1));
         let size = if least == most {
-            number_of(most.into(), "segment")
+            counted(most, "segment")
         } else {
             format!("{least}-{most} segments")
         };
@@ -778,7 +779,7 @@ impl Story<'_> {
         [
             Some(format!(
                 "{} of {sender} took {}{silence}.",
-                number_of(timeouts, "retransmission timeout"),
+                counted(timeouts, "retransmission timeout"),
                 self.share()
             )),
             Some(advice.to_owned()),
@@ -828,7 +829,7 @@ impl Story<'_> {
         let what = if keepalives > 0 {
             format!(
                 "{} of {waits} were not answered",
-                number_of(keepalives.into(), "keepalive")
+                counted(keepalives, "keepalive")
             )
         } else {
             format!("what {waits} sent to it again and again was not answered any more")

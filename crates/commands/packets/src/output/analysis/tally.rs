@@ -2,6 +2,7 @@
 
 use super::UnsupportedLinks;
 use super::quantity::time;
+use sockeye_model::counted;
 use sockeye_output::json::{Object, json_string};
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
@@ -58,7 +59,6 @@ pub struct CaptureTally {
 impl CaptureTally {
     pub(super) fn push_text(&self, out: &mut Vec<u8>, interfaces: &[String], width: Option<usize>) {
         let mut line = String::new();
-        let count = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
         let more = self.matching.saturating_sub(self.listed);
         if more > 0 && self.listed > 0 {
             let more = format!(
@@ -76,14 +76,14 @@ impl CaptureTally {
             line.push_str(&format!(
                 "{} of {}",
                 self.matching,
-                count(self.connections, "connection")
+                counted(self.connections, "connection")
             ));
         } else {
-            line.push_str(&count(self.connections, "connection"));
+            line.push_str(&counted(self.connections, "connection"));
         }
         line.push_str(&format!(
             " in {}, {} of TCP, {}{}{}",
-            count(self.packets, "packet"),
+            counted(self.packets, "packet"),
             self.segments,
             time(self.duration_ns),
             captured_on(interfaces),
@@ -105,7 +105,7 @@ impl CaptureTally {
             }
             let text = format!(
                 "Not looked at: {} of link types that are not supported ({}).",
-                count(links.packets(), "packet"),
+                counted(links.packets(), "packet"),
                 types.join(", ")
             );
             push_wrapped(out, text.as_bytes(), "", width);

@@ -2,11 +2,12 @@
 
 use super::counts::{completeness_words, judgements_of};
 use super::exchanges::{details, turn_shares};
-use super::quantity::{bytes, human, number_of, queries, time};
+use super::quantity::{bytes, human, queries, time};
 use super::sentence::{is_application_limited, is_forward_main, sentences, times_of};
 use super::shares::percent;
 use super::{AnalysisLayout, EndOwners};
 use crate::output::endpoint;
+use sockeye_model::counted;
 use sockeye_output::format::Style;
 use sockeye_output::text::harmless;
 use sockeye_output::wrap::push_wrapped;
@@ -196,7 +197,7 @@ fn push_details(out: &mut Vec<u8>, connection: &Connection, layout: &AnalysisLay
 }
 
 fn push_side(line: &mut impl FnMut(&str, String), name: &str, side: &Side) {
-    let mut parts = vec![number_of(side.packets, "segment"), bytes(side.bytes)];
+    let mut parts = vec![counted(side.packets, "segment"), bytes(side.bytes)];
     if side.bytes_sent > side.bytes {
         parts.push(format!("{} sent again", bytes(side.bytes_sent - side.bytes)));
     }
