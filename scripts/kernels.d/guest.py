@@ -137,7 +137,8 @@ def wait_until(what, condition, seconds=30):
 def module(name):
     """Loads a module, or it is built in; absent if the kernel has none."""
     done = command(["modprobe", name])
-    if done.status != 0:
+    # Packages of newer kernels have no list of what is built in.
+    if done.status != 0 and not os.path.exists(f"/sys/module/{name}"):
         raise Absent(f"no module {name}: {packed(done.err)}")
 
 
