@@ -8,6 +8,9 @@
 enum { AF_INET_ = 2, AF_INET6_ = 10 };
 enum { TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12, TCP_SYN_RECV = 3, TCP_BOUND_INACTIVE = 13 };
 
+/* The id of the first cgroup. */
+#define ROOT_CGROUP 1
+
 enum { SOCK_DGRAM_ = 2, IPPROTO_UDP_ = 17 };
 
 /* The identity of a socket: read first, and again last. */
@@ -174,16 +177,15 @@ INLINE void take_options(struct record *r, u64 sk)
 		r->priority = GET(u32, sk, sock, sk_priority);
 	r->cgroup = 0;
 #ifdef BY_PROBE_READ
-	/* Until Linux 5.14 it was either a cgroup or, with the lowest bit set, a class id. */
+	/* Until Linux 5.14 it was either a cgroup or, with one of the lowest bits set, a class id: sock_cgroup_ptr() and
+	 * sock_cgroup_classid() of include/linux/cgroup-defs.h. */
 	if (HAS(sock, sk_cgrp_data.val)) {
 		u64 value = GET(u64, sk, sock, sk_cgrp_data.val);
-		if (value & 1) {
-			value = 0;
-		} else {
+		if (!(value & 1))
 			r->priority = GET(u32, sk, sock, sk_priority);
-		}
-		if (value & ~3ull)
-			r->cgroup = GET(u64, GET(u64, value & ~3ull, cgroup, kn), kernfs_node, id);
+		r->cgroup = ROOT_CGROUP;
+		if (value && !(value & 3))
+			r->cgroup = GET(u64, GET(u64, value, cgroup, kn), kernfs_node, id);
 	}
 #endif
 	if (HAS(sock, sk_cgrp_data.cgroup)) {

@@ -135,7 +135,9 @@ impl Kernel {
                 self.lacks_cast.store(true, Ordering::Relaxed);
                 load(program.by_copy)
             }
-            Err(Unavailable::Load(error @ LoadError::Rejected(..), missing)) if !error.is_for_missing_field() => {
+            Err(Unavailable::Load(error @ LoadError::Rejected(..), missing))
+                if !error.is_for_missing_field() =>
+            {
                 load(program.by_copy).map_err(|_| Unavailable::Load(error, missing))
             }
             loaded => loaded,

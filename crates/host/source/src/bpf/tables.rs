@@ -368,7 +368,9 @@ pub(super) fn walked_kernel(prepared: &Prepared<'_>) -> WalkLayout {
             let is_read = prepared.is_copying && OPTION_FIELDS.iter().all(|field| has(field));
             is_read.then(|| std::array::from_fn(|bit| bit as u8))
         },
-        has_cgroups: has("sock.sk_cgrp_data.cgroup"),
+        has_cgroups: has("sock.sk_cgrp_data.cgroup")
+            // Before Linux 5.15.
+            || (prepared.is_copying && has("sock.sk_cgrp_data.val")),
         service_class: false,
         netns: false,
     }

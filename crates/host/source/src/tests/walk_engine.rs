@@ -140,7 +140,11 @@ fn check_unusual_tcp_requests(walker: &mut Walker) {
                 ..everything
             };
             let reply = walker.run(&request, 0);
-            assert_eq!(reply.outcome, Outcome::Done, "{request:?}");
+            // The walk by copying gets less far in a run.
+            assert!(
+                matches!(reply.outcome, Outcome::Done | Outcome::Full) && reply.next > 0,
+                "{request:?}: {reply:?}"
+            );
             assert!(
                 states != 0 && (v4 || v6) || reply.used == 0,
                 "{request:?}: {reply:?}"
