@@ -10,7 +10,7 @@ const FORMATS: [Format; 4] = [Format::Table, Format::Json, Format::Jsonl, Format
 pub(crate) fn log_lines(bytes: &[u8]) {
     thread_local! {
         static DICTIONARY: &'static Dictionary = Box::leak(Box::default());
-        static EMPTY: Log<'static> = DICTIONARY.with(|dictionary| dictionary.log());
+        static EMPTY: Log = DICTIONARY.with(|dictionary| dictionary.log());
     }
     let Some((&first, bytes)) = bytes.split_first() else {
         return;

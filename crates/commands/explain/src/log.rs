@@ -1,21 +1,19 @@
-//! Reads a log into the dictionary's search.
+//! Reads a log into the dictionary's search. Two threads read the lines of a large piece side by side; the search takes them in order.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
-use sockeye_dictionary::Log;
+use sockeye_dictionary::{LineReader, Log};
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::thread;
 
 /// Reads a log line by line; returns whether it was read to its end, and not ended by a signal.
-pub(crate) fn read(
-    mut input: impl Read + AsFd,
-    log: &mut Log<'_>,
-    interrupts: &Interrupts,
-) -> io::Result<bool> {
+pub(crate) fn read(mut input: impl Read + AsFd, log: &mut Log, interrupts: &Interrupts) -> io::Result<bool> {
     let mut chunk = vec![0; CHUNK_LEN];
     // The beginning of a line that ends in a later chunk.
     let mut partial: Vec<u8> = Vec::new();
+    let mut readers = Readers::of(log);
     loop {
         let mut polled = [
             PollFd::new(&input, PollFlags::IN),
@@ -50,22 +48,93 @@ pub(crate) fn read(
             }
             return Ok(!is_interrupted);
         }
-        for piece in chunk[..length].split_inclusive(|&byte| byte == b'\n') {
-            let is_whole = piece.ends_with(b"\n");
-            if partial.is_empty() && is_whole {
-                log.line(piece);
-                continue;
-            }
-            // No log has longer lines: the rest is dropped.
-            let free = LINE_LEN_MAX.saturating_sub(partial.len());
-            partial.extend_from_slice(&piece[..piece.len().min(free)]);
-            if is_whole {
+        let mut rest = &chunk[..length];
+        if !partial.is_empty() {
+            let (end, behind) = split_after_line(rest);
+            push_bounded(&mut partial, end);
+            rest = behind;
+            if end.ends_with(b"\n") {
                 log.line(&partial);
                 partial.clear();
             }
         }
+        let whole = memchr::memrchr(b'\n', rest).map_or(0, |end| end + 1);
+        readers.take(&rest[..whole], log);
+        push_bounded(&mut partial, &rest[whole..]);
     }
 }
 
-const CHUNK_LEN: usize = 256 * 1024;
+/// Readers of lines, one for each thread.
+struct Readers {
+    here: LineReader,
+    /// `None`: there is one processor
+    there: Option<LineReader>,
+}
+
+impl Readers {
+    fn of(log: &Log) -> Self {
+        let processors = thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            here: log.reader(),
+            there: (processors > 1).then(|| log.reader()),
+        }
+    }
+
+    /// Takes whole lines.
+    fn take(&mut self, lines: &[u8], log: &mut Log) {
+        let (here, there) = match &mut self.there {
+            Some(_) if lines.len() < PARALLEL_LEN_MIN => (lines, None),
+            None => (lines, None),
+            Some(reader) => {
+                // This thread also takes the lines that it reads, the other one only reads.
+                let (_, behind) = split_after_line(&lines[lines.len() / 5 * 2..]);
+                let (here, there) = lines.split_at(lines.len() - behind.len());
+                (here, Some((reader, there)))
+            }
+        };
+        thread::scope(|scope| {
+            let other = there.map(|(reader, there)| {
+                let read = move || {
+                    let mut read = Vec::with_capacity(there.len() / LINE_LEN_TYPICAL);
+                    for_each_line(there, |line| read.push(reader.read(line)));
+                    read
+                };
+                (thread::Builder::new().spawn_scoped(scope, read), there)
+            });
+            for_each_line(here, |line| log.take(self.here.read(line)));
+            match other.map(|(spawned, there)| (spawned.map(thread::ScopedJoinHandle::join), there)) {
+                Some((Ok(Ok(read)), _)) => read.into_iter().for_each(|line| log.take(line)),
+                // No thread could be started.
+                Some((_, there)) => for_each_line(there, |line| log.take(self.here.read(line))),
+                None => {}
+            }
+        });
+    }
+}
+
+fn for_each_line<'l>(lines: &'l [u8], mut each: impl FnMut(&'l [u8])) {
+    let mut rest = lines;
+    while !rest.is_empty() {
+        let (line, behind) = split_after_line(rest);
+        each(line);
+        rest = behind;
+    }
+}
+
+/// The first line with its end, and what is behind it.
+fn split_after_line(text: &[u8]) -> (&[u8], &[u8]) {
+    let end = memchr::memchr(b'\n', text);
+    text.split_at(end.map_or(text.len(), |end| end + 1))
+}
+
+/// Adds a piece to a line. No log has longer lines: the rest is dropped.
+fn push_bounded(partial: &mut Vec<u8>, piece: &[u8]) {
+    let free = LINE_LEN_MAX.saturating_sub(partial.len());
+    partial.extend_from_slice(&piece[..piece.len().min(free)]);
+}
+
+const CHUNK_LEN: usize = 512 * 1024;
 const LINE_LEN_MAX: usize = 16 * 1024;
+/// For less the start of a thread costs more than it saves.
+const PARALLEL_LEN_MIN: usize = 48 * 1024;
+const LINE_LEN_TYPICAL: usize = 80;

@@ -10,7 +10,7 @@ use sockeye_console::envelope;
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_dictionary::{Dictionary, Found, Log, Severity};
+use sockeye_dictionary::{Dictionary, Found, Log};
 use sockeye_output::Format;
 use sockeye_output::text::harmless_start;
 use sockeye_sys::interrupts::Interrupts;
@@ -66,7 +66,6 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
 fn list(dictionary: &Dictionary, kinds: Kinds, layout: &ExplainLayout) -> anyhow::Result<()> {
     let entries: Vec<_> = dictionary
         .entries()
-        .iter()
         .filter(|entry| kinds == Kinds::All || kinds == Kinds::One(entry.kind))
         .collect();
     let mut out = Vec::new();
@@ -74,7 +73,7 @@ fn list(dictionary: &Dictionary, kinds: Kinds, layout: &ExplainLayout) -> anyhow
     stdout::write(&out)
 }
 
-fn show(text: &str, found: &Found<'_>, layout: &ExplainLayout) -> anyhow::Result<ExitCode> {
+fn show(text: &str, found: &Found, layout: &ExplainLayout) -> anyhow::Result<ExitCode> {
     if let Some(meant) = found.meant {
         notes::say(&format!(
             "sockeye: explain: \"{}\" is not in the dictionary; {meant} comes nearest:\n",
@@ -130,7 +129,7 @@ fn explain_log(
     let mut occurrences = search.met();
     let mut counters = search.counters();
     let all = occurrences.len() + counters.len();
-    occurrences.retain(|occurrences| occurrences.entry.severity.unwrap_or(Severity::Info) >= args.severity);
+    occurrences.retain(|occurrences| occurrences.severity >= args.severity);
     counters.retain(|counters| counters.severity() >= args.severity);
     let explained = ExplainedLog {
         count: search.count(),
@@ -149,7 +148,7 @@ fn explain_log(
 }
 
 /// Adds what the dictionary has about lines that no entry matches.
-fn explained_unknown<'a>(dictionary: &'a Dictionary, log: &'a Log<'_>) -> Vec<ExplainedUnknown<'a>> {
+fn explained_unknown<'a>(dictionary: &'a Dictionary, log: &'a Log) -> Vec<ExplainedUnknown<'a>> {
     let lines = log.unknown().into_iter().enumerate();
     lines
         .map(|(nth, line)| ExplainedUnknown {

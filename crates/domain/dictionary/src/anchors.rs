@@ -1,48 +1,76 @@
-//! Finds which texts a line may have, by four bytes of each text's longest literal piece. Much faster than an automaton of all
-//! pieces: most places of a line have no such bytes.
+//! Finds which texts a line may have, by the rarest four bytes of each text's literal pieces. Much faster than an automaton of all
+//! pieces: most places of a line have no such bytes. Pieces end at digits, so that lines that differ in numbers only have the same
+//! candidates.
 
-/// Pieces of texts, indexed by their rarest four bytes.
-#[derive(Debug, Clone)]
-pub(crate) struct Anchors<'d> {
-    pieces: Vec<&'d str>,
+use crate::pattern::Pattern;
+
+/// A piece of each text, indexed by its rarest four bytes.
+#[derive(Debug)]
+pub(crate) struct Anchors {
     /// Where each bucket begins in `anchors`, and the end of the last
     buckets: Vec<u32>,
     anchors: Vec<Anchor>,
     /// A bit for each bucket of a finer division that has an anchor: small enough for the nearest cache
     bits: Vec<u64>,
     /// Pieces without four bytes
-    short: Vec<u32>,
+    short: Vec<Anchor>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Anchor {
     bytes: u32,
-    /// Index of the piece
-    piece: u32,
     /// Where the bytes are in the piece
     offset: u32,
+    piece: &'static str,
+    /// Index of the text
+    text: u32,
+    /// Whether the text begins with the piece
+    is_start: bool,
 }
 
-impl<'d> Anchors<'d> {
-    pub(crate) fn new(pieces: Vec<&'d str>) -> Self {
+/// A text that a line may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Candidate {
+    /// Index of the text
+    pub(crate) text: usize,
+    /// Where the text begins in the line, if it begins with the piece that was found
+    pub(crate) start: Option<usize>,
+}
+
+impl Anchors {
+    /// Indexes these texts.
+    pub(crate) fn new<'t>(texts: impl Iterator<Item = (usize, &'t Pattern<'static>)> + Clone) -> Self {
         // How many pieces have bytes of a bucket: the rarest say most.
         let mut counts = vec![0_u32; BUCKETS];
-        for piece in &pieces {
-            for (_, bytes) in groups(piece.as_bytes()) {
-                counts[bucket(bytes)] += 1;
+        for (_, text) in texts.clone() {
+            for (piece, _) in pieces(text) {
+                for (_, bytes) in groups(piece.as_bytes()) {
+                    counts[bucket(bytes)] += 1;
+                }
             }
         }
-        let mut anchors = Vec::with_capacity(pieces.len());
+        let mut anchors = Vec::new();
         let mut short = Vec::new();
-        for (piece, text) in (0_u32..).zip(&pieces) {
-            let rarest = groups(text.as_bytes()).min_by_key(|(_, bytes)| counts[bucket(*bytes)]);
+        for (nth, text) in texts {
+            let anchor = |offset: usize, bytes, piece, is_start| Anchor {
+                bytes,
+                offset: u32::try_from(offset).unwrap_or(u32::MAX),
+                piece,
+                text: u32::try_from(nth).unwrap_or(u32::MAX),
+                is_start,
+            };
+            let in_pieces = pieces(text).flat_map(|(piece, is_start)| {
+                groups(piece.as_bytes()).map(move |(offset, bytes)| (offset, bytes, piece, is_start))
+            });
+            let rarest = in_pieces.min_by_key(|(_, bytes, ..)| counts[bucket(*bytes)]);
             match rarest {
-                Some((offset, bytes)) => anchors.push(Anchor {
-                    bytes,
-                    piece,
-                    offset: u32::try_from(offset).unwrap_or(u32::MAX),
-                }),
-                None => short.push(piece),
+                Some((offset, bytes, piece, is_start)) => {
+                    anchors.push(anchor(offset, bytes, piece, is_start));
+                }
+                None => {
+                    let longest = pieces(text).max_by_key(|(piece, _)| piece.len());
+                    short.push(anchor(0, 0, longest.map_or("", |(piece, _)| piece), false));
+                }
             }
         }
         anchors.sort_by_key(|anchor| bucket(anchor.bytes));
@@ -59,7 +87,6 @@ impl<'d> Anchors<'d> {
             bits[bit / 64] |= 1 << (bit % 64);
         }
         Self {
-            pieces,
             buckets,
             anchors,
             bits,
@@ -67,32 +94,52 @@ impl<'d> Anchors<'d> {
         }
     }
 
-    /// Indices of the pieces that a line contains, in ascending order.
-    pub(crate) fn contained_in(&self, line: &str) -> Vec<usize> {
+    /// The texts whose piece the line has, in ascending order; a text may stand there several times.
+    pub(crate) fn candidates(&self, line: &str) -> Vec<Candidate> {
         let mut found = Vec::new();
         let line_bytes = line.as_bytes();
         for (at, bytes) in groups(line_bytes) {
             let bit = hash(bytes, BIT_BITS);
-            if self.bits[bit / 64] & (1 << (bit % 64)) == 0 {
-                continue;
-            }
-            let nth = bucket(bytes);
-            let (from, to) = (self.buckets[nth] as usize, self.buckets[nth + 1] as usize);
-            for anchor in &self.anchors[from..to] {
-                if anchor.bytes == bytes
-                    && let Some(start) = at.checked_sub(anchor.offset as usize)
-                    && line_bytes[start..].starts_with(self.pieces[anchor.piece as usize].as_bytes())
-                {
-                    found.push(anchor.piece as usize);
-                }
+            if self.bits[bit / 64] & (1 << (bit % 64)) != 0 {
+                self.add_candidates(line_bytes, at, bytes, &mut found);
             }
         }
-        let short = self.short.iter().map(|&piece| piece as usize);
-        found.extend(short.filter(|&piece| line.contains(self.pieces[piece])));
+        let short = self.short.iter().filter(|anchor| line.contains(anchor.piece));
+        found.extend(short.map(|anchor| Candidate {
+            text: anchor.text as usize,
+            start: None,
+        }));
         found.sort_unstable();
         found.dedup();
         found
     }
+
+    /// Adds the texts whose piece has these bytes at this place of the line.
+    fn add_candidates(&self, line: &[u8], at: usize, bytes: u32, found: &mut Vec<Candidate>) {
+        let nth = bucket(bytes);
+        let (from, to) = (self.buckets[nth] as usize, self.buckets[nth + 1] as usize);
+        for anchor in &self.anchors[from..to] {
+            if anchor.bytes == bytes
+                && let Some(start) = at.checked_sub(anchor.offset as usize)
+                && line[start..].starts_with(anchor.piece.as_bytes())
+            {
+                found.push(Candidate {
+                    text: anchor.text as usize,
+                    start: anchor.is_start.then_some(start),
+                });
+            }
+        }
+    }
+}
+
+/// The literal pieces of a text without digits; `true`: the text begins with it.
+fn pieces(text: &Pattern<'static>) -> impl Iterator<Item = (&'static str, bool)> {
+    text.literals().flat_map(|(literal, is_first)| {
+        let parts = literal
+            .split(|character: char| character.is_ascii_digit())
+            .enumerate();
+        parts.map(move |(nth, part)| (part, is_first && nth == 0))
+    })
 }
 
 /// Each four bytes in a row, with their offset.
@@ -123,21 +170,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn contained_pieces_are_found() {
-        let anchors = Anchors::new(vec![
-            ": link up",
-            "link",
+    fn texts_whose_piece_is_in_the_line_are_candidates() {
+        let texts = [
+            "{interface}: link up",
+            "link {name}",
             "out of memory",
             "abc",
-            ": link up",
-            "é is up",
-        ]);
-        assert_eq!(anchors.contained_in("eth0: link up"), [0, 1, 4]);
-        assert_eq!(anchors.contained_in("link"), [1]);
-        assert_eq!(anchors.contained_in("abc"), [3]);
-        assert_eq!(anchors.contained_in("TCP: out of memory"), [2]);
-        assert_eq!(anchors.contained_in("out of memor"), [0_usize; 0]);
-        assert_eq!(anchors.contained_in("ab é is up"), [5]);
-        assert_eq!(anchors.contained_in(""), [0_usize; 0]);
+            "{text}: link up",
+            "{text}é is up",
+        ];
+        let texts: Vec<Pattern<'static>> = texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        let anchors = Anchors::new(texts.iter().enumerate());
+        let check = |line: &str, expected: &[(usize, Option<usize>)]| {
+            let found = anchors.candidates(line);
+            let found: Vec<_> = found.iter().map(|found| (found.text, found.start)).collect();
+            assert_eq!(found, expected, "{line}");
+        };
+        check("eth0: link up", &[(0, None), (1, Some(6)), (4, None)]);
+        check("link x", &[(1, Some(0))]);
+        check("abc", &[(3, None)]);
+        check("TCP: out of memory", &[(2, Some(5))]);
+        check("out of memor", &[]);
+        check("ab é is up", &[(5, None)]);
+        check("", &[]);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct Frame<'l> {
 
 /// Reads a line as a part of a block; `None`: it is a message of its own.
 pub(crate) fn part(text: &str) -> Option<Part<'_>> {
-    if MARKS.contains(&text) {
+    if head_of(text, &MARKS).is_some_and(|mark| mark.len() == text.len()) {
         return Some(Part::Detail);
     }
     // `RIP: 0010:tcp_v4_rcv+0x12/0x340`, `pc : tcp_v4_rcv+0x12/0x340 [mod]`, `? tcp_v4_rcv+0x12/0x340`
@@ -109,7 +109,10 @@ impl Frame<'_> {
 
 /// `RAX: 0000000000000000 RBX: ...`, `x29: ffff80001 x28: ...`, `CR2: 00007f`
 fn is_register(text: &str) -> bool {
-    let Some((name, rest)) = text.split_once(':') else {
+    let Some((name, rest)) = text
+        .split_once(':')
+        .filter(|(name, _)| name.len() <= REGISTER_LEN_MAX)
+    else {
         return false;
     };
     let is_name = REGISTERS.contains(&name.trim_end())
@@ -127,6 +130,12 @@ fn is_register(text: &str) -> bool {
             .all(|byte| byte.is_ascii_hexdigit() || b":x".contains(&byte))
 }
 
+/// Whether there is a `0x`. A search for one byte is much faster than one for two.
+fn has_hex(text: &str) -> bool {
+    let mut at = text.match_indices('x').map(|(at, _)| at);
+    at.any(|at| at > 0 && text.as_bytes()[at - 1] == b'0')
+}
+
 /// `TDH                  <31>` of Intel's drivers, `0x00000010: 0x165f14e4, 0x00100506` of tg3
 fn is_dump(text: &str) -> bool {
     if let Some((head, value)) = text.split_once('<')
@@ -138,8 +147,12 @@ fn is_dump(text: &str) -> bool {
                 .all(|byte| byte.is_ascii_hexdigit() || b", <>x".contains(&byte));
         return is_value && head.ends_with(' ') && head.len() < 48 && !head.contains(':');
     }
+    if !has_hex(text) {
+        return false;
+    }
     // `iwlwifi 0000:00:14.3: 0x01000000 | umac data1`
-    if let Some((head, _)) = text.split_once(" | ")
+    if text.contains('|')
+        && let Some((head, _)) = text.split_once(" | ")
         && let Some((_, value)) = head.rsplit_once(": 0x")
     {
         return value.len() == 8 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -232,6 +245,9 @@ const REGISTERS: [&str; 27] = [
     "RAX", "RBX", "RCX", "RDX", "RSI", "RDI", "RBP", "RSP", "R08", "R09", "ORIG_RAX", "CR0", "CR2", "CR3",
     "CR4", "DR0", "DR3", "DR6", "EAX", "EBX", "ESP", "EFLAGS", "sp", "x29", "x30", "GS", "DS",
 ];
+
+/// Length of `ORIG_RAX`, with blanks.
+const REGISTER_LEN_MAX: usize = 12;
 
 /// Functions that report a fault, or with which each stack begins.
 const REPORTING: [&str; 56] = [

@@ -1,67 +1,53 @@
-//! Entry point of the crate: parses the built-in texts of all kinds and answers look-ups for `explain`.
-//! The index of names is built at the first look-up, because reading a log does not need it.
+//! Entry point of the crate: look-ups and readers of logs for `explain`. It has no state: entries are unpacked when they are needed,
+//! and stay for the whole program.
 
-use crate::lookup::{Index, Names};
-use crate::messages::Messages;
-use crate::{Entry, Found, Kind, Log, stanza};
-use std::sync::OnceLock;
+use crate::{Entry, Found, Log, lookup, packed};
 
-/// All entries, with indices to find them. Files are parsed when they are needed.
-#[derive(Debug, Default)]
-pub struct Dictionary {
-    entries: OnceLock<Vec<Entry<'static>>>,
-    /// Of these, the messages: a log needs no others
-    messages: OnceLock<Vec<Entry<'static>>>,
-    names: OnceLock<Names>,
-}
+/// The dictionary in the binary.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Dictionary(());
 
 impl Dictionary {
     /// The dictionary in the binary.
     #[must_use]
-    pub fn new() -> Self {
-        Self::default()
+    pub const fn new() -> Self {
+        Self(())
     }
 
     /// All entries by kind, in the order of the files.
-    #[must_use]
-    pub fn entries(&self) -> &[Entry<'static>] {
-        self.index().entries()
+    pub fn entries(&self) -> impl Iterator<Item = &'static Entry<'static>> {
+        packed::entries()
     }
 
     /// Looks up a text: a name in any spelling, or a line of a tool or a log. Without a match, returns
     /// similar entries.
     #[must_use]
-    pub fn find(&self, text: &str) -> Found<'_> {
-        self.index().find(text)
+    pub fn find(&self, text: &str) -> Found {
+        lookup::find(text)
     }
 
     /// The entry of a counter, in any of the spellings that drivers give to queues and ports: `rx_queue_3_drops`, `tx3_xdp_full`,
     /// `[3]: rx_discards`, `port.rx_crc_errors`.
     #[must_use]
-    pub fn counter(&self, name: &str) -> Option<&Entry<'static>> {
-        self.index().counter(name)
+    pub fn counter(&self, name: &str) -> Option<&'static Entry<'static>> {
+        lookup::counter(name)
     }
 
     /// The entry of an error number, without its sign.
     #[must_use]
-    pub fn error(&self, number: u16) -> Option<&Entry<'static>> {
-        self.index().error(number)
+    pub fn error(&self, number: u16) -> Option<&'static Entry<'static>> {
+        lookup::error(number)
     }
 
     /// The message that is most similar to a line without an entry.
     #[must_use]
-    pub fn similar_message(&self, line: &str) -> Option<&Entry<'static>> {
-        self.index().similar_message(line)
-    }
-
-    pub(crate) fn index(&self) -> Index<'_> {
-        Index::new(&self.entries, &self.names)
+    pub fn similar_message(&self, line: &str) -> Option<&'static Entry<'static>> {
+        lookup::similar_message(line)
     }
 
     /// A reader for a log.
     #[must_use]
-    pub fn log(&self) -> Log<'_> {
-        let messages = self.messages.get_or_init(|| stanza::built_in(&[Kind::Message]));
-        Log::new(self.index(), Messages::new(messages))
+    pub fn log(&self) -> Log {
+        Log::new()
     }
 }

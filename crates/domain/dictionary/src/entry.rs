@@ -15,6 +15,8 @@ pub struct Entry<'a> {
     pub also: Vec<Cow<'a, str>>,
     /// Texts that the kernel prints, with placeholders
     pub texts: Vec<Cow<'a, str>>,
+    /// Severity of each text that differs from that of the entry
+    pub text_severities: Vec<Option<Severity>>,
     /// A line for each text
     pub examples: Vec<Cow<'a, str>>,
     /// Severity of the message, or of a counter that moves. `None`: neutral
@@ -52,6 +54,7 @@ impl Entry<'_> {
             name: Cow::Borrowed(""),
             also: Vec::new(),
             texts: Vec::new(),
+            text_severities: Vec::new(),
             examples: Vec::new(),
             severity: None,
             unit: None,
@@ -67,6 +70,16 @@ impl Entry<'_> {
             source: Cow::Borrowed(""),
             see: Vec::new(),
         }
+    }
+
+    /// Severity of one of its texts.
+    #[must_use]
+    pub fn severity_of(&self, text: usize) -> Option<Severity> {
+        self.text_severities
+            .get(text)
+            .copied()
+            .flatten()
+            .or(self.severity)
     }
 
     /// The first sentence of the meaning.

@@ -3,10 +3,28 @@
 use crate::messages::MatchedLine;
 use crate::{Entry, Placeholder, Severity};
 
+/// What an entry is in events, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Role {
+    begins: bool,
+    follows: bool,
+}
+
+impl Role {
+    pub(crate) fn of(entry: &Entry<'_>) -> Self {
+        let has = |parts: &[&str]| parts.iter().any(|part| entry.name.contains(part));
+        Self {
+            begins: entry.severity >= Some(Severity::Warning) && has(&HEADS),
+            follows: has(&FOLLOWERS),
+        }
+    }
+}
+
 /// An open event: the entry that began it, and where.
 #[derive(Debug, Clone)]
-pub(crate) struct Event<'d> {
-    pub(crate) entry: &'d Entry<'static>,
+pub(crate) struct Event {
+    /// Number of the entry
+    pub(crate) number: usize,
     interface: String,
     /// Seconds since boot, if the log has them
     begin: Option<f64>,
@@ -14,38 +32,32 @@ pub(crate) struct Event<'d> {
     messages: u32,
 }
 
-impl<'d> Event<'d> {
+impl Event {
     /// The event that a message begins, if it is one that others follow.
-    pub(crate) fn begun_by(known: &MatchedLine<'d, '_>, time: Option<&str>) -> Option<Self> {
-        let entry = known.entry;
-        let begins =
-            entry.severity >= Some(Severity::Warning) && HEADS.iter().any(|head| entry.name.contains(head));
+    pub(crate) fn begun_by(known: &MatchedLine<'_>, role: Role, time: Option<&str>) -> Option<Self> {
         Some(Self {
-            entry,
-            interface: interface(known).filter(|_| begins)?.to_owned(),
+            number: known.number,
+            interface: interface(known).filter(|_| role.begins)?.to_owned(),
             begin: seconds(time),
             messages: 0,
         })
     }
 
     /// Whether a message is a consequence of the event.
-    pub(crate) fn is_followed_by(&mut self, known: &MatchedLine<'_, '_>, time: Option<&str>) -> bool {
+    pub(crate) fn is_followed_by(&mut self, known: &MatchedLine<'_>, role: Role, time: Option<&str>) -> bool {
         self.messages += 1;
-        let is_soon = match (self.begin, seconds(time)) {
+        if !role.follows || known.number == self.number || interface(known) != Some(self.interface.as_str()) {
+            return false;
+        }
+        match (self.begin, seconds(time)) {
             (Some(begin), Some(time)) => (0.0..=SECONDS_MAX).contains(&(time - begin)),
             // Without seconds only the number of messages says what is soon.
             _ => self.messages <= MESSAGES_MAX,
-        };
-        is_soon
-            && !std::ptr::eq(known.entry, self.entry)
-            && interface(known) == Some(self.interface.as_str())
-            && FOLLOWERS
-                .iter()
-                .any(|follower| known.entry.name.contains(follower))
+        }
     }
 }
 
-fn interface<'l>(known: &MatchedLine<'_, 'l>) -> Option<&'l str> {
+fn interface<'l>(known: &MatchedLine<'l>) -> Option<&'l str> {
     let mut values = known.values.iter();
     values
         .find(|(place, _)| *place == Placeholder::Interface)

@@ -1,5 +1,4 @@
-//! Kinds of entries: each has a name that `explain` accepts and prints, and a file in `data/`.
-//! `include_str!` puts the texts into the binary: nothing is read at run time.
+//! Kinds of entries: each has a name that `explain` accepts and prints, and a file or folder in `data/`.
 
 use core::fmt;
 
@@ -68,25 +67,20 @@ impl Kind {
         Self::ALL.into_iter().find(|kind| kind.name() == one)
     }
 
-    /// Text of the file with its entries, and its name in `data/`.
+    /// Name of the file in `data/` with its entries, or of the folder with several files; without `.dict`.
     #[must_use]
-    pub const fn file(self) -> (&'static str, &'static str) {
-        macro_rules! data {
-            ($name:literal) => {
-                ($name, include_str!(concat!("../data/", $name)))
-            };
-        }
+    pub const fn file(self) -> &'static str {
         match self {
-            Self::Message => data!("messages.dict"),
-            Self::Counter => data!("counters.dict"),
-            Self::DropReason => data!("drop-reasons.dict"),
-            Self::Setting => data!("settings.dict"),
-            Self::State => data!("states.dict"),
-            Self::Timer => data!("timers.dict"),
-            Self::Column => data!("columns.dict"),
-            Self::TcpInfo => data!("tcp-info.dict"),
-            Self::Error => data!("errors.dict"),
-            Self::Term => data!("terms.dict"),
+            Self::Message => "messages",
+            Self::Counter => "counters",
+            Self::DropReason => "drop-reasons",
+            Self::Setting => "settings",
+            Self::State => "states",
+            Self::Timer => "timers",
+            Self::Column => "columns",
+            Self::TcpInfo => "tcp-info",
+            Self::Error => "errors",
+            Self::Term => "terms",
         }
     }
 }

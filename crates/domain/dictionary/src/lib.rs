@@ -1,8 +1,8 @@
 //! The dictionary of kernel networking: meaning, causes, checks and remedies of counters, drop reasons,
 //! settings, states, errors and log messages. It is part of the binary; no network access is needed.
 //!
-//! The texts are in `data/`, one file per kind, in stanzas like Debian's control files ([`stanza`] lists the
-//! fields). [`Dictionary`] finds entries by pasted text: names in any spelling, lines of `sysctl` or `nstat`,
+//! The texts are in `data/`, a file or folder for each kind, in stanzas like Debian's control files ([`stanza`] lists the
+//! fields). `build.rs` packs them: what nobody asks for stays compressed. [`Dictionary`] finds entries by pasted text: names in any spelling, lines of `sysctl` or `nstat`,
 //! messages. [`Log`] takes the lines of a log in any format, and counts entries and their values.
 //!
 //! ```
@@ -20,16 +20,22 @@
 extern crate self as sockeye_dictionary;
 
 mod anchors;
+mod blanks;
 mod block;
 mod counter_name;
 mod dictionary;
 mod entry;
 mod event;
+#[cfg(test)]
+mod files;
 mod kind;
+mod line_reader;
 mod log;
 mod log_line;
 mod lookup;
 mod messages;
+mod names;
+mod packed;
 mod pattern;
 mod replacements;
 mod severity;
@@ -42,6 +48,7 @@ mod unknown;
 pub use dictionary::Dictionary;
 pub use entry::Entry;
 pub use kind::Kind;
+pub use line_reader::{LineReader, ReadLine};
 pub use log::{Count, EntryOccurrences, Follower, Log, Trace, Value};
 pub use lookup::Found;
 pub use pattern::Placeholder;

@@ -1,33 +1,45 @@
 //! Analysis of logs: entries, counts and values of their lines.
 
+use crate::blanks::collapsed;
 use crate::block::{self, Part};
-use crate::event::Event;
-use crate::log_line::{self, Message, collapsed, message_of, plain};
-use crate::lookup::Index;
+use crate::event::{Event, Role};
+use crate::line_reader::{LineReader, ReadLine};
+use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
 use crate::unknown::{UnknownLine, UnknownLines};
 use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 /// Takes a log line by line and counts the dictionary's entries.
 #[derive(Debug, Clone)]
-pub struct Log<'d> {
-    messages: Arc<Messages<'d>>,
-    met: HashMap<*const Entry<'static>, EntryOccurrences<'d>>,
-    /// Entry that a following "repeated" line refers to
-    latest: Option<*const Entry<'static>>,
+pub struct Log {
+    reader: LineReader,
+    /// In the order of occurrence
+    met: Vec<Met>,
+    /// Index in `met` of each entry, by number; grows with the numbers that occur
+    met_by_number: Vec<Option<u16>>,
+    /// Index of the entry that a following "repeated" line refers to
+    latest: Option<usize>,
     /// Time of a message on a later line (`dmesg --json`)
     pending_time: Option<String>,
-    /// The last line, if nothing matched it: the next one may be its rest
-    partial: Option<Partial>,
+    /// The last line, if nothing matched it (`has_partial`): the next one may be its rest
+    partial: Partial,
+    has_partial: bool,
     unknown: UnknownLines,
-    statistics: Statistics<'d>,
-    event: Option<Event<'d>>,
+    statistics: Statistics,
+    event: Option<Event>,
     count: Count,
+}
+
+/// An entry that occurs, with what finds its values and its part in an event fast.
+#[derive(Debug, Clone)]
+struct Met {
+    occurrences: EntryOccurrences,
+    role: Role,
+    /// A key for each of its values
+    keys: Vec<u64>,
 }
 
 /// Line counts of a log.
@@ -49,9 +61,11 @@ pub struct Count {
 
 /// An entry that occurs in a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EntryOccurrences<'d> {
+pub struct EntryOccurrences {
     /// The entry
-    pub entry: &'d Entry<'static>,
+    pub entry: &'static Entry<'static>,
+    /// The highest severity of what its lines say
+    pub severity: Severity,
     /// Number of lines, with those that the log omitted
     pub times: u64,
     /// Of these, lines that the log omitted
@@ -71,7 +85,7 @@ pub struct EntryOccurrences<'d> {
     /// Of these, lines that belong to the event of another entry
     pub in_events: u64,
     /// Entries of the same event that came after it, in the order of occurrence
-    pub followed_by: Vec<Follower<'d>>,
+    pub followed_by: Vec<Follower>,
 }
 
 /// Where the kernel was when it printed a trace.
@@ -87,9 +101,9 @@ pub struct Trace {
 
 /// An entry whose messages follow another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Follower<'d> {
+pub struct Follower {
     /// The entry
-    pub entry: &'d Entry<'static>,
+    pub entry: &'static Entry<'static>,
     /// Number of lines
     pub times: u64,
 }
@@ -106,27 +120,30 @@ pub struct Value {
 }
 
 /// A line that nothing matched.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Partial {
     text: String,
     times: u64,
-    time: Option<String>,
+    /// Empty: the log has none
+    time: String,
     is_of_kernel: bool,
     is_quoted: bool,
     /// Lines that it consists of
     lines: u64,
 }
 
-impl<'d> Log<'d> {
-    pub(crate) fn new(index: Index<'d>, messages: Messages<'d>) -> Self {
+impl Log {
+    pub(crate) fn new() -> Self {
         Self {
-            messages: Arc::new(messages),
-            met: HashMap::new(),
+            reader: LineReader::new(),
+            met: Vec::new(),
+            met_by_number: Vec::new(),
             latest: None,
             pending_time: None,
-            partial: None,
+            partial: Partial::default(),
+            has_partial: false,
             unknown: UnknownLines::default(),
-            statistics: Statistics::new(index),
+            statistics: Statistics::new(),
             event: None,
             count: Count::default(),
         }
@@ -139,10 +156,38 @@ impl<'d> Log<'d> {
 
     /// Takes a line. Parts that are not UTF-8 match nothing.
     pub fn line(&mut self, line: &[u8]) {
+        let line = self.reader.read(line);
+        self.take(line);
+    }
+
+    /// A reader for a thread that reads lines for [`take`](Self::take).
+    #[must_use]
+    pub fn reader(&self) -> LineReader {
+        LineReader::new()
+    }
+
+    /// Takes a line that was read.
+    pub fn take(&mut self, line: ReadLine<'_>) {
         self.count.lines += 1;
-        let line: Cow<'_, str> = String::from_utf8_lossy(&line[..line.len().min(LINE_LEN_MAX)]);
+        let Some(read) = line.message else {
+            self.take_unread(line.bytes);
+            return;
+        };
+        if self.statistics.line(read.line) {
+            self.flush();
+            self.count.counters += 1;
+            return;
+        }
+        let is_bare = read.message.time.is_none() && read.message.program.is_none();
+        let bare = is_bare.then_some(read.plain);
+        self.take_message(&read.message, read.text, read.times, read.known.as_ref(), bare);
+    }
+
+    fn take_unread(&mut self, line: &[u8]) {
+        let line = &line[..line.len().min(LINE_LEN_MAX)];
+        let line = std::str::from_utf8(line).map_or_else(|_| String::from_utf8_lossy(line), Cow::Borrowed);
         // Two blanks before a key: the journal's fields that are no message, and the keys of `/dev/kmsg`.
-        if is_field(&line) {
+        if log_line::is_field(&line) {
             self.count.empty += 1;
             return;
         }
@@ -184,49 +229,68 @@ impl<'d> Log<'d> {
         }
         if let Some(times) = log_line::repeats(message.text) {
             self.count.empty += 1;
-            if let Some(met) = self.latest.and_then(|latest| self.met.get_mut(&latest)) {
+            if let Some(latest) = self.latest {
+                let met = &mut self.met[latest].occurrences;
                 met.times = met.times.saturating_add(times);
                 met.left_out = met.left_out.saturating_add(times);
             }
             return;
         }
         let (text, times) = log_line::repeated(message.text);
-        if let Some(known) = self.matched(&collapsed(text), message) {
+        let collapsed = collapsed(text);
+        let known = self.reader.matched(message, &collapsed);
+        self.take_message(message, text, times, known.as_ref(), bare);
+    }
+
+    /// Takes a message that is not about other lines.
+    fn take_message(
+        &mut self,
+        message: &Message<'_>,
+        text: &str,
+        times: u64,
+        known: Option<&MatchedLine<'_>>,
+        bare: Option<&str>,
+    ) {
+        if let Some(known) = known {
             self.flush();
             self.count.known += 1;
-            self.add(&known, text, times, message.time);
+            self.add(known, text, times, message.time);
             return;
         }
+        let is_of_kernel = message.is_of_kernel();
         if log_line::suppressed(text).is_some() {
             self.count.empty += 1;
             return;
         }
-        if bare.is_some_and(|line| self.join(line, text, message.is_quoted)) || self.take_part(text) {
+        if bare.is_some_and(|line| self.join(line, text, message.is_quoted))
+            || is_of_kernel && self.take_part(text)
+        {
             return;
         }
         self.flush();
         self.latest = None;
-        self.partial = Some(Partial {
-            text: text.to_owned(),
-            times,
-            time: message.time.map(str::to_owned),
-            is_of_kernel: message.is_of_kernel(),
-            is_quoted: message.is_quoted,
-            lines: 1,
-        });
-    }
-
-    fn matched<'l>(&self, text: &'l str, message: &Message<'_>) -> Option<MatchedLine<'d, 'l>> {
-        self.messages
-            .match_line(text)
-            .filter(|known| message.may_match(known.entry))
+        // What programs print is their business.
+        if !is_of_kernel && !self.unknown.keeps_all() {
+            return;
+        }
+        self.has_partial = true;
+        let partial = &mut self.partial;
+        partial.text.clear();
+        partial.text.push_str(text);
+        partial.times = times;
+        partial.time.clear();
+        partial.time.push_str(message.time.unwrap_or_default());
+        partial.is_of_kernel = is_of_kernel;
+        partial.is_quoted = message.is_quoted;
+        partial.lines = 1;
     }
 
     /// Takes a line as the rest of the one before, which a terminal or a mail program wrapped.
     fn join(&mut self, line: &str, text: &str, is_quoted: bool) -> bool {
-        let Some(partial) = self.partial.take() else {
+        if !self.has_partial {
             return false;
-        };
+        }
+        let partial = std::mem::take(&mut self.partial);
         // `>` is a part of the message where the line before is not quoted.
         let rest = if is_quoted && !partial.is_quoted {
             line
@@ -237,67 +301,64 @@ impl<'d> Log<'d> {
             for between in [" ", ""] {
                 let joined = format!("{}{between}{rest}", partial.text);
                 let (text, times) = log_line::repeated(&joined);
-                if let Some(known) = self.matched(&collapsed(text), &Message::default()) {
+                if let Some(known) = Messages::built_in().match_line(&collapsed(text)) {
+                    self.has_partial = false;
                     self.count.known += partial.lines + 1;
-                    self.add(&known, text, times, partial.time.as_deref());
+                    self.add(&known, text, times, some(&partial.time));
                     return true;
                 }
             }
         }
-        self.partial = Some(partial);
+        self.partial = partial;
         false
     }
 
-    fn add(&mut self, known: &MatchedLine<'d, '_>, text: &str, times: u64, time: Option<&str>) {
-        let entry = std::ptr::from_ref(known.entry);
-        self.latest = Some(entry);
-        let met = self.met.entry(entry).or_insert_with(|| EntryOccurrences {
-            entry: known.entry,
-            times: 0,
-            left_out: 0,
-            first: None,
-            last: None,
-            values: Vec::new(),
-            values_left_out: 0,
-            line: String::new(),
-            trace: None,
-            in_events: 0,
-            followed_by: Vec::new(),
-        });
+    fn add(&mut self, known: &MatchedLine<'_>, text: &str, times: u64, time: Option<&str>) {
+        let nth = match self.nth_met(known.number) {
+            Some(nth) => nth,
+            None => {
+                let len = self.met_by_number.len().max(known.number + 1);
+                self.met_by_number.resize(len, None);
+                self.met_by_number[known.number] = u16::try_from(self.met.len()).ok();
+                self.met.push(Met::new(known.entry()));
+                self.met.len() - 1
+            }
+        };
+        self.latest = Some(nth);
+        let met = &mut self.met[nth];
         met.count_match(known, text, times, time);
         if let Some(frame) = block::frame_in_head(text) {
-            met.take_frame(frame);
+            met.occurrences.take_frame(frame);
         }
-        self.add_to_event(known, times, time);
+        self.add_to_event(nth, known, times, time);
     }
 
-    fn add_to_event(&mut self, known: &MatchedLine<'d, '_>, times: u64, time: Option<&str>) {
-        let is_part = self
+    /// Index in `met` of the entry with this number.
+    fn nth_met(&self, number: usize) -> Option<usize> {
+        self.met_by_number.get(number).copied().flatten().map(usize::from)
+    }
+
+    fn add_to_event(&mut self, nth: usize, known: &MatchedLine<'_>, times: u64, time: Option<&str>) {
+        let role = self.met[nth].role;
+        let head = self
             .event
             .as_mut()
-            .is_some_and(|event| event.is_followed_by(known, time));
-        if !is_part {
-            if let Some(event) = Event::begun_by(known, time) {
+            .and_then(|event| event.is_followed_by(known, role, time).then_some(event.number))
+            .and_then(|number| self.nth_met(number));
+        let Some(head) = head else {
+            if let Some(event) = Event::begun_by(known, role, time) {
                 self.event = Some(event);
             }
             return;
-        }
-        if let Some(met) = self.met.get_mut(&std::ptr::from_ref(known.entry)) {
-            met.in_events = met.in_events.saturating_add(times);
-        }
-        let head = self.event.as_ref().map(|event| std::ptr::from_ref(event.entry));
-        if let Some(head) = head.and_then(|head| self.met.get_mut(&head)) {
-            match head
-                .followed_by
-                .iter_mut()
-                .find(|follower| std::ptr::eq(follower.entry, known.entry))
-            {
-                Some(follower) => follower.times = follower.times.saturating_add(times),
-                None => head.followed_by.push(Follower {
-                    entry: known.entry,
-                    times,
-                }),
-            }
+        };
+        let met = &mut self.met[nth].occurrences;
+        met.in_events = met.in_events.saturating_add(times);
+        let entry = met.entry;
+        let followers = &mut self.met[head].occurrences.followed_by;
+        let mut known = followers.iter_mut();
+        match known.find(|follower| std::ptr::eq(follower.entry, entry)) {
+            Some(follower) => follower.times = follower.times.saturating_add(times),
+            None => followers.push(Follower { entry, times }),
         }
     }
 
@@ -309,22 +370,25 @@ impl<'d> Log<'d> {
         self.flush();
         self.count.parts += 1;
         if let Part::Frame(frame) = part
-            && let Some(met) = self.latest.and_then(|latest| self.met.get_mut(&latest))
+            && let Some(latest) = self.latest
         {
-            met.take_frame(frame);
+            self.met[latest].occurrences.take_frame(frame);
         }
         true
     }
 
     /// Gives up on the rest of the last line.
     fn flush(&mut self) {
-        if let Some(partial) = self.partial.take() {
-            let is_trouble = self.unknown.add(
-                &partial.text,
-                partial.times,
-                partial.time.as_deref(),
-                partial.is_of_kernel,
-            );
+        if self.has_partial {
+            self.has_partial = false;
+            let Partial {
+                text,
+                times,
+                time,
+                is_of_kernel,
+                ..
+            } = &self.partial;
+            let is_trouble = self.unknown.add(text, *times, some(time), *is_of_kernel);
             self.count.trouble += u64::from(is_trouble);
         }
     }
@@ -342,12 +406,9 @@ impl<'d> Log<'d> {
 
     /// The entries that occurred: by severity, then by number.
     #[must_use]
-    pub fn met(&self) -> Vec<&EntryOccurrences<'d>> {
-        let mut met: Vec<_> = self.met.values().collect();
-        met.sort_by_key(|met| {
-            let severity = met.entry.severity.unwrap_or(Severity::Info);
-            (Reverse(severity), Reverse(met.times), met.entry.name.as_ref())
-        });
+    pub fn met(&self) -> Vec<&EntryOccurrences> {
+        let mut met: Vec<_> = self.met.iter().map(|met| &met.occurrences).collect();
+        met.sort_by_key(|met| (Reverse(met.severity), Reverse(met.times), met.entry.name.as_ref()));
         met
     }
 
@@ -360,7 +421,7 @@ impl<'d> Log<'d> {
 
     /// Counters that are not zero: the worst first, of these the largest. Neutral ones without an entry are left out.
     #[must_use]
-    pub fn counters(&self) -> Vec<&CounterGroup<'d>> {
+    pub fn counters(&self) -> Vec<&CounterGroup> {
         self.statistics.sorted()
     }
 
@@ -383,22 +444,7 @@ impl<'d> Log<'d> {
     }
 }
 
-/// Whether this is a field of a record that is not its message: ` SUBSYSTEM=net` of `/dev/kmsg`, `    _TRANSPORT=kernel` of the journal.
-fn is_field(line: &str) -> bool {
-    let Some(rest) = line.strip_prefix(' ') else {
-        return false;
-    };
-    let key = rest.trim_start().split('=').next().unwrap_or("");
-    key.len() < rest.trim_start().len()
-        && key.len() > 2
-        && key != "MESSAGE"
-        && key
-            .bytes()
-            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
-        && key.bytes().any(|byte| byte.is_ascii_uppercase())
-}
-
-impl EntryOccurrences<'_> {
+impl EntryOccurrences {
     /// Takes a function of a trace; the first one with a known subsystem counts, else the first that says anything.
     fn take_frame(&mut self, frame: block::Frame<'_>) {
         let has_subsystem = |trace: &Trace| trace.subsystem.is_some() || trace.module.is_some();
@@ -412,39 +458,80 @@ impl EntryOccurrences<'_> {
             self.trace = Some(trace);
         }
     }
+}
 
-    fn count_match(&mut self, known: &MatchedLine<'_, '_>, text: &str, times: u64, time: Option<&str>) {
-        self.times = self.times.saturating_add(times);
-        self.left_out = self.left_out.saturating_add(times.saturating_sub(1));
+impl Met {
+    fn new(entry: &'static Entry<'static>) -> Self {
+        Self {
+            occurrences: EntryOccurrences {
+                entry,
+                severity: Severity::Info,
+                times: 0,
+                left_out: 0,
+                first: None,
+                last: None,
+                values: Vec::new(),
+                values_left_out: 0,
+                line: String::new(),
+                trace: None,
+                in_events: 0,
+                followed_by: Vec::new(),
+            },
+            role: Role::of(entry),
+            keys: Vec::new(),
+        }
+    }
+
+    fn count_match(&mut self, known: &MatchedLine<'_>, text: &str, times: u64, time: Option<&str>) {
+        let met = &mut self.occurrences;
+        met.severity = met.severity.max(known.severity);
+        met.times = met.times.saturating_add(times);
+        met.left_out = met.left_out.saturating_add(times.saturating_sub(1));
         if let Some(time) = time {
-            if self.first.is_none() {
-                self.first = Some(time.to_owned());
+            if met.first.is_none() {
+                met.first = Some(time.to_owned());
             }
-            let last = self.last.get_or_insert_default();
+            let last = met.last.get_or_insert_default();
             last.clear();
             last.push_str(time);
         }
-        self.line.clear();
-        self.line.push_str(text);
-        for (place, value) in &known.values {
-            // Names of one kind have one length: the last byte differs most often, and costs no call.
-            let last = value.as_bytes().last();
-            let is_it = |known: &&mut Value| {
-                known.text.as_bytes().last() == last && known.place == *place && known.text == *value
-            };
-            if let Some(known) = self.values.iter_mut().find(is_it) {
-                known.times += 1;
-            } else if self.values.len() < VALUES_MAX {
-                self.values.push(Value {
-                    place: *place,
-                    text: (*value).to_owned(),
+        met.line.clear();
+        met.line.push_str(text);
+        for &(place, value) in &known.values {
+            let key = key(place, value);
+            let mut same = (0..self.keys.len()).filter(|&nth| self.keys[nth] == key);
+            let is_it = |&nth: &usize| met.values[nth].place == place && met.values[nth].text == value;
+            if let Some(nth) = same.find(is_it) {
+                met.values[nth].times += 1;
+            } else if met.values.len() < VALUES_MAX {
+                self.keys.push(key);
+                met.values.push(Value {
+                    place,
+                    text: value.to_owned(),
                     times: 1,
                 });
             } else {
-                self.values_left_out += 1;
+                met.values_left_out += 1;
             }
         }
     }
+}
+
+/// A key of a value: most lines have other values than those that are kept, and comparing numbers costs no call.
+fn key(place: Placeholder, value: &str) -> u64 {
+    let bytes = value.as_bytes();
+    let (eights, rest) = bytes.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = eights.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+    words.fold(bytes.len() as u64 * 8 + place as u64, |hash, word| {
+        (hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    })
+}
+
+/// `None` for an empty text.
+fn some(text: &str) -> Option<&str> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// Distinct values kept per entry.

@@ -2,77 +2,300 @@
 
 use crate::anchors::Anchors;
 use crate::pattern::{Budget, Pattern};
-use crate::{Entry, Placeholder};
+use crate::{Entry, Placeholder, Severity, packed};
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::OnceLock;
 
 /// The texts of all messages.
-#[derive(Debug, Clone)]
-pub(crate) struct Messages<'d> {
+#[derive(Debug)]
+pub(crate) struct Messages {
     /// The most specific texts first.
-    texts: Vec<(&'d Entry<'static>, Pattern<'d>)>,
-    /// Finds candidates for a line by their longest literal pieces.
-    pieces: Anchors<'d>,
+    texts: Vec<Text>,
+    /// Finds candidates for a line by a literal piece of each text.
+    pieces: Anchors,
+    /// The same for the texts that programs print
+    pieces_of_programs: Anchors,
+}
+
+/// A text of a message.
+#[derive(Debug)]
+struct Text {
+    /// Number of the entry
+    entry: usize,
+    severity: Severity,
+    is_of_program: bool,
+    /// What it begins with before its first digit; `None`: it says nothing that has digits
+    before_digits: Option<&'static str>,
+    pattern: Pattern<'static>,
 }
 
 /// A log line with a known entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct MatchedLine<'d, 'l> {
-    pub(crate) entry: &'d Entry<'static>,
+pub(crate) struct MatchedLine<'l> {
+    /// Number of the entry
+    pub(crate) number: usize,
+    /// How bad is what the line says
+    pub(crate) severity: Severity,
     pub(crate) values: Vec<(Placeholder, &'l str)>,
 }
 
-impl<'d> Messages<'d> {
-    pub(crate) fn new(entries: &'d [Entry<'static>]) -> Self {
-        let mut texts: Vec<(&Entry<'static>, Pattern<'d>)> = entries
-            .iter()
-            .flat_map(|entry| entry.texts.iter().map(move |text| (entry, text)))
-            .filter_map(|(entry, text)| Some((entry, Pattern::parse(text).ok()?)))
-            .collect();
-        texts.sort_by_key(|(_, pattern)| std::cmp::Reverse(pattern.exactness()));
-        let pieces = texts.iter().map(|(_, pattern)| pattern.longest_literal());
-        let pieces = Anchors::new(pieces.collect());
-        Self { texts, pieces }
+impl MatchedLine<'_> {
+    pub(crate) fn entry(&self) -> &'static Entry<'static> {
+        packed::entry(self.number)
     }
+}
 
-    /// The entry of a line and the values of its placeholders. `line` is what the kernel printed, without the
-    /// log's prefix. The rest of a line longer than [`LINE_LEN_MAX`] is ignored.
-    pub(crate) fn match_line<'l>(&self, line: &'l str) -> Option<MatchedLine<'d, 'l>> {
-        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
-        self.match_within(line, &mut Budget::for_line(line.len()))
-    }
-
-    fn match_within<'l>(&self, line: &'l str, budget: &mut Budget) -> Option<MatchedLine<'d, 'l>> {
-        let likely = self.pieces.contained_in(line);
-        if likely.is_empty() {
-            return None;
-        }
-        // Drivers prefix their messages with name, bus and interface. The most specific text wins wherever it begins: that of a
-        // driver's family names the driver, that of one message begins after the prefix.
-        let starts: Vec<usize> = message_starts(line).collect();
-        likely.iter().find_map(|&nth| {
-            let (entry, pattern) = &self.texts[nth];
-            starts.iter().find_map(|&start| {
-                let mut values = pattern.values(&line[start..], budget)?;
-                if let Some(interface) = interface(&line[..start])
-                    && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
-                {
-                    values.insert(0, (Placeholder::Interface, interface));
-                }
-                Some(MatchedLine { entry, values })
-            })
+impl Text {
+    /// Reads a line of [`packed::texts`].
+    fn parse(line: &'static str) -> Option<Self> {
+        let mut fields = line.splitn(4, ' ');
+        let (entry, severity, is_of_program) = (fields.next()?, fields.next()?, fields.next()?);
+        let text = fields.next()?;
+        Some(Self {
+            entry: entry.parse().ok()?,
+            severity: Severity::from_name(severity)?,
+            is_of_program: is_of_program == "1",
+            before_digits: text
+                .contains(|character: char| character.is_ascii_digit())
+                .then(|| {
+                    text.split(|c: char| c == '{' || c.is_ascii_digit())
+                        .next()
+                        .unwrap_or("")
+                }),
+            pattern: Pattern::parse(text).ok()?,
         })
     }
 }
 
+impl Text {
+    /// Whether it has digits, and a line that differs from this one in its numbers only may have it.
+    fn may_begin_at(&self, line: &str) -> bool {
+        self.before_digits.is_some_and(|begin| line.starts_with(begin))
+    }
+}
+
+impl Messages {
+    /// Those in the binary, which are indexed once.
+    pub(crate) fn built_in() -> &'static Self {
+        static MESSAGES: OnceLock<Messages> = OnceLock::new();
+        MESSAGES.get_or_init(|| {
+            let texts: Vec<Text> = packed::texts().lines().filter_map(Text::parse).collect();
+            let all = texts.iter().enumerate();
+            let of_programs = all.clone().filter(|(_, text)| text.is_of_program);
+            let pieces = Anchors::new(all.map(|(nth, text)| (nth, &text.pattern)));
+            let pieces_of_programs = Anchors::new(of_programs.map(|(nth, text)| (nth, &text.pattern)));
+            Self {
+                texts,
+                pieces,
+                pieces_of_programs,
+            }
+        })
+    }
+
+    /// The entry of a line and the values of its placeholders. `line` is what the kernel printed, without the
+    /// log's prefix. The rest of a line longer than [`LINE_LEN_MAX`] is ignored.
+    pub(crate) fn match_line<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
+        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
+        self.match_within(line, &self.pieces, &mut Budget::for_line(line.len()))
+    }
+
+    /// The same for a line of a program: it has no message of the kernel.
+    pub(crate) fn match_line_of_program<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
+        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
+        self.match_within(line, &self.pieces_of_programs, &mut Budget::for_line(line.len()))
+    }
+
+    /// The same as [`match_line`](Self::match_line), with what is known from lines that differ in their numbers only.
+    pub(crate) fn match_line_like<'l>(
+        &self,
+        line: &'l str,
+        outcomes: &mut Outcomes,
+    ) -> Option<MatchedLine<'l>> {
+        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
+        let mut budget = Budget::for_line(line.len());
+        let starts = Starts::of(line);
+        let key = outcomes.write_form(line, starts.count);
+        if let Some(outcome) = outcomes
+            .by_key
+            .get(&key)
+            .filter(|outcome| *outcome.form == *outcomes.form)
+        {
+            let mut tries = outcome.tries.iter();
+            let known =
+                tries.find_map(|&(text, start)| self.match_at(line, text, starts.at[start], &mut budget));
+            if known.is_some() || !outcome.is_match {
+                return known;
+            }
+        }
+        let mut tries = Vec::new();
+        let known = self.match_each(line, &starts, &self.pieces, &mut budget, &mut tries);
+        outcomes.add(key, tries, known.is_some());
+        known
+    }
+
+    fn match_within<'l>(
+        &self,
+        line: &'l str,
+        pieces: &Anchors,
+        budget: &mut Budget,
+    ) -> Option<MatchedLine<'l>> {
+        self.match_each(line, &Starts::of(line), pieces, budget, &mut Vec::new())
+    }
+
+    /// Tries each text that the line may have. Adds to `tries` what must be tried again for a line that differs in its numbers only: the
+    /// text that matches, and the more specific ones that have digits and do not.
+    ///
+    /// Drivers prefix their messages with name, bus and interface. The most specific text wins wherever it begins: that of a
+    /// driver's family names the driver, that of one message begins after the prefix.
+    fn match_each<'l>(
+        &self,
+        line: &'l str,
+        starts: &Starts,
+        pieces: &Anchors,
+        budget: &mut Budget,
+        tries: &mut Vec<(usize, usize)>,
+    ) -> Option<MatchedLine<'l>> {
+        pieces.candidates(line).iter().find_map(|candidate| {
+            let starts = starts.at[..starts.count].iter().enumerate();
+            let mut starts = starts.filter(|(_, start)| candidate.start.is_none_or(|only| only == **start));
+            starts.find_map(|(nth, &start)| {
+                let known = self.match_at(line, candidate.text, start, budget);
+                if known.is_some() || self.texts[candidate.text].may_begin_at(&line[start..]) {
+                    tries.push((candidate.text, nth));
+                }
+                known
+            })
+        })
+    }
+
+    /// Tries a text at one place.
+    fn match_at<'l>(
+        &self,
+        line: &'l str,
+        text: usize,
+        start: usize,
+        budget: &mut Budget,
+    ) -> Option<MatchedLine<'l>> {
+        let text = &self.texts[text];
+        let mut values = text.pattern.values(&line[start..], budget)?;
+        if let Some(interface) = interface(&line[..start])
+            && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
+        {
+            values.insert(0, (Placeholder::Interface, interface));
+        }
+        Some(MatchedLine {
+            number: text.entry,
+            severity: text.severity,
+            values,
+        })
+    }
+}
+
+/// Which texts lines have that differ in their numbers only: most lines of a log are like ones before.
+///
+/// Placeholders take all digits alike, and a `0x` is kept, so that a text without digits matches all lines of one form or none.
+/// Texts with digits are tried for each line.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Outcomes {
+    by_key: HashMap<u64, Outcome, BuildHasherDefault<Key>>,
+    /// Form of the line: its number of starts, and its text with a mark for each run of digits
+    form: Vec<u8>,
+}
+
+#[derive(Debug, Clone)]
+struct Outcome {
+    form: Box<[u8]>,
+    /// Index of each text to try, and of the start in the line
+    tries: Box<[(usize, usize)]>,
+    is_match: bool,
+}
+
+impl Outcomes {
+    /// Writes the form of a line, and returns its key.
+    fn write_form(&mut self, line: &str, starts: usize) -> u64 {
+        self.form.clear();
+        self.form.resize(line.len() + 1, 0);
+        let form = self.form.as_mut_slice();
+        form[0] = u8::try_from(starts).unwrap_or(u8::MAX);
+        let mut len = 1;
+        let mut was_digit = false;
+        // Whether the run of digits before is `0`.
+        let mut is_zero = false;
+        for &byte in line.as_bytes() {
+            let is_digit = byte.is_ascii_digit();
+            len -= usize::from(is_digit & was_digit);
+            form[len] = if is_digit { DIGITS } else { byte };
+            if is_zero & (byte == b'x') {
+                form[len - 1] = b'0';
+            }
+            len += 1;
+            is_zero = (byte == b'0') & !was_digit;
+            was_digit = is_digit;
+        }
+        self.form.truncate(len);
+        let (eights, rest) = self.form.as_chunks::<8>();
+        let mut last = [0; 8];
+        last[..rest.len()].copy_from_slice(rest);
+        let words = eights.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+        words.fold(0, |key, word| {
+            (key ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+        })
+    }
+
+    fn add(&mut self, key: u64, tries: Vec<(usize, usize)>, is_match: bool) {
+        if self.by_key.len() >= OUTCOMES_MAX {
+            self.by_key.clear();
+        }
+        let outcome = Outcome {
+            form: self.form.as_slice().into(),
+            tries: tries.into(),
+            is_match,
+        };
+        self.by_key.insert(key, outcome);
+    }
+}
+
+/// Passes a key on: it is a hash already.
+#[derive(Debug, Clone, Default)]
+struct Key(u64);
+
+impl Hasher for Key {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u64(&mut self, key: u64) {
+        self.0 = key;
+    }
+}
+
 /// Offsets where a message may begin: the start of the line, and after each colon near it.
-fn message_starts(line: &str) -> impl Iterator<Item = usize> {
-    let behind = line
-        // A search for one byte is faster than one for two.
-        .match_indices(':')
-        .filter(|(at, _)| line.as_bytes().get(at + 1) == Some(&b' '))
-        .map(|(at, _)| at + 2)
-        .take_while(|&at| at <= PREFIX_LEN_MAX)
-        .take(PREFIXES_MAX);
-    std::iter::once(0).chain(behind)
+struct Starts {
+    at: [usize; PREFIXES_MAX + 1],
+    count: usize,
+}
+
+impl Starts {
+    fn of(line: &str) -> Self {
+        let mut starts = Self {
+            at: [0; PREFIXES_MAX + 1],
+            count: 1,
+        };
+        let head = &line.as_bytes()[..line.len().min(PREFIX_LEN_MAX)];
+        let behind = head.windows(2).enumerate().filter(|(_, pair)| *pair == b": ");
+        for (at, _) in behind.take(PREFIXES_MAX) {
+            starts.at[starts.count] = at + 2;
+            starts.count += 1;
+        }
+        starts
+    }
 }
 
 /// The last word of `e1000e 0000:00:1f.6 eth0: `, if it may be an interface.
@@ -90,29 +313,71 @@ pub(crate) const LINE_LEN_MAX: usize = 4_096;
 const PREFIX_LEN_MAX: usize = 80;
 /// `bonding: bond0: (slave eth1): ` has three.
 const PREFIXES_MAX: usize = 4;
+/// Stands for a run of digits: no byte of a text.
+const DIGITS: u8 = 0xff;
+/// Forms of lines that are kept: about a megabyte.
+const OUTCOMES_MAX: usize = 4_096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Dictionary;
 
+    /// Each example after others that differ in their numbers, and with other numbers.
+    #[test]
+    fn lines_of_one_form_have_the_outcome_of_each_alone() {
+        let messages = Messages::built_in();
+        let mut outcomes = Outcomes::default();
+        let mut matches = 0;
+        for example in crate::packed::entries().flat_map(|entry| &entry.examples) {
+            let with_digits = |digits: &dyn Fn(char) -> String| -> String {
+                example
+                    .chars()
+                    .map(|character| match character {
+                        '0'..='9' => digits(character),
+                        _ => character.to_string(),
+                    })
+                    .collect()
+            };
+            for line in [
+                with_digits(&|_| "7".to_owned()),
+                with_digits(&|digit| digit.to_string()),
+                with_digits(&|digit| if digit == '0' { "5" } else { "0" }.to_owned()),
+                with_digits(&|digit| format!("{digit}1")),
+                example.replace("0x", "x"),
+                format!("e1000e 0000:00:1f.6 eth0: {example}"),
+                format!("e1000e 0000:00:1f.6 eth00000000000000000000000000000000000000000000000: {example}"),
+            ] {
+                let alone = messages.match_line(&line);
+                matches += u32::from(alone.is_some());
+                assert_eq!(messages.match_line_like(&line, &mut outcomes), alone, "{line}");
+                assert_eq!(
+                    messages.match_line_like(&line, &mut outcomes),
+                    alone,
+                    "again: {line}"
+                );
+            }
+        }
+        assert!(matches > 10_000, "{matches}");
+    }
+
     /// Returns the share of its budget that a line needs.
-    fn share_spent(messages: &Messages<'_>, line: &str) -> f64 {
+    fn share_spent(messages: &Messages, line: &str) -> f64 {
         let whole = Budget::for_line(line.len()).left();
         let mut budget = Budget::for_line(line.len());
-        messages.match_within(line, &mut budget);
+        messages.match_within(line, &messages.pieces, &mut budget);
         1.0 - budget.left() as f64 / whole as f64
     }
 
     #[test]
     fn budget_is_four_times_what_real_lines_need() {
         let dictionary = Dictionary::new();
-        let messages = Messages::new(dictionary.entries());
-        let examples = dictionary.entries().iter().flat_map(|entry| &entry.examples);
+        let messages = Messages::built_in();
+        let examples = dictionary.entries().flat_map(|entry| &entry.examples);
         let mut most = 0.0_f64;
         for example in examples {
             for prefix in ["", "e1000e 0000:00:1f.6 eth0: ", "a: b: c: d: "] {
-                most = most.max(share_spent(&messages, &format!("{prefix}{example}")));
+                most = most.max(share_spent(messages, &format!("{prefix}{example}")));
             }
         }
         assert!((0.001..0.25).contains(&most), "{most}");
@@ -122,9 +387,9 @@ mod tests {
     #[test]
     fn work_for_hostile_line_is_bounded() {
         let dictionary = Dictionary::new();
-        let messages = Messages::new(dictionary.entries());
+        let messages = Messages::built_in();
         let mut spends_all = 0;
-        for text in dictionary.entries().iter().flat_map(|entry| &entry.texts) {
+        for text in dictionary.entries().flat_map(|entry| &entry.texts) {
             let pieces: Vec<&str> = text.split(['{', '}']).step_by(2).collect();
             let [first, inner @ .., _] = &pieces[..] else {
                 continue;
@@ -136,7 +401,7 @@ mod tests {
                 "{first}{}\u{1}{longest}\u{1}",
                 format!("{repeated}0 ").repeat(count)
             );
-            spends_all += u32::from(share_spent(&messages, &line) > 0.99);
+            spends_all += u32::from(share_spent(messages, &line) > 0.99);
         }
         // Without the limit the lines of these texts would take far longer.
         assert!(spends_all > 0);

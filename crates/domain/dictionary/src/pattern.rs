@@ -101,32 +101,13 @@ impl<'a> Pattern<'a> {
         Ok(Self { parts })
     }
 
-    /// The most specific literal piece.
-    pub(crate) fn longest_literal(&self) -> &'a str {
-        let literals = self.parts.iter().filter_map(|part| match part {
-            Part::Literal(literal) => Some(*literal),
+    /// The literal pieces; `true`: the text begins with it.
+    pub(crate) fn literals(&self) -> impl Iterator<Item = (&'a str, bool)> {
+        let parts = self.parts.iter().enumerate();
+        parts.filter_map(|(nth, part)| match part {
+            Part::Literal(literal) => Some((*literal, nth == 0)),
             Part::Place(_) => None,
-        });
-        literals.max_by_key(|literal| literal.len()).unwrap_or("")
-    }
-
-    /// Specificity: literal bytes before the first placeholder of any text, and in total. Of two matching
-    /// texts, the more specific one wins.
-    pub(crate) fn exactness(&self) -> (usize, usize) {
-        let len = |parts: &[Part<'_>]| -> usize {
-            let literals = parts.iter().map(|part| match part {
-                Part::Literal(literal) => literal.len(),
-                Part::Place(_) => 0,
-            });
-            literals.sum()
-        };
-        let is_anything = |part: &Part<'_>| *part == Part::Place(Placeholder::Text);
-        let before = self
-            .parts
-            .iter()
-            .position(is_anything)
-            .unwrap_or(self.parts.len());
-        (len(&self.parts[..before]), len(&self.parts))
+        })
     }
 
     /// The values of its placeholders, if it matches the whole line. The search ends without a match when `budget` is spent.
@@ -240,7 +221,8 @@ fn boundary(text: &str, at: usize) -> usize {
         .unwrap_or(text.len())
 }
 
-const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
+/// What may differ at the end of a text.
+pub(crate) const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
 
 /// Scans of a whole line by all patterns together. The examples of the dictionary need less than a quarter (see the tests).
 const SCANS_MAX: usize = 256;

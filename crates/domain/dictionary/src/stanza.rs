@@ -1,4 +1,4 @@
-//! The files of `data/`: stanzas of fields, as in Debian's control files.
+//! The files of `data/`: stanzas of fields, as in Debian's control files. A kind has a file, or a folder with several.
 //!
 //! An empty line ends an entry; a line that begins with `#` is a comment; a line that begins with two spaces
 //! continues the field before it. The fields, in this order:
@@ -9,7 +9,7 @@
 //! | Also | other spellings, separated by commas | 0-1 |
 //! | Text | what the kernel prints, with placeholders ([`Placeholder`](crate::Placeholder)) | messages: 1 or more |
 //! | Example | a line that the Text at the same place matches | as many |
-//! | Severity | `info`, `notice`, `warning`, `critical` | messages: 1 |
+//! | Severity | `info`, `notice`, `warning`, `critical`; `Text (info)` has one of its own | messages: 1 |
 //! | Unit, Default, Range | of counters, settings, fields | 0-1 |
 //! | Values | a value and what it does | any |
 //! | Meaning | what happened, what it counts, what it does | 1 |
@@ -19,8 +19,12 @@
 //! | Since, Until | versions of the kernel | 0-1 |
 //! | Source | where in the kernel | 1 |
 //! | See | names of other entries, separated by commas | 0-1 |
+//!
+//! Messages that a driver prints with `netdev_err()` and its kin have no prefix `DRIVER BUS-ID IFACE: ` in their Text, those of
+//! `dev_err()` and `pci_err()` no `DRIVER BUS-ID: `. Entries named `*-driver-error` have what a family of drivers says when a request
+//! of it fails; a message with an entry of its own is more exact and wins.
 
-use crate::log_line::collapsed;
+use crate::blanks::collapsed;
 use crate::{Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
@@ -41,12 +45,6 @@ impl fmt::Display for ParseError {
 }
 
 impl std::error::Error for ParseError {}
-
-/// The entries of the built-in files of these kinds. Those that cannot be parsed are omitted; the tests check that there are none.
-pub(crate) fn built_in(kinds: &[Kind]) -> Vec<Entry<'static>> {
-    let files = kinds.iter().map(|&kind| entries(kind, kind.file().1));
-    files.flatten().flatten().collect()
-}
 
 /// The entries of a file, or the errors in their places.
 pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>, ParseError>> {
@@ -116,10 +114,7 @@ impl<'a> Entry<'a> {
                 self.also = list(value);
             }
             // Lines are matched with one blank for each run of blanks.
-            "Text" => self.texts.push(match collapsed(&value) {
-                Cow::Owned(collapsed) => Cow::Owned(collapsed),
-                Cow::Borrowed(_) => value,
-            }),
+            "Text" => self.push_text(None, value),
             "Example" => self.examples.push(value),
             "Severity" => {
                 twice(self.severity.is_some())?;
@@ -147,9 +142,26 @@ impl<'a> Entry<'a> {
                 twice(!self.see.is_empty())?;
                 self.see = list(value);
             }
-            unknown => return Err(format!("there is no field {unknown}")),
+            field => {
+                let severity = field
+                    .strip_prefix("Text (")
+                    .and_then(|rest| rest.strip_suffix(')'));
+                let Some(severity) = severity.and_then(Severity::from_name) else {
+                    return Err(format!("there is no field {field}"));
+                };
+                self.push_text(Some(severity), value);
+            }
         }
         Ok(())
+    }
+
+    /// Adds a text with its own severity, if it has one.
+    fn push_text(&mut self, severity: Option<Severity>, text: Cow<'a, str>) {
+        self.text_severities.push(severity);
+        self.texts.push(match collapsed(&text) {
+            Cow::Owned(collapsed) => Cow::Owned(collapsed),
+            Cow::Borrowed(_) => text,
+        });
     }
 }
 

@@ -1,15 +1,15 @@
 //! Counters in the output of tools: `ethtool -S`, `nstat`, `conntrack -S`, `tc -s qdisc`, `ip -s -s link`, `rdma statistic`, and the
 //! files of `/proc/net`. Which ones are not zero, and what they mean.
 
-use crate::lookup::Index;
+use crate::lookup::counter;
 use crate::{Entry, Kind, Severity};
 use std::cmp::Reverse;
 
 /// Counters that are not zero, with their entry; those of several queues or CPUs together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterGroup<'d> {
+pub struct CounterGroup {
     /// The entry; `None`: there is none, but the name looks like loss
-    pub entry: Option<&'d Entry<'static>>,
+    pub entry: Option<&'static Entry<'static>>,
     /// The counters, in the order of the text
     pub values: Vec<CounterValue>,
     /// Counters beyond the limit
@@ -29,7 +29,7 @@ pub struct CounterValue {
     pub value: String,
 }
 
-impl CounterGroup<'_> {
+impl CounterGroup {
     /// How bad it is that the counter is not zero.
     #[must_use]
     pub fn severity(&self) -> Severity {
@@ -44,10 +44,9 @@ impl CounterGroup<'_> {
 
 /// Reads the output of tools line by line.
 #[derive(Debug, Clone)]
-pub(crate) struct Statistics<'d> {
-    index: Index<'d>,
+pub(crate) struct Statistics {
     section: Section,
-    groups: Vec<CounterGroup<'d>>,
+    groups: Vec<CounterGroup>,
     zero: u64,
     other: u64,
 }
@@ -83,10 +82,9 @@ enum Section {
     Softnet(u64),
 }
 
-impl<'d> Statistics<'d> {
-    pub(crate) fn new(index: Index<'d>) -> Self {
+impl Statistics {
+    pub(crate) fn new() -> Self {
         Self {
-            index,
             section: Section::None,
             groups: Vec::new(),
             zero: 0,
@@ -105,7 +103,7 @@ impl<'d> Statistics<'d> {
     }
 
     /// Counters that are not zero: the worst first, of these the largest.
-    pub(crate) fn sorted(&self) -> Vec<&CounterGroup<'d>> {
+    pub(crate) fn sorted(&self) -> Vec<&CounterGroup> {
         let mut groups: Vec<_> = self.groups.iter().collect();
         groups.sort_by_key(|group| {
             (
@@ -210,20 +208,20 @@ impl<'d> Statistics<'d> {
         if text.starts_with("link ") {
             return self.rdma(text);
         }
-        let words: Vec<&str> = text.split_whitespace().take(17).collect();
-        if words.len() >= 10 && words.len() < 17 && words.iter().all(|word| is_hex_8(word)) {
-            return self.softnet(text, 0);
-        }
         // `name: 12` of `ethtool -S | grep`
         if text.contains(':') {
             return self.name_and_number(text, true);
+        }
+        let words: Vec<&str> = text.split_whitespace().take(17).collect();
+        if words.len() >= 10 && words.len() < 17 && words.iter().all(|word| is_hex_8(word)) {
+            return self.softnet(text, 0);
         }
         // `TcpExtListenOverflows  12  0.0`, `TlsDecryptError  3`
         if let [name, value, rest @ ..] = &words[..]
             && rest.len() <= 1
             && all_digits(value)
             && rest.first().is_none_or(|rate| rate.parse::<f64>().is_ok())
-            && self.entry(name).is_some()
+            && counter(name).is_some()
         {
             self.add(name, None, value);
             return true;
@@ -244,7 +242,7 @@ impl<'d> Statistics<'d> {
         if !all_digits(value) || value.is_empty() || name.is_empty() || name.len() > HEADER_LEN_MAX {
             return false;
         }
-        if must_be_known && self.entry(name).is_none() {
+        if must_be_known && counter(name).is_none() {
             return false;
         }
         self.add(name, None, value);
@@ -416,10 +414,6 @@ impl<'d> Statistics<'d> {
         true
     }
 
-    fn entry(&self, name: &str) -> Option<&'d Entry<'static>> {
-        self.index.counter(name)
-    }
-
     fn add(&mut self, name: &str, place: Option<&str>, value: &str) {
         self.add_as(name, name, place, value);
     }
@@ -431,12 +425,12 @@ impl<'d> Statistics<'d> {
             self.zero += 1;
             return;
         }
-        let entry = self.entry(key);
+        let entry = counter(key);
         if entry.is_none() && !is_loss(name) {
             self.other += 1;
             return;
         }
-        let is_it = |group: &&mut CounterGroup<'d>| match (group.entry, entry) {
+        let is_it = |group: &&mut CounterGroup| match (group.entry, entry) {
             (Some(known), Some(entry)) => std::ptr::eq(known, entry),
             (None, None) => group.values[0].name == name,
             _ => false,
@@ -618,8 +612,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[(&str, u64)]) {
-        let dictionary = Dictionary::new();
-        let mut statistics = Statistics::new(dictionary.index());
+        let mut statistics = Statistics::new();
         for line in text.lines() {
             assert!(statistics.line(line), "{line:?}");
         }
@@ -715,8 +708,7 @@ mod tests {
 
     #[test]
     fn lines_of_logs_are_no_counters() {
-        let dictionary = Dictionary::new();
-        let mut statistics = Statistics::new(dictionary.index());
+        let mut statistics = Statistics::new();
         for line in [
             "eth0: link up, 1000",
             "[12.345678] eth0: 12",

@@ -39,6 +39,8 @@ pub struct Reading {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnknownLines {
     lines: HashMap<String, UnknownLine>,
+    /// Room for the form of a line
+    form: String,
     keeps_all: bool,
     left_out: u64,
 }
@@ -48,6 +50,11 @@ impl UnknownLines {
         self.keeps_all = true;
     }
 
+    /// Whether lines are kept that do not look like trouble.
+    pub(crate) fn keeps_all(&self) -> bool {
+        self.keeps_all
+    }
+
     /// Adds a line; returns whether it looks like trouble.
     pub(crate) fn add(&mut self, text: &str, times: u64, time: Option<&str>, is_of_kernel: bool) -> bool {
         // What programs print is their business.
@@ -55,25 +62,35 @@ impl UnknownLines {
         if !is_trouble && !self.keeps_all {
             return false;
         }
-        let form = form(text);
-        if !self.lines.contains_key(&form) && self.lines.len() >= LINES_MAX {
-            self.left_out += 1;
-            return is_trouble;
+        write_form(text, &mut self.form);
+        if !self.lines.contains_key(&self.form) {
+            if self.lines.len() >= LINES_MAX {
+                self.left_out += 1;
+                return is_trouble;
+            }
+            let line = UnknownLine {
+                line: String::new(),
+                times: 0,
+                first: None,
+                last: None,
+                is_trouble,
+                reading: Reading::of(text),
+            };
+            self.lines.insert(self.form.clone(), line);
         }
-        let line = self.lines.entry(form).or_insert_with(|| UnknownLine {
-            line: String::new(),
-            times: 0,
-            first: None,
-            last: None,
-            is_trouble,
-            reading: Reading::of(text),
-        });
+        let Some(line) = self.lines.get_mut(&self.form) else {
+            return is_trouble;
+        };
         line.times = line.times.saturating_add(times);
         line.line.clear();
         line.line.push_str(text);
         if let Some(time) = time {
-            line.first.get_or_insert_with(|| time.to_owned());
-            line.last = Some(time.to_owned());
+            if line.first.is_none() {
+                line.first = Some(time.to_owned());
+            }
+            let last = line.last.get_or_insert_default();
+            last.clear();
+            last.push_str(time);
         }
         is_trouble
     }
@@ -144,20 +161,16 @@ fn is_trouble(text: &str) -> bool {
     is_named && !HARMLESS.iter().any(|harmless| text.contains(harmless))
 }
 
-/// The text without its numbers: lines of one message differ in them.
-fn form(text: &str) -> String {
-    let mut form = String::with_capacity(text.len());
-    let mut was_digit = false;
-    for character in text.chars() {
-        let is_digit = character.is_ascii_digit();
-        if !is_digit {
-            form.push(character);
-        } else if !was_digit {
-            form.push('#');
-        }
-        was_digit = is_digit;
+/// Writes the text without its numbers: lines of one message differ in them.
+fn write_form(text: &str, form: &mut String) {
+    form.clear();
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| byte.is_ascii_digit()) {
+        form.push_str(&rest[..at]);
+        form.push('#');
+        rest = rest[at..].trim_start_matches(|character: char| character.is_ascii_digit());
     }
-    form
+    form.push_str(rest);
 }
 
 /// The error number of `failed (-110)`, `error -110`, `ret=-110`.

@@ -517,6 +517,70 @@ fn long_words_and_lines_take_no_longer_than_their_length() {
     }
 }
 
+/// The text decides, not the entry: one entry has "is now down" and "is now up".
+#[test]
+fn severity_is_that_of_what_was_said() {
+    let up = "[1.5] bond0: (slave eth1): interface is now up\n";
+    let down = "[2.5] bond0: (slave eth1): interface is now down\n";
+    for (log, severity) in [(up.to_owned(), "info"), (format!("{up}{down}{up}"), "warning")] {
+        let document = json_of_log(&log);
+        assert_eq!(document["messages"][0]["severity"], severity, "{log}");
+        assert_eq!(document["messages"][0]["entry"]["severity"], "warning");
+    }
+    let shown = of_log(&[], up.as_bytes());
+    assert!(
+        shown.ok().starts_with("INFO  bonding-interface-now-down"),
+        "{}",
+        shown.ok()
+    );
+    let hidden = of_log(&["--severity", "warning"], up.as_bytes());
+    assert!(
+        !hidden.ok().contains("bonding-interface-now-down"),
+        "{}",
+        hidden.ok()
+    );
+    let query = sockeye(&["explain", "--format", "json", "--", up.trim()]);
+    let document: Value = serde_json::from_str(query.ok()).unwrap();
+    follows(&document);
+    assert_eq!(document["severity"], "info");
+}
+
+/// Two threads read the pieces of a long log; what is said of its lines depends on the lines before them.
+#[test]
+fn long_log_has_the_result_of_its_parts() {
+    let hang = "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:";
+    let mut log = Vec::new();
+    for nth in 0..30_000 {
+        let line = match nth % 6 {
+            0 => format!("[{nth}.5] {hang}"),
+            1 => format!("[{nth}.6] e1000e 0000:00:1f.6 eth0: Reset adapter"),
+            2 => "Nov 20 12:00:00 web-1 kernel: last message repeated 2 times".to_owned(),
+            3 => format!("{{\"MESSAGE\":\"TCP: out of memory -- consider tuning tcp_mem\",\"x\":{nth}}}"),
+            4 => format!("[{nth}.7] frob{nth}: failed to frob (-110)"),
+            _ => format!("Nov 20 12:00:00 web-1 app[{nth}]: {hang}"),
+        };
+        log.extend_from_slice(line.as_bytes());
+        log.push(b'\n');
+    }
+    let document: Value = serde_json::from_str(of_log(&["--format", "json"], &log).ok()).unwrap();
+    assert_eq!(document["lines"], 30_000);
+    assert_eq!(document["lines_known"], 15_000);
+    assert_eq!(document["lines_empty"], 5_000);
+    assert_eq!(document["lines_trouble"], 5_000);
+    let message = |name: &str| {
+        let messages = document["messages"].as_array().unwrap();
+        let found = messages.iter().find(|message| message["entry"]["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}")).clone()
+    };
+    assert_eq!(message("e1000e-hardware-unit-hang")["times"], 5_000);
+    let reset = message("intel-reset-adapter");
+    assert_eq!(
+        (&reset["times"], &reset["times_left_out"]),
+        (&15_000.into(), &10_000.into())
+    );
+    assert_eq!(reset["times_in_events"], 5_000);
+}
+
 #[test]
 fn log_of_100000_lines_is_fast() {
     let mut log = String::new();

@@ -15,7 +15,7 @@ pub(super) fn push<'a>(
     for entry in entries {
         let mut line = sheet.line();
         line.word(entry.kind.name());
-        push_fields(&mut line, entry);
+        push_fields(&mut line, entry, entry.severity);
         line.end();
     }
     sheet.end();
@@ -31,7 +31,7 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
         line.text(occurrences.first.as_deref());
         line.text(occurrences.last.as_deref());
         line.text(Some(&occurrences.line));
-        push_fields(&mut line, occurrences.entry);
+        push_fields(&mut line, occurrences.entry, Some(occurrences.severity));
         line.end();
     }
     for counters in &log.counters {
@@ -47,7 +47,7 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
             .collect();
         line.text(Some(&values.join(" | ")));
         match counters.entry {
-            Some(entry) => push_fields(&mut line, entry),
+            Some(entry) => push_fields(&mut line, entry, entry.severity),
             None => line.empty(FIELDS),
         }
         line.end();
@@ -65,9 +65,9 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
     sheet.end();
 }
 
-fn push_fields(line: &mut Line<'_>, entry: &Entry<'_>) {
+fn push_fields(line: &mut Line<'_>, entry: &Entry<'_>, severity: Option<Severity>) {
     line.text(Some(&entry.name));
-    line.word(entry.severity.map_or("", Severity::name));
+    line.word(severity.map_or("", Severity::name));
     line.text(Some(&entry.meaning));
     for several in [&entry.causes, &entry.checks, &entry.remedies] {
         line.text(Some(&several.join(" | ")));

@@ -1,13 +1,13 @@
 //! Explanations as JSON: `docs/schema/explain.schema.json`.
 
 use super::{ExplainedLog, ExplainedUnknown};
-use sockeye_dictionary::{Count, CounterGroup, Entry, EntryOccurrences, Found};
+use sockeye_dictionary::{Count, CounterGroup, Entry, EntryOccurrences, Found, Severity};
 use sockeye_output::Envelope;
 use sockeye_output::json::Object;
 use sockeye_output::text::push_json;
 use std::borrow::Cow;
 
-pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>, envelope: &Envelope) {
+pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, envelope: &Envelope) {
     let mut document = Object::begin(out);
     envelope.push(&mut document, "explain");
     document.text("query", Some(query));
@@ -19,7 +19,7 @@ pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found<'_>, enve
     out.push(b'\n');
 }
 
-pub(super) fn push_found_lines(out: &mut Vec<u8>, query: &str, found: &Found<'_>, envelope: &Envelope) {
+pub(super) fn push_found_lines(out: &mut Vec<u8>, query: &str, found: &Found, envelope: &Envelope) {
     push_entry_lines(out, &found.entries, envelope);
     envelope.push_summary_line(out, "explain", |summary| {
         summary.text("query", Some(query));
@@ -27,7 +27,8 @@ pub(super) fn push_found_lines(out: &mut Vec<u8>, query: &str, found: &Found<'_>
     });
 }
 
-fn push_values(object: &mut Object<'_>, found: &Found<'_>) {
+fn push_values(object: &mut Object<'_>, found: &Found) {
+    object.text("severity", found.severity.map(Severity::name));
     push_all(object.key("values"), &found.values, |out, (place, text)| {
         let mut fields = Object::begin(out);
         fields.word("place", place.name());
@@ -141,7 +142,8 @@ fn push_count(fields: &mut Object<'_>, log: &ExplainedLog<'_>) {
     fields.boolean("interrupted", Some(log.interrupted));
 }
 
-fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences<'_>) {
+fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences) {
+    fields.word("severity", occurrences.severity.name());
     fields.number("times", Some(occurrences.times));
     fields.number("times_left_out", Some(occurrences.left_out));
     fields.text("first", occurrences.first.as_deref());
@@ -176,7 +178,7 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences<'_>)
     push(fields.key("entry"), occurrences.entry);
 }
 
-fn push_counters(fields: &mut Object<'_>, counters: &CounterGroup<'_>) {
+fn push_counters(fields: &mut Object<'_>, counters: &CounterGroup) {
     fields.word("severity", counters.severity().name());
     fields.number("total", Some(counters.total));
     push_all(fields.key("values"), &counters.values, |out, value| {
@@ -218,7 +220,7 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
     fields.text("name", Some(&entry.name));
     push_texts(fields.key("also"), &entry.also);
     push_texts(fields.key("texts"), &entry.texts);
-    fields.text("severity", entry.severity.map(sockeye_dictionary::Severity::name));
+    fields.text("severity", entry.severity.map(Severity::name));
     fields.text("unit", entry.unit.as_deref());
     fields.text("default", entry.default.as_deref());
     fields.text("range", entry.range.as_deref());

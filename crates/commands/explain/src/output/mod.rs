@@ -31,11 +31,11 @@ pub struct ExplainedLog<'a> {
     /// Counts of its lines.
     pub count: Count,
     /// Dictionary entries that occur in the log, the worst first.
-    pub occurrences: Vec<&'a EntryOccurrences<'a>>,
+    pub occurrences: Vec<&'a EntryOccurrences>,
     /// Number of entries that are hidden because their severity is too low.
     pub hidden: usize,
     /// Counters that are not zero, the worst first.
-    pub counters: Vec<&'a CounterGroup<'a>>,
+    pub counters: Vec<&'a CounterGroup>,
     /// Counters that are zero.
     pub counters_zero: u64,
     /// Counters that are neither zero nor in the dictionary, and do not look like loss.
@@ -60,7 +60,7 @@ pub struct ExplainedUnknown<'a> {
 }
 
 /// Appends the explanation of a text. If nothing was found, text output is empty: the caller reports it.
-pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found<'_>, layout: &ExplainLayout) {
+pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found, layout: &ExplainLayout) {
     match layout.format {
         Format::Table => text::push_found(out, found, layout),
         Format::Json => json::push_found(out, query, found, &layout.envelope),

@@ -8,12 +8,13 @@ use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
 use std::borrow::Cow;
 
-pub(super) fn push_found(out: &mut Vec<u8>, found: &Found<'_>, layout: &ExplainLayout) {
+pub(super) fn push_found(out: &mut Vec<u8>, found: &Found, layout: &ExplainLayout) {
     for (nth, entry) in found.entries.iter().enumerate() {
         if nth > 0 {
             out.push(b'\n');
         }
-        push_heading(out, entry, &[], layout);
+        // A line of a log has one entry, and a severity of its own.
+        push_heading(out, entry, found.severity.or(entry.severity), &[], layout);
         if nth == 0 && !found.values.is_empty() {
             let mut line = Vec::new();
             for (place, value) in &found.values {
@@ -115,7 +116,7 @@ fn summary(log: &ExplainedLog<'_>, normal: u64, shown_max: usize) -> String {
     parts.join("; ")
 }
 
-fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup<'_>, layout: &ExplainLayout) {
+fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup, layout: &ExplainLayout) {
     match counters.entry {
         Some(entry) => {
             let about = match counters.values.len() {
@@ -123,7 +124,7 @@ fn push_counters(out: &mut Vec<u8>, counters: &CounterGroup<'_>, layout: &Explai
                 _ if counters.total > 0 => vec![format!("{} in total", counters.total)],
                 _ => Vec::new(),
             };
-            push_heading_as(out, entry, Some(counters.severity()), &about, layout);
+            push_heading(out, entry, Some(counters.severity()), &about, layout);
         }
         None => push_plain_heading(
             out,
@@ -267,7 +268,7 @@ pub(super) fn push_list(out: &mut Vec<u8>, entries: &[&Entry<'_>], layout: &Expl
     }
 }
 
-fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layout: &ExplainLayout) {
+fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &ExplainLayout) {
     let mut about = Vec::new();
     if occurrences.times > 1 || occurrences.left_out > 0 {
         let left_out = match occurrences.left_out {
@@ -281,7 +282,7 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layou
         (Some(first), _) => about.push(first.clone()),
         (None, _) => {}
     }
-    push_heading(out, occurrences.entry, &about, layout);
+    push_heading(out, occurrences.entry, Some(occurrences.severity), &about, layout);
     let mut line = Vec::new();
     push_clean(&mut line, occurrences.line.as_bytes());
     push_wrapped(out, &line, "  > ", layout.width);
@@ -313,8 +314,7 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences<'_>, layou
         let text = format!("Then, as part of the same event: {}", followers.join(", "));
         push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
-    let is_harmless = occurrences.entry.severity.unwrap_or(Severity::Info) == Severity::Info;
-    if is_harmless && !layout.is_detailed {
+    if occurrences.severity == Severity::Info && !layout.is_detailed {
         push_wrapped(out, occurrences.entry.meaning.as_bytes(), "  ", layout.width);
     } else {
         let values = occurrences
@@ -371,11 +371,7 @@ fn push_value(out: &mut Vec<u8>, place: Placeholder, value: &str, times: u64) {
 }
 
 /// Appends `WARNING  TcpExtListenOverflows  counter, connections`.
-fn push_heading(out: &mut Vec<u8>, entry: &Entry<'_>, about: &[String], layout: &ExplainLayout) {
-    push_heading_as(out, entry, entry.severity, about, layout);
-}
-
-fn push_heading_as(
+fn push_heading(
     out: &mut Vec<u8>,
     entry: &Entry<'_>,
     severity: Option<Severity>,

@@ -10,10 +10,8 @@ mod prefixes;
 mod repeats;
 
 pub(crate) use json::{text_of_bytes, unescaped};
-pub(crate) use plain::{collapsed, plain};
+pub(crate) use plain::plain;
 pub(crate) use repeats::{repeated, repeats, suppressed};
-
-use crate::Entry;
 
 /// A log line without its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -39,16 +37,6 @@ pub(crate) struct Message<'l> {
 }
 
 impl Message<'_> {
-    /// Whether this may be a line of `entry`: messages of programs must not match entries of the kernel.
-    pub(crate) fn may_match(&self, entry: &Entry<'_>) -> bool {
-        if self.is_of_kernel() {
-            return true;
-        }
-        // The source of a program's entry names the program, of a kernel's entry a kernel file.
-        let is_kernel = |source: &str| KERNEL_FOLDERS.split(' ').any(|folder| source.starts_with(folder));
-        entry.source.split("; ").any(|source| !is_kernel(source))
-    }
-
     /// Whether the kernel wrote it, as far as the log shows.
     pub(crate) fn is_of_kernel(&self) -> bool {
         matches!(self.program, None | Some("kernel" | "audit"))
@@ -85,9 +73,20 @@ pub(crate) fn is_mark(text: &str) -> bool {
     text.starts_with("-- ") && text.len() > 5 && text.ends_with(" --")
 }
 
-/// Folders of the kernel's source that print messages, separated by blanks.
-const KERNEL_FOLDERS: &str =
-    "arch/ block/ drivers/ fs/ include/ init/ io_uring/ ipc/ kernel/ lib/ mm/ net/ security/ virt/";
+/// Whether this is a field of a record that is not its message: ` SUBSYSTEM=net` of `/dev/kmsg`, `    _TRANSPORT=kernel` of the journal.
+pub(crate) fn is_field(line: &str) -> bool {
+    let Some(rest) = line.strip_prefix(' ') else {
+        return false;
+    };
+    let key = rest.trim_start().split('=').next().unwrap_or("");
+    key.len() < rest.trim_start().len()
+        && key.len() > 2
+        && key != "MESSAGE"
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
+        && key.bytes().any(|byte| byte.is_ascii_uppercase())
+}
 
 #[cfg(test)]
 mod tests {

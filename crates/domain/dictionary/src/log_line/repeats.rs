@@ -21,6 +21,9 @@ pub(crate) fn repeated(text: &str) -> (&str, u64) {
     if let Some((times, text)) = in_brackets {
         return (message_of(text.trim()).text, times);
     }
+    if !text.ends_with([')', ']']) {
+        return (text, 1);
+    }
     for (open, close) in [
         (" (repeated ", ")"),
         (" [repeated ", "]"),

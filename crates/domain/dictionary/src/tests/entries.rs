@@ -1,8 +1,10 @@
 //! Each entry of each file says what it has to, and is found by it.
 
+use crate::files::files;
 use sockeye_dictionary::{Dictionary, Entry, Kind, Placeholder, Severity, stanza};
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 
 /// What is wrong with an entry by itself.
 fn errors(entry: &Entry<'_>) -> Vec<String> {
@@ -78,19 +80,34 @@ fn errors(entry: &Entry<'_>) -> Vec<String> {
     wrong
 }
 
+/// Whether two entries with texts of different lifetimes are equal.
+fn same<'a>(one: &Entry<'a>, other: &Entry<'a>) -> bool {
+    one == other
+}
+
+/// Each file of `data/` with its kind and name.
+fn data() -> Vec<(Kind, String, String)> {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
+    let files = Kind::ALL.into_iter().flat_map(|kind| {
+        let files = files(&data, kind).unwrap();
+        let named = move |(path, text): (PathBuf, String)| (kind, path.display().to_string(), text);
+        files.into_iter().map(named)
+    });
+    files.collect()
+}
+
 #[test]
 fn every_entry_has_its_required_fields() {
     let mut wrong = Vec::new();
-    for kind in Kind::ALL {
-        let (name, text) = kind.file();
-        let mut names = HashSet::new();
-        for entry in stanza::entries(kind, text) {
+    let mut names = HashSet::new();
+    for (kind, path, text) in data() {
+        for entry in stanza::entries(kind, &text) {
             match entry {
-                Err(error) => wrong.push(format!("{name}: {error}")),
+                Err(error) => wrong.push(format!("{path}: {error}")),
                 Ok(entry) => {
                     wrong.extend(errors(&entry));
-                    if !names.insert(entry.name.clone().into_owned()) {
-                        wrong.push(format!("{name}: {} twice", entry.name));
+                    if !names.insert((kind, entry.name.clone().into_owned())) {
+                        wrong.push(format!("{path}: {} twice", entry.name));
                     }
                 }
             }
@@ -99,19 +116,49 @@ fn every_entry_has_its_required_fields() {
     assert!(wrong.is_empty(), "{} errors:\n{}", wrong.len(), wrong.join("\n"));
 }
 
+/// The entries of the files are those in the binary.
+#[test]
+fn every_entry_of_the_files_is_packed() {
+    let dictionary = Dictionary::new();
+    let mut packed = dictionary.entries();
+    for (kind, path, text) in data() {
+        for entry in stanza::entries(kind, &text).flatten() {
+            let packed = packed.next();
+            assert!(
+                packed.is_some_and(|packed| same(packed, &entry)),
+                "{path}: {} is {}",
+                entry.name,
+                packed.map_or("not packed", |packed| packed.name.as_ref())
+            );
+        }
+    }
+    assert_eq!(packed.next(), None);
+}
+
 #[test]
 fn lines_of_the_files_are_short() {
-    for kind in Kind::ALL {
-        let (name, text) = kind.file();
+    for (_, path, text) in data() {
         for (number, line) in text.lines().enumerate() {
             assert!(
                 line.len() <= 140,
-                "{name}:{}: {} characters",
+                "{path}:{}: {} characters",
                 number + 1,
                 line.len()
             );
-            assert_eq!(line.trim_end(), line, "{name}:{}", number + 1);
+            assert_eq!(line.trim_end(), line, "{path}:{}", number + 1);
         }
+    }
+}
+
+/// A file that a person can open.
+#[test]
+fn files_of_messages_are_small() {
+    for (kind, path, text) in data() {
+        assert!(
+            kind != Kind::Message || text.len() < 100_000,
+            "{path}: {} bytes",
+            text.len()
+        );
     }
 }
 
@@ -162,7 +209,6 @@ fn every_example_finds_its_entry() {
     // Also when it is asked for.
     for entry in dictionary
         .entries()
-        .iter()
         .filter(|entry| entry.kind == Kind::Message)
         .step_by(40)
     {
@@ -173,14 +219,9 @@ fn every_example_finds_its_entry() {
 #[test]
 fn every_reference_names_an_entry() {
     let dictionary = Dictionary::new();
-    let names: HashSet<&str> = dictionary
-        .entries()
-        .iter()
-        .map(|entry| entry.name.as_ref())
-        .collect();
+    let names: HashSet<&str> = dictionary.entries().map(|entry| entry.name.as_ref()).collect();
     let lost: Vec<_> = dictionary
         .entries()
-        .iter()
         .flat_map(|entry| entry.see.iter().map(move |see| (entry, see)))
         .filter(|(_, see)| !names.contains(see.as_ref()))
         .map(|(entry, see)| format!("{} {}: {see}", entry.kind, entry.name))
@@ -196,10 +237,7 @@ fn every_reference_names_an_entry() {
 #[test]
 fn there_are_at_least_three_hundred_messages() {
     let dictionary = Dictionary::new();
-    let messages = dictionary
-        .entries()
-        .iter()
-        .filter(|entry| entry.kind == Kind::Message);
+    let messages = dictionary.entries().filter(|entry| entry.kind == Kind::Message);
     assert!(messages.count() >= 300);
 }
 

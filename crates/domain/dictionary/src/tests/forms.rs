@@ -130,7 +130,7 @@ fn unmatched(lines_of: impl Fn(&str, usize) -> Vec<(String, Vec<u8>)>) -> Vec<St
     let dictionary = Dictionary::new();
     let empty = dictionary.log();
     let mut wrong = Vec::new();
-    let entries = dictionary.entries().iter();
+    let entries = dictionary.entries();
     let examples = entries.flat_map(|entry| entry.examples.iter().map(move |example| (entry, example)));
     let mut count = 0;
     for (nth, (entry, example)) in examples.enumerate() {

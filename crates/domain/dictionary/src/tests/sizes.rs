@@ -9,7 +9,6 @@ fn text_of_120_kb_is_looked_up_in_a_second() {
     let dictionary = Dictionary::new();
     let texts: Vec<String> = dictionary
         .entries()
-        .iter()
         .flat_map(|entry| &entry.texts)
         .map(|text| text.replace(['{', '}'], ""))
         .collect();

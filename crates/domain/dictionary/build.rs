@@ -1,0 +1,193 @@
+//! Packs the entries of `data/` for the binary, into files that `src/packed.rs` includes:
+//!
+//! - `blocks.bin`: the stanzas in blocks, each compressed, so that a look-up unpacks only those of the entries that it shows.
+//! - `names.bin`: key of each spelling of each name, ascending, with the number of its entry.
+//! - `texts.bin`: the texts of the messages, compressed, the most specific first, with the number of their entry.
+//! - `packed.rs`: where the blocks begin.
+//!
+//! An entry that cannot be parsed ends the build.
+
+// These modules are parts of the crate; each has more than is needed here.
+#![allow(dead_code, unreachable_pub)]
+
+#[path = "src/blanks.rs"]
+mod blanks;
+#[path = "src/entry.rs"]
+mod entry;
+#[path = "src/files.rs"]
+mod files;
+#[path = "src/kind.rs"]
+mod kind;
+#[path = "src/names.rs"]
+mod names;
+#[path = "src/pattern.rs"]
+mod pattern;
+#[path = "src/severity.rs"]
+mod severity;
+#[path = "src/stanza.rs"]
+mod stanza;
+
+use entry::Entry;
+use kind::Kind;
+use miniz_oxide::deflate::compress_to_vec;
+use pattern::{Pattern, SENTENCE_ENDS};
+use severity::Severity;
+use std::cmp::Reverse;
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let from = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").ok_or("no CARGO_MANIFEST_DIR")?).join("data");
+    let into = PathBuf::from(env::var_os("OUT_DIR").ok_or("no OUT_DIR")?);
+    for path in ["data", "src", "build.rs"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
+    let mut packed = Packed::default();
+    for kind in Kind::ALL {
+        for (path, file) in files::files(&from, kind)? {
+            packed
+                .add(kind, &file)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        packed.end_block();
+    }
+    packed.write(&into)
+}
+
+/// What goes into the binary.
+#[derive(Default)]
+struct Packed {
+    /// Stanzas of the open block
+    open: String,
+    open_kind: Option<Kind>,
+    /// Number of the first entry of the open block, and of the next one
+    open_first: usize,
+    entries: usize,
+    blocks: Vec<u8>,
+    /// Source text of the table of blocks
+    table: String,
+    blocks_count: usize,
+    names: Vec<(u32, u16)>,
+    texts: Vec<(Reverse<(usize, usize)>, String)>,
+}
+
+impl Packed {
+    fn add(&mut self, kind: Kind, file: &str) -> Result<(), Box<dyn Error>> {
+        self.open_kind = Some(kind);
+        for entry in stanza::entries(kind, file) {
+            let entry = entry?;
+            let number = u16::try_from(self.entries)?;
+            let spellings = names::spellings(&entry);
+            self.names
+                .extend(spellings.iter().map(|name| (names::key(name), number)));
+            for (nth, text) in entry.texts.iter().enumerate() {
+                Pattern::parse(text)?;
+                let severity = entry.severity_of(nth).unwrap_or(Severity::Info);
+                let line = format!(
+                    "{number} {} {} {text}",
+                    severity.name(),
+                    u8::from(is_of_program(&entry))
+                );
+                self.texts.push((Reverse(exactness(text)), line));
+            }
+            self.entries += 1;
+        }
+        for stanza in file.split("\n\n") {
+            let lines = stanza
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with('#'));
+            let before = self.open.len();
+            for line in lines {
+                self.open.push_str(line);
+                self.open.push('\n');
+            }
+            if self.open.len() > before {
+                self.open.push('\n');
+            }
+            if self.open.len() >= BLOCK_LEN {
+                self.end_block();
+            }
+        }
+        Ok(())
+    }
+
+    fn end_block(&mut self) {
+        let Some(kind) = self.open_kind.filter(|_| !self.open.is_empty()) else {
+            return;
+        };
+        let packed = compress_to_vec(self.open.as_bytes(), LEVEL);
+        let _ = writeln!(
+            self.table,
+            "    Block {{ kind: Kind::{kind:?}, first: {}, offset: {}, packed_len: {}, len: {} }},",
+            self.open_first,
+            self.blocks.len(),
+            packed.len(),
+            self.open.len()
+        );
+        self.blocks.extend(packed);
+        self.open_first += stanza::entries(kind, &self.open).count();
+        self.blocks_count += 1;
+        self.open.clear();
+    }
+
+    fn write(mut self, into: &Path) -> Result<(), Box<dyn Error>> {
+        if self.open_first != self.entries {
+            return Err(format!("{} entries in blocks, {} read", self.open_first, self.entries).into());
+        }
+        self.names.sort_unstable();
+        let names = self.names.iter();
+        let names: Vec<u8> = names
+            .flat_map(|(key, number)| [&key.to_le_bytes()[..], &number.to_le_bytes()].concat())
+            .collect();
+        // Of equals the first one in the files stays the first.
+        self.texts.sort_by_key(|(exactness, _)| *exactness);
+        let lines: Vec<&str> = self.texts.iter().map(|(_, line)| line.as_str()).collect();
+        let texts = lines.join("\n");
+        let constants = format!(
+            "const ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            self.entries,
+            texts.len(),
+            self.blocks_count,
+            self.table
+        );
+        fs::write(into.join("blocks.bin"), self.blocks)?;
+        fs::write(into.join("names.bin"), names)?;
+        fs::write(into.join("texts.bin"), compress_to_vec(texts.as_bytes(), LEVEL))?;
+        fs::write(into.join("packed.rs"), constants)?;
+        Ok(())
+    }
+}
+
+/// Specificity of a text: literal bytes before the first placeholder of any text, and in total. Of two matching texts, the more
+/// specific one wins.
+fn exactness(text: &str) -> (usize, usize) {
+    let (mut before, mut all) = (0, 0);
+    let mut is_before = true;
+    let pieces = text.trim_end_matches(SENTENCE_ENDS).split(['{', '}']);
+    for (nth, piece) in pieces.enumerate() {
+        if nth % 2 == 0 {
+            all += piece.len();
+            before += if is_before { piece.len() } else { 0 };
+        } else {
+            is_before &= piece != "text";
+        }
+    }
+    (before, all)
+}
+
+/// Whether a program may print a message, not only the kernel: the source of a program's entry names the program, of a kernel's
+/// entry a kernel file.
+fn is_of_program(entry: &Entry<'_>) -> bool {
+    let is_kernel = |source: &str| KERNEL_FOLDERS.split(' ').any(|folder| source.starts_with(folder));
+    entry.source.split("; ").any(|source| !is_kernel(source))
+}
+
+/// Folders of the kernel's source that print messages, separated by blanks.
+const KERNEL_FOLDERS: &str =
+    "arch/ block/ drivers/ fs/ include/ init/ io_uring/ ipc/ kernel/ lib/ mm/ net/ security/ virt/";
+/// Larger blocks are packed a little better, and take longer to unpack for one entry.
+const BLOCK_LEN: usize = 24 * 1024;
+/// The best that a compressor does; it takes a second.
+const LEVEL: u8 = 10;
