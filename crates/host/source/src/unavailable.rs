@@ -119,8 +119,8 @@ fn has_confidential_lockdown() -> bool {
         .is_ok_and(|text| text.contains("[confidentiality]"))
 }
 
-/// [`crate::BpfEngine::TYPES`]
-const KERNEL_TYPES: &str = crate::BpfEngine::TYPES;
+/// Path of the types of a kernel with CONFIG_DEBUG_INFO_BTF.
+pub(crate) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// `include/linux/errno.h`
 const ENOTSUPP: i32 = 524;

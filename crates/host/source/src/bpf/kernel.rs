@@ -1,7 +1,7 @@
 //! BTF of the running kernel: it relocates our BPF objects for this kernel (CO-RE) and loads them. The walks
 //! and iterators of `bpf/` and `BpfEngine` use it, and through it `observe`.
 
-use crate::unavailable::Unavailable;
+use crate::unavailable::{KERNEL_TYPES, Unavailable};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Object, Program, Slot};
@@ -77,7 +77,7 @@ impl Prepared<'_> {
 
 impl Kernel {
     /// Path of the types of a kernel with CONFIG_DEBUG_INFO_BTF.
-    pub(crate) const TYPES: &'static str = "/sys/kernel/btf/vmlinux";
+    pub(crate) const TYPES: &'static str = KERNEL_TYPES;
 
     /// Reads the types. `without_cast`: treats this kernel as one without `bpf_rdonly_cast`.
     pub(crate) fn read(path: &Path, without_cast: bool) -> Result<Self, Unavailable> {

@@ -1,7 +1,6 @@
 //! Loading several programs of one object, with all maps that it defines.
 
 use super::attach_call;
-use super::memory_lock;
 use super::object::{LoadError, Object};
 use super::program::Program;
 use super::table::{Definition, Table};
@@ -117,7 +116,7 @@ impl Object<'_> {
                 entries: chosen.map_or(map.definition.entries, |(_, entries)| *entries),
                 ..map.definition
             };
-            let failed = |errno| memory_lock::error("make a BPF map", errno);
+            let failed = |errno| LoadError::of("make a BPF map", errno);
             let table = Table::create(&definition).map_err(failed)?;
             if let Some(data) = map.data {
                 table.update(&[0; 4], data).map_err(failed)?;

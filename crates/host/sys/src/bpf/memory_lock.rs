@@ -4,7 +4,6 @@
 //! The limit is raised only while a map or program is made: what this process starts later must not inherit it.
 
 use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
-use super::object::LoadError;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::{Mutex, PoisonError};
@@ -40,14 +39,10 @@ fn raise(limit: Rlimit) -> bool {
             || (limit.current != limit.maximum && setrlimit(Resource::Memlock, up_to_maximum).is_ok()))
 }
 
-/// Returns the error of a system call that made a map or a program: that of the limit, if that is the reason.
-pub(super) fn error(operation: &'static str, errno: Errno) -> LoadError {
-    match getrlimit(Resource::Memlock).maximum {
-        Some(limit) if errno == Errno::PERM && !may_be_unlimited() && allows_small_map() => {
-            LoadError::MemoryLock(operation, limit)
-        }
-        _ => LoadError::System(operation, errno),
-    }
+/// Returns the limit in bytes if it is the reason of this error of a map or a program.
+pub(super) fn reached_limit(errno: Errno) -> Option<u64> {
+    let limit = getrlimit(Resource::Memlock).maximum?;
+    (errno == Errno::PERM && !may_be_unlimited() && allows_small_map()).then_some(limit)
 }
 
 /// Whether the limit can be removed: then it was, for the second attempt.
@@ -114,9 +109,6 @@ mod tests {
             Err(Errno::INVAL)
         });
         assert_eq!((made, calls), (Err(Errno::INVAL), 1));
-        assert_eq!(
-            error("make a BPF map", Errno::NOMEM),
-            LoadError::System("make a BPF map", Errno::NOMEM)
-        );
+        assert_eq!(reached_limit(Errno::NOMEM), None);
     }
 }

@@ -68,6 +68,14 @@ impl fmt::Display for LoadError {
 }
 
 impl LoadError {
+    /// The error of a system call that made a map or a program.
+    pub(super) fn of(operation: &'static str, errno: Errno) -> Self {
+        match memory_lock::reached_limit(errno) {
+            Some(limit) => Self::MemoryLock(operation, limit),
+            None => Self::System(operation, errno),
+        }
+    }
+
     /// Whether the verifier rejected the program because of a relocation without a number ([`Object::patch`]).
     #[must_use]
     pub fn is_for_missing_field(&self) -> bool {
@@ -208,7 +216,7 @@ impl<'a> Object<'a> {
             .filter(|map| map.map_flags() == MMAPABLE)
             .ok_or_else(|| LoadError::Object(format!("it has no array {map} to be mapped")))?;
         let array = Array::create(definition.value_size(), definition.max_entries())
-            .map_err(|errno| memory_lock::error("make a BPF array", errno))?;
+            .map_err(|errno| LoadError::of("make a BPF array", errno))?;
         let linked = self.link(&[(map, array.as_fd().as_raw_fd())])?;
         let mut programs = Vec::with_capacity(N);
         for name in names {
@@ -252,7 +260,7 @@ impl<'a> Object<'a> {
                 .map(aya_obj::Map::value_size)
                 .ok_or_else(|| LoadError::Object(format!("it has no map {map}")))?;
             let map =
-                Map::create(map, value_bytes).map_err(|errno| memory_lock::error("make a BPF map", errno))?;
+                Map::create(map, value_bytes).map_err(|errno| LoadError::of("make a BPF map", errno))?;
             made.push(map);
         }
         let made: [Map; N] = made
@@ -382,7 +390,7 @@ impl Linked {
         match memory_lock::with_raised_limit(|| call::load_program(&code, None)) {
             Ok(fd) => Ok(fd),
             // EACCES comes from the verifier or from a security policy: only the verifier writes a log.
-            Err(Errno::PERM) => Err(memory_lock::error("load a BPF program", Errno::PERM)),
+            Err(Errno::PERM) => Err(LoadError::of("load a BPF program", Errno::PERM)),
             Err(_) => load_with_log(&code),
         }
     }

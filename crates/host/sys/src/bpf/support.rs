@@ -17,7 +17,7 @@ impl Program {
         let (program_type, attach_type) = kind.types();
         let load = || call::load_empty_program(program_type, attach_type, function);
         let fd = memory_lock::with_raised_limit(load)
-            .map_err(|errno| memory_lock::error("load a BPF program", errno))?;
+            .map_err(|errno| LoadError::of("load a BPF program", errno))?;
         Ok(Self { fd, array: None })
     }
 
