@@ -25,7 +25,7 @@ use sockeye_sys::interrupts::Interrupts;
 use sockeye_sys::local_time::LocalTime;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 /// What a frame shows.
@@ -220,8 +220,6 @@ pub struct Live {
     /// Standard input is a terminal, and has not ended.
     has_keys: bool,
     drawn: bool,
-    /// The last sample, if it was not drawn, because we were in the background.
-    undrawn: Option<Vec<u8>>,
     /// Whether the last frame is drawn again.
     redraws: bool,
     /// Notes that the last frame showed.
@@ -246,7 +244,6 @@ impl Live {
             interrupts,
             has_keys: io::stdin().is_terminal(),
             drawn: false,
-            undrawn: None,
             redraws: false,
             notes: String::new(),
         }))
@@ -277,10 +274,11 @@ impl Live {
         if !is_foreground(io::stdout()) {
             // The screen belongs to others.
             let title = content.title.trim_end_matches(END_HINT);
-            self.undrawn = Some([title.as_bytes(), b"\n", content.body, notes.as_bytes()].concat());
+            let sample = [title.as_bytes(), b"\n", content.body, notes.as_bytes()].concat();
+            *undrawn() = Some(sample);
             return Ok(());
         }
-        self.undrawn = None;
+        *undrawn() = None;
         let text = frame(
             &Content {
                 notes: &notes,
@@ -311,7 +309,7 @@ impl Live {
                 read_keys_unechoed();
             }
             let now = Screen::now();
-            let is_back = self.undrawn.is_some() && is_foreground(io::stdout());
+            let is_back = undrawn().is_some() && is_foreground(io::stdout());
             if now != screen || is_back {
                 screen = now;
                 self.redraws = true;
@@ -360,9 +358,7 @@ impl Drop for Live {
         }
         notes::collect(false);
         // It ends in the background, as any other command there: with its result.
-        if let Some(sample) = self.undrawn.take() {
-            let _ = stdout::write(&sample);
-        }
+        write_undrawn();
         notes::say(&notes::take());
     }
 }
@@ -528,7 +524,7 @@ fn restore_on_signals(interrupts: Interrupts) -> io::Result<()> {
                 loop {
                     if let Ok(mut saved) = SAVED.try_lock() {
                         restore(&mut saved);
-                        if notes::are_collected() {
+                        if !write_undrawn() && notes::are_collected() {
                             let _ = stdout::write(b"\n");
                         }
                         // The lock is kept: no frame follows.
@@ -547,6 +543,19 @@ fn restore_on_signals(interrupts: Interrupts) -> io::Result<()> {
     Ok(())
 }
 
+/// Writes the last sample if it was not drawn, and returns whether there was one.
+fn write_undrawn() -> bool {
+    let sample = undrawn().take();
+    if let Some(sample) = &sample {
+        let _ = stdout::write(sample);
+    }
+    sample.is_some()
+}
+
+fn undrawn() -> MutexGuard<'static, Option<Vec<u8>>> {
+    UNDRAWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A panic aborts the program: nothing is dropped.
 fn restore_in_panic() {
     static ONCE: std::sync::Once = std::sync::Once::new();
@@ -561,6 +570,8 @@ fn restore_in_panic() {
     });
 }
 
+/// The last sample, if it was not drawn, because we were in the background. Locked for moments only.
+static UNDRAWN: Mutex<Option<Vec<u8>>> = Mutex::new(None);
 /// The terminal's modes before ours. Locked while a frame is written.
 static SAVED: Mutex<Option<Termios>> = Mutex::new(None);
 
