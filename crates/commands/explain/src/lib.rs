@@ -22,7 +22,7 @@ use sockeye_dictionary::{Dictionary, Kind};
 #[must_use]
 pub fn names() -> Vec<String> {
     let dictionary = Dictionary::new();
-    let entries = dictionary.entries().iter();
+    let entries = dictionary.entries();
     let named = entries.filter(|entry| entry.kind != Kind::Message);
     let mut names: Vec<String> = named.map(|entry| entry.name.to_string()).collect();
     names.sort_unstable();
