@@ -2,8 +2,8 @@
 //! settings, states, errors and log messages. It is part of the binary; no network access is needed.
 //!
 //! The texts are in `data/`, a file or folder for each kind, in stanzas like Debian's control files ([`stanza`] lists the
-//! fields). `build.rs` packs them: what nobody asks for stays compressed. [`Dictionary`] finds entries by pasted text: names in any spelling, lines of `sysctl` or `nstat`,
-//! messages. [`Log`] takes the lines of a log in any format, and counts entries and their values.
+//! fields). `build.rs` packs them: an entry that is not needed stays compressed. [`Dictionary`] finds entries by
+//! pasted text: names in any spelling, lines of `sysctl` or `nstat`, messages. [`Log`] takes the lines of a log in any format, and counts entries and their values.
 //!
 //! ```
 //! use sockeye_dictionary::{Dictionary, Kind};

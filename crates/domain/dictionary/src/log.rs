@@ -127,7 +127,6 @@ struct Partial {
     /// Empty: the log has none
     time: String,
     is_of_kernel: bool,
-    is_quoted: bool,
     /// Lines that it consists of
     lines: u64,
 }
@@ -281,7 +280,6 @@ impl Log {
         partial.time.clear();
         partial.time.push_str(message.time.unwrap_or_default());
         partial.is_of_kernel = is_of_kernel;
-        partial.is_quoted = message.is_quoted;
         partial.lines = 1;
     }
 
@@ -291,14 +289,11 @@ impl Log {
             return false;
         }
         let partial = std::mem::take(&mut self.partial);
-        // `>` is a part of the message where the line before is not quoted.
-        let rest = if is_quoted && !partial.is_quoted {
-            line
-        } else {
-            text
-        };
+        // `>` may be a part of the message.
+        let rests = [text, line];
+        let rests = &rests[..1 + usize::from(is_quoted)];
         if partial.lines < WRAPPED_LINES_MAX && partial.is_of_kernel {
-            for between in [" ", ""] {
+            for (rest, between) in rests.iter().flat_map(|rest| [(rest, " "), (rest, "")]) {
                 let joined = format!("{}{between}{rest}", partial.text);
                 let (text, times) = log_line::repeated(&joined);
                 if let Some(known) = Messages::built_in().match_line(&collapsed(text)) {

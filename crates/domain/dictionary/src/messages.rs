@@ -313,7 +313,7 @@ pub(crate) const LINE_LEN_MAX: usize = 4_096;
 const PREFIX_LEN_MAX: usize = 80;
 /// `bonding: bond0: (slave eth1): ` has three.
 const PREFIXES_MAX: usize = 4;
-/// Stands for a run of digits: no byte of a text.
+/// Mark for a run of digits: no byte of a text.
 const DIGITS: u8 = 0xff;
 /// Forms of lines that are kept: about a megabyte.
 const OUTCOMES_MAX: usize = 4_096;

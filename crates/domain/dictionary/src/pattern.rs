@@ -225,7 +225,7 @@ fn boundary(text: &str, at: usize) -> usize {
 pub(crate) const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
 
 /// Scans of a whole line by all patterns together. The examples of the dictionary need less than a quarter (see the tests).
-const SCANS_MAX: usize = 256;
+const SCANS_MAX: usize = 320;
 /// Cost of a scan in bytes, in addition to its length.
 const SCAN_COST_MIN: usize = 16;
 

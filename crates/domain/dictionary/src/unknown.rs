@@ -39,7 +39,7 @@ pub struct Reading {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct UnknownLines {
     lines: HashMap<String, UnknownLine>,
-    /// Room for the form of a line
+    /// Buffer for the form of a line
     form: String,
     keeps_all: bool,
     left_out: u64,
