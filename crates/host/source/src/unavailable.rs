@@ -3,7 +3,7 @@
 use rustix::io::Errno;
 use sockeye_sys::bpf::LoadError;
 use sockeye_sys::capabilities::{self, CapabilitySet};
-use sockeye_sys::rights::{CheckedIn, remedy};
+use sockeye_sys::rights::{CheckedIn, in_user_namespace, remedy};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -76,7 +76,7 @@ impl fmt::Display for Unavailable {
             Self::Load(error @ LoadError::Rejected(..), missing) if !missing.is_empty() => {
                 write!(f, "{error}; this kernel has no {}", missing.join(", "))
             }
-            Self::Load(error, _) if self.is_forbidden() && has_rights() => {
+            Self::Load(error, _) if self.is_forbidden() && has_rights() && !in_user_namespace() => {
                 write!(
                     f,
                     "{error}; CAP_BPF and CAP_PERFMON are there: a security module, a seccomp filter or the kernel's \

@@ -4,6 +4,7 @@
 //! The limit is raised only while a map or program is made: what this process starts later must not inherit it.
 
 use super::call::{self, MAP_TYPE_ARRAY, MapAttributes};
+use crate::kernel_release::is_since;
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::sync::{Mutex, PoisonError};
@@ -42,7 +43,8 @@ fn raise(limit: Rlimit) -> bool {
 /// Returns the limit in bytes if it is the reason of this error of a map or a program.
 pub(super) fn reached_limit(errno: Errno) -> Option<u64> {
     let limit = getrlimit(Resource::Memlock).maximum?;
-    (errno == Errno::PERM && !may_be_unlimited() && allows_small_map()).then_some(limit)
+    let is_reached = || allows_small_map() || (!is_since(5, 11) && allows_types());
+    (errno == Errno::PERM && !may_be_unlimited() && is_reached()).then_some(limit)
 }
 
 /// Whether the limit can be removed: then it was, for the second attempt.
@@ -66,6 +68,12 @@ fn allows_small_map() -> bool {
         ..MapAttributes::default()
     })
     .is_ok()
+}
+
+/// Whether BPF types can be loaded, which takes the same rights and is not counted. Earlier maps may have left no room for even a
+/// small one.
+fn allows_types() -> bool {
+    !matches!(call::load_types(&[]), Err(Errno::PERM | Errno::NOSYS))
 }
 
 const UNLIMITED: Rlimit = Rlimit {
