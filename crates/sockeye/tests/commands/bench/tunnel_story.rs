@@ -155,7 +155,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
     }
     assert!(text.contains("segments overflows"), "{text}");
     report(&client, &format!("analyze {}", file.display()));
-    let outcome = words_in(&client, "check --watch 1 --count 2 --format json");
+    let outcome = words_in(&client, "check --watch 1 --count 1 --format json");
     let findings = json(&outcome);
     let of_queue = |finding: &&Value| finding["rule"] == "queue-length";
     let all = findings["findings"].as_array().unwrap();
@@ -171,7 +171,7 @@ fn tunnel_with_a_queue_of_three_frames_is_diagnosed() {
         "{advice:#}"
     );
     assert_eq!(advice["devices"][0]["reader"], "openvpn", "{advice:#}");
-    report(&client, "check --watch 2 --count 2");
+    report(&client, "check --watch 2 --count 1");
     report(&client, "bench tun --device tap0");
     drop(load);
 
