@@ -157,6 +157,11 @@ impl BpfEngine {
         Program::load_empty(kind, id).map_err(|error| Unavailable::Load(error, Vec::new()))
     }
 
+    /// Whether our programs take the verifier 60 to 100 ms here, because they have to read by copying (before Linux 6.2).
+    pub(crate) fn loads_slowly(&self) -> bool {
+        self.kernel().is_ok_and(Kernel::lacks_cast)
+    }
+
     /// Whether the programs that find owners are loaded.
     pub(crate) fn has_loaded_descriptor_walk(&self) -> bool {
         self.descriptor_walk.is_loaded()

@@ -149,7 +149,7 @@ impl Owners {
     pub fn find(engine: &BpfEngine, choice: Choice) -> Result<(Self, OwnerLookup), ScanError> {
         let mut not_used = Vec::new();
         match choice {
-            Choice::Auto if !engine.has_loaded_descriptor_walk() && !is_worth_bpf() => {
+            Choice::Auto if !engine.has_loaded_descriptor_walk() && !is_worth_bpf(engine) => {
                 let owners = Self::scan(&ScanOptions::default());
                 not_used.push((OwnerSource::Walk, Reason::FewProcesses));
                 // BPF may see processes that may not be read in `/proc`.
@@ -262,14 +262,18 @@ impl From<&ProcessDescriptors> for Owners {
 
 /// Whether `/proc` probably takes longer than loading our programs (4 ms here). It costs about 15 us per process and 2.8 us
 /// per open file; only the number of files of the whole host is known.
-fn is_worth_bpf() -> bool {
+fn is_worth_bpf(engine: &BpfEngine) -> bool {
     let processes = fs::metadata("/proc").map_or(0, |proc| proc.nlink());
     let files = fs::read_to_string("/proc/sys/fs/file-nr")
         .ok()
         .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or(0);
     // An unknown number may be large.
-    processes == 0 || processes * 15 + files * 3 > WORTH_BPF_US
+    let proc_us = processes * 15 + files * 3;
+    let is_worth = processes == 0 || proc_us > WORTH_BPF_US;
+    is_worth && (processes == 0 || proc_us > WORTH_SLOW_BPF_US || !engine.loads_slowly())
 }
 
 const WORTH_BPF_US: u64 = 8_000;
+/// The same before Linux 6.2, where loading takes 100 ms.
+const WORTH_SLOW_BPF_US: u64 = 110_000;
