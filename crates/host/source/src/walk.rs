@@ -134,6 +134,9 @@ pub(crate) fn walk(
                 Ok(()) => {}
                 // The namespace of this table is gone, and its sockets with it.
                 Err(Unavailable::Run(Errno::FAULT) | Unavailable::Lacks(_)) if nth > 0 => {}
+                // Netlink does not report them there either, so that nothing is missing.
+                Err(Unavailable::Lacks(_))
+                    if table == Table::Bound && query.states != bound && !engine.reports_bound_sockets() => {}
                 Err(_) => return Ok(outcome),
             }
         }

@@ -210,6 +210,17 @@ impl Kernel {
         Ok(answers.type_id(0).map(|id| id.0))
     }
 
+    /// Returns whether an enumeration of the kernel has this name for a value.
+    pub(crate) fn has_enumerator(&self, name: &str) -> Result<bool, Unavailable> {
+        let question = Query::Enumerator {
+            enumeration: None,
+            name,
+        };
+        let answers = Btf::parse(self.types()).and_then(|types| types.answer(&[question]));
+        let answers = answers.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
+        Ok(answers.enumerator(0).is_some())
+    }
+
     fn prepare_all<'a>(
         &self,
         elf: &'a [u8],

@@ -162,6 +162,12 @@ impl BpfEngine {
         self.kernel().is_ok_and(Kernel::lacks_cast)
     }
 
+    /// Whether this kernel reports TCP sockets that are only bound (Linux 6.8).
+    pub(crate) fn reports_bound_sockets(&self) -> bool {
+        let has = |kernel: &Kernel| kernel.has_enumerator("TCP_BOUND_INACTIVE");
+        self.kernel().is_ok_and(|kernel| has(kernel).unwrap_or(true))
+    }
+
     /// Whether the programs that find owners are loaded.
     pub(crate) fn has_loaded_descriptor_walk(&self) -> bool {
         self.descriptor_walk.is_loaded()
