@@ -255,5 +255,5 @@ def _():
 @check("check: two samples see what changes (-w)")
 def _():
     with namespaces("watched"), Process("lab-web", lambda _: tcp_pair("127.0.0.1", 80, count=3), netns="watched"):
-        found = document("check -n -N watched -w 2 -c 2 --format json")
+        found = document("check -n -N watched -w 2 -c 1 --format json")
         require(found["checked"].get("sockets", 0) >= 7, f"checked {found['checked']}")
