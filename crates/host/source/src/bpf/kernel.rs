@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use sockeye_sys::bpf::{LoadError, LoadOptions, LoadedObject, Object, Program, Slot};
 use sockeye_sys::mapped_file::MappedFile;
 use sockeye_wire::btf::relocation::{self, Relocation, RelocationTarget};
-use sockeye_wire::btf::{Btf, Query, TypeKind};
+use sockeye_wire::btf::{Answers, Btf, Query, TypeKind};
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
@@ -205,8 +205,7 @@ impl Kernel {
             kind: TypeKind::Func,
             name,
         };
-        let answers = Btf::parse(self.types()).and_then(|types| types.answer(&[question]));
-        let answers = answers.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
+        let answers = self.answers(&[question])?;
         Ok(answers.type_id(0).map(|id| id.0))
     }
 
@@ -216,9 +215,13 @@ impl Kernel {
             enumeration: None,
             name,
         };
-        let answers = Btf::parse(self.types()).and_then(|types| types.answer(&[question]));
-        let answers = answers.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
-        Ok(answers.enumerator(0).is_some())
+        Ok(self.answers(&[question])?.enumerator(0).is_some())
+    }
+
+    /// Reads all types once.
+    fn answers(&self, questions: &[Query<'_>]) -> Result<Answers, Unavailable> {
+        let answers = Btf::parse(self.types()).and_then(|types| types.answer(questions));
+        answers.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))
     }
 
     fn prepare_all<'a>(
@@ -257,10 +260,7 @@ impl Kernel {
                 })
             })
             .collect();
-        let format = |error: &dyn fmt::Display| Unavailable::Format(self.path.clone(), error.to_string());
-        let answers = Btf::parse(self.types())
-            .and_then(|types| types.answer(&questions))
-            .map_err(|error| format(&error))?;
+        let answers = self.answers(&questions)?;
         let mut missing = Vec::new();
         for (relocation, place) in relocations.iter().zip(of_question) {
             let number = relocation.value(answers.get(place));

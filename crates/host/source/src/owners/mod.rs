@@ -268,10 +268,12 @@ fn is_worth_bpf(engine: &BpfEngine) -> bool {
         .ok()
         .and_then(|text| text.split_ascii_whitespace().next()?.parse::<u64>().ok())
         .unwrap_or(0);
-    // An unknown number may be large.
-    let proc_us = processes * 15 + files * 3;
-    let is_worth = processes == 0 || proc_us > WORTH_BPF_US;
-    is_worth && (processes == 0 || proc_us > WORTH_SLOW_BPF_US || !engine.loads_slowly())
+    let proc_us = match processes {
+        // An unknown number may be large.
+        0 => u64::MAX,
+        _ => processes * 15 + files * 3,
+    };
+    proc_us > WORTH_SLOW_BPF_US || (proc_us > WORTH_BPF_US && !engine.loads_slowly())
 }
 
 const WORTH_BPF_US: u64 = 8_000;
