@@ -1,6 +1,6 @@
 //! The ladder of sources: finds the best source that works, and records why a better one does not.
 
-use crate::bpf::{BpfEngine, WalkStats};
+use crate::bpf::{BpfEngine, Start, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
 use crate::outcome::{DumpContext, Error, KernelVerdict, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
@@ -245,22 +245,33 @@ impl Fallback<'_> {
         if is_auto && is_narrow(query) {
             return Err(Reason::NarrowQuery.into());
         }
-        if is_auto
-            && let Some(count) = query.inside(in_use)?
-            && (count < WORTH_A_WALK || (count < WORTH_A_SLOW_START && self.engine.loads_slowly()))
-        {
-            return Err(Reason::FewSockets(count).into());
+        let count = if is_auto { query.inside(in_use)? } else { None };
+        let few = |limit| count.filter(|count| *count < limit);
+        if let Some(few) = few(WORTH_A_WALK) {
+            return Err(Reason::FewSockets(few).into());
         }
+        let few = few(WORTH_A_SLOW_START);
+        let start = if few.is_some() { Start::Quick } else { Start::Any };
         let mut walked = WalkStats::default();
         let take = &mut *self.take;
-        let outcome = walk::walk(self.engine, walk, query, &mut walked, &mut |socket, message| {
-            let context = DumpContext {
-                message,
-                ..DumpContext::only(SourceKind::Walk)
-            };
-            take(socket, context)
-        })?;
-        Ok(self.add_walk(&walked, outcome)?)
+        let outcome = walk::walk(
+            self.engine,
+            walk,
+            start,
+            query,
+            &mut walked,
+            &mut |socket, message| {
+                let context = DumpContext {
+                    message,
+                    ..DumpContext::only(SourceKind::Walk)
+                };
+                take(socket, context)
+            },
+        )?;
+        match (outcome, few) {
+            (Err(Unavailable::SlowStart), Some(few)) => Err(Reason::FewSockets(few).into()),
+            (outcome, _) => Ok(self.add_walk(&walked, outcome)?),
+        }
     }
 
     /// Adds up the result of a BPF source. After the first socket there is no fallback to another source.

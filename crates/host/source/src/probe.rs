@@ -1,6 +1,6 @@
 //! Tests which sources work here, without listing anything.
 
-use crate::bpf::{BpfEngine, TableKind};
+use crate::bpf::{BpfEngine, Start, TableKind};
 use crate::ladder;
 use crate::outcome::{Reason, SourceKind};
 use crate::protocol_group::GROUPS;
@@ -71,7 +71,10 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
             .into()
     };
     for (source, result) in [
-        (SourceKind::Walk, bpf(engine.tables(TableKind::Tcp).map(drop))),
+        (
+            SourceKind::Walk,
+            bpf(engine.tables(TableKind::Tcp, Start::Any).map(drop)),
+        ),
         (SourceKind::Descriptors, bpf(engine.try_owned_sockets())),
         (SourceKind::DiagV2, may_enter().into()),
         (SourceKind::Procfs, shows_processes().into()),

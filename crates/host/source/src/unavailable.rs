@@ -17,6 +17,8 @@ pub enum Unavailable {
     Format(PathBuf, String),
     /// This kernel lacks something that the program needs.
     Lacks(&'static str),
+    /// The program takes the verifier too long here for what it gains.
+    SlowStart,
     /// A run of a program failed.
     Run(Errno),
     /// A program returned an inconsistent reply.
@@ -60,6 +62,7 @@ impl fmt::Display for Unavailable {
                 "run a BPF program: this kernel cannot run such a program without an event (Linux 5.10)",
             ),
             Self::Run(errno) => write!(f, "run a BPF program: {errno}"),
+            Self::SlowStart => f.write_str("loading takes too long before Linux 6.2"),
             Self::UnexpectedReply(what) => {
                 write!(f, "a BPF program returned an inconsistent reply: {what}")
             }

@@ -1,6 +1,6 @@
 //! The source that walks over the kernel's hash tables of TCP and UDP.
 
-use crate::bpf::{BpfEngine, TableKind, WalkStats};
+use crate::bpf::{BpfEngine, Start, TableKind, WalkStats};
 use crate::exact_query::ExactQuery;
 use crate::outcome::Error;
 use crate::process_netns::own_namespace;
@@ -36,6 +36,7 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(&Socket, Option<&[u8]>) -> ControlF
 pub(crate) fn walk(
     engine: &BpfEngine,
     walk: Walk,
+    start: Start,
     query: &Query<'_>,
     walked: &mut WalkStats,
     take: Take<'_>,
@@ -45,7 +46,7 @@ pub(crate) fn walk(
         Walk::Tcp => TableKind::Tcp,
         Walk::Udp => TableKind::Udp,
     };
-    let tables = match engine.tables(of) {
+    let tables = match engine.tables(of, start) {
         Ok(tables) => tables,
         Err(unavailable) => return Ok(Err(unavailable)),
     };

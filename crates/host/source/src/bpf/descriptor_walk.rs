@@ -1,6 +1,6 @@
 //! Owners of sockets from two programs: one walks the list of processes, the other reads their descriptor tables.
 
-use super::kernel::{Compiled, Kernel, Prepared};
+use super::kernel::{Compiled, Kernel, Prepared, Start};
 use crate::process_descriptors::{FoundProcess, ProcessDescriptors, SocketDescriptor};
 use crate::threads::in_parallel;
 use crate::unavailable::Unavailable;
@@ -22,8 +22,8 @@ pub(crate) struct DescriptorWalk {
 }
 
 impl DescriptorWalk {
-    pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        let (lister, read_files, slots) = kernel.load_best(&DESCRIPTORS, &[], Lister::load)?;
+    pub(crate) fn load(kernel: &Kernel, start: Start) -> Result<Self, Unavailable> {
+        let (lister, read_files, slots) = kernel.load_best(&DESCRIPTORS, &[], start, Lister::load)?;
         Ok(Self {
             lister,
             read_files,

@@ -42,6 +42,15 @@ pub(crate) struct Compiled {
     pub(crate) by_copy: &'static [u8],
 }
 
+/// How long the load of a program may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// Some milliseconds, by reading in place: else [`Unavailable::SlowStart`]
+    Quick,
+    /// Also 60 to 100 ms of the verifier, by copying
+    Any,
+}
+
 /// An object adapted to this kernel.
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
@@ -118,30 +127,27 @@ impl Kernel {
         }
     }
 
-    /// Whether programs of ours have to read by copying here. Such a program takes the verifier 60 to 100 ms instead of 4.
-    pub(crate) fn lacks_cast(&self) -> bool {
-        if !self.lacks_cast.load(Ordering::Relaxed) && matches!(self.function_id(CAST), Ok(None)) {
-            self.lacks_cast.store(true, Ordering::Relaxed);
-        }
-        self.lacks_cast.load(Ordering::Relaxed)
-    }
-
     /// Prepares a program for this kernel and passes it to `load`: the one that reads in place if the kernel accepts it, else
-    /// the one that copies. If it accepts neither, the error is that of the first.
+    /// the one that copies. If it accepts neither, the error is that of the first. A kernel without the cast needs no second look.
     pub(crate) fn load_best<T>(
         &self,
         program: &Compiled,
         enumerators: &[&'static str],
+        start: Start,
         load: impl Fn(Prepared<'_>) -> Result<T, Unavailable>,
     ) -> Result<T, Unavailable> {
         let load = |elf| self.prepare(elf, enumerators).and_then(&load);
+        let load_copying = || match start {
+            Start::Any => load(program.by_copy),
+            Start::Quick => Err(Unavailable::SlowStart),
+        };
         if self.lacks_cast.load(Ordering::Relaxed) {
-            return load(program.by_copy);
+            return load_copying();
         }
         match load(program.in_place) {
             Err(Unavailable::Lacks(_)) => {
                 self.lacks_cast.store(true, Ordering::Relaxed);
-                load(program.by_copy)
+                load_copying()
             }
             Err(Unavailable::Load(error @ LoadError::Rejected(..), missing))
                 if !error.is_for_missing_field() =>

@@ -22,7 +22,7 @@ use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
 use crate::query::Query;
 use crate::unavailable::{Unavailable, has_rights};
 use descriptor_walk::DescriptorWalk;
-pub(crate) use kernel::Kernel;
+pub(crate) use kernel::{Kernel, Start};
 use netns_file::NetnsFile;
 use owned_sockets::OwnedSockets;
 pub(crate) use tables::{TableKind, Tables, WalkStats};
@@ -88,30 +88,31 @@ impl BpfEngine {
     }
 
     /// Returns the walk over these tables, loaded.
-    pub(crate) fn tables(&self, of: TableKind) -> Result<&Tables, Unavailable> {
+    pub(crate) fn tables(&self, of: TableKind, start: Start) -> Result<&Tables, Unavailable> {
         let place = match of {
             TableKind::Tcp => &self.tables,
             TableKind::TcpWithInfo => &self.tables_with_info,
             TableKind::Udp => &self.udp_tables,
         };
-        place.get(|| Tables::load(self.kernel()?, of))
+        place.get(|| Tables::load(self.kernel()?, of, start))
     }
 
     /// Returns the programs that find owners, loaded.
-    fn descriptor_walk(&self) -> Result<&DescriptorWalk, Unavailable> {
-        self.descriptor_walk.get(|| DescriptorWalk::load(self.kernel()?))
+    fn descriptor_walk(&self, start: Start) -> Result<&DescriptorWalk, Unavailable> {
+        self.descriptor_walk
+            .get(|| DescriptorWalk::load(self.kernel()?, start))
     }
 
     /// Lists all processes with their namespace and cgroup.
     pub(crate) fn processes(&self) -> Result<Vec<FoundProcess>, Unavailable> {
         let socket = sample_socket()?;
-        self.descriptor_walk()?.processes(socket.as_fd())
+        self.descriptor_walk(Start::Any)?.processes(socket.as_fd())
     }
 
     /// Lists all processes and their socket descriptors.
     pub(crate) fn pass(&self) -> Result<ProcessDescriptors, Unavailable> {
         let socket = sample_socket()?;
-        self.descriptor_walk()?.pass(socket.as_fd())
+        self.descriptor_walk(Start::Any)?.pass(socket.as_fd())
     }
 
     /// Lists all processes and their socket descriptors by the kernel's iterator over descriptors.
@@ -157,9 +158,9 @@ impl BpfEngine {
         Program::load_empty(kind, id).map_err(|error| Unavailable::Load(error, Vec::new()))
     }
 
-    /// Whether our programs take the verifier 60 to 100 ms here, because they have to read by copying (before Linux 6.2).
-    pub(crate) fn loads_slowly(&self) -> bool {
-        self.kernel().is_ok_and(Kernel::lacks_cast)
+    /// Loads the programs that find owners, and returns whether this takes too long: before Linux 6.2 they have to read by copying.
+    pub(crate) fn starts_owners_slowly(&self) -> bool {
+        matches!(self.descriptor_walk(Start::Quick), Err(Unavailable::SlowStart))
     }
 
     /// Whether this kernel reports TCP sockets that are only bound (Linux 6.8).
@@ -215,7 +216,15 @@ impl<T> Default for Lazy<T> {
 
 impl<T> Lazy<T> {
     fn get(&self, load: impl FnOnce() -> Result<T, Unavailable>) -> Result<&T, Unavailable> {
-        self.0.get_or_init(load).as_ref().map_err(Clone::clone)
+        if self.0.get().is_none() {
+            match load() {
+                // Where it gains more it may be loaded.
+                Err(Unavailable::SlowStart) => return Err(Unavailable::SlowStart),
+                loaded => drop(self.0.set(loaded)),
+            }
+        }
+        let loaded = self.0.get().ok_or(Unavailable::SlowStart)?;
+        loaded.as_ref().map_err(Clone::clone)
     }
 
     fn is_loaded(&self) -> bool {

@@ -5,7 +5,7 @@
 //! only, or owned by the kernel.
 
 use super::descriptor_walk::{Batch, Lister, Work, run, work_of};
-use super::kernel::{Compiled, Kernel};
+use super::kernel::{Compiled, Kernel, Start};
 use super::tables::{OPTION_ENUMERATORS, WalkStats, walked_kernel};
 use super::workers::{self, Job};
 
@@ -35,7 +35,7 @@ pub(crate) struct OwnedSockets {
 
 impl OwnedSockets {
     pub(crate) fn load(kernel: &Kernel) -> Result<Self, Unavailable> {
-        kernel.load_best(&FD_SOCKETS, &OPTION_ENUMERATORS, |prepared| {
+        kernel.load_best(&FD_SOCKETS, &OPTION_ENUMERATORS, Start::Any, |prepared| {
             let kernel = walked_kernel(&prepared);
             let (lister, read_files, slots) = Lister::load(prepared)?;
             Ok(Self {

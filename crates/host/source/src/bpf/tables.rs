@@ -1,7 +1,7 @@
 //! A walk over the hash tables of TCP or UDP, in slices, on as many threads as are useful.
 
 use super::dedup::ChainDedup;
-use super::kernel::{Compiled, Kernel, Prepared};
+use super::kernel::{Compiled, Kernel, Prepared, Start};
 use super::workers::{self, Job};
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
@@ -62,13 +62,13 @@ pub(crate) struct FoundTables {
 }
 
 impl Tables {
-    pub(crate) fn load(kernel: &Kernel, of: TableKind) -> Result<Self, Unavailable> {
+    pub(crate) fn load(kernel: &Kernel, of: TableKind, start: Start) -> Result<Self, Unavailable> {
         let (compiled, walk_program, tables) = match of {
             TableKind::Tcp => (TCP, "walk_tcp", "net.ipv4.tcp_death_row.hashinfo"),
             TableKind::TcpWithInfo => (TCP_INFO, "walk_tcp", "net.ipv4.tcp_death_row.hashinfo"),
             TableKind::Udp => (UDP, "walk_udp", "net.ipv4.udp_table"),
         };
-        kernel.load_best(&compiled, &OPTION_ENUMERATORS, |prepared| {
+        kernel.load_best(&compiled, &OPTION_ENUMERATORS, start, |prepared| {
             let kernel = walked_kernel(&prepared);
             let is_found_by_socket = prepared.missing.iter().any(|missing| missing == tables);
             let ([program, list_nets], slots) =

@@ -273,7 +273,7 @@ fn is_worth_bpf(engine: &BpfEngine) -> bool {
         0 => u64::MAX,
         _ => processes * 15 + files * 3,
     };
-    proc_us > WORTH_SLOW_BPF_US || (proc_us > WORTH_BPF_US && !engine.loads_slowly())
+    proc_us > WORTH_SLOW_BPF_US || (proc_us > WORTH_BPF_US && !engine.starts_owners_slowly())
 }
 
 const WORTH_BPF_US: u64 = 8_000;
