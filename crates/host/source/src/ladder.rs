@@ -2,7 +2,7 @@
 
 use crate::bpf::{BpfEngine, Start, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
-use crate::outcome::{DumpContext, Error, KernelVerdict, QueryOutcome, Reason, SourceKind};
+use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
 use crate::protocol_group::{GROUPS, Kind, ProtocolGroup};
 use crate::query::{Choice, Families, NetnsScope, Query};
@@ -64,7 +64,12 @@ pub fn list_with_message(
         }
     }
     let QueryOutcome { used, losses, .. } = &fallback.outcome;
-    if !everywhere && losses.unlisted_protocols > 0 && used.iter().all(|used| used.source.is_none()) {
+    let is_listed = used.iter().any(|used| used.source.is_some());
+    // That this kernel lacks a protocol is no failure; that the source which the user named has no table for it is.
+    let has_no_table = |used: &ProtocolSource| used.not_used.contains(&(SourceKind::Procfs, Reason::NoTable));
+    let is_lost =
+        losses.unlisted_protocols > 0 || (query.choice == Choice::Procfs && used.iter().any(has_no_table));
+    if !everywhere && !is_listed && is_lost {
         return Err(Error::NoSource(fallback.outcome.used));
     }
     Ok(fallback.outcome)

@@ -34,10 +34,18 @@ impl SourceKind {
         }
     }
 
-    /// The measured cost (docs/BENCHMARKS.md) and the coverage, as `doctor` shows them.
+    /// The measured cost (docs/BENCHMARKS.md) and the coverage, as `doctor` shows them. `by_copying`: the form that BPF programs have
+    /// on this kernel ([`crate::BpfEngine::reads_by_copying`]).
     #[must_use]
-    pub const fn coverage(self) -> &'static str {
+    pub const fn coverage(self, by_copying: bool) -> &'static str {
         match self {
+            Self::Walk if by_copying => {
+                "60 to 100 ms to load, because before Linux 6.2 the programs copy what they read: used by itself from 80,000 sockets \
+                 on; TCP and UDP of every namespace; only cookies that were requested before"
+            }
+            Self::Descriptors if by_copying => {
+                "loads as slowly as bpf; sockets with a descriptor, of every namespace; cookies as above"
+            }
             Self::Walk => {
                 "5 ms to load, then 0.2 us a socket; TCP and UDP of every namespace; only cookies that were requested before"
             }

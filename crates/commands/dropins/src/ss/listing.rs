@@ -181,8 +181,13 @@ impl<'a> Listing<'a> {
                 Ok(outcome) => losses += outcome.losses,
                 Err(Error::NoSource(used))
                     if self.options.source.is_none() && used.iter().all(|used| used.optional) => {}
-                // ss is silent here; in both it is not fatal.
-                Err(error @ Error::NoSource(_)) => notes::say(&format!("sockeye ss: {error}\n")),
+                // ss is silent here; in both it is not fatal, unless the option was given that ss does not have.
+                Err(error @ Error::NoSource(_)) => {
+                    notes::say(&format!("sockeye ss: {error}\n"));
+                    if self.options.source.is_some() {
+                        status = ExitCode::FAILURE;
+                    }
+                }
                 Err(error @ Error::Namespace(..)) => {
                     writer.finish().context(stdout::WRITING)?;
                     return Err(error.into());

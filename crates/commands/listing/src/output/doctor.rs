@@ -19,6 +19,8 @@ pub(crate) struct Report {
     pub(crate) has_tun: bool,
     /// Sources of sockets, in the order in which they are tried.
     pub(crate) sources: Vec<Probe>,
+    /// Whether our BPF programs copy what they read on this kernel.
+    pub(crate) reads_by_copying: bool,
     /// Why `/proc` is not usable; `None` if it is.
     pub(crate) proc_problem: Option<ProcProblem>,
     /// Parts of `prof`.
@@ -102,7 +104,11 @@ impl Report {
         for source in self.sources.iter().map(|probe| probe.source) {
             if !named.contains(&source.name()) {
                 named.push(source.name());
-                row(&mut text, &format!("{:<9} ", source.name()), source.coverage());
+                row(
+                    &mut text,
+                    &format!("{:<9} ", source.name()),
+                    source.coverage(self.reads_by_copying),
+                );
             }
         }
         text.extend_from_slice(b"\nFor prof          Works\n");
@@ -299,7 +305,7 @@ impl Report {
                 ProbeResult::Fails(reason) => Some(reason.to_string()),
             };
             object.word("works", if reason.is_none() { "yes" } else { "no" });
-            object.text("covers", Some(probe.source.coverage()));
+            object.text("covers", Some(probe.source.coverage(self.reads_by_copying)));
             object.text("reason", reason.as_deref());
         });
         push_array(&mut object, "prof", &self.prof_parts, |object, part| {

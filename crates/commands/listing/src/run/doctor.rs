@@ -34,6 +34,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         |_| "$(command -v sockeye)".to_owned(),
         |path| path.display().to_string(),
     );
+    let sources = probe(&engine);
     let report = Report {
         kernel,
         uid,
@@ -41,7 +42,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         capabilities: CAPABILITIES.iter().map(capability).collect(),
         in_user_namespace: sockeye_sys::rights::in_user_namespace(),
         has_tun: Path::new("/dev/net/tun").exists(),
-        sources: probe(&engine),
+        sources,
+        reads_by_copying: engine.reads_by_copying(),
         proc_problem: sockeye_sys::proc_mount::problem(),
         prof_parts: probe_parts(&engine),
     };

@@ -120,6 +120,11 @@ impl Kernel {
         }
     }
 
+    /// Whether a program was refused because this kernel has no `bpf_rdonly_cast`.
+    pub(crate) fn lacks_cast(&self) -> bool {
+        self.lacks_cast.load(Ordering::Relaxed)
+    }
+
     fn types(&self) -> &[u8] {
         match &self.types {
             Types::MappedFile(mapped) => mapped.bytes(),
@@ -141,7 +146,7 @@ impl Kernel {
             Start::Any => load(program.by_copy),
             Start::Quick => Err(Unavailable::SlowStart),
         };
-        if self.lacks_cast.load(Ordering::Relaxed) {
+        if self.lacks_cast() {
             return load_copying();
         }
         match load(program.in_place) {

@@ -163,6 +163,13 @@ impl BpfEngine {
         matches!(self.descriptor_walk(Start::Quick), Err(Unavailable::SlowStart))
     }
 
+    /// Whether the programs that were loaded copy what they read, because this kernel is older than 6.2; that takes the verifier
+    /// longer. False before the first one is loaded.
+    #[must_use]
+    pub fn reads_by_copying(&self) -> bool {
+        self.kernel().is_ok_and(Kernel::lacks_cast)
+    }
+
     /// Whether this kernel reports TCP sockets that are only bound (Linux 6.8).
     pub(crate) fn reports_bound_sockets(&self) -> bool {
         let has = |kernel: &Kernel| kernel.has_enumerator("TCP_BOUND_INACTIVE");

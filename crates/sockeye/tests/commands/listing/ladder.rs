@@ -44,6 +44,14 @@ fn missing_rights_select_another_source() {
         // Why it was refused has nothing to do with what this kernel lacks.
         assert!(!reason.contains("this kernel has no"), "{who}: {reason}");
 
+        // The drop-in has no other source either if the user named one.
+        let refused = say(&["ss", "-tan", "--source=bpf"]);
+        assert_eq!(refused.status.code(), Some(1), "{who}");
+        assert!(
+            error(&refused).contains("no source could list tcp sockets"),
+            "{who}"
+        );
+
         // By itself it lists by the next source, in silence.
         let output = say(&["sockets", "-tan"]);
         assert_eq!(
@@ -54,6 +62,28 @@ fn missing_rights_select_another_source() {
         let port = pair.client.port().to_string();
         assert!(text(&output).contains(&port), "{who}: {}", text(&output));
     }
+}
+
+/// A listing that is empty because the source cannot list the protocol is no empty listing.
+#[test]
+fn source_without_a_table_of_the_protocol_is_an_error() {
+    let output = run(Command::new(SOCKEYE).args(["sockets", "-A", "mptcp", "--source", "procfs"]));
+    assert_eq!((output.status.code(), text(&output).as_str()), (Some(1), ""));
+    let expected = "sockeye: no source could list mptcp sockets; procfs: has no table for it";
+    assert!(error(&output).starts_with(expected), "{}", error(&output));
+}
+
+/// `doctor` says that programs load slowly on older kernels, and from how many sockets on they are used.
+#[test]
+fn doctor_names_the_form_of_the_programs() {
+    need!(can_walk());
+    let doctor = |kernel: &str| {
+        let output = run(Command::new(SOCKEYE).arg("doctor").env("SOCKEYE_BPF", kernel));
+        text(&output)
+            .contains("before Linux 6.2 the programs copy what they read: used by itself from 80,000 sockets")
+    };
+    assert!(doctor("5.10"));
+    assert!(!doctor(""));
 }
 
 /// `-v` says which source answered, and why none above it, each in one line.
