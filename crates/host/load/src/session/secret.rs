@@ -19,6 +19,7 @@ use super::preamble::{Preamble, Role, TAG_LEN, Token, VERSION};
 use hmac::{Hmac, KeyInit, Mac};
 use rustix::fs::OFlags;
 use sha2::Sha256;
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -50,7 +51,8 @@ impl Secret {
             return Err(failed(Reason::NoFile));
         }
         let mode = about.permissions().mode() & 0o777;
-        if mode & 0o077 != 0 {
+        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
+        if mode & forbidden_mode(path, credentials.as_deref()) != 0 {
             return Err(failed(Reason::Exposed(mode)));
         }
         let mut bytes = Vec::new();
@@ -65,6 +67,18 @@ impl Secret {
             1..=SECRET_MAX => Ok(Self(bytes)),
             _ => Err(failed(Reason::Long)),
         }
+    }
+}
+
+/// Returns the mode bits that give others access.
+///
+/// systemd lets the user of a unit read a credential by an ACL, whose mask is what the mode shows as rights of the group. Others cannot
+/// enter the folder of credentials.
+fn forbidden_mode(path: &Path, credentials: Option<&OsStr>) -> u32 {
+    if credentials.is_some_and(|folder| path.parent() == Some(Path::new(folder))) {
+        0o037
+    } else {
+        0o077
     }
 }
 
@@ -292,6 +306,24 @@ mod tests {
         assert!(!mine.is_data_tag(Role::Data, 4, token, &tag));
         assert!(!mine.is_data_tag(Role::Datagram, 3, token, &tag));
         assert!(!mine.is_confirm_tag(3, token, &[8; 12], &confirm));
+    }
+
+    #[test]
+    fn only_a_credential_of_systemd_may_show_rights_of_the_group() {
+        let credentials = Some(OsStr::new("/run/credentials/sockeye-bench.service"));
+        let path = Path::new("/run/credentials/sockeye-bench.service/secret");
+        for (path, credentials, refused) in [
+            (path, credentials, 0o037),
+            (path, None, 0o077),
+            (Path::new("/etc/sockeye/bench-secret"), credentials, 0o077),
+            (
+                Path::new("/run/credentials/sockeye-bench.service/sub/secret"),
+                credentials,
+                0o077,
+            ),
+        ] {
+            assert_eq!(forbidden_mode(path, credentials), refused, "{}", path.display());
+        }
     }
 
     #[test]
