@@ -2,7 +2,7 @@
 //! after a kill. It leaves a file alone that is neither a mount point nor a leftover.
 
 use super::leftover::{self, Found};
-use rustix::fs::{Access, access, stat, unlink};
+use rustix::fs::{Access, AtFlags, CWD, accessat, stat, unlink};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use sockeye_model::NetnsName;
@@ -10,8 +10,9 @@ use std::path::Path;
 
 /// Removes the mounts at the path of a name, and its file; also if a removal was half done.
 pub(super) fn unmount_name(path: &Path) -> Result<(), Errno> {
-    // Do not unmount a name that cannot be unlinked.
-    if let Err(errno @ (Errno::ROFS | Errno::ACCESS)) = access(NetnsName::FOLDER, Access::WRITE_OK) {
+    // Do not unmount a name that cannot be unlinked. access(2) would ignore capabilities of the file or ambient ones.
+    let writable = accessat(CWD, NetnsName::FOLDER, Access::WRITE_OK, AtFlags::EACCESS);
+    if let Err(errno @ (Errno::ROFS | Errno::ACCESS)) = writable {
         return Err(errno);
     }
     for _ in 0..LAYERS_MAX {

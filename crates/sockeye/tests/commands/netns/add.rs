@@ -1,7 +1,7 @@
 //! `sockeye ns add`, `del`, `attach` and `set` compared with `ip netns`, in a mount namespace of their own.
 
 use crate::fixtures::binary::{Outcome, SOCKEYE, run};
-use sockeye_lab::{MountNamespace, need, wait_until};
+use sockeye_lab::{MountNamespace, need, program, wait_until};
 use std::process::{Child, Command, Stdio};
 
 /// Runs a script in it, in which `$S` is the binary. The script may fail.
@@ -25,6 +25,24 @@ fn sorted(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.lines().collect();
     lines.sort_unstable();
     lines
+}
+
+/// access(2) ignores capabilities of a user that is not root.
+#[test]
+fn capabilities_without_root_suffice() {
+    let own = need!(MountNamespace::new(""));
+    need!(program("setpriv"));
+    let capabilities = "-all,+sys_admin,+dac_override";
+    let shown = quiet(
+        &own,
+        &format!(
+            "cp $S /run/sockeye
+             as() {{ setpriv --reuid 65534 --regid 65534 --clear-groups --bounding-set={capabilities} \
+                     --inh-caps={capabilities} --ambient-caps={capabilities} /run/sockeye \"$@\"; }}
+             as ns add web && ls /run/netns && as ns del web && ls /run/netns"
+        ),
+    );
+    assert_eq!(shown, "web\n");
 }
 
 #[test]
