@@ -2,6 +2,7 @@
 # make quick  checks what changed since the last commit, in under a minute
 # make test   installs the peers the tests compare with (as root, with apt) and runs every check
 # make kernels  boots Debian's kernels in virtual machines and writes what works there: docs/KERNELS.md; an hour
+# make dist   makes the packages for x86_64 and arm64, in target/packages: docs/guide/install.md
 # make bench  measures against the netlink floor, ss and netstat
 
 CARGO ?= cargo
@@ -11,14 +12,16 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 # A static binary where the target is installed, else the host's own.
 ifneq ($(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(MUSL)/lib),)
 TARGET := $(MUSL)
+KIND := static
 else
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+KIND := dynamic, needs the C library of this host (rustup target add $(MUSL) makes it static)
 endif
 OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release
 PACKAGE := $(OUTPUT)/dist
 
-.PHONY: run build package quick test check bench bench-quick bench-doc miri fuzz bpf kernels install clean
+.PHONY: run build package dist quick test check bench bench-quick bench-doc miri fuzz bpf kernels install clean
 
 run: build
 	@echo
@@ -34,11 +37,17 @@ run: build
 build:
 	$(CARGO) build --locked --release --target $(TARGET) -p sockeye
 	@ls -l $(RELEASE)/sockeye
+	@echo "$(KIND); profile release"
 
 # As packages and `make install` have it: whole-program optimisation, twice the time.
 package:
 	$(CARGO) build --locked --profile dist --target $(TARGET) -p sockeye
 	@ls -l $(PACKAGE)/sockeye
+	@echo "$(KIND); profile dist"
+
+# ARCH=x86_64 or aarch64: this one only. scripts/dist-try installs what it makes.
+dist:
+	scripts/dist $(addprefix --arch ,$(ARCH))
 
 quick:
 	scripts/quick

@@ -34,9 +34,9 @@ pub struct Slot {
 }
 
 impl Array {
-    /// Creates the map. `value_bytes` must be a multiple of the page size.
+    /// Creates the map. `value_bytes` must be a multiple of 8, the alignment of values in the map: they follow each other then.
     pub(super) fn create(value_bytes: u32, entries: u32) -> Result<Self, Errno> {
-        if !(value_bytes as usize).is_multiple_of(crate::page_bytes()) {
+        if !value_bytes.is_multiple_of(8) {
             return Err(Errno::INVAL);
         }
         let mut attributes = MapAttributes {
@@ -117,3 +117,25 @@ impl Slot {
 
 /// `BPF_F_MMAPABLE` (Linux 5.5)
 pub(super) const MMAPABLE: u32 = 1 << 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As where pages have 16 or 64 KiB, on arm64.
+    #[test]
+    fn values_need_not_fill_pages() {
+        let array = match Array::create(u32::try_from(crate::page_bytes()).unwrap() + 8, 3) {
+            Err(Errno::PERM) => return println!("SKIP: needs CAP_BPF"),
+            array => array.unwrap(),
+        };
+        let mut slots = array.into_slots().unwrap();
+        for (slot, byte) in slots.iter_mut().zip(1..) {
+            slot.bytes_mut().fill(byte);
+        }
+        for (slot, byte) in slots.iter().zip(1..) {
+            assert!(slot.bytes().iter().all(|&found| found == byte), "{byte}");
+        }
+        assert_eq!(Array::create(12, 1).err(), Some(Errno::INVAL));
+    }
+}
