@@ -11,7 +11,7 @@ from release import File
 def make(release, files, into):
     top = f"sockeye-{release.version}-{release.architecture}"
     path = into / f"{top}.tar.gz"
-    path.write_bytes(content.compressed(tar([local(file, top) for file in files], release.epoch)))
+    path.write_bytes(content.compressed(tar([local(file, top) for file in files], release.epoch), release.is_fast))
     return path
 
 

@@ -23,17 +23,19 @@ def metadata(root, architecture):
     return json.loads(output("cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target}", cwd=root))
 
 
-def binary(root, architecture, metadata, folder):
-    """Builds, and returns the path."""
-    target = TARGETS[architecture]
-    add_target(root, target)
+def binaries(root, architectures, folder):
+    """Builds for all of these at once, and returns the path of each."""
+    targets = [TARGETS[architecture] for architecture in architectures]
+    for target in targets:
+        add_target(root, target)
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_")) and name != "RUSTFLAGS"}
-    environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(flags(root, metadata))
+    environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(flags(root, metadata(root, architectures[0])))
     environment["CARGO_TARGET_DIR"] = str(folder)
-    command = ["cargo", "build", "--locked", "--profile", "dist", "--target", target, "-p", "sockeye"]
+    command = ["cargo", "build", "--locked", "--profile", "dist", "-p", "sockeye"]
+    command += [word for target in targets for word in ("--target", target)]
     subprocess.run(command, cwd=root, env=environment, check=True)
-    return folder / target / "dist/sockeye"
+    return {architecture: folder / TARGETS[architecture] / "dist/sockeye" for architecture in architectures}
 
 
 def flags(root, metadata):

@@ -1,6 +1,7 @@
 """What every package has, as files below /usr."""
 
 import gzip
+import os
 import pathlib
 import subprocess
 import tempfile
@@ -49,14 +50,13 @@ def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
 
 
-def compressed(bytes):
+def compressed(bytes, is_fast=False):
     """As `gzip -9n`: without name and time."""
-    return gzip.compress(bytes, compresslevel=9, mtime=0)
+    return gzip.compress(bytes, compresslevel=1 if is_fast else 9, mtime=0)
 
 
 def staged(files, folder, epoch):
     """Writes files below a folder, with the time of the release."""
-    import os
     for file in files:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)

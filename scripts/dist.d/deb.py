@@ -30,8 +30,8 @@ def make(release, files, into):
         content.staged(data + control, pathlib.Path(folder), release.epoch)
         # One thread: the blocks of xz, and so its bytes, could depend on how many there are.
         environment = os.environ | {"SOURCE_DATE_EPOCH": str(release.epoch), "DPKG_DEB_THREADS_MAX": "1"}
-        subprocess.run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", folder, path], check=True, env=environment,
-                       stdout=subprocess.DEVNULL)
+        command = ["dpkg-deb", "--root-owner-group", "-Zxz", f"-z{0 if release.is_fast else 6}", "--build", folder, path]
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     return path
 
 

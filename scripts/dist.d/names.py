@@ -13,8 +13,8 @@ DATAGRAM_BYTES = 512
 NAMES = {
     "db.packages.test": ["10.77.0.1"],
     "six.packages.test": ["fd77::1"],
-    # More addresses than a datagram has room for.
-    "many.packages.test": [f"10.78.{number}.1" for number in range(100)] + ["10.77.0.1"],
+    # More addresses than a datagram has room for, and as many as musl returns.
+    "many.packages.test": [f"10.78.{number}.1" for number in range(47)] + ["10.77.0.1"],
 }
 # No answer at all.
 SILENT = "10.77.0.9"

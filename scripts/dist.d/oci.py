@@ -13,7 +13,7 @@ KIND = "application/vnd.oci.image"
 def make(release, files, into):
     kept = [file for file in files if file.path == "usr/bin/sockeye" or file.path.startswith(f"{content.DOCUMENTS}/LICENSE")]
     layer = archive.tar(kept, release.epoch)
-    packed = content.compressed(layer)
+    packed = content.compressed(layer, release.is_fast)
     time = release.time.strftime("%Y-%m-%dT%H:%M:%SZ")
     labels = {
         "org.opencontainers.image.created": time,

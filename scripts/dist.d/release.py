@@ -24,6 +24,8 @@ class Release:
     epoch: int
     # What `cargo metadata` prints.
     metadata: dict
+    # Whether to compress little, for tests.
+    is_fast: bool = False
 
     @property
     def debian(self):

@@ -20,6 +20,8 @@ def make(release, files, into):
         (folder / "files").write_text("".join(f"{attribute(file)}/{file.path}\n" for file in files))
         defines = {
             "_topdir": folder,
+            # Readable by rpm of every distribution that is still maintained.
+            "_binary_payload": f"w{0 if release.is_fast else 6}.xzdio",
             "sockeye_version": release.version,
             "sockeye_revision": REVISION,
             "sockeye_summary": SUMMARY,

@@ -35,7 +35,8 @@ impl LocalTime {
         let seconds = moment
             .duration_since(UNIX_EPOCH)
             .map_or(0, |since| since.as_secs());
-        let seconds = libc::time_t::try_from(seconds).unwrap_or(0);
+        // Without the name of its type, which the libc crate deprecates for musl.
+        let seconds = seconds.try_into().unwrap_or(0);
         let mut broken_down = MaybeUninit::<libc::tm>::uninit();
         // SAFETY: both pointers are to live values of the types that the call wants; it reads the first and writes the second.
         let result = unsafe { libc::localtime_r(&raw const seconds, broken_down.as_mut_ptr()) };
