@@ -33,6 +33,7 @@ pages! {
     guide_explain "docs/guide/explain.md",
     guide_filters "docs/guide/filters.md",
     guide_graph "docs/guide/graph.md",
+    guide_install "docs/guide/install.md",
     guide_interface "docs/guide/interface.md",
     guide_json_and_pipelines "docs/guide/json-and-pipelines.md",
     guide_keepalive_and_kill "docs/guide/keepalive-and-kill.md",
