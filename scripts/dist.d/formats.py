@@ -98,7 +98,7 @@ def check_image(release, files, path, folder):
     binary = next(file.content for file in files if file.path == program)
     assert tarfile.open(fileobj=io.BytesIO(plain)).extractfile(program).read() == binary
     if shutil.which("skopeo"):
-        seen = json.loads(output("skopeo", "inspect", f"oci-archive:{path}:{release.version}"))
+        seen = json.loads(output("skopeo", "inspect", "--override-arch", release.debian, f"oci-archive:{path}:{release.version}"))
         assert (seen["Architecture"], seen["Digest"]) == (release.debian, entry["digest"]), seen
 
 
