@@ -5,7 +5,7 @@ What it does not do: limits of memory, processes and addresses (cgroups), privat
 
 import configparser
 import ctypes
-import ctypes.util
+import functools
 import os
 import shlex
 import struct
@@ -74,13 +74,26 @@ class Repeated(dict):
             super().__setitem__(key, value)
 
 
+@functools.cache
+def groups():
+    """The system calls and groups in each group that systemd knows."""
+    listed = subprocess.run(["systemd-analyze", "--no-pager", "syscall-filter"], check=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.DEVNULL, text=True).stdout
+    found = {}
+    for line in listed.splitlines():
+        if line.startswith("@"):
+            members = found.setdefault(line.strip(), [])
+        elif line.startswith("    ") and not line.strip().startswith("#"):
+            members.append(line.strip())
+        elif not line.startswith(" "):
+            # Calls that are in no group, at the end.
+            members = []
+    return found
+
+
 def expanded(word):
     """The system calls of a group such as @system-service, or the one that it is."""
-    if not word.startswith("@"):
-        return {word}
-    listed = subprocess.run(["systemd-analyze", "syscall-filter", word], check=True, stdout=subprocess.PIPE, text=True).stdout
-    names = [line.strip() for line in listed.splitlines()[1:] if not line.strip().startswith("#")]
-    return {name for entry in names if entry for name in expanded(entry)}
+    return {name for member in groups()[word] for name in expanded(member)} if word.startswith("@") else {word}
 
 
 class Comparison(ctypes.Structure):
