@@ -2,6 +2,9 @@
 //!
 //! - `blocks.bin`: the stanzas in blocks, each compressed, so that a look-up unpacks only those of the entries that it shows.
 //! - `names.bin`: key of each spelling of each name, ascending, with the number of its entry.
+//! - `spellings.bin`: the spellings themselves, compressed, with the numbers of their entries, for a search for similar ones.
+//! - `words.bin`: the words of all entries, compressed, ascending; `places.bin`: for each word its entries: their count, the first
+//!   number, and the distances to the next ones, seven bits a byte, the low ones first, with a mark if more follow.
 //! - `texts.bin`: the texts of the messages, compressed, the most specific first, with the number of their entry.
 //! - `packed.rs`: where the blocks begin.
 //!
@@ -26,6 +29,8 @@ mod pattern;
 mod severity;
 #[path = "src/stanza.rs"]
 mod stanza;
+#[path = "src/words.rs"]
+mod words;
 
 use entry::Entry;
 use kind::Kind;
@@ -33,6 +38,7 @@ use miniz_oxide::deflate::compress_to_vec;
 use pattern::{Pattern, SENTENCE_ENDS};
 use severity::Severity;
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -70,6 +76,10 @@ struct Packed {
     table: String,
     blocks_count: usize,
     names: Vec<(u32, u16)>,
+    /// Numbers of the entries of each spelling
+    spellings: BTreeMap<String, BTreeSet<u16>>,
+    /// Numbers of the entries that have each word
+    words: BTreeMap<String, BTreeSet<u16>>,
     texts: Vec<(Reverse<(usize, usize)>, String)>,
 }
 
@@ -82,6 +92,18 @@ impl Packed {
             let spellings = names::spellings(&entry);
             self.names
                 .extend(spellings.iter().map(|name| (names::key(name), number)));
+            for spelling in spellings {
+                if spelling.contains([' ', '\n']) {
+                    return Err(format!("{spelling:?} has a blank").into());
+                }
+                self.spellings.entry(spelling).or_default().insert(number);
+            }
+            let described = [&entry.name, &entry.meaning].into_iter();
+            for text in described.chain(&entry.texts).chain(&entry.also) {
+                for word in words::words(&text.to_lowercase()) {
+                    self.words.entry(word.to_owned()).or_default().insert(number);
+                }
+            }
             for (nth, text) in entry.texts.iter().enumerate() {
                 Pattern::parse(text)?;
                 let severity = entry.severity_of(nth).unwrap_or(Severity::Info);
@@ -145,19 +167,51 @@ impl Packed {
         self.texts.sort_by_key(|(exactness, _)| *exactness);
         let lines: Vec<&str> = self.texts.iter().map(|(_, line)| line.as_str()).collect();
         let texts = lines.join("\n");
+        let spellings: String = self.spellings.iter().fold(String::new(), |mut lines, (name, numbers)| {
+            lines.push_str(name);
+            for number in numbers {
+                let _ = write!(lines, " {number}");
+            }
+            lines + "\n"
+        });
+        let words: Vec<&str> = self.words.keys().map(String::as_str).collect();
+        let words = words.join("\n");
+        let mut places = Vec::new();
+        for numbers in self.words.values() {
+            push_number(&mut places, u16::try_from(numbers.len())?);
+            let mut before = 0;
+            for &number in numbers {
+                push_number(&mut places, number - before);
+                before = number;
+            }
+        }
         let constants = format!(
-            "const ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            "const ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
             self.entries,
             texts.len(),
+            spellings.len(),
+            words.len(),
             self.blocks_count,
             self.table
         );
         fs::write(into.join("blocks.bin"), self.blocks)?;
         fs::write(into.join("names.bin"), names)?;
         fs::write(into.join("texts.bin"), compress_to_vec(texts.as_bytes(), LEVEL))?;
+        fs::write(into.join("spellings.bin"), compress_to_vec(spellings.as_bytes(), LEVEL))?;
+        fs::write(into.join("words.bin"), compress_to_vec(words.as_bytes(), LEVEL))?;
+        fs::write(into.join("places.bin"), places)?;
         fs::write(into.join("packed.rs"), constants)?;
         Ok(())
     }
+}
+
+/// Appends a number with seven bits in each byte, the low ones first.
+fn push_number(out: &mut Vec<u8>, mut number: u16) {
+    while number >= 1 << 7 {
+        out.push((number & 0x7f) as u8 | 1 << 7);
+        number >>= 7;
+    }
+    out.push(number as u8);
 }
 
 /// Specificity of a text: literal bytes before the first placeholder of any text, and in total. Of two matching texts, the more

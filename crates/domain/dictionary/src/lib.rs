@@ -44,6 +44,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod words;
 
 pub use dictionary::Dictionary;
 pub use entry::Entry;

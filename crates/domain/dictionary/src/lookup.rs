@@ -4,9 +4,10 @@ use crate::blanks::collapsed;
 use crate::counter_name::counter_names;
 use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
-use crate::names::{normal, spellings};
+use crate::names::normal;
+use crate::words::{has_word, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::OnceLock;
 
 /// The result of a lookup.
@@ -83,7 +84,7 @@ pub(crate) fn error(number: u16) -> Option<&'static Entry<'static>> {
 pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
     static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
     // Driver and device say nothing about what happened.
-    let words = text.rsplit_once(": ").map_or(
+    let said = text.rsplit_once(": ").map_or(
         text,
         |(head, rest)| {
             if rest.len() < head.len() / 2 { text } else { rest }
@@ -103,7 +104,17 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
         }
         texts
     });
-    let ranked = containing_words(words, SIMILAR_SHARE_MIN, texts.iter().map(String::as_str));
+    let said = said.to_lowercase();
+    let words = search_words(&said);
+    // A bit for each word that the text has.
+    let held: Vec<u32> = texts
+        .iter()
+        .map(|text| {
+            let words = words.iter().enumerate();
+            words.fold(0, |bits, (nth, word)| bits | u32::from(has_word(text, word)) << nth)
+        })
+        .collect();
+    let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, &held);
     ranked.first().map(|&(_, number)| packed::entry(number))
 }
 
@@ -161,20 +172,6 @@ fn named_in_line(text: &str) -> Vec<&'static Entry<'static>> {
     found
 }
 
-/// Each spelling of each name, with the numbers of its entries.
-fn all_names() -> &'static HashMap<String, Vec<usize>> {
-    static NAMES: OnceLock<HashMap<String, Vec<usize>>> = OnceLock::new();
-    NAMES.get_or_init(|| {
-        let mut names: HashMap<String, Vec<usize>> = HashMap::new();
-        for (number, entry) in packed::entries().enumerate() {
-            for name in spellings(entry) {
-                names.entry(name).or_default().push(number);
-            }
-        }
-        names
-    })
-}
-
 /// The entry that was meant: a single one comes near, or one is the setting, counter or state whose name begins or ends with the
 /// text while others only contain it (`closewait`, `tw_reuse`, `somaxcon`).
 fn meant(text: &str, near: &[&'static Entry<'static>]) -> Option<&'static Entry<'static>> {
@@ -186,14 +183,20 @@ fn meant(text: &str, near: &[&'static Entry<'static>]) -> Option<&'static Entry<
     let mut same: Vec<usize> = Vec::new();
     let mut parts: Vec<usize> = Vec::new();
     let mut typos: Vec<usize> = Vec::new();
-    for (name, entries) in all_names() {
-        let name = self::compact(name);
+    let letters = Letters::of(&compact);
+    let mut name = String::new();
+    for (known, entries) in packed::all_spellings() {
+        name.clear();
+        push_compact(&mut name, known);
         if name == compact {
-            same.extend(entries);
+            same.extend(entries.clone());
         } else if name.len() < NAME_LEN_MAX && (name.starts_with(&compact) || name.ends_with(&compact)) {
-            parts.extend(entries);
+            parts.extend(entries.clone());
         }
-        if name.len().abs_diff(compact.len()) <= 1 && strsim::damerau_levenshtein(&name, &compact) == 1 {
+        if name.len().abs_diff(compact.len()) <= 1
+            && letters.distance_min(&Letters::of(&name)) <= 1
+            && strsim::damerau_levenshtein(&name, &compact) == 1
+        {
             typos.extend(entries);
         }
     }
@@ -217,23 +220,28 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
     let name = normal(text);
     let mut ranked: Vec<(u32, usize)> = Vec::new();
     if name.len() >= 2 && name.len() <= NAME_LEN_MAX {
-        for (known, entries) in all_names() {
-            let Some(rank) = distance(&name, known) else {
+        let letters = Letters::of(&name);
+        for (known, entries) in packed::all_spellings() {
+            let Some(rank) = distance(&name, &letters, known) else {
                 continue;
             };
-            ranked.extend(entries.iter().map(|&number| (rank, number)));
+            ranked.extend(entries.map(|number| (rank, number)));
         }
     }
     if ranked.is_empty() {
-        let texts = packed::entries().map(|entry| {
-            let mut all = entry.name.to_lowercase();
-            for text in entry.texts.iter().chain(&entry.also).chain([&entry.meaning]) {
-                all.push(' ');
-                all.push_str(&text.to_lowercase());
-            }
-            all
-        });
-        ranked = containing_words(text, SHARE_MIN, texts);
+        let text = text.to_lowercase();
+        let words = search_words(&text);
+        let mut held = vec![0; packed::len()];
+        if !words.is_empty() {
+            packed::for_each_word(|known, numbers| {
+                let words = words.iter().enumerate();
+                let bits = words.fold(0, |bits, (nth, word)| bits | u32::from(has_word(known, word)) << nth);
+                if bits != 0 {
+                    numbers.for_each(|number| held[number] |= bits);
+                }
+            });
+        }
+        ranked = ranked_by_words(words.len(), SHARE_MIN, &held);
     }
     ranked.sort_unstable();
     let mut near: Vec<usize> = Vec::new();
@@ -245,37 +253,21 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
     near.into_iter().map(packed::entry).collect()
 }
 
-/// Numbers of the texts, with their rank, that contain at least this share of the words; rare words weigh more.
-fn containing_words(
-    text: &str,
-    share_min: f64,
-    texts: impl Iterator<Item = impl AsRef<str>>,
-) -> Vec<(u32, usize)> {
-    let text = text.to_lowercase();
-    let mut words: Vec<&str> = text
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        // Preparing the search for a longer one costs more than the search, for each entry.
-        .filter(|word| (3..=NAME_LEN_MAX).contains(&word.len()))
-        .filter(|word| !word.bytes().all(|byte| byte.is_ascii_digit()))
-        .collect();
+/// The words of a text in lower case to search for.
+fn search_words(lower: &str) -> Vec<&str> {
+    let mut words: Vec<&str> = words(lower).collect();
     words.sort_unstable();
     words.dedup();
     words.truncate(WORDS_MAX);
-    if words.is_empty() {
-        return Vec::new();
-    }
-    // A bit for each word that the text has.
-    let held: Vec<u32> = texts
-        .map(|text| {
-            let words = words.iter().enumerate();
-            words.fold(0, |bits, (nth, word)| {
-                bits | u32::from(has_word(text.as_ref(), word)) << nth
-            })
-        })
-        .collect();
+    words
+}
+
+/// Numbers of the texts, with their rank, that contain at least this share of so many words; rare words weigh more. `held` has a
+/// number for each text, with a bit for each word that the text has.
+fn ranked_by_words(words: usize, share_min: f64, held: &[u32]) -> Vec<(u32, usize)> {
     // Words that no entry has are names and typing errors of a question, but say much in a message.
     let is_strict = share_min > SHARE_MIN;
-    let weights: Vec<f64> = (0..words.len())
+    let weights: Vec<f64> = (0..words)
         .map(|nth| {
             let known = held.iter().filter(|bits| *bits & 1 << nth != 0).count();
             (held.len() as f64 / (1 + known) as f64).ln().max(0.0)
@@ -299,22 +291,49 @@ fn containing_words(
 
 /// The letters and digits of a name.
 fn compact(name: &str) -> String {
-    name.chars()
-        .filter(char::is_ascii_alphanumeric)
-        .map(|character| character.to_ascii_lowercase())
-        .collect()
+    let mut compact = String::with_capacity(name.len());
+    push_compact(&mut compact, name);
+    compact
 }
 
-/// Whether the text has a word that begins with `word`: `flood` in `flooding`.
-fn has_word(text: &str, word: &str) -> bool {
-    text.match_indices(word)
-        .any(|(at, _)| at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric())
+fn push_compact(compact: &mut String, name: &str) {
+    let characters = name.chars().filter(char::is_ascii_alphanumeric);
+    compact.extend(characters.map(|character| character.to_ascii_lowercase()));
+}
+
+/// How often each letter stands in a name, by its last bits.
+struct Letters([u8; 32]);
+
+impl Letters {
+    fn of(name: &str) -> Self {
+        let mut counts = [0_u8; 32];
+        for character in name.chars() {
+            let count = &mut counts[character as usize % 32];
+            *count = count.saturating_add(1);
+        }
+        Self(counts)
+    }
+
+    /// The least number of typing errors between two names with these letters: each adds or removes one letter, or both. Counting is
+    /// much faster than comparing.
+    fn distance_min(&self, other: &Self) -> usize {
+        let pairs = self.0.iter().zip(&other.0);
+        let (more, less) = pairs.fold((0, 0), |(more, less), (this, other)| {
+            (
+                more + u32::from(this.saturating_sub(*other)),
+                less + u32::from(other.saturating_sub(*this)),
+            )
+        });
+        more.max(less) as usize
+    }
 }
 
 /// Distance of two names; `None`: not similar.
-fn distance(name: &str, known: &str) -> Option<u32> {
+fn distance(name: &str, letters: &Letters, known: &str) -> Option<u32> {
     let typos_max = (name.chars().count() / 4).clamp(1, 3);
-    if known.len().abs_diff(name.len()) <= typos_max {
+    if known.len().abs_diff(name.len()) <= typos_max
+        && letters.distance_min(&Letters::of(known)) <= typos_max
+    {
         let typos = strsim::damerau_levenshtein(name, known);
         if typos <= typos_max {
             return u32::try_from(typos).ok();

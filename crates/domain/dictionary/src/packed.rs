@@ -21,6 +21,9 @@ include!(concat!(env!("OUT_DIR"), "/packed.rs"));
 static PACKED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/blocks.bin"));
 static NAMES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/names.bin"));
 static TEXTS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/texts.bin"));
+static SPELLINGS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/spellings.bin"));
+static WORDS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/words.bin"));
+static PLACES: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/places.bin"));
 static UNPACKED: [OnceLock<Vec<Entry<'static>>>; BLOCKS.len()] = [const { OnceLock::new() }; BLOCKS.len()];
 
 /// Number of all entries.
@@ -61,6 +64,65 @@ fn name_key(&[a, b, c, d, ..]: &[u8; 6]) -> u32 {
 pub(crate) fn texts() -> &'static str {
     static UNPACKED: OnceLock<String> = OnceLock::new();
     UNPACKED.get_or_init(|| unpacked(TEXTS, TEXTS_LEN))
+}
+
+/// All spellings of all names, in [`normal`](crate::names::normal) form, with the numbers of their entries.
+pub(crate) fn all_spellings() -> impl Iterator<Item = (&'static str, impl Iterator<Item = usize> + Clone)> {
+    static UNPACKED: OnceLock<String> = OnceLock::new();
+    let lines = UNPACKED.get_or_init(|| unpacked(SPELLINGS, SPELLINGS_LEN)).lines();
+    lines.filter_map(|line| {
+        let (name, numbers) = line.split_once(' ')?;
+        Some((name, numbers.split(' ').filter_map(|number| number.parse().ok())))
+    })
+}
+
+/// All words of the names, texts and meanings of entries. `each` takes a word and a reader of the numbers of its entries, which is to
+/// be read only where they are needed.
+pub(crate) fn for_each_word(mut each: impl FnMut(&'static str, &mut Numbers<'_>)) {
+    static UNPACKED: OnceLock<String> = OnceLock::new();
+    let words = UNPACKED.get_or_init(|| unpacked(WORDS, WORDS_LEN));
+    let mut places = PLACES;
+    for word in words.lines() {
+        let count = next_number(&mut places);
+        let mut numbers = Numbers {
+            places: &mut places,
+            left: count,
+            number: 0,
+        };
+        each(word, &mut numbers);
+        numbers.for_each(drop);
+    }
+}
+
+/// Reads the numbers of the entries that have a word.
+pub(crate) struct Numbers<'p> {
+    places: &'p mut &'static [u8],
+    left: usize,
+    number: usize,
+}
+
+impl Iterator for Numbers<'_> {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        self.number += next_number(self.places);
+        Some(self.number)
+    }
+}
+
+/// Takes a number of `places.bin`; 0 at the end.
+fn next_number(places: &mut &'static [u8]) -> usize {
+    let (mut number, mut shift) = (0, 0);
+    while let Some((&byte, rest)) = places.split_first() {
+        *places = rest;
+        number |= usize::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 1 << 7 == 0 {
+            break;
+        }
+    }
+    number
 }
 
 fn block(nth: usize) -> &'static [Entry<'static>] {
@@ -110,14 +172,40 @@ mod tests {
     /// The limit of the size in the binary, 1.5 MB, is for what was added since the first version of the dictionary.
     #[test]
     fn packed_entries_are_small() {
-        let size = PACKED.len() + NAMES.len() + TEXTS.len();
-        println!(
-            "{} + {} + {} = {size} bytes",
-            PACKED.len(),
-            NAMES.len(),
-            TEXTS.len()
-        );
-        assert!(size < 1_000_000, "{size}");
+        let sizes = [PACKED, NAMES, TEXTS, SPELLINGS, WORDS, PLACES].map(<[u8]>::len);
+        let size: usize = sizes.iter().sum();
+        println!("{sizes:?}: {size} bytes");
+        assert!(size < 1_300_000, "{size}");
+    }
+
+    #[test]
+    fn spellings_and_words_are_those_of_the_entries() {
+        let mut count = 0;
+        for (name, numbers) in all_spellings() {
+            for number in numbers {
+                assert!(spellings(entry(number)).iter().any(|known| known == name), "{name}");
+                count += 1;
+            }
+        }
+        assert_eq!(count, entries().map(|entry| spellings(entry).len()).sum::<usize>());
+        let mut last = "";
+        let mut words = 0;
+        for_each_word(|word, numbers| {
+            assert!(last < word, "{last} {word}");
+            last = word;
+            words += 1;
+            // Only some are read: the next word must begin at its own numbers all the same.
+            if let Some(number) = numbers.next() {
+                let entry = entry(number);
+                let texts = entry.texts.iter().chain(&entry.also).chain([&entry.name, &entry.meaning]);
+                let mut words = texts.flat_map(|text| {
+                    let lower = text.to_lowercase();
+                    crate::words::words(&lower).map(str::to_owned).collect::<Vec<_>>()
+                });
+                assert!(words.any(|known| known == word), "{word}: {}", entry.name);
+            }
+        });
+        assert!(words > 1_000, "{words}");
     }
 
     #[test]
