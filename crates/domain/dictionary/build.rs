@@ -5,7 +5,8 @@
 //! - `spellings.bin`: the spellings themselves, compressed, with the numbers of their entries, for a search for similar ones.
 //! - `words.bin`: the words of all entries, compressed, ascending; `places.bin`: for each word its entries: their count, the first
 //!   number, and the distances to the next ones, seven bits a byte, the low ones first, with a mark if more follow.
-//! - `texts.bin`: the texts of the messages, compressed, the most specific first, with the number of their entry.
+//! - `texts.bin`: the texts of the messages, compressed, the most specific first, with the number of their entry, their place in it, and
+//!   the bytes by which a line is found to have them.
 //! - `packed.rs`: where the blocks begin.
 //!
 //! An entry that cannot be parsed ends the build.
@@ -13,6 +14,8 @@
 // These modules are parts of the crate; each has more than is needed here.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "src/anchors.rs"]
+mod anchors;
 #[path = "src/blanks.rs"]
 mod blanks;
 #[path = "src/entry.rs"]
@@ -80,7 +83,8 @@ struct Packed {
     spellings: BTreeMap<String, BTreeSet<u16>>,
     /// Numbers of the entries that have each word
     words: BTreeMap<String, BTreeSet<u16>>,
-    texts: Vec<(Reverse<(usize, usize)>, String)>,
+    /// Exactness of each text, what is known of it, and the text
+    texts: Vec<(Reverse<(usize, usize)>, String, String)>,
 }
 
 impl Packed {
@@ -107,12 +111,12 @@ impl Packed {
             for (nth, text) in entry.texts.iter().enumerate() {
                 Pattern::parse(text)?;
                 let severity = entry.severity_of(nth).unwrap_or(Severity::Info);
-                let line = format!(
-                    "{number} {} {} {text}",
+                let about = format!(
+                    "{number} {nth} {} {}",
                     severity.name(),
                     u8::from(is_of_program(&entry))
                 );
-                self.texts.push((Reverse(exactness(text)), line));
+                self.texts.push((Reverse(exactness(text)), about, text.to_string()));
             }
             self.entries += 1;
         }
@@ -164,8 +168,14 @@ impl Packed {
             .flat_map(|(key, number)| [&key.to_le_bytes()[..], &number.to_le_bytes()].concat())
             .collect();
         // Of equals the first one in the files stays the first.
-        self.texts.sort_by_key(|(exactness, _)| *exactness);
-        let lines: Vec<&str> = self.texts.iter().map(|(_, line)| line.as_str()).collect();
+        self.texts.sort_by_key(|(exactness, ..)| *exactness);
+        let texts: Vec<&str> = self.texts.iter().map(|(.., text)| text.as_str()).collect();
+        let anchors = anchors::offsets(&texts);
+        let lines = self.texts.iter().zip(anchors).map(|((_, about, text), anchor)| {
+            let anchor = anchor.map_or("-".to_owned(), |anchor| anchor.to_string());
+            format!("{about} {anchor} {text}")
+        });
+        let lines: Vec<String> = lines.collect();
         let texts = lines.join("\n");
         let spellings: String = self.spellings.iter().fold(String::new(), |mut lines, (name, numbers)| {
             lines.push_str(name);

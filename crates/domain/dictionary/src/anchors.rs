@@ -2,7 +2,7 @@
 //! pieces: most places of a line have no such bytes. Pieces end at digits, so that lines that differ in numbers only have the same
 //! candidates.
 
-use crate::pattern::Pattern;
+use crate::pattern::SENTENCE_ENDS;
 
 /// A piece of each text, indexed by its rarest four bytes.
 #[derive(Debug)]
@@ -37,21 +37,33 @@ pub(crate) struct Candidate {
     pub(crate) start: Option<usize>,
 }
 
-impl Anchors {
-    /// Indexes these texts.
-    pub(crate) fn new<'t>(texts: impl Iterator<Item = (usize, &'t Pattern<'static>)> + Clone) -> Self {
-        // How many pieces have bytes of a bucket: the rarest say most.
-        let mut counts = vec![0_u32; BUCKETS];
-        for (_, text) in texts.clone() {
-            for (piece, _) in pieces(text) {
-                for (_, bytes) in groups(piece.as_bytes()) {
-                    counts[bucket(bytes)] += 1;
-                }
-            }
+/// For each text the offset of its rarest four bytes in a row in one of its pieces; `None`: no piece has four. The build script
+/// chooses them.
+#[cfg_attr(not(test), allow(dead_code))]
+pub(crate) fn offsets(texts: &[&str]) -> Vec<Option<usize>> {
+    // How many pieces have bytes of a bucket: the rarest say most.
+    let mut counts = vec![0_u32; BUCKETS];
+    for (_, piece) in texts.iter().flat_map(|text| pieces(text)) {
+        for (_, bytes) in groups(piece.as_bytes()) {
+            counts[bucket(bytes)] += 1;
         }
+    }
+    let rarest = |text: &&str| {
+        let in_pieces = pieces(text).flat_map(|(offset, piece)| {
+            groups(piece.as_bytes()).map(move |(at, bytes)| (offset + at, bytes))
+        });
+        let rarest = in_pieces.min_by_key(|(_, bytes)| counts[bucket(*bytes)]);
+        rarest.map(|(offset, _)| offset)
+    };
+    texts.iter().map(rarest).collect()
+}
+
+impl Anchors {
+    /// Indexes these texts: their number, their words, and their offset of [`offsets`].
+    pub(crate) fn new(texts: impl Iterator<Item = (usize, &'static str, Option<usize>)>) -> Self {
         let mut anchors = Vec::new();
         let mut short = Vec::new();
-        for (nth, text) in texts {
+        for (nth, text, offset) in texts {
             let anchor = |offset: usize, bytes, piece, is_start| Anchor {
                 bytes,
                 offset: u32::try_from(offset).unwrap_or(u32::MAX),
@@ -59,17 +71,17 @@ impl Anchors {
                 text: u32::try_from(nth).unwrap_or(u32::MAX),
                 is_start,
             };
-            let in_pieces = pieces(text).flat_map(|(piece, is_start)| {
-                groups(piece.as_bytes()).map(move |(offset, bytes)| (offset, bytes, piece, is_start))
+            let found = offset.and_then(|offset| {
+                let mut pieces = pieces(text);
+                let (begin, piece) = pieces.find(|(begin, piece)| (*begin..begin + piece.len()).contains(&offset))?;
+                let bytes = piece.as_bytes().get(offset - begin..)?.first_chunk()?;
+                Some(anchor(offset - begin, u32::from_le_bytes(*bytes), piece, begin == 0))
             });
-            let rarest = in_pieces.min_by_key(|(_, bytes, ..)| counts[bucket(*bytes)]);
-            match rarest {
-                Some((offset, bytes, piece, is_start)) => {
-                    anchors.push(anchor(offset, bytes, piece, is_start));
-                }
+            match found {
+                Some(anchor) => anchors.push(anchor),
                 None => {
-                    let longest = pieces(text).max_by_key(|(piece, _)| piece.len());
-                    short.push(anchor(0, 0, longest.map_or("", |(piece, _)| piece), false));
+                    let longest = pieces(text).max_by_key(|(_, piece)| piece.len());
+                    short.push(anchor(0, 0, longest.map_or("", |(_, piece)| piece), false));
                 }
             }
         }
@@ -132,13 +144,26 @@ impl Anchors {
     }
 }
 
-/// The literal pieces of a text without digits; `true`: the text begins with it.
-fn pieces(text: &Pattern<'static>) -> impl Iterator<Item = (&'static str, bool)> {
-    text.literals().flat_map(|(literal, is_first)| {
-        let parts = literal
-            .split(|character: char| character.is_ascii_digit())
-            .enumerate();
-        parts.map(move |(nth, part)| (part, is_first && nth == 0))
+/// The pieces of a text that are neither placeholders nor digits, with their offset. The end of a sentence belongs to none: it may be
+/// missing in a line.
+fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let text = text.trim_end_matches(SENTENCE_ENDS);
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let rest = &text[at..];
+            match rest.as_bytes().first()? {
+                b'{' => at += rest.find('}').map_or(rest.len(), |end| end + 1),
+                b'0'..=b'9' => at += 1,
+                _ => {
+                    let mut bytes = rest.bytes();
+                    let len = bytes.position(|byte| byte == b'{' || byte.is_ascii_digit());
+                    let begin = at;
+                    at += len.unwrap_or(rest.len());
+                    return Some((begin, &text[begin..at]));
+                }
+            }
+        }
     })
 }
 
@@ -178,9 +203,11 @@ mod tests {
             "abc",
             "{text}: link up",
             "{text}é is up",
+            "0x{number} of 12.",
         ];
-        let texts: Vec<Pattern<'static>> = texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
-        let anchors = Anchors::new(texts.iter().enumerate());
+        let offsets = offsets(&texts);
+        let texts = texts.iter().zip(offsets).enumerate();
+        let anchors = Anchors::new(texts.map(|(nth, (text, offset))| (nth, *text, offset)));
         let check = |line: &str, expected: &[(usize, Option<usize>)]| {
             let found = anchors.candidates(line);
             let found: Vec<_> = found.iter().map(|found| (found.text, found.start)).collect();
@@ -192,6 +219,9 @@ mod tests {
         check("TCP: out of memory", &[(2, Some(5))]);
         check("out of memor", &[]);
         check("ab é is up", &[(5, None)]);
+        check("0x12 of 12", &[(6, None)]);
         check("", &[]);
+        let found: Vec<_> = pieces("a1 b{number}c{text} d. ").collect();
+        assert_eq!(found, [(0, "a"), (2, " b"), (12, "c"), (19, " d")]);
     }
 }

@@ -19,17 +19,27 @@ pub(crate) fn collapsed(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether there is a tab, or two blanks in a row. Each step takes many bytes at a time: no byte ends a step early.
+/// Whether there is a tab, or two blanks in a row. Each step takes many bytes at a time: no byte ends a step early. The last step takes
+/// bytes again that the one before had.
 fn has_run(text: &[u8]) -> bool {
-    let next = text.get(1..).unwrap_or_default();
-    let mut pairs = text.chunks(STEP).zip(next.chunks(STEP));
-    let has_pair = pairs.any(|(these, next)| {
-        let pairs = these.iter().zip(next);
-        pairs.fold(false, |found, (&this, &next)| {
-            found | (this == b'\t') | ((this == b' ') & (next == b' '))
-        })
-    });
-    has_pair || text.last() == Some(&b'\t')
+    let is_last_tab = text.last() == Some(&b'\t');
+    let Some(last) = text.len().checked_sub(STEP + 1) else {
+        return is_last_tab || text.windows(2).any(|pair| pair[0] == b'\t' || pair == b"  ");
+    };
+    let mut found = [0_u8; STEP];
+    let mut step = |from: usize| {
+        let these = text[from..].first_chunk::<STEP>();
+        let next = text[from + 1..].first_chunk::<STEP>();
+        if let (Some(these), Some(next)) = (these, next) {
+            for nth in 0..STEP {
+                let is_pair = u8::from(these[nth] == b' ') & u8::from(next[nth] == b' ');
+                found[nth] |= is_pair | u8::from(these[nth] == b'\t');
+            }
+        }
+    };
+    (0..last).step_by(STEP).for_each(&mut step);
+    step(last);
+    is_last_tab || found != [0; STEP]
 }
 
 const STEP: usize = 32;

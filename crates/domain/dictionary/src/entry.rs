@@ -15,8 +15,8 @@ pub struct Entry<'a> {
     pub also: Vec<Cow<'a, str>>,
     /// Texts that the kernel prints, with placeholders
     pub texts: Vec<Cow<'a, str>>,
-    /// Severity of each text that differs from that of the entry
-    pub text_severities: Vec<Option<Severity>>,
+    /// What is known of each text beside its words
+    pub wordings: Vec<Wording<'a>>,
     /// A line for each text
     pub examples: Vec<Cow<'a, str>>,
     /// Severity of the message, or of a counter that moves. `None`: neutral
@@ -47,6 +47,35 @@ pub struct Entry<'a> {
     pub see: Vec<Cow<'a, str>>,
 }
 
+/// A text of a message: one of its wordings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Wording<'a> {
+    /// Severity, if it differs from that of the entry
+    pub severity: Option<Severity>,
+    /// First kernel version that has it: `6.6`; `6.1-6.12`: 6.1 has it not, 6.12 has it, those between are not known
+    pub since: Option<Cow<'a, str>>,
+    /// First kernel version without it, in the same form
+    pub until: Option<Cow<'a, str>>,
+}
+
+impl Wording<'_> {
+    /// The kernel versions that have this wording, in words; `None`: not known.
+    #[must_use]
+    pub fn versions(&self) -> Option<String> {
+        let words = |word: &str, version: &Option<Cow<'_, str>>| {
+            let version = version.as_deref()?;
+            Some(match version.split_once('-') {
+                Some((before, latest)) => format!("{word} a kernel after {before}, at the latest {latest}"),
+                None => format!("{word} kernel {version}"),
+            })
+        };
+        match (words("since", &self.since), words("until", &self.until)) {
+            (Some(since), Some(until)) => Some(format!("{since}; {until}")),
+            (since, until) => since.or(until),
+        }
+    }
+}
+
 impl Entry<'_> {
     pub(crate) fn new(kind: Kind) -> Self {
         Self {
@@ -54,7 +83,7 @@ impl Entry<'_> {
             name: Cow::Borrowed(""),
             also: Vec::new(),
             texts: Vec::new(),
-            text_severities: Vec::new(),
+            wordings: Vec::new(),
             examples: Vec::new(),
             severity: None,
             unit: None,
@@ -75,11 +104,8 @@ impl Entry<'_> {
     /// Severity of one of its texts.
     #[must_use]
     pub fn severity_of(&self, text: usize) -> Option<Severity> {
-        self.text_severities
-            .get(text)
-            .copied()
-            .flatten()
-            .or(self.severity)
+        let wording = self.wordings.get(text);
+        wording.and_then(|wording| wording.severity).or(self.severity)
     }
 
     /// The first sentence of the meaning.
@@ -95,5 +121,28 @@ impl Entry<'_> {
                     && !first_sentence.ends_with("i.e.")
             })
             .unwrap_or(&self.meaning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_wording_are_words() {
+        let versions = |since: Option<&'static str>, until: Option<&'static str>| {
+            let wording = Wording {
+                severity: None,
+                since: since.map(Cow::Borrowed),
+                until: until.map(Cow::Borrowed),
+            };
+            wording.versions()
+        };
+        assert_eq!(versions(None, None), None);
+        assert_eq!(versions(Some("6.6"), None).as_deref(), Some("since kernel 6.6"));
+        assert_eq!(
+            versions(Some("4.19"), Some("6.1-6.12")).as_deref(),
+            Some("since kernel 4.19; until a kernel after 6.1, at the latest 6.12")
+        );
     }
 }

@@ -47,7 +47,7 @@ mod unknown;
 mod words;
 
 pub use dictionary::Dictionary;
-pub use entry::Entry;
+pub use entry::{Entry, Wording};
 pub use kind::Kind;
 pub use line_reader::{LineReader, ReadLine};
 pub use log::{Count, EntryOccurrences, Follower, Log, Trace, Value};

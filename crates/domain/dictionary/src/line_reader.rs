@@ -11,6 +11,8 @@ use std::borrow::Cow;
 pub struct LineReader {
     messages: &'static Messages,
     outcomes: Outcomes,
+    /// Whether the text of lines is needed that nothing matches
+    keeps_unknown: bool,
 }
 
 /// A line that a [`LineReader`] read.
@@ -37,11 +39,16 @@ pub(crate) struct ReadMessage<'l> {
 }
 
 impl LineReader {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(keeps_unknown: bool) -> Self {
         Self {
             messages: Messages::built_in(),
             outcomes: Outcomes::default(),
+            keeps_unknown,
         }
+    }
+
+    pub(crate) fn keep_unknown(&mut self) {
+        self.keeps_unknown = true;
     }
 
     /// Reads a line.
@@ -57,19 +64,29 @@ impl LineReader {
         let Cow::Borrowed(plain) = plain(line) else {
             return None;
         };
-        let message = message_of(plain);
-        let is_nested = message.is_escaped || message.is_bytes || message.tag.is_some();
-        let is_about_lines = message.has_only_time
-            || message.text.is_empty()
-            || log_line::is_field(line)
-            || log_line::is_mark(message.text)
-            || log_line::repeats(message.text).is_some();
-        if is_nested || is_about_lines {
+        let outer = message_of(plain);
+        if outer.is_bytes || outer.tag.is_some() || outer.has_only_time || log_line::is_field(line) {
+            return None;
+        }
+        let message = if outer.is_escaped {
+            // Without a time of its own it may have that of a line before.
+            outer.time?;
+            if outer.text.contains('\\') {
+                return self.escaped(line, plain, &outer);
+            }
+            within(&outer, message_of(outer.text))
+        } else {
+            outer
+        };
+        if is_about_lines(message.text) {
             return None;
         }
         let (text, times) = log_line::repeated(message.text);
-        let Cow::Borrowed(collapsed) = collapsed(text) else {
-            return None;
+        let known = match collapsed(text) {
+            Cow::Borrowed(collapsed) => self.matched(&message, collapsed),
+            // What an entry says of it would borrow from the copy.
+            Cow::Owned(collapsed) if self.matched(&message, &collapsed).is_some() => return None,
+            Cow::Owned(_) => None,
         };
         Some(ReadMessage {
             line,
@@ -77,7 +94,36 @@ impl LineReader {
             message,
             text,
             times,
-            known: self.matched(&message, collapsed),
+            known,
+        })
+    }
+
+    /// Reads a message with escapes. Those of programs without an entry have no text: it is needed for nothing.
+    fn escaped<'l>(
+        &mut self,
+        line: &'l str,
+        plain: &'l str,
+        outer: &Message<'l>,
+    ) -> Option<ReadMessage<'l>> {
+        // Without a program it is the kernel's.
+        outer.program?;
+        let copy = log_line::unescaped(outer.text);
+        let copy = log_line::plain(&copy);
+        let inner = within(outer, message_of(&copy));
+        if self.keeps_unknown || inner.is_of_kernel() || is_about_lines(inner.text) {
+            return None;
+        }
+        let (text, times) = log_line::repeated(inner.text);
+        if log_line::suppressed(text).is_some() || self.matched(&inner, &collapsed(text)).is_some() {
+            return None;
+        }
+        Some(ReadMessage {
+            line,
+            plain,
+            message: *outer,
+            text: "",
+            times,
+            known: None,
         })
     }
 
@@ -89,4 +135,16 @@ impl LineReader {
             self.messages.match_line_of_program(text)
         }
     }
+}
+
+/// The message in a string of an object, with what the object has about it.
+fn within<'l>(outer: &Message<'l>, mut message: Message<'l>) -> Message<'l> {
+    message.time = outer.time.or(message.time);
+    message.program = outer.program.or(message.program);
+    message
+}
+
+/// Whether the text is no message of its own.
+fn is_about_lines(text: &str) -> bool {
+    text.is_empty() || log_line::is_mark(text) || log_line::repeats(text).is_some()
 }

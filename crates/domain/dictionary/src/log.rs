@@ -2,7 +2,7 @@
 
 use crate::blanks::collapsed;
 use crate::block::{self, Part};
-use crate::event::{Event, Role};
+use crate::event::{Events, Role};
 use crate::line_reader::{LineReader, ReadLine};
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
@@ -29,7 +29,7 @@ pub struct Log {
     has_partial: bool,
     unknown: UnknownLines,
     statistics: Statistics,
-    event: Option<Event>,
+    events: Events,
     count: Count,
 }
 
@@ -80,6 +80,8 @@ pub struct EntryOccurrences {
     pub values_left_out: u64,
     /// The last line, without the log's prefix
     pub line: String,
+    /// Which of the entry's texts the last line has
+    pub wording: usize,
     /// The function in the trace that says most, of the first trace that has one
     pub trace: Option<Trace>,
     /// Of these, lines that belong to the event of another entry
@@ -134,7 +136,7 @@ struct Partial {
 impl Log {
     pub(crate) fn new() -> Self {
         Self {
-            reader: LineReader::new(),
+            reader: LineReader::new(false),
             met: Vec::new(),
             met_by_number: Vec::new(),
             latest: None,
@@ -143,7 +145,7 @@ impl Log {
             has_partial: false,
             unknown: UnknownLines::default(),
             statistics: Statistics::new(),
-            event: None,
+            events: Events::default(),
             count: Count::default(),
         }
     }
@@ -151,6 +153,7 @@ impl Log {
     /// Keeps all lines without an entry, not only those that look like trouble.
     pub fn keep_unknown(&mut self) {
         self.unknown.keep_all();
+        self.reader.keep_unknown();
     }
 
     /// Takes a line. Parts that are not UTF-8 match nothing.
@@ -162,7 +165,7 @@ impl Log {
     /// A reader for a thread that reads lines for [`take`](Self::take).
     #[must_use]
     pub fn reader(&self) -> LineReader {
-        LineReader::new()
+        LineReader::new(self.unknown.keeps_all())
     }
 
     /// Takes a line that was read.
@@ -172,7 +175,9 @@ impl Log {
             self.take_unread(line.bytes);
             return;
         };
-        if self.statistics.line(read.line) {
+        // No tool writes its counters behind a time and the name of a program.
+        let is_of_log = read.message.time.is_some() && read.message.program.is_some();
+        if !(is_of_log && self.statistics.is_idle()) && self.statistics.line(read.line) {
             self.flush();
             self.count.counters += 1;
             return;
@@ -325,7 +330,7 @@ impl Log {
         if let Some(frame) = block::frame_in_head(text) {
             met.occurrences.take_frame(frame);
         }
-        self.add_to_event(nth, known, times, time);
+        self.add_to_event(nth, known, text, times, time);
     }
 
     /// Index in `met` of the entry with this number.
@@ -333,17 +338,17 @@ impl Log {
         self.met_by_number.get(number).copied().flatten().map(usize::from)
     }
 
-    fn add_to_event(&mut self, nth: usize, known: &MatchedLine<'_>, times: u64, time: Option<&str>) {
+    fn add_to_event(
+        &mut self,
+        nth: usize,
+        known: &MatchedLine<'_>,
+        text: &str,
+        times: u64,
+        time: Option<&str>,
+    ) {
         let role = self.met[nth].role;
-        let head = self
-            .event
-            .as_mut()
-            .and_then(|event| event.is_followed_by(known, role, time).then_some(event.number))
-            .and_then(|number| self.nth_met(number));
-        let Some(head) = head else {
-            if let Some(event) = Event::begun_by(known, role, time) {
-                self.event = Some(event);
-            }
+        let head = self.events.take(known, role, text, time);
+        let Some(head) = head.and_then(|number| self.nth_met(number)) else {
             return;
         };
         let met = &mut self.met[nth].occurrences;
@@ -468,6 +473,7 @@ impl Met {
                 values: Vec::new(),
                 values_left_out: 0,
                 line: String::new(),
+                wording: 0,
                 trace: None,
                 in_events: 0,
                 followed_by: Vec::new(),
@@ -492,6 +498,7 @@ impl Met {
         }
         met.line.clear();
         met.line.push_str(text);
+        met.wording = known.wording;
         for &(place, value) in &known.values {
             let key = key(place, value);
             let mut same = (0..self.keys.len()).filter(|&nth| self.keys[nth] == key);

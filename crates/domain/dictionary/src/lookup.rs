@@ -7,6 +7,7 @@ use crate::messages::Messages;
 use crate::names::normal;
 use crate::words::{has_word, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
+use memchr::memmem;
 use std::collections::HashSet;
 use std::sync::OnceLock;
 
@@ -19,6 +20,8 @@ pub struct Found {
     pub values: Vec<(Placeholder, String)>,
     /// For a message: severity of what was said.
     pub severity: Option<Severity>,
+    /// For a message: which of the entry's texts it is.
+    pub wording: Option<usize>,
     /// Without a match: similar entries, the most similar first.
     pub near: Vec<&'static Entry<'static>>,
     /// The name that was probably meant, if `entries` has not what was asked for but the only entry that comes near.
@@ -31,6 +34,7 @@ pub(crate) fn find(text: &str) -> Found {
         entries: Vec::new(),
         values: Vec::new(),
         severity: None,
+        wording: None,
         near: Vec::new(),
         meant: None,
     };
@@ -40,6 +44,7 @@ pub(crate) fn find(text: &str) -> Found {
     {
         found.entries.push(known.entry());
         found.severity = Some(known.severity);
+        found.wording = Some(known.wording);
         let values = known.values.into_iter();
         found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
     }
@@ -94,9 +99,9 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
     let texts = TEXTS.get_or_init(|| {
         let mut texts = vec![String::new(); packed::len()];
         for line in packed::texts().lines() {
-            let mut fields = line.splitn(4, ' ');
+            let mut fields = line.splitn(6, ' ');
             if let Some(Ok(number)) = fields.next().map(str::parse::<usize>)
-                && let Some(text) = fields.nth(2)
+                && let Some(text) = fields.nth(4)
             {
                 texts[number].push_str(&text.to_lowercase());
                 texts[number].push(' ');
@@ -188,6 +193,9 @@ fn meant(text: &str, near: &[&'static Entry<'static>]) -> Option<&'static Entry<
     for (known, entries) in packed::all_spellings() {
         name.clear();
         push_compact(&mut name, known);
+        if name.len() + 1 < compact.len() {
+            continue;
+        }
         if name == compact {
             same.extend(entries.clone());
         } else if name.len() < NAME_LEN_MAX && (name.starts_with(&compact) || name.ends_with(&compact)) {
@@ -220,9 +228,14 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
     let name = normal(text);
     let mut ranked: Vec<(u32, usize)> = Vec::new();
     if name.len() >= 2 && name.len() <= NAME_LEN_MAX {
-        let letters = Letters::of(&name);
+        let searched = Searched {
+            name: &name,
+            letters: Letters::of(&name),
+            finder: memmem::Finder::new(&name),
+            typos_max: (name.chars().count() / 4).clamp(1, 3),
+        };
         for (known, entries) in packed::all_spellings() {
-            let Some(rank) = distance(&name, &letters, known) else {
+            let Some(rank) = searched.distance(known) else {
                 continue;
             };
             ranked.extend(entries.map(|number| (rank, number)));
@@ -232,7 +245,9 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
         let text = text.to_lowercase();
         let words = search_words(&text);
         let mut held = vec![0; packed::len()];
-        if !words.is_empty() {
+        // The words of most questions are those of some entry; a single unknown one costs only this search.
+        let all = packed::words().as_bytes();
+        if words.iter().any(|word| memmem::find(all, word.as_bytes()).is_some()) {
             packed::for_each_word(|known, numbers| {
                 let words = words.iter().enumerate();
                 let bits = words.fold(0, |bits, (nth, word)| bits | u32::from(has_word(known, word)) << nth);
@@ -297,18 +312,18 @@ fn compact(name: &str) -> String {
 }
 
 fn push_compact(compact: &mut String, name: &str) {
-    let characters = name.chars().filter(char::is_ascii_alphanumeric);
-    compact.extend(characters.map(|character| character.to_ascii_lowercase()));
+    let letters = name.bytes().filter(u8::is_ascii_alphanumeric);
+    letters.for_each(|byte| compact.push(char::from(byte.to_ascii_lowercase())));
 }
 
-/// How often each letter stands in a name, by its last bits.
+/// How often each ASCII letter stands in a name, by its last bits.
 struct Letters([u8; 32]);
 
 impl Letters {
     fn of(name: &str) -> Self {
         let mut counts = [0_u8; 32];
-        for character in name.chars() {
-            let count = &mut counts[character as usize % 32];
+        for byte in name.bytes().filter(u8::is_ascii) {
+            let count = &mut counts[usize::from(byte) % 32];
             *count = count.saturating_add(1);
         }
         Self(counts)
@@ -328,20 +343,32 @@ impl Letters {
     }
 }
 
-/// Distance of two names; `None`: not similar.
-fn distance(name: &str, letters: &Letters, known: &str) -> Option<u32> {
-    let typos_max = (name.chars().count() / 4).clamp(1, 3);
-    if known.len().abs_diff(name.len()) <= typos_max
-        && letters.distance_min(&Letters::of(known)) <= typos_max
-    {
-        let typos = strsim::damerau_levenshtein(name, known);
-        if typos <= typos_max {
-            return u32::try_from(typos).ok();
+/// A name that is searched, with what makes comparing it fast.
+struct Searched<'n> {
+    name: &'n str,
+    letters: Letters,
+    finder: memmem::Finder<'n>,
+    typos_max: usize,
+}
+
+impl Searched<'_> {
+    /// Distance to a known name; `None`: not similar.
+    fn distance(&self, known: &str) -> Option<u32> {
+        let name = self.name;
+        if known.len().abs_diff(name.len()) <= self.typos_max
+            && self.letters.distance_min(&Letters::of(known)) <= self.typos_max
+        {
+            let typos = strsim::damerau_levenshtein(name, known);
+            if typos <= self.typos_max {
+                return u32::try_from(typos).ok();
+            }
         }
+        let is_part = name.len() >= 4
+            && (known.len() >= name.len() && self.finder.find(known.as_bytes()).is_some()
+                || (6..=name.len()).contains(&known.len()) && name.contains(known));
+        // The fewer characters are missing, the more similar.
+        is_part.then(|| 10 + u32::try_from(known.len().abs_diff(name.len())).unwrap_or(u32::MAX - 10))
     }
-    let is_part = name.len() >= 4 && (known.contains(name) || known.len() >= 6 && name.contains(known));
-    // The fewer characters are missing, the more similar.
-    is_part.then(|| 10 + u32::try_from(known.len().abs_diff(name.len())).unwrap_or(u32::MAX - 10))
 }
 
 /// Possible names in a text, the most likely first.

@@ -21,13 +21,16 @@ pub(crate) struct Messages {
 /// A text of a message.
 #[derive(Debug)]
 struct Text {
-    /// Number of the entry
+    /// Number of the entry, and place among its texts
     entry: usize,
+    wording: usize,
     severity: Severity,
     is_of_program: bool,
-    /// What it begins with before its first digit; `None`: it says nothing that has digits
-    before_digits: Option<&'static str>,
-    pattern: Pattern<'static>,
+    /// Where its [`Anchors`] begin
+    anchor: Option<usize>,
+    text: &'static str,
+    /// Parsed when a line may have it: most texts occur in no log
+    pattern: OnceLock<Pattern<'static>>,
 }
 
 /// A log line with a known entry.
@@ -35,6 +38,8 @@ struct Text {
 pub(crate) struct MatchedLine<'l> {
     /// Number of the entry
     pub(crate) number: usize,
+    /// Place of its text in the entry
+    pub(crate) wording: usize,
     /// How bad is what the line says
     pub(crate) severity: Severity,
     pub(crate) values: Vec<(Placeholder, &'l str)>,
@@ -49,29 +54,33 @@ impl MatchedLine<'_> {
 impl Text {
     /// Reads a line of [`packed::texts`].
     fn parse(line: &'static str) -> Option<Self> {
-        let mut fields = line.splitn(4, ' ');
-        let (entry, severity, is_of_program) = (fields.next()?, fields.next()?, fields.next()?);
-        let text = fields.next()?;
+        let mut fields = line.splitn(6, ' ');
         Some(Self {
-            entry: entry.parse().ok()?,
-            severity: Severity::from_name(severity)?,
-            is_of_program: is_of_program == "1",
-            before_digits: text
-                .contains(|character: char| character.is_ascii_digit())
-                .then(|| {
-                    text.split(|c: char| c == '{' || c.is_ascii_digit())
-                        .next()
-                        .unwrap_or("")
-                }),
-            pattern: Pattern::parse(text).ok()?,
+            entry: fields.next()?.parse().ok()?,
+            wording: fields.next()?.parse().ok()?,
+            severity: Severity::from_name(fields.next()?)?,
+            is_of_program: fields.next()? == "1",
+            anchor: fields.next()?.parse().ok(),
+            text: fields.next()?,
+            pattern: OnceLock::new(),
         })
+    }
+
+    fn pattern(&self) -> &Pattern<'static> {
+        // The build script parsed it, too.
+        self.pattern.get_or_init(|| Pattern::parse(self.text).unwrap_or_default())
     }
 }
 
 impl Text {
     /// Whether it has digits, and a line that differs from this one in its numbers only may have it.
     fn may_begin_at(&self, line: &str) -> bool {
-        self.before_digits.is_some_and(|begin| line.starts_with(begin))
+        let mut ends = self.text.bytes();
+        let before = ends.position(|byte| byte == b'{' || byte.is_ascii_digit());
+        before.is_some_and(|end| {
+            line.starts_with(&self.text[..end])
+                && self.text[end..].bytes().any(|byte| byte.is_ascii_digit())
+        })
     }
 }
 
@@ -83,8 +92,8 @@ impl Messages {
             let texts: Vec<Text> = packed::texts().lines().filter_map(Text::parse).collect();
             let all = texts.iter().enumerate();
             let of_programs = all.clone().filter(|(_, text)| text.is_of_program);
-            let pieces = Anchors::new(all.map(|(nth, text)| (nth, &text.pattern)));
-            let pieces_of_programs = Anchors::new(of_programs.map(|(nth, text)| (nth, &text.pattern)));
+            let pieces = Anchors::new(all.map(|(nth, text)| (nth, text.text, text.anchor)));
+            let pieces_of_programs = Anchors::new(of_programs.map(|(nth, text)| (nth, text.text, text.anchor)));
             Self {
                 texts,
                 pieces,
@@ -178,7 +187,7 @@ impl Messages {
         budget: &mut Budget,
     ) -> Option<MatchedLine<'l>> {
         let text = &self.texts[text];
-        let mut values = text.pattern.values(&line[start..], budget)?;
+        let mut values = text.pattern().values(&line[start..], budget)?;
         if let Some(interface) = interface(&line[..start])
             && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
         {
@@ -186,6 +195,7 @@ impl Messages {
         }
         Some(MatchedLine {
             number: text.entry,
+            wording: text.wording,
             severity: text.severity,
             values,
         })

@@ -60,7 +60,8 @@ fn name_key(&[a, b, c, d, ..]: &[u8; 6]) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// The texts of all messages, one a line: number of the entry, severity, whether a program may print it, text.
+/// The texts of all messages, one a line: number of the entry, place in it, severity, whether a program may print it, offset of the
+/// anchor (see [`anchors`](crate::anchors)), text.
 pub(crate) fn texts() -> &'static str {
     static UNPACKED: OnceLock<String> = OnceLock::new();
     UNPACKED.get_or_init(|| unpacked(TEXTS, TEXTS_LEN))
@@ -69,20 +70,28 @@ pub(crate) fn texts() -> &'static str {
 /// All spellings of all names, in [`normal`](crate::names::normal) form, with the numbers of their entries.
 pub(crate) fn all_spellings() -> impl Iterator<Item = (&'static str, impl Iterator<Item = usize> + Clone)> {
     static UNPACKED: OnceLock<String> = OnceLock::new();
-    let lines = UNPACKED.get_or_init(|| unpacked(SPELLINGS, SPELLINGS_LEN)).lines();
-    lines.filter_map(|line| {
-        let (name, numbers) = line.split_once(' ')?;
+    let mut rest = UNPACKED
+        .get_or_init(|| unpacked(SPELLINGS, SPELLINGS_LEN))
+        .as_str();
+    std::iter::from_fn(move || {
+        let blank = memchr::memchr(b' ', rest.as_bytes())?;
+        let end = blank + memchr::memchr(b'\n', &rest.as_bytes()[blank..])?;
+        let (name, numbers) = (&rest[..blank], &rest[blank + 1..end]);
+        rest = &rest[end + 1..];
         Some((name, numbers.split(' ').filter_map(|number| number.parse().ok())))
     })
 }
 
-/// All words of the names, texts and meanings of entries. `each` takes a word and a reader of the numbers of its entries, which is to
-/// be read only where they are needed.
-pub(crate) fn for_each_word(mut each: impl FnMut(&'static str, &mut Numbers<'_>)) {
+/// All words of the names, texts and meanings of entries, one a line.
+pub(crate) fn words() -> &'static str {
     static UNPACKED: OnceLock<String> = OnceLock::new();
-    let words = UNPACKED.get_or_init(|| unpacked(WORDS, WORDS_LEN));
+    UNPACKED.get_or_init(|| unpacked(WORDS, WORDS_LEN))
+}
+
+/// Calls `each` with each of the [`words`] and a reader of the numbers of its entries, which need not be read.
+pub(crate) fn for_each_word(mut each: impl FnMut(&'static str, &mut Numbers<'_>)) {
     let mut places = PLACES;
-    for word in words.lines() {
+    for word in words().lines() {
         let count = next_number(&mut places);
         let mut numbers = Numbers {
             places: &mut places,

@@ -66,7 +66,7 @@ impl Placeholder {
 }
 
 /// A parsed text of the dictionary.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Pattern<'a> {
     parts: Vec<Part<'a>>,
 }
@@ -99,15 +99,6 @@ impl<'a> Pattern<'a> {
             parts.push(Part::Literal(rest));
         }
         Ok(Self { parts })
-    }
-
-    /// The literal pieces; `true`: the text begins with it.
-    pub(crate) fn literals(&self) -> impl Iterator<Item = (&'a str, bool)> {
-        let parts = self.parts.iter().enumerate();
-        parts.filter_map(|(nth, part)| match part {
-            Part::Literal(literal) => Some((*literal, nth == 0)),
-            Part::Place(_) => None,
-        })
     }
 
     /// The values of its placeholders, if it matches the whole line. The search ends without a match when `budget` is spent.

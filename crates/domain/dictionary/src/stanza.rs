@@ -20,11 +20,15 @@
 //! | Source | where in the kernel | 1 |
 //! | See | names of other entries, separated by commas | 0-1 |
 //!
+//! A text may also have the kernel versions of its wording: `Text (since 6.6)`, `Text (info, until 6.1-6.12)`: 6.1 has it, 6.12 has it no
+//! more, those between are not known.
+//!
 //! Messages that a driver prints with `netdev_err()` and its kin have no prefix `DRIVER BUS-ID IFACE: ` in their Text, those of
 //! `dev_err()` and `pci_err()` no `DRIVER BUS-ID: `. Entries named `*-driver-error` have what a family of drivers says when a request
 //! of it fails; a message with an entry of its own is more exact and wins.
 
 use crate::blanks::collapsed;
+use crate::entry::Wording;
 use crate::{Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
@@ -114,7 +118,7 @@ impl<'a> Entry<'a> {
                 self.also = list(value);
             }
             // Lines are matched with one blank for each run of blanks.
-            "Text" => self.push_text(None, value),
+            "Text" => self.push_text(Wording::default(), value),
             "Example" => self.examples.push(value),
             "Severity" => {
                 twice(self.severity.is_some())?;
@@ -143,26 +147,47 @@ impl<'a> Entry<'a> {
                 self.see = list(value);
             }
             field => {
-                let severity = field
+                let about = field
                     .strip_prefix("Text (")
                     .and_then(|rest| rest.strip_suffix(')'));
-                let Some(severity) = severity.and_then(Severity::from_name) else {
+                let Some(wording) = about.and_then(wording) else {
                     return Err(format!("there is no field {field}"));
                 };
-                self.push_text(Some(severity), value);
+                self.push_text(wording, value);
             }
         }
         Ok(())
     }
 
-    /// Adds a text with its own severity, if it has one.
-    fn push_text(&mut self, severity: Option<Severity>, text: Cow<'a, str>) {
-        self.text_severities.push(severity);
+    /// Adds a text with what is known of it.
+    fn push_text(&mut self, wording: Wording<'a>, text: Cow<'a, str>) {
+        self.wordings.push(wording);
         self.texts.push(match collapsed(&text) {
             Cow::Owned(collapsed) => Cow::Owned(collapsed),
             Cow::Borrowed(_) => text,
         });
     }
+}
+
+/// Reads `info, since 4.19, until 6.1-6.12`.
+fn wording<'a>(about: &str) -> Option<Wording<'a>> {
+    let mut wording = Wording::default();
+    for part in about.split(", ") {
+        match part.split_once(' ') {
+            Some(("since", version)) if is_version(version) => wording.since = Some(version.to_owned().into()),
+            Some(("until", version)) if is_version(version) => wording.until = Some(version.to_owned().into()),
+            None => wording.severity = Some(Severity::from_name(part)?),
+            Some(_) => return None,
+        }
+    }
+    Some(wording)
+}
+
+/// `6.12`, `6.1-6.12`
+fn is_version(text: &str) -> bool {
+    let is_number = |number: &str| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    let mut versions = text.splitn(2, '-');
+    versions.all(|version| version.contains('.') && version.split('.').all(is_number))
 }
 
 fn set_once<'a>(field: &mut Option<Cow<'a, str>>, value: Cow<'a, str>, name: &str) -> Result<(), String> {
@@ -199,6 +224,28 @@ mod tests {
         assert_eq!(found[0].meaning, "one two three");
         assert_eq!(found[0].checks, ["x", "y"]);
         assert_eq!(found[1].name, "B");
+    }
+
+    #[test]
+    fn texts_may_have_a_severity_and_versions() {
+        let file = "Name: A\nText: a\nText (info): b\nText (since 6.6): c\nText (warning, since 4.19, until 6.1-6.12): d\n";
+        let found = read(file).remove(0).unwrap();
+        let about: Vec<_> = found.wordings.iter().map(|wording| {
+            (wording.severity, wording.since.as_deref(), wording.until.as_deref())
+        }).collect();
+        assert_eq!(
+            about,
+            [
+                (None, None, None),
+                (Some(Severity::Info), None, None),
+                (None, Some("6.6"), None),
+                (Some(Severity::Warning), Some("4.19"), Some("6.1-6.12")),
+            ]
+        );
+        for wrong in ["bad", "since", "since x", "since 6", "until 6.1-", "info,since 6.1"] {
+            let file = format!("Name: A\nText ({wrong}): a\n");
+            assert!(read(&file)[0].is_err(), "{wrong}");
+        }
     }
 
     #[test]

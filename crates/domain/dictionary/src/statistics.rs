@@ -116,6 +116,11 @@ impl Statistics {
         groups
     }
 
+    /// Whether no line before is one of counters.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.section == Section::None
+    }
+
     /// Takes a line; `false`: it is no counter.
     pub(crate) fn line(&mut self, line: &str) -> bool {
         let text = line.trim();

@@ -146,6 +146,13 @@ impl Reading {
     }
 }
 
+/// The address on the bus in the head of a message.
+pub(crate) fn device_of(text: &str) -> Option<&str> {
+    let head = &text[..text.floor_char_boundary(HEAD_LEN_MAX)];
+    let mut words = head.split([' ', '(', ')', '[', ']', ',']).take(HEAD_WORDS_MAX);
+    words.find_map(|word| Some(word.trim_end_matches(':')).filter(|word| is_bus_id(word)))
+}
+
 /// Whether the words of a message are those of trouble.
 fn is_trouble(text: &str) -> bool {
     static WORDS: OnceLock<Option<AhoCorasick>> = OnceLock::new();

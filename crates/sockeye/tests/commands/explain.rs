@@ -547,6 +547,45 @@ fn severity_is_that_of_what_was_said() {
 
 /// Two threads read the pieces of a long log; what is said of its lines depends on the lines before them.
 #[test]
+fn hang_with_its_reset_and_link_is_one_event() {
+    let log = "[9.0] igb 0000:02:00.1: Detected Tx Unit Hang\n\
+               [9.0]   TDH                  <0>\n\
+               [11.0] igb 0000:02:00.1 eth1: Reset adapter\n\
+               [11.1] igb 0000:02:00.1 eth1: igb: eth1 NIC Link is Down\n\
+               [15.0] igb 0000:02:00.1 eth1: igb: eth1 NIC Link is Up 1000 Mbps Full Duplex, Flow Control: RX/TX\n";
+    let document = json_of_log(log);
+    let messages = document["messages"].as_array().unwrap();
+    let alone: Vec<_> = messages
+        .iter()
+        .filter(|message| message["times_in_events"] != message["times"])
+        .collect();
+    assert_eq!(alone.len(), 1, "{messages:?}");
+    assert_eq!(alone[0]["followed_by"].as_array().map(Vec::len), Some(3), "{alone:?}");
+    let text = of_log(&[], log.as_bytes());
+    assert_eq!(text.ok().matches("as part of the same event").count(), 1, "{text:?}");
+}
+
+/// Old and new wordings are one entry, with the kernel versions of each.
+#[test]
+fn wordings_have_their_kernel_versions() {
+    let old = "NETDEV WATCHDOG: eth0 (e1000e): transmit queue 0 timed out";
+    let new = "e1000e 0000:00:1f.6 eth0: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5376 ms";
+    for (line, key, word) in [(old, "wording_until", "until"), (new, "wording_since", "since")] {
+        let outcome = sockeye(&["explain", "--format", "json", "--", line]);
+        let found: Value = serde_json::from_str(outcome.ok()).unwrap();
+        follows(&found);
+        assert_eq!(found["entries"][0]["name"], "netdev-watchdog");
+        assert_eq!(found[key], "5.15-6.1.192", "{found}");
+        assert_eq!(found["entries"][0]["wordings"].as_array().map(Vec::len), Some(2));
+        let document = json_of_log(&format!("[1.0] {line}\n"));
+        assert_eq!(document["messages"][0][key], "5.15-6.1.192", "{document}");
+        let text = of_log(&[], format!("[1.0] {line}\n").as_bytes());
+        let expected = format!("This wording: {word} a kernel after 5.15, at the latest 6.1.192");
+        assert!(text.ok().contains(&expected), "{text:?}");
+    }
+}
+
+#[test]
 fn long_log_has_the_result_of_its_parts() {
     let hang = "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:";
     let mut log = Vec::new();

@@ -35,6 +35,9 @@ fn push_values(object: &mut Object<'_>, found: &Found) {
         fields.text("text", Some(text));
         fields.end();
     });
+    if let (Some(entry), Some(wording)) = (found.entries.first(), found.wording) {
+        push_wording(object, entry, wording);
+    }
     object.text("meant", found.meant);
     push_all(object.key("near"), &found.near, |out, entry| {
         let mut fields = Object::begin(out);
@@ -149,6 +152,7 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences) {
     fields.text("first", occurrences.first.as_deref());
     fields.text("last", occurrences.last.as_deref());
     fields.text("line", Some(&occurrences.line));
+    push_wording(fields, occurrences.entry, occurrences.wording);
     push_all(fields.key("values"), &occurrences.values, |out, value| {
         let mut fields = Object::begin(out);
         fields.word("place", value.place.name());
@@ -176,6 +180,14 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences) {
         },
     );
     push(fields.key("entry"), occurrences.entry);
+}
+
+/// Adds the kernel versions that have the wording of a line, as far as they are known.
+fn push_wording(fields: &mut Object<'_>, entry: &Entry<'_>, wording: usize) {
+    if let Some(wording) = entry.wordings.get(wording) {
+        fields.text("wording_since", wording.since.as_deref());
+        fields.text("wording_until", wording.until.as_deref());
+    }
 }
 
 fn push_counters(fields: &mut Object<'_>, counters: &CounterGroup) {
@@ -220,6 +232,17 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
     fields.text("name", Some(&entry.name));
     push_texts(fields.key("also"), &entry.also);
     push_texts(fields.key("texts"), &entry.texts);
+    let wordings = entry.texts.iter().zip(&entry.wordings);
+    let dated: Vec<_> = wordings.filter(|(_, wording)| wording.versions().is_some()).collect();
+    if !dated.is_empty() {
+        push_all(fields.key("wordings"), &dated, |out, (text, wording)| {
+            let mut fields = Object::begin(out);
+            fields.text("text", Some(text));
+            fields.text("since", wording.since.as_deref());
+            fields.text("until", wording.until.as_deref());
+            fields.end();
+        });
+    }
     fields.text("severity", entry.severity.map(Severity::name));
     fields.text("unit", entry.unit.as_deref());
     fields.text("default", entry.default.as_deref());

@@ -2,7 +2,7 @@
 
 use super::{ExplainLayout, ExplainedLog, ExplainedUnknown};
 use sockeye_dictionary::{
-    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace,
+    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace, Wording,
 };
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
@@ -22,6 +22,7 @@ pub(super) fn push_found(out: &mut Vec<u8>, found: &Found, layout: &ExplainLayou
             }
             push_wrapped(out, &line, "  ", layout.width);
         }
+        push_wording(out, entry, found.wording.filter(|_| nth == 0), layout);
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
         push_body(out, entry, &Replacements::of(values), layout, true);
     }
@@ -286,6 +287,7 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
     let mut line = Vec::new();
     push_clean(&mut line, occurrences.line.as_bytes());
     push_wrapped(out, &line, "  > ", layout.width);
+    push_wording(out, occurrences.entry, Some(occurrences.wording), layout);
     let mut values = Vec::new();
     for value in occurrences.values.iter().filter(|value| is_listed(value.place)) {
         push_value(&mut values, value.place, &value.text, value.times);
@@ -335,6 +337,15 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
             layout,
             layout.is_detailed,
         );
+    }
+}
+
+/// Appends which kernel versions have the wording of a line.
+fn push_wording(out: &mut Vec<u8>, entry: &Entry<'_>, wording: Option<usize>, layout: &ExplainLayout) {
+    let wording = wording.and_then(|wording| entry.wordings.get(wording));
+    if let Some(versions) = wording.and_then(Wording::versions) {
+        let text = format!("This wording: {versions}");
+        push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
 }
 
@@ -460,6 +471,11 @@ fn push_body(
         "  ",
         layout.width,
     );
+    for (text, wording) in entry.texts.iter().zip(&entry.wordings) {
+        if let Some(versions) = wording.versions() {
+            push_wrapped(out, format!("Wording: {text} ({versions})").as_bytes(), "  ", layout.width);
+        }
+    }
     if !entry.also.is_empty() {
         push_wrapped(
             out,

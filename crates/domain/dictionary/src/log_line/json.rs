@@ -16,6 +16,9 @@ pub(super) fn take<'l>(message: &mut Message<'l>) -> bool {
         }
         return is_frame;
     }
+    if is_object && take_members(message) {
+        return true;
+    }
     let text = TEXT_KEYS.iter().find_map(|key| value(line, key));
     message.time = TIME_KEYS
         .iter()
@@ -47,7 +50,85 @@ pub(super) fn take<'l>(message: &mut Message<'l>) -> bool {
     true
 }
 
+/// Takes the message out of an object on one line in one pass. `false`, and nothing is taken: it is not simple, because it has objects in it,
+/// is cut, or has no message.
+fn take_members<'l>(message: &mut Message<'l>) -> bool {
+    let mut rest = message.text[1..].trim_start();
+    let mut texts = [None; TEXT_KEYS.len()];
+    let mut times = [None; TIME_KEYS.len()];
+    let mut program = None;
+    loop {
+        let Some((key, behind)) = string(rest) else {
+            return false;
+        };
+        let Some(behind) = behind.trim_start().strip_prefix(':') else {
+            return false;
+        };
+        let behind = behind.trim_start();
+        let (value, behind) = match behind.as_bytes().first() {
+            Some(b'"') => match string(behind) {
+                Some((text, behind)) => (Value::Text(text), behind),
+                None => return false,
+            },
+            Some(b'[') => match behind[1..].split_once(']') {
+                Some((bytes, behind)) if !bytes.contains(['"', '[', '{']) => (Value::Bytes(bytes), behind),
+                _ => return false,
+            },
+            Some(b'{') | None => return false,
+            Some(_) => {
+                let end = memchr::memchr2(b',', b'}', behind.as_bytes()).unwrap_or(behind.len());
+                (Value::Text(behind[..end].trim()), &behind[end..])
+            }
+        };
+        let nth = |keys: &[&str]| keys.iter().position(|known| *known == key);
+        if let Some(nth) = nth(&TEXT_KEYS) {
+            texts[nth].get_or_insert(value);
+        } else if let Some(nth) = nth(&TIME_KEYS) {
+            times[nth].get_or_insert(value);
+        } else if key == "SYSLOG_IDENTIFIER"
+            && let Value::Text(name) = value
+        {
+            program.get_or_insert(name);
+        }
+        let behind = behind.trim_start();
+        match behind.as_bytes().first() {
+            Some(b',') => rest = behind[1..].trim_start(),
+            Some(b'}') if behind.len() == 1 => break,
+            _ => return false,
+        }
+    }
+    let Some(text) = texts.into_iter().flatten().next() else {
+        return false;
+    };
+    (message.text, message.is_escaped, message.is_bytes) = match text {
+        Value::Text(text) => (text, true, false),
+        Value::Bytes(bytes) => (bytes, false, true),
+    };
+    let time = times.into_iter().flatten().next();
+    message.time = time.map(|(Value::Text(time) | Value::Bytes(time))| time).filter(|time| !time.is_empty());
+    message.program = program;
+    true
+}
+
+/// The content of a string at the start of the text, with its escapes, and what is behind it.
+fn string(text: &str) -> Option<(&str, &str)> {
+    let text = text.strip_prefix('"')?;
+    let mut from = 0;
+    loop {
+        let at = from + memchr::memchr2(b'"', b'\\', &text.as_bytes()[from..])?;
+        if text.as_bytes()[at] == b'"' {
+            return Some((&text[..at], &text[at + 1..]));
+        }
+        // An escaped byte; a longer character begins with a byte that is neither.
+        from = at + 2;
+        if from > text.len() {
+            return None;
+        }
+    }
+}
+
 /// A value of an object, as it is written.
+#[derive(Debug, Clone, Copy)]
 enum Value<'l> {
     /// A number, or the content of a string with its escapes
     Text(&'l str),
@@ -85,12 +166,10 @@ fn value<'l>(line: &'l str, key: &str) -> Option<Value<'l>> {
 /// Resolves the escapes of a string; invalid ones stay as they are.
 pub(crate) fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut characters = text.chars();
-    while let Some(character) = characters.next() {
-        if character != '\\' {
-            out.push(character);
-            continue;
-        }
+    let mut rest = text;
+    while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
+        out.push_str(&rest[..at]);
+        let mut characters = rest[at + 1..].chars();
         match characters.next() {
             Some('n' | 'r' | 't') => out.push(' '),
             Some('u') => {
@@ -101,7 +180,9 @@ pub(crate) fn unescaped(text: &str) -> String {
             Some(character) => out.push(character),
             None => {}
         }
+        rest = characters.as_str();
     }
+    out.push_str(rest);
     out
 }
 
@@ -127,6 +208,30 @@ mod tests {
         assert_eq!(unescaped(r#"a \"b\" \u0041\\"#), "a \"b\" A\\");
         assert_eq!(unescaped(r"\ud800\u12"), "\u{fffd}\u{12}");
         assert_eq!(unescaped("\\"), "");
+    }
+
+    #[test]
+    fn objects_are_read_in_one_pass_as_by_searching() {
+        let check = |line: &str, expected: Option<(&str, Option<&str>, Option<&str>)>| {
+            let mut message = Message { text: line, ..Message::default() };
+            let is_taken = take_members(&mut message);
+            let found = is_taken.then_some((message.text, message.time, message.program));
+            assert_eq!(found, expected, "{line}");
+            let mut searched = Message { text: line, ..Message::default() };
+            assert!(take(&mut searched), "{line}");
+            if is_taken {
+                assert_eq!(searched.text, message.text, "{line}");
+            }
+        };
+        check(r#"{"MESSAGE":"a \"b\" \\","__REALTIME_TIMESTAMP":"17"}"#, Some((r#"a \"b\" \\"#, Some("17"), None)));
+        check(r#"{ "PRIORITY" : 4 , "msg" : "x", "SYSLOG_IDENTIFIER":"kernel", "time":12.5 }"#, Some(("x", Some("12.5"), Some("kernel"))));
+        check(r#"{"log":"b","MESSAGE":[84,67],"ts":"" }"#, Some(("84,67", None, None)));
+        check(r#"{"a":{"MESSAGE":"x"}}"#, None);
+        check(r#"{"MESSAGE":"x","a":["b","c"]}"#, None);
+        check(r#"{"MESSAGE":"cut"#, None);
+        check(r#"{"MESSAGE":"x"} y"#, None);
+        check(r#"{"a":"b"}"#, None);
+        check("{\"a\":\"\\", None);
     }
 
     #[test]

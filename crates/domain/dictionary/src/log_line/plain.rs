@@ -9,13 +9,23 @@ pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     if is_plain(line.as_bytes()) {
         return Cow::Borrowed(line);
     }
+    // Other languages, and `&` between the parameters of an address.
+    let is_changed = |(at, character): (usize, char)| match character {
+        '&' => entity(&line[at..]).is_some(),
+        '\x1b' | '\r' | '\0' | '\u{feff}' | '\u{200b}' => true,
+        _ => !character.is_ascii() && REPLACED.iter().any(|(from, _)| *from == character),
+    };
+    let Some((first, _)) = line.char_indices().find(|&at| is_changed(at)) else {
+        return Cow::Borrowed(line);
+    };
     let mut out = String::with_capacity(line.len());
-    let mut rest = line;
+    out.push_str(&line[..first]);
+    let mut rest = &line[first..];
     loop {
         // What needs no look stays in one piece.
         let same = rest
             .bytes()
-            .position(|byte| !is_plain(&[byte]))
+            .position(|byte| !is_plain_byte(byte))
             .unwrap_or(rest.len());
         out.push_str(&rest[..same]);
         rest = &rest[same..];
@@ -44,14 +54,25 @@ pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Whether nothing is to be undone. Each step takes many bytes at a time: no byte ends a step early.
+/// Whether nothing is to be undone. Each step takes many bytes at a time: no byte ends a step early. The last step takes bytes again
+/// that the one before had.
 fn is_plain(line: &[u8]) -> bool {
-    line.chunks(STEP).all(|step| {
-        step.iter().fold(true, |is_plain, &byte| {
-            let is_printed = (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'&');
-            is_plain & (is_printed | (byte == b'\t'))
-        })
-    })
+    let (steps, _) = line.as_chunks::<STEP>();
+    let Some(last) = line.last_chunk::<STEP>() else {
+        return line.iter().all(|&byte| is_plain_byte(byte));
+    };
+    let mut bad = [0_u8; STEP];
+    for step in steps.iter().chain([last]) {
+        for (bad, &byte) in bad.iter_mut().zip(step) {
+            *bad |= u8::from(!is_plain_byte(byte));
+        }
+    }
+    bad == [0; STEP]
+}
+
+fn is_plain_byte(byte: u8) -> bool {
+    let is_printed = (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'&');
+    is_printed | (byte == b'\t')
 }
 
 const STEP: usize = 32;

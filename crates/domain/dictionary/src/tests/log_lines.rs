@@ -85,6 +85,24 @@ fn trouble_lines_are_recognised() {
     );
 }
 
+/// Lines that were found after the entries were written, and were not looked at for them.
+#[test]
+fn blind_lines_are_recognised() {
+    let dictionary = Dictionary::new();
+    let lines = lines("blind.txt");
+    assert!(lines.len() >= 60, "{} lines", lines.len());
+    let count = lines
+        .iter()
+        .filter(|line| recognised(&dictionary, line).is_some())
+        .count();
+    let share = 100.0 * count as f64 / lines.len() as f64;
+    println!("blind: {count} of {} lines, {share:.1} %", lines.len());
+    assert!(share >= BLIND_SHARE_MIN, "fewer recognised than before: {share:.1} %");
+}
+
+/// What was measured when they came in.
+const BLIND_SHARE_MIN: f64 = 50.0;
+
 /// A text that is too general would make a trouble of them.
 #[test]
 fn healthy_lines_of_other_subsystems_are_no_trouble() {
@@ -102,7 +120,7 @@ fn healthy_lines_of_other_subsystems_are_no_trouble() {
 /// Each line has a source that others can look at.
 #[test]
 fn every_line_has_a_source() {
-    for file in ["trouble.txt", "healthy.txt"] {
+    for file in ["trouble.txt", "healthy.txt", "blind.txt"] {
         let text = fs::read_to_string(folder().join(file)).unwrap();
         let mut source = None;
         for (number, line) in text.lines().enumerate() {

@@ -3,6 +3,7 @@
 
 mod drivers;
 mod entries;
+mod events;
 mod forms;
 mod kernel;
 mod log_lines;
