@@ -1,6 +1,6 @@
 //! Finds which texts a line may have, by the rarest four bytes of each text's literal pieces. Much faster than an automaton of all
-//! pieces: most places of a line have no such bytes. Pieces end at digits, so that lines that differ in numbers only have the same
-//! candidates.
+//! pieces: most places of a line have no such bytes, and only every second one is looked at, because the four bytes next to these are
+//! indexed, too. Pieces end at digits, so that lines that differ in numbers only have the same candidates.
 
 use crate::pattern::SENTENCE_ENDS;
 
@@ -12,7 +12,7 @@ pub(crate) struct Anchors {
     anchors: Vec<Anchor>,
     /// A bit for each bucket of a finer division that has an anchor: small enough for the nearest cache
     bits: Vec<u64>,
-    /// Pieces without four bytes
+    /// Pieces without five bytes
     short: Vec<Anchor>,
 }
 
@@ -74,11 +74,16 @@ impl Anchors {
             let found = offset.and_then(|offset| {
                 let mut pieces = pieces(text);
                 let (begin, piece) = pieces.find(|(begin, piece)| (*begin..begin + piece.len()).contains(&offset))?;
-                let bytes = piece.as_bytes().get(offset - begin..)?.first_chunk()?;
-                Some(anchor(offset - begin, u32::from_le_bytes(*bytes), piece, begin == 0))
+                let at = |offset: usize| {
+                    let bytes = piece.as_bytes().get(offset..)?.first_chunk()?;
+                    Some(anchor(offset, u32::from_le_bytes(*bytes), piece, begin == 0))
+                };
+                let offset = offset - begin;
+                // One of two neighbours is at an even place of the line.
+                Some([at(offset)?, at(offset + 1).or_else(|| at(offset.checked_sub(1)?))?])
             });
             match found {
-                Some(anchor) => anchors.push(anchor),
+                Some(both) => anchors.extend(both),
                 None => {
                     let longest = pieces(text).max_by_key(|(_, piece)| piece.len());
                     short.push(anchor(0, 0, longest.map_or("", |(_, piece)| piece), false));
@@ -110,7 +115,11 @@ impl Anchors {
     pub(crate) fn candidates(&self, line: &str) -> Vec<Candidate> {
         let mut found = Vec::new();
         let line_bytes = line.as_bytes();
-        for (at, bytes) in groups(line_bytes) {
+        for at in (0..line_bytes.len().saturating_sub(3)).step_by(2) {
+            let Some(bytes) = line_bytes[at..].first_chunk() else {
+                break;
+            };
+            let bytes = u32::from_le_bytes(*bytes);
             let bit = hash(bytes, BIT_BITS);
             if self.bits[bit / 64] & (1 << (bit % 64)) != 0 {
                 self.add_candidates(line_bytes, at, bytes, &mut found);
@@ -186,8 +195,8 @@ fn hash(bytes: u32, bits: u32) -> usize {
     (bytes.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
 }
 
-const BUCKET_BITS: u32 = 14;
-const BIT_BITS: u32 = 16;
+const BUCKET_BITS: u32 = 15;
+const BIT_BITS: u32 = 17;
 const BUCKETS: usize = 1 << BUCKET_BITS;
 
 #[cfg(test)]
@@ -203,7 +212,7 @@ mod tests {
             "abc",
             "{text}: link up",
             "{text}é is up",
-            "0x{number} of 12.",
+            "0x{number} frobs 12.",
         ];
         let offsets = offsets(&texts);
         let texts = texts.iter().zip(offsets).enumerate();
@@ -219,7 +228,8 @@ mod tests {
         check("TCP: out of memory", &[(2, Some(5))]);
         check("out of memor", &[]);
         check("ab é is up", &[(5, None)]);
-        check("0x12 of 12", &[(6, None)]);
+        check("0x12 frobs 12", &[(6, None)]);
+        check("a 0x12 frobs 12", &[(6, None)]);
         check("", &[]);
         let found: Vec<_> = pieces("a1 b{number}c{text} d. ").collect();
         assert_eq!(found, [(0, "a"), (2, " b"), (12, "c"), (19, " d")]);

@@ -15,7 +15,7 @@ pub struct Entry<'a> {
     pub also: Vec<Cow<'a, str>>,
     /// Texts that the kernel prints, with placeholders
     pub texts: Vec<Cow<'a, str>>,
-    /// What is known of each text beside its words
+    /// What is known of each text besides its words, in the same order
     pub wordings: Vec<Wording<'a>>,
     /// A line for each text
     pub examples: Vec<Cow<'a, str>>,

@@ -2,6 +2,7 @@
 
 use crate::anchors::Anchors;
 use crate::pattern::{Budget, Pattern};
+use crate::unknown::is_bus_id;
 use crate::{Entry, Placeholder, Severity, packed};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -188,8 +189,8 @@ impl Messages {
     ) -> Option<MatchedLine<'l>> {
         let text = &self.texts[text];
         let mut values = text.pattern().values(&line[start..], budget)?;
-        if let Some(interface) = interface(&line[..start])
-            && !values.iter().any(|(place, _)| *place == Placeholder::Interface)
+        if !values.iter().any(|(place, _)| *place == Placeholder::Interface)
+            && let Some(interface) = interface(&line[..start]).or_else(|| interface_of_head(&values))
         {
             values.insert(0, (Placeholder::Interface, interface));
         }
@@ -317,6 +318,18 @@ fn interface(prefix: &str) -> Option<&str> {
     (is_name && !is_bus && words.contains(' ')).then_some(last)
 }
 
+/// The interface of `mlx5_core {text}: ` and its kin, where `{text}` is `0000:01:00.0 eth0`.
+fn interface_of_head<'l>(values: &[(Placeholder, &'l str)]) -> Option<&'l str> {
+    let (Placeholder::Text, head) = values.first()? else {
+        return None;
+    };
+    let (device, interface) = head.split_once(' ')?;
+    let interface = interface.strip_suffix(" (uninitialized)").unwrap_or(interface);
+    let is_name = (1..16).contains(&interface.len())
+        && interface.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':' && byte != b'(');
+    (is_name && is_bus_id(device)).then_some(interface)
+}
+
 /// Limit for a line in bytes; the kernel prints no line that is half as long.
 pub(crate) const LINE_LEN_MAX: usize = 4_096;
 /// Longer ones are no prefixes.
@@ -369,6 +382,21 @@ mod tests {
             }
         }
         assert!(matches > 10_000, "{matches}");
+    }
+
+    #[test]
+    fn interface_behind_a_driver_is_that_of_the_message() {
+        let messages = Messages::built_in();
+        let check = |line: &str, expected: Option<&str>| {
+            let known = messages.match_line(line).unwrap();
+            let mut values = known.values.iter();
+            let found = values.find(|(place, _)| *place == Placeholder::Interface);
+            assert_eq!(found.map(|(_, interface)| *interface), expected, "{line}");
+        };
+        check("mlx5_core 0000:01:00.0 ens2f0: LRO is incompatible with XDP", Some("ens2f0"));
+        check("mlx5_core 0000:01:00.0: Missing something", None);
+        check("mlx5_core 0000:01:00.0 eth3: Failed to create it", Some("eth3"));
+        check("e1000e 0000:00:1f.6 eno1: NIC Link is Down", Some("eno1"));
     }
 
     /// Returns the share of its budget that a line needs.

@@ -201,7 +201,7 @@ fn errno(text: &str) -> Option<u16> {
 }
 
 /// `0000:00:1f.6`, `1-4:1.0`, `vmbus_0_11`, `virtio3`, `2040000.ethernet`
-fn is_bus_id(word: &str) -> bool {
+pub(crate) fn is_bus_id(word: &str) -> bool {
     let is_pci = || {
         let mut parts = word.split([':', '.']);
         let lens: Vec<usize> = parts.by_ref().map(str::len).collect();
