@@ -116,7 +116,8 @@ impl Packed {
                     severity.name(),
                     u8::from(is_of_program(&entry))
                 );
-                self.texts.push((Reverse(exactness(text)), about, text.to_string()));
+                self.texts
+                    .push((Reverse(exactness(text)), about, text.to_string()));
             }
             self.entries += 1;
         }
@@ -177,13 +178,16 @@ impl Packed {
         });
         let lines: Vec<String> = lines.collect();
         let texts = lines.join("\n");
-        let spellings: String = self.spellings.iter().fold(String::new(), |mut lines, (name, numbers)| {
-            lines.push_str(name);
-            for number in numbers {
-                let _ = write!(lines, " {number}");
-            }
-            lines + "\n"
-        });
+        let spellings: String = self
+            .spellings
+            .iter()
+            .fold(String::new(), |mut lines, (name, numbers)| {
+                lines.push_str(name);
+                for number in numbers {
+                    let _ = write!(lines, " {number}");
+                }
+                lines + "\n"
+            });
         let words: Vec<&str> = self.words.keys().map(String::as_str).collect();
         let words = words.join("\n");
         let mut places = Vec::new();
@@ -207,7 +211,10 @@ impl Packed {
         fs::write(into.join("blocks.bin"), self.blocks)?;
         fs::write(into.join("names.bin"), names)?;
         fs::write(into.join("texts.bin"), compress_to_vec(texts.as_bytes(), LEVEL))?;
-        fs::write(into.join("spellings.bin"), compress_to_vec(spellings.as_bytes(), LEVEL))?;
+        fs::write(
+            into.join("spellings.bin"),
+            compress_to_vec(spellings.as_bytes(), LEVEL),
+        )?;
         fs::write(into.join("words.bin"), compress_to_vec(words.as_bytes(), LEVEL))?;
         fs::write(into.join("places.bin"), places)?;
         fs::write(into.join("packed.rs"), constants)?;

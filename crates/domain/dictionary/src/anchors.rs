@@ -73,14 +73,18 @@ impl Anchors {
             };
             let found = offset.and_then(|offset| {
                 let mut pieces = pieces(text);
-                let (begin, piece) = pieces.find(|(begin, piece)| (*begin..begin + piece.len()).contains(&offset))?;
+                let (begin, piece) =
+                    pieces.find(|(begin, piece)| (*begin..begin + piece.len()).contains(&offset))?;
                 let at = |offset: usize| {
                     let bytes = piece.as_bytes().get(offset..)?.first_chunk()?;
                     Some(anchor(offset, u32::from_le_bytes(*bytes), piece, begin == 0))
                 };
                 let offset = offset - begin;
                 // One of two neighbours is at an even place of the line.
-                Some([at(offset)?, at(offset + 1).or_else(|| at(offset.checked_sub(1)?))?])
+                Some([
+                    at(offset)?,
+                    at(offset + 1).or_else(|| at(offset.checked_sub(1)?))?,
+                ])
             });
             match found {
                 Some(both) => anchors.extend(both),

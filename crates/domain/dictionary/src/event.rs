@@ -117,7 +117,8 @@ impl Events {
 impl Event {
     /// Whether a message is about the same device.
     fn is_of(&self, interface: Option<&str>, device: Option<&str>) -> bool {
-        let is_same = |ours: &Option<String>, other: Option<&str>| other.is_some() && ours.as_deref() == other;
+        let is_same =
+            |ours: &Option<String>, other: Option<&str>| other.is_some() && ours.as_deref() == other;
         is_same(&self.interface, interface) || is_same(&self.device, device)
     }
 
@@ -161,7 +162,15 @@ fn seconds(time: Option<&str>) -> Option<f64> {
 
 /// Parts of the names of entries that begin an event.
 const HEADS: [&str; 9] = [
-    "hang", "hanged", "watchdog", "timed-out", "timeout", "tx-fault", "fatal", "tx-error", "panic-dump",
+    "hang",
+    "hanged",
+    "watchdog",
+    "timed-out",
+    "timeout",
+    "tx-fault",
+    "fatal",
+    "tx-error",
+    "panic-dump",
 ];
 /// Parts of the names of entries that follow.
 const FOLLOWERS: [&str; 18] = [
@@ -209,7 +218,11 @@ mod tests {
             ("Nov20 12:00", None),
             ("", None),
         ] {
-            assert_eq!(seconds(Some(time)).filter(|_| !time.is_empty()), expected, "{time}");
+            assert_eq!(
+                seconds(Some(time)).filter(|_| !time.is_empty()),
+                expected,
+                "{time}"
+            );
         }
         assert_eq!(seconds(None), None);
     }

@@ -99,12 +99,7 @@ impl LineReader {
     }
 
     /// Reads a message with escapes. Those of programs without an entry have no text: it is needed for nothing.
-    fn escaped<'l>(
-        &mut self,
-        line: &'l str,
-        plain: &'l str,
-        outer: &Message<'l>,
-    ) -> Option<ReadMessage<'l>> {
+    fn escaped<'l>(&mut self, line: &'l str, plain: &'l str, outer: &Message<'l>) -> Option<ReadMessage<'l>> {
         // Without a program it is the kernel's.
         outer.program?;
         let copy = log_line::unescaped(outer.text);

@@ -116,7 +116,9 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
         .iter()
         .map(|text| {
             let words = words.iter().enumerate();
-            words.fold(0, |bits, (nth, word)| bits | u32::from(has_word(text, word)) << nth)
+            words.fold(0, |bits, (nth, word)| {
+                bits | u32::from(has_word(text, word)) << nth
+            })
         })
         .collect();
     let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, &held);
@@ -247,10 +249,15 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
         let mut held = vec![0; packed::len()];
         // The words of most questions are those of some entry; a single unknown one costs only this search.
         let all = packed::words().as_bytes();
-        if words.iter().any(|word| memmem::find(all, word.as_bytes()).is_some()) {
+        if words
+            .iter()
+            .any(|word| memmem::find(all, word.as_bytes()).is_some())
+        {
             packed::for_each_word(|known, numbers| {
                 let words = words.iter().enumerate();
-                let bits = words.fold(0, |bits, (nth, word)| bits | u32::from(has_word(known, word)) << nth);
+                let bits = words.fold(0, |bits, (nth, word)| {
+                    bits | u32::from(has_word(known, word)) << nth
+                });
                 if bits != 0 {
                     numbers.for_each(|number| held[number] |= bits);
                 }

@@ -69,7 +69,8 @@ impl Text {
 
     fn pattern(&self) -> &Pattern<'static> {
         // The build script parsed it, too.
-        self.pattern.get_or_init(|| Pattern::parse(self.text).unwrap_or_default())
+        self.pattern
+            .get_or_init(|| Pattern::parse(self.text).unwrap_or_default())
     }
 }
 
@@ -79,8 +80,7 @@ impl Text {
         let mut ends = self.text.bytes();
         let before = ends.position(|byte| byte == b'{' || byte.is_ascii_digit());
         before.is_some_and(|end| {
-            line.starts_with(&self.text[..end])
-                && self.text[end..].bytes().any(|byte| byte.is_ascii_digit())
+            line.starts_with(&self.text[..end]) && self.text[end..].bytes().any(|byte| byte.is_ascii_digit())
         })
     }
 }
@@ -94,7 +94,8 @@ impl Messages {
             let all = texts.iter().enumerate();
             let of_programs = all.clone().filter(|(_, text)| text.is_of_program);
             let pieces = Anchors::new(all.map(|(nth, text)| (nth, text.text, text.anchor)));
-            let pieces_of_programs = Anchors::new(of_programs.map(|(nth, text)| (nth, text.text, text.anchor)));
+            let pieces_of_programs =
+                Anchors::new(of_programs.map(|(nth, text)| (nth, text.text, text.anchor)));
             Self {
                 texts,
                 pieces,
@@ -326,7 +327,9 @@ fn interface_of_head<'l>(values: &[(Placeholder, &'l str)]) -> Option<&'l str> {
     let (device, interface) = head.split_once(' ')?;
     let interface = interface.strip_suffix(" (uninitialized)").unwrap_or(interface);
     let is_name = (1..16).contains(&interface.len())
-        && interface.bytes().all(|byte| byte.is_ascii_graphic() && byte != b':' && byte != b'(');
+        && interface
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b':' && byte != b'(');
     (is_name && is_bus_id(device)).then_some(interface)
 }
 
@@ -393,7 +396,10 @@ mod tests {
             let found = values.find(|(place, _)| *place == Placeholder::Interface);
             assert_eq!(found.map(|(_, interface)| *interface), expected, "{line}");
         };
-        check("mlx5_core 0000:01:00.0 ens2f0: LRO is incompatible with XDP", Some("ens2f0"));
+        check(
+            "mlx5_core 0000:01:00.0 ens2f0: LRO is incompatible with XDP",
+            Some("ens2f0"),
+        );
         check("mlx5_core 0000:01:00.0: Missing something", None);
         check("mlx5_core 0000:01:00.0 eth3: Failed to create it", Some("eth3"));
         check("e1000e 0000:00:1f.6 eno1: NIC Link is Down", Some("eno1"));

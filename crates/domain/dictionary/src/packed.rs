@@ -192,11 +192,17 @@ mod tests {
         let mut count = 0;
         for (name, numbers) in all_spellings() {
             for number in numbers {
-                assert!(spellings(entry(number)).iter().any(|known| known == name), "{name}");
+                assert!(
+                    spellings(entry(number)).iter().any(|known| known == name),
+                    "{name}"
+                );
                 count += 1;
             }
         }
-        assert_eq!(count, entries().map(|entry| spellings(entry).len()).sum::<usize>());
+        assert_eq!(
+            count,
+            entries().map(|entry| spellings(entry).len()).sum::<usize>()
+        );
         let mut last = "";
         let mut words = 0;
         for_each_word(|word, numbers| {
@@ -206,7 +212,11 @@ mod tests {
             // Only some are read: the next word must begin at its own numbers all the same.
             if let Some(number) = numbers.next() {
                 let entry = entry(number);
-                let texts = entry.texts.iter().chain(&entry.also).chain([&entry.name, &entry.meaning]);
+                let texts = entry
+                    .texts
+                    .iter()
+                    .chain(&entry.also)
+                    .chain([&entry.name, &entry.meaning]);
                 let mut words = texts.flat_map(|text| {
                     let lower = text.to_lowercase();
                     crate::words::words(&lower).map(str::to_owned).collect::<Vec<_>>()

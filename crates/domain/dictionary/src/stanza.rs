@@ -174,8 +174,12 @@ fn wording<'a>(about: &str) -> Option<Wording<'a>> {
     let mut wording = Wording::default();
     for part in about.split(", ") {
         match part.split_once(' ') {
-            Some(("since", version)) if is_version(version) => wording.since = Some(version.to_owned().into()),
-            Some(("until", version)) if is_version(version) => wording.until = Some(version.to_owned().into()),
+            Some(("since", version)) if is_version(version) => {
+                wording.since = Some(version.to_owned().into())
+            }
+            Some(("until", version)) if is_version(version) => {
+                wording.until = Some(version.to_owned().into())
+            }
             None => wording.severity = Some(Severity::from_name(part)?),
             Some(_) => return None,
         }
@@ -230,9 +234,17 @@ mod tests {
     fn texts_may_have_a_severity_and_versions() {
         let file = "Name: A\nText: a\nText (info): b\nText (since 6.6): c\nText (warning, since 4.19, until 6.1-6.12): d\n";
         let found = read(file).remove(0).unwrap();
-        let about: Vec<_> = found.wordings.iter().map(|wording| {
-            (wording.severity, wording.since.as_deref(), wording.until.as_deref())
-        }).collect();
+        let about: Vec<_> = found
+            .wordings
+            .iter()
+            .map(|wording| {
+                (
+                    wording.severity,
+                    wording.since.as_deref(),
+                    wording.until.as_deref(),
+                )
+            })
+            .collect();
         assert_eq!(
             about,
             [
@@ -242,7 +254,14 @@ mod tests {
                 (Some(Severity::Warning), Some("4.19"), Some("6.1-6.12")),
             ]
         );
-        for wrong in ["bad", "since", "since x", "since 6", "until 6.1-", "info,since 6.1"] {
+        for wrong in [
+            "bad",
+            "since",
+            "since x",
+            "since 6",
+            "until 6.1-",
+            "info,since 6.1",
+        ] {
             let file = format!("Name: A\nText ({wrong}): a\n");
             assert!(read(&file)[0].is_err(), "{wrong}");
         }

@@ -560,9 +560,17 @@ fn hang_with_its_reset_and_link_is_one_event() {
         .filter(|message| message["times_in_events"] != message["times"])
         .collect();
     assert_eq!(alone.len(), 1, "{messages:?}");
-    assert_eq!(alone[0]["followed_by"].as_array().map(Vec::len), Some(3), "{alone:?}");
+    assert_eq!(
+        alone[0]["followed_by"].as_array().map(Vec::len),
+        Some(3),
+        "{alone:?}"
+    );
     let text = of_log(&[], log.as_bytes());
-    assert_eq!(text.ok().matches("as part of the same event").count(), 1, "{text:?}");
+    assert_eq!(
+        text.ok().matches("as part of the same event").count(),
+        1,
+        "{text:?}"
+    );
 }
 
 /// Old and new wordings are one entry, with the kernel versions of each.

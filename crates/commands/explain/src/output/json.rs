@@ -233,7 +233,9 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
     push_texts(fields.key("also"), &entry.also);
     push_texts(fields.key("texts"), &entry.texts);
     let wordings = entry.texts.iter().zip(&entry.wordings);
-    let dated: Vec<_> = wordings.filter(|(_, wording)| wording.versions().is_some()).collect();
+    let dated: Vec<_> = wordings
+        .filter(|(_, wording)| wording.versions().is_some())
+        .collect();
     if !dated.is_empty() {
         push_all(fields.key("wordings"), &dated, |out, (text, wording)| {
             let mut fields = Object::begin(out);

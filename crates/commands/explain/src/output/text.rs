@@ -2,7 +2,8 @@
 
 use super::{ExplainLayout, ExplainedLog, ExplainedUnknown};
 use sockeye_dictionary::{
-    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace, Wording,
+    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace,
+    Wording,
 };
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
@@ -473,7 +474,12 @@ fn push_body(
     );
     for (text, wording) in entry.texts.iter().zip(&entry.wordings) {
         if let Some(versions) = wording.versions() {
-            push_wrapped(out, format!("Wording: {text} ({versions})").as_bytes(), "  ", layout.width);
+            push_wrapped(
+                out,
+                format!("Wording: {text} ({versions})").as_bytes(),
+                "  ",
+                layout.width,
+            );
         }
     }
     if !entry.also.is_empty() {

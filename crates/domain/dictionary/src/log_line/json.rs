@@ -105,7 +105,9 @@ fn take_members<'l>(message: &mut Message<'l>) -> bool {
         Value::Bytes(bytes) => (bytes, false, true),
     };
     let time = times.into_iter().flatten().next();
-    message.time = time.map(|(Value::Text(time) | Value::Bytes(time))| time).filter(|time| !time.is_empty());
+    message.time = time
+        .map(|(Value::Text(time) | Value::Bytes(time))| time)
+        .filter(|time| !time.is_empty());
     message.program = program;
     true
 }
@@ -213,19 +215,34 @@ mod tests {
     #[test]
     fn objects_are_read_in_one_pass_as_by_searching() {
         let check = |line: &str, expected: Option<(&str, Option<&str>, Option<&str>)>| {
-            let mut message = Message { text: line, ..Message::default() };
+            let mut message = Message {
+                text: line,
+                ..Message::default()
+            };
             let is_taken = take_members(&mut message);
             let found = is_taken.then_some((message.text, message.time, message.program));
             assert_eq!(found, expected, "{line}");
-            let mut searched = Message { text: line, ..Message::default() };
+            let mut searched = Message {
+                text: line,
+                ..Message::default()
+            };
             assert!(take(&mut searched), "{line}");
             if is_taken {
                 assert_eq!(searched.text, message.text, "{line}");
             }
         };
-        check(r#"{"MESSAGE":"a \"b\" \\","__REALTIME_TIMESTAMP":"17"}"#, Some((r#"a \"b\" \\"#, Some("17"), None)));
-        check(r#"{ "PRIORITY" : 4 , "msg" : "x", "SYSLOG_IDENTIFIER":"kernel", "time":12.5 }"#, Some(("x", Some("12.5"), Some("kernel"))));
-        check(r#"{"log":"b","MESSAGE":[84,67],"ts":"" }"#, Some(("84,67", None, None)));
+        check(
+            r#"{"MESSAGE":"a \"b\" \\","__REALTIME_TIMESTAMP":"17"}"#,
+            Some((r#"a \"b\" \\"#, Some("17"), None)),
+        );
+        check(
+            r#"{ "PRIORITY" : 4 , "msg" : "x", "SYSLOG_IDENTIFIER":"kernel", "time":12.5 }"#,
+            Some(("x", Some("12.5"), Some("kernel"))),
+        );
+        check(
+            r#"{"log":"b","MESSAGE":[84,67],"ts":"" }"#,
+            Some(("84,67", None, None)),
+        );
         check(r#"{"a":{"MESSAGE":"x"}}"#, None);
         check(r#"{"MESSAGE":"x","a":["b","c"]}"#, None);
         check(r#"{"MESSAGE":"cut"#, None);

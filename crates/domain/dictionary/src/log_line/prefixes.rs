@@ -51,7 +51,9 @@ fn take_syslog(message: &mut Message<'_>) -> bool {
     let (host, rest) = (&behind[..host_len], &behind[host_len + 1..]);
     // Names of levels, streams and facilities are no hosts here, and those with dots may be both.
     let is_host = host.as_bytes().first().is_some_and(u8::is_ascii_lowercase)
-        && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && host
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
         && !matches!(host, "stdout" | "stderr");
     let tag_len = rest
         .bytes()
@@ -905,12 +907,38 @@ mod tests {
             "2026-11-20T12:00:00.123456-08:00",
             "2026-11-20T12:00:00Z",
         ] {
-            for host in ["web-1", "web-1.example.org", "kern.warn", "stdout", "mail", "kern", "Web", "10", "[x]", "a:"] {
-                for tag in ["kernel:", "sshd[812]:", "sshd[]:", "sshd[812]", "kern.warn kernel:", "a.b:", "kern.warn:", "a/b[1]:", "x y:", "warn:", "last message repeated 3 times:"] {
+            for host in [
+                "web-1",
+                "web-1.example.org",
+                "kern.warn",
+                "stdout",
+                "mail",
+                "kern",
+                "Web",
+                "10",
+                "[x]",
+                "a:",
+            ] {
+                for tag in [
+                    "kernel:",
+                    "sshd[812]:",
+                    "sshd[]:",
+                    "sshd[812]",
+                    "kern.warn kernel:",
+                    "a.b:",
+                    "kern.warn:",
+                    "a/b[1]:",
+                    "x y:",
+                    "warn:",
+                    "last message repeated 3 times:",
+                ] {
                     for body in bodies {
                         let line = format!("{time} {host} {tag} {body}");
                         let text = line.trim_end();
-                        let begin = || Message { text, ..Message::default() };
+                        let begin = || Message {
+                            text,
+                            ..Message::default()
+                        };
                         let (mut by_rules, mut found) = (begin(), begin());
                         take_parts(&mut by_rules);
                         if take_syslog(&mut found) {

@@ -26,7 +26,11 @@ fn events(log: &str) -> Vec<(String, Vec<String>)> {
 fn check(log: &str, head: &str, followers: usize) {
     let events = events(log);
     assert_eq!(events.len(), 1, "{events:?}");
-    assert_eq!((events[0].0.as_str(), events[0].1.len()), (head, followers), "{events:?}");
+    assert_eq!(
+        (events[0].0.as_str(), events[0].1.len()),
+        (head, followers),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -120,7 +124,10 @@ fn other_devices_and_later_messages_are_no_part_of_an_event() {
 ";
     let events = events(log);
     assert_eq!(events.len(), 2, "{events:?}");
-    assert!(events.iter().all(|(_, followers)| followers.is_empty()), "{events:?}");
+    assert!(
+        events.iter().all(|(_, followers)| followers.is_empty()),
+        "{events:?}"
+    );
     // Two hang at the same time.
     let log = "\
 [100.0] e1000e 0000:00:1f.6 eno1: Detected Hardware Unit Hang:

@@ -97,7 +97,10 @@ fn blind_lines_are_recognised() {
         .count();
     let share = 100.0 * count as f64 / lines.len() as f64;
     println!("blind: {count} of {} lines, {share:.1} %", lines.len());
-    assert!(share >= BLIND_SHARE_MIN, "fewer recognised than before: {share:.1} %");
+    assert!(
+        share >= BLIND_SHARE_MIN,
+        "fewer recognised than before: {share:.1} %"
+    );
 }
 
 /// What was measured when they came in.
