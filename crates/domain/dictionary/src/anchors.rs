@@ -37,7 +37,7 @@ pub(crate) struct Candidate {
     pub(crate) start: Option<usize>,
 }
 
-/// For each text the offset of its rarest four bytes in a row in one of its pieces; `None`: no piece has four. The build script
+/// For each text the offset of its rarest four bytes in a row in one of its pieces; `None`: no piece has five. The build script
 /// chooses them.
 #[cfg_attr(not(test), allow(dead_code))]
 pub(crate) fn offsets(texts: &[&str]) -> Vec<Option<usize>> {
@@ -49,7 +49,9 @@ pub(crate) fn offsets(texts: &[&str]) -> Vec<Option<usize>> {
         }
     }
     let rarest = |text: &&str| {
-        let in_pieces = pieces(text).flat_map(|(offset, piece)| {
+        // Two neighbours of four bytes.
+        let long = pieces(text).filter(|(_, piece)| piece.len() > 4);
+        let in_pieces = long.flat_map(|(offset, piece)| {
             groups(piece.as_bytes()).map(move |(at, bytes)| (offset + at, bytes))
         });
         let rarest = in_pieces.min_by_key(|(_, bytes)| counts[bucket(*bytes)]);

@@ -31,9 +31,9 @@ fn has_run(text: &[u8]) -> bool {
         let these = text[from..].first_chunk::<STEP>();
         let next = text[from + 1..].first_chunk::<STEP>();
         if let (Some(these), Some(next)) = (these, next) {
-            for nth in 0..STEP {
-                let is_pair = u8::from(these[nth] == b' ') & u8::from(next[nth] == b' ');
-                found[nth] |= is_pair | u8::from(these[nth] == b'\t');
+            for ((found, &this), &next) in found.iter_mut().zip(these).zip(next) {
+                let is_pair = u8::from(this == b' ') & u8::from(next == b' ');
+                *found |= is_pair | u8::from(this == b'\t');
             }
         }
     };
