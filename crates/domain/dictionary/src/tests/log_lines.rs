@@ -78,9 +78,9 @@ fn trouble_lines_are_recognised() {
         }
         shares.push(share);
     }
-    // 95 % is the aim for both; the test set has not come that far.
+    // 95 % is the aim for both; the test set has not come that far: the lines of its second half are of drivers that fewer people use.
     assert!(
-        shares[0] >= 95.0 && shares[1] >= 92.0,
+        shares[0] >= 95.0 && shares[1] >= 88.0,
         "fewer recognised than before: {shares:?}"
     );
 }
@@ -104,7 +104,7 @@ fn blind_lines_are_recognised() {
 }
 
 /// What was measured when they came in.
-const BLIND_SHARE_MIN: f64 = 50.0;
+const BLIND_SHARE_MIN: f64 = 80.0;
 
 /// A text that is too general would make a trouble of them.
 #[test]
