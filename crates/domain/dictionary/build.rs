@@ -83,9 +83,11 @@ struct Packed {
     spellings: BTreeMap<String, BTreeSet<u16>>,
     /// Numbers of the entries that have each word
     words: BTreeMap<String, BTreeSet<u16>>,
-    /// Exactness of each text, what is known of it, and the text
-    texts: Vec<(Reverse<(usize, usize)>, String, String)>,
+    texts: Vec<PackedText>,
 }
+
+/// Exactness of a text, what is known of it, and the text: in the order in which they are tried.
+type PackedText = (Reverse<(usize, usize)>, String, String);
 
 impl Packed {
     fn add(&mut self, kind: Kind, file: &str) -> Result<(), Box<dyn Error>> {

@@ -175,10 +175,10 @@ fn wording<'a>(about: &str) -> Option<Wording<'a>> {
     for part in about.split(", ") {
         match part.split_once(' ') {
             Some(("since", version)) if is_version(version) => {
-                wording.since = Some(version.to_owned().into())
+                wording.since = Some(version.to_owned().into());
             }
             Some(("until", version)) if is_version(version) => {
-                wording.until = Some(version.to_owned().into())
+                wording.until = Some(version.to_owned().into());
             }
             None => wording.severity = Some(Severity::from_name(part)?),
             Some(_) => return None,
