@@ -1,5 +1,6 @@
 //! Command line arguments, parsed. Errors are whole sentences for stderr; the programs then exit with 2.
 
+use crate::holder::Clients;
 use crate::load::SOCKETS_DEFAULT;
 use crate::namespaces::{SOCKETS_IN_SET, Share};
 use crate::packets::Plan;
@@ -30,6 +31,8 @@ pub enum LoadArguments {
         sockets: usize,
         /// Whether to create a network namespace for the load.
         private_netns: bool,
+        /// Whether each connection comes from an address of its own.
+        distinct_clients: bool,
     },
     /// Create a load of named namespaces.
     MakeNamespaces {
@@ -44,6 +47,8 @@ pub enum LoadArguments {
         number: usize,
         /// Number of its connections.
         connections: usize,
+        /// Where they come from.
+        clients: Clients,
     },
     /// Run as one of the processes of a load of named namespaces.
     HoldNamespaces(Share),
@@ -52,7 +57,7 @@ pub enum LoadArguments {
 impl LoadArguments {
     /// The text of `--help`.
     pub const HELP: &str = "\
-usage: bench-load [--sockets N] [--private-netns]
+usage: bench-load [--sockets N] [--private-netns] [--distinct-clients]
        bench-load --namespaces N [--sockets N]
 
 Holds N TCP sockets (default 79200), both ends of loopback connections, in at least four processes.
@@ -60,6 +65,8 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
 
   --sockets N       how many sockets, both ends counted, listeners not
   --private-netns   make them in a network namespace of their own (root)
+  --distinct-clients
+                    each connection comes from an address, and a /24, of its own: each socket is a flow
   --namespaces N    make N named network namespaces (root) with four sockets each, or as many fours as --sockets
                     asks for; only this program sees the names: nsenter --mount --target PID COMMAND";
 
@@ -67,18 +74,28 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut sockets, mut namespaces, mut private_netns) = (None, None, false);
+        let mut distinct_clients = false;
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("--help" | "-h") => return Ok(Self::Help),
                 Some("--sockets") => sockets = Some(number("--sockets", arguments.next())?),
                 Some("--namespaces") => namespaces = Some(number("--namespaces", arguments.next())?),
                 Some("--private-netns") => private_netns = true,
+                Some("--distinct-clients") => distinct_clients = true,
                 Some("--hold") => {
-                    let number_of_holder = number("--hold", arguments.next())?;
-                    let connections = number("--hold", arguments.next())?;
+                    let mut next = || number("--hold", arguments.next());
                     return Ok(Self::Hold {
-                        number: number_of_holder,
-                        connections,
+                        number: next()?,
+                        connections: next()?,
+                        clients: Clients::Few,
+                    });
+                }
+                Some("--hold-clients") => {
+                    let mut next = || number("--hold-clients", arguments.next());
+                    return Ok(Self::Hold {
+                        number: next()?,
+                        connections: next()?,
+                        clients: Clients::Distinct { first: next()? },
                     });
                 }
                 Some("--hold-namespaces") => {
@@ -97,6 +114,7 @@ Prints `ready N sockets` when all stand; ends when its stdin closes, or by SIGTE
             None => Self::Make {
                 sockets: sockets.unwrap_or(SOCKETS_DEFAULT),
                 private_netns,
+                distinct_clients,
             },
             Some(namespaces) => Self::MakeNamespaces {
                 namespaces,
@@ -200,6 +218,8 @@ pub struct CompareArguments {
     pub seconds: usize,
     /// Only network transfers.
     pub only_network: bool,
+    /// Only flows where each connection comes from an address of its own.
+    pub only_distinct_clients: bool,
     /// Thousands of system calls to be profiled; 0 to skip this.
     pub profiled: usize,
     /// Only profiles.
@@ -238,6 +258,8 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
   --log-lines N       lines of the log that is explained (default 100000); 0 leaves it out
   --seconds N         seconds of each transfer through the network (default 3); 0 leaves them out
   --only-network      transfers, answers and tunnels, and nothing else
+  --only-distinct-clients
+                      flows where each connection comes from an address of its own, and nothing else
   --profiled N        thousands of system calls that are counted by profilers (default 1000); 0 leaves them out
   --only-profiles     what it costs to be profiled, and nothing else
   --quick             3 rounds, 2000 sockets, 20 namespaces: shows that everything runs, not how fast it is
@@ -264,6 +286,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
             log_lines: 0,
             seconds: 0,
             only_network: false,
+            only_distinct_clients: false,
             profiled: 0,
             only_profiles: false,
             markdown: None,
@@ -286,6 +309,7 @@ which targets are met. Exits with 0 also when some are missed, unless --strict.
                 Some("--log-lines") => log_lines = Some(number("--log-lines", arguments.next())?),
                 Some("--seconds") => seconds = Some(number("--seconds", arguments.next())?),
                 Some("--only-network") => parsed.only_network = true,
+                Some("--only-distinct-clients") => parsed.only_distinct_clients = true,
                 Some("--profiled") => profiled = Some(number("--profiled", arguments.next())?),
                 Some("--only-profiles") => parsed.only_profiles = true,
                 Some("--quick") => quick = true,
@@ -358,21 +382,32 @@ mod tests {
             load(""),
             Ok(LoadArguments::Make {
                 sockets: 79_200,
-                private_netns: false
+                private_netns: false,
+                distinct_clients: false
             })
         );
         assert_eq!(
-            load("--private-netns --sockets 200"),
+            load("--private-netns --sockets 200 --distinct-clients"),
             Ok(LoadArguments::Make {
                 sockets: 200,
-                private_netns: true
+                private_netns: true,
+                distinct_clients: true
             })
         );
         assert_eq!(
             load("--hold 3 9900"),
             Ok(LoadArguments::Hold {
                 number: 3,
-                connections: 9_900
+                connections: 9_900,
+                clients: Clients::Few
+            })
+        );
+        assert_eq!(
+            load("--hold-clients 1 9900 9900"),
+            Ok(LoadArguments::Hold {
+                number: 1,
+                connections: 9_900,
+                clients: Clients::Distinct { first: 9_900 }
             })
         );
         assert_eq!(
@@ -394,6 +429,7 @@ mod tests {
             "--sockets many",
             "--sockets -1",
             "--hold 3",
+            "--hold-clients 1 2",
             "--hold-namespaces 1 2 3",
             "200",
         ] {

@@ -58,7 +58,7 @@ pub fn closing(
 /// Runs one command on one load.
 fn close(path: &Path, figures: &mut Figures, bench_load: &Path, sockets: usize) -> Result<()> {
     let before = count()?;
-    let load = Load::start_program(bench_load, sockets)?;
+    let load = Load::start_program(bench_load, sockets, false)?;
     let made = count()?.saturating_sub(before);
     ensure!(
         made >= load.sockets() as u64,

@@ -87,13 +87,13 @@ impl Comparison {
     /// # Errors
     /// If a command fails or prints too little.
     pub fn measure_full_host(&mut self, arguments: &CompareArguments) -> Result<()> {
-        let load = self.start(arguments.sockets)?;
+        let load = self.start(arguments.sockets, false)?;
         self.measure(Phase::Speed, Host::full("Speed", &load), arguments.rounds)?;
         let load = if arguments.memory_sockets == arguments.sockets {
             load
         } else {
             load.stop()?;
-            self.start(arguments.memory_sockets)?
+            self.start(arguments.memory_sockets, false)?
         };
         // Peaks hardly vary: a few rounds are enough.
         self.measure(
@@ -101,6 +101,17 @@ impl Comparison {
             Host::full("Memory", &load),
             arguments.rounds.min(3),
         )?;
+        load.stop()
+    }
+
+    /// Measures flows of a host on which each connection comes from another address.
+    ///
+    /// # Errors
+    /// If a command fails or prints too little.
+    pub fn measure_distinct_clients(&mut self, arguments: &CompareArguments) -> Result<()> {
+        let load = self.start(arguments.sockets, true)?;
+        let host = Host::full("A client address for each connection", &load);
+        self.measure(Phase::DistinctClients, host, arguments.rounds)?;
         load.stop()
     }
 
@@ -113,7 +124,7 @@ impl Comparison {
         if sockets == 0 {
             return Ok(());
         }
-        let load = self.start(sockets)?;
+        let load = self.start(sockets, false)?;
         self.measure(
             Phase::SocketOptions,
             Host::full("Keepalive", &load),
@@ -488,9 +499,9 @@ impl Comparison {
         Ok(())
     }
 
-    fn start(&self, sockets: usize) -> Result<Load> {
+    fn start(&self, sockets: usize, distinct_clients: bool) -> Result<Load> {
         progress(&format!("making {sockets} sockets"));
-        let load = Load::start_program(&self.bench_load, sockets)?;
+        let load = Load::start_program(&self.bench_load, sockets, distinct_clients)?;
         let seen = floor::dump(floor::Request::default())
             .context("counting the load")?
             .records;

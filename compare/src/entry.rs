@@ -12,6 +12,8 @@ pub enum Phase {
     Speed,
     /// More than 100,000 sockets.
     Memory,
+    /// About 79,000 sockets, each connection from a client's address of its own.
+    DistinctClients,
     /// 10 named namespaces with as many sockets together as [`Phase::Namespaces`].
     FewNamespaces,
     /// 2,000 named namespaces with four sockets each.
@@ -34,10 +36,11 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in the order of measurement.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
+        Self::DistinctClients,
         Self::SocketOptions,
         Self::FewNamespaces,
         Self::Namespaces,

@@ -37,23 +37,33 @@ pub struct Load {
 }
 
 impl Load {
-    /// Starts `program --hold NUMBER CONNECTIONS` for each holder, and returns when all connections are open.
-    pub fn start_holders(program: &Path, sockets: usize) -> Result<Self> {
+    /// Starts `program --hold NUMBER CONNECTIONS` for each holder, or with `distinct_clients` `program --hold-clients NUMBER
+    /// CONNECTIONS FIRST`, and returns when all connections are open.
+    pub fn start_holders(program: &Path, sockets: usize, distinct_clients: bool) -> Result<Self> {
         let shares = shares(sockets, descriptor_limit()?)?;
+        let mut first = 0;
         let commands = shares.iter().enumerate().map(|(number, connections)| {
-            ["--hold".to_owned(), number.to_string(), connections.to_string()]
-                .map(OsString::from)
-                .to_vec()
+            let command = if distinct_clients {
+                "--hold-clients"
+            } else {
+                "--hold"
+            };
+            let mut arguments = vec![command.to_owned(), number.to_string(), connections.to_string()];
+            if distinct_clients {
+                arguments.push(first.to_string());
+            }
+            first += connections;
+            arguments.into_iter().map(OsString::from).collect()
         });
         Self::start(program, commands)
     }
 
-    /// Starts a `bench-load` and returns when all its connections are open.
-    pub fn start_program(program: &Path, sockets: usize) -> Result<Self> {
-        Self::start(
-            program,
-            std::iter::once(vec!["--sockets".into(), sockets.to_string().into()]),
-        )
+    /// Starts a `bench-load` and returns when all its connections are open, each from a client's address of its own if
+    /// `distinct_clients`.
+    pub fn start_program(program: &Path, sockets: usize, distinct_clients: bool) -> Result<Self> {
+        let mut arguments = vec!["--sockets".into(), sockets.to_string().into()];
+        arguments.extend(distinct_clients.then(|| "--distinct-clients".into()));
+        Self::start(program, std::iter::once(arguments))
     }
 
     /// Starts `program --hold-namespaces FIRST COUNT SETS IDLERS` for each holder, and returns when all

@@ -68,6 +68,22 @@ const MEMORY_OWNERS_TARGETS: &[Target] = &[Target::Peak {
     at_most: 40_000_000,
     sockets_min: MEMORY_SOCKETS_MIN,
 }];
+/// Least number of sockets for targets of memory where each is a flow.
+const FLOWS_MIN: usize = 79_000;
+const DISTINCT_TARGETS: &[Target] = &[
+    wall(FLOOR, 0.60, "0.60 x floor"),
+    Target::Peak {
+        at_most: 20_000_000,
+        sockets_min: FLOWS_MIN,
+    },
+];
+const DISTINCT_OWNERS_TARGETS: &[Target] = &[
+    wall(FLOOR, 1.10, "1.10 x floor"),
+    Target::Peak {
+        at_most: 30_000_000,
+        sockets_min: FLOWS_MIN,
+    },
+];
 const START_TARGETS: &[Target] = &[wall(SS, 1.0, "1.0 x ss")];
 /// Compared with a peer that also searches the host's processes for owners. If a process may not be read in
 /// `/proc`, such as the first process of a sandbox, sockeye uses BPF, which takes 4 ms to load.
@@ -236,6 +252,34 @@ pub const SUITE: &[Entry] = &[
         .targets(MEMORY_OWNERS_TARGETS),
     floor(FLOOR, &[]).during(Phase::Memory),
     peer(SS, "ss", &["-tanH"]).during(Phase::Memory).per_line(1),
+    // As on a public server: each socket is a flow.
+    floor(FLOOR, &[]).during(Phase::DistinctClients),
+    sockeye("flows", &["flows", "-n"])
+        .during(Phase::DistinctClients)
+        .per_line(1)
+        .targets(DISTINCT_TARGETS),
+    sockeye("flows of prefixes", &["flows", "-n", "--group-by", "prefix/24"])
+        .during(Phase::DistinctClients)
+        .per_line(1)
+        .targets(DISTINCT_TARGETS),
+    sockeye("flows as JSON", &["flows", "-n", "--format", "json"])
+        .during(Phase::DistinctClients)
+        .per_line(1)
+        .targets(DISTINCT_TARGETS),
+    sockeye("flows as CSV", &["flows", "-n", "--format", "csv"])
+        .during(Phase::DistinctClients)
+        .per_line(1)
+        .targets(DISTINCT_TARGETS),
+    sockeye("flows with owners", &["flows", "-n", "-p"])
+        .during(Phase::DistinctClients)
+        .per_line(1)
+        .targets(DISTINCT_OWNERS_TARGETS),
+    sockeye("sockets, table", SOCKETS)
+        .during(Phase::DistinctClients)
+        .per_line(1),
+    peer(SS, "ss", &["-tanH"])
+        .during(Phase::DistinctClients)
+        .per_line(1),
     // Namespaces: the same sockets in few of them, to see the growth, then in many.
     sockeye("sockets of every namespace", SOCKETS_EVERYWHERE)
         .during(Phase::FewNamespaces)

@@ -98,10 +98,15 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
     }
 
     let mut comparison = Comparison::new(installed, bench_load);
-    let is_whole = !arguments.only_network && !arguments.only_profiles;
+    let is_whole = !arguments.only_network && !arguments.only_profiles && !arguments.only_distinct_clients;
     if is_whole {
         comparison.measure_empty_host(4 * arguments.rounds)?;
         comparison.measure_full_host(arguments)?;
+    }
+    if is_whole || arguments.only_distinct_clients {
+        comparison.measure_distinct_clients(arguments)?;
+    }
+    if is_whole {
         comparison.measure_socket_changes(arguments)?;
         comparison.measure_namespaces(arguments)?;
         comparison.measure_namespace_lists(arguments)?;
@@ -109,10 +114,10 @@ fn compare(arguments: &CompareArguments) -> Result<bool> {
         comparison.measure_capturing(arguments)?;
         comparison.measure_log_explanation(arguments)?;
     }
-    if !arguments.only_profiles {
+    if is_whole || arguments.only_network {
         comparison.measure_network(arguments)?;
     }
-    if !arguments.only_network {
+    if is_whole || arguments.only_profiles {
         comparison.measure_profilers(arguments)?;
     }
     if is_whole {

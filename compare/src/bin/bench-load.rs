@@ -38,11 +38,16 @@ fn run(arguments: &LoadArguments) -> Result<()> {
             println!("{}", LoadArguments::HELP);
             return Ok(());
         }
-        LoadArguments::Hold { number, connections } => return holder::hold(number, connections),
+        LoadArguments::Hold {
+            number,
+            connections,
+            clients,
+        } => return holder::hold(number, connections, clients),
         LoadArguments::HoldNamespaces(share) => return namespaces::hold(share),
         LoadArguments::Make {
             sockets,
             private_netns,
+            distinct_clients,
         } => {
             if private_netns {
                 ensure!(
@@ -50,7 +55,7 @@ fn run(arguments: &LoadArguments) -> Result<()> {
                     "--private-netns needs CAP_SYS_ADMIN (root)"
                 );
             }
-            Load::start_holders(&program, sockets)?
+            Load::start_holders(&program, sockets, distinct_clients)?
         }
         LoadArguments::MakeNamespaces { namespaces, sets } => {
             _names = Names::isolate().context("--namespaces needs CAP_SYS_ADMIN (root)")?;

@@ -10,8 +10,13 @@
 //! Written here although the crate `csv` exists (three packages more). Its writer quotes, as a dozen lines here do; formulas, units
 //! and columns of several fields, which are the rest of this module, it does not know.
 
+mod waiting_rows;
+
+pub(crate) use waiting_rows::WaitingRows;
+
 use crate::number::push_decimal;
 use crate::text::push_clean;
+use waiting_rows::LineFields;
 
 /// Appends a table, whose first line is its header, without the columns that no row fills. A table without rows keeps
 /// all of them.
@@ -45,7 +50,7 @@ pub fn push_filled(out: &mut Vec<u8>, table: &[u8]) {
 }
 
 /// Calls `take` with each field from `at` on and with its column.
-fn each_field(table: &[u8], mut at: usize, mut take: impl FnMut(usize, &[u8])) {
+fn each_field<'a>(table: &'a [u8], mut at: usize, mut take: impl FnMut(usize, &'a [u8])) {
     let mut column = 0;
     while at < table.len() {
         let end = end_of_field(table, at);
@@ -55,6 +60,9 @@ fn each_field(table: &[u8], mut at: usize, mut take: impl FnMut(usize, &[u8])) {
             // CR LF
             _ => (0, end + 2),
         };
+        if column > 0 && at == table.len() {
+            take(column, b"");
+        }
     }
 }
 
@@ -90,24 +98,35 @@ fn end_of_line(table: &[u8], mut at: usize) -> usize {
 pub struct Line<'a> {
     out: &'a mut Vec<u8>,
     is_empty: bool,
+    /// In a table whose rows wait, which fields it has.
+    waiting: Option<LineFields<'a>>,
 }
 
 impl<'a> Line<'a> {
     /// Begins a line at the end of `out`.
     pub fn begin(out: &'a mut Vec<u8>) -> Self {
-        Self { out, is_empty: true }
+        Self {
+            out,
+            is_empty: true,
+            waiting: None,
+        }
     }
 
     /// Ends the line with CR LF.
-    pub fn end(self) {
+    pub fn end(mut self) {
+        if let Some(fields) = &mut self.waiting {
+            fields.end(self.out);
+        }
         self.out.extend_from_slice(b"\r\n");
     }
 
     /// Begins a field that needs no quotes.
     #[inline]
     pub fn field(&mut self) -> &mut Vec<u8> {
-        if !self.is_empty {
-            self.out.push(b',');
+        match &mut self.waiting {
+            Some(fields) => fields.begin(self.out),
+            None if self.is_empty => {}
+            None => self.out.push(b','),
         }
         self.is_empty = false;
         self.out
@@ -116,7 +135,11 @@ impl<'a> Line<'a> {
     /// Appends `count` empty fields.
     #[inline]
     pub fn empty(&mut self, count: usize) {
-        if count > 0 {
+        if self.waiting.is_some() {
+            for _ in 0..count {
+                self.field();
+            }
+        } else if count > 0 {
             let commas = count - usize::from(self.is_empty);
             self.is_empty = false;
             self.out.resize(self.out.len() + commas, b',');
@@ -164,7 +187,11 @@ impl<'a> Line<'a> {
     /// Appends fields that are already written as CSV, at the beginning of a line.
     #[inline]
     pub fn constants(&mut self, fields: &[u8]) {
-        self.field().extend_from_slice(fields);
+        match &mut self.waiting {
+            // It knows them.
+            Some(waiting) => waiting.push_constants(self.out),
+            None => self.field().extend_from_slice(fields),
+        }
     }
 
     /// Appends text from outside, quoted where needed; `None` is an empty field.

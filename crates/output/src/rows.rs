@@ -20,6 +20,17 @@ impl<W: Write> Output<W> {
         }
     }
 
+    /// Appends bytes, and writes the buffer if it has at least 64 KiB.
+    #[inline]
+    pub fn push(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if bytes.len() >= PIECE_BYTES {
+            self.write()?;
+            return self.writer.write_all(bytes);
+        }
+        self.bytes.extend_from_slice(bytes);
+        self.write_large()
+    }
+
     /// Writes the buffer if it has at least 64 KiB.
     #[inline]
     pub fn write_large(&mut self) -> io::Result<()> {

@@ -1,51 +1,59 @@
 //! Aggregation of connections to flows, with sums, medians and rates, for `flows` and `lstf`.
 //! It keeps no sockets, and the elapsed time is an argument: it reads no clock.
 
+use crate::flow_owners::FlowOwners;
+use crate::folded_flows::{CompactFlow, FoldedFlows, StateCounts};
+use crate::index::Index;
+use crate::key_table::KeyTable;
 use crate::sample::{ConnectionId, Counters};
 use crate::{Listeners, Sample};
-use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
-use sockeye_model::{
-    Direction, Entry, Flow, FlowKey, GroupBy, Process, Rates, Socket, State, TcpInfo, Totals, Workload,
-};
+use sockeye_model::{Direction, Entry, FlowKey, GroupBy, Rates, Socket, State, TcpInfo, Totals, Workload};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 /// A fold in progress: takes connections one by one, returns flows at the end.
 ///
-/// Memory grows with the number of flows, not of connections, except for medians (8 bytes per connection) and
-/// rates (about 60 bytes per connection), if requested.
+/// Memory grows with the number of flows (about 50 bytes each), not of connections, except for medians (8 bytes per connection)
+/// and rates (about 60 bytes per connection), if requested.
 #[derive(Debug)]
 pub struct Fold<'a> {
     group_by: GroupBy,
     listeners: &'a Listeners,
-    indices: HashMap<FlowKey, u32>,
-    accumulators: Vec<FlowAccumulator>,
-    /// Known pairs of flow index and pid.
-    owners_seen: HashSet<(u32, u32)>,
-    measure: bool,
+    keys: KeyTable,
+    index: Index,
+    flows: Vec<CompactFlow>,
+    mixed_states: Vec<StateCounts>,
+    owners: FlowOwners,
+    /// By flow; `None` if not requested.
+    measures: Option<Vec<Measures>>,
     rates: Option<RateSampler<'a>>,
     /// Connections that the last sample does not have, in flows or not.
     opened: u64,
 }
 
 /// The result of a fold.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct FoldResult {
-    /// The flows, in no particular order.
-    pub flows: Vec<Flow>,
+    /// The flows.
+    pub flows: FoldedFlows,
     /// Connections that the last sample does not have, in flows or not; 0 without one.
     pub opened: u64,
     /// Input for the rates of the next fold; empty unless [`Fold::with_rates`].
     pub sample: Sample,
 }
 
-/// A flow and the values of its connections so far.
-#[derive(Debug)]
-struct FlowAccumulator {
-    flow: Flow,
+/// Values of tcp_info of the connections of a flow.
+#[derive(Debug, Default)]
+struct Measures {
+    totals: Option<Totals>,
     rtt_us: Vec<u32>,
     delivery_rate: Vec<u64>,
-    changed: Counters,
+}
+
+/// Changes of the connections of a flow since the last sample.
+#[derive(Debug, Default)]
+struct Changes {
+    counted: Counters,
     opened: u32,
     closed: u32,
     /// Whether any of its connections was seen in two samples.
@@ -64,6 +72,8 @@ struct ConnectionDelta {
 struct RateSampler<'a> {
     before: Option<(&'a Sample, Duration)>,
     now: Sample,
+    /// By flow; shorter if the last flows have no connection with a cookie.
+    changes: Vec<Changes>,
 }
 
 impl<'a> Fold<'a> {
@@ -73,10 +83,12 @@ impl<'a> Fold<'a> {
         Self {
             group_by,
             listeners,
-            indices: HashMap::new(),
-            accumulators: Vec::new(),
-            owners_seen: HashSet::new(),
-            measure: false,
+            keys: KeyTable::new(group_by),
+            index: Index::default(),
+            flows: Vec::new(),
+            mixed_states: Vec::new(),
+            owners: FlowOwners::default(),
+            measures: None,
             rates: None,
             opened: 0,
         }
@@ -85,7 +97,7 @@ impl<'a> Fold<'a> {
     /// Enables the sums and medians of tcp_info.
     #[must_use]
     pub fn with_totals(mut self) -> Self {
-        self.measure = true;
+        self.measures = Some(Vec::new());
         self
     }
 
@@ -96,11 +108,13 @@ impl<'a> Fold<'a> {
         self.rates = Some(RateSampler {
             before,
             now: Sample::default(),
+            changes: Vec::new(),
         });
         self
     }
 
     /// Adds a connection. The caller omits sockets that belong to no flow (listeners, half-open ones).
+    #[inline]
     pub fn add(&mut self, entry: &Entry<'_>) {
         let change = self.record_counters(entry.socket);
         let key = self.key(entry.socket);
@@ -109,28 +123,22 @@ impl<'a> Fold<'a> {
             entry.visit_workloads(kind, &mut |id| {
                 is_known = true;
                 let workload = Some(Workload { kind, id });
-                let index = self.accumulator_index(FlowKey { workload, ..key });
-                self.add_connection(index, entry, change);
+                self.add_connection(&FlowKey { workload, ..key }, entry, change);
             });
             if !is_known {
-                let index = self.accumulator_index(key);
-                self.add_connection(index, entry, change);
+                self.add_connection(&key, entry, change);
             }
             return;
         }
         let owners = entry.owners.unwrap_or_default();
         if self.group_by != GroupBy::Process || owners.is_empty() {
-            let index = self.accumulator_index(key);
-            self.add_connection(index, entry, change);
+            self.add_connection(&key, entry, change);
             return;
         }
         // A process may own the same socket by several descriptors, which are adjacent.
         for of_one in owners.chunk_by(|a, b| a.process == b.process) {
-            let index = self.accumulator_index(FlowKey {
-                process: Some(of_one[0].process),
-                ..key
-            });
-            self.add_connection(index, entry, change);
+            let process = Some(of_one[0].process);
+            self.add_connection(&FlowKey { process, ..key }, entry, change);
         }
     }
 
@@ -144,43 +152,34 @@ impl<'a> Fold<'a> {
     #[must_use]
     pub fn finish(mut self) -> FoldResult {
         self.note_closed();
-        let elapsed = self
-            .rates
-            .as_ref()
-            .and_then(|sampler| sampler.before)
-            .map(|(_, elapsed)| elapsed);
-        let flows = self
-            .accumulators
-            .into_iter()
-            .map(|mut accumulator| {
-                accumulator.flow.owners.sort_unstable();
-                if let Some(totals) = &mut accumulator.flow.totals {
-                    totals.rtt_us_median = median(&mut accumulator.rtt_us);
-                    totals.delivery_rate_bytes_per_s_median = median(&mut accumulator.delivery_rate);
-                }
-                accumulator.flow.rates = elapsed.filter(|_| accumulator.has_rates).map(|elapsed| {
-                    let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
-                    // Without tcp_info, or with closed connections only, the amount is unknown.
-                    let amount = |count: Option<u64>| count.map(|count| per_second(count as f64));
-                    let changed = &accumulator.changed;
-                    Rates {
-                        sent_bytes_per_s: amount(changed.bytes_acked),
-                        received_bytes_per_s: amount(changed.bytes_received),
-                        retrans_segs_per_s: amount(changed.retrans_segs),
-                        opened_per_s: Some(per_second(f64::from(accumulator.opened))),
-                        closed_per_s: Some(per_second(f64::from(accumulator.closed))),
-                    }
+        let (sample, rates) = match self.rates {
+            Some(sampler) => {
+                let rates = sampler.before.map(|(_, elapsed)| {
+                    let changes = sampler.changes.iter();
+                    changes.map(|changes| changes.rates(elapsed)).collect()
                 });
-                accumulator.flow
-            })
-            .collect();
+                let keys = self.flows.iter().map(|flow| self.keys.key(flow.key)).collect();
+                let sample = Sample { keys, ..sampler.now };
+                (sample, rates.unwrap_or_default())
+            }
+            None => (Sample::default(), Vec::new()),
+        };
+        let measures = self.measures.unwrap_or_default().into_iter();
         FoldResult {
-            flows,
+            flows: FoldedFlows {
+                keys: self.keys,
+                flows: self.flows,
+                mixed_states: self.mixed_states,
+                owners: self.owners.finish(),
+                totals: measures.map(Measures::totals).collect(),
+                rates,
+            },
             opened: self.opened,
-            sample: self.rates.map(|sampler| sampler.now).unwrap_or_default(),
+            sample,
         }
     }
 
+    #[inline]
     fn key(&self, socket: &Socket) -> FlowKey {
         let direction = if self.listeners.match_connection(socket) {
             Direction::Passive
@@ -235,43 +234,47 @@ impl<'a> Fold<'a> {
         }
     }
 
-    fn accumulator_index(&mut self, key: FlowKey) -> u32 {
-        *self.indices.entry(key).or_insert_with(|| {
-            self.accumulators.push(FlowAccumulator::new(key));
-            // At most as many flows as connections, which the kernel counts in 32 bits.
-            u32::try_from(self.accumulators.len() - 1).unwrap_or(u32::MAX)
-        })
+    /// Returns the number of the flow with a key, which is created if there is none.
+    #[inline]
+    fn flow_number(&mut self, key: &FlowKey) -> u32 {
+        let key = self.keys.compact(key);
+        // At most as many flows as connections, which the kernel counts in 32 bits.
+        let next = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
+        let number = self
+            .index
+            .find_or_insert(&key, next, |number| self.flows[number as usize].key == key);
+        if number == next {
+            self.flows.push(CompactFlow::new(key));
+        }
+        number
     }
 
-    fn add_connection(&mut self, index: u32, entry: &Entry<'_>, change: Option<ConnectionDelta>) {
+    #[inline]
+    fn add_connection(&mut self, key: &FlowKey, entry: &Entry<'_>, change: Option<ConnectionDelta>) {
         let socket = entry.socket;
-        let accumulator = &mut self.accumulators[index as usize];
-        accumulator.flow.connections += 1;
-        if let Some(count) = accumulator
-            .flow
-            .states
-            .get_mut(usize::from(socket.state.number()))
-        {
-            *count += 1;
-        }
+        let number = self.flow_number(key);
+        let flow = &mut self.flows[number as usize];
+        flow.count(socket.state.number(), &mut self.mixed_states);
         for owner in entry.owners.unwrap_or_default() {
-            accumulator.add_owner(owner.process, index, &mut self.owners_seen);
+            self.owners.add(number, &mut flow.first_owner, owner.process);
         }
-        if self.measure
+        if let Some(measures) = &mut self.measures
             && let Some(info) = &socket.tcp_info
         {
-            accumulator.measure(info);
+            of_flow(measures, number).add(info);
         }
         if let (Some(change), Some(sampler)) = (change, &mut self.rates) {
-            sampler.now.members.push((change.id, index));
-            accumulator.has_rates = true;
-            accumulator.changed += change.counted;
-            accumulator.opened += u32::from(change.opened);
+            sampler.now.members.push((change.id, number));
+            let changes = of_flow(&mut sampler.changes, number);
+            changes.has_rates = true;
+            changes.counted += change.counted;
+            changes.opened += u32::from(change.opened);
         }
     }
 
     /// Records the counters of a connection and returns their change. `None` without rates, or if the
     /// connection has no cookie.
+    #[inline]
     fn record_counters(&mut self, socket: &Socket) -> Option<ConnectionDelta> {
         let sampler = self.rates.as_mut()?;
         // A TIME_WAIT socket transfers no data. It keeps its cookie and counts as closed from now.
@@ -292,54 +295,50 @@ impl<'a> Fold<'a> {
     /// Counts connections of the last sample that are gone, in their flows, even if the flow has no other
     /// connection.
     fn note_closed(&mut self) {
-        let Some(RateSampler { before, mut now }) = self.rates.take() else {
+        let Some(mut sampler) = self.rates.take() else {
             return;
         };
-        if let Some((sample, _)) = before {
+        if let Some((sample, _)) = sampler.before {
             for (id, key) in &sample.members {
-                if !now.connections.contains_key(id) {
-                    let index = self.accumulator_index(sample.keys[*key as usize]);
-                    let accumulator = &mut self.accumulators[index as usize];
-                    (accumulator.closed, accumulator.has_rates) = (accumulator.closed + 1, true);
+                if !sampler.now.connections.contains_key(id) {
+                    let number = self.flow_number(&sample.keys[*key as usize]);
+                    let changes = of_flow(&mut sampler.changes, number);
+                    (changes.closed, changes.has_rates) = (changes.closed + 1, true);
                 }
             }
         }
-        now.keys = self
-            .accumulators
-            .iter()
-            .map(|accumulator| accumulator.flow.key)
-            .collect();
-        self.rates = Some(RateSampler { before, now });
+        self.rates = Some(sampler);
     }
 }
 
-impl FlowAccumulator {
-    fn new(key: FlowKey) -> Self {
-        Self {
-            flow: Flow::new(key),
-            rtt_us: Vec::new(),
-            delivery_rate: Vec::new(),
-            changed: Counters::default(),
-            opened: 0,
-            closed: 0,
-            has_rates: false,
-        }
+/// Returns the element of a flow; those of flows before it are added if they are missing.
+fn of_flow<T: Default>(elements: &mut Vec<T>, number: u32) -> &mut T {
+    let number = number as usize;
+    if elements.len() <= number {
+        elements.resize_with(number + 1, T::default);
     }
+    &mut elements[number]
+}
 
-    fn add_owner(&mut self, process: Process, index: u32, seen: &mut HashSet<(u32, u32)>) {
-        // Adjacent owners usually belong to the same process.
-        let is_last = self
-            .flow
-            .owners
-            .last()
-            .is_some_and(|last| last.pid == process.pid);
-        if !is_last && seen.insert((index, process.pid.0)) {
-            self.flow.owners.push(process);
-        }
+impl Changes {
+    /// Returns the changes per second; `None` if no connection was seen in two samples.
+    fn rates(&self, elapsed: Duration) -> Option<Rates> {
+        let per_second = |count: f64| count / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
+        // Without tcp_info, or with closed connections only, the amount is unknown.
+        let amount = |count: Option<u64>| count.map(|count| per_second(count as f64));
+        self.has_rates.then(|| Rates {
+            sent_bytes_per_s: amount(self.counted.bytes_acked),
+            received_bytes_per_s: amount(self.counted.bytes_received),
+            retrans_segs_per_s: amount(self.counted.retrans_segs),
+            opened_per_s: Some(per_second(f64::from(self.opened))),
+            closed_per_s: Some(per_second(f64::from(self.closed))),
+        })
     }
+}
 
-    fn measure(&mut self, info: &TcpInfo) {
-        let totals = self.flow.totals.get_or_insert_with(Totals::default);
+impl Measures {
+    fn add(&mut self, info: &TcpInfo) {
+        let totals = self.totals.get_or_insert_with(Totals::default);
         totals.measured += 1;
         add(&mut totals.bytes_acked, info.bytes_acked);
         add(&mut totals.bytes_received, info.bytes_received);
@@ -352,6 +351,14 @@ impl FlowAccumulator {
         let rate = info.delivery_rate_bytes_per_s.filter(|&rate| rate != 0);
         add(&mut totals.delivery_rate_bytes_per_s_sum, rate);
         self.delivery_rate.extend(rate);
+    }
+
+    fn totals(mut self) -> Option<Totals> {
+        Some(Totals {
+            rtt_us_median: median(&mut self.rtt_us),
+            delivery_rate_bytes_per_s_median: median(&mut self.delivery_rate),
+            ..self.totals?
+        })
     }
 }
 
@@ -389,8 +396,8 @@ fn median<T: Copy + Ord>(values: &mut [T]) -> Option<T> {
 mod tests {
     use super::*;
     use sockeye_model::{
-        Comm, Cookie, Endpoint, Fd, Inode, Owner, Pid, Port, Protocol, Uid, WorkloadId, WorkloadKind,
-        WorkloadSource,
+        Comm, Cookie, Endpoint, Fd, Flow, Inode, Owner, Pid, Port, Process, Protocol, Uid, WorkloadId,
+        WorkloadKind, WorkloadSource,
     };
 
     fn connection(cookie: u64, local: &str, peer: &str) -> Socket {
@@ -411,15 +418,23 @@ mod tests {
         listeners
     }
 
+    fn first_of(result: &FoldResult) -> Flow {
+        result.flows.reader().read(0).clone()
+    }
+
     fn fold(group_by: GroupBy, sockets: &[Socket]) -> Vec<Flow> {
         let listeners = listeners();
         let mut fold = Fold::new(group_by, &listeners).with_totals();
         for socket in sockets {
             fold.add(&Entry::new(socket));
         }
-        let mut flows = fold.finish().flows;
-        flows.sort_by_key(|flow| flow.key);
-        flows
+        let flows = fold.finish().flows;
+        let mut reader = flows.reader();
+        let order = flows.order(|_| None);
+        order
+            .into_iter()
+            .map(|number| reader.read(number).clone())
+            .collect()
     }
 
     #[test]
@@ -501,7 +516,7 @@ mod tests {
         let mut by_host = Fold::new(GroupBy::Host, &listeners);
         by_host.add(&entry);
         by_host.add(&entry);
-        let pids: Vec<_> = by_host.finish().flows[0]
+        let pids: Vec<_> = first_of(&by_host.finish())
             .owners
             .iter()
             .map(|process| process.pid.0)
@@ -571,7 +586,7 @@ mod tests {
             &[with_bytes(1, "10.0.0.3:1", 100), with_bytes(2, "10.0.0.9:1", 7)],
             None,
         );
-        assert_eq!(first.flows[0].rates, None);
+        assert_eq!(first_of(&first).rates, None);
         let second = run(
             &[with_bytes(1, "10.0.0.3:1", 300), with_bytes(3, "10.0.0.3:2", 40)],
             Some((&first.sample, Duration::from_secs(2))),
@@ -622,7 +637,7 @@ mod tests {
         let second_ago = Some((&first.sample, Duration::from_secs(1)));
         let mut second = Fold::new(GroupBy::Host, &listeners).with_rates(second_ago);
         second.add(&Entry::new(&count(1_000_300)));
-        let rates = second.finish().flows[0].rates.unwrap();
+        let rates = first_of(&second.finish()).rates.unwrap();
         assert_eq!(
             (rates.received_bytes_per_s, rates.opened_per_s),
             (Some(300.0), Some(0.0))
@@ -666,7 +681,7 @@ mod tests {
         let mut fold =
             Fold::new(GroupBy::Host, &listeners).with_rates(Some((&sample, Duration::from_secs(1))));
         fold.add(&Entry::new(&socket));
-        assert_eq!(fold.finish().flows[0].rates, None);
+        assert_eq!(first_of(&fold.finish()).rates, None);
     }
 
     /// Two workloads of every socket with an inode, none of others.

@@ -21,17 +21,23 @@
 //! let mut fold = Fold::new(GroupBy::Host, &listeners);
 //! fold.add(&Entry::new(&connection));
 //!
-//! let flow = &fold.finish().flows[0];
+//! let flows = fold.finish().flows;
+//! let flow = flows.reader().read(0).clone();
 //! assert_eq!(flow.key.direction, Direction::Passive);
 //! assert_eq!((flow.key.port, flow.connections), (Some(Port(443)), 1));
 //! ```
 
+mod flow_owners;
 mod fold;
+mod folded_flows;
+mod index;
+mod key_table;
 mod listeners;
 mod sample;
 mod socket_sample;
 
 pub use fold::{Fold, FoldResult};
+pub use folded_flows::{FlowReader, FoldedFlows};
 pub use listeners::Listeners;
 pub use sample::Sample;
 pub use socket_sample::SocketSample;

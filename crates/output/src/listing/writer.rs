@@ -3,7 +3,7 @@
 use super::column::{Column, Record, Series};
 use super::sort::SortKey;
 use super::sort_value::SortValue;
-use crate::csv::{Line, push_filled};
+use crate::csv::{Line, WaitingRows};
 use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
@@ -93,8 +93,8 @@ pub struct ListingWriter<W, R: Record> {
     /// Rows so far, if rows are sorted and not in the table.
     buffered: RowBuffer,
     line: Vec<u8>,
-    /// Whether the rows of CSV wait for the last one.
-    waits: bool,
+    /// The rows of CSV that wait for the last one.
+    waiting: Option<WaitingRows>,
 }
 
 /// What writes the rows of CSV and JSON: looked for once, not in each row.
@@ -162,7 +162,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         Self {
             output: Output::new(writer),
             parts: Parts::of(&layout),
-            waits: layout.format == Format::Csv && layout.leaves_out_empty && !layout.no_header,
+            waiting: None,
             layout,
             table,
             rows: 0,
@@ -194,8 +194,13 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
                     .into_iter()
                     .chain(sample)
                     .chain(columns.flat_map(|column| column.csv_fields()).copied());
-                bytes.extend_from_slice(fields.collect::<Vec<_>>().join(",").as_bytes());
-                bytes.extend_from_slice(b"\r\n");
+                let header = fields.collect::<Vec<_>>().join(",").into_bytes();
+                if self.layout.leaves_out_empty {
+                    self.waiting = Some(WaitingRows::new(header, &self.parts.begin));
+                } else {
+                    bytes.extend_from_slice(&header);
+                    bytes.extend_from_slice(b"\r\n");
+                }
             }
             _ => {}
         }
@@ -247,6 +252,10 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             self.line.clear();
             push_row(&mut self.line, &self.layout, &self.parts, row);
             self.buffered.push(&self.line);
+        } else if let Some(waiting) = &mut self.waiting {
+            waiting.push(|line| push_csv(line, &self.layout, &self.parts, row));
+            self.rows += 1;
+            return self.limit_waiting();
         } else {
             if self.layout.format == Format::Json {
                 let between: &[u8] = if self.rows == 0 { b"\n" } else { b",\n" };
@@ -255,17 +264,19 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
             push_row(&mut self.output.bytes, &self.layout, &self.parts, row);
         }
         self.rows += 1;
-        self.write_large()
+        self.output.write_large()
     }
 
-    /// Writes what is buffered if it is much, unless it waits for further rows.
+    /// Writes the rows that wait if they are very many: with all columns.
     #[inline]
-    fn write_large(&mut self) -> io::Result<()> {
-        if self.waits {
-            self.waits = self.output.bytes.len() < WAITING_BYTES;
-            return Ok(());
+    fn limit_waiting(&mut self) -> io::Result<()> {
+        match self
+            .waiting
+            .take_if(|waiting| waiting.whole_len() >= WAITING_BYTES)
+        {
+            Some(waiting) => waiting.finish(true, |piece| self.output.push(piece)),
+            None => Ok(()),
         }
-        self.output.write_large()
     }
 
     /// Writes the buffered rows, closes the document and flushes. JSON and JSON lines end with the summary. Tables and CSV
@@ -307,8 +318,12 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
                 let between: &[u8] = if nth == 0 { b"\n" } else { b",\n" };
                 self.output.bytes.extend_from_slice(between);
             }
-            self.output.bytes.extend_from_slice(self.buffered.row(index));
-            self.write_large()?;
+            if let Some(waiting) = &mut self.waiting {
+                waiting.push_written(self.buffered.row(index));
+                self.limit_waiting()?;
+            } else {
+                self.output.push(self.buffered.row(index))?;
+            }
         }
         let bytes = &mut self.output.bytes;
         match self.layout.format {
@@ -324,11 +339,12 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
                     push_document_end(object, summary, fields);
                 });
             }
-            Format::Csv if self.waits => {
-                let table = std::mem::take(bytes);
-                push_filled(bytes, &table);
+            Format::Csv => {
+                if let Some(waiting) = self.waiting.take() {
+                    waiting.finish(false, |piece| self.output.push(piece))?;
+                }
             }
-            Format::Csv | Format::Table => {}
+            Format::Table => {}
         }
         self.output.flush()
     }
@@ -341,9 +357,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         if self.layout.format == Format::Table && self.layout.sort.is_none() {
             self.table.settle(&mut self.output.bytes);
         }
-        if self.waits {
-            return Ok(());
-        }
+        // What waits is not in it.
         self.output.flush()
     }
 
@@ -385,16 +399,7 @@ fn leave_out_parts<R: Record>(columns: &mut Vec<&'static Column<R>>) {
 fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, row: &R::Row<'_>) {
     if layout.format == Format::Csv {
         let mut line = Line::begin(out);
-        line.constants(&parts.begin);
-        if layout.sample.is_some() {
-            line.number(layout.sample);
-        }
-        for part in &parts.csv {
-            match part {
-                CsvPart::Column(column) => column.push_csv(&mut line, row),
-                CsvPart::Series(series, indices) => series(&mut line, row, indices.clone()),
-            }
-        }
+        push_csv(&mut line, layout, parts, row);
         line.end();
         return;
     }
@@ -416,6 +421,21 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, 
     object.end();
     if layout.format == Format::Jsonl {
         out.push(b'\n');
+    }
+}
+
+/// Appends the fields of a record.
+#[inline]
+fn push_csv<R: Record>(line: &mut Line<'_>, layout: &Layout<R>, parts: &Parts<R>, row: &R::Row<'_>) {
+    line.constants(&parts.begin);
+    if layout.sample.is_some() {
+        line.number(layout.sample);
+    }
+    for part in &parts.csv {
+        match part {
+            CsvPart::Column(column) => column.push_csv(line, row),
+            CsvPart::Series(series, indices) => series(line, row, indices.clone()),
+        }
     }
 }
 

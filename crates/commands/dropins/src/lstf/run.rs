@@ -133,8 +133,13 @@ impl Plan {
             }
             ControlFlow::Continue(())
         })?;
-        let mut flows = fold.finish().flows;
-        flows.sort_unstable_by_key(|flow| flow.key);
+        let folded = fold.finish().flows;
+        let mut reader = folded.reader();
+        let order = folded.order(|_| None);
+        let flows = order
+            .into_iter()
+            .map(|number| reader.read(number).clone())
+            .collect();
         Ok((flows, listener_owners))
     }
 

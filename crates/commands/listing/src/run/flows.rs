@@ -11,7 +11,7 @@ use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_flow::{Fold, Listeners, Sample};
+use sockeye_flow::{Fold, FoldedFlows, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, find_column, parse_columns};
 use sockeye_output::socket::Sockets;
@@ -151,11 +151,18 @@ struct Before {
 
 /// The result of one pass over the connections.
 struct Pass {
-    flows: Vec<Flow>,
-    /// Flows that `--top` left out.
-    left_out: usize,
+    flows: FoldedFlows,
+    /// The flows to show, sorted.
+    shown: Vec<u32>,
     totals: Option<ConnectionTotals>,
     before: Before,
+}
+
+impl Pass {
+    /// Returns the number of flows that `--top` leaves out.
+    const fn left_out(&self) -> usize {
+        self.flows.len() - self.shown.len()
+    }
 }
 
 impl Watch<'_> {
@@ -172,7 +179,7 @@ impl Watch<'_> {
             let mut report = self.listing.begin();
             let pass = self.fold(before.as_ref(), &mut report)?;
             samples += 1;
-            let number = pass.flows.len();
+            let number = pass.shown.len();
             let interval = self.options.watch.unwrap_or_default();
             if let Some(live) = &mut live {
                 self.listing.write_notes(&report, self.options.common.verbose);
@@ -271,7 +278,7 @@ impl Watch<'_> {
         // Which flows the connections belong to that no sample has is unknown, and without counters whether there
         // are any.
         if totals.is_none_or(|totals| totals.unseen > 0) {
-            for rates in flows.iter_mut().filter_map(|flow| flow.rates.as_mut()) {
+            for rates in flows.rates_mut() {
                 (rates.opened_per_s, rates.closed_per_s) = (None, None);
                 // A rate is at least that of the connections that were seen: 0 says nothing.
                 for rate in [
@@ -289,13 +296,11 @@ impl Watch<'_> {
         } else {
             self.sort
         };
-        flows = self.sorted(flows, sort);
-        let top = self.options.top.unwrap_or(usize::MAX);
-        let left_out = flows.len().saturating_sub(top);
-        flows.truncate(top);
+        let mut shown = self.sorted(&flows, sort);
+        shown.truncate(self.options.top.unwrap_or(usize::MAX));
         Ok(Pass {
             flows,
-            left_out,
+            shown,
             totals,
             before: Before {
                 sample: folded.sample,
@@ -306,21 +311,14 @@ impl Watch<'_> {
         })
     }
 
-    /// Sorts flows; equal ones by their flow keys, so that the order is stable.
-    fn sorted(&self, mut flows: Vec<Flow>, sort: SortKey<Flows>) -> Vec<Flow> {
-        // Numbers of workloads are in the order in which they were seen.
-        let name = |flow: &Flow| self.listing.context.workload(flow.key.workload?.id);
-        flows.sort_unstable_by(|a, b| name(a).cmp(&name(b)).then_with(|| a.key.cmp(&b.key)));
-        let values: Vec<_> = flows
-            .iter()
-            .map(|flow| sort.column.sort_value(&self.row(flow)))
-            .collect();
-        let mut flows: Vec<_> = flows.into_iter().map(Some).collect();
+    /// Returns the numbers of all flows, sorted; equal ones by their flow keys, so that the order is stable.
+    fn sorted(&self, flows: &FoldedFlows, sort: SortKey<Flows>) -> Vec<u32> {
+        let by_key = flows.order(|id| self.listing.context.workload(id));
+        let mut reader = flows.reader();
+        let value = |number: &u32| sort.column.sort_value(&self.row(reader.read(*number)));
+        let values: Vec<_> = by_key.iter().map(value).collect();
         let order = sort.order(&values);
-        order
-            .into_iter()
-            .filter_map(|index| flows[index].take())
-            .collect()
+        order.into_iter().map(|index| by_key[index]).collect()
     }
 
     const fn row<'a>(&'a self, flow: &'a Flow) -> FlowRow<'a> {
@@ -335,10 +333,10 @@ impl Watch<'_> {
     fn print(&self, pass: &Pass, sample: u64, report: &ListingReport) -> anyhow::Result<()> {
         let layout = self.layout_of(pass, sample);
         let out = stdout::open().context(stdout::WRITING)?;
-        self.write(out, layout, pass, &pass.flows, report)
+        self.write(out, layout, pass, &pass.shown, report)
             .context(stdout::WRITING)?;
-        if pass.left_out > 0 && matches!(self.layout.format, Format::Table | Format::Csv) {
-            notes::say(&left_out(pass.left_out, "flow"));
+        if pass.left_out() > 0 && matches!(self.layout.format, Format::Table | Format::Csv) {
+            notes::say(&left_out(pass.left_out(), "flow"));
         }
         if let Some(totals) = pass.totals {
             let line = opens::line(&totals, !self.listing.filter().is_empty());
@@ -365,13 +363,13 @@ impl Watch<'_> {
         let mut layout = self.layout_of(pass, sample);
         (layout.live, layout.width) = (true, Some(live.width()));
         // The widths and columns of a frame are those of its rows.
-        let flows = pass.flows.len().min(live.rows());
+        let flows = pass.shown.len().min(live.rows());
         let mut body = Vec::new();
         let columns_left_out = self
-            .write(&mut body, layout, pass, &pass.flows[..flows], report)
+            .write(&mut body, layout, pass, &pass.shown[..flows], report)
             .context(stdout::WRITING)?;
-        let (shown, all) = (pass.flows.len(), pass.flows.len() + pass.left_out);
-        let mut text = match pass.left_out {
+        let (shown, all) = (pass.shown.len(), pass.flows.len());
+        let mut text = match pass.left_out() {
             0 => format!("{all} flows"),
             _ => format!("{shown} of {all} flows"),
         };
@@ -393,12 +391,10 @@ impl Watch<'_> {
     /// Returns the layout of a sample, and looks its names up.
     fn layout_of(&self, pass: &Pass, sample: u64) -> FlowLayout {
         if !self.options.common.numeric {
-            let hosts = pass.flows.iter().flat_map(|flow| {
+            let hosts = pass.shown.iter().flat_map(|number| {
+                let key = pass.flows.key(*number);
                 // A prefix has no host name.
-                [
-                    flow.key.local,
-                    flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),
-                ]
+                [key.local, key.peer.filter(|_| key.peer_prefix.is_none())]
             });
             self.listing.context.hosts(hosts.flatten());
         }
@@ -419,16 +415,19 @@ impl Watch<'_> {
         out: impl Write,
         layout: FlowLayout,
         pass: &Pass,
-        flows: &[Flow],
+        flows: &[u32],
         report: &ListingReport,
     ) -> std::io::Result<usize> {
         let mut writer = ListingWriter::new(out, layout.listing());
         let sources = report.sources();
         writer.begin()?;
-        flows.iter().try_for_each(|flow| writer.row(&self.row(flow)))?;
+        let mut reader = pass.flows.reader();
+        for number in flows {
+            writer.row(&self.row(reader.read(*number)))?;
+        }
         writer.finish(&Summary {
             connections: pass.totals,
-            rows_left_out: pass.left_out,
+            rows_left_out: pass.left_out(),
             ..report.summary(&sources)
         })?;
         Ok(writer.columns_left_out())

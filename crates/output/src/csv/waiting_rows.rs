@@ -1,0 +1,285 @@
+//! Rows of CSV that wait for the last one, because columns that no row fills are left out.
+
+use super::{Line, each_field};
+use std::io;
+
+/// A table whose rows wait. A field that no row filled so far is not there at all, not even as a comma: what waits is not much
+/// longer than what is written, and most rows are written as they are.
+#[derive(Debug)]
+pub(crate) struct WaitingRows {
+    header: Vec<u8>,
+    bytes: Vec<u8>,
+    filled: FilledFields,
+    /// Where rows begin that have the same fields, and which fields.
+    stretches: Vec<Stretch>,
+}
+
+/// The fields that a row filled so far.
+#[derive(Debug)]
+pub(super) struct FilledFields {
+    filled: Vec<bool>,
+    /// Number of fields that rows do not have, each in each row.
+    omitted: usize,
+    /// Number of the first fields, which are the same in each row.
+    constants: usize,
+    /// Number of those that are empty.
+    constants_omitted: usize,
+    /// The others.
+    constant_bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Stretch {
+    start: usize,
+    filled: Vec<bool>,
+}
+
+/// The fields of a line that is being written.
+#[derive(Debug)]
+pub(super) struct LineFields<'a> {
+    of: &'a mut FilledFields,
+    next: usize,
+    /// Whether the row has a field so far: the first has no comma.
+    has_any: bool,
+    /// Where the last field begins, if no row before filled it.
+    new_at: Option<usize>,
+}
+
+impl WaitingRows {
+    /// Creates a table with a header, without its end of line, whose rows begin with these fields. No name in the header needs
+    /// quotes.
+    pub(crate) fn new(header: Vec<u8>, constants: &[u8]) -> Self {
+        let fields = header.iter().filter(|byte| **byte == b',').count() + 1;
+        let mut filled = FilledFields {
+            filled: vec![false; fields],
+            omitted: 0,
+            constants: 0,
+            constants_omitted: 0,
+            constant_bytes: Vec::new(),
+        };
+        each_field(constants, 0, |column, field| {
+            filled.constants += 1;
+            if field.is_empty() {
+                filled.constants_omitted += 1;
+            } else {
+                filled.filled[column] = true;
+                if !filled.constant_bytes.is_empty() {
+                    filled.constant_bytes.push(b',');
+                }
+                filled.constant_bytes.extend_from_slice(field);
+            }
+        });
+        Self {
+            header,
+            bytes: Vec::new(),
+            filled,
+            stretches: Vec::new(),
+        }
+    }
+
+    /// Appends the row that `push` writes, field by field.
+    #[inline]
+    pub(crate) fn push(&mut self, push: impl FnOnce(&mut Line<'_>)) {
+        let start = self.bytes.len();
+        let mut line = Line {
+            out: &mut self.bytes,
+            is_empty: true,
+            waiting: Some(LineFields {
+                of: &mut self.filled,
+                next: 0,
+                has_any: false,
+                new_at: None,
+            }),
+        };
+        push(&mut line);
+        line.end();
+        let is_same = |last: &Stretch| last.filled == self.filled.filled;
+        if !self.stretches.last().is_some_and(is_same) {
+            self.stretches.push(Stretch {
+                start,
+                filled: self.filled.filled.clone(),
+            });
+        }
+    }
+
+    /// Appends a row that is written already, with all fields.
+    pub(crate) fn push_written(&mut self, row: &[u8]) {
+        self.push(|line| each_field(row, 0, |_, field| line.field().extend_from_slice(field)));
+    }
+
+    /// Returns the length of the table with all fields.
+    pub(crate) const fn whole_len(&self) -> usize {
+        self.header.len() + CRLF.len() + self.bytes.len() + self.filled.omitted
+    }
+
+    /// Passes the table to `write` in pieces, without the columns that no row fills; with all of them if there are no rows or
+    /// `all`.
+    pub(crate) fn finish(
+        mut self,
+        all: bool,
+        mut write: impl FnMut(&[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        if all || self.bytes.is_empty() {
+            self.filled.filled.fill(true);
+        }
+        let filled = &self.filled.filled;
+        let mut piece = Vec::new();
+        let every = vec![true; filled.len()];
+        self.header.extend_from_slice(CRLF);
+        push_with_fields(&mut piece, &self.header, &every, filled);
+        write(&piece)?;
+        let ends = self.stretches.iter().skip(1).map(|next| next.start);
+        for (stretch, end) in self.stretches.iter().zip(ends.chain([self.bytes.len()])) {
+            let rows = &self.bytes[stretch.start..end];
+            if stretch.filled == *filled {
+                write(rows)?;
+                continue;
+            }
+            let mut rest = rows;
+            while !rest.is_empty() {
+                let (rows, after) = rest.split_at(super::end_of_line(rest, 0).max(1));
+                piece.clear();
+                push_with_fields(&mut piece, rows, &stretch.filled, filled);
+                write(&piece)?;
+                rest = after;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Appends a row that has the fields `from` as one that has the fields `to`.
+fn push_with_fields(out: &mut Vec<u8>, row: &[u8], from: &[bool], to: &[bool]) {
+    let mut fields = Vec::new();
+    each_field(row, 0, |_, field| fields.push(field));
+    let mut fields = fields.into_iter();
+    let mut is_first = true;
+    for (is_there, is_wanted) in from.iter().zip(to) {
+        let field = if *is_there {
+            fields.next().unwrap_or_default()
+        } else {
+            b""
+        };
+        if !is_wanted {
+            continue;
+        }
+        if !is_first {
+            out.push(b',');
+        }
+        is_first = false;
+        out.extend_from_slice(field);
+    }
+    out.extend_from_slice(CRLF);
+}
+
+const CRLF: &[u8] = b"\r\n";
+
+impl LineFields<'_> {
+    /// Appends the first fields of each row.
+    #[inline]
+    pub(super) fn push_constants(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.of.constant_bytes);
+        self.of.omitted += self.of.constants_omitted;
+        self.next = self.of.constants;
+        self.has_any = !self.of.constant_bytes.is_empty();
+    }
+
+    /// Ends the last field, and begins the next: with a comma, if rows have it.
+    #[inline]
+    pub(super) fn begin(&mut self, out: &mut Vec<u8>) {
+        self.end(out);
+        let is_filled = self.of.filled[self.next];
+        self.next += 1;
+        if !is_filled {
+            self.new_at = Some(out.len());
+            return;
+        }
+        if self.has_any {
+            out.push(b',');
+        }
+        self.has_any = true;
+    }
+
+    /// Ends the last field. If it is the first of its column with a text, this row and all later ones have the field.
+    #[inline]
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        let Some(start) = self.new_at.take() else { return };
+        if out.len() == start {
+            self.of.omitted += 1;
+            return;
+        }
+        self.of.filled[self.next - 1] = true;
+        if self.has_any {
+            out.insert(start, b',');
+        }
+        self.has_any = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(header: &str, constants: &str, rows: &[&str], all: bool) -> (String, usize) {
+        let mut table = WaitingRows::new(header.as_bytes().to_vec(), constants.as_bytes());
+        for row in rows {
+            table.push(|line| {
+                line.constants(constants.as_bytes());
+                for field in row.split('|') {
+                    match field {
+                        "" => line.empty(1),
+                        field => line.text(Some(field)),
+                    }
+                }
+            });
+        }
+        let (mut out, whole) = (Vec::new(), table.whole_len());
+        table
+            .finish(all, |piece| {
+                out.extend_from_slice(piece);
+                Ok(())
+            })
+            .unwrap();
+        (String::from_utf8(out).unwrap().replace("\r\n", "\n"), whole)
+    }
+
+    #[track_caller]
+    fn check(header: &str, constants: &str, rows: &[&str], expected: &str) {
+        assert_eq!(table(header, constants, rows, false).0, expected);
+    }
+
+    #[test]
+    fn columns_that_no_row_fills_are_left_out() {
+        check("t,a,b,c", "9", &["1||3", "||4"], "t,a,c\n9,1,3\n9,,4\n");
+        check("t,a,b,c", "9", &["||", "||4", "|2|"], "t,b,c\n9,,\n9,,4\n9,2,\n");
+        check("t,a,b,c", "9", &["1||3", "|2|"], "t,a,b,c\n9,1,,3\n9,,2,\n");
+        check("t,h,a,b", "9,", &["|x,y"], "t,b\n9,\"x,y\"\n");
+        check("t,a", "9", &["", ""], "t\n9\n9\n");
+        check("t,a", "9", &[], "t,a\n");
+    }
+
+    #[test]
+    fn whole_table_has_all_columns_and_the_length_that_was_counted() {
+        let (whole, length) = table("t,h,a,b,c", "9,", &["||", "=1||x", "|2|"], true);
+        assert_eq!(whole, "t,h,a,b,c\n9,,,,\n9,,'=1,,x\n9,,,2,\n");
+        // Each of its four lines has a further byte, CR.
+        assert_eq!(length, whole.len() + 4);
+    }
+
+    #[test]
+    fn written_rows_equal_those_of_fields() {
+        let mut table = WaitingRows::new(b"t,a,b,c".to_vec(), b"9");
+        for row in ["9,,,\r\n", "9,\"x,\"\"y\",,\"\r\n\"\r\n", "9,,,z\r\n"] {
+            table.push_written(row.as_bytes());
+        }
+        let mut out = Vec::new();
+        table
+            .finish(false, |piece| {
+                out.extend_from_slice(piece);
+                Ok(())
+            })
+            .unwrap();
+        let expected = "t,a,c\r\n9,,\r\n9,\"x,\"\"y\",\"\r\n\"\r\n9,,z\r\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    }
+}
