@@ -135,10 +135,8 @@ impl<'a> Line<'a> {
     /// Appends `count` empty fields.
     #[inline]
     pub fn empty(&mut self, count: usize) {
-        if self.waiting.is_some() {
-            for _ in 0..count {
-                self.field();
-            }
+        if let Some(fields) = &mut self.waiting {
+            fields.push_empty(self.out, count);
         } else if count > 0 {
             let commas = count - usize::from(self.is_empty);
             self.is_empty = false;

@@ -107,6 +107,7 @@ pub fn push_hex(out: &mut Vec<u8>, bytes: &[u8]) {
 
 /// Returns the number of terminal columns of escaped text. Each character counts as one: double-width and combining
 /// characters are rare here, and only shift the text after them.
+#[inline]
 pub fn display_width(text: &[u8]) -> usize {
     if text.is_ascii() {
         text.len()

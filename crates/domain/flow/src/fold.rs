@@ -158,7 +158,7 @@ impl<'a> Fold<'a> {
                     let changes = sampler.changes.iter();
                     changes.map(|changes| changes.rates(elapsed)).collect()
                 });
-                let keys = self.flows.iter().map(|flow| self.keys.key(flow.key)).collect();
+                let keys = self.flows.iter().map(|flow| self.keys.key(flow.key())).collect();
                 let sample = Sample { keys, ..sampler.now };
                 (sample, rates.unwrap_or_default())
             }
@@ -242,9 +242,9 @@ impl<'a> Fold<'a> {
         let next = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
         let number = self
             .index
-            .find_or_insert(&key, next, |number| self.flows[number as usize].key == key);
+            .find_or_insert(&key, next, |number| self.flows[number as usize].key());
         if number == next {
-            self.flows.push(CompactFlow::new(key));
+            CompactFlow::push_new(&mut self.flows, key, number);
         }
         number
     }
@@ -428,13 +428,9 @@ mod tests {
         for socket in sockets {
             fold.add(&Entry::new(socket));
         }
-        let flows = fold.finish().flows;
-        let mut reader = flows.reader();
-        let order = flows.order(|_| None);
-        order
-            .into_iter()
-            .map(|number| reader.read(number).clone())
-            .collect()
+        let mut flows = fold.finish().flows;
+        flows.sort(|_| None);
+        flows.iter().collect()
     }
 
     #[test]

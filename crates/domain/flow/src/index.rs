@@ -1,7 +1,8 @@
-//! A hash index over entries that its owner keeps in a list: eight bytes for each slot, whatever an entry is.
+//! A hash index over entries that its owner keeps in a list: five bytes for each slot, whatever an entry is.
 //!
-//! Written here although `HashMap` exists: a map keeps its keys a second time, and moves them whenever it grows. The folds of a
-//! host with a flow for each connection need half of the memory this way.
+//! Written here although `HashMap` exists: a map keeps its keys a second time, and moves them whenever it grows. The fold of a host with
+//! a flow for each connection needs half of the memory this way. A new key, of which there are as many as connections then, is
+//! decided by bytes that fit into the processor's cache.
 
 use foldhash::fast::RandomState;
 use std::hash::{BuildHasher, Hash};
@@ -9,66 +10,63 @@ use std::hash::{BuildHasher, Hash};
 /// Finds the number of an entry by its hash.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// A power of two of slots, or none. The low half of a used slot is the number of the entry plus one, the high half a part
-    /// of its hash: it saves most comparisons of entries, and growth needs no entries.
-    slots: Vec<u64>,
-    used: usize,
+    /// Of a power of two of slots, or none: a part of the hash, or [`FREE`].
+    tags: Vec<u8>,
+    /// The numbers of the entries in these slots.
+    numbers: Vec<u32>,
     hasher: RandomState,
 }
 
 impl Index {
-    /// Returns the number of the entry that has this key, as `is_entry` says; `next` if there was none, which is then the
-    /// number of this key.
+    /// Returns the number of the entry with this key; `next` if there was none, which is then its number. Entries are numbered from
+    /// 0, and `key_of` returns the key of each.
     #[inline]
-    pub(crate) fn find_or_insert(
+    pub(crate) fn find_or_insert<K: Hash + Eq>(
         &mut self,
-        key: &impl Hash,
+        key: &K,
         next: u32,
-        is_entry: impl Fn(u32) -> bool,
+        key_of: impl Fn(u32) -> K,
     ) -> u32 {
-        if self.used >= self.slots.len() / 4 * 3 {
-            self.grow();
+        if next as usize >= self.tags.len() / 4 * 3 {
+            self.grow(next, &key_of);
         }
-        let hash = self.hasher.hash_one(key) & HASH;
-        let mask = self.slots.len() - 1;
-        let mut at = first_slot(hash, mask);
+        let hash = self.hasher.hash_one(key);
+        let (tag, mask) = (tag(hash), self.tags.len() - 1);
+        let mut slot = hash as usize & mask;
         loop {
-            let slot = self.slots[at];
-            if slot == 0 {
-                self.slots[at] = hash | (u64::from(next) + 1);
-                self.used += 1;
-                return next;
-            }
-            if slot & HASH == hash {
-                let number = (slot & !HASH) as u32 - 1;
-                if is_entry(number) {
-                    return number;
+            match self.tags[slot] {
+                FREE => {
+                    (self.tags[slot], self.numbers[slot]) = (tag, next);
+                    return next;
                 }
+                same if same == tag && key_of(self.numbers[slot]) == *key => return self.numbers[slot],
+                _ => slot = (slot + 1) & mask,
             }
-            at = (at + 1) & mask;
         }
     }
 
-    fn grow(&mut self) {
-        let slots = (self.slots.len() * 2).max(SLOTS_MIN);
-        let mask = slots - 1;
-        let smaller = std::mem::replace(&mut self.slots, vec![0; slots]);
-        for slot in smaller.into_iter().filter(|slot| *slot != 0) {
-            let mut at = first_slot(slot & HASH, mask);
-            while self.slots[at] != 0 {
-                at = (at + 1) & mask;
+    /// Doubles the slots for entries with the numbers before `next`.
+    #[cold]
+    fn grow<K: Hash>(&mut self, next: u32, key_of: &impl Fn(u32) -> K) {
+        let slots = (self.tags.len() * 2).max(SLOTS_MIN);
+        (self.tags, self.numbers) = (vec![FREE; slots], vec![0; slots]);
+        for number in 0..next {
+            let hash = self.hasher.hash_one(key_of(number));
+            let mut slot = hash as usize & (slots - 1);
+            while self.tags[slot] != FREE {
+                slot = (slot + 1) & (slots - 1);
             }
-            self.slots[at] = slot;
+            (self.tags[slot], self.numbers[slot]) = (tag(hash), number);
         }
     }
 }
 
-const fn first_slot(hash: u64, mask: usize) -> usize {
-    (hash >> 32) as usize & mask
+/// The bits of a hash that do not choose the slot.
+const fn tag(hash: u64) -> u8 {
+    (hash >> 56) as u8 | 1
 }
 
-/// The part of a slot that comes from the hash.
-const HASH: u64 = 0xffff_ffff_0000_0000;
+const FREE: u8 = 0;
 
 const SLOTS_MIN: usize = 64;
 
@@ -82,7 +80,7 @@ mod tests {
         for turn in 0..3 {
             for key in 0..10_000_u64 {
                 let next = u32::try_from(entries.len()).unwrap();
-                let number = index.find_or_insert(&key, next, |number| entries[number as usize] == key);
+                let number = index.find_or_insert(&key, next, |number| entries[number as usize]);
                 if number == next {
                     assert_eq!(turn, 0, "{key} was there");
                     entries.push(key);
@@ -94,14 +92,15 @@ mod tests {
 
     #[test]
     fn keys_with_the_same_hash_stay_apart() {
-        struct SameHash;
+        #[derive(PartialEq, Eq)]
+        struct SameHash(u32);
         impl Hash for SameHash {
             fn hash<H: std::hash::Hasher>(&self, _: &mut H) {}
         }
         let mut index = Index::default();
         for number in 0..200 {
-            assert_eq!(index.find_or_insert(&SameHash, number, |_| false), number);
+            assert_eq!(index.find_or_insert(&SameHash(number), number, SameHash), number);
         }
-        assert_eq!(index.find_or_insert(&SameHash, 200, |number| number == 137), 137);
+        assert_eq!(index.find_or_insert(&SameHash(137), 200, SameHash), 137);
     }
 }

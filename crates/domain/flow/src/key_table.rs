@@ -6,14 +6,13 @@ use sockeye_model::{Direction, FlowKey, GroupBy, NetnsInode, Port, Process, Uid,
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A flow key, whose numbers mean something to the [`KeyTable`] that made it.
+///
+/// From the highest bit: number of the scope (32), family of the local address (2), the address (32), the same of the peer, whether
+/// there is a port (1), the port (16). IPv4 addresses are there as they are, IPv6 addresses as numbers. So keys are ordered as
+/// [`FlowKey`] is, once scopes and IPv6 addresses are numbered in their order ([`KeyTable::sort`]). A prefix length needs no place: it
+/// depends on the family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct CompactKey {
-    /// The local address in the high half, the peer's in the low half: IPv4 addresses as they are, IPv6 addresses as numbers.
-    addresses: u64,
-    /// From the highest bit: number of the scope (32), port (16), whether there is a port (1), family of the local address (2),
-    /// family of the peer's (2).
-    rest: u64,
-}
+pub(crate) struct CompactKey(u128);
 
 /// The properties of a flow key that many flows share. The keys of a fold have either addresses or ports, or one of the last three:
 /// so keys are in the order of their scopes first.
@@ -40,9 +39,9 @@ pub(crate) struct KeyTable {
     v6_index: Index,
 }
 
-/// The order of the scopes and IPv6 addresses of a [`KeyTable`].
+/// New numbers of scopes and IPv6 addresses, by their old ones.
 #[derive(Debug)]
-pub(crate) struct KeyRanks {
+pub(crate) struct Renumbering {
     scopes: Vec<u32>,
     v6: Vec<u32>,
 }
@@ -75,48 +74,47 @@ impl KeyTable {
         });
         let (local_family, local) = self.address_number(key.local);
         let (peer_family, peer) = self.address_number(key.peer);
-        let port = key.port.map_or(0, |port| u64::from(port.0) << 1 | 1);
-        CompactKey {
-            addresses: u64::from(local) << 32 | u64::from(peer),
-            rest: u64::from(scope) << 32 | port << 4 | local_family << 2 | peer_family,
-        }
+        // An absent port comes before port 0.
+        let port = key.port.map_or(0, |port| HAS_PORT | u64::from(port.0));
+        CompactKey::new(scope, local_family, local, peer_family, peer, port)
     }
 
     /// Returns the key again.
     pub(crate) fn key(&self, compact: CompactKey) -> FlowKey {
-        let Scope {
-            netns,
-            direction,
-            process,
-            uid,
-            workload,
-        } = self.scopes[compact.scope() as usize];
+        let mut key = NO_KEY;
+        self.read(compact, &mut key);
+        key
+    }
+
+    /// Reads a key, over another.
+    #[inline]
+    pub(crate) fn read(&self, compact: CompactKey, key: &mut FlowKey) {
         let address = |family, number| match family {
             V4 => Some(IpAddr::V4(Ipv4Addr::from_bits(number))),
             V6 => Some(IpAddr::V6(self.v6[number as usize])),
             _ => None,
         };
-        let (local_family, peer_family) = compact.families();
-        let peer = address(peer_family, compact.peer());
-        FlowKey {
-            netns,
-            direction,
-            local: address(local_family, compact.local()),
-            peer,
-            peer_prefix: self.peer_prefix(peer),
-            port: (compact.rest >> 4 & 1 == 1).then_some(Port((compact.rest >> 5) as u16)),
-            process,
-            uid,
-            workload,
-        }
+        let scope = &self.scopes[compact.scope() as usize];
+        key.netns = scope.netns;
+        key.direction = scope.direction;
+        key.local = address(compact.local_family(), compact.local());
+        key.peer = address(compact.peer_family(), compact.peer());
+        key.peer_prefix = self.peer_prefix(key.peer);
+        key.port = (compact.port() & HAS_PORT != 0).then_some(Port(compact.port() as u16));
+        key.process = scope.process;
+        key.uid = scope.uid;
+        key.workload = scope.workload;
     }
 
-    /// Returns the order of all keys: by `name` of their workloads, then as [`FlowKey`] is ordered.
-    pub(crate) fn ranks<'n>(&self, name: impl Fn(WorkloadId) -> Option<&'n str>) -> KeyRanks {
+    /// Sorts scopes, by `name` of their workloads and then as [`FlowKey`] is ordered, and IPv6 addresses. No key can be made
+    /// afterwards, and those that were made need new numbers.
+    pub(crate) fn sort<'n>(&mut self, name: impl Fn(WorkloadId) -> Option<&'n str>) -> Renumbering {
         let name = |scope: &Scope| name(scope.workload?.id);
-        KeyRanks {
-            scopes: ranks(&self.scopes, |a, b| name(a).cmp(&name(b)).then_with(|| a.cmp(b))),
-            v6: ranks(&self.v6, Ipv6Addr::cmp),
+        Renumbering {
+            scopes: sort(&mut self.scopes, |a, b| {
+                name(a).cmp(&name(b)).then_with(|| a.cmp(b))
+            }),
+            v6: sort(&mut self.v6, Ipv6Addr::cmp),
         }
     }
 
@@ -150,40 +148,67 @@ impl KeyTable {
 }
 
 impl CompactKey {
+    /// A key that is not yet known.
+    pub(crate) const ZERO: Self = Self(0);
+
+    #[inline]
+    fn new(scope: u32, local_family: u64, local: u32, peer_family: u64, peer: u32, port: u64) -> Self {
+        let high = u128::from(u64::from(scope) << 2 | local_family) << 83;
+        Self(
+            high | u128::from(local) << 51
+                | u128::from(peer_family) << 49
+                | u128::from(u64::from(peer) << 17 | port),
+        )
+    }
+
+    /// Returns the number by which keys are ordered.
+    #[inline]
+    pub(crate) const fn number(self) -> u128 {
+        self.0
+    }
+
     const fn scope(self) -> u32 {
-        (self.rest >> 32) as u32
+        (self.0 >> 85) as u32
+    }
+
+    const fn local_family(self) -> u64 {
+        (self.0 >> 83) as u64 & 3
     }
 
     const fn local(self) -> u32 {
-        (self.addresses >> 32) as u32
+        (self.0 >> 51) as u32
+    }
+
+    const fn peer_family(self) -> u64 {
+        (self.0 >> 49) as u64 & 3
     }
 
     const fn peer(self) -> u32 {
-        self.addresses as u32
+        (self.0 >> 17) as u32
     }
 
-    /// Families of the local address and of the peer's.
-    const fn families(self) -> (u64, u64) {
-        (self.rest >> 2 & 3, self.rest & 3)
+    /// The port and [`HAS_PORT`].
+    const fn port(self) -> u64 {
+        self.0 as u64 & (HAS_PORT | 0xffff)
     }
 }
 
-impl KeyRanks {
-    /// Returns a number by which keys are ordered. A prefix length needs no place in it: it depends on the address.
-    pub(crate) fn of(&self, key: CompactKey) -> u128 {
-        let (local_family, peer_family) = key.families();
-        let rank = |family, number: u32| match family {
+impl Renumbering {
+    /// Returns the key with its new numbers.
+    #[inline]
+    pub(crate) fn of(&self, key: CompactKey) -> CompactKey {
+        let address = |family, number: u32| match family {
             V6 => self.v6[number as usize],
             _ => number,
         };
-        // An absent port comes before port 0.
-        let port = (key.rest >> 4 & 1) << 16 | key.rest >> 5 & 0xffff;
-        u128::from(self.scopes[key.scope() as usize]) << 85
-            | u128::from(local_family) << 83
-            | u128::from(rank(local_family, key.local())) << 51
-            | u128::from(peer_family) << 49
-            | u128::from(rank(peer_family, key.peer())) << 17
-            | u128::from(port)
+        CompactKey::new(
+            self.scopes[key.scope() as usize],
+            key.local_family(),
+            address(key.local_family(), key.local()),
+            key.peer_family(),
+            address(key.peer_family(), key.peer()),
+            key.port(),
+        )
     }
 }
 
@@ -191,28 +216,45 @@ impl KeyRanks {
 fn number<T: Copy + Eq + std::hash::Hash>(index: &mut Index, values: &mut Vec<T>, value: &T) -> u32 {
     // At most as many as connections, which the kernel counts in 32 bits.
     let next = u32::try_from(values.len()).unwrap_or(u32::MAX);
-    let number = index.find_or_insert(value, next, |number| values[number as usize] == *value);
+    let number = index.find_or_insert(value, next, |number| values[number as usize]);
     if number == next {
         values.push(*value);
     }
     number
 }
 
-/// Returns the rank of each value.
-fn ranks<T>(values: &[T], compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> Vec<u32> {
+/// Sorts values, and returns the new place of each.
+fn sort<T: Copy>(values: &mut [T], compare: impl Fn(&T, &T) -> std::cmp::Ordering) -> Vec<u32> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_unstable_by(|&a, &b| compare(&values[a], &values[b]));
-    let mut ranks = vec![0; values.len()];
-    for (rank, index) in (0..).zip(order) {
-        ranks[index] = rank;
+    let mut places = vec![0; values.len()];
+    for (place, &index) in (0..).zip(&order) {
+        places[index] = place;
     }
-    ranks
+    let sorted: Vec<_> = order.into_iter().map(|index| values[index]).collect();
+    values.copy_from_slice(&sorted);
+    places
 }
+
+/// A key of which nothing is known.
+const NO_KEY: FlowKey = FlowKey {
+    netns: None,
+    direction: Direction::Active,
+    local: None,
+    peer: None,
+    peer_prefix: None,
+    port: None,
+    process: None,
+    uid: None,
+    workload: None,
+};
 
 /// Families, in the order in which addresses are sorted.
 const NO_ADDRESS: u64 = 0;
 const V4: u64 = 1;
 const V6: u64 = 2;
+
+const HAS_PORT: u64 = 1 << 16;
 
 #[cfg(test)]
 mod tests {
@@ -290,10 +332,11 @@ mod tests {
                 assert_eq!(table.key(*compact), *key);
                 assert_eq!(table.compact(key), *compact);
             }
+            let renumbering = table.sort(|_| None);
+            let mut sorted: Vec<_> = compact.iter().map(|key| renumbering.of(*key)).collect();
+            sorted.sort_unstable_by_key(|key| key.number());
             keys.sort_unstable();
-            let ranks = table.ranks(|_| None);
-            let ranks: Vec<_> = keys.iter().map(|key| ranks.of(table.compact(key))).collect();
-            assert!(ranks.is_sorted_by(|a, b| a < b));
+            assert!(sorted.iter().map(|key| table.key(*key)).eq(keys));
         }
     }
 
@@ -308,8 +351,8 @@ mod tests {
             .filter_map(|key| Some((table.compact(key), key.workload?.id.0)))
             .collect();
         let names = ["b", "", "", "", "a", "", "", "", "", "c"];
-        let ranks = table.ranks(|id| Some(names[id.0 as usize]));
-        ranked.sort_unstable_by_key(|(key, _)| ranks.of(*key));
+        let renumbering = table.sort(|id| Some(names[id.0 as usize]));
+        ranked.sort_unstable_by_key(|(key, _)| renumbering.of(*key).number());
         assert_eq!(ranked.iter().map(|(_, id)| *id).collect::<Vec<_>>(), [4, 0, 9]);
     }
 

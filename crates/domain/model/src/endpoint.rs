@@ -46,6 +46,7 @@ pub type UnixName = ShortText<108>;
 impl Endpoint {
     /// Creates an IP endpoint.
     #[must_use]
+    #[inline]
     pub const fn inet(ip: IpAddr, port: Port) -> Self {
         Self::Inet { ip, port }
     }

@@ -18,6 +18,8 @@ pub(crate) struct WaitingRows {
 #[derive(Debug)]
 pub(super) struct FilledFields {
     filled: Vec<bool>,
+    /// Number of filled fields before each field, and that of all.
+    before: Vec<usize>,
     /// Number of fields that rows do not have, each in each row.
     omitted: usize,
     /// Number of the first fields, which are the same in each row.
@@ -38,7 +40,10 @@ struct Stretch {
 #[derive(Debug)]
 pub(super) struct LineFields<'a> {
     of: &'a mut FilledFields,
+    /// The next field.
     next: usize,
+    /// Fields before this one are written; those from here to `next` are empty.
+    written: usize,
     /// Whether the row has a field so far: the first has no comma.
     has_any: bool,
     /// Where the last field begins, if no row before filled it.
@@ -52,6 +57,7 @@ impl WaitingRows {
         let fields = header.iter().filter(|byte| **byte == b',').count() + 1;
         let mut filled = FilledFields {
             filled: vec![false; fields],
+            before: Vec::new(),
             omitted: 0,
             constants: 0,
             constants_omitted: 0,
@@ -69,6 +75,7 @@ impl WaitingRows {
                 filled.constant_bytes.extend_from_slice(field);
             }
         });
+        filled.count();
         Self {
             header,
             bytes: Vec::new(),
@@ -87,6 +94,7 @@ impl WaitingRows {
             waiting: Some(LineFields {
                 of: &mut self.filled,
                 next: 0,
+                written: 0,
                 has_any: false,
                 new_at: None,
             }),
@@ -100,6 +108,15 @@ impl WaitingRows {
                 filled: self.filled.filled.clone(),
             });
         }
+    }
+
+    /// Announces a row that will come: rows before it have the fields that it fills, so that they are not written again.
+    pub(crate) fn announce(&mut self, push: impl FnOnce(&mut Line<'_>)) {
+        let (length, omitted, stretches) = (self.bytes.len(), self.filled.omitted, self.stretches.len());
+        self.push(push);
+        self.bytes.truncate(length);
+        self.filled.omitted = omitted;
+        self.stretches.truncate(stretches);
     }
 
     /// Appends a row that is written already, with all fields.
@@ -150,29 +167,39 @@ impl WaitingRows {
 
 /// Appends a row that has the fields `from` as one that has the fields `to`.
 fn push_with_fields(out: &mut Vec<u8>, row: &[u8], from: &[bool], to: &[bool]) {
-    let mut fields = Vec::new();
-    each_field(row, 0, |_, field| fields.push(field));
-    let mut fields = fields.into_iter();
-    let mut is_first = true;
+    let (mut at, mut is_first) = (0, true);
     for (is_there, is_wanted) in from.iter().zip(to) {
-        let field = if *is_there {
-            fields.next().unwrap_or_default()
-        } else {
-            b""
-        };
-        if !is_wanted {
-            continue;
+        let start = at;
+        if *is_there {
+            at = super::end_of_field(row, at);
         }
-        if !is_first {
-            out.push(b',');
+        if *is_wanted {
+            if !is_first {
+                out.push(b',');
+            }
+            is_first = false;
+            out.extend_from_slice(&row[start..at]);
         }
-        is_first = false;
-        out.extend_from_slice(field);
+        // After its comma.
+        at += usize::from(*is_there);
     }
     out.extend_from_slice(CRLF);
 }
 
 const CRLF: &[u8] = b"\r\n";
+
+impl FilledFields {
+    /// Counts the filled fields again.
+    fn count(&mut self) {
+        self.before.clear();
+        let mut before = 0;
+        for is_filled in &self.filled {
+            self.before.push(before);
+            before += usize::from(*is_filled);
+        }
+        self.before.push(before);
+    }
+}
 
 impl LineFields<'_> {
     /// Appends the first fields of each row.
@@ -181,6 +208,7 @@ impl LineFields<'_> {
         out.extend_from_slice(&self.of.constant_bytes);
         self.of.omitted += self.of.constants_omitted;
         self.next = self.of.constants;
+        self.written = self.next;
         self.has_any = !self.of.constant_bytes.is_empty();
     }
 
@@ -190,6 +218,7 @@ impl LineFields<'_> {
         self.end(out);
         let is_filled = self.of.filled[self.next];
         self.next += 1;
+        self.written = self.next;
         if !is_filled {
             self.new_at = Some(out.len());
             return;
@@ -200,15 +229,40 @@ impl LineFields<'_> {
         self.has_any = true;
     }
 
-    /// Ends the last field. If it is the first of its column with a text, this row and all later ones have the field.
+    /// Appends empty fields.
+    #[inline]
+    pub(super) fn push_empty(&mut self, out: &mut Vec<u8>, count: usize) {
+        if self.new_at.is_some() {
+            self.end(out);
+        }
+        self.next += count;
+    }
+
+    /// Ends the last field, and appends the empty ones after it: a comma for each that rows have.
     #[inline]
     pub(super) fn end(&mut self, out: &mut Vec<u8>) {
-        let Some(start) = self.new_at.take() else { return };
+        if let Some(start) = self.new_at.take() {
+            self.end_new(out, start);
+        }
+        if self.written < self.next {
+            let filled = self.of.before[self.next] - self.of.before[self.written];
+            self.of.omitted += self.next - self.written - filled;
+            // The first field of a row has no comma.
+            let commas = filled - usize::from(!self.has_any && filled > 0);
+            self.has_any |= filled > 0;
+            out.resize(out.len() + commas, b',');
+            self.written = self.next;
+        }
+    }
+
+    /// Ends a field that no row filled before. If it is filled, this row and all later ones have it.
+    fn end_new(&mut self, out: &mut Vec<u8>, start: usize) {
         if out.len() == start {
             self.of.omitted += 1;
             return;
         }
-        self.of.filled[self.next - 1] = true;
+        self.of.filled[self.written - 1] = true;
+        self.of.count();
         if self.has_any {
             out.insert(start, b',');
         }
@@ -264,6 +318,39 @@ mod tests {
         assert_eq!(whole, "t,h,a,b,c\n9,,,,\n9,,'=1,,x\n9,,,2,\n");
         // Each of its four lines has a further byte, CR.
         assert_eq!(length, whole.len() + 4);
+    }
+
+    #[test]
+    fn announced_row_changes_nothing_but_work() {
+        let write = |announced: &[&str]| {
+            let mut table = WaitingRows::new(b"t,a,b,c".to_vec(), b"9");
+            let push = |row: &'static str| {
+                move |line: &mut Line<'_>| {
+                    line.constants(b"9");
+                    row.split('|').for_each(|field| line.word(field));
+                }
+            };
+            for row in ["||", "|2|", "||3"] {
+                if announced.contains(&row) {
+                    table.announce(push(row));
+                }
+            }
+            for row in ["||", "|2|", "||3"] {
+                table.push(push(row));
+            }
+            let (mut out, whole) = (Vec::new(), table.whole_len());
+            table
+                .finish(false, |piece| {
+                    out.extend_from_slice(piece);
+                    Ok(())
+                })
+                .unwrap();
+            (out, whole)
+        };
+        let expected = write(&[]);
+        assert_eq!(expected.0, b"t,b,c\r\n9,,\r\n9,2,\r\n9,,3\r\n");
+        assert_eq!(write(&["|2|"]), expected);
+        assert_eq!(write(&["|2|", "||3"]), expected);
     }
 
     #[test]

@@ -207,6 +207,14 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         Ok(())
     }
 
+    /// Announces a record that will be written, after [`begin`](Self::begin). CSV that leaves out columns writes rows twice if a later
+    /// one fills a further column: this avoids it where the last rows differ from the first.
+    pub fn announce(&mut self, row: &R::Row<'_>) {
+        if let Some(waiting) = &mut self.waiting {
+            waiting.announce(|line| push_csv(line, &self.layout, &self.parts, row));
+        }
+    }
+
     /// Writes a record, or buffers it if rows are sorted.
     ///
     /// # Errors

@@ -133,14 +133,9 @@ impl Plan {
             }
             ControlFlow::Continue(())
         })?;
-        let folded = fold.finish().flows;
-        let mut reader = folded.reader();
-        let order = folded.order(|_| None);
-        let flows = order
-            .into_iter()
-            .map(|number| reader.read(number).clone())
-            .collect();
-        Ok((flows, listener_owners))
+        let mut flows = fold.finish().flows;
+        flows.sort(|_| None);
+        Ok((flows.iter().collect(), listener_owners))
     }
 
     fn common(&self) -> ListingArgs {

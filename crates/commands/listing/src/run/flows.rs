@@ -152,7 +152,7 @@ struct Before {
 /// The result of one pass over the connections.
 struct Pass {
     flows: FoldedFlows,
-    /// The flows to show, sorted.
+    /// The places of the flows to show, sorted.
     shown: Vec<u32>,
     totals: Option<ConnectionTotals>,
     before: Before,
@@ -296,7 +296,7 @@ impl Watch<'_> {
         } else {
             self.sort
         };
-        let mut shown = self.sorted(&flows, sort);
+        let mut shown = self.sorted(&mut flows, sort);
         shown.truncate(self.options.top.unwrap_or(usize::MAX));
         Ok(Pass {
             flows,
@@ -311,14 +311,13 @@ impl Watch<'_> {
         })
     }
 
-    /// Returns the numbers of all flows, sorted; equal ones by their flow keys, so that the order is stable.
-    fn sorted(&self, flows: &FoldedFlows, sort: SortKey<Flows>) -> Vec<u32> {
-        let by_key = flows.order(|id| self.listing.context.workload(id));
+    /// Sorts flows by their keys, and returns their places in the order of a column: equal ones stay in the order of their keys.
+    fn sorted(&self, flows: &mut FoldedFlows, sort: SortKey<Flows>) -> Vec<u32> {
+        flows.sort(|id| self.listing.context.workload(id));
         let mut reader = flows.reader();
-        let value = |number: &u32| sort.column.sort_value(&self.row(reader.read(*number)));
-        let values: Vec<_> = by_key.iter().map(value).collect();
-        let order = sort.order(&values);
-        order.into_iter().map(|index| by_key[index]).collect()
+        let value = |place| sort.column.sort_value(&self.row(reader.read(place)));
+        let order = sort.order_of(flows.places().map(value)).into_iter();
+        order.map(|index| index as u32).collect()
     }
 
     const fn row<'a>(&'a self, flow: &'a Flow) -> FlowRow<'a> {
@@ -391,8 +390,8 @@ impl Watch<'_> {
     /// Returns the layout of a sample, and looks its names up.
     fn layout_of(&self, pass: &Pass, sample: u64) -> FlowLayout {
         if !self.options.common.numeric {
-            let hosts = pass.shown.iter().flat_map(|number| {
-                let key = pass.flows.key(*number);
+            let hosts = pass.shown.iter().flat_map(|place| {
+                let key = pass.flows.key(*place);
                 // A prefix has no host name.
                 [key.local, key.peer.filter(|_| key.peer_prefix.is_none())]
             });
@@ -422,8 +421,12 @@ impl Watch<'_> {
         let sources = report.sources();
         writer.begin()?;
         let mut reader = pass.flows.reader();
-        for number in flows {
-            writer.row(&self.row(reader.read(*number)))?;
+        // The active flows, which come first, have no local port, for example.
+        for place in flows.iter().step_by((flows.len() / ANNOUNCED).max(1)) {
+            writer.announce(&self.row(reader.read(*place)));
+        }
+        for place in flows {
+            writer.row(&self.row(reader.read(*place)))?;
         }
         writer.finish(&Summary {
             connections: pass.totals,
@@ -433,6 +436,9 @@ impl Watch<'_> {
         Ok(writer.columns_left_out())
     }
 }
+
+/// Number of flows that are announced to the writer.
+const ANNOUNCED: usize = 64;
 
 /// Whether a column has a change between two samples.
 fn is_rate(column: &Column<Flows>) -> bool {
