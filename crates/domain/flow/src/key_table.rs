@@ -98,8 +98,8 @@ impl KeyTable {
         key.netns = scope.netns;
         key.direction = scope.direction;
         key.local = address(compact.local_family(), compact.local());
-        key.peer = address(compact.peer_family(), compact.peer());
-        key.peer_prefix = self.peer_prefix(key.peer);
+        let peer = address(compact.peer_family(), compact.peer());
+        (key.peer, key.peer_prefix) = (peer, self.peer_prefix(peer));
         key.port = (compact.port() & HAS_PORT != 0).then_some(Port(compact.port() as u16));
         key.process = scope.process;
         key.uid = scope.uid;
