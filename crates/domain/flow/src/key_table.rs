@@ -167,27 +167,33 @@ impl CompactKey {
         self.0
     }
 
+    #[inline]
     const fn scope(self) -> u32 {
         (self.0 >> 85) as u32
     }
 
+    #[inline]
     const fn local_family(self) -> u64 {
         (self.0 >> 83) as u64 & 3
     }
 
+    #[inline]
     const fn local(self) -> u32 {
         (self.0 >> 51) as u32
     }
 
+    #[inline]
     const fn peer_family(self) -> u64 {
         (self.0 >> 49) as u64 & 3
     }
 
+    #[inline]
     const fn peer(self) -> u32 {
         (self.0 >> 17) as u32
     }
 
     /// The port and [`HAS_PORT`].
+    #[inline]
     const fn port(self) -> u64 {
         self.0 as u64 & (HAS_PORT | 0xffff)
     }
