@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Flows(FlowsArgs),
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
+    Events(Box<sockeye_live::events::EventsArgs>),
     Check(sockeye_check::CheckArgs),
     Capture(sockeye_packets::capture::CaptureArgs),
     Analyze(sockeye_packets::analyze::AnalyzeArgs),

@@ -5,7 +5,7 @@
 //! types), then looks closer only at the requested structs. Nothing else is indexed or copied, and
 //! strings are read only where a type of a requested kind refers to them.
 //!
-//! What it deliberately does not do: split BTF (of modules), types of function arguments,
+//! What it deliberately does not do: split BTF (of modules), types of function arguments (only their number),
 //! following pointers.
 //!
 //! Source: `Documentation/bpf/btf.rst` and `include/uapi/linux/btf.h`, Linux 4.18 and later.

@@ -1,8 +1,8 @@
 //! Members of single types: their offsets and sizes.
 
 use super::kind::{
-    ARRAY, CONST, COUNT_MASK, DECL_TAG, ENUM, ENUM64, FLOAT, HEAD_BYTES, INT, KIND_MASK, Lengths, PTR,
-    RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION, VOLATILE,
+    ARRAY, CONST, COUNT_MASK, DECL_TAG, ENUM, ENUM64, FLOAT, FUNC_PROTO, HEAD_BYTES, INT, KIND_MASK, Lengths,
+    PTR, RESTRICT, STRUCT, TYPE_TAG, TYPEDEF, UNION, VOLATILE,
 };
 use super::name::Name;
 use super::{Bits, Btf, FieldAt};
@@ -92,6 +92,18 @@ impl Members<'_> {
             .map(|entry| this.at + HEAD_BYTES + entry * bytes)
             .find(|&at| self.named(at, name))
             .and_then(|at| enumerator_value(&self.btf, this.info, at))
+    }
+
+    /// Returns the number of parameters of the function type that the typedef `this` names, or points to.
+    pub(super) fn parameters(&self, this: Type) -> Option<u32> {
+        if this.kind != TYPEDEF {
+            return None;
+        }
+        let mut inside = self.resolved(this.size_or_type)?;
+        if inside.kind == PTR {
+            inside = self.resolved(inside.size_or_type)?;
+        }
+        (inside.kind == FUNC_PROTO).then_some(inside.info & COUNT_MASK)
     }
 
     /// Returns the member `name` of `this`, or of the unnamed structs and unions in it.

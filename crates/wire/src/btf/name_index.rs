@@ -65,6 +65,7 @@ impl<'q> NameIndex<'q> {
                     TypeKind::Func => (Space::Func, name, &[FUNC]),
                     TypeKind::Typedef => (Space::Typedef, name, &[TYPEDEF]),
                 },
+                Query::Parameters { typedef } => (Space::Typedef, typedef, &[TYPEDEF]),
                 Query::Enumerator {
                     enumeration: Some(text),
                     ..

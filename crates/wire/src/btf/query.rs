@@ -26,6 +26,11 @@ pub enum Query<'q> {
         /// Its name.
         name: &'q str,
     },
+    /// Number of parameters of the function type that a typedef names, or points to.
+    Parameters {
+        /// Name of the typedef.
+        typedef: &'q str,
+    },
     /// The value of an enumerator.
     Enumerator {
         /// Name of its enum; `None` for the first enumerator with that name in any enum, named or not.
@@ -86,6 +91,8 @@ pub enum Answer {
     Size(u32),
     /// Answer to [`Query::Type`].
     Type(TypeId),
+    /// Answer to [`Query::Parameters`].
+    Parameters(u32),
     /// Answer to [`Query::Enumerator`]. An unsigned 64-bit value above `i64::MAX` is returned as the negative number
     /// with the same bits. Kernels before 6.0 do not mark signed enums: their -1 is returned as 4294967295.
     Enumerator(i64),
@@ -125,6 +132,15 @@ impl Answers {
     pub fn type_id(&self, index: usize) -> Option<TypeId> {
         match self.get(index)? {
             Answer::Type(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// Returns the answer to a [`Query::Parameters`] at `index`.
+    #[must_use]
+    pub fn parameters(&self, index: usize) -> Option<u32> {
+        match self.get(index)? {
+            Answer::Parameters(count) => Some(count),
             _ => None,
         }
     }

@@ -68,6 +68,7 @@ fn one(members: &Members<'_>, candidate: &Candidate, query: &Query<'_>) -> Optio
             };
             same.then_some(Answer::Type(TypeId(candidate.id)))
         }
+        Query::Parameters { .. } => members.parameters(this).map(Answer::Parameters),
         Query::Enumerator { name, .. } => members
             .enumerator(this, &Name::new(name)?)
             .map(Answer::Enumerator),

@@ -169,7 +169,7 @@ impl Kernel {
         elf: &'a [u8],
         enumerators: &[&'static str],
     ) -> Result<Prepared<'a>, Unavailable> {
-        let (prepared, _) = self.prepare_all(elf, enumerators, &[])?;
+        let (prepared, _) = self.prepare_all(elf, enumerators, &[], &[])?;
         Ok(prepared)
     }
 
@@ -180,7 +180,7 @@ impl Kernel {
         elf: &'a [u8],
         iterated: &'static str,
     ) -> Result<(Prepared<'a>, u32), Unavailable> {
-        let (prepared, ids) = self.prepare_all(elf, &[], &[iterated])?;
+        let (prepared, ids) = self.prepare_all(elf, &[], &[iterated], &[])?;
         match ids.first() {
             Some(Some(id)) => Ok((prepared, *id)),
             _ => Err(Unavailable::Lacks(iterated)),
@@ -195,13 +195,21 @@ impl Kernel {
             .filter_map(|(_, kind)| kind.kernel_function())
             .collect();
         functions.push("bpf_session_is_return");
-        let (mut prepared, ids) = self.prepare_all(elf, &[], &functions)?;
+        let typedefs = parts
+            .programs
+            .iter()
+            .filter_map(|(_, kind)| kind.kernel_typedef());
+        let typedefs: Vec<&str> = typedefs.collect();
+        let (mut prepared, ids) = self.prepare_all(elf, &[], &functions, &typedefs)?;
         // Without it the verifier refuses only the programs that call it.
-        if let Some(Some(id)) = ids.last() {
+        if let Some(Some(id)) = ids.get(functions.len() - 1) {
             prepared.object.call_kernel_function(SESSION_IS_RETURN, *id);
         }
-        let id = |function: &str| {
-            let place = functions.iter().position(|name| *name == function)?;
+        let id = |wanted: &str| {
+            let place = functions
+                .iter()
+                .chain(&typedefs)
+                .position(|name| *name == wanted)?;
             ids.get(place).copied().flatten()
         };
         prepared
@@ -218,6 +226,19 @@ impl Kernel {
         };
         let answers = self.answers(&[question])?;
         Ok(answers.type_id(0).map(|id| id.0))
+    }
+
+    /// Returns the number of arguments of each of these tracepoints; `None` for one that this kernel does not have.
+    pub(crate) fn tracepoint_arguments(&self, events: &[&str]) -> Result<Vec<Option<u32>>, Unavailable> {
+        let typedefs: Vec<String> = events.iter().map(|event| format!("btf_trace_{event}")).collect();
+        let questions: Vec<_> = typedefs
+            .iter()
+            .map(|typedef| Query::Parameters { typedef })
+            .collect();
+        let answers = self.answers(&questions)?;
+        // The first parameter is not the event's, but that of the registered function.
+        let count = |place| answers.parameters(place)?.checked_sub(1);
+        Ok((0..events.len()).map(count).collect())
     }
 
     /// Returns whether an enumeration of the kernel has this name for a value.
@@ -240,6 +261,7 @@ impl Kernel {
         elf: &'a [u8],
         enumerators: &[&'static str],
         functions: &[&str],
+        typedefs: &[&str],
     ) -> Result<(Prepared<'a>, Vec<Option<u32>>), Unavailable> {
         let broken =
             |error: &dyn fmt::Display| Unavailable::Load(LoadError::Object(error.to_string()), Vec::new());
@@ -258,6 +280,10 @@ impl Kernel {
         let first_function = questions.len();
         questions.extend(functions.iter().map(|name| Query::Type {
             kind: TypeKind::Func,
+            name,
+        }));
+        questions.extend(typedefs.iter().map(|name| Query::Type {
+            kind: TypeKind::Typedef,
             name,
         }));
         let mut places = HashMap::new();
@@ -299,7 +325,7 @@ impl Kernel {
                 .map(|place| answers.enumerator(place + 1))
                 .collect(),
         };
-        let ids = (0..functions.len())
+        let ids = (0..functions.len() + typedefs.len())
             .map(|place| Some(answers.type_id(first_function + place)?.0))
             .collect();
         Ok((prepared, ids))

@@ -143,6 +143,15 @@ impl BpfEngine {
         self.kernel()?.load(elf, parts)
     }
 
+    /// Returns the number of arguments of each of these tracepoints, which differs between kernels; `None` for one that this kernel
+    /// does not have.
+    ///
+    /// # Errors
+    /// When the kernel's types cannot be read.
+    pub fn tracepoint_arguments(&self, events: &[&str]) -> Result<Vec<Option<u32>>, Unavailable> {
+        self.kernel()?.tracepoint_arguments(events)
+    }
+
     /// Loads a program of this type that does nothing: the cheapest test of whether the kernel accepts the type.
     ///
     /// # Errors

@@ -23,6 +23,10 @@ pub(super) struct MapAttributes {
     pub(super) inner_map_fd: u32,
     pub(super) numa_node: u32,
     pub(super) name: [u8; NAME_BYTES],
+    pub(super) ifindex: u32,
+    pub(super) types_fd: u32,
+    pub(super) key_type: u32,
+    pub(super) value_type: u32,
 }
 
 /// A program to load.
@@ -184,6 +188,14 @@ pub(super) struct ProgramInfo {
     pub(super) name: [u8; NAME_BYTES],
 }
 
+/// More fields of `struct bpf_prog_info`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct LongProgramInfo {
+    before: [u64; 26],
+    recursion_misses: u64,
+}
+
 /// The first fields of `struct bpf_map_info`.
 #[repr(C)]
 #[derive(Debug, Default)]
@@ -308,6 +320,14 @@ pub(super) fn program_info(
     Ok((info, maps))
 }
 
+/// Returns `recursion_misses` of `struct bpf_prog_info`.
+pub(super) fn missed_runs(program: BorrowedFd<'_>) -> Result<u64, Errno> {
+    let mut info = LongProgramInfo::default();
+    // SAFETY: the lengths of all outputs that it could point to are 0.
+    unsafe { info_of(program, &mut info) }?;
+    Ok(info.recursion_misses)
+}
+
 pub(super) fn map_info(map: BorrowedFd<'_>) -> Result<MapInfo, Errno> {
     let mut info = MapInfo::default();
     // SAFETY: `MapInfo` holds no pointers.
@@ -386,14 +406,14 @@ pub(super) fn freeze(map: BorrowedFd<'_>) -> Result<(), Errno> {
     unsafe { bpf(MAP_FREEZE, &mut attributes) }.map(drop)
 }
 
-/// Attaches a program to a tracepoint.
-pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, event: &CStr) -> Result<OwnedFd, Errno> {
+/// Attaches a program to a tracepoint; without a name to the one that it was loaded for.
+pub(super) fn open_raw_tracepoint(program: BorrowedFd<'_>, event: Option<&CStr>) -> Result<OwnedFd, Errno> {
     let mut attributes = TracepointAttributes {
-        name: event.as_ptr() as u64,
+        name: event.map_or(0, |event| event.as_ptr() as u64),
         prog_fd: program.as_raw_fd() as u32,
         pad: 0,
     };
-    // SAFETY: `name` is a C string that lives until the call returns.
+    // SAFETY: `name` is 0, or a C string that lives until the call returns.
     unsafe { bpf_fd(RAW_TRACEPOINT_OPEN, &mut attributes) }
 }
 
@@ -501,8 +521,9 @@ const TRIES: usize = 5;
 
 // `union bpf_attr` has no padding, so these must not have any.
 const _: () = assert!(size_of::<ProgramAttributes>() == 112 && size_of::<RunAttributes>() == 64);
-const _: () = assert!(size_of::<MapAttributes>() == 44);
+const _: () = assert!(size_of::<MapAttributes>() == 60);
 const _: () = assert!(size_of::<BatchAttributes>() == 56 && size_of::<TracepointAttributes>() == 16);
 const _: () = assert!(size_of::<InfoAttributes>() == 16 && size_of::<ElementAttributes>() == 32);
+const _: () = assert!(size_of::<LongProgramInfo>() == 216);
 const _: () = assert!(size_of::<ProgramInfo>() == 80 && size_of::<MapInfo>() == 40);
 const _: () = assert!(size_of::<TypesAttributes>() == 32);

@@ -20,7 +20,15 @@ impl Program {
     /// `ENOENT` if there is no such tracepoint, `EPERM` without CAP_PERFMON.
     pub fn attach_raw_tracepoint(&self, event: &str) -> Result<Link, Errno> {
         let event = CString::new(event).map_err(|_| Errno::INVAL)?;
-        call::open_raw_tracepoint(self.fd.as_fd(), &event).map(Link::from)
+        call::open_raw_tracepoint(self.fd.as_fd(), Some(&event)).map(Link::from)
+    }
+
+    /// Attaches a program of [`super::Kind::TypedTracepoint`] to its tracepoint (Linux 5.5).
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`: `EINVAL` if it is of another kind.
+    pub fn attach_typed_tracepoint(&self) -> Result<Link, Errno> {
+        call::open_raw_tracepoint(self.fd.as_fd(), None).map(Link::from)
     }
 }
 

@@ -25,6 +25,9 @@ pub struct LoadOptions<'a> {
 pub enum Kind<'a> {
     /// A raw tracepoint.
     RawTracepoint,
+    /// A raw tracepoint whose arguments the verifier knows the types of (`tp_btf`, Linux 5.5), by the name of the typedef of its
+    /// functions: `btf_trace_tcp_probe`.
+    TypedTracepoint(&'a str),
     /// A single uprobe or kprobe, through a perf event.
     Probe,
     /// Many offsets of a file at once (`uprobe_multi`, Linux 6.6).
@@ -54,17 +57,26 @@ pub struct LoadedObject {
 #[derive(Debug)]
 struct Requested {
     name: String,
-    /// The kernel function to trace; `None` for other kinds.
+    /// The kernel function or tracepoint to trace; `None` for other kinds.
     function: Option<String>,
-    /// An error only for programs that trace a kernel function.
+    /// An error only for programs that trace a kernel function or a typed tracepoint.
     program: Result<Program, LoadError>,
 }
 
 impl Kind<'_> {
-    /// Returns the kernel function to trace.
+    /// Returns the kernel function, or the typedef of the tracepoint, to trace.
     const fn traced_function(&self) -> Option<&str> {
         match self {
-            Self::Entry(name) | Self::Exit(name) => Some(name),
+            Self::Entry(name) | Self::Exit(name) | Self::TypedTracepoint(name) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the typedef that must be resolved to a BTF id.
+    #[must_use]
+    pub const fn kernel_typedef(&self) -> Option<&str> {
+        match self {
+            Self::TypedTracepoint(name) => Some(name),
             _ => None,
         }
     }
@@ -81,6 +93,7 @@ impl Kind<'_> {
     pub(super) const fn types(&self) -> (u32, u32) {
         match self {
             Self::RawTracepoint => (RAW_TRACEPOINT, 0),
+            Self::TypedTracepoint(_) => (TRACING, TRACE_RAW_TP),
             Self::Probe => (KPROBE, 0),
             Self::UserProbes => (KPROBE, UPROBE_MULTI),
             Self::KernelProbes => (KPROBE, KPROBE_MULTI),
@@ -95,7 +108,8 @@ impl Kind<'_> {
 
 impl Object<'_> {
     /// Creates the maps and loads the requested programs. `btf_id` returns the BTF id of a kernel function
-    /// ([`Kind::kernel_function`]). If one function cannot be traced ([`Kind::Entry`], [`Kind::Exit`]), the other
+    /// ([`Kind::kernel_function`]) or of a typedef ([`Kind::kernel_typedef`]). If one cannot be traced ([`Kind::Entry`],
+    /// [`Kind::Exit`], [`Kind::TypedTracepoint`]), the other
     /// programs are still loaded, and [`LoadedObject::program_of`] returns the error.
     ///
     /// # Errors
@@ -134,10 +148,10 @@ impl Object<'_> {
         let mut programs = Vec::with_capacity(options.programs.len());
         for (name, kind) in options.programs {
             let (program_type, attach_type) = kind.types();
-            let id = match kind.kernel_function() {
+            let id = match kind.kernel_function().or(kind.kernel_typedef()) {
                 None => Ok(0),
-                Some(function) => btf_id(function).ok_or(LoadError::System(
-                    "find a function among the kernel's types",
+                Some(name) => btf_id(name).ok_or(LoadError::System(
+                    "find what it is attached to among the kernel's types",
                     Errno::NOENT,
                 )),
             };
@@ -169,7 +183,7 @@ impl LoadedObject {
         self.take(name, |program| program.name == name)
     }
 
-    /// Removes the program that traces this kernel function and returns it.
+    /// Removes the program that traces this kernel function, or the tracepoint with this typedef, and returns it.
     ///
     /// # Errors
     /// Why it could not be loaded: `ENOENT` if the kernel's BTF has no such function, `EINVAL` if it may not be traced.
@@ -201,6 +215,7 @@ const RAW_TRACEPOINT: u32 = 17;
 const TRACING: u32 = 26;
 
 // `enum bpf_attach_type`
+const TRACE_RAW_TP: u32 = 23;
 const FENTRY: u32 = 24;
 const FEXIT: u32 = 25;
 const KPROBE_MULTI: u32 = 42;

@@ -28,6 +28,7 @@ mod memory_lock;
 mod object;
 mod probes;
 mod program;
+mod ring;
 mod support;
 mod table;
 
@@ -38,4 +39,5 @@ pub use map::Map;
 pub use object::{LoadError, Object};
 pub use probes::ProbePoint;
 pub use program::{Iteration, Program, ProgramInfo};
+pub use ring::Ring;
 pub use table::Table;

@@ -58,6 +58,15 @@ impl Program {
         })
     }
 
+    /// Returns how often the program did not run because it was already running on the same processor (Linux 5.12; older kernels
+    /// report 0).
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn missed_runs(&self) -> Result<u64, Errno> {
+        call::missed_runs(self.fd.as_fd())
+    }
+
     /// Opens the program's map with this name.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use super::call::{self, MapAttributes};
 use super::memory_lock;
 use crate::processors::possible;
 use rustix::io::Errno;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// A BPF map: hash, array, stack traces, per CPU or not. Keys and values are bytes; their lengths are checked against
 /// the map's before each system call.
@@ -39,6 +39,10 @@ impl Table {
         } else {
             1
         };
+        let types = (definition.kind == SOCKET_STORAGE)
+            .then(|| storage_types(definition.value_bytes))
+            .map(|types| call::load_types(&types))
+            .transpose()?;
         let mut attributes = MapAttributes {
             map_type: definition.kind,
             key_bytes: definition.key_bytes,
@@ -48,6 +52,10 @@ impl Table {
             name: call::object_name(&sanitized(definition.name)),
             ..MapAttributes::default()
         };
+        if let Some(types) = &types {
+            attributes.types_fd = types.as_raw_fd() as u32;
+            (attributes.key_type, attributes.value_type) = (STORAGE_KEY, STORAGE_VALUE);
+        }
         let fd = memory_lock::with_raised_limit(|| call::create_map(&mut attributes))?;
         Ok(Self {
             fd,
@@ -74,6 +82,11 @@ impl Table {
         } else {
             self.value_bytes.next_multiple_of(8)
         }
+    }
+
+    /// Returns the size of a ring buffer; `None` for a map of another type.
+    pub(super) fn ring_bytes(&self) -> Option<usize> {
+        (self.kind == RING_BUFFER).then_some(self.entries as usize)
     }
 
     /// Reads the values of a key into `values`. Returns whether the key exists.
@@ -197,6 +210,28 @@ impl AsFd for Table {
     }
 }
 
+/// Returns the BTF of a map that is stored with sockets, for which the kernel requires it: a 32-bit number as key, an array of bytes as
+/// value (`bpf_local_storage_map_check_btf` in kernel/bpf/bpf_local_storage.c).
+fn storage_types(value_bytes: u32) -> Vec<u8> {
+    // struct btf_type: name, kind, size; then what the kind has.
+    let number = |name, bytes: u32| [name, 1 << 24, bytes, bytes * 8];
+    let array = [0, 3 << 24, 0, 2, 1, value_bytes];
+    let types = [&number(1, 4)[..], &number(5, 1), &array].concat();
+    let names = b"\0key\0byte\0\0";
+    let (types_bytes, names_bytes) = (types.len() as u32 * 4, names.len() as u32);
+    // struct btf_header
+    let mut all = 0xeb9f_u16.to_ne_bytes().to_vec();
+    all.extend([1, 0]);
+    for word in [24, 0, types_bytes, types_bytes, names_bytes]
+        .iter()
+        .chain(&types)
+    {
+        all.extend(word.to_ne_bytes());
+    }
+    all.extend(names);
+    all
+}
+
 /// Why reading in batches failed.
 enum Batch {
     Unsupported,
@@ -233,7 +268,12 @@ const ROUNDS: u64 = 4;
 const PERCPU_HASH: u32 = 5;
 const PERCPU_ARRAY: u32 = 6;
 const LRU_PERCPU_HASH: u32 = 10;
+const SOCKET_STORAGE: u32 = 24;
 const RING_BUFFER: u32 = 27;
+
+// Types of `storage_types`, in their order.
+const STORAGE_KEY: u32 = 1;
+const STORAGE_VALUE: u32 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,222 @@
+//! Loads programs, attaches them to tracepoints, and reads what they write.
+
+use crate::accounting::{Accounting, KINDS};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use sockeye_source::{BpfEngine, Unavailable};
+use sockeye_sys::bpf::{Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Ring, Table};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+/// An object, compiled twice. Both have the same programs, and include `bpf/ring.h`.
+#[derive(Debug, Clone, Copy)]
+pub struct Objects {
+    /// Reads structs in place (Linux 6.2).
+    pub in_place: &'static [u8],
+    /// Copies what it reads.
+    pub by_copy: &'static [u8],
+}
+
+/// A program and the tracepoint that it is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tracepoint {
+    /// Name of the program: its C function.
+    pub program: &'static str,
+    /// Name of the tracepoint, without its group: `tcp_destroy_sock`.
+    pub event: &'static str,
+    /// Whether nothing works without it. Others are left out where the kernel does not have them: [`Watch::missing`].
+    pub required: bool,
+}
+
+/// What to load.
+#[derive(Debug, Clone, Copy)]
+pub struct WatchOptions<'a> {
+    /// The programs.
+    pub tracepoints: &'a [Tracepoint],
+    /// Size of the ring in bytes; rounded up to a power of two, at least a page.
+    pub ring_bytes: u32,
+    /// Sizes of maps, where they replace the object's.
+    pub entries: &'a [(&'a str, u32)],
+    /// Values of constants.
+    pub constants: &'a [(&'a str, &'a [u8])],
+}
+
+/// Attached programs and the reader of their ring.
+#[derive(Debug)]
+pub struct Watch {
+    /// In the order of [`WatchOptions::tracepoints`].
+    links: Vec<Link>,
+    programs: Vec<Program>,
+    loaded: LoadedObject,
+    ring: Ring,
+    counts: Table,
+    accounting: Accounting,
+    missing: Vec<(&'static str, LoadError)>,
+}
+
+impl Watch {
+    /// Loads the programs. None is attached before [`Self::attach`], so that maps can be filled first.
+    ///
+    /// # Errors
+    /// When a required program does not run here.
+    pub fn load(
+        engine: &BpfEngine,
+        objects: &Objects,
+        options: &WatchOptions<'_>,
+    ) -> Result<Self, Unavailable> {
+        match Self::load_object(engine, objects.in_place, options) {
+            // Before Linux 6.2.
+            Err(Unavailable::Lacks(_)) => Self::load_object(engine, objects.by_copy, options),
+            loaded => loaded,
+        }
+    }
+
+    fn load_object(engine: &BpfEngine, elf: &[u8], options: &WatchOptions<'_>) -> Result<Self, Unavailable> {
+        let typedefs: Vec<String> = options
+            .tracepoints
+            .iter()
+            .map(|tracepoint| format!("btf_trace_{}", tracepoint.event))
+            .collect();
+        let programs: Vec<_> = options
+            .tracepoints
+            .iter()
+            .zip(&typedefs)
+            .map(|(tracepoint, typedef)| (tracepoint.program, Kind::TypedTracepoint(typedef)))
+            .collect();
+        let page_bytes = u32::try_from(sockeye_sys::page_bytes()).unwrap_or(u32::MAX);
+        let ring_bytes = options.ring_bytes.max(page_bytes).next_power_of_two();
+        let mut entries = vec![("ring", ring_bytes)];
+        entries.extend_from_slice(options.entries);
+        let parts = LoadOptions {
+            programs: &programs,
+            entries: &entries,
+            constants: options.constants,
+        };
+        let mut loaded = engine.programs(elf, &parts)?;
+        let failed = |error| Unavailable::Load(error, Vec::new());
+        let (mut programs, mut missing) = (Vec::new(), Vec::new());
+        for (tracepoint, typedef) in options.tracepoints.iter().zip(&typedefs) {
+            match loaded.program_of(tracepoint.program, typedef) {
+                Ok(program) => programs.push(program),
+                Err(error) if tracepoint.required => return Err(failed(error)),
+                Err(error) => missing.push((tracepoint.event, error)),
+            }
+        }
+        let ring = loaded.table("ring").map_err(failed)?;
+        let ring = Ring::open(ring).map_err(|errno| failed(LoadError::System("map a BPF ring", errno)))?;
+        let counts = loaded.table("ring_counts").map_err(failed)?;
+        Ok(Self {
+            links: Vec::new(),
+            programs,
+            loaded,
+            ring,
+            counts,
+            accounting: Accounting::default(),
+            missing,
+        })
+    }
+
+    /// Attaches the programs, in their order.
+    ///
+    /// # Errors
+    /// When the kernel refuses one. What was attached before stays attached until this value is dropped.
+    pub fn attach(&mut self) -> Result<(), Unavailable> {
+        for program in &self.programs {
+            let link = program.attach_typed_tracepoint();
+            let operation = "attach a BPF program to a tracepoint";
+            let link =
+                link.map_err(|errno| Unavailable::Load(LoadError::System(operation, errno), Vec::new()))?;
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// Removes a map of the object from this value and returns it.
+    ///
+    /// # Errors
+    /// If the object defines none of this name.
+    pub fn table(&mut self, name: &str) -> Result<Table, LoadError> {
+        self.loaded.table(name)
+    }
+
+    /// Returns the tracepoints that could not be watched, with the reason.
+    #[must_use]
+    pub fn missing(&self) -> &[(&'static str, LoadError)] {
+        &self.missing
+    }
+
+    /// Waits until the ring has many records, one of `others` is readable or has lost its other end, or the time is over. Records that
+    /// are fewer do not wake it: call [`Self::read`] at least every [`Self::INTERVAL`].
+    ///
+    /// # Errors
+    /// The errno of `poll(2)`.
+    pub fn wait(&self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
+        let ring = self.ring.as_fd();
+        let polled = std::iter::once(&ring).chain(others);
+        let mut polled: Vec<_> = polled.map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+        match poll(&mut polled, Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// How long records may wait in the ring.
+    pub const INTERVAL: Duration = Duration::from_millis(20);
+
+    /// Passes the records that are in the ring to `take`, at most as many as fit into it, so that it ends also while programs write
+    /// faster than they are read. Returns their number.
+    pub fn read(&mut self, mut take: impl FnMut(u32, &[u8])) -> usize {
+        let most = self.ring.bytes() / RECORD_BYTES_MIN;
+        let accounting = &mut self.accounting;
+        self.ring.read(most, |record| {
+            let kind = record.first_chunk().map(|kind| u32::from_ne_bytes(*kind));
+            match kind.filter(|kind| (*kind as usize) < KINDS) {
+                Some(kind) => {
+                    accounting.kinds[kind as usize].read += 1;
+                    take(kind, record);
+                }
+                None => accounting.unknown += 1,
+            }
+        })
+    }
+
+    /// Returns the counts so far.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn accounting(&mut self) -> Result<Accounting, Errno> {
+        self.accounting.read_programs(&self.counts)?;
+        self.accounting.missed = self
+            .programs
+            .iter()
+            .map(|program| program.missed_runs().unwrap_or(0))
+            .sum();
+        Ok(self.accounting)
+    }
+
+    /// Detaches the programs, waits until none of them runs any more, passes the last records to `take`, and returns the counts.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn finish(&mut self, mut take: impl FnMut(u32, &[u8])) -> Result<Accounting, Errno> {
+        self.links.clear();
+        // The kernel does not wait for a program that is running on another processor: `bpf_raw_tp_link_release` waits for
+        // nothing. A record that it has reserved is busy, and its run takes microseconds.
+        for _ in 0..FINISH_TRIES {
+            while self.read(&mut take) > 0 {}
+            let counts = self.accounting()?;
+            if counts.is_balanced() {
+                return Ok(counts);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        self.accounting()
+    }
+}
+
+/// The shortest record, with the header of the ring.
+const RECORD_BYTES_MIN: usize = 16;
+
+/// How often the ring is read after the programs were detached.
+const FINISH_TRIES: u32 = 100;
