@@ -36,6 +36,7 @@ pub mod btf;
 pub mod bytecode;
 mod bytes;
 pub mod calls;
+pub mod connections;
 mod error;
 pub mod ethtool;
 pub mod fd_sockets;

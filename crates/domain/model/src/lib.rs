@@ -23,6 +23,7 @@ extern crate self as sockeye_model;
 
 mod cgroup_path;
 mod congestion;
+mod connection_event;
 mod container;
 mod counted;
 mod detail;
@@ -56,6 +57,9 @@ mod workload;
 
 pub use cgroup_path::{cgroup_path, is_cgroup2_only, pod_of_cgroup, unit_of_cgroup};
 pub use congestion::{Algorithm, CongestionInfo};
+pub use connection_event::{
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, EventOwner, OwnerKnownBy, Retransmission, Side,
+};
 pub use container::{Container, Runtime};
 pub use counted::counted;
 pub use detail::Detail;

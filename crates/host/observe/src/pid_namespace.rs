@@ -1,17 +1,8 @@
 //! Our pid namespace: the process ids that we see belong to it.
 
 use crate::{Scope, Unavailable};
+pub(crate) use sockeye_source::own_pid_namespace as own;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-
-/// Returns the inode of our pid namespace; 0 for the initial one.
-pub(crate) fn own() -> u32 {
-    let inode = fs::metadata("/proc/self/ns/pid").map_or(INITIAL, |data| data.ino());
-    match inode {
-        INITIAL => 0,
-        other => u32::try_from(other).unwrap_or(0),
-    }
-}
 
 /// Returns what is not visible from our pid namespace.
 pub(crate) fn missing_parts(scope: &Scope) -> Vec<Unavailable> {
@@ -40,6 +31,3 @@ pub(crate) fn missing_parts(scope: &Scope) -> Vec<Unavailable> {
 }
 
 const PART: &str = "process";
-
-/// `PROC_PID_INIT_INO` of `include/linux/proc_ns.h`
-const INITIAL: u64 = 0xefff_fffc;

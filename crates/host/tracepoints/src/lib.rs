@@ -2,13 +2,16 @@
 //!
 //! - [`Watch`]: the loaded and attached programs of one object, and the reader of their ring; shared by everything that watches
 //! - [`Accounting`]: what was made, read and lost, by kind of record: `read + lost = made` once the programs are detached
+//! - [`ConnectionWatch`]: opens, closes, resets and retransmissions of TCP connections
 //!
 //! Programs stay attached as long as their [`Watch`] exists. They end with the descriptors of this process, however it ends.
 //!
 //! What it deliberately does not do: interpret records, which `sockeye_wire` does; judge, print or filter them.
 
 mod accounting;
+mod connections;
 mod watch;
 
 pub use accounting::{Accounting, KINDS, KindCounts};
+pub use connections::{ConnectionOptions, ConnectionWatch};
 pub use watch::{Objects, Tracepoint, Watch, WatchOptions};

@@ -99,6 +99,8 @@ impl Watch {
             match loaded.program_of(tracepoint.program, typedef) {
                 Ok(program) => programs.push(program),
                 Err(error) if tracepoint.required => return Err(failed(error)),
+                // One of the two objects may do without this program.
+                Err(LoadError::Object(_)) => {}
                 Err(error) => missing.push((tracepoint.event, error)),
             }
         }

@@ -310,9 +310,12 @@ impl<'a> Types<'a> {
         None
     }
 
+    /// Returns the kernel's name of a type. What is behind three underscores is not part of it, as in libbpf: an object can declare
+    /// several parts of a struct, `sock___flags`, that it uses in different programs.
     fn name(&self, this: &Type) -> Option<&'a str> {
-        self.string(self.btf.type_word(this.at)?)
-            .filter(|name| !name.is_empty())
+        let name = self.string(self.btf.type_word(this.at)?)?;
+        let name = name.split("___").next().unwrap_or(name);
+        Some(name).filter(|name| !name.is_empty())
     }
 
     fn target(&self, id: u32) -> Option<RelocationTarget<'a>> {

@@ -1,6 +1,7 @@
 //! Conversions from the kernel's formats to the records of this crate: one file per format.
 
 mod by_descriptor;
+mod connection_event;
 mod inet;
 mod netlink;
 mod packet;

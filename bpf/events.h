@@ -1,0 +1,469 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * What happens to TCP connections: each open, close, reset and retransmission is a record in the ring.
+ *
+ * What is known of a connection from its beginning on (who asked for it, when, what was received) is in a hash by the address of
+ * the socket. The owner of a listener is stored with its socket, and the kernel copies that to each connection that it
+ * accepts: so these have the owner of the listener. While a process holds a socket (sk_lock.owned), the current task is that process: that
+ * names who closes, also where another process than the one that called listen() serves the connection.
+ *
+ * Kernels before 5.11 do not let programs at tracepoints store with sockets: there a new connection has no owner, and Sockeye looks its
+ * listener up by its port.
+ */
+#pragma once
+#include "socket.h"
+#include "ring.h"
+#include "numbers.h"
+
+/* include/uapi/linux/bpf.h: numbers of helpers */
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
+static void *(*const storage_of)(void *map, void *sk, void *value, u64 flags) = (void *)107;
+#define MAP_TYPE_HASH 1
+#define MAP_TYPE_SOCKET_STORAGE 24
+#define MAP_NO_PREALLOC 1
+#define MAP_CLONE (1 << 9)
+#define STORAGE_CREATE 1
+
+/* --- more of the kernel's structs --- */
+
+struct sock___live {
+	struct {
+		s32 owned;
+	} sk_lock;
+	s32 sk_err;
+} KERNEL;
+struct sock_common___live {
+	u64 skc_flags;
+} KERNEL;
+/* enum sock_flags */
+enum { SOCK_DEAD = 0, SOCK_DONE = 1 };
+struct inet_sock___live {
+	u16 inet_sport, inet_dport;
+} KERNEL;
+
+/* --- constants that Sockeye sets before loading: crates/host/tracepoints/src/connections/ --- */
+
+const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
+/* Which connections: ports, prefixes, families (1: IPv4, 2: IPv6), the only namespace or 0. */
+const volatile u16 local_port_min = 0, local_port_max = 0xffff, peer_port_min = 0, peer_port_max = 0xffff;
+const volatile u64 local_prefix[2] = {}, local_mask[2] = {}, peer_prefix[2] = {}, peer_mask[2] = {};
+const volatile u32 families = 3, only_netns = 0;
+const volatile u32 is_filtered = 0; /* whether any of these excludes anything */
+/* Kinds of records that are wanted, as bits. */
+const volatile u32 wanted = 0xffffffff;
+/* Number of the argument of tcp_send_reset that is the reason; 0: there is none. */
+const volatile u32 reset_reason_at = 0;
+
+/* --- records: crates/wire/src/connections.rs --- */
+
+enum {
+	OPENED = 1,
+	FAILED = 2,
+	CLOSED = 3,
+	STATE = 4,
+	LISTENS = 5,
+	UNLISTENS = 6,
+	RESET_SENT = 7,
+	RESET_RECEIVED = 8,
+	RETRANSMITTED = 9,
+};
+
+enum { BY_NOTHING, BY_CONNECT, BY_LISTENER, BY_ACCEPTING };
+
+struct actor {
+	u32 pid, how;
+	char comm[16];
+};
+
+/* What is stored with a socket. */
+struct known {
+	u64 started; /* connect() was called, or the connection was made for a listener */
+	u64 opened;  /* established */
+	struct actor owner, closer;
+	u8 direction; /* 1: we connected, 2: the peer did */
+	u8 first_fin; /* 1: ours, 2: the peer's */
+	u8 resets;    /* 1: sent, 2: received */
+	u8 pad;
+	u32 inode;    /* before the process let go of it */
+};
+
+struct ends {
+	u64 local[2], peer[2];
+	u16 local_port, peer_port;
+	u32 netns;
+	u16 family, pad[3];
+};
+
+struct event {
+	u32 kind;
+	u8 old_state, state;
+	u8 is_tracked;    /* `known` is there */
+	u8 has_peers_fin; /* SOCK_DONE */
+	u64 time, sock, cookie;
+	struct ends ends;
+	u32 interface, mark;
+	u64 cgroup;
+	u32 uid, inode;
+	struct known known;
+	s32 error;  /* sk_err */
+	s32 reason; /* of a reset, enum sk_rst_reason; -1: unknown */
+	u8 is_orphan; /* SOCK_DEAD */
+	u8 ca_state;
+	u8 pad[6];
+};
+
+struct totals {
+	u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans;
+	u32 segs_in, segs_out, data_segs_in, data_segs_out, total_retrans, srtt_us, min_rtt_us, pad;
+};
+
+struct closed {
+	struct event event;
+	struct totals totals;
+};
+
+/* --- what is stored --- */
+
+#ifdef BY_PROBE_READ
+/* Older kernels allocate its elements in advance: without that they may not be made here. */
+struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known), 65536, 0};
+
+INLINE void leave_to_children(void *sk, const struct actor *owner)
+{
+}
+
+INLINE void take_from_listener(struct actor *owner, void *sk)
+{
+}
+#else
+struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known), 1 << 20, MAP_NO_PREALLOC};
+struct map listeners SEC("maps") = {MAP_TYPE_SOCKET_STORAGE, sizeof(u32), sizeof(struct actor), 0, MAP_NO_PREALLOC | MAP_CLONE};
+
+INLINE void leave_to_children(void *sk, const struct actor *owner)
+{
+	struct actor *stored = storage_of(&listeners, sk, NULL, STORAGE_CREATE);
+	if (stored)
+		*stored = *owner;
+}
+
+INLINE void take_from_listener(struct actor *owner, void *sk)
+{
+	struct actor *stored = storage_of(&listeners, sk, NULL, 0);
+	if (stored)
+		*owner = *stored;
+}
+#endif
+
+INLINE struct known *known_of(void *sk)
+{
+	u64 key = (u64)sk;
+	return map_lookup(&known_sockets, &key);
+}
+
+INLINE void remember(void *sk, const struct known *known)
+{
+	u64 key = (u64)sk;
+	map_update(&known_sockets, &key, known, 0);
+}
+
+/* --- parts of records --- */
+
+/* The current process. */
+static __attribute__((noinline)) int name_current(struct actor *actor, u32 how)
+{
+	if (!actor)
+		return 0;
+	u64 task = current_task(), leader = GET(u64, task, task_struct, group_leader);
+	u32 tgid = pid_namespace ? number_of(task, pid_namespace) : current_pid_tgid() >> 32;
+	u64 comm = leader + AT(task_struct, comm);
+
+	actor->pid = tgid;
+	actor->how = how;
+	((u64 *)actor->comm)[0] = LOAD(u64, comm);
+	((u64 *)actor->comm)[1] = LOAD(u64, comm + 8);
+	return 0;
+}
+
+INLINE int is_held(u64 sk)
+{
+	return GET(s32, sk, sock___live, sk_lock.owned) != 0;
+}
+
+INLINE void take_ends(struct ends *e, u64 sk)
+{
+	u64 net = GET(u64, sk, sock_common, skc_net), pair = GET(u64, sk, sock_common, skc_addrpair);
+
+	e->family = GET(u16, sk, sock_common, skc_family);
+	e->netns = GET(u32, net, net, ns.inum);
+	if (e->family == AF_INET6_) {
+		u64 ours = sk + AT(sock_common, skc_v6_rcv_saddr), theirs = sk + AT(sock_common, skc_v6_daddr);
+		e->local[0] = LOAD(u64, ours);
+		e->local[1] = LOAD(u64, ours + 8);
+		e->peer[0] = LOAD(u64, theirs);
+		e->peer[1] = LOAD(u64, theirs + 8);
+	} else {
+		e->local[0] = e->peer[0] = 0;
+		e->local[1] = 0xffff0000ull | (pair >> 32 << 32);
+		e->peer[1] = 0xffff0000ull | (pair << 32);
+	}
+	/* When it closes, the port that it was bound to is gone: skc_num is 0. */
+	e->local_port = swapped(GET(u16, sk, inet_sock___live, inet_sport));
+	e->peer_port = swapped((u16)GET(u32, sk, sock_common, skc_portpair));
+}
+
+/* Whether a connection is one that Sockeye asked for, as far as that can be said here. */
+static __attribute__((noinline)) int matches(u64 sk)
+{
+	struct ends e;
+	take_ends(&e, sk);
+	return (e.family == AF_INET6_ ? families & 2 : families & 1) && (!only_netns || only_netns == e.netns) &&
+	       e.local_port >= local_port_min && e.local_port <= local_port_max && e.peer_port >= peer_port_min &&
+	       e.peer_port <= peer_port_max &&
+	       !(((e.local[0] & local_mask[0]) ^ local_prefix[0]) | ((e.local[1] & local_mask[1]) ^ local_prefix[1]) |
+		 ((e.peer[0] & peer_mask[0]) ^ peer_prefix[0]) | ((e.peer[1] & peer_mask[1]) ^ peer_prefix[1]));
+}
+
+static __attribute__((noinline)) u32 inode_of(u64 sk)
+{
+	if (HAS(sock, sk_ino))
+		return (u32)GET(u64, sk, sock, sk_ino);
+	u64 socket = GET(u64, sk, sock, sk_socket);
+	u64 inode = socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket);
+	return socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
+}
+
+/* Everything of an event but its kind, states, reason and what is known. */
+static __attribute__((noinline)) int fill(struct event *e, u64 sk)
+{
+	if (!e)
+		return 0;
+	u64 flags = GET(u64, sk, sock_common___live, skc_flags);
+
+	take_ends(&e->ends, sk);
+	e->time = ktime_ns();
+	e->sock = sk;
+	e->cookie = GET(u64, sk, sock_common, skc_cookie);
+	e->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
+	e->mark = GET(u32, sk, sock, sk_mark);
+	e->uid = GET(u32, sk, sock, sk_uid);
+	e->inode = inode_of(sk);
+	e->cgroup = 0;
+	if (HAS(sock, sk_cgrp_data.cgroup)) {
+		u64 cgroup = GET(u64, sk, sock, sk_cgrp_data.cgroup);
+		e->cgroup = GET(u64, GET(u64, cgroup, cgroup, kn), kernfs_node, id);
+	}
+	e->error = GET(s32, sk, sock___live, sk_err);
+	e->has_peers_fin = flags >> SOCK_DONE & 1;
+	e->is_orphan = flags >> SOCK_DEAD & 1;
+	e->ca_state = (u8)BITS(sk, inet_connection_sock, icsk_ca_state);
+	return 0;
+}
+
+INLINE void fill_known(struct event *e, const struct known *known)
+{
+	e->is_tracked = known && known->started;
+	if (known) {
+		e->known = *known;
+		if (!e->inode)
+			e->inode = known->inode;
+	} else {
+		u64 *words = (u64 *)&e->known;
+		for (u32 i = 0; i < sizeof(struct known) / sizeof(u64); i++)
+			words[i] = 0;
+	}
+}
+
+INLINE void fill_totals(struct totals *t, u64 sk)
+{
+	t->bytes_acked = GET(u64, sk, tcp_sock, bytes_acked);
+	t->bytes_received = GET(u64, sk, tcp_sock, bytes_received);
+	t->bytes_sent = GET(u64, sk, tcp_sock, bytes_sent);
+	t->bytes_retrans = GET(u64, sk, tcp_sock, bytes_retrans);
+	t->segs_in = GET(u32, sk, tcp_sock, segs_in);
+	t->segs_out = GET(u32, sk, tcp_sock, segs_out);
+	t->data_segs_in = GET(u32, sk, tcp_sock, data_segs_in);
+	t->data_segs_out = GET(u32, sk, tcp_sock, data_segs_out);
+	t->total_retrans = GET(u32, sk, tcp_sock, total_retrans);
+	t->srtt_us = GET(u32, sk, tcp_sock, srtt_us) >> 3;
+	t->min_rtt_us = GET(u32, sk + AT(tcp_sock, rtt_min), minmax_sample, v);
+	t->pad = 0;
+}
+
+/* Writes a record without totals. */
+INLINE void write_event(u32 kind, u64 sk, const struct known *known, u8 old, u8 state, s32 reason)
+{
+	if (!(wanted & 1u << kind) || (is_filtered && !matches(sk)))
+		return;
+	struct event *record = record_of(kind, sizeof(*record));
+	if (!record)
+		return;
+	record->old_state = old;
+	record->state = state;
+	record->reason = reason;
+	fill(record, sk);
+	fill_known(record, known);
+	submit(record, sizeof(*record));
+}
+
+INLINE void write_closed(u64 sk, const struct known *known, u8 old)
+{
+	if (!(wanted & 1u << CLOSED) || (is_filtered && !matches(sk)))
+		return;
+	struct closed *record = record_of(CLOSED, sizeof(*record));
+	if (!record)
+		return;
+	record->event.old_state = old;
+	record->event.state = TCP_CLOSE;
+	record->event.reason = -1;
+	fill(&record->event, sk);
+	fill_known(&record->event, known);
+	fill_totals(&record->totals, sk);
+	submit(record, sizeof(*record));
+}
+
+/* --- programs --- */
+
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+enum { OURS = 1, PEERS = 2 };
+
+INLINE int is_tcp(u64 sk)
+{
+	return GET(u16, sk, sock, sk_protocol) == 6;
+}
+
+INLINE int begins(void *sock, u8 old, u8 state)
+{
+	struct known known = {.started = ktime_ns()};
+
+	if (state == TCP_SYN_RECV) {
+		known.direction = PEERS;
+		take_from_listener(&known.owner, sock);
+	} else if (state == TCP_SYN_SENT) {
+		known.direction = OURS;
+		name_current(&known.owner, BY_CONNECT);
+	} else {
+		name_current(&known.owner, BY_LISTENER);
+		leave_to_children(sock, &known.owner);
+	}
+	remember(sock, &known);
+	write_event(state == TCP_LISTEN ? LISTENS : STATE, (u64)sock, &known, old, state, -1);
+	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int connection_changes(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = (u64)sock;
+	u32 old = args[1], state = args[2];
+	struct known *known;
+
+	if (!is_tcp(sk))
+		return 0;
+	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) || (state == TCP_SYN_RECV && old == TCP_LISTEN))
+		return begins(sock, old, state);
+	known = known_of(sock);
+	/* Older than the watch: who closes it is known all the same. */
+	if (!known && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE_WAIT)) {
+		struct known none = {};
+		remember(sock, &none);
+		known = known_of(sock);
+	}
+	if (known) {
+		if (state == TCP_ESTABLISHED) {
+			if (known->started)
+				known->opened = ktime_ns();
+		} else if (state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT) {
+			if (!known->first_fin)
+				known->first_fin = state == TCP_FIN_WAIT1 ? OURS : PEERS;
+		}
+		if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && !known->closer.pid && is_held(sk))
+			name_current(&known->closer, BY_NOTHING);
+		if (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK)
+			known->inode = inode_of(sk);
+	}
+	if (state == TCP_ESTABLISHED && (old == TCP_SYN_SENT || old == TCP_SYN_RECV))
+		write_event(OPENED, sk, known, old, state, -1);
+	else if (state == TCP_CLOSE && (old == TCP_SYN_SENT || old == TCP_SYN_RECV))
+		write_event(FAILED, sk, known, old, state, -1);
+	else if (state == TCP_CLOSE && old == TCP_LISTEN)
+		write_event(UNLISTENS, sk, known, old, state, -1);
+	else if (state == TCP_CLOSE)
+		write_closed(sk, known, old);
+	else
+		write_event(STATE, sk, known, old, state, -1);
+	return 0;
+}
+
+INLINE int is_full(u64 sk)
+{
+	u8 state = GET(u8, sk, sock_common, skc_state);
+	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV && state;
+}
+
+SEC("tp_btf/tcp_send_reset")
+int reset_is_sent(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = (u64)sock;
+
+	/* For no socket: what answers a packet to a port that nothing listens on. */
+	if (!sock || !is_full(sk))
+		return 0;
+	struct known *known = known_of(sock);
+	u8 state = GET(u8, sk, sock_common, skc_state);
+	if (known)
+		known->resets |= OURS;
+	write_event(RESET_SENT, sk, known, state, state, reset_reason_at ? (s32)args[2] : -1);
+	return 0;
+}
+
+SEC("tp_btf/tcp_receive_reset")
+int reset_is_received(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = (u64)sock;
+	struct known *known = known_of(sock);
+	u8 state = GET(u8, sk, sock_common, skc_state);
+
+	if (known)
+		known->resets |= PEERS;
+	write_event(RESET_RECEIVED, sk, known, state, state, -1);
+	return 0;
+}
+
+SEC("tp_btf/tcp_retransmit_skb")
+int segment_is_retransmitted(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = (u64)sock;
+	u8 state = GET(u8, sk, sock_common, skc_state);
+
+	write_event(RETRANSMITTED, sk, known_of(sock), state, state, -1);
+	return 0;
+}
+
+/* The first data that a process reads of a connection that it did not ask for: it has accepted it, or was given it. */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int data_is_read(u64 *args)
+{
+	void *sock = (void *)args[0];
+	struct known *known = known_of(sock);
+
+	if (!known || known->direction != PEERS || known->owner.how == BY_ACCEPTING || !is_held((u64)sock))
+		return 0;
+	name_current(&known->owner, BY_ACCEPTING);
+	return 0;
+}
+
+SEC("tp_btf/tcp_destroy_sock")
+int socket_is_destroyed(u64 *args)
+{
+	u64 sk = args[0];
+	map_delete(&known_sockets, &sk);
+	return 0;
+}
+
+char license_[] SEC("license") = "GPL";

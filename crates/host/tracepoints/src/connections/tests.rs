@@ -1,0 +1,121 @@
+//! Tests on the live kernel: our own connections on the loopback interface.
+
+use super::*;
+use sockeye_lab::{Skip, need};
+use sockeye_wire::connections::{Event, how, side};
+use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
+
+fn options(port: u16) -> ConnectionOptions {
+    let ours = |mut end: End| {
+        (end.port_min, end.port_max) = (port, port);
+        end
+    };
+    ConnectionOptions {
+        kinds: vec![kind::OPENED, kind::CLOSED],
+        ends: Ends {
+            local: ours(Ends::ANYWHERE.local),
+            ..Ends::ANYWHERE
+        },
+        families: Families::BOTH,
+        netns: None,
+        ring_bytes: 1 << 16,
+        pid_namespace: 0,
+        readers: false,
+    }
+}
+
+fn begin(engine: &BpfEngine, options: &ConnectionOptions) -> Result<ConnectionWatch, Skip> {
+    match ConnectionWatch::begin(engine, options) {
+        Ok(watch) => Ok(watch),
+        Err(unavailable) if unavailable.is_forbidden() => Err(Skip::new(unavailable.to_string())),
+        Err(unavailable) => panic!("{unavailable}"),
+    }
+}
+
+fn accepted_connection_has_the_listeners_owner(engine: &BpfEngine, inherits: bool) -> Result<(), Skip> {
+    // The watch is for one port, which is known only once something listens there: a first listener finds a free one.
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let mut watch = begin(engine, &options(port))?;
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    drop(listener.accept().unwrap());
+    let mut events = Vec::new();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while events.len() < 2 && Instant::now() < deadline {
+        watch.wait(Watch::INTERVAL, &[]).unwrap();
+        watch.read(|record| events.push(Event::read(record).unwrap()));
+    }
+    let kinds: Vec<_> = events.iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, [kind::OPENED, kind::CLOSED], "{events:#?}");
+    let [opened, closed] = &events[..] else {
+        unreachable!()
+    };
+    assert_eq!((opened.local_port, opened.direction), (port, side::PEERS));
+    assert_eq!((opened.sock, opened.is_tracked), (closed.sock, 1));
+    if inherits {
+        assert_eq!(
+            (opened.owner_pid, opened.owner_how),
+            (std::process::id(), how::LISTENER)
+        );
+    }
+    assert_eq!(
+        (closed.closer_pid, closed.first_fin),
+        (std::process::id(), side::PEERS)
+    );
+    assert!(closed.opened_ns >= opened.started_ns && closed.time_ns >= closed.opened_ns);
+    let counts = watch.finish(|record| panic!("{record:?}")).unwrap();
+    assert!(counts.is_balanced(), "{counts:?}");
+    assert_eq!((counts.total().made, counts.total().lost), (2, 0));
+    Ok(())
+}
+
+#[test]
+fn accepted_connection_has_the_owner_of_its_listener() {
+    need!(accepted_connection_has_the_listeners_owner(
+        &BpfEngine::default(),
+        true
+    ));
+}
+
+#[test]
+fn programs_before_6_2_see_the_same_without_the_listener() {
+    need!(accepted_connection_has_the_listeners_owner(
+        &BpfEngine::default().without_cast(),
+        false
+    ));
+}
+
+#[test]
+fn records_that_find_no_space_are_counted() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let engine = BpfEngine::default();
+    let mut watch = need!(begin(
+        &engine,
+        &ConnectionOptions {
+            ring_bytes: 4096,
+            ..options(port)
+        }
+    ));
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    for _ in 0..50 {
+        drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+        drop(listener.accept().unwrap());
+    }
+    let counts = watch.accounting().unwrap().total();
+    assert!(counts.lost > 0, "{counts:?}");
+    let mut read = 0;
+    let counts = watch.finish(|_| read += 1).unwrap();
+    assert!(counts.is_balanced(), "{counts:?}");
+    let total = counts.total();
+    assert_eq!((total.made, total.read), (100, read));
+    assert!(total.lost > 50, "a page holds fewer than 20 records: {total:?}");
+}
