@@ -5,7 +5,9 @@ use crate::namespaces::{Namespace, NetnsAccess, NetnsSelection};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
-use sockeye_model::{CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid, WorkloadId};
+use sockeye_model::{
+    CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid, WorkloadId, WorkloadKind,
+};
 use sockeye_output::listing::find_column;
 use sockeye_output::socket::Sockets;
 use sockeye_source::names::{Interfaces, NameKinds, ResolveError, SystemNames, resolve};
@@ -97,6 +99,12 @@ impl QueryContext {
     /// Returns whether the names of some cgroups are unknown because there are too many.
     pub(crate) fn cgroups_are_incomplete(&self) -> bool {
         self.names.cgroups_are_incomplete()
+    }
+
+    /// Returns the name of what a cgroup belongs to; `None` if it is of no such kind.
+    pub fn workload_of_cgroup(&self, cgroup: CgroupId, kind: WorkloadKind) -> Option<&str> {
+        let of = self.names.cgroup_workloads(cgroup).filter(|of| !of.is_vague())?;
+        self.names.workload(self.names.workloads().id(of, kind)?)
     }
 
     /// Returns how a command can be run in a network namespace; `None` if unknown.

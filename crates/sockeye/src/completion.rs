@@ -181,6 +181,8 @@ enum List {
     FlowColumns,
     /// Columns of `ns list`, which are its sort keys too
     NamespaceColumns,
+    /// Columns of `events`
+    EventColumns,
     /// Rules of `check`
     Rules,
     /// Thresholds of rules, with their default values
@@ -221,6 +223,7 @@ impl List {
                 ("sockets", "columns" | "sort") => Self::SocketColumns,
                 ("" | "flows", "columns" | "sort") => Self::FlowColumns,
                 ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
+                ("events", "columns") => Self::EventColumns,
                 ("" | "flows", "group_by") => Self::Groups,
                 ("check", "only" | "skip") => Self::Rules,
                 ("check", "settings") => Self::Thresholds,
@@ -236,7 +239,7 @@ impl List {
                 (_, "netns") => Self::NamespacesOrAll,
                 ("capture", "interface") => Self::InterfacesOrAny,
                 ("bench-tun", "device") => Self::Interfaces,
-                ("flows" | "sockets" | "check" | "kill", "filter") => Self::Filter,
+                ("flows" | "sockets" | "events" | "check" | "kill", "filter") => Self::Filter,
                 ("keepalive-list" | "keepalive-set" | "keepalive-unset", "filter") => Self::Filter,
                 // After the name of the capture.
                 ("analyze" | "graph", "words") if position > 0 => Self::Filter,
@@ -274,6 +277,9 @@ impl List {
                     .iter()
                     .map(|column| column.name),
             ),
+            Self::EventColumns => {
+                owned(&mut sockeye_live::events::columns().iter().map(|column| column.name))
+            }
             Self::Rules => owned(&mut sockeye_check::rule_names()),
             Self::Thresholds => sockeye_check::default_thresholds().collect(),
             Self::Namespaces => entries(NETNS),
@@ -303,7 +309,12 @@ impl List {
     fn is_separated_by_commas(self) -> bool {
         matches!(
             self,
-            Self::SocketColumns | Self::FlowColumns | Self::NamespaceColumns | Self::Rules | Self::Processes
+            Self::SocketColumns
+                | Self::FlowColumns
+                | Self::NamespaceColumns
+                | Self::EventColumns
+                | Self::Rules
+                | Self::Processes
         )
     }
 }

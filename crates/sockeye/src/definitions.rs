@@ -17,6 +17,7 @@ pub(crate) fn print() -> anyhow::Result<()> {
         ("flows", sockeye_listing::flow_columns()),
         ("sockets", sockeye_listing::socket_columns()),
         ("ns list", sockeye_netns::namespace_columns()),
+        ("events", sockeye_live::events::columns()),
     ] {
         lines.extend(columns.iter().map(|column| {
             let (aliases, fields) = (column.aliases.join(" "), column.fields.join(" "));

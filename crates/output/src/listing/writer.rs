@@ -369,6 +369,16 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         self.output.flush()
     }
 
+    /// Sets the time of the following rows, in microseconds since 1970; for records that have their own.
+    pub fn set_time(&mut self, time_us: u64) {
+        self.layout.envelope.time_us = time_us;
+        self.parts.begin = match self.layout.format {
+            Format::Csv => self.layout.envelope.csv_fields(),
+            Format::Jsonl => self.layout.envelope.line_begin(self.layout.row_type),
+            Format::Table | Format::Json => Vec::new(),
+        };
+    }
+
     /// Returns the number of rows that [`Layout::top`] leaves out so far.
     pub fn left_out(&self) -> usize {
         self.rows.saturating_sub(self.layout.top)

@@ -9,6 +9,7 @@ mod dropins;
 mod explain;
 mod iperf3;
 mod listing;
+mod live;
 mod netns;
 mod packets;
 mod prof;

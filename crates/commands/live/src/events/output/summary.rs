@@ -1,0 +1,285 @@
+//! The summary at the end of events: as text, and as fields of JSON.
+
+use crate::events::output::columns::errno_name;
+use crate::events::summary::{EventSummary, Group, Groups, LIVES_US};
+use sockeye_model::{ConnectionEventKind, counted};
+use sockeye_output::JsonObject;
+use sockeye_output::number::{push_human, push_time_us};
+use sockeye_output::text::harmless;
+use sockeye_tracepoints::Accounting;
+use sockeye_wire::connections::kind;
+use std::fmt::Display;
+
+/// Appends what happened, and whether everything was seen.
+pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accounting, whole: bool) {
+    if whole {
+        push_groups(out, "Process", &summary.by_owner, |owner| {
+            harmless(owner.as_bytes())
+        });
+        push_groups(out, "Peer", &summary.by_peer, ToString::to_string);
+        push_groups(out, "Port", &summary.by_port, ToString::to_string);
+        push_ends(out, summary);
+        push_lives(out, summary);
+    }
+    let count = |kind| summary.count(kind);
+    out.push_str(&format!(
+        "{} opened, {} failed, {} closed, {}; {}\n",
+        count(ConnectionEventKind::Open),
+        count(ConnectionEventKind::Fail),
+        count(ConnectionEventKind::Close),
+        counted(count(ConnectionEventKind::Retransmit) as usize, "retransmission"),
+        losses(counts),
+    ));
+}
+
+/// Returns what was lost, by kind.
+pub(crate) fn losses(counts: &Accounting) -> String {
+    let total = counts.total();
+    if total.lost == 0 && counts.missed == 0 && counts.unknown == 0 {
+        return "no event was lost".to_owned();
+    }
+    let mut parts: Vec<String> = LOSSES
+        .iter()
+        .filter_map(|(kind, name)| {
+            let lost = counts.kinds[*kind as usize].lost;
+            (lost > 0).then(|| format!("{lost} {name}"))
+        })
+        .collect();
+    if counts.missed > 0 {
+        parts.push(format!("{} that the kernel did not show", counts.missed));
+    }
+    if counts.unknown > 0 {
+        parts.push(format!("{} unreadable", counts.unknown));
+    }
+    let lost = total.lost + counts.missed + counts.unknown;
+    format!(
+        "{} of {} events were lost: {}",
+        lost,
+        total.made + counts.missed,
+        parts.join(", ")
+    )
+}
+
+/// Appends the fields of the summary of JSON.
+pub(crate) fn push_fields(object: &mut JsonObject<'_>, summary: &EventSummary, counts: &Accounting) {
+    let mut kinds = object.object("counts");
+    for kind in ConnectionEventKind::ALL {
+        kinds.number(&kind.name().replace('-', "_"), Some(summary.count(kind)));
+    }
+    kinds.end();
+    push_group_fields(object, "by_owner", "comm", &summary.by_owner, |owner| {
+        owner.clone()
+    });
+    push_group_fields(object, "by_peer", "ip", &summary.by_peer, ToString::to_string);
+    push_group_fields(object, "by_port", "port", &summary.by_port, ToString::to_string);
+    let out = object.key("ends");
+    out.push(b'[');
+    for (nth, ((kind, end, errno), count)) in sorted_ends(summary).into_iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let mut fields = JsonObject::begin(out);
+        fields.word("event", kind.name());
+        if let Some(end) = end {
+            fields.word("end", end.name());
+        }
+        fields.number("errno", errno.and_then(|errno| u32::try_from(errno).ok()));
+        fields.number("count", Some(count));
+        fields.end();
+    }
+    out.push(b']');
+    let out = object.key("lives");
+    out.push(b'[');
+    for (nth, count) in summary.lives.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let mut fields = JsonObject::begin(out);
+        fields.number("below_us", LIVES_US.get(nth).copied());
+        fields.number("count", Some(*count));
+        fields.end();
+    }
+    out.push(b']');
+    object.number("lives_unknown", Some(summary.unknown_lives));
+    let total = counts.total();
+    let mut fields = object.object("records");
+    fields.number("made", Some(total.made));
+    fields.number("read", Some(total.read));
+    fields.number("lost", Some(total.lost));
+    fields.number("missed", Some(counts.missed));
+    fields.number("unreadable", Some(counts.unknown));
+    let mut by_kind = fields.object("lost_by_kind");
+    for (kind, name) in LOSSES {
+        let lost = counts.kinds[kind as usize].lost;
+        by_kind.number(&name.replace(' ', "_"), (lost > 0).then_some(lost));
+    }
+    by_kind.end();
+    fields.end();
+}
+
+fn push_groups<K: Ord>(out: &mut String, heading: &str, groups: &Groups<K>, name: impl Fn(&K) -> String) {
+    let (top, others) = groups.top(TOP);
+    if top.is_empty() {
+        return;
+    }
+    let mut rows: Vec<(String, Group)> = top.into_iter().map(|(key, group)| (name(key), group)).collect();
+    if others.events() > 0 {
+        rows.push(("others".to_owned(), others));
+    }
+    let width = rows
+        .iter()
+        .map(|(name, _)| name.chars().count())
+        .max()
+        .unwrap_or(0);
+    let width = width.max(heading.len());
+    out.push_str(&format!(
+        "{heading:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
+        "Opened", "Failed", "Closed", "Sent", "Received", "Retrans"
+    ));
+    for (name, group) in rows {
+        out.push_str(&format!(
+            "{name:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
+            group.opened,
+            group.failed,
+            group.closed,
+            bytes(group.sent_bytes),
+            bytes(group.received_bytes),
+            group.retransmitted
+        ));
+    }
+    out.push('\n');
+}
+
+fn push_ends(out: &mut String, summary: &EventSummary) {
+    let ends = sorted_ends(summary);
+    if ends.is_empty() {
+        return;
+    }
+    out.push_str("How                               Count\n");
+    for ((kind, end, errno), count) in ends {
+        let mut how = format!(
+            "{} {}",
+            kind.name(),
+            end.map_or("-", sockeye_model::ConnectionEnd::name)
+        );
+        if let Some(errno) = errno {
+            how.push(' ');
+            how.push_str(&errno_name(errno).map_or_else(|| errno.to_string(), str::to_owned));
+        }
+        out.push_str(&format!("{how:<30}  {count:>7}\n"));
+    }
+    let mut why: Vec<_> = summary.retransmissions.iter().collect();
+    why.sort_unstable();
+    for (why, count) in why {
+        out.push_str(&format!(
+            "{:<30}  {count:>7}\n",
+            format!("retransmit {}", why.name())
+        ));
+    }
+    out.push('\n');
+}
+
+fn push_lives(out: &mut String, summary: &EventSummary) {
+    let most = summary.lives.iter().copied().max().unwrap_or(0);
+    if most == 0 {
+        return;
+    }
+    out.push_str("Life          Count\n");
+    for (nth, count) in summary.lives.iter().enumerate().filter(|(_, count)| **count > 0) {
+        let mut bound = Vec::new();
+        let (word, us) = match LIVES_US.get(nth) {
+            Some(us) => ("below", *us),
+            None => ("above", LIVES_US[LIVES_US.len() - 1]),
+        };
+        push_time_us(&mut bound, us);
+        let bar = "#".repeat((count * BAR / most) as usize);
+        let label = format!("{word} {}", String::from_utf8_lossy(&bound));
+        out.push_str(format!("{label:<11} {count:>7}  {bar}").trim_end());
+        out.push('\n');
+    }
+    if summary.unknown_lives > 0 {
+        out.push_str(&format!("{:<11} {:>7}\n", "older", summary.unknown_lives));
+    }
+    out.push('\n');
+}
+
+type End = (
+    (
+        ConnectionEventKind,
+        Option<sockeye_model::ConnectionEnd>,
+        Option<i32>,
+    ),
+    u64,
+);
+
+fn sorted_ends(summary: &EventSummary) -> Vec<End> {
+    let mut ends: Vec<End> = summary.ends.iter().map(|(key, count)| (*key, *count)).collect();
+    ends.sort_unstable_by(|(a, first), (b, second)| second.cmp(first).then_with(|| a.cmp(b)));
+    ends
+}
+
+fn push_group_fields<K: Ord>(
+    object: &mut JsonObject<'_>,
+    key: &str,
+    name_key: &str,
+    groups: &Groups<K>,
+    name: impl Fn(&K) -> String,
+) {
+    let (top, others) = groups.top(TOP);
+    let out = object.key(key);
+    out.push(b'[');
+    for (nth, (key, group)) in top.into_iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let mut fields = JsonObject::begin(out);
+        fields.text(name_key, Some(&name(key)));
+        push_group(&mut fields, &group);
+        fields.end();
+    }
+    if others.events() > 0 {
+        out.push(b',');
+        let mut fields = JsonObject::begin(out);
+        push_group(&mut fields, &others);
+        fields.end();
+    }
+    out.push(b']');
+}
+
+fn push_group(fields: &mut JsonObject<'_>, group: &Group) {
+    for (key, number) in [
+        ("opened", group.opened),
+        ("failed", group.failed),
+        ("closed", group.closed),
+        ("sent_bytes", group.sent_bytes),
+        ("received_bytes", group.received_bytes),
+        ("retransmitted", group.retransmitted),
+    ] {
+        fields.number(key, Some(number));
+    }
+}
+
+fn bytes(number: u64) -> impl Display {
+    let mut text = Vec::new();
+    push_human(&mut text, number.into());
+    text.push(b'B');
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Names of what can be lost.
+const LOSSES: [(u32, &str); 9] = [
+    (kind::OPENED, "opens"),
+    (kind::FAILED, "failed opens"),
+    (kind::CLOSED, "closes"),
+    (kind::STATE, "states"),
+    (kind::LISTENS, "listens"),
+    (kind::UNLISTENS, "unlistens"),
+    (kind::RESET_SENT, "resets sent"),
+    (kind::RESET_RECEIVED, "resets received"),
+    (kind::RETRANSMITTED, "retransmissions"),
+];
+
+/// Rows of each table.
+const TOP: usize = 10;
+/// Length of the longest bar.
+const BAR: u64 = 30;

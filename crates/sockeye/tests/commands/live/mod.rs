@@ -1,0 +1,3 @@
+//! `sockeye events` on the live kernel.
+
+mod events;
