@@ -120,8 +120,8 @@ struct EventStream<'a, W: Write> {
 impl<W: Write> EventStream<'_, W> {
     fn run(&mut self, interrupts: Interrupts, deadline: Option<Instant>) -> anyhow::Result<()> {
         if !self.args.summary {
+            // A table has its header with the first events, which decide how wide its columns are.
             self.writer.begin().context(stdout::WRITING)?;
-            self.writer.flush().context(stdout::WRITING)?;
         }
         let mut next_check = Instant::now() + CHECK;
         let interrupted = loop {
@@ -269,11 +269,15 @@ impl<W: Write> EventStream<'_, W> {
             ..Summary::default()
         };
         let summary = &self.summary;
-        self.writer
-            .finish_with(&whole, |object| {
-                output::summary::push_fields(object, summary, counts);
-            })
-            .context(stdout::WRITING)?;
+        // Without rows a table would be a header only.
+        let is_shown = !self.args.summary || self.args.format == EventFormat::Jsonl;
+        if is_shown {
+            self.writer
+                .finish_with(&whole, |object| {
+                    output::summary::push_fields(object, summary, counts);
+                })
+                .context(stdout::WRITING)?;
+        }
         let mut text = String::new();
         output::summary::push_text(&mut text, summary, counts, self.args.summary);
         match self.args.format {

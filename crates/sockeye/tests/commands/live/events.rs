@@ -161,7 +161,7 @@ fn transfer_has_owners_bytes_and_the_side_that_closed() {
                 "{end:#}"
             );
             assert_eq!(
-                (&end["end"], &end["ended_by"]),
+                (&end["ended_how"], &end["ended_by"]),
                 (&"fin".into(), &side.into()),
                 "{end:#}"
             );
@@ -199,7 +199,7 @@ fn failed_opens_have_their_reason() {
     let (events, made) = need!(watched("ev_refused", "refused", "127.0.0.1", ""));
     let fail = only(&events, "fail", "active");
     assert_eq!(
-        (&fail["end"], &fail["error"]),
+        (&fail["ended_how"], &fail["error"]),
         (&"reset-received".into(), &"ECONNREFUSED".into()),
         "{fail:#}"
     );
@@ -229,11 +229,11 @@ fn unanswered_opens_time_out_or_are_abandoned() {
     let fails: Vec<&Value> = events.iter().filter(|event| event["event"] == "fail").collect();
     assert_eq!(fails.len(), 2, "{events:#?}");
     assert_eq!(
-        (&fails[0]["end"], &fails[0]["owner"]["pid"]),
+        (&fails[0]["ended_how"], &fails[0]["owner"]["pid"]),
         (&"abandoned".into(), &made["pid"])
     );
     assert_eq!(
-        (&fails[1]["end"], &fails[1]["error"]),
+        (&fails[1]["ended_how"], &fails[1]["error"]),
         (&"timeout".into(), &"ETIMEDOUT".into())
     );
     assert!(
@@ -246,7 +246,7 @@ fn unanswered_opens_time_out_or_are_abandoned() {
         .filter(|event| event["event"] == "retransmit")
         .collect();
     assert!(
-        !again.is_empty() && again.iter().all(|event| event["retransmission"] == "syn"),
+        !again.is_empty() && again.iter().all(|event| event["retransmitted_by"] == "syn"),
         "{events:#?}"
     );
 }
@@ -259,7 +259,7 @@ fn abort_is_a_reset_on_both_sides() {
         only(&events, "close", "passive"),
     );
     assert_eq!(
-        (&client["end"], &client["ended_by"]),
+        (&client["ended_how"], &client["ended_by"]),
         (&"reset-sent".into(), &"local".into()),
         "{client:#}"
     );
@@ -268,7 +268,7 @@ fn abort_is_a_reset_on_both_sides() {
         (&made["pid"], &made["pid"])
     );
     assert_eq!(
-        (&server["end"], &server["ended_by"]),
+        (&server["ended_how"], &server["ended_by"]),
         (&"reset-received".into(), &"peer".into()),
         "{server:#}"
     );
@@ -284,14 +284,14 @@ fn close_with_unread_data_is_a_reset() {
     let (events, _) = need!(watched("ev_unread", "unread", "127.0.0.1", ""));
     let server = only(&events, "close", "passive");
     assert_eq!(
-        (&server["end"], &server["ended_by"]),
+        (&server["ended_how"], &server["ended_by"]),
         (&"reset-sent".into(), &"local".into()),
         "{server:#}"
     );
     assert_eq!(server["received_bytes"], 10);
     let client = only(&events, "close", "active");
     assert_eq!(
-        (&client["end"], &client["sent_bytes"]),
+        (&client["ended_how"], &client["sent_bytes"]),
         (&"reset-received".into(), &10.into()),
         "{client:#}"
     );
@@ -381,7 +381,7 @@ fn older_connection_has_the_owner_that_the_walk_found() {
         );
         assert_eq!(close["closer"]["pid"], made["pid"], "{close:#}");
         assert!(close.get("duration_us").is_none(), "{close:#}");
-        assert_eq!(close["end"], "fin", "{close:#}");
+        assert_eq!(close["ended_how"], "fin", "{close:#}");
     }
 }
 
@@ -437,7 +437,7 @@ fn count_and_duration_end_it() {
     assert!(notes.contains("no event was lost"), "{notes}");
     let running = need!(Running::start("-d 0.2 sport = :1"));
     let (outcome, notes) = running.ended();
-    assert_eq!(outcome.ok(), "");
+    assert_eq!(outcome.ok().lines().count(), 1, "the header: {outcome}");
     assert!(notes.contains("0 opened, 0 failed, 0 closed"), "{notes}");
 }
 
@@ -489,6 +489,7 @@ fn table_has_a_line_for_each_event() {
     let running = need!(Running::start(&format!("-n --summary -N {}", namespace.name())));
     connect(&namespace, "transfer", "127.0.0.1", 0);
     let (outcome, _) = running.end();
+    assert!(outcome.ok().starts_with("Process "), "{outcome}");
     for words in [
         "python3 ",
         "127.0.0.1 ",
@@ -555,7 +556,7 @@ fn programs_before_6_2_show_the_same() {
         "{close:#}"
     );
     assert_eq!(
-        (&close["received_bytes"], &close["end"]),
+        (&close["received_bytes"], &close["ended_how"]),
         (&100_000.into(), &"fin".into()),
         "{close:#}"
     );

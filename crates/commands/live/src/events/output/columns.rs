@@ -169,7 +169,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         &[],
     ),
     word(
-        "end",
+        "ended_how",
         "End",
         "How it ended: fin, reset-sent, reset-received, timeout, error, abandoned, no-port",
         |row, _| row.event.end.map_or(Value::Absent, |end| Value::Word(end.name())),
@@ -195,7 +195,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         |row, _| Value::number(row.event.reset_reason),
     ),
     word(
-        "retransmission",
+        "retransmitted_by",
         "Why",
         "Why a segment was sent again: syn, rto, fast, tlp",
         |row, _| {

@@ -63,15 +63,19 @@ pub(crate) fn losses(counts: &Accounting) -> String {
 /// Appends the fields of the summary of JSON.
 pub(crate) fn push_fields(object: &mut JsonObject<'_>, summary: &EventSummary, counts: &Accounting) {
     let mut kinds = object.object("counts");
-    for kind in ConnectionEventKind::ALL {
-        kinds.number(&kind.name().replace('-', "_"), Some(summary.count(kind)));
+    for (kind, key) in ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS) {
+        kinds.number(key, Some(summary.count(kind)));
     }
     kinds.end();
-    push_group_fields(object, "by_owner", "comm", &summary.by_owner, |owner| {
-        owner.clone()
+    push_group_fields(object, "by_owner", &summary.by_owner, |fields, owner| {
+        fields.text("comm", Some(owner));
     });
-    push_group_fields(object, "by_peer", "ip", &summary.by_peer, ToString::to_string);
-    push_group_fields(object, "by_port", "port", &summary.by_port, ToString::to_string);
+    push_group_fields(object, "by_peer", &summary.by_peer, |fields, peer| {
+        fields.text("ip", Some(&peer.to_string()));
+    });
+    push_group_fields(object, "by_port", &summary.by_port, |fields, port| {
+        fields.number("port", Some(*port));
+    });
     let out = object.key("ends");
     out.push(b'[');
     for (nth, ((kind, end, errno), count)) in sorted_ends(summary).into_iter().enumerate() {
@@ -81,7 +85,7 @@ pub(crate) fn push_fields(object: &mut JsonObject<'_>, summary: &EventSummary, c
         let mut fields = JsonObject::begin(out);
         fields.word("event", kind.name());
         if let Some(end) = end {
-            fields.word("end", end.name());
+            fields.word("ended_how", end.name());
         }
         fields.number("errno", errno.and_then(|errno| u32::try_from(errno).ok()));
         fields.number("count", Some(count));
@@ -155,7 +159,7 @@ fn push_ends(out: &mut String, summary: &EventSummary) {
     if ends.is_empty() {
         return;
     }
-    out.push_str("How                               Count\n");
+    out.push_str("How                                   Count\n");
     for ((kind, end, errno), count) in ends {
         let mut how = format!(
             "{} {}",
@@ -166,13 +170,13 @@ fn push_ends(out: &mut String, summary: &EventSummary) {
             how.push(' ');
             how.push_str(&errno_name(errno).map_or_else(|| errno.to_string(), str::to_owned));
         }
-        out.push_str(&format!("{how:<30}  {count:>7}\n"));
+        out.push_str(&format!("{how:<34}  {count:>7}\n"));
     }
     let mut why: Vec<_> = summary.retransmissions.iter().collect();
     why.sort_unstable();
     for (why, count) in why {
         out.push_str(&format!(
-            "{:<30}  {count:>7}\n",
+            "{:<34}  {count:>7}\n",
             format!("retransmit {}", why.name())
         ));
     }
@@ -221,9 +225,8 @@ fn sorted_ends(summary: &EventSummary) -> Vec<End> {
 fn push_group_fields<K: Ord>(
     object: &mut JsonObject<'_>,
     key: &str,
-    name_key: &str,
     groups: &Groups<K>,
-    name: impl Fn(&K) -> String,
+    push_key: impl Fn(&mut JsonObject<'_>, &K),
 ) {
     let (top, others) = groups.top(TOP);
     let out = object.key(key);
@@ -233,7 +236,7 @@ fn push_group_fields<K: Ord>(
             out.push(b',');
         }
         let mut fields = JsonObject::begin(out);
-        fields.text(name_key, Some(&name(key)));
+        push_key(&mut fields, key);
         push_group(&mut fields, &group);
         fields.end();
     }
@@ -265,6 +268,19 @@ fn bytes(number: u64) -> impl Display {
     text.push(b'B');
     String::from_utf8_lossy(&text).into_owned()
 }
+
+/// Keys of the counts of events, in the order of [`ConnectionEventKind::ALL`].
+const COUNT_KEYS: [&str; ConnectionEventKind::ALL.len()] = [
+    "open_events",
+    "fail_events",
+    "close_events",
+    "state_events",
+    "listen_events",
+    "unlisten_events",
+    "reset_sent_events",
+    "reset_received_events",
+    "retransmit_events",
+];
 
 /// Names of what can be lost.
 const LOSSES: [(u32, &str); 9] = [
