@@ -216,6 +216,14 @@ impl<'a> Dump<'a> {
                     .contains(&self.types[&id].kind)
                     .then_some(Answer::Type(TypeId(id)))
             }
+            Query::Parameters { typedef } => {
+                let mut id = self.plain(first(Tag::Typedef, typedef)?);
+                if self.types[&id].kind == "PTR" {
+                    id = self.plain(self.types[&id].number("type_id") as u32);
+                }
+                let found = &self.types[&id];
+                (found.kind == "FUNC_PROTO").then(|| Answer::Parameters(found.number("vlen") as u32))
+            }
             Query::Enumerator { enumeration, name } => {
                 let ids = match enumeration {
                     Some(enumeration) => vec![first(Tag::Enum, enumeration)?],

@@ -23,8 +23,15 @@ pub(crate) fn all() -> Vec<Query<'static>> {
             queries.push(Query::Enumerator { enumeration, name });
         }
     }
+    for typedef in PARAMETERS.split_ascii_whitespace() {
+        queries.push(Query::Parameters { typedef });
+    }
     queries
 }
+
+/// A function, functions that are pointed at, and something else.
+const PARAMETERS: &str =
+    "btf_trace_inet_sock_set_state btf_trace_tcp_send_reset btf_trace_no_such_event filldir_t u32";
 
 const FIELDS: &[(&str, &str)] = &[
     (
