@@ -18,6 +18,8 @@
 mod anchors;
 #[path = "src/blanks.rs"]
 mod blanks;
+#[path = "src/drop_class.rs"]
+mod drop_class;
 #[path = "src/entry.rs"]
 mod entry;
 #[path = "src/files.rs"]
@@ -35,6 +37,7 @@ mod stanza;
 #[path = "src/words.rs"]
 mod words;
 
+use drop_class::DropClass;
 use entry::Entry;
 use kind::Kind;
 use miniz_oxide::deflate::compress_to_vec;

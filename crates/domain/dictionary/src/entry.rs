@@ -1,7 +1,7 @@
 //! Record of one explained item. `stanza` parses it from `data/`, `explain` prints it.
 //! Its texts borrow from the file where they are in one piece.
 
-use crate::{Kind, Severity};
+use crate::{DropClass, Kind, Severity};
 use std::borrow::Cow;
 
 /// An entry of the dictionary. See [`stanza`](crate::stanza) for the fields.
@@ -21,6 +21,8 @@ pub struct Entry<'a> {
     pub examples: Vec<Cow<'a, str>>,
     /// Severity of the message, or of a counter that moves. `None`: neutral
     pub severity: Option<Severity>,
+    /// Class of a drop reason. `None`: the reason does not say, or it is of another kind
+    pub class: Option<DropClass>,
     /// Unit of its numbers
     pub unit: Option<Cow<'a, str>>,
     /// Default value
@@ -86,6 +88,7 @@ impl Entry<'_> {
             wordings: Vec::new(),
             examples: Vec::new(),
             severity: None,
+            class: None,
             unit: None,
             default: None,
             range: None,

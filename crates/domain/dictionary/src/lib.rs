@@ -24,6 +24,7 @@ mod blanks;
 mod block;
 mod counter_name;
 mod dictionary;
+mod drop_class;
 mod entry;
 mod event;
 #[cfg(test)]
@@ -47,6 +48,7 @@ mod unknown;
 mod words;
 
 pub use dictionary::Dictionary;
+pub use drop_class::DropClass;
 pub use entry::{Entry, Wording};
 pub use kind::Kind;
 pub use line_reader::{LineReader, ReadLine};

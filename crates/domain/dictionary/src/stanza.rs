@@ -10,6 +10,7 @@
 //! | Text | what the kernel prints, with placeholders ([`Placeholder`](crate::Placeholder)) | messages: 1 or more |
 //! | Example | a line that the Text at the same place matches | as many |
 //! | Severity | `info`, `notice`, `warning`, `critical`; `Text (info)` has one of its own | messages: 1 |
+//! | Class | `normal`, `refusal`, `policy`, `loss` ([`DropClass`]) | drop reasons: 0-1 |
 //! | Unit, Default, Range | of counters, settings, fields | 0-1 |
 //! | Values | a value and what it does | any |
 //! | Meaning | what happened, what it counts, what it does | 1 |
@@ -29,7 +30,7 @@
 
 use crate::blanks::collapsed;
 use crate::entry::Wording;
-use crate::{Entry, Kind, Severity};
+use crate::{DropClass, Entry, Kind, Severity};
 use std::borrow::Cow;
 use std::fmt;
 
@@ -124,6 +125,11 @@ impl<'a> Entry<'a> {
                 twice(self.severity.is_some())?;
                 let severity = Severity::from_name(&value);
                 self.severity = Some(severity.ok_or_else(|| format!("{value} is no severity"))?);
+            }
+            "Class" => {
+                twice(self.class.is_some())?;
+                let class = DropClass::from_name(&value);
+                self.class = Some(class.ok_or_else(|| format!("{value} is no class"))?);
             }
             "Unit" => set_once(&mut self.unit, value, field)?,
             "Default" => set_once(&mut self.default, value, field)?,

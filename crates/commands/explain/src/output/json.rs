@@ -1,7 +1,7 @@
 //! Explanations as JSON: `docs/schema/explain.schema.json`.
 
 use super::{ExplainedLog, ExplainedUnknown};
-use sockeye_dictionary::{Count, CounterGroup, Entry, EntryOccurrences, Found, Severity};
+use sockeye_dictionary::{Count, CounterGroup, DropClass, Entry, EntryOccurrences, Found, Severity};
 use sockeye_output::Envelope;
 use sockeye_output::json::Object;
 use sockeye_output::text::push_json;
@@ -246,6 +246,7 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
         });
     }
     fields.text("severity", entry.severity.map(Severity::name));
+    fields.text("class", entry.class.map(DropClass::name));
     fields.text("unit", entry.unit.as_deref());
     fields.text("default", entry.default.as_deref());
     fields.text("range", entry.range.as_deref());

@@ -458,6 +458,9 @@ fn push_body(
     if !is_detailed {
         return;
     }
+    if let Some(class) = entry.class {
+        push_wrapped(out, format!("Class: {class}").as_bytes(), "  ", layout.width);
+    }
     let mut origin = Vec::new();
     if let Some(since) = &entry.since {
         origin.push(format!("since {since}"));

@@ -47,6 +47,11 @@ fn errors(entry: &Entry<'_>) -> Vec<String> {
             || !entry.values.is_empty(),
         "a setting needs its default, unit or values",
     );
+    let is_reason = entry.kind == Kind::DropReason;
+    need(
+        (is_reason && !WITHOUT_CLASS.contains(&entry.name.as_ref())) == entry.class.is_some(),
+        "a drop reason has a class, others have none",
+    );
     let texts = [
         &entry.causes,
         &entry.checks,
@@ -276,3 +281,10 @@ fn advice_names_no_interface_of_an_example() {
     }
     assert!(wrong.is_empty(), "{} texts:\n{}", wrong.len(), wrong.join("\n"));
 }
+
+/// Reasons that do not say what happened.
+const WITHOUT_CLASS: [&str; 3] = [
+    "SKB_DROP_REASON_NOT_SPECIFIED",
+    "RX_DROP_UNUSABLE",
+    "RX_DROP_MONITOR",
+];

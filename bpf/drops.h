@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Counts packets that the kernel drops, at the tracepoint kfree_skb: by reason, place in the kernel, network namespace, device
+ * and socket.
+ *
+ * Each drop is counted twice: in `drop_totals`, by its reason alone, and in `drops`, a table of bounded size in which a new key takes
+ * the place of the one that was not used for longest. What the totals have and the table lacks was evicted: the kernel
+ * does not say so itself. Reasons that are no loss (the receive queue of a closed socket) are in the totals only,
+ * because they have a new key for each closed connection.
+ *
+ * Of each key, the headers of the packets number 1, 2, 4, 8 and so on are kept, the latest four: a cost that vanishes where there are
+ * many drops, and addresses from all of the time.
+ *
+ * Tracepoints of this kind have no format: the number of arguments is asked of the kernel's types, and set before loading.
+ */
+#define net net_elsewhere
+#include "kernel.h"
+#undef net
+
+/* include/uapi/linux/bpf.h: numbers of helpers */
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static void *(*const ring_reserve)(void *ring, u64 bytes, u64 flags) = (void *)131;
+static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
+static u64 (*const ring_query)(void *ring, u64 what) = (void *)134;
+#define MAP_TYPE_PERCPU_ARRAY 6
+#define MAP_TYPE_LRU_HASH 9
+#define MAP_TYPE_RING 27
+#define NOEXIST 1
+#define RING_AVAILABLE 0
+#define NO_WAKEUP 1
+#define FORCE_WAKEUP 2
+
+/* --- the kernel's structs --- */
+
+struct sk_buff {
+	u64 sk, dev;
+	u32 len;
+	s32 skb_iif;
+	u16 protocol, network_header;
+	u32 tail;
+	u64 head;
+} KERNEL;
+struct possible_net {
+	u64 net;
+};
+struct net_device {
+	s32 ifindex;
+	struct possible_net nd_net;
+	char name[16];
+} KERNEL;
+struct net {
+	struct ns_common ns;
+	u64 loopback_dev;
+} KERNEL;
+
+/* --- constants that Sockeye sets before loading --- */
+
+/* Number of the tracepoint's arguments: skb, location; reason (Linux 5.17); rx_sk (6.11). */
+const volatile u32 arguments = 2;
+/* How a reason is counted: by `INDEX`. */
+enum { IN_TOTALS = 0, WITHOUT_SOCKET = 1, BY_SOCKET = 2 };
+#define SUBSYSTEMS 4
+#define REASONS 256
+const volatile u8 treatment[SUBSYSTEMS * REASONS] = {};
+/* Whether each drop goes to the ring, too. */
+const volatile u32 each_packet = 0;
+/* Bytes in the ring that wake the reader up. */
+const volatile u64 wakeup_bytes = 65536;
+
+/* --- maps --- */
+
+/* A number of a reason: the subsystem in the upper half, and its number there. Larger numbers share the last one. */
+INLINE u32 index_of(u32 reason)
+{
+	u32 subsystem = reason >> 16, number = reason & 0xffff;
+
+	if (subsystem > SUBSYSTEMS - 1)
+		subsystem = SUBSYSTEMS - 1;
+	if (number > REASONS - 1)
+		number = REASONS - 1;
+	return (subsystem * REASONS + number) & (SUBSYSTEMS * REASONS - 1);
+}
+struct map drop_totals SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(u64), SUBSYSTEMS * REASONS, 0};
+
+struct key {
+	u64 place; /* an address in the kernel */
+	u64 sk;    /* 0: without socket, or it does not count */
+	u32 reason;
+	u32 netns; /* inode; 0: unknown */
+	s32 ifindex; /* 0: unknown */
+	u32 inode; /* of the socket; 0: it has none, or none any more */
+	u32 portpair;
+	u16 ethertype;
+	u8 transport; /* number of the IP protocol; 0: unknown */
+	u8 how;       /* the socket is known */
+};
+enum { NO_SOCKET, BY_RX_SK, BY_SKB };
+
+struct owner {
+	u8 family, state; /* 0: no socket */
+	u16 protocol;
+	u32 uid, has_uid;
+	u16 peer_port; /* big-endian */
+	u16 local_port;
+	u32 addresses[8]; /* peer's, then ours; of IPv4 the first of each four */
+};
+
+#define HEADERS 64
+struct sample {
+	u64 ns;
+	u32 len; /* of the packet, from where the kernel was in it */
+	u16 ethertype;
+	u16 captured;
+	u8 headers[HEADERS]; /* from the network layer's on */
+};
+
+#define SAMPLES 4
+struct value {
+	u64 count, bytes;
+	u64 first_ns, last_ns;
+	struct owner owner;
+	char device[16];
+	u64 sampled; /* how many samples were taken; the latest are kept */
+	struct sample samples[SAMPLES];
+};
+#define KEYS 8192
+struct map drops SEC("maps") = {MAP_TYPE_LRU_HASH, sizeof(struct key), sizeof(struct value), KEYS, 0};
+/* A value without content: too large for a program's stack. */
+struct map drop_blank SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct value), 1, 0};
+
+struct packet {
+	struct key key;
+	struct owner owner;
+	char device[16];
+	struct sample sample;
+};
+struct map drop_packets SEC("maps") = {MAP_TYPE_RING, 0, 0, 4 << 20, 0};
+
+struct losses {
+	u64 keys;    /* made; those that are not in the table were evicted */
+	u64 packets; /* that the ring took */
+	u64 lost;    /* that it did not */
+};
+struct map drop_losses SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct losses), 1, 0};
+
+/* --- sockets, devices, packets --- */
+
+#define AF_INET 2
+#define AF_INET6 10
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
+
+INLINE u32 is_full(u64 sk)
+{
+	u8 state = GET(u8, sk, sock_common, skc_state);
+
+	return state != TCP_TIME_WAIT && state != TCP_NEW_SYN_RECV;
+}
+
+/* Not of a closed one. */
+INLINE u32 inode_of(u64 sk)
+{
+	u64 socket = GET(u64, sk, sock, sk_socket);
+
+	return socket ? (u32)GET(u64, socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket), inode, i_ino) : 0;
+}
+
+INLINE void describe(struct owner *owner, u64 sk)
+{
+	u32 pair = GET(u32, sk, sock_common, skc_portpair);
+
+	owner->family = (u8)GET(u16, sk, sock_common, skc_family);
+	owner->state = GET(u8, sk, sock_common, skc_state);
+	if (owner->family == AF_INET || owner->family == AF_INET6) {
+		owner->peer_port = (u16)pair;
+		owner->local_port = (u16)(pair >> 16);
+	}
+	if (owner->family == AF_INET) {
+		u64 addresses = GET(u64, sk, sock_common, skc_addrpair);
+
+		owner->addresses[0] = (u32)addresses;
+		owner->addresses[4] = (u32)(addresses >> 32);
+	} else if (owner->family == AF_INET6) {
+		probe_read_kernel(&owner->addresses[0], 16, (void *)(sk + AT(sock_common, skc_v6_daddr)));
+		probe_read_kernel(&owner->addresses[4], 16, (void *)(sk + AT(sock_common, skc_v6_rcv_saddr)));
+	}
+	if (!is_full(sk)) {
+		owner->protocol = 6; /* only TCP has others */
+		return;
+	}
+	owner->protocol = (u16)GET_ANY(sk, sock, sk_protocol);
+	owner->uid = GET(u32, sk, sock, sk_uid);
+	owner->has_uid = 1;
+}
+
+INLINE u64 netns_of_device(u64 device)
+{
+	return GET(u64, device, net_device, nd_net.net);
+}
+
+/* Whether a namespace that was read in an skb's device is one. In receive queues of UDP and TCP something else is in the place of the
+ * device: then its namespace has no loopback device that names it. */
+INLINE u32 is_netns(u64 netns)
+{
+	u64 loopback = netns ? GET(u64, netns, net, loopback_dev) : 0;
+
+	return loopback && netns_of_device(loopback) == netns;
+}
+
+/* Offset of the network layer's header from the packet's head, and how many bytes of the packet are there from it on. */
+INLINE u32 header_bytes(u64 skb, u32 *offset)
+{
+	u32 tail = GET(u32, skb, sk_buff, tail);
+
+	*offset = GET(u16, skb, sk_buff, network_header);
+	return *offset && *offset != 0xffff && *offset < tail ? tail - *offset : 0;
+}
+
+INLINE u16 swap16(u16 value)
+{
+	return (u16)(value << 8 | value >> 8);
+}
+
+INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
+{
+	u32 offset;
+	NUMBER bytes = header_bytes(skb, &offset);
+
+	sample->ns = now;
+	sample->len = GET(u32, skb, sk_buff, len);
+	sample->ethertype = ethertype;
+	bytes = CHECKED(bytes);
+	if (bytes > HEADERS)
+		bytes = HEADERS;
+	sample->captured = 0;
+	if (!probe_read_kernel(sample->headers, (u32)MASKED(bytes, 127), (void *)(GET(u64, skb, sk_buff, head) + offset)))
+		sample->captured = (u16)bytes;
+}
+
+INLINE void packet_to_ring(struct losses *losses, struct key *key, u64 skb, u64 sk, u64 device, u64 now)
+{
+	struct packet *packet = ring_reserve(&drop_packets, sizeof(struct packet), 0);
+
+	if (!packet) {
+		losses->lost++;
+		return;
+	}
+	losses->packets++;
+	packet->key = *key;
+	__builtin_memset(&packet->owner, 0, sizeof(packet->owner));
+	__builtin_memset(&packet->device, 0, sizeof(packet->device));
+	if (sk)
+		describe(&packet->owner, sk);
+	if (device)
+		probe_read_kernel(packet->device, 16, (void *)(device + AT(net_device, name)));
+	take_sample(&packet->sample, skb, key->ethertype, now);
+	ring_submit(packet, ring_query(&drop_packets, RING_AVAILABLE) >= wakeup_bytes ? FORCE_WAKEUP : NO_WAKEUP);
+}
+
+/* --- the program --- */
+
+SEC("raw_tracepoint/kfree_skb")
+int dropped(u64 *context)
+{
+	u64 skb = context[0], sk = 0, device, netns = 0, before, now, *total;
+	u32 reason = 0, first = 0, offset, how;
+	struct losses *losses;
+	struct key key = {};
+	struct value *value;
+
+	if (arguments > 2)
+		reason = (u32)context[2];
+	offset = index_of(reason);
+	total = map_lookup(&drop_totals, &offset);
+	if (!total)
+		return 0;
+	__sync_fetch_and_add(total, 1);
+	how = treatment[offset];
+	if (how == IN_TOTALS)
+		return 0;
+	losses = map_lookup(&drop_losses, &first);
+	if (!losses)
+		return 0;
+	now = ktime_ns();
+
+	if (arguments > 3) {
+		sk = context[3];
+		key.how = BY_RX_SK;
+	}
+	if (!sk) {
+		sk = GET(u64, skb, sk_buff, sk);
+		key.how = BY_SKB;
+	}
+	if (sk)
+		netns = GET(u64, sk, sock_common, skc_net);
+	device = GET(u64, skb, sk_buff, dev);
+	if (device) {
+		u64 of_device = netns_of_device(device);
+
+		if ((of_device && of_device == netns) || is_netns(of_device))
+			netns = of_device;
+		else
+			device = 0;
+	}
+	key.place = context[1];
+	key.reason = reason;
+	key.netns = netns ? GET(u32, netns, net, ns.inum) : 0;
+	key.ifindex = device ? GET(s32, device, net_device, ifindex) : GET(s32, skb, sk_buff, skb_iif);
+	key.ethertype = swap16(GET(u16, skb, sk_buff, protocol));
+	if (how == WITHOUT_SOCKET)
+		sk = 0;
+	if (sk) {
+		key.sk = sk;
+		key.portpair = GET(u32, sk, sock_common, skc_portpair);
+		key.inode = is_full(sk) ? inode_of(sk) : 0;
+	} else {
+		key.how = NO_SOCKET;
+	}
+	if ((key.ethertype == 0x0800 || key.ethertype == 0x86dd) && header_bytes(skb, &offset) >= 20) {
+		u32 at = key.ethertype == 0x0800 ? 9 : 6;
+
+		key.transport = LOAD(u8, GET(u64, skb, sk_buff, head) + offset + at);
+	}
+
+	value = map_lookup(&drops, &key);
+	if (!value) {
+		struct value *blank = map_lookup(&drop_blank, &first);
+
+		if (!blank)
+			return 0;
+		/* Another processor may make it at the same time. */
+		if (!map_update(&drops, &key, blank, NOEXIST))
+			losses->keys++;
+		value = map_lookup(&drops, &key);
+		if (!value)
+			return 0;
+		value->first_ns = now;
+		if (sk)
+			describe(&value->owner, sk);
+		if (device)
+			probe_read_kernel(value->device, 16, (void *)(device + AT(net_device, name)));
+	}
+	before = value->count;
+	__sync_fetch_and_add(&value->count, 1);
+	__sync_fetch_and_add(&value->bytes, GET(u32, skb, sk_buff, len));
+	value->last_ns = now;
+	if (!(before & (before + 1))) {
+		u32 number = value->sampled++ & (SAMPLES - 1);
+
+		take_sample(&value->samples[number], skb, key.ethertype, now);
+	}
+	if (each_packet)
+		packet_to_ring(losses, &key, skb, sk, device, now);
+	return 0;
+}
+
+char license_[] SEC("license") = "GPL";
