@@ -11,24 +11,18 @@
  * Of each key, the headers of the packets number 1, 2, 4, 8 and so on are kept, the latest four: a cost that vanishes where there are
  * many drops, and addresses from all of the time.
  *
- * Tracepoints of this kind have no format: the number of arguments is asked of the kernel's types, and set before loading.
+ * The number of the tracepoint's arguments is asked of the kernel's types, and set before loading.
  */
 #define net net_elsewhere
 #include "kernel.h"
 #undef net
+#include "ring.h"
 
 /* include/uapi/linux/bpf.h: numbers of helpers */
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
-static void *(*const ring_reserve)(void *ring, u64 bytes, u64 flags) = (void *)131;
-static void (*const ring_submit)(void *data, u64 flags) = (void *)132;
-static u64 (*const ring_query)(void *ring, u64 what) = (void *)134;
 #define MAP_TYPE_PERCPU_ARRAY 6
 #define MAP_TYPE_LRU_HASH 9
-#define MAP_TYPE_RING 27
 #define NOEXIST 1
-#define RING_AVAILABLE 0
-#define NO_WAKEUP 1
-#define FORCE_WAKEUP 2
 
 /* --- the kernel's structs --- */
 
@@ -64,8 +58,6 @@ enum { IN_TOTALS = 0, WITHOUT_SOCKET = 1, BY_SOCKET = 2 };
 const volatile u8 treatment[SUBSYSTEMS * REASONS] = {};
 /* Whether each drop goes to the ring, too. */
 const volatile u32 each_packet = 0;
-/* Bytes in the ring that wake the reader up. */
-const volatile u64 wakeup_bytes = 65536;
 
 /* --- maps --- */
 
@@ -128,20 +120,18 @@ struct map drops SEC("maps") = {MAP_TYPE_LRU_HASH, sizeof(struct key), sizeof(st
 /* A value without content: too large for a program's stack. */
 struct map drop_blank SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct value), 1, 0};
 
+/* In the ring: a dropped packet. */
+#define PACKET 0
 struct packet {
+	u32 kind, pad;
 	struct key key;
 	struct owner owner;
 	char device[16];
 	struct sample sample;
 };
-struct map drop_packets SEC("maps") = {MAP_TYPE_RING, 0, 0, 4 << 20, 0};
 
-struct losses {
-	u64 keys;    /* made; those that are not in the table were evicted */
-	u64 packets; /* that the ring took */
-	u64 lost;    /* that it did not */
-};
-struct map drop_losses SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct losses), 1, 0};
+/* How many keys were made: those that are not in the table any more were evicted. */
+struct map drop_keys SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
 
 /* --- sockets, devices, packets --- */
 
@@ -237,15 +227,13 @@ INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
 		sample->captured = (u16)bytes;
 }
 
-INLINE void packet_to_ring(struct losses *losses, struct key *key, u64 skb, u64 sk, u64 device, u64 now)
+INLINE void packet_to_ring(struct key *key, u64 skb, u64 sk, u64 device, u64 now)
 {
-	struct packet *packet = ring_reserve(&drop_packets, sizeof(struct packet), 0);
+	struct packet *packet = record_of(PACKET, sizeof(struct packet));
 
-	if (!packet) {
-		losses->lost++;
+	if (!packet)
 		return;
-	}
-	losses->packets++;
+	packet->pad = 0;
 	packet->key = *key;
 	__builtin_memset(&packet->owner, 0, sizeof(packet->owner));
 	__builtin_memset(&packet->device, 0, sizeof(packet->device));
@@ -254,17 +242,16 @@ INLINE void packet_to_ring(struct losses *losses, struct key *key, u64 skb, u64 
 	if (device)
 		probe_read_kernel(packet->device, 16, (void *)(device + AT(net_device, name)));
 	take_sample(&packet->sample, skb, key->ethertype, now);
-	ring_submit(packet, ring_query(&drop_packets, RING_AVAILABLE) >= wakeup_bytes ? FORCE_WAKEUP : NO_WAKEUP);
+	submit(packet, sizeof(struct packet));
 }
 
 /* --- the program --- */
 
-SEC("raw_tracepoint/kfree_skb")
+SEC("tp_btf/kfree_skb")
 int dropped(u64 *context)
 {
 	u64 skb = context[0], sk = 0, device, netns = 0, before, now, *total;
 	u32 reason = 0, first = 0, offset, how;
-	struct losses *losses;
 	struct key key = {};
 	struct value *value;
 
@@ -277,9 +264,6 @@ int dropped(u64 *context)
 	__sync_fetch_and_add(total, 1);
 	how = treatment[offset];
 	if (how == IN_TOTALS)
-		return 0;
-	losses = map_lookup(&drop_losses, &first);
-	if (!losses)
 		return 0;
 	now = ktime_ns();
 
@@ -329,8 +313,12 @@ int dropped(u64 *context)
 		if (!blank)
 			return 0;
 		/* Another processor may make it at the same time. */
-		if (!map_update(&drops, &key, blank, NOEXIST))
-			losses->keys++;
+		if (!map_update(&drops, &key, blank, NOEXIST)) {
+			u64 *keys = map_lookup(&drop_keys, &first);
+
+			if (keys)
+				__sync_fetch_and_add(keys, 1);
+		}
 		value = map_lookup(&drops, &key);
 		if (!value)
 			return 0;
@@ -350,7 +338,7 @@ int dropped(u64 *context)
 		take_sample(&value->samples[number], skb, key.ethertype, now);
 	}
 	if (each_packet)
-		packet_to_ring(losses, &key, skb, sk, device, now);
+		packet_to_ring(&key, skb, sk, device, now);
 	return 0;
 }
 

@@ -38,6 +38,7 @@ mod bytes;
 pub mod calls;
 pub mod connections;
 mod error;
+pub mod drops;
 pub mod ethtool;
 pub mod fd_sockets;
 pub mod functions;
