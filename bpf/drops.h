@@ -214,16 +214,18 @@ INLINE u16 swap16(u16 value)
 INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
 {
 	u32 offset;
-	NUMBER bytes = header_bytes(skb, &offset);
+	u64 bytes = header_bytes(skb, &offset);
 
 	sample->ns = now;
 	sample->len = GET(u32, skb, sk_buff, len);
 	sample->ethertype = ethertype;
-	bytes = CHECKED(bytes);
+	/* The verifier has to see that the register that is compared is the one that is used. */
+	asm volatile("" : "+r"(bytes));
 	if (bytes > HEADERS)
 		bytes = HEADERS;
+	asm volatile("" : "+r"(bytes));
 	sample->captured = 0;
-	if (!probe_read_kernel(sample->headers, (u32)MASKED(bytes, 127), (void *)(GET(u64, skb, sk_buff, head) + offset)))
+	if (!probe_read_kernel(sample->headers, bytes, (void *)(GET(u64, skb, sk_buff, head) + offset)))
 		sample->captured = (u16)bytes;
 }
 
@@ -262,7 +264,8 @@ int dropped(u64 *context)
 	if (!total)
 		return 0;
 	__sync_fetch_and_add(total, 1);
-	how = treatment[offset];
+	/* The verifier does not know what the helper left there. */
+	how = treatment[offset & (SUBSYSTEMS * REASONS - 1)];
 	if (how == IN_TOTALS)
 		return 0;
 	now = ktime_ns();

@@ -31,6 +31,7 @@
 //! assert_eq!(layout(&empty), Ok((None, None)));
 //! ```
 
+mod enumerators;
 mod kind;
 mod members;
 mod name;
@@ -40,6 +41,8 @@ pub mod relocation;
 mod scan;
 
 use crate::Layer;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
 use core::fmt;
 pub use query::{Answer, Answers, Bits, FieldAt, Query, TypeId, TypeKind};
 
@@ -152,6 +155,14 @@ impl<'a> Btf<'a> {
     /// If a type reaches past the end of its section, or has a kind of unknown size.
     pub fn answer(&self, queries: &[Query<'_>]) -> Result<Answers, Error> {
         scan::answer(self, queries)
+    }
+
+    /// Returns all enumerators of the first enum with this name, in its order: value and name. None if there is no such enum.
+    ///
+    /// # Errors
+    /// As for [`Btf::answer`].
+    pub fn enumerators(&self, enumeration: &str) -> Result<Vec<(i64, Cow<'a, str>)>, Error> {
+        enumerators::enumerators(self, enumeration)
     }
 
     /// Returns the 32-bit number at `at` in the type section.

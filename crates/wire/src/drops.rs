@@ -345,7 +345,13 @@ mod tests {
         assert_eq!(times(0), []);
         assert_eq!(times(2), [0, 1]);
         assert_eq!(times(6), [2, 3, 4, 5]);
-        assert_eq!(Counts::read(&value(1)[..Counts::BYTES - 1]).unwrap().samples.len(), 1);
+        assert_eq!(
+            Counts::read(&value(1)[..Counts::BYTES - 1])
+                .unwrap()
+                .samples
+                .len(),
+            1
+        );
         assert_eq!(Counts::read(&value(1)[..100]), None);
     }
 
@@ -353,8 +359,8 @@ mod tests {
     fn headers_of_a_datagram_are_decoded() {
         let mut headers = [0; HEADERS];
         headers[..28].copy_from_slice(&[
-            0x45, 0, 0x05, 0xdc, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x14, 0xe9, 0x05,
-            0xc8, 0, 0,
+            0x45, 0, 0x05, 0xdc, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x14, 0xe9,
+            0x05, 0xc8, 0, 0,
         ]);
         let sample = |captured| Sample {
             ns: 1,
@@ -365,7 +371,10 @@ mod tests {
         };
         let decoded = sample(64).decoded().unwrap();
         assert_eq!(decoded.source, "10.0.0.1".parse::<IpAddr>().unwrap());
-        assert_eq!((decoded.source_port, decoded.destination_port), (Some(40_000), Some(5353)));
+        assert_eq!(
+            (decoded.source_port, decoded.destination_port),
+            (Some(40_000), Some(5353))
+        );
         assert_eq!(decoded.protocol, UDP);
         for cut in [0, 10, 19] {
             assert_eq!(sample(cut).decoded(), None, "{cut} bytes");

@@ -17,6 +17,7 @@ mod clock;
 mod executable;
 mod frames;
 pub mod functions;
+mod kernel_functions;
 mod launch;
 mod mapping;
 mod pid_namespace;
@@ -33,6 +34,7 @@ mod unavailable;
 mod unwind;
 
 use clock::now_ns;
+pub use kernel_functions::KernelFunctions;
 pub(crate) use launch::Launch;
 pub use launch::{LaunchError, Launched};
 pub(crate) use mapping::{FileNumber, Mapping};

@@ -8,17 +8,17 @@ use std::io::{self, Read};
 
 /// Functions of the kernel, sorted by address.
 #[derive(Debug, Default)]
-pub(super) struct Kernel {
+pub(crate) struct Kernel {
     /// Address, and offset of the name in `text`.
     functions: Vec<(u64, u32)>,
     text: Vec<u8>,
     /// Why names are missing; `None` if they are not.
-    pub(super) unavailable: Option<Unavailable>,
+    pub(crate) unavailable: Option<Unavailable>,
 }
 
 impl Kernel {
     /// Reads the current functions of the kernel.
-    pub(super) fn read() -> Self {
+    pub(crate) fn read() -> Self {
         let mut text = Vec::with_capacity(8 << 20);
         // The file has no size: read to its end.
         let read = File::open(PATH).and_then(|file| file.take(MAX_TEXT).read_to_end(&mut text));
@@ -76,7 +76,7 @@ impl Kernel {
     }
 
     /// Returns the function at an address.
-    pub(super) fn frame(&self, address: u64) -> Frame {
+    pub(crate) fn frame(&self, address: u64) -> Frame {
         let (function, module) = self.find(address).map_or((None, None), |(name, module)| {
             (Some(String::from_utf8_lossy(name).into_owned()), module)
         });

@@ -32,7 +32,7 @@ use crate::{FileNumber, Mapping, Unavailable};
 use bytes::Bytes;
 use elf::Elf;
 use foldhash::HashMap;
-use kernel::Kernel;
+pub(crate) use kernel::Kernel;
 use module::{FileState, Module, ModuleFile, ModuleKind};
 use open::{FileIdentity, OpenError, Root, SharedRoot, identity};
 use perf_map::PerfMap;

@@ -241,6 +241,16 @@ impl Kernel {
         Ok((0..events.len()).map(count).collect())
     }
 
+    /// Returns values and names of an enum of the kernel; none if it does not have it.
+    pub(crate) fn enumerators(&self, enumeration: &str) -> Result<Vec<(i64, String)>, Unavailable> {
+        let found = Btf::parse(self.types()).and_then(|types| types.enumerators(enumeration));
+        let found = found.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
+        Ok(found
+            .into_iter()
+            .map(|(value, name)| (value, name.into_owned()))
+            .collect())
+    }
+
     /// Returns whether an enumeration of the kernel has this name for a value.
     pub(crate) fn has_enumerator(&self, name: &str) -> Result<bool, Unavailable> {
         let question = Query::Enumerator {

@@ -152,6 +152,14 @@ impl BpfEngine {
         self.kernel()?.tracepoint_arguments(events)
     }
 
+    /// Returns values and names of an enum of the kernel; none if it does not have it.
+    ///
+    /// # Errors
+    /// When the kernel's types cannot be read.
+    pub fn enumerators(&self, enumeration: &str) -> Result<Vec<(i64, String)>, Unavailable> {
+        self.kernel()?.enumerators(enumeration)
+    }
+
     /// Loads a program of this type that does nothing: the cheapest test of whether the kernel accepts the type.
     ///
     /// # Errors
