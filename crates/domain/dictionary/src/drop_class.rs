@@ -5,13 +5,13 @@ use core::fmt;
 /// Class of a drop reason, ascending by how much it hurts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DropClass {
-    /// The normal end of a packet: nobody waits for it (the queue of a closed socket, a duplicate, a frame for another host).
+    /// The normal end of a packet: its loss harms no application (the queue of a closed socket, a duplicate, a frame for another host).
     Normal,
     /// The host does not take the packet as it is: no socket, an address that is not its own, a segment that does not fit its connection.
     Refusal,
-    /// A rule that somebody set does not allow it: firewall, filter, reverse path, security module.
+    /// A rule of the administrator does not allow it: firewall, filter, reverse path, security module.
     Policy,
-    /// A packet that somebody waits for is lost: no room, no memory, no route, no neighbor, damaged on the way.
+    /// A packet that an application waits for is lost: no room, no memory, no route, no neighbor, damaged on the way.
     Loss,
 }
 

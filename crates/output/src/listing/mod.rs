@@ -19,4 +19,4 @@ pub use find::{
 pub use sort::SortKey;
 pub use sort_value::SortValue;
 pub use value::Value;
-pub use writer::{Layout, ListingWriter, WAITING_BYTES};
+pub use writer::{Layout, ListingWriter, WAITING_BYTES, push_json_row};

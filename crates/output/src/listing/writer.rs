@@ -457,6 +457,16 @@ fn push_csv<R: Record>(line: &mut Line<'_>, layout: &Layout<R>, parts: &Parts<R>
     }
 }
 
+/// Appends a record as a JSON object, for a document that has records of two kinds.
+pub fn push_json_row<R: Record>(out: &mut Vec<u8>, row: &R::Row<'_>) {
+    let mut object = Object::begin(out);
+    for column in R::columns().iter().filter(|column| column.writes_json()) {
+        column.push_json(&mut object, row);
+    }
+    R::push_objects(&mut object, row);
+    object.end();
+}
+
 /// Writes the fields that end a document: those that `fields` writes, then the summary.
 fn push_document_end(object: &mut Object<'_>, summary: &Summary<'_>, fields: impl FnOnce(&mut Object<'_>)) {
     fields(object);

@@ -35,6 +35,7 @@ counters! {
     IpInDelivers = "Ip" "InDelivers";
     IpInHdrErrors = "Ip" "InHdrErrors";
     IpInAddrErrors = "Ip" "InAddrErrors";
+    IpInUnknownProtos = "Ip" "InUnknownProtos";
     IpInDiscards = "Ip" "InDiscards";
     IpForwDatagrams = "Ip" "ForwDatagrams";
     IpOutRequests = "Ip" "OutRequests";
@@ -59,6 +60,7 @@ counters! {
     UdpInDatagrams = "Udp" "InDatagrams";
     UdpOutDatagrams = "Udp" "OutDatagrams";
     UdpNoPorts = "Udp" "NoPorts";
+    UdpInErrors = "Udp" "InErrors";
     UdpRcvbufErrors = "Udp" "RcvbufErrors";
     UdpSndbufErrors = "Udp" "SndbufErrors";
     UdpInCsumErrors = "Udp" "InCsumErrors";
@@ -85,6 +87,7 @@ counters! {
     TcpMemoryPressures = "TcpExt" "TCPMemoryPressures";
     TcpMemoryPressuresChrono = "TcpExt" "TCPMemoryPressuresChrono";
     TcpMd5NotFound = "TcpExt" "TCPMD5NotFound";
+    TcpMd5Unexpected = "TcpExt" "TCPMD5Unexpected";
     TcpMd5Failure = "TcpExt" "TCPMD5Failure";
     TcpBacklogDrop = "TcpExt" "TCPBacklogDrop";
     PfMemallocDrop = "TcpExt" "PFMemallocDrop";
@@ -109,6 +112,7 @@ counters! {
     Ip6InHdrErrors = "Ip6" "InHdrErrors";
     Ip6InTooBigErrors = "Ip6" "InTooBigErrors";
     Ip6InDiscards = "Ip6" "InDiscards";
+    Ip6InNoRoutes = "Ip6" "InNoRoutes";
     Ip6OutRequests = "Ip6" "OutRequests";
     Ip6OutDiscards = "Ip6" "OutDiscards";
     Ip6OutNoRoutes = "Ip6" "OutNoRoutes";
@@ -118,6 +122,7 @@ counters! {
     Udp6InDatagrams = "Udp6" "InDatagrams";
     Udp6OutDatagrams = "Udp6" "OutDatagrams";
     Udp6NoPorts = "Udp6" "NoPorts";
+    Udp6InErrors = "Udp6" "InErrors";
     Udp6RcvbufErrors = "Udp6" "RcvbufErrors";
     Udp6SndbufErrors = "Udp6" "SndbufErrors";
     Udp6InCsumErrors = "Udp6" "InCsumErrors";

@@ -1,0 +1,128 @@
+//! Which drops a counter counts. Each line is a place in the kernel where counter and drop are next to each other.
+
+use crate::event::{Event, Family};
+use sockeye_model::Counter;
+
+/// The drops that a counter counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Explained {
+    pub(crate) counter: Counter,
+    reasons: &'static [&'static str],
+    transport: Option<u8>,
+    family: Option<Family>,
+    /// Functions in which these reasons are counted; empty: everywhere
+    places: &'static [&'static str],
+}
+
+impl Explained {
+    pub(crate) fn covers(&self, event: &Event) -> bool {
+        let reason = event.reason.as_deref();
+        let place = event.place.as_deref();
+        reason.is_some_and(|reason| self.reasons.contains(&reason))
+            && self
+                .transport
+                .is_none_or(|protocol| event.transport == Some(protocol))
+            && self.family.is_none_or(|family| event.family == Some(family))
+            && (self.places.is_empty() || place.is_some_and(|place| self.places.contains(&place)))
+    }
+}
+
+/// Reasons for which a queueing discipline counts a drop.
+pub(crate) const QDISC: [&str; 8] = [
+    "QDISC_DROP",
+    "QDISC_OVERLIMIT",
+    "QDISC_CONGESTED",
+    "CAKE_FLOOD",
+    "FQ_BAND_LIMIT",
+    "FQ_HORIZON_LIMIT",
+    "FQ_FLOW_LIMIT",
+    "DUALPI2_STEP_DROP",
+];
+/// net/core/dev.c: enqueue_to_backlog()
+pub(crate) const BACKLOG: &str = "CPU_BACKLOG";
+/// net/core/dev.c: __netif_receive_skb_core(), enqueue_to_backlog()
+pub(crate) const RECEIVED_BY_DEVICE: [&str; 2] = ["UNHANDLED_PROTO", BACKLOG];
+/// drivers/net/tun.c: tun_net_xmit()
+pub(crate) const SENT_BY_DEVICE: [&str; 4] = ["FULL_RING", "DEV_READY", "TAP_FILTER", "TAP_TXFILTER"];
+
+const TCP: Option<u8> = Some(6);
+const UDP: Option<u8> = Some(17);
+const V4: Option<Family> = Some(Family::V4);
+const V6: Option<Family> = Some(Family::V6);
+
+const fn line(
+    counter: Counter,
+    transport: Option<u8>,
+    family: Option<Family>,
+    reasons: &'static [&'static str],
+) -> Explained {
+    Explained {
+        counter,
+        reasons,
+        transport,
+        family,
+        places: &[],
+    }
+}
+
+const fn at(explained: Explained, places: &'static [&'static str]) -> Explained {
+    Explained { places, ..explained }
+}
+
+/// net/ipv4/udp.c: udp_queue_rcv_one_skb(), __udp_queue_rcv_skb(), __udp4_lib_rcv(); the same in net/ipv6/udp.c
+const UDP_ERRORS: &[&str] = &[
+    "SOCKET_RCVBUFF",
+    "PROTO_MEM",
+    "UDP_CSUM",
+    "SOCKET_FILTER",
+    "XFRM_POLICY",
+    "PKT_TOO_SMALL",
+];
+
+pub(crate) const EXPLAINED: &[Explained] = &[
+    line(Counter::UdpRcvbufErrors, UDP, V4, &["SOCKET_RCVBUFF"]),
+    line(Counter::UdpMemErrors, UDP, V4, &["PROTO_MEM"]),
+    line(Counter::UdpInCsumErrors, UDP, V4, &["UDP_CSUM"]),
+    line(Counter::UdpInErrors, UDP, V4, UDP_ERRORS),
+    line(Counter::UdpNoPorts, UDP, V4, &["NO_SOCKET"]),
+    line(Counter::Udp6RcvbufErrors, UDP, V6, &["SOCKET_RCVBUFF"]),
+    line(Counter::Udp6MemErrors, UDP, V6, &["PROTO_MEM"]),
+    line(Counter::Udp6InCsumErrors, UDP, V6, &["UDP_CSUM"]),
+    line(Counter::Udp6InErrors, UDP, V6, UDP_ERRORS),
+    line(Counter::Udp6NoPorts, UDP, V6, &["NO_SOCKET"]),
+    // net/ipv4/tcp_ipv4.c: tcp_v4_rcv(), tcp_add_backlog(); net/ipv4/tcp_input.c
+    line(Counter::TcpOutRsts, TCP, None, &["NO_SOCKET"]),
+    line(Counter::TcpInCsumErrors, TCP, None, &["TCP_CSUM"]),
+    line(Counter::TcpInErrs, TCP, None, &["TCP_CSUM", "PKT_TOO_SMALL"]),
+    line(Counter::TcpBacklogDrop, TCP, None, &["SOCKET_BACKLOG"]),
+    line(Counter::TcpZeroWindowDrop, TCP, None, &["TCP_ZEROWINDOW"]),
+    line(Counter::TcpMinTtlDrop, TCP, None, &["TCP_MINTTL"]),
+    line(Counter::TcpMd5NotFound, TCP, None, &["TCP_MD5NOTFOUND"]),
+    line(Counter::TcpMd5Unexpected, TCP, None, &["TCP_MD5UNEXPECTED"]),
+    line(Counter::TcpMd5Failure, TCP, None, &["TCP_MD5FAILURE"]),
+    line(Counter::PawsEstab, TCP, None, &["TCP_RFC7323_PAWS"]),
+    at(
+        line(Counter::TcpRcvQDrop, TCP, None, &["PROTO_MEM"]),
+        &["tcp_data_queue", "tcp_rcv_established", "tcp_rcv_state_process"],
+    ),
+    at(
+        line(Counter::TcpOfoDrop, TCP, None, &["PROTO_MEM"]),
+        &["tcp_data_queue_ofo"],
+    ),
+    // net/ipv4/ip_input.c: ip_rcv_core(), ip_rcv_finish_core(), ip_protocol_deliver_rcu(); net/ipv4/ip_forward.c
+    line(Counter::IpReversePathFilter, None, V4, &["IP_RPFILTER"]),
+    line(Counter::IpInHdrErrors, None, V4, &["IP_CSUM", "IP_INHDR"]),
+    line(Counter::IpInUnknownProtos, None, V4, &["IP_NOPROTO"]),
+    at(
+        line(Counter::IpInTruncatedPkts, None, V4, &["PKT_TOO_SMALL"]),
+        &["ip_rcv_core"],
+    ),
+    // net/ipv4/route.c: ip_error()
+    line(Counter::IpInAddrErrors, None, V4, &["IP_INADDRERRORS"]),
+    line(Counter::IpInNoRoutes, None, V4, &["IP_INNOROUTES"]),
+    // net/ipv4/ip_output.c: __ip_queue_xmit(); without a packet where an application gets ENETUNREACH
+    line(Counter::IpOutNoRoutes, None, V4, &["IP_OUTNOROUTES"]),
+    // net/ipv6/route.c: ip6_pkt_drop()
+    line(Counter::Ip6InNoRoutes, None, V6, &["IP_INNOROUTES"]),
+    line(Counter::Ip6OutNoRoutes, None, V6, &["IP_OUTNOROUTES"]),
+];
