@@ -73,6 +73,7 @@ pub(crate) enum Command {
     #[command(visible_alias = "s")]
     Sockets(SocketsArgs),
     Events(Box<sockeye_live::events::EventsArgs>),
+    Drops(Box<sockeye_live::drops::DropsArgs>),
     Check(sockeye_check::CheckArgs),
     Capture(sockeye_packets::capture::CaptureArgs),
     Analyze(sockeye_packets::analyze::AnalyzeArgs),

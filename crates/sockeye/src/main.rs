@@ -44,6 +44,7 @@ fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
         Some(Command::Sockets(args)) => return sockeye_listing::sockets(&args),
         Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),
         Some(Command::Events(args)) => sockeye_live::events::run(&args),
+        Some(Command::Drops(args)) => return sockeye_live::drops::run(&args),
         Some(Command::Config(args)) => sockeye_config::run(&args, &configuration),
         Some(Command::Check(args)) => {
             return sockeye_check::run(&args, &settings::thresholds(&configuration));

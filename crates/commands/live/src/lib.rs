@@ -1,7 +1,9 @@
-//! `sockeye events`: what happens to connections, as it happens, with its owner.
+//! `sockeye events` and `sockeye drops`: what happens to connections and packets, as it happens, with its owner.
 //!
 //! It deliberately does not change anything, keeps no history beyond its summary, and does not judge what it shows: `check` does.
 //!
+//! - `drops`: dropped packets, and the counters that they explain
 //! - `events`: opens, closes and what happens between; `args`, `run`, `output`
 
+pub mod drops;
 pub mod events;

@@ -1,3 +1,4 @@
-//! `sockeye events` on the live kernel.
+//! `sockeye events` and `sockeye drops` on the live kernel.
 
+mod drops;
 mod events;

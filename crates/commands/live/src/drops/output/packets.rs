@@ -1,0 +1,144 @@
+//! The columns of single packets.
+
+use super::super::rows::DropRow;
+use super::push_headers;
+use super::rows::{push_headers_csv, push_headers_json};
+use sockeye_output::csv::Line;
+use sockeye_output::json::Object;
+use sockeye_output::listing::Align::{Left, Right};
+use sockeye_output::listing::{Column, Composite, Record, SortValue, Value};
+use sockeye_output::table::Tint;
+use sockeye_wire::drops::Headers;
+
+/// A dropped packet.
+#[derive(Debug, Clone)]
+pub(in super::super) struct ShownPacket {
+    /// When: RFC 3339, UTC.
+    pub(in super::super) time: String,
+    pub(in super::super) row: DropRow,
+    pub(in super::super) len: u32,
+    pub(in super::super) owner: Option<String>,
+}
+
+/// Single packets as records: `docs/schema/drops.schema.json`, `$defs/packet`.
+#[derive(Debug)]
+pub(in super::super) struct DropPackets;
+
+impl Record for DropPackets {
+    type Row<'a> = &'a ShownPacket;
+
+    const KEY: &'static str = "dropped_packets";
+    const ROW: &'static str = "dropped_packet";
+
+    fn columns() -> &'static [Column<Self>] {
+        COLUMNS
+    }
+}
+
+type PacketColumn = Column<DropPackets>;
+
+/// All columns, in the order of CSV.
+static COLUMNS: &[PacketColumn] = &[
+    PacketColumn::value("dropped_at", "Time", Left, "When", |packet, _| {
+        Value::Text(packet.time.as_bytes())
+    }),
+    PacketColumn::value(
+        "class",
+        "Class",
+        Left,
+        "What it means: loss, policy, refusal, normal",
+        |packet, _| {
+            packet
+                .row
+                .class
+                .map_or(Value::Absent, |class| Value::Word(class.name()))
+        },
+    ),
+    PacketColumn::value("reason", "Reason", Left, "The kernel's reason", |packet, _| {
+        Value::text(packet.row.reason.as_deref().map(str::as_bytes))
+    }),
+    PacketColumn::value("protocol", "Proto", Left, "Protocol", |packet, _| {
+        Value::text(packet.row.protocol_name.as_deref().map(str::as_bytes))
+    }),
+    PacketColumn::composite(
+        "packet",
+        "Packet",
+        Left,
+        "Its addresses",
+        &Addresses,
+        &["source_ip", "source_port", "destination_ip", "destination_port"],
+        &["source", "destination"],
+    ),
+    PacketColumn::value(
+        "len_bytes",
+        "Len",
+        Right,
+        "Its length, from where the kernel was in it",
+        |packet, _| Value::Number(packet.len.into()),
+    ),
+    PacketColumn::value(
+        "owner",
+        "Owner",
+        Left,
+        "Process that owns the socket",
+        |packet, _| Value::text(packet.owner.as_deref().map(str::as_bytes)),
+    ),
+    PacketColumn::value("device", "Device", Left, "Network device", |packet, _| {
+        let device = packet.row.device.as_ref();
+        device.map_or(Value::Absent, |device| Value::Name(device.as_bytes()))
+    }),
+    PacketColumn::value("netns", "Netns", Left, "Network namespace", |packet, _| {
+        Value::text(packet.row.netns_name.as_deref().map(str::as_bytes))
+    }),
+    PacketColumn::value(
+        "netns_inode",
+        "Inode",
+        Right,
+        "Inode of the network namespace",
+        |packet, _| Value::number(packet.row.netns.map(|netns| netns.0)),
+    ),
+    PacketColumn::value(
+        "function",
+        "Place",
+        Left,
+        "Function of the kernel",
+        |packet, _| Value::text(packet.row.place.as_deref().map(str::as_bytes)),
+    ),
+];
+
+/// The columns of a table.
+pub(in super::super) const TABLE_COLUMNS: &str =
+    "dropped_at,class,reason,protocol,packet,len_bytes,owner,device,netns,function";
+
+struct Addresses;
+
+impl Addresses {
+    fn of(packet: &ShownPacket) -> Option<&Headers> {
+        packet.row.samples.last()
+    }
+}
+
+impl Composite<DropPackets> for Addresses {
+    fn push_cell(&self, out: &mut Vec<u8>, packet: &&ShownPacket) -> Tint {
+        if let Some(headers) = Self::of(packet) {
+            push_headers(out, headers);
+        }
+        Tint::None
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, packet: &&ShownPacket) {
+        push_headers_csv(line, Self::of(packet));
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, packet: &&ShownPacket) {
+        if let Some(headers) = Self::of(packet) {
+            push_headers_json(object, headers);
+        }
+    }
+
+    fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
+        let mut text = Vec::new();
+        push_headers(&mut text, Self::of(packet)?);
+        Some(SortValue::Text(text.as_slice().into()))
+    }
+}

@@ -1,0 +1,499 @@
+//! Rows of the report: what the kernel counted in an interval, with names and owners.
+
+use super::sockets::{KnownSocket, SocketOwner, SocketTable};
+use sockeye_dictionary::DropClass;
+use sockeye_drops::{Event, Family, classes};
+use sockeye_filter::Filter;
+use sockeye_model::{
+    DeviceName, Endpoint, Entry, Family as SocketFamily, Inode, InterfaceIndex, NetnsInode, Owner, Port,
+    Protocol, Socket, State, Uid,
+};
+use sockeye_observe::KernelFunctions;
+use sockeye_tracepoints::DropCounts;
+use sockeye_wire::drops::{
+    Counts, DropSocket, Headers, How, INDEXES, Key, Sample, Treatment, index_of, reason_at,
+};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+/// Names of the reasons of this kernel.
+#[derive(Debug, Default)]
+pub(super) struct Reasons {
+    names: HashMap<u32, String>,
+    classes: HashMap<u32, DropClass>,
+    /// Whether the kernel gives reasons.
+    pub(super) are_given: bool,
+}
+
+impl Reasons {
+    /// Takes the enumerators of `enum skb_drop_reason`.
+    pub(super) fn new(enumerators: &[(i64, String)]) -> Self {
+        let mut reasons = Self::default();
+        for (value, name) in enumerators {
+            let Ok(value) = u32::try_from(*value) else {
+                continue;
+            };
+            let short = classes::short_name(name);
+            // Marks of the enum, which are no reasons.
+            if short == "MAX" || short.starts_with("SUBSYS_") {
+                continue;
+            }
+            if let Some(class) = classes::of_reason(name) {
+                reasons.classes.insert(value, class);
+            }
+            reasons.names.insert(value, short.to_owned());
+        }
+        reasons
+    }
+
+    /// Returns how the program counts each reason; without `keys` all of them only by reason.
+    pub(super) fn treatments(&self, all: bool, keys: bool) -> [Treatment; INDEXES] {
+        std::array::from_fn(|index| match keys && self.is_shown(index, all) {
+            true => Treatment::BySocket,
+            false => Treatment::InTotals,
+        })
+    }
+
+    /// Whether the drops of the reason with this index are shown: normal ends of packets only with `all`.
+    fn is_shown(&self, index: usize, all: bool) -> bool {
+        let class = reason_at(index).and_then(|reason| self.classes.get(&reason));
+        all || class != Some(&DropClass::Normal)
+    }
+
+    /// Returns the class of a reason of this kernel.
+    pub(super) fn class(&self, reason: u32) -> Option<DropClass> {
+        self.classes.get(&reason).copied()
+    }
+
+    /// Returns the name of a reason; a number where this kernel's types have no name for it, `None` if it gives no reasons.
+    fn name(&self, reason: u32) -> Option<String> {
+        self.are_given.then(|| {
+            let name = self.names.get(&reason).cloned();
+            name.unwrap_or_else(|| format!("{}:{}", reason >> 16, reason & 0xffff))
+        })
+    }
+}
+
+/// How the owner of a drop's socket is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum KnownBy {
+    /// The kernel names the socket that the packet was for.
+    Receiver,
+    /// The packet belongs to the socket.
+    Packet,
+    /// A socket has the addresses of the packet.
+    Addresses,
+}
+
+impl KnownBy {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Receiver => "receiver",
+            Self::Packet => "packet",
+            Self::Addresses => "addresses",
+        }
+    }
+}
+
+/// Dropped packets of one reason, place, namespace, device and socket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DropRow {
+    pub(super) class: Option<DropClass>,
+    pub(super) reason: Option<String>,
+    /// Function of the kernel, or an address.
+    pub(super) place: Option<String>,
+    pub(super) module: Option<String>,
+    pub(super) netns: Option<NetnsInode>,
+    pub(super) netns_name: Option<String>,
+    pub(super) device: Option<DeviceName>,
+    pub(super) ifindex: Option<InterfaceIndex>,
+    pub(super) family: Option<Family>,
+    pub(super) protocol: Option<u8>,
+    pub(super) protocol_name: Option<String>,
+    pub(super) inode: Option<Inode>,
+    pub(super) local: Option<SocketAddr>,
+    pub(super) peer: Option<SocketAddr>,
+    pub(super) owner: Option<SocketOwner>,
+    pub(super) known_by: Option<KnownBy>,
+    pub(super) uid: Option<Uid>,
+    pub(super) state: Option<State>,
+    pub(super) count: u64,
+    /// `None` where the details were evicted.
+    pub(super) bytes: Option<u64>,
+    /// Addresses of some of the packets, the latest last.
+    pub(super) samples: Vec<Headers>,
+    /// Whether everything but the reason was evicted.
+    pub(super) is_evicted: bool,
+}
+
+impl DropRow {
+    /// Returns the owner in words: `gunicorn(4711)`.
+    pub(super) fn owner_text(&self) -> Option<String> {
+        self.owner.map(|owner| owner_text(&owner))
+    }
+
+    /// Returns what counters are compared with.
+    pub(super) fn event(&self) -> Event {
+        Event {
+            reason: self.reason.clone(),
+            place: self.place.clone(),
+            netns: self.netns,
+            device: self.device,
+            socket: self.inode,
+            transport: self.protocol,
+            family: self.family,
+            owner: self.owner_text(),
+            count: self.count,
+        }
+    }
+
+    /// Whether the filter accepts it: its socket, or the packets as one end or the other sees them.
+    pub(super) fn matches(&self, filter: &Filter) -> bool {
+        if filter.is_empty() {
+            return true;
+        }
+        if self.place.is_none() {
+            return false;
+        }
+        let mut ends: Vec<(Option<SocketAddr>, Option<SocketAddr>)> = Vec::new();
+        if self.local.is_some() || self.samples.is_empty() {
+            ends.push((self.local, self.peer));
+        }
+        for sample in &self.samples {
+            let source = SocketAddr::new(sample.source, sample.source_port.unwrap_or(0));
+            let destination = SocketAddr::new(sample.destination, sample.destination_port.unwrap_or(0));
+            ends.push((Some(destination), Some(source)));
+            if self.local.is_none() {
+                ends.push((Some(source), Some(destination)));
+            }
+        }
+        ends.into_iter()
+            .any(|(local, peer)| self.matches_as(filter, local, peer))
+    }
+
+    fn matches_as(&self, filter: &Filter, local: Option<SocketAddr>, peer: Option<SocketAddr>) -> bool {
+        let protocol = match self.protocol {
+            Some(6) => Protocol::Tcp,
+            Some(17) => Protocol::Udp,
+            Some(136) => Protocol::UdpLite,
+            Some(_) => Protocol::Raw,
+            None => Protocol::Unknown(0),
+        };
+        let endpoint = |end: Option<SocketAddr>| {
+            end.map_or(Endpoint::None, |end| Endpoint::inet(end.ip(), Port(end.port())))
+        };
+        let mut socket = Socket::new(protocol, self.state.unwrap_or(State::Close));
+        socket.family = match local.or(peer) {
+            Some(SocketAddr::V6(_)) => SocketFamily::Inet6,
+            _ => SocketFamily::Inet,
+        };
+        socket.local = endpoint(local);
+        socket.peer = endpoint(peer);
+        socket.interface = self.ifindex;
+        socket.netns = self.netns;
+        socket.inode = self.inode;
+        socket.uid = self.uid;
+        let owners: Vec<Owner> = self
+            .owner
+            .iter()
+            .map(|owner| Owner {
+                process: owner.process,
+                fd: sockeye_model::Fd(0),
+            })
+            .collect();
+        filter.matches(&Entry::with_owners(&socket, Some(&owners)))
+    }
+}
+
+/// Returns an owner in words.
+pub(super) fn owner_text(owner: &SocketOwner) -> String {
+    let name = sockeye_output::text::harmless(owner.process.comm.as_bytes());
+    let pid = owner.process.pid;
+    match owner.others {
+        0 => format!("{name}({pid})"),
+        others => format!("{name}({pid}) +{others}"),
+    }
+}
+
+/// What rows get their names and owners from.
+pub(super) struct Naming<'a> {
+    pub(super) reasons: &'a Reasons,
+    pub(super) functions: &'a KernelFunctions,
+    /// Sockets at the end of the interval, then those at its beginning.
+    pub(super) sockets: [&'a SocketTable; 2],
+    pub(super) netns_name: &'a dyn Fn(NetnsInode) -> Option<String>,
+    /// Whether drops are counted by more than their reason.
+    pub(super) has_keys: bool,
+}
+
+impl Naming<'_> {
+    /// Returns the row of a single packet or of the first one of several.
+    pub(super) fn row(
+        &self,
+        key: &Key,
+        socket: Option<&DropSocket>,
+        device: [u8; 16],
+        samples: &[Sample],
+    ) -> DropRow {
+        let place = self.functions.at(key.place);
+        let reason = self.reasons.name(key.reason);
+        let (function, module) = place.map_or((None, None), |(name, module)| (Some(name), module));
+        let class = classes::class(reason.as_deref(), function.as_deref());
+        let netns = Some(NetnsInode(key.netns)).filter(|netns| netns.0 != 0);
+        let mut samples: Vec<Headers> = samples.iter().filter_map(Sample::decoded).collect();
+        samples.dedup();
+        let mut row = DropRow {
+            class,
+            reason,
+            place: Some(function.unwrap_or_else(|| format!("{:#x}", key.place))),
+            module,
+            netns,
+            netns_name: netns.and_then(|netns| (self.netns_name)(netns)),
+            device: Some(DeviceName::from_c(&device)).filter(|name| !name.as_bytes().is_empty()),
+            ifindex: u32::try_from(key.ifindex)
+                .ok()
+                .filter(|index| *index != 0)
+                .map(InterfaceIndex),
+            family: match key.ethertype {
+                0x0800 => Some(Family::V4),
+                0x86dd => Some(Family::V6),
+                _ => None,
+            },
+            protocol: Some(key.transport).filter(|transport| *transport != 0),
+            protocol_name: None,
+            inode: Some(Inode(key.inode)).filter(|inode| inode.0 != 0),
+            local: None,
+            peer: None,
+            owner: None,
+            known_by: None,
+            uid: None,
+            state: None,
+            count: 0,
+            bytes: Some(0),
+            samples,
+            is_evicted: false,
+        };
+        if let Some(socket) = socket {
+            self.add_socket(&mut row, socket, key.how);
+        }
+        // By definition no socket is there for a refused packet; any that has its addresses is not the one that it was for.
+        if row.owner.is_none() && socket.is_none() && row.class != Some(DropClass::Refusal) {
+            let known = row.samples.iter().rev().find_map(|headers| {
+                let find = |table: &&SocketTable| table.of_packet(netns, headers).cloned();
+                self.sockets.iter().find_map(find)
+            });
+            if let Some(known) = known {
+                add_known(&mut row, &known);
+                row.known_by = Some(KnownBy::Addresses);
+            }
+        }
+        row.protocol_name = row.protocol.map(|number| match protocol_name(number) {
+            "" => number.to_string(),
+            name => name.to_owned(),
+        });
+        row
+    }
+
+    fn add_socket(&self, row: &mut DropRow, socket: &DropSocket, how: How) {
+        row.uid = (socket.has_uid != 0).then_some(Uid(socket.uid));
+        let is_inet = matches!(u32::from(socket.family), AF_INET | AF_INET6);
+        if is_inet {
+            row.state = Some(State::from_number(socket.state));
+            let ends = |address: [u8; 16], port| {
+                Some(SocketAddr::new(address_of(socket.family, address), port)).filter(|_| port != 0)
+            };
+            row.local = ends(socket.local, socket.local_port);
+            row.peer = ends(socket.peer, socket.peer_port());
+            if row.protocol.is_none() {
+                row.protocol = u8::try_from(socket.protocol)
+                    .ok()
+                    .filter(|protocol| *protocol != 0);
+            }
+        }
+        let find = |inode: Inode| self.sockets.iter().find_map(|table| table.with_inode(inode.0));
+        if let Some(known) = row.inode.and_then(find) {
+            row.owner = known.owner;
+        }
+        row.known_by = match how {
+            How::Receiver => Some(KnownBy::Receiver),
+            How::OfPacket => Some(KnownBy::Packet),
+            How::Unknown => None,
+        };
+    }
+
+    /// Returns the rows of what was counted between two readings, the worst first; and the number of normal ends of packets that are
+    /// known by their place and have no row.
+    pub(super) fn rows(&self, before: &DropCounts, now: &DropCounts, all: bool) -> (Vec<DropRow>, u64) {
+        let mut rows: BTreeMap<RowKey, DropRow> = BTreeMap::new();
+        let mut counted = vec![0_u64; INDEXES];
+        for (key, counts) in &now.by_key {
+            let Some((count, bytes)) = since(before.by_key.get(key), counts) else {
+                continue;
+            };
+            counted[index_of(key.reason)] += count;
+            let mut row = self.row(key, counts.socket.as_ref(), counts.device, &counts.samples);
+            row.count = count;
+            row.bytes = Some(bytes);
+            rows.entry(RowKey::of(&row))
+                .and_modify(|same| {
+                    same.count += count;
+                    same.bytes = same.bytes.map(|sum| sum + bytes);
+                    same.samples.extend(row.samples.iter().copied());
+                    let excess = same.samples.len().saturating_sub(SAMPLES_MAX);
+                    same.samples.drain(..excess);
+                })
+                .or_insert(row);
+        }
+        let mut rows: Vec<DropRow> = rows.into_values().collect();
+        name_devices(&mut rows);
+        let mut normal = 0;
+        if !all {
+            let is_normal = |row: &DropRow| row.class == Some(DropClass::Normal);
+            normal = rows
+                .iter()
+                .filter(|row| is_normal(row))
+                .map(|row| row.count)
+                .sum();
+            rows.retain(|row| !is_normal(row));
+        }
+        rows.extend(self.evicted(before, now, &counted, all));
+        rows.sort_by(|a, b| {
+            b.class
+                .cmp(&a.class)
+                .then(b.count.cmp(&a.count))
+                .then_with(|| a.reason.cmp(&b.reason))
+        });
+        (rows, normal)
+    }
+
+    /// Returns a row for each reason with drops in the totals that the table of keys does not have.
+    fn evicted(&self, before: &DropCounts, now: &DropCounts, counted: &[u64], all: bool) -> Vec<DropRow> {
+        let mut rows = Vec::new();
+        for (index, total) in now.by_reason.iter().enumerate() {
+            let total = total - before.by_reason.get(index).copied().unwrap_or(0).min(*total);
+            let lost = total.saturating_sub(counted[index]);
+            if lost == 0 || !self.reasons.is_shown(index, all) {
+                continue;
+            }
+            let reason = reason_at(index).and_then(|reason| self.reasons.name(reason));
+            rows.push(DropRow {
+                class: classes::class(reason.as_deref(), None),
+                reason,
+                place: None,
+                module: None,
+                netns: None,
+                netns_name: None,
+                device: None,
+                ifindex: None,
+                family: None,
+                protocol: None,
+                protocol_name: None,
+                inode: None,
+                local: None,
+                peer: None,
+                owner: None,
+                known_by: None,
+                uid: None,
+                state: None,
+                count: lost,
+                bytes: None,
+                samples: Vec::new(),
+                is_evicted: self.has_keys,
+            });
+        }
+        rows
+    }
+}
+
+/// What makes a row: several keys of the kernel may have the same.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RowKey {
+    reason: Option<String>,
+    place: Option<String>,
+    netns: Option<NetnsInode>,
+    ifindex: Option<InterfaceIndex>,
+    family: Option<Family>,
+    protocol: Option<u8>,
+    inode: Option<Inode>,
+    local: Option<SocketAddr>,
+    peer: Option<SocketAddr>,
+    known_by: Option<KnownBy>,
+}
+
+impl RowKey {
+    fn of(row: &DropRow) -> Self {
+        Self {
+            reason: row.reason.clone(),
+            place: row.place.clone(),
+            netns: row.netns,
+            ifindex: row.ifindex,
+            family: row.family,
+            protocol: row.protocol,
+            inode: row.inode,
+            local: row.local,
+            peer: row.peer,
+            known_by: row.known_by,
+        }
+    }
+}
+
+/// Returns how much was counted since another reading; `None` for nothing. A count that is smaller than before is of a key that was
+/// evicted and made again.
+fn since(before: Option<&Counts>, now: &Counts) -> Option<(u64, u64)> {
+    let before = before.filter(|before| before.first_ns == now.first_ns);
+    let (count, bytes) = before.map_or((0, 0), |before| (before.count, before.bytes));
+    let count = now.count.saturating_sub(count);
+    (count > 0).then(|| (count, now.bytes.saturating_sub(bytes)))
+}
+
+/// Takes the names of devices that some rows lack from rows that have them.
+fn name_devices(rows: &mut [DropRow]) {
+    let known: HashMap<_, _> = rows
+        .iter()
+        .filter_map(|row| Some(((row.netns, row.ifindex?), row.device?)))
+        .collect();
+    for row in rows {
+        if let (None, Some(ifindex)) = (row.device, row.ifindex) {
+            row.device = known.get(&(row.netns, ifindex)).copied();
+        }
+    }
+}
+
+/// Adds what a listing knows of the socket.
+fn add_known(row: &mut DropRow, known: &KnownSocket) {
+    row.inode = known.inode;
+    row.local = known.local;
+    row.peer = known.peer;
+    row.owner = known.owner;
+}
+
+fn address_of(family: u8, bytes: [u8; 16]) -> IpAddr {
+    if u32::from(family) == AF_INET {
+        let [a, b, c, d, ..] = bytes;
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    } else {
+        IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
+    }
+}
+
+/// Returns the name of an IP protocol; empty if it has none here.
+fn protocol_name(number: u8) -> &'static str {
+    match number {
+        1 => "icmp",
+        2 => "igmp",
+        6 => "tcp",
+        17 => "udp",
+        47 => "gre",
+        50 => "esp",
+        58 => "icmpv6",
+        132 => "sctp",
+        136 => "udplite",
+        _ => "",
+    }
+}
+
+const AF_INET: u32 = 2;
+const AF_INET6: u32 = 10;
+
+/// Most samples of a row.
+const SAMPLES_MAX: usize = 8;

@@ -1,0 +1,542 @@
+//! `sockeye drops`: faults made for real in namespaces; what is reported is compared with the kernel's own counters.
+
+use crate::fixtures::binary::{Outcome, SOCKEYE, clean, words_in};
+use crate::fixtures::processes::words_unprivileged;
+use crate::fixtures::schema_file;
+use jsonschema::{Draft, JSONSchema};
+use rustix::net::{AddressFamily, SocketType, bind, listen, socket};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
+use sockeye_sys::bpf::Program;
+use std::fs;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A running `sockeye drops`.
+struct Watching {
+    child: Option<Child>,
+    stderr: PathBuf,
+}
+
+impl Watching {
+    /// Starts it in a namespace, and waits until it counts.
+    #[track_caller]
+    fn start(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let stderr = lab.directory().join(format!("drops{number}"));
+        let arguments: Vec<_> = line.split_whitespace().collect();
+        let mut command = namespace.command(SOCKEYE, &[&["drops", "-v"], &arguments[..]].concat());
+        clean(&mut command);
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(&stderr).unwrap())
+            .spawn()
+            .unwrap();
+        let watching = Self {
+            child: Some(child),
+            stderr,
+        };
+        wait_until("the start of drops", || {
+            watching.error().contains("drops are counted")
+        });
+        watching
+    }
+
+    fn error(&self) -> String {
+        fs::read_to_string(&self.stderr).unwrap()
+    }
+
+    fn pid(&self) -> Pid {
+        let id = self.child.as_ref().unwrap().id();
+        Pid::from_raw(i32::try_from(id).unwrap()).unwrap()
+    }
+
+    /// Ends it by a signal; returns what it printed.
+    #[track_caller]
+    fn end_by(mut self, signal: Signal) -> Outcome {
+        kill_process(self.pid(), signal).unwrap();
+        let mut outcome: Outcome = self.child.take().unwrap().wait_with_output().unwrap().into();
+        outcome.stderr = self.error().into_bytes();
+        outcome
+    }
+
+    /// Ends it; returns its document.
+    #[track_caller]
+    fn end(self) -> Value {
+        let document = self.end_by(Signal::INT).json();
+        check_schema(&document);
+        document
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Panics unless the document follows its schema.
+#[track_caller]
+fn check_schema(document: &Value) {
+    let schema = schema_file::load(include_str!("../../../../../docs/schema/drops.schema.json"));
+    let schema = JSONSchema::options()
+        .with_draft(Draft::Draft202012)
+        .compile(&schema)
+        .unwrap();
+    let errors: Vec<_> = match schema.validate(document) {
+        Ok(()) => return,
+        Err(errors) => errors
+            .map(|error| format!("{}: {error}", error.instance_path))
+            .collect(),
+    };
+    panic!("{errors:#?}\n{document:#}");
+}
+
+/// A lab with one namespace, whose loopback is up.
+fn alone(purpose: &str) -> Result<(Lab, Namespace), Skip> {
+    let lab = Lab::new(purpose)?;
+    let here = lab.namespace("here");
+    here.sysctl("ipv6/conf/default/disable_ipv6", "1");
+    here.ip("link set lo up");
+    Ok((lab, here))
+}
+
+/// The rows of this namespace with a reason.
+fn rows<'a>(document: &'a Value, namespace: &Namespace, reason: &str) -> Vec<&'a Value> {
+    let all = document["drops"].as_array().unwrap();
+    all.iter()
+        .filter(|row| row["netns_inode"] == namespace.inode() && row["reason"] == reason)
+        .collect()
+}
+
+fn sum(rows: &[&Value]) -> u64 {
+    rows.iter().map(|row| row["count"].as_u64().unwrap()).sum()
+}
+
+/// The line of a counter of this namespace.
+#[track_caller]
+fn counter<'a>(document: &'a Value, namespace: &Namespace, name: &str) -> &'a Value {
+    let all = document["counters"].as_array().unwrap();
+    let is_it = |line: &&Value| line["netns_inode"] == namespace.inode() && line["counter"] == name;
+    all.iter()
+        .find(is_it)
+        .unwrap_or_else(|| panic!("no {name}: {document:#}"))
+}
+
+/// The value of a counter in `/proc/net/snmp` or `netstat`.
+fn value(namespace: &Namespace, file: &str, table: &str, name: &str) -> u64 {
+    let text = namespace.proc_net(file);
+    let lines: Vec<_> = text
+        .lines()
+        .filter(|line| line.starts_with(&format!("{table}:")))
+        .collect();
+    let place = lines[0].split_whitespace().position(|word| word == name).unwrap();
+    lines[1].split_whitespace().nth(place).unwrap().parse().unwrap()
+}
+
+/// Sends as many datagrams.
+fn send(from: &UdpSocket, to: SocketAddr, bytes: usize, times: u32) {
+    let data = vec![7; bytes];
+    for _ in 0..times {
+        from.send_to(&data, to).unwrap();
+    }
+}
+
+/// A listener whose accept queue takes one connection.
+fn narrow_listener() -> (OwnedFd, SocketAddr) {
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&listener, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    listen(&listener, 0).unwrap();
+    let address = rustix::net::getsockname(&listener).unwrap();
+    (listener, SocketAddr::try_from(address).unwrap())
+}
+
+#[test]
+fn full_udp_receive_buffer_is_a_loss_of_its_owner() {
+    let (lab, here) = need!(alone("drops-udp"));
+    let receiver = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 4096).unwrap();
+    let before = value(&here, "snmp", "Udp", "RcvbufErrors");
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, receiver.local_addr().unwrap(), 100, 500);
+    let dropped = value(&here, "snmp", "Udp", "RcvbufErrors") - before;
+    assert!(dropped > 100, "{dropped}");
+    let document = watching.end();
+    let rows = rows(&document, &here, "SOCKET_RCVBUFF");
+    assert_eq!((rows.len(), sum(&rows)), (1, dropped), "{document:#}");
+    let row = rows[0];
+    assert_eq!(row["class"], "loss");
+    assert_eq!(row["process"]["pid"], std::process::id());
+    assert_eq!(row["protocol"], "udp");
+    assert_eq!(row["local"]["port"], receiver.local_addr().unwrap().port());
+    assert_eq!(
+        row["seen_packets"][0]["source"]["port"],
+        sender.local_addr().unwrap().port()
+    );
+    for name in ["UdpRcvbufErrors", "UdpInErrors"] {
+        let line = counter(&document, &here, name);
+        assert_eq!(
+            (&line["moved"], &line["remainder"]),
+            (&dropped.into(), &0.into()),
+            "{line}"
+        );
+        assert_eq!(line["explained_by"][0]["cause"], "SOCKET_RCVBUFF");
+    }
+    assert_eq!(counter(&document, &here, "sk_drops")["remainder"], 0);
+}
+
+#[test]
+fn refused_connections_are_refusals() {
+    let (lab, here) = need!(alone("drops-refused"));
+    let before = value(&here, "snmp", "Tcp", "OutRsts");
+    let watching = Watching::start(&lab, &here, "--format json");
+    here.run(|| {
+        for _ in 0..20 {
+            let error = TcpStream::connect("127.0.0.1:9").unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
+        }
+    });
+    assert_eq!(value(&here, "snmp", "Tcp", "OutRsts") - before, 20);
+    let document = watching.end();
+    let rows = rows(&document, &here, "NO_SOCKET");
+    assert_eq!(sum(&rows), 20, "{document:#}");
+    assert!(
+        rows.iter()
+            .all(|row| row["class"] == "refusal" && row.get("process").is_none()),
+        "{document:#}"
+    );
+    assert_eq!(rows[0]["seen_packets"][0]["destination"]["port"], 9);
+    let line = counter(&document, &here, "TcpOutRsts");
+    assert_eq!((&line["moved"], &line["remainder"]), (&20.into(), &0.into()));
+}
+
+#[test]
+fn full_accept_queue_is_explained_by_its_listener() {
+    let (lab, here) = need!(alone("drops-listen"));
+    let (_listener, address) = here.run(narrow_listener);
+    let before = value(&here, "netstat", "TcpExt", "ListenDrops");
+    let watching = Watching::start(&lab, &here, "--format json");
+    let _clients: Vec<_> = here.run(|| {
+        let connect = |_| {
+            let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            rustix::io::ioctl_fionbio(&client, true).unwrap();
+            let _ = rustix::net::connect(&client, &address);
+            client
+        };
+        (0..6).map(connect).collect()
+    });
+    wait_until("dropped SYNs", || {
+        value(&here, "netstat", "TcpExt", "ListenDrops") > before + 2
+    });
+    let document = watching.end();
+    for (name, cause) in [
+        ("TcpExtListenDrops", "listener"),
+        ("TcpExtListenOverflows", "accept queue"),
+    ] {
+        let line = counter(&document, &here, name);
+        assert_eq!(line["remainder"], 0, "{line}");
+        let part = &line["explained_by"][0];
+        assert_eq!(
+            (&part["cause"], &part["count"]),
+            (&cause.into(), &line["moved"]),
+            "{line}"
+        );
+        assert!(
+            part["owner"]
+                .as_str()
+                .unwrap()
+                .contains(&std::process::id().to_string()),
+            "{line}"
+        );
+        assert_eq!(line["explain"], name);
+    }
+}
+
+#[test]
+fn drops_of_a_qdisc_are_those_that_it_counts() {
+    need!(program("tc"));
+    let lab = need!(Lab::new("drops-tbf"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    let device = link.devices().0.to_owned();
+    let tbf = [
+        "qdisc", "add", "dev", &device, "root", "tbf", "rate", "8kbit", "burst", "1600", "limit", "3000",
+    ];
+    here.output("tc", &tbf);
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let to = SocketAddr::new(link.server_addresses().0, 4000);
+    let watching = Watching::start(&lab, &here, "--format json");
+    let data = [7; 1000];
+    for _ in 0..100 {
+        // The kernel may report that the queue is full.
+        let _ = sender.send_to(&data, to);
+    }
+    let document = watching.end();
+    let rows = rows(&document, &here, "QDISC_DROP");
+    let dropped = sum(&rows);
+    assert!(dropped > 50, "{document:#}");
+    let of_sender: Vec<_> = rows
+        .into_iter()
+        .filter(|row| row["process"]["pid"] == std::process::id())
+        .collect();
+    assert!(sum(&of_sender) > 50, "{document:#}");
+    assert_eq!(
+        (&of_sender[0]["owner_by"], &of_sender[0]["device"]),
+        (&"packet".into(), &device.as_str().into())
+    );
+    let line = counter(&document, &here, "qdisc drops");
+    assert_eq!(
+        (&line["moved"], &line["remainder"], &line["of"]),
+        (&dropped.into(), &0.into(), &device.as_str().into())
+    );
+}
+
+#[test]
+fn drop_of_the_firewall_is_policy_and_names_who_waits() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-nft"));
+    let receiver = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let port = receiver.local_addr().unwrap().port();
+    let rules = format!(
+        "add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; add rule inet t in udp dport {port} drop"
+    );
+    here.output("nft", &[rules]);
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, receiver.local_addr().unwrap(), 10, 30);
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 30, "{document:#}");
+    assert_eq!(
+        (&rows[0]["class"], &rows[0]["process"]["pid"]),
+        (&"policy".into(), &std::process::id().into()),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn reverse_path_filter_is_policy_that_its_counter_counts() {
+    let lab = need!(Lab::new("drops-rpf"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&there, &here);
+    here.sysctl("ipv4/conf/all/rp_filter", "1");
+    there.ip(&format!("addr add 192.0.2.77/32 dev {}", link.devices().0));
+    let sender = there.run(|| UdpSocket::bind("192.0.2.77:0").unwrap());
+    let to = SocketAddr::new(link.server_addresses().0, 4000);
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, to, 10, 25);
+    wait_until("dropped packets", || {
+        value(&here, "netstat", "TcpExt", "IPReversePathFilter") >= 25
+    });
+    let document = watching.end();
+    let rows = rows(&document, &here, "IP_RPFILTER");
+    assert_eq!(
+        (sum(&rows), &rows[0]["class"]),
+        (25, &"policy".into()),
+        "{document:#}"
+    );
+    assert_eq!(rows[0]["device"], link.devices().1);
+    let line = counter(&document, &here, "TcpExtIPReversePathFilter");
+    assert_eq!((&line["moved"], &line["remainder"]), (&25.into(), &0.into()));
+}
+
+#[test]
+fn counter_without_a_packet_has_a_remainder() {
+    let (lab, here) = need!(alone("drops-route"));
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let watching = Watching::start(&lab, &here, "--format json");
+    for _ in 0..3 {
+        sender.send_to(b"x", "203.0.113.1:9").unwrap_err();
+    }
+    let document = watching.end();
+    let line = counter(&document, &here, "IpOutNoRoutes");
+    assert_eq!(
+        (&line["moved"], &line["remainder"]),
+        (&3.into(), &3.into()),
+        "{line}"
+    );
+}
+
+#[test]
+fn closed_sockets_are_no_loss() {
+    let (lab, here) = need!(alone("drops-close"));
+    let purge = |namespace: &Namespace| {
+        namespace.run(|| {
+            for _ in 0..10 {
+                let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+                let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+                send(&sender, receiver.local_addr().unwrap(), 10, 3);
+            }
+        });
+    };
+    // A packet in the queue of a UDP socket names neither its device nor its socket: the namespace is unknown.
+    let normal = |document: &Value| {
+        let all = document["drops"].as_array().unwrap().iter();
+        let normal = all.filter(|row| row["class"] == "normal");
+        normal.map(|row| row["count"].as_u64().unwrap()).sum::<u64>()
+    };
+    let watching = Watching::start(&lab, &here, "--format json");
+    purge(&here);
+    let document = watching.end();
+    assert_eq!(normal(&document), 0, "{document:#}");
+    assert!(
+        document["normal_not_shown"].as_u64().unwrap() >= 30,
+        "{document:#}"
+    );
+    let watching = Watching::start(&lab, &here, "--all --format json");
+    purge(&here);
+    let document = watching.end();
+    assert!(normal(&document) >= 30, "{document:#}");
+    assert_eq!(document["normal_not_shown"], 0);
+}
+
+#[test]
+fn evicted_drops_are_counted_by_reason() {
+    let (lab, here) = need!(alone("drops-evicted"));
+    let before = value(&here, "snmp", "Udp", "RcvbufErrors");
+    let watching = Watching::start(&lab, &here, "--keys 16 --format json");
+    let _receivers: Vec<_> = here.run(|| {
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let fill = |_| {
+            let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+            rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 4096).unwrap();
+            send(&sender, receiver.local_addr().unwrap(), 100, 40);
+            receiver
+        };
+        (0..300).map(fill).collect()
+    });
+    let dropped = value(&here, "snmp", "Udp", "RcvbufErrors") - before;
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap();
+    let of_reason: Vec<_> = all
+        .iter()
+        .filter(|row| row["reason"] == "SOCKET_RCVBUFF")
+        .collect();
+    let evicted: Vec<_> = of_reason
+        .iter()
+        .copied()
+        .filter(|row| row["evicted"] == true)
+        .collect();
+    assert!(
+        sum(&evicted) > 0 && document["evicted_keys"].as_u64().unwrap() > 0,
+        "{document:#}"
+    );
+    // Others on this host may have full sockets, too.
+    assert!(sum(&of_reason) >= dropped, "{dropped}: {document:#}");
+}
+
+#[test]
+fn each_packet_is_printed() {
+    let (lab, here) = need!(alone("drops-packets"));
+    let watching = Watching::start(&lab, &here, "--packets --format json");
+    here.run(|| {
+        for _ in 0..50 {
+            TcpStream::connect("127.0.0.1:9").unwrap_err();
+        }
+    });
+    let document = watching.end_by(Signal::TERM).json();
+    check_schema(&document);
+    let all = document["dropped_packets"].as_array().unwrap();
+    let of_here = all.iter().filter(|packet| packet["netns_inode"] == here.inode());
+    let refused =
+        of_here.filter(|packet| packet["reason"] == "NO_SOCKET" && packet["destination"]["port"] == 9);
+    assert_eq!(refused.count(), 50, "{document:#}");
+    assert_eq!((&document["lost"], &document["missed"]), (&0.into(), &0.into()));
+}
+
+#[test]
+fn filter_and_namespace_select() {
+    let (lab, here) = need!(alone("drops-filter"));
+    let refuse = || {
+        here.run(|| {
+            for port in [7, 9] {
+                TcpStream::connect(("127.0.0.1", port)).unwrap_err();
+            }
+        });
+    };
+    let watching = Watching::start(&lab, &here, "--format json dport = :9 or sport = :9");
+    refuse();
+    let document = watching.end();
+    let shown = rows(&document, &here, "NO_SOCKET");
+    assert!(!shown.is_empty(), "{document:#}");
+    let has = |port: u16| {
+        let is_it = |row: &&Value| {
+            row["seen_packets"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|one| one["destination"]["port"] == port)
+        };
+        shown.iter().copied().filter(|row| is_it(row)).count()
+    };
+    assert_eq!(has(9), 1, "{document:#}");
+    assert_eq!(document["counters"].as_array().unwrap().len(), 0);
+    let elsewhere = lab.namespace("elsewhere");
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", elsewhere.name()));
+    refuse();
+    assert_eq!(rows(&watching.end(), &here, "NO_SOCKET").len(), 0);
+}
+
+#[test]
+fn reports_repeat_and_end_by_count() {
+    let (_lab, here) = need!(alone("drops-watch"));
+    let outcome = words_in(&here, "drops -w 0.2 -c 2 --format jsonl");
+    let lines: Vec<Value> = outcome
+        .ok()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let ends: Vec<_> = lines
+        .iter()
+        .filter(|line| line["type"] == "drops_summary")
+        .collect();
+    assert_eq!(ends.len(), 2, "{outcome}");
+    assert_eq!(ends[1]["summary"]["sample"], 2, "{outcome}");
+}
+
+#[test]
+fn without_rights_there_are_counters_only() {
+    let (lab, here) = need!(alone("drops-rights"));
+    let binary = lab.copy_for_all_users(SOCKEYE.as_ref());
+    let outcome = words_unprivileged(&here, &binary, "drops -d 0.2");
+    assert!(outcome.ok().contains("were not watched"), "{outcome}");
+    assert!(
+        outcome.error().contains("reasons and owners cannot be seen"),
+        "{outcome}"
+    );
+    let outcome = words_unprivileged(&here, &binary, "drops --packets");
+    assert!(
+        outcome.failed(1).contains("packets cannot be watched"),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn nothing_stays_attached_after_a_kill() {
+    let (lab, here) = need!(alone("drops-killed"));
+    let watching = Watching::start(&lab, &here, "--format json");
+    let folder = format!("/proc/{}/fdinfo", watching.pid().as_raw_nonzero());
+    let infos = fs::read_dir(folder).unwrap().flatten();
+    let ids: Vec<u32> = infos
+        .filter_map(|file| fs::read_to_string(file.path()).ok())
+        .filter_map(|text| {
+            text.lines()
+                .find_map(|line| line.strip_prefix("prog_id:")?.trim().parse().ok())
+        })
+        .collect();
+    let is_there = |id: &u32| Program::by_id(*id).is_ok();
+    assert!(!ids.is_empty() && ids.iter().all(is_there), "{ids:?}");
+    drop(watching.end_by(Signal::KILL));
+    wait_until("the end of the programs", || !ids.iter().any(is_there));
+}
