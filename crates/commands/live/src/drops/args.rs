@@ -42,7 +42,7 @@ pub struct DropsArgs {
     /// counted, at the least cost
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub(crate) keys: u32,
-    /// Numbers instead of the names of services
+    /// Numbers instead of the names of services, users and hosts
     #[arg(short = 'n', long)]
     pub(crate) numeric: bool,
     /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'

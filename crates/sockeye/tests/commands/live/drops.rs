@@ -11,7 +11,7 @@ use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
 use sockeye_sys::bpf::Program;
 use std::fs;
 use std::io::ErrorKind;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -373,14 +373,14 @@ fn closed_sockets_are_no_loss() {
     let (lab, here) = need!(alone("drops-close"));
     let purge = |namespace: &Namespace| {
         namespace.run(|| {
-            for _ in 0..10 {
-                let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-                let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-                send(&sender, receiver.local_addr().unwrap(), 10, 3);
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            for _ in 0..40 {
+                let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+                drop((listener.accept().unwrap(), client));
             }
         });
     };
-    // A packet in the queue of a UDP socket names neither its device nor its socket: the namespace is unknown.
+    // Packets in queues of sockets may name neither device nor socket: their namespace is unknown.
     let normal = |document: &Value| {
         let all = document["drops"].as_array().unwrap().iter();
         let normal = all.filter(|row| row["class"] == "normal");
