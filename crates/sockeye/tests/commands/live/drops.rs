@@ -253,7 +253,7 @@ fn full_accept_queue_is_explained_by_its_listener() {
             "{line}"
         );
         assert!(
-            part["owner"]
+            part["owner_name"]
                 .as_str()
                 .unwrap()
                 .contains(&std::process::id().to_string()),

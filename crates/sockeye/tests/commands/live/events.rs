@@ -169,7 +169,11 @@ fn transfer_has_owners_bytes_and_the_side_that_closed() {
                 end["duration_us"].as_u64().is_some() && end["rtt_us"].as_u64().is_some(),
                 "{end:#}"
             );
-            assert_eq!(end["retrans_segs"], 0);
+            // On a busy machine an acknowledgement can come later than the probe for a lost tail.
+            assert!(
+                end["retrans_segs"].as_u64().is_some_and(|segs| segs < 5),
+                "{end:#}"
+            );
         }
         assert_eq!(
             (&client["owner"]["pid"], &client["closer"]["pid"]),

@@ -155,7 +155,7 @@ impl Composite<DropCounters> for Explained {
             let mut fields = Object::begin(out);
             fields.number("count", Some(part.count));
             fields.text("cause", Some(&part.cause));
-            fields.text("owner", part.owner.as_deref());
+            fields.text("owner_name", part.owner.as_deref());
             fields.end();
         }
         out.push(b']');

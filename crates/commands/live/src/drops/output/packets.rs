@@ -77,7 +77,7 @@ static COLUMNS: &[PacketColumn] = &[
         |packet, _| Value::Number(packet.len.into()),
     ),
     PacketColumn::value(
-        "owner",
+        "owner_name",
         "Owner",
         Left,
         "Process that owns the socket",
@@ -108,7 +108,7 @@ static COLUMNS: &[PacketColumn] = &[
 
 /// The columns of a table.
 pub(in super::super) const TABLE_COLUMNS: &str =
-    "dropped_at,class,reason,protocol,packet,len_bytes,owner,device,netns,function";
+    "dropped_at,class,reason,protocol,packet,len_bytes,owner_name,device,netns,function";
 
 struct Addresses;
 
