@@ -169,7 +169,7 @@ def run(each):
 
 
 def main():
-    import guest_listings, guest_faults, guest_actions, guest_prof  # noqa: F401, E401: they register their checks
+    import guest_listings, guest_faults, guest_actions, guest_live, guest_prof  # noqa: F401, E401: they register their checks
 
     arguments = dict(word.split("=", 1) for word in open("/proc/cmdline").read().split() if "=" in word)
     kinds = {"core": ["core"], "all": ["core", "usual", "slow"]}.get(arguments.get("checks"), ["core", "usual"])

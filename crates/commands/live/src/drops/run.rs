@@ -165,6 +165,10 @@ impl Session<'_> {
                 Err(error) if stdout::is_closed_pipe(&error) => break,
                 printed => printed?,
             }
+            // Sockets without a process have no owner, which is all that is looked for.
+            if let Some(everywhere) = report.all_netns.as_mut().filter(|_| !self.args.verbose) {
+                everywhere.descriptors_only = false;
+            }
             self.listing.write_notes(&report, self.args.verbose);
             self.say_losses(&result, &now);
             if is_over {

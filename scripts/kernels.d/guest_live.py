@@ -1,0 +1,70 @@
+"""Checks of `sockeye events` and `sockeye drops`."""
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import time
+
+from guest import COMMAND_S, Absent, check, packed, require
+from guest_world import tcp_pair
+
+
+@contextlib.contextmanager
+def watching(text):
+    """Starts a command that watches until it is interrupted, and yields it once it does. It has `out` then."""
+    with subprocess.Popen(
+        ["sockeye", *text.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as child:
+        begun = child.stderr.readline()
+        if not any(word in begun for word in ("watching", "counted")):
+            child.kill()
+            raise Absent(packed(begun + child.stderr.read())[:300])
+        yield child
+        child.send_signal(signal.SIGINT)
+        child.out, child.err = child.communicate(timeout=COMMAND_S)
+
+
+@check("events: opens, closes, bytes and owners", since=(5, 10), core=True)
+def _():
+    with watching("events -n -v --format jsonl") as child:
+        held = tcp_pair("127.0.0.1", 0)
+        held[1].send(b"x" * 1000)
+        held[2].recv(4096)
+        port = held[0].getsockname()[1]
+        for each in reversed(held):
+            each.close()
+        time.sleep(1)
+    rows = [json.loads(line) for line in child.out.splitlines()]
+    rows = [row for row in rows if port in (row.get("local", {}).get("port"), row.get("peer", {}).get("port"))]
+    found = {(row["event"], row.get("direction")): row for row in rows}
+    for event in ("open", "close"):
+        for direction in ("active", "passive"):
+            row = found.get((event, direction), {})
+            require(row.get("owner", {}).get("pid"), f"no owner of {event} {direction}: {sorted(map(str, found))}; {packed(child.err)[-200:]}")
+    sent = found["close", "active"].get("sent_bytes"), found["close", "passive"].get("received_bytes")
+    require(sent == (1000, 1000), f"bytes sent and received: {sent}")
+    return f"{len(rows)} events"
+
+
+@check("drops: a full receive buffer, its owner and counters", since=(5, 10), core=True)
+def _():
+    with watching("drops -n -v --format json") as child, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
+        receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        receiver.bind(("127.0.0.1", 0))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.connect(receiver.getsockname())
+            for _ in range(50):
+                sender.send(b"x" * 500)
+        port = receiver.getsockname()[1]
+        child.send_signal(signal.SIGINT)
+        # The sockets are read at the end.
+        child.wait(COMMAND_S)
+    report = json.loads(child.out)
+    rows = [row for row in report["drops"] if row.get("local", {}).get("port") == port]
+    require(rows, f"no drop of the socket: {str(report['drops'])[:300]}; {packed(child.err)[-200:]}")
+    moved = sum(each["moved"] for each in report["counters"] if each["counter"] == "UdpRcvbufErrors")
+    dropped = sum(row["count"] for row in rows)
+    require(dropped == moved >= 10, f"{dropped} drops, the counter moved by {moved}")
+    return f"{dropped} drops, {rows[0].get('reason', 'no reasons')}"
