@@ -30,6 +30,8 @@ pages! {
     guide_coming_from_ss_and_netstat "docs/guide/coming-from-ss-and-netstat.md",
     guide_configuration "docs/guide/configuration.md",
     guide_demo "docs/guide/demo.md",
+    guide_drops "docs/guide/drops.md",
+    guide_events "docs/guide/events.md",
     guide_explain "docs/guide/explain.md",
     guide_filters "docs/guide/filters.md",
     guide_graph "docs/guide/graph.md",
