@@ -62,9 +62,10 @@ def _():
         # The sockets are read at the end.
         child.wait(COMMAND_S)
     report = json.loads(child.out)
-    rows = [row for row in report["drops"] if row.get("local", {}).get("port") == port]
+    # Copies for packet sockets are dropped elsewhere, before Linux 6.4 without a reason.
+    rows = [row for row in report["drops"] if row.get("local", {}).get("port") == port and "udp" in row.get("function", "")]
     require(rows, f"no drop of the socket: {str(report['drops'])[:300]}; {packed(child.err)[-200:]}")
     moved = sum(each["moved"] for each in report["counters"] if each["counter"] == "UdpRcvbufErrors")
     dropped = sum(row["count"] for row in rows)
-    require(dropped == moved >= 10, f"{dropped} drops, the counter moved by {moved}")
+    require(dropped == moved >= 10, f"{dropped} drops, the counter moved by {moved}: {str(rows)[:600]}")
     return f"{dropped} drops, {rows[0].get('reason', 'no reasons')}"

@@ -4,9 +4,9 @@
 //! use sockeye_wire::connections::{Event, kind};
 //!
 //! let mut bytes = [0; Event::BYTES];
-//! bytes[0] = kind::OPENED as u8;
+//! bytes[..4].copy_from_slice(&kind::OPENED.to_ne_bytes());
 //! assert_eq!(Event::read(&bytes).unwrap().kind, kind::OPENED);
-//! assert_eq!(Event::read(&bytes[1..]), None);
+//! assert_eq!(Event::read(&bytes[..Event::BYTES / 2]), None);
 //! ```
 
 use crate::bytes::{array, byte, ne_i32, ne_u16, ne_u32, ne_u64};
