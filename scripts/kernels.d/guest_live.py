@@ -17,10 +17,12 @@ def watching(text):
     with subprocess.Popen(
         ["sockeye", *text.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
-        begun = child.stderr.readline()
-        if not any(word in begun for word in ("watching", "counted")):
-            child.kill()
-            raise Absent(packed(begun + child.stderr.read())[:300])
+        notes = ""
+        while not any(word in notes for word in ("watching", "counted")):
+            note = child.stderr.readline()
+            if not note:
+                raise Absent(packed(notes)[:300])
+            notes += note
         yield child
         child.send_signal(signal.SIGINT)
         child.out, child.err = child.communicate(timeout=COMMAND_S)
