@@ -8,8 +8,8 @@ use super::output::{
 };
 use super::rows::{DropRow, Naming, Reasons};
 use super::sockets::SocketTable;
+use crate::clock::Clock;
 use anyhow::{Context as _, bail};
-use rustix::time::{ClockId, clock_gettime};
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
@@ -509,7 +509,8 @@ impl Session<'_> {
         let mut sockets = SocketTable::read(self.listing, &mut report)?;
         let mut listed = Instant::now();
         let functions = self.functions.get_or_init(KernelFunctions::read);
-        let clock = Clock::read();
+        let mut clock = Clock::default();
+        clock.set();
         watch.attach().context("drops")?;
         let until = self.args.duration.map(|duration| Instant::now() + duration);
         self.say_begin(until.is_none());
@@ -569,7 +570,7 @@ impl Session<'_> {
                     continue;
                 }
                 let shown = ShownPacket {
-                    time: clock.time(packet.sample.ns),
+                    time: clock.rfc3339(packet.sample.ns),
                     len: packet.sample.len,
                     owner: row.owner_text(),
                     row,
@@ -621,31 +622,6 @@ impl Session<'_> {
 fn explain_name(name: &str) -> Option<&'static str> {
     let found = Dictionary::new().find(name);
     found.entries.first().map(|entry| entry.name.as_ref())
-}
-
-/// The offset between the kernel's clock and the time of day.
-struct Clock {
-    offset_us: i128,
-}
-
-impl Clock {
-    fn read() -> Self {
-        let us = |id| {
-            let time = clock_gettime(id);
-            i128::from(time.tv_sec) * 1_000_000 + i128::from(time.tv_nsec) / 1000
-        };
-        Self {
-            offset_us: us(ClockId::Realtime) - us(ClockId::Monotonic),
-        }
-    }
-
-    /// Returns a time of the kernel's clock as RFC 3339.
-    fn time(&self, ns: u64) -> String {
-        let us = i128::from(ns / 1000) + self.offset_us;
-        let mut text = String::new();
-        sockeye_output::date::push_rfc3339_us(&mut text, u64::try_from(us).unwrap_or(0));
-        text
-    }
 }
 
 /// Longest wait without a look at the time.

@@ -9,7 +9,6 @@
 
 mod args;
 mod batch;
-mod clock;
 pub mod output;
 mod owners;
 mod run;

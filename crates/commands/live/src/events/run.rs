@@ -2,10 +2,10 @@
 
 use super::args::{EventFormat, EventsArgs};
 use super::batch::Batches;
-use super::clock::Clock;
 use super::output::{self, EventRow, Events};
 use super::owners::KnownOwners;
 use super::summary::EventSummary;
+use crate::clock::Clock;
 use anyhow::{Context, anyhow};
 use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
