@@ -162,7 +162,20 @@ impl<'a> Btf<'a> {
     /// # Errors
     /// As for [`Btf::answer`].
     pub fn enumerators(&self, enumeration: &str) -> Result<Vec<(i64, Cow<'a, str>)>, Error> {
-        enumerators::enumerators(self, enumeration)
+        enumerators::enumerators(self, &[], enumeration)
+    }
+
+    /// Returns all enumerators of an enum of a module, as [`Btf::enumerators`] does: `self` has the types that the module adds to those of
+    /// `kernel`, and its names continue behind the kernel's.
+    ///
+    /// # Errors
+    /// As for [`Btf::answer`].
+    pub fn module_enumerators(
+        &self,
+        kernel: &Self,
+        enumeration: &str,
+    ) -> Result<Vec<(i64, Cow<'a, str>)>, Error> {
+        enumerators::enumerators(self, kernel.strings, enumeration)
     }
 
     /// Returns the 32-bit number at `at` in the type section.

@@ -31,6 +31,24 @@ pub mod kind {
     pub const RESET_RECEIVED: u32 = 8;
     /// A segment was sent again.
     pub const RETRANSMITTED: u32 = 9;
+    /// A process used a UDP socket for the first time; with [`super::Datagrams`].
+    pub const UDP_USED: u32 = 10;
+    /// A process let go of a UDP socket; with [`super::Datagrams`].
+    pub const UDP_CLOSED: u32 = 11;
+    /// A datagram could not be sent, queued or read; with [`super::Datagrams`].
+    pub const UDP_FAILED: u32 = 12;
+    /// A listener refuses a connection, because its accept queue is full.
+    pub const ACCEPT_OVERFLOWS: u32 = 13;
+    /// A listener refuses a connection, or sends a cookie, because its SYN queue is full.
+    pub const SYN_OVERFLOWS: u32 = 14;
+    /// A side takes no more data.
+    pub const WINDOW_IS_ZERO: u32 = 15;
+    /// A side takes data again.
+    pub const WINDOW_IS_OPEN: u32 = 16;
+    /// A `connect(2)` failed before anything was sent.
+    pub const CONNECT_FAILED: u32 = 17;
+    /// Retransmissions were not needed.
+    pub const UNDONE: u32 = 18;
 }
 
 /// How an owner is known: [`Event::owner_how`].
@@ -39,8 +57,40 @@ pub mod how {
     pub const CONNECT: u32 = 1;
     /// It called `listen(2)`.
     pub const LISTENER: u32 = 2;
-    /// It has read data of an accepted connection.
+    /// It has read or written data of an accepted connection.
     pub const ACCEPTING: u32 = 3;
+    /// It was the first to send a datagram.
+    pub const SENDING: u32 = 4;
+    /// It was the first to receive a datagram.
+    pub const RECEIVING: u32 = 5;
+}
+
+/// What becomes of a request that finds a queue full: [`Event::reason`] of an overflow.
+pub mod refusal {
+    /// The SYN is dropped.
+    pub const SYN_DROPPED: i32 = 1;
+    /// The last segment of the handshake is dropped; the peer takes the connection for established.
+    pub const ACK_DROPPED: i32 = 2;
+    /// The peer gets a RST.
+    pub const RESET: i32 = 3;
+    /// The peer gets a cookie: the connection can still be made.
+    pub const COOKIE: i32 = 4;
+}
+
+/// Why a datagram failed: [`Datagrams::cause`].
+pub mod cause {
+    /// An error that the socket got, from an ICMP message.
+    pub const ICMP: u32 = 1;
+    /// A send failed.
+    pub const SEND: u32 = 2;
+    /// A receive failed.
+    pub const RECEIVE: u32 = 3;
+    /// The receive buffer was full.
+    pub const BUFFER_FULL: u32 = 4;
+    /// The memory of the protocol was used up.
+    pub const MEMORY: u32 = 5;
+    /// The checksum was wrong.
+    pub const CHECKSUM: u32 = 6;
 }
 
 /// Who did something: [`Event::direction`], [`Event::first_fin`]; bits of [`Event::resets`].
@@ -82,6 +132,8 @@ record! {
         netns: u32 = ne_u32 @ 68;
         /// `AF_INET`, `AF_INET6`
         family: u16 = ne_u16 @ 72;
+        /// Of a retransmission, how many segments were sent again.
+        segments: u16 = ne_u16 @ 74;
         /// Interface that it is bound to, or 0.
         interface: u32 = ne_u32 @ 80;
         /// Mark.
@@ -114,12 +166,17 @@ record! {
         resets: u8 = byte @ 170;
         /// Error of the socket: an errno, or 0.
         error: i32 = ne_i32 @ 176;
-        /// Reason of a reset, `enum sk_rst_reason`; negative if unknown.
+        /// Of a reset, its reason, `enum sk_rst_reason`; of a retransmission, the timer that runs, `ICSK_TIME_`; of an overflow, one
+        /// of [`mod@refusal`]; negative if unknown.
         reason: i32 = ne_i32 @ 180;
         /// Whether no process has it any more.
         is_orphan: u8 = byte @ 184;
         /// State of congestion control.
         ca_state: u8 = byte @ 185;
+        /// `IPPROTO_TCP`, `IPPROTO_UDP`, `IPPROTO_MPTCP`
+        protocol: u16 = ne_u16 @ 186;
+        /// Token of the MPTCP connection that it is, or is a subflow of; 0: none.
+        token: u32 = ne_u32 @ 188;
     }
 }
 
@@ -153,5 +210,27 @@ record! {
         srtt_us: u32 = ne_u32 @ 244;
         /// Least round-trip time; `u32::MAX` if none was measured.
         min_rtt_us: u32 = ne_u32 @ 248;
+        /// Segments that the peer reported as received twice (D-SACK).
+        dsack_dups: u32 = ne_u32 @ 252;
+    }
+}
+
+record! {
+    /// Counters of a UDP socket since the watch has seen it first, after the [`Event`]: `struct datagrams`.
+    pub struct Datagrams {
+        /// Bytes sent.
+        sent_bytes: u64 = ne_u64 @ 192;
+        /// Bytes received by processes.
+        received_bytes: u64 = ne_u64 @ 200;
+        /// Calls that sent.
+        sent: u64 = ne_u64 @ 208;
+        /// Calls that received.
+        received: u64 = ne_u64 @ 216;
+        /// Calls that failed.
+        failed: u64 = ne_u64 @ 224;
+        /// Datagrams that an error concerns; of a close, those that it concerned and that no record has.
+        count: u32 = ne_u32 @ 232;
+        /// One of [`mod@cause`]; 0 if this is no error.
+        cause: u32 = ne_u32 @ 236;
     }
 }

@@ -20,6 +20,10 @@ pub const DROPS: &str = "drops";
 pub const TOTALS: &str = "drop_totals";
 /// The map with the number of keys that were made: a 64-bit number for each processor.
 pub const KEYS: &str = "drop_keys";
+/// The map with the number of drops of which one is counted by its key: a 64-bit number. 0 and 1: each.
+pub const EVERY: &str = "drop_every";
+/// The map with the nanoseconds that counting took: a 64-bit number for each processor.
+pub const SPENT: &str = "drop_ns";
 /// The kind of [`Packet`] records in the ring.
 pub const PACKET: u32 = 0;
 
@@ -144,9 +148,11 @@ pub const SAMPLES: usize = 4;
 /// The counts of a key: `struct value`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    /// Number of dropped packets.
+    /// Number of dropped packets that were counted one by one.
     pub count: u64,
-    /// Their lengths, from where the kernel was in them.
+    /// Number of others, as estimated from a sample of them.
+    pub estimated: u64,
+    /// Lengths of all, from where the kernel was in them.
     pub bytes: u64,
     /// When the first one was dropped: `CLOCK_MONOTONIC`.
     pub first_ns: u64,
@@ -261,7 +267,7 @@ impl Counts {
     /// Parses the map's value; `None` if it is too short.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
-        let taken = ne_u64(bytes, 32 + DropSocket::BYTES + 16)?;
+        let taken = ne_u64(bytes, SOCKET_AT + DropSocket::BYTES + 16)?;
         let kept = taken.min(SAMPLES as u64);
         let samples = (taken - kept..taken).filter_map(|number| {
             let slot = (number % SAMPLES as u64) as usize;
@@ -272,8 +278,9 @@ impl Counts {
             bytes: ne_u64(bytes, 8)?,
             first_ns: ne_u64(bytes, 16)?,
             last_ns: ne_u64(bytes, 24)?,
-            socket: DropSocket::of(bytes.get(32..)?)?,
-            device: array(bytes, 32 + DropSocket::BYTES)?,
+            estimated: ne_u64(bytes, 32)?,
+            socket: DropSocket::of(bytes.get(SOCKET_AT..)?)?,
+            device: array(bytes, SOCKET_AT + DropSocket::BYTES)?,
             samples: samples.collect(),
         })
     }
@@ -304,7 +311,8 @@ fn how(bytes: &[u8], at: usize) -> Option<How> {
     })
 }
 
-const SAMPLES_AT: usize = 32 + DropSocket::BYTES + 16 + 8;
+const SOCKET_AT: usize = 40;
+const SAMPLES_AT: usize = SOCKET_AT + DropSocket::BYTES + 16 + 8;
 /// Number of TCP.
 pub const TCP: u8 = 6;
 /// Number of UDP.

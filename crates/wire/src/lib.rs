@@ -52,6 +52,7 @@ pub mod nf_tables;
 pub mod nsid;
 pub mod packet;
 pub mod packet_diag;
+pub mod path;
 pub mod perf;
 pub mod proc_maps;
 pub mod proc_net;
@@ -62,6 +63,8 @@ pub mod task_file;
 pub mod tcp_info;
 #[cfg(test)]
 mod tests;
+pub mod tls;
+pub mod udp_bytes;
 pub mod unix_diag;
 pub mod upper_layer;
 pub mod walk;

@@ -21,7 +21,7 @@ mod stats;
 
 pub use info::{BOND_LINK_UP, BondInfo, BondPortInfo, IFF_TAP, IFF_TUN, LinkInfo, TunInfo};
 pub use neighbour::{Neighbour, NeighbourTable, RTM_NEWNEIGH, RTM_NEWNEIGHTBL};
-pub use qdisc::{Qdisc, QdiscStats, RTM_NEWQDISC};
+pub use qdisc::{Qdisc, QdiscStats, RTM_NEWQDISC, RTM_NEWTCLASS};
 pub use route::{FoundRoute, RTM_NEWROUTE, RouteQuery};
 pub use stats::LinkStats;
 

@@ -9,8 +9,12 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// See [`Btf::enumerators`].
-pub(super) fn enumerators<'a>(btf: &Btf<'a>, enumeration: &str) -> Result<Vec<(i64, Cow<'a, str>)>, Error> {
+/// See [`Btf::enumerators`] and [`Btf::module_enumerators`]: `base` are the strings that are before those of `btf`.
+pub(super) fn enumerators<'a>(
+    btf: &Btf<'a>,
+    base: &[u8],
+    enumeration: &str,
+) -> Result<Vec<(i64, Cow<'a, str>)>, Error> {
     let Some(wanted) = Name::new(enumeration) else {
         return Ok(Vec::new());
     };
@@ -44,12 +48,12 @@ pub(super) fn enumerators<'a>(btf: &Btf<'a>, enumeration: &str) -> Result<Vec<(i
         if len > btf.types.len() - at {
             return Err(short(len));
         }
-        if matches!(kind, ENUM | ENUM64) && count > 0 && wanted.is_at(btf.strings, name_at) {
+        if matches!(kind, ENUM | ENUM64) && count > 0 && is_named(btf, base, &wanted, name_at) {
             let bytes = if kind == ENUM { 8 } else { 12 };
             for place in (at + HEAD_BYTES..at + len).step_by(bytes) {
                 let name = btf
                     .type_word(place)
-                    .and_then(|name_at| text(btf.strings, name_at));
+                    .and_then(|name_at| name_of(btf, base, name_at));
                 if let Some((name, value)) = name.zip(enumerator_value(btf, info, place)) {
                     found.push((value, name));
                 }
@@ -60,6 +64,27 @@ pub(super) fn enumerators<'a>(btf: &Btf<'a>, enumeration: &str) -> Result<Vec<(i
         id = id.saturating_add(1);
     }
     Ok(found)
+}
+
+/// Whether a type has this name.
+fn is_named(btf: &Btf<'_>, base: &[u8], name: &Name<'_>, at: u32) -> bool {
+    match own_offset(base, at) {
+        Some(at) => name.is_at(btf.strings, at),
+        None => name.is_at(base, at),
+    }
+}
+
+/// Returns a name of an enumerator. It may be one of the kernel's, which are copied.
+fn name_of<'a>(btf: &Btf<'a>, base: &[u8], at: u32) -> Option<Cow<'a, str>> {
+    match own_offset(base, at) {
+        Some(at) => text(btf.strings, at),
+        None => Some(Cow::Owned(text(base, at)?.into_owned())),
+    }
+}
+
+/// Returns the offset in a module's own strings; `None` if it is one of the kernel's.
+fn own_offset(base: &[u8], at: u32) -> Option<u32> {
+    u32::try_from(base.len()).ok().and_then(|len| at.checked_sub(len))
 }
 
 /// Returns the string at an offset of the string section.

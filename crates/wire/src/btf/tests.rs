@@ -696,3 +696,26 @@ fn changed_bytes_never_panic() {
         }
     }
 }
+
+#[test]
+fn enumerators_of_a_module_have_names_behind_those_of_the_kernel() {
+    for little_endian in [true, false] {
+        let mut kernel = Blob::new(little_endian);
+        kernel.enumeration(ENUM, "skb_drop_reason", &[("SKB_DROP_REASON_NO_SOCKET", 3)]);
+        let mut module = Blob::new(little_endian);
+        module.strings.clone_from(&kernel.strings);
+        module.enumeration(ENUM, "skb_drop_reason", &[]);
+        module.enumeration(ENUM, "ovs_drop_reason", &[("OVS_DROP_LAST_ACTION", 0x2_0001)]);
+        module.strings.drain(..kernel.strings.len());
+        let (kernel, module) = (kernel.finish(), module.finish());
+        let (kernel, module) = (Btf::parse(&kernel).unwrap(), Btf::parse(&module).unwrap());
+        let found = module.module_enumerators(&kernel, "ovs_drop_reason").unwrap();
+        assert_eq!(found, [(0x2_0001, "OVS_DROP_LAST_ACTION".into())]);
+        let none = module
+            .module_enumerators(&kernel, "mac80211_drop_reason")
+            .unwrap();
+        assert!(none.is_empty());
+        // Alone its names are not where it says.
+        assert!(module.enumerators("ovs_drop_reason").unwrap().is_empty());
+    }
+}

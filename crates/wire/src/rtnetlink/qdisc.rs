@@ -80,6 +80,15 @@ impl<'a> Qdisc<'a> {
     pub fn dump(sequence: u32) -> Vec<u8> {
         Request::dump(RTM_GETQDISC, sequence).payload(&[0; 20]).finish()
     }
+
+    /// Returns a request for the classes of an interface's disciplines. They are reported in the same form; their parent is a class or a
+    /// discipline.
+    #[must_use]
+    pub fn dump_classes(index: u32, sequence: u32) -> Vec<u8> {
+        let mut fixed = [0; 20];
+        fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+        Request::dump(RTM_GETTCLASS, sequence).payload(&fixed).finish()
+    }
 }
 
 impl QdiscStats {
@@ -121,6 +130,9 @@ impl QdiscStats {
 /// `RTM_NEWQDISC`: the answer to [`Qdisc::dump`]
 pub const RTM_NEWQDISC: u16 = 36;
 const RTM_GETQDISC: u16 = 38;
+/// `RTM_NEWTCLASS`: the answer to [`Qdisc::dump_classes`]
+pub const RTM_NEWTCLASS: u16 = 40;
+const RTM_GETTCLASS: u16 = 42;
 const TCA_KIND: u16 = 1;
 const TCA_STATS: u16 = 3;
 const TCA_STATS2: u16 = 7;

@@ -1,0 +1,316 @@
+//! Records of the BPF programs that follow packets through the host: mirrors `bpf/path.h`, in native byte order.
+//!
+//! ```
+//! use sockeye_wire::path::Journey;
+//!
+//! assert!(Journey::read(&[0; Journey::BYTES]).unwrap().stamps.is_empty());
+//! ```
+
+use crate::bytes::{array, byte, ne_i32, ne_u16, ne_u32, ne_u64};
+use alloc::vec::Vec;
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
+
+/// The array of the slots of journeys: [`Journey::in_slot`].
+pub const JOURNEYS: &str = "journeys";
+/// The map of [`Counts`]: 64-bit numbers, one for each processor.
+pub const COUNTS: &str = "path_counts";
+/// Most stamps of a journey: `STAMPS`.
+pub const STAMPS: usize = 32;
+
+/// A point on the way, or how a journey ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    /// It is about to enter the queue of a device: `net_dev_queue`.
+    Queued,
+    /// The driver of a device gets it: `net_dev_start_xmit`.
+    Transmitted,
+    /// It enters the backlog of a processor: `netif_rx`.
+    Backlogged,
+    /// The network stack gets it from a device: `netif_receive_skb`.
+    Received,
+    /// It is in the receive queue of a socket: `sk_data_ready`.
+    Delivered,
+    /// A program reads it, from a socket or from a device.
+    Read,
+    /// Its device has sent it and freed it.
+    Sent,
+    /// It was dropped, or freed at the end of its work with a reason.
+    Dropped,
+    /// It was freed, with its work done.
+    Consumed,
+    /// The `sk_buff` became another packet: it was merged into another one, or copied.
+    Lost,
+    /// The program of its socket had read the packet that this one answers.
+    ReadBefore,
+    /// Its program has written it to the socket: `tcp_sendmsg_locked`.
+    Written,
+    /// It was merged into another one in the receive queue, or is there out of order.
+    Merged,
+    /// It was divided into segments, which are followed from there on.
+    Divided,
+    /// A number that is unknown here.
+    Unknown(u32),
+}
+
+impl Point {
+    const fn from_number(number: u32) -> Self {
+        match number {
+            1 => Self::Queued,
+            2 => Self::Transmitted,
+            3 => Self::Backlogged,
+            4 => Self::Received,
+            5 => Self::Delivered,
+            6 => Self::Read,
+            7 => Self::Sent,
+            8 => Self::Dropped,
+            9 => Self::Consumed,
+            10 => Self::Lost,
+            11 => Self::ReadBefore,
+            12 => Self::Written,
+            13 => Self::Merged,
+            14 => Self::Divided,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// What is known of the queue that a packet enters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueueLength {
+    /// Nothing.
+    Unknown,
+    /// There is none: the packet passes at once.
+    NoQueue,
+    /// So many packets are before it.
+    Packets(u32),
+}
+
+record! {
+    /// When a packet was where: `struct stamp`.
+    pub struct Stamp {
+        /// `CLOCK_MONOTONIC`
+        ns: u64 = ne_u64 @ 0;
+        /// Inode of the network namespace of the device; 0 without a device.
+        netns: u32 = ne_u32 @ 8;
+        /// Index of the device; 0 without one.
+        ifindex: i32 = ne_i32 @ 12;
+        /// Where.
+        point: Point = point @ 16;
+        /// Of the queue that it enters.
+        length: QueueLength = queue_length @ 20;
+        /// Name of the device, NUL-terminated.
+        device: [u8; 16] = array @ 24;
+    }
+}
+
+impl Stamp {
+    const BYTES: usize = 40;
+}
+
+/// The way of a packet: `struct journey`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Journey {
+    /// Number of the IP protocol.
+    pub protocol: u8,
+    /// How it ended; `None` if it has not.
+    pub end: Option<Point>,
+    /// Whether more stamps did not fit.
+    pub is_truncated: bool,
+    /// Source address and port.
+    pub source: SocketAddr,
+    /// Destination address and port.
+    pub destination: SocketAddr,
+    /// Length at the first point, from where the kernel was in it.
+    pub bytes: u32,
+    /// `enum skb_drop_reason` of a drop; `None` without one.
+    pub reason: Option<u32>,
+    /// Process that read it; `None` if none did, or it is in another pid namespace.
+    pub reader: Option<u32>,
+    /// Name of that process, NUL-terminated.
+    pub comm: [u8; 16],
+    /// Bytes in the send buffer of TCP when it was sent: not sent before, and not acknowledged.
+    pub send_buffer: Option<SendBuffer>,
+    /// For how long its reader was ready but had no processor, since it read from the socket before, in nanoseconds.
+    pub waited_ns: Option<u64>,
+    /// In the order of their times.
+    pub stamps: Vec<Stamp>,
+}
+
+/// What is in a send buffer of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendBuffer {
+    /// Bytes that were written and not sent.
+    pub unsent: u32,
+    /// Bytes that were sent and not acknowledged.
+    pub unacked: u32,
+}
+
+impl Journey {
+    /// The size of a record with all stamps.
+    pub const BYTES: usize = STAMPS_AT + STAMPS * Stamp::BYTES;
+
+    /// Parses a slot; `None` if it is empty.
+    #[must_use]
+    pub fn in_slot(bytes: &[u8]) -> Option<Self> {
+        ne_u64(bytes, 8).filter(|skb| *skb != 0)?;
+        // What is in a slot has not ended, whatever the packet before has left there.
+        Some(Self {
+            end: None,
+            ..Self::read(bytes)?
+        })
+    }
+
+    /// Parses a record of the ring; `None` if it is too short.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let count = usize::from(byte(bytes, 4)?).min(STAMPS);
+        let stamps = (0..count).map(|number| Stamp::read(bytes.get(STAMPS_AT + number * Stamp::BYTES..)?));
+        Some(Self {
+            protocol: byte(bytes, 5)?,
+            end: Some(byte(bytes, 6)?)
+                .filter(|end| *end > 0)
+                .map(|end| Point::from_number(end.into())),
+            is_truncated: byte(bytes, 7)? != 0,
+            source: SocketAddr::new(ip(bytes, 16)?, ne_u16(bytes, 48)?),
+            destination: SocketAddr::new(ip(bytes, 32)?, ne_u16(bytes, 50)?),
+            bytes: ne_u32(bytes, 52)?,
+            reason: u32::try_from(ne_i32(bytes, 64)?).ok(),
+            reader: Some(ne_u32(bytes, 68)?).filter(|pid| *pid > 0),
+            comm: array(bytes, 72)?,
+            send_buffer: match (ne_u32(bytes, 88)?, ne_u32(bytes, 92)?) {
+                (u32::MAX, _) => None,
+                (unsent, unacked) => Some(SendBuffer { unsent, unacked }),
+            },
+            waited_ns: Some(ne_u64(bytes, 96)?).filter(|ns| *ns != u64::MAX),
+            stamps: stamps.collect::<Option<_>>()?,
+        })
+    }
+}
+
+/// Numbers of packets that match, summed over all processors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets that are followed.
+    pub begun: u64,
+    /// Packets that were left out by sampling.
+    pub left_out: u64,
+    /// Packets without data, which are not followed.
+    pub without_data: u64,
+    /// Packets of `begun` whose slot was taken.
+    pub no_space: u64,
+}
+
+impl Counts {
+    /// Number of 64-bit numbers.
+    pub const NUMBERS: u32 = 4;
+
+    /// Takes the numbers in their order.
+    #[must_use]
+    pub const fn of([begun, left_out, without_data, no_space]: [u64; Self::NUMBERS as usize]) -> Self {
+        Self {
+            begun,
+            left_out,
+            without_data,
+            no_space,
+        }
+    }
+}
+
+/// Reads an address; IPv4 is mapped into IPv6.
+fn ip(bytes: &[u8], at: usize) -> Option<IpAddr> {
+    Some(Ipv6Addr::from(array::<16>(bytes, at)?).to_canonical())
+}
+
+fn point(bytes: &[u8], at: usize) -> Option<Point> {
+    ne_u32(bytes, at).map(Point::from_number)
+}
+
+fn queue_length(bytes: &[u8], at: usize) -> Option<QueueLength> {
+    Some(match ne_u32(bytes, at)? {
+        u32::MAX => QueueLength::Unknown,
+        NO_QUEUE => QueueLength::NoQueue,
+        packets => QueueLength::Packets(packets),
+    })
+}
+
+const NO_QUEUE: u32 = u32::MAX - 1;
+const STAMPS_AT: usize = 104;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// A datagram from 127.0.0.1:5000 to 127.0.0.1:53 that pid 7 has read.
+    fn record(count: u8) -> Vec<u8> {
+        let mut bytes = vec![0; Journey::BYTES];
+        bytes[4..8].copy_from_slice(&[count, 17, 6, 0]);
+        for at in [16, 32] {
+            bytes[at + 10..at + 16].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 1]);
+        }
+        bytes[48..50].copy_from_slice(&5000_u16.to_ne_bytes());
+        bytes[50..52].copy_from_slice(&53_u16.to_ne_bytes());
+        bytes[52..56].copy_from_slice(&92_u32.to_ne_bytes());
+        bytes[64..68].copy_from_slice(&(-1_i32).to_ne_bytes());
+        bytes[68..72].copy_from_slice(&7_u32.to_ne_bytes());
+        bytes[72..75].copy_from_slice(b"dns");
+        bytes[88..104].fill(0xff);
+        let at = STAMPS_AT + Stamp::BYTES;
+        bytes[at..at + 8].copy_from_slice(&99_u64.to_ne_bytes());
+        bytes[at + 16..at + 20].copy_from_slice(&1_u32.to_ne_bytes());
+        bytes[at + 20..at + 24].copy_from_slice(&NO_QUEUE.to_ne_bytes());
+        bytes[at + 24..at + 26].copy_from_slice(b"lo");
+        bytes
+    }
+
+    #[test]
+    fn record_is_decoded() {
+        let journey = Journey::read(&record(2)).unwrap();
+        assert_eq!(journey.source, "127.0.0.1:5000".parse().unwrap());
+        assert_eq!(journey.destination, "127.0.0.1:53".parse().unwrap());
+        assert_eq!((journey.end, journey.reason), (Some(Point::Read), None));
+        assert_eq!((journey.reader, &journey.comm[..4]), (Some(7), &b"dns\0"[..]));
+        assert_eq!(journey.stamps.len(), 2);
+        assert_eq!((journey.send_buffer, journey.waited_ns), (None, None));
+        let stamp = journey.stamps[1];
+        assert_eq!(
+            (stamp.ns, stamp.point, stamp.length),
+            (99, Point::Queued, QueueLength::NoQueue)
+        );
+        assert_eq!(&stamp.device[..3], b"lo\0");
+    }
+
+    #[test]
+    fn count_beyond_the_record_is_cut_and_short_record_is_none() {
+        assert_eq!(Journey::read(&record(200)).unwrap().stamps.len(), STAMPS);
+        let bytes = record(2);
+        for cut in [0, 8, 103, STAMPS_AT + 2 * Stamp::BYTES - 1] {
+            assert_eq!(Journey::read(&bytes[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn journey_on_its_way_has_no_end() {
+        let mut bytes = record(1);
+        bytes[6] = 0;
+        assert_eq!(Journey::read(&bytes).unwrap().end, None);
+        bytes[6] = 77;
+        assert_eq!(Journey::read(&bytes).unwrap().end, Some(Point::Unknown(77)));
+    }
+
+    #[test]
+    fn empty_slot_is_none() {
+        let mut bytes = record(1);
+        assert_eq!(Journey::in_slot(&bytes), None);
+        bytes[8] = 1;
+        assert!(Journey::in_slot(&bytes).is_some());
+    }
+
+    #[test]
+    fn journey_in_a_slot_has_not_ended_as_the_one_before_it() {
+        let mut bytes = record(1);
+        bytes[8] = 1;
+        assert_eq!(Journey::read(&bytes).unwrap().end, Some(Point::Read));
+        assert_eq!(Journey::in_slot(&bytes).unwrap().end, None);
+    }
+}
