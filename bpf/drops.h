@@ -11,6 +11,9 @@
  * Of each key, the headers of the packets number 1, 2, 4, 8 and so on are kept, the latest four: a cost that vanishes where there are
  * many drops, and addresses from all of the time.
  *
+ * Where that takes more of a processor than Sockeye allows, only one of `drop_every` drops, chosen at random, is counted by its key, and
+ * counts for as many: what was counted so is apart, since it is an estimate. The totals are always exact.
+ *
  * The number of the tracepoint's arguments is asked of the kernel's types, and set before loading.
  */
 #define net net_elsewhere
@@ -20,6 +23,7 @@
 
 /* include/uapi/linux/bpf.h: numbers of helpers */
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static u32 (*const random32)(void) = (void *)7;
 #define MAP_TYPE_PERCPU_ARRAY 6
 #define MAP_TYPE_LRU_HASH 9
 #define NOEXIST 1
@@ -56,6 +60,8 @@ enum { IN_TOTALS = 0, WITHOUT_SOCKET = 1, BY_SOCKET = 2 };
 #define SUBSYSTEMS 4
 #define REASONS 256
 const volatile u8 treatment[SUBSYSTEMS * REASONS] = {};
+/* The reason of a datagram with a wrong checksum; 0: there is none. */
+const volatile u32 checksum_reason = 0;
 /* Whether each drop goes to the ring, too. */
 const volatile u32 each_packet = 0;
 
@@ -107,9 +113,11 @@ struct sample {
 };
 
 #define SAMPLES 4
+#define SAMPLE_INTERVAL_NS 1000000
 struct value {
 	u64 count, bytes;
 	u64 first_ns, last_ns;
+	u64 estimated; /* not in `count` */
 	struct owner owner;
 	char device[16];
 	u64 sampled; /* how many samples were taken; the latest are kept */
@@ -132,6 +140,12 @@ struct packet {
 
 /* How many keys were made: those that are not in the table any more were evicted. */
 struct map drop_keys SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
+
+/* Of how many drops one is counted by its key. Sockeye sets it. */
+struct map drop_every SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
+/* Nanoseconds that counting took, without the way into the program. Measured at one of TIMED runs, for all of them. */
+#define TIMED 16
+struct map drop_ns SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
 
 /* --- sockets, devices, packets --- */
 
@@ -197,6 +211,14 @@ INLINE u32 is_netns(u64 netns)
 	return loopback && netns_of_device(loopback) == netns;
 }
 
+/* The network namespace of the current process. */
+INLINE u64 netns_of_current(void)
+{
+	u64 proxy = GET(u64, current_task(), task_struct, nsproxy);
+
+	return proxy ? GET(u64, proxy, nsproxy, net_ns) : 0;
+}
+
 /* Offset of the network layer's header from the packet's head, and how many bytes of the packet are there from it on. */
 INLINE u32 header_bytes(u64 skb, u32 *offset)
 {
@@ -249,26 +271,12 @@ INLINE void packet_to_ring(struct key *key, u64 skb, u64 sk, u64 device, u64 now
 
 /* --- the program --- */
 
-SEC("tp_btf/kfree_skb")
-int dropped(u64 *context)
+INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 {
-	u64 skb = context[0], sk = 0, device, netns = 0, before, now, *total;
-	u32 reason = 0, first = 0, offset, how;
+	u64 skb = context[0], sk = 0, device, netns = 0, before;
+	u32 first = 0, offset;
 	struct key key = {};
 	struct value *value;
-
-	if (arguments > 2)
-		reason = (u32)context[2];
-	offset = index_of(reason);
-	total = map_lookup(&drop_totals, &offset);
-	if (!total)
-		return 0;
-	__sync_fetch_and_add(total, 1);
-	/* The verifier does not know what the helper left there. */
-	how = treatment[offset & (SUBSYSTEMS * REASONS - 1)];
-	if (how == IN_TOTALS)
-		return 0;
-	now = ktime_ns();
 
 	if (arguments > 3) {
 		sk = context[3];
@@ -289,6 +297,9 @@ int dropped(u64 *context)
 		else
 			device = 0;
 	}
+	/* A checksum that is verified when the datagram is read: the socket is nearly always in the namespace of the process. */
+	if (!netns && checksum_reason && reason == checksum_reason)
+		netns = netns_of_current();
 	key.place = context[1];
 	key.reason = reason;
 	key.netns = netns ? GET(u32, netns, net, ns.inum) : 0;
@@ -314,7 +325,7 @@ int dropped(u64 *context)
 		struct value *blank = map_lookup(&drop_blank, &first);
 
 		if (!blank)
-			return 0;
+			return;
 		/* Another processor may make it at the same time. */
 		if (!map_update(&drops, &key, blank, NOEXIST)) {
 			u64 *keys = map_lookup(&drop_keys, &first);
@@ -324,24 +335,62 @@ int dropped(u64 *context)
 		}
 		value = map_lookup(&drops, &key);
 		if (!value)
-			return 0;
+			return;
 		value->first_ns = now;
 		if (sk)
 			describe(&value->owner, sk);
 		if (device)
 			probe_read_kernel(value->device, 16, (void *)(device + AT(net_device, name)));
 	}
-	before = value->count;
-	__sync_fetch_and_add(&value->count, 1);
-	__sync_fetch_and_add(&value->bytes, GET(u32, skb, sk_buff, len));
+	before = value->count + value->estimated;
+	if (weight > 1)
+		__sync_fetch_and_add(&value->estimated, weight);
+	else
+		__sync_fetch_and_add(&value->count, 1);
+	__sync_fetch_and_add(&value->bytes, weight * GET(u32, skb, sk_buff, len));
 	value->last_ns = now;
-	if (!(before & (before + 1))) {
+	/* The first ones, and later the latest: at most so many a second that it costs nothing. */
+	if (weight > 1 || before < SAMPLES || now - value->samples[(value->sampled - 1) & (SAMPLES - 1)].ns >= SAMPLE_INTERVAL_NS) {
 		u32 number = value->sampled++ & (SAMPLES - 1);
 
 		take_sample(&value->samples[number], skb, key.ethertype, now);
 	}
 	if (each_packet)
 		packet_to_ring(&key, skb, sk, device, now);
+}
+
+SEC("tp_btf/kfree_skb")
+int dropped(u64 *context)
+{
+	u64 now, nth, weight = 1, *total, *number;
+	u32 reason = 0, first = 0, offset, how;
+
+	if (arguments > 2)
+		reason = (u32)context[2];
+	offset = index_of(reason);
+	total = map_lookup(&drop_totals, &offset);
+	if (!total)
+		return 0;
+	nth = *total;
+	__sync_fetch_and_add(total, 1);
+	/* The verifier does not know what the helper left there. */
+	how = treatment[offset & (SUBSYSTEMS * REASONS - 1)];
+	if (how == IN_TOTALS)
+		return 0;
+	number = map_lookup(&drop_every, &first);
+	if (number && *number > 1) {
+		weight = *number;
+		if (random32() % (u32)weight)
+			return 0;
+	}
+	now = ktime_ns();
+	count_drop(context, reason, how, weight, now);
+	/* Of those that are chosen at random each is timed. */
+	if (weight > 1 || !(nth & (TIMED - 1))) {
+		number = map_lookup(&drop_ns, &first);
+		if (number)
+			__sync_fetch_and_add(number, (ktime_ns() - now) * (weight > 1 ? 1 : TIMED));
+	}
 	return 0;
 }
 

@@ -42,6 +42,27 @@ enum { SOCK_DEAD = 0, SOCK_DONE = 1 };
 struct inet_sock___live {
 	u16 inet_sport, inet_dport;
 } KERNEL;
+struct inet_connection_sock___live {
+	u64 icsk_ulp_data;
+	struct {
+		struct atomic qlen;
+	} icsk_accept_queue;
+} KERNEL;
+struct tcp_sock___live {
+	u8 is_mptcp;
+	u32 undo_marker;
+} KERNEL;
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+/* net/mptcp/protocol.h */
+struct mptcp_sock {
+	u32 token;
+	u64 bytes_sent, bytes_received, bytes_retrans, bytes_acked; /* Linux 6.5 */
+} KERNEL;
+struct mptcp_subflow_context {
+	u32 token;
+	u64 conn;
+} KERNEL;
 
 /* --- constants that Sockeye sets before loading: crates/host/tracepoints/src/connections/ --- */
 
@@ -53,6 +74,8 @@ const volatile u32 families = 3, only_netns = 0;
 const volatile u32 is_filtered = 0; /* whether any of these excludes anything */
 /* Kinds of records that are wanted, as bits. */
 const volatile u32 wanted = 0xffffffff;
+/* Whether connections of MPTCP are watched as well as those of TCP. */
+const volatile u32 watches_mptcp = 0;
 /* Number of the argument of tcp_send_reset that is the reason; 0: there is none. */
 const volatile u32 reset_reason_at = 0;
 
@@ -68,9 +91,18 @@ enum {
 	RESET_SENT = 7,
 	RESET_RECEIVED = 8,
 	RETRANSMITTED = 9,
+	UDP_USED = 10,
+	UDP_CLOSED = 11,
+	UDP_FAILED = 12,
+	ACCEPT_OVERFLOWS = 13,
+	SYN_OVERFLOWS = 14,
+	WINDOW_IS_ZERO = 15,
+	WINDOW_IS_OPEN = 16,
+	CONNECT_FAILED = 17,
+	UNDONE = 18,
 };
 
-enum { BY_NOTHING, BY_CONNECT, BY_LISTENER, BY_ACCEPTING };
+enum { BY_NOTHING, BY_CONNECT, BY_LISTENER, BY_ACCEPTING, BY_SENDING, BY_RECEIVING };
 
 struct actor {
 	u32 pid, how;
@@ -85,7 +117,7 @@ struct known {
 	u8 direction; /* 1: we connected, 2: the peer did */
 	u8 first_fin; /* 1: ours, 2: the peer's */
 	u8 resets;    /* 1: sent, 2: received */
-	u8 pad;
+	u8 is_failed; /* its connect() fails, and that was reported */
 	u32 inode;    /* before the process let go of it */
 };
 
@@ -93,7 +125,9 @@ struct ends {
 	u64 local[2], peer[2];
 	u16 local_port, peer_port;
 	u32 netns;
-	u16 family, pad[3];
+	u16 family;
+	u16 segments; /* of a retransmission: here is space for it */
+	u32 pad;
 };
 
 struct event {
@@ -108,15 +142,16 @@ struct event {
 	u32 uid, inode;
 	struct known known;
 	s32 error;  /* sk_err */
-	s32 reason; /* of a reset, enum sk_rst_reason; -1: unknown */
+	s32 reason; /* of a reset, enum sk_rst_reason; of a retransmission, the timer; of an overflow, what becomes of it; -1: unknown */
 	u8 is_orphan; /* SOCK_DEAD */
 	u8 ca_state;
-	u8 pad[6];
+	u16 protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_MPTCP */
+	u32 token;    /* of the MPTCP connection that it is, or is a subflow of; 0: none */
 };
 
 struct totals {
 	u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans;
-	u32 segs_in, segs_out, data_segs_in, data_segs_out, total_retrans, srtt_us, min_rtt_us, pad;
+	u32 segs_in, segs_out, data_segs_in, data_segs_out, total_retrans, srtt_us, min_rtt_us, dsack_dups;
 };
 
 struct closed {
@@ -156,6 +191,17 @@ INLINE void take_from_listener(struct actor *owner, void *sk)
 }
 #endif
 
+/* Sockets that found no space in the maps: neither their owner nor their age is known. */
+struct map untracked SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+
+INLINE void count_untracked(void)
+{
+	u32 first = 0;
+	u64 *count = map_lookup(&untracked, &first);
+	if (count)
+		__sync_fetch_and_add(count, 1);
+}
+
 INLINE struct known *known_of(void *sk)
 {
 	u64 key = (u64)sk;
@@ -165,7 +211,8 @@ INLINE struct known *known_of(void *sk)
 INLINE void remember(void *sk, const struct known *known)
 {
 	u64 key = (u64)sk;
-	map_update(&known_sockets, &key, known, 0);
+	if (map_update(&known_sockets, &key, known, 0))
+		count_untracked();
 }
 
 /* --- parts of records --- */
@@ -184,6 +231,13 @@ static __attribute__((noinline)) int name_current(struct actor *actor, u32 how)
 	((u64 *)actor->comm)[0] = LOAD(u64, comm);
 	((u64 *)actor->comm)[1] = LOAD(u64, comm + 8);
 	return 0;
+}
+
+/* Who closes. A connection that ends by itself does so in a thread of the kernel: no process closes it. */
+INLINE void name_closer(struct actor *closer)
+{
+	if (!(GET(u32, current_task(), task_struct, flags) & PF_KTHREAD))
+		name_current(closer, BY_NOTHING);
 }
 
 INLINE int is_held(u64 sk)
@@ -213,16 +267,21 @@ INLINE void take_ends(struct ends *e, u64 sk)
 	e->peer_port = swapped((u16)GET(u32, sk, sock_common, skc_portpair));
 }
 
-/* Whether a connection is one that Sockeye asked for, as far as that can be said here. */
+/* Whether a connection with these ends is one that Sockeye asked for, as far as that can be said here. */
+INLINE int ends_match(const struct ends *e)
+{
+	return (e->family == AF_INET6_ ? families & 2 : families & 1) && (!only_netns || only_netns == e->netns) &&
+	       e->local_port >= local_port_min && e->local_port <= local_port_max && e->peer_port >= peer_port_min &&
+	       e->peer_port <= peer_port_max &&
+	       !(((e->local[0] & local_mask[0]) ^ local_prefix[0]) | ((e->local[1] & local_mask[1]) ^ local_prefix[1]) |
+		 ((e->peer[0] & peer_mask[0]) ^ peer_prefix[0]) | ((e->peer[1] & peer_mask[1]) ^ peer_prefix[1]));
+}
+
 static __attribute__((noinline)) int matches(u64 sk)
 {
 	struct ends e;
 	take_ends(&e, sk);
-	return (e.family == AF_INET6_ ? families & 2 : families & 1) && (!only_netns || only_netns == e.netns) &&
-	       e.local_port >= local_port_min && e.local_port <= local_port_max && e.peer_port >= peer_port_min &&
-	       e.peer_port <= peer_port_max &&
-	       !(((e.local[0] & local_mask[0]) ^ local_prefix[0]) | ((e.local[1] & local_mask[1]) ^ local_prefix[1]) |
-		 ((e.peer[0] & peer_mask[0]) ^ peer_prefix[0]) | ((e.peer[1] & peer_mask[1]) ^ peer_prefix[1]));
+	return ends_match(&e);
 }
 
 static __attribute__((noinline)) u32 inode_of(u64 sk)
@@ -232,6 +291,37 @@ static __attribute__((noinline)) u32 inode_of(u64 sk)
 	u64 socket = GET(u64, sk, sock, sk_socket);
 	u64 inode = socket + AT(socket_alloc, vfs_inode) - AT(socket_alloc, socket);
 	return socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
+}
+
+enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_MPTCP = 262 };
+
+INLINE u32 protocol_of(u64 sk)
+{
+	return GET(u16, sk, sock, sk_protocol);
+}
+
+/* The token of the MPTCP connection that a socket is, or is a subflow of. */
+static __attribute__((noinline)) u32 token_of(u64 sk, u32 protocol)
+{
+	if (!HAS(mptcp_sock, token))
+		return 0;
+	if (protocol == PROTOCOL_MPTCP)
+		return GET(u32, sk, mptcp_sock, token);
+	if (protocol != PROTOCOL_TCP || !HAS(tcp_sock___live, is_mptcp) || !GET(u8, sk, tcp_sock___live, is_mptcp))
+		return 0;
+	u64 subflow = GET(u64, sk, inet_connection_sock___live, icsk_ulp_data);
+	return subflow ? GET(u32, subflow, mptcp_subflow_context, token) : 0;
+}
+
+/* The connection of MPTCP that a socket is a subflow of; 0 if it is none. */
+INLINE u64 connection_of_subflow(u64 sk)
+{
+	if (!HAS(mptcp_sock, token) || !HAS(tcp_sock___live, is_mptcp) || protocol_of(sk) != PROTOCOL_TCP ||
+	    !GET(u8, sk, tcp_sock___live, is_mptcp))
+		return 0;
+	u64 subflow = GET(u64, sk, inet_connection_sock___live, icsk_ulp_data);
+	return subflow ? GET(u64, subflow, mptcp_subflow_context, conn) : 0;
 }
 
 /* Everything of an event but its kind, states, reason and what is known. */
@@ -257,7 +347,9 @@ static __attribute__((noinline)) int fill(struct event *e, u64 sk)
 	e->error = GET(s32, sk, sock___live, sk_err);
 	e->has_peers_fin = flags >> SOCK_DONE & 1;
 	e->is_orphan = flags >> SOCK_DEAD & 1;
-	e->ca_state = (u8)BITS(sk, inet_connection_sock, icsk_ca_state);
+	e->protocol = protocol_of(sk);
+	e->token = token_of(sk, e->protocol);
+	e->ca_state = e->protocol == PROTOCOL_TCP ? (u8)BITS(sk, inet_connection_sock, icsk_ca_state) : 0;
 	return 0;
 }
 
@@ -288,15 +380,48 @@ INLINE void fill_totals(struct totals *t, u64 sk)
 	t->total_retrans = GET(u32, sk, tcp_sock, total_retrans);
 	t->srtt_us = GET(u32, sk, tcp_sock, srtt_us) >> 3;
 	t->min_rtt_us = GET(u32, sk + AT(tcp_sock, rtt_min), minmax_sample, v);
-	t->pad = 0;
+	t->dsack_dups = HAS(tcp_sock, dsack_dups) ? GET(u32, sk, tcp_sock, dsack_dups) : 0;
 }
+
+/* What a connection of MPTCP has itself; the rest is with its subflows. */
+INLINE void fill_mptcp_totals(struct totals *t, u64 sk)
+{
+	u64 *words = (u64 *)t;
+	for (u32 i = 0; i < sizeof(*t) / sizeof(u64); i++)
+		words[i] = 0;
+	if (HAS(mptcp_sock, bytes_sent)) {
+		t->bytes_acked = GET(u64, sk, mptcp_sock, bytes_acked);
+		t->bytes_received = GET(u64, sk, mptcp_sock, bytes_received);
+		t->bytes_sent = GET(u64, sk, mptcp_sock, bytes_sent);
+		t->bytes_retrans = GET(u64, sk, mptcp_sock, bytes_retrans);
+	}
+	t->min_rtt_us = 0xffffffff;
+}
+
+/* Where Sockeye takes more of a processor than it may, only one of `event_every` connections, chosen by its two ports, has records: all events
+ * of both ends are there, or none. */
+struct map event_every SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
+
+INLINE void *record_of_socket(u32 kind, u64 bytes, u64 sk)
+{
+	u32 first = 0, ports = swapped(GET(u16, sk, inet_sock___live, inet_sport)) + swapped((u16)GET(u32, sk, sock_common, skc_portpair));
+	u64 *every = map_lookup(&event_every, &first);
+	/* Who listens is needed for the owners of others. */
+	if (every && *every > 1 && kind != LISTENS && kind != UNLISTENS && (ports * 0x9e3779b1u >> 8) % (u32)*every) {
+		leave_out(kind);
+		return NULL;
+	}
+	return record_of(kind, bytes);
+}
+
+#include "events_fail.h"
 
 /* Writes a record without totals. */
 INLINE void write_event(u32 kind, u64 sk, const struct known *known, u8 old, u8 state, s32 reason)
 {
 	if (!(wanted & 1u << kind) || (is_filtered && !matches(sk)))
 		return;
-	struct event *record = record_of(kind, sizeof(*record));
+	struct event *record = record_of_socket(kind, sizeof(*record), sk);
 	if (!record)
 		return;
 	record->old_state = old;
@@ -304,6 +429,8 @@ INLINE void write_event(u32 kind, u64 sk, const struct known *known, u8 old, u8 
 	record->reason = reason;
 	fill(record, sk);
 	fill_known(record, known);
+	if (kind == FAILED)
+		record->error = error_of_open(sk, record->error);
 	submit(record, sizeof(*record));
 }
 
@@ -311,7 +438,7 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 {
 	if (!(wanted & 1u << CLOSED) || (is_filtered && !matches(sk)))
 		return;
-	struct closed *record = record_of(CLOSED, sizeof(*record));
+	struct closed *record = record_of_socket(CLOSED, sizeof(*record), sk);
 	if (!record)
 		return;
 	record->event.old_state = old;
@@ -319,30 +446,34 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 	record->event.reason = -1;
 	fill(&record->event, sk);
 	fill_known(&record->event, known);
-	fill_totals(&record->totals, sk);
+	if (record->event.protocol == PROTOCOL_MPTCP)
+		fill_mptcp_totals(&record->totals, sk);
+	else
+		fill_totals(&record->totals, sk);
 	submit(record, sizeof(*record));
 }
 
 /* --- programs --- */
 
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 enum { OURS = 1, PEERS = 2 };
 
-INLINE int is_tcp(u64 sk)
+INLINE int is_watched(u64 sk)
 {
-	return GET(u16, sk, sock, sk_protocol) == 6;
+	u32 protocol = protocol_of(sk);
+	return protocol == PROTOCOL_TCP || (watches_mptcp && protocol == PROTOCOL_MPTCP);
 }
 
 INLINE int begins(void *sock, u8 old, u8 state)
 {
 	struct known known = {.started = ktime_ns()};
 
-	if (state == TCP_SYN_RECV) {
+	if (old == TCP_LISTEN) {
 		known.direction = PEERS;
 		take_from_listener(&known.owner, sock);
 	} else if (state == TCP_SYN_SENT) {
 		known.direction = OURS;
 		name_current(&known.owner, BY_CONNECT);
+		forget_open_error((u64)sock);
 	} else {
 		name_current(&known.owner, BY_LISTENER);
 		leave_to_children(sock, &known.owner);
@@ -350,6 +481,28 @@ INLINE int begins(void *sock, u8 old, u8 state)
 	remember(sock, &known);
 	write_event(state == TCP_LISTEN ? LISTENS : STATE, (u64)sock, &known, old, state, -1);
 	return 0;
+}
+
+/* The connection that a new subflow belongs to, if it is its first. */
+INLINE void first_subflow_is_open(u64 sk)
+{
+	u64 connection = token_of(sk, PROTOCOL_TCP) ? connection_of_subflow(sk) : 0;
+	struct known *known = connection ? known_of((void *)connection) : NULL;
+	if (!known || known->opened || known->direction != PEERS)
+		return;
+	known->opened = ktime_ns();
+	if (!(wanted & 1u << OPENED) || (is_filtered && !matches(sk)))
+		return;
+	struct event *record = record_of_socket(OPENED, sizeof(*record), connection);
+	if (!record)
+		return;
+	record->old_state = TCP_LISTEN;
+	record->state = TCP_ESTABLISHED;
+	record->reason = -1;
+	fill(record, connection);
+	take_ends(&record->ends, sk);
+	fill_known(record, known);
+	submit(record, sizeof(*record));
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -360,9 +513,11 @@ int connection_changes(u64 *args)
 	u32 old = args[1], state = args[2];
 	struct known *known;
 
-	if (!is_tcp(sk))
+	if (!is_watched(sk) || old == state)
 		return 0;
-	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) || (state == TCP_SYN_RECV && old == TCP_LISTEN))
+	/* A connection of MPTCP that the peer asked for is established at once; that is reported with its first subflow, which has ends. */
+	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) ||
+	    ((state == TCP_SYN_RECV || state == TCP_ESTABLISHED) && old == TCP_LISTEN))
 		return begins(sock, old, state);
 	known = known_of(sock);
 	/* Older than the watch: who closes it is known all the same. */
@@ -380,20 +535,33 @@ int connection_changes(u64 *args)
 				known->first_fin = state == TCP_FIN_WAIT1 ? OURS : PEERS;
 		}
 		if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && !known->closer.pid && is_held(sk))
-			name_current(&known->closer, BY_NOTHING);
+			name_closer(&known->closer);
 		if (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK)
 			known->inode = inode_of(sk);
 	}
-	if (state == TCP_ESTABLISHED && (old == TCP_SYN_SENT || old == TCP_SYN_RECV))
+	if (state == TCP_ESTABLISHED && (old == TCP_SYN_SENT || old == TCP_SYN_RECV)) {
 		write_event(OPENED, sk, known, old, state, -1);
-	else if (state == TCP_CLOSE && (old == TCP_SYN_SENT || old == TCP_SYN_RECV))
+		if (watches_mptcp && old == TCP_SYN_RECV)
+			first_subflow_is_open(sk);
+	} else if (state == TCP_CLOSE && (old == TCP_SYN_SENT || old == TCP_SYN_RECV)) {
+		if (known)
+			known->is_failed = 1;
+		if (watches_mptcp)
+			subflow_has_failed(sk, known);
 		write_event(FAILED, sk, known, old, state, -1);
-	else if (state == TCP_CLOSE && old == TCP_LISTEN)
+	} else if (state == TCP_CLOSE && old == TCP_LISTEN) {
 		write_event(UNLISTENS, sk, known, old, state, -1);
-	else if (state == TCP_CLOSE)
+	} else if (state == TCP_CLOSE) {
 		write_closed(sk, known, old);
-	else
+	} else {
 		write_event(STATE, sk, known, old, state, -1);
+	}
+	/* No tracepoint shows that a socket of MPTCP is destroyed. One whose connect() fails is needed when that returns. */
+	if (watches_mptcp && state == TCP_CLOSE && protocol_of(sk) == PROTOCOL_MPTCP &&
+	    !(known && known->is_failed && wanted & 1u << CONNECT_FAILED)) {
+		u64 key = sk;
+		map_delete(&known_sockets, &key);
+	}
 	return 0;
 }
 
@@ -434,17 +602,6 @@ int reset_is_received(u64 *args)
 	return 0;
 }
 
-SEC("tp_btf/tcp_retransmit_skb")
-int segment_is_retransmitted(u64 *args)
-{
-	void *sock = (void *)args[0];
-	u64 sk = (u64)sock;
-	u8 state = GET(u8, sk, sock_common, skc_state);
-
-	write_event(RETRANSMITTED, sk, known_of(sock), state, state, -1);
-	return 0;
-}
-
 /* The first data that a process reads of a connection that it did not ask for: it has accepted it, or was given it. */
 SEC("tp_btf/tcp_rcv_space_adjust")
 int data_is_read(u64 *args)
@@ -458,6 +615,21 @@ int data_is_read(u64 *args)
 	return 0;
 }
 
+/* The first data that it writes: a server of SSH or SMTP speaks first (Linux 6.3). The process still is in the call. */
+SEC("tp_btf/sock_send_length")
+int data_is_written(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = (u64)sock;
+
+	if (protocol_of(sk) != PROTOCOL_TCP)
+		return 0;
+	struct known *known = known_of(sock);
+	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
+		name_current(&known->owner, BY_ACCEPTING);
+	return 0;
+}
+
 SEC("tp_btf/tcp_destroy_sock")
 int socket_is_destroyed(u64 *args)
 {
@@ -465,5 +637,13 @@ int socket_is_destroyed(u64 *args)
 	map_delete(&known_sockets, &sk);
 	return 0;
 }
+
+#include "events_packet.h"
+#include "events_udp.h"
+#include "events_listen.h"
+#include "events_window.h"
+#include "events_connect.h"
+#include "events_retransmit.h"
+#include "events_undo.h"
 
 char license_[] SEC("license") = "GPL";

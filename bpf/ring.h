@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
- * A ring of records, with a count of all that were made and of those that found no space: what Sockeye has read, and what was lost, is
- * what was made. Each record begins with its kind, a 32-bit number below KINDS.
+ * A ring of records, with a count of all that were made, of those that found no space, and of those that were left out because Sockeye
+ * asked for fewer: what Sockeye has read, what was lost and what was left out is what was made. Each record begins with its kind, a 32-bit number below KINDS.
  *
  * Most records do not wake Sockeye, which looks every 20 ms: a wake-up for each costs more than all the rest.
  */
@@ -19,7 +19,7 @@ static u64 (*const ring_query)(void *ring, u64 what) = (void *)134;
 
 #define KINDS 32
 struct ring_counts {
-	u64 made[KINDS], lost[KINDS];
+	u64 made[KINDS], lost[KINDS], left_out[KINDS];
 };
 struct map ring_counts SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(struct ring_counts), 1, 0};
 /* Sockeye sets the size. */
@@ -43,6 +43,17 @@ INLINE void *record_of(u32 kind, u64 bytes)
 	else
 		__sync_fetch_and_add(&counts->lost[kind], 1);
 	return record;
+}
+
+/* Counts a record that is not made. */
+INLINE void leave_out(u32 kind)
+{
+	u32 first = 0;
+	struct ring_counts *counts = map_lookup(&ring_counts, &first);
+	if (!counts)
+		return;
+	__sync_fetch_and_add(&counts->made[kind], 1);
+	__sync_fetch_and_add(&counts->left_out[kind], 1);
 }
 
 /* Hands a record over. It wakes Sockeye if it is the one that makes the unread ones many. */

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Why an open failed where its socket does not say it when it fails: the error is of the connect() that is still to return, of a
+ * subflow of MPTCP, or of an ICMP message that the process has taken by SO_ERROR.
+ */
+#pragma once
+
+struct sk_buff___fail {
+	u64 sk;
+} KERNEL;
+struct sock___fail {
+	s32 sk_err_soft;
+} KERNEL;
+
+/* Errors that are known of a connection before it fails, by its socket. */
+#define MAP_TYPE_LRU_HASH 9
+struct map open_errors SEC("maps") = {MAP_TYPE_LRU_HASH, sizeof(u64), sizeof(s32), 1024, 0};
+
+INLINE void forget_open_error(u64 sk)
+{
+	map_delete(&open_errors, &sk);
+}
+
+/* include/uapi/asm-generic/errno.h */
+enum {
+	E_NONET = 64,
+	E_NOPROTOOPT = 92,
+	E_OPNOTSUPP = 95,
+	E_ADDRNOTAVAIL = 99,
+	E_NETUNREACH = 101,
+	E_CONNREFUSED = 111,
+	E_HOSTDOWN = 112,
+	E_HOSTUNREACH = 113,
+};
+
+/* The error of a connection that fails; `error`: that of its socket. */
+static __attribute__((noinline)) s32 error_of_open(u64 sk, s32 error)
+{
+	if (error)
+		return error;
+	error = GET(s32, sk, sock___fail, sk_err_soft);
+	if (error)
+		return error;
+	s32 *known = map_lookup(&open_errors, &sk);
+	if (known)
+		return *known;
+	/* tcp_v4_connect() and tcp_v6_connect() give up before anything is sent: no port is free for this peer. A process
+	 * that closes a socket shuts it down first. */
+	if (protocol_of(sk) == PROTOCOL_TCP && GET(u8, sk, sock_common, skc_state) == TCP_SYN_SENT &&
+	    !GET(u8, sk, sock, sk_shutdown) && !GET(u32, sk, tcp_sock, segs_out))
+		return E_ADDRNOTAVAIL;
+	return 0;
+}
+
+/* A connection of MPTCP fails because its subflow does, a moment later and without its error. */
+static __attribute__((noinline)) int subflow_fails(u64 connection, u64 sk, u32 resets)
+{
+	struct known *known = known_of((void *)connection);
+	s32 error = error_of_open(sk, GET(s32, sk, sock___live, sk_err));
+
+	if (!known || known->opened)
+		return 0;
+	known->resets |= (u8)resets;
+	if (error)
+		map_update(&open_errors, &connection, &error, 0);
+	return 0;
+}
+
+INLINE void subflow_has_failed(u64 sk, const struct known *known)
+{
+	u64 connection = connection_of_subflow(sk);
+	if (connection)
+		subflow_fails(connection, sk, known ? known->resets : 0);
+}
+
+/* net/ipv4/icmp.c: icmp_err_convert[] */
+INLINE s32 error_of_icmp(u32 code)
+{
+	switch (code) {
+	case 0:
+	case 6:
+	case 9:
+	case 11:
+		return E_NETUNREACH;
+	case 2:
+		return E_NOPROTOOPT;
+	case 3:
+		return E_CONNREFUSED;
+	case 5:
+		return E_OPNOTSUPP;
+	case 7:
+		return E_HOSTDOWN;
+	case 8:
+		return E_NONET;
+	default:
+		return E_HOSTUNREACH;
+	}
+}
+
+#define ICMP_DEST_UNREACH 3
+
+/* A rule of this host rejects the SYN. The answer arrives while connect() has the socket, and is left for SO_ERROR. */
+SEC("tp_btf/icmp_send")
+int packet_is_rejected(u64 *args)
+{
+	u64 sk = GET(u64, args[0], sk_buff___fail, sk);
+
+	if ((u32)args[1] != ICMP_DEST_UNREACH || (u32)args[2] == 4 || !sk || GET(u8, sk, sock_common, skc_state) != TCP_SYN_SENT)
+		return 0;
+	s32 error = error_of_icmp((u32)args[2]);
+	map_update(&open_errors, &sk, &error, 0);
+	return 0;
+}

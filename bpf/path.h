@@ -1,0 +1,823 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT
+ *
+ * Follows packets on their way through this host: at each point a stamp is written into the packet's journey, which is found by the
+ * address of its struct sk_buff. A journey that ends (a program reads the packet, it has left the host, or it is dropped) goes to the ring.
+ *
+ * Which packets are followed is decided where they are first seen, by addresses and ports in their headers. An address has one slot in an
+ * array, where its journey is or another one's: that is found without a call, which is most of what a hash costs. A packet whose slot is
+ * taken is not followed, and counted. Packets without data are not followed: TCP frees its acknowledgements without a trace.
+ *
+ * An sk_buff can be merged into another one and be freed without a trace, and its address is then that of another packet. So the first
+ * four bytes of its transport header after the ports (TCP's sequence number, UDP's length) are compared at each point. A journey
+ * that is found to be of another packet ends as lost, with the stamps it has.
+ *
+ * Of the sockets of such packets a little is kept: when their program has read or written, and, since UDP frees what was read without a
+ * trace, which packet is the next to be read.
+ */
+#pragma once
+#include "kernel.h"
+#include "ring.h"
+#include "numbers.h"
+
+/* include/uapi/linux/bpf.h: numbers of helpers */
+static u32 (*const random32)(void) = (void *)7;
+
+/* --- more of the kernel's structs --- */
+
+struct sk_buff {
+	u64 sk, dev;
+	u32 len;
+	s32 skb_iif;
+	u16 protocol, network_header, transport_header, queue_mapping;
+	u64 head, data;
+} KERNEL;
+struct possible_net {
+	u64 net;
+};
+struct net_device {
+	s32 ifindex;
+	u32 flags;
+	struct possible_net nd_net;
+	char name[16];
+	u64 _tx, rtnl_link_ops;
+} KERNEL;
+struct rtnl_link_ops {
+	u64 kind;
+} KERNEL;
+struct netdev_queue {
+	u64 qdisc;
+} KERNEL;
+struct Qdisc {
+	u64 enqueue;
+	u32 flags;
+	struct {
+		u32 qlen;
+	} q;
+} KERNEL;
+
+struct task_struct___path {
+	struct {
+		u64 run_delay; /* with CONFIG_SCHED_INFO */
+	} sched_info;
+} KERNEL;
+struct sk_buff_head___path {
+	u64 next, prev;
+	u32 qlen;
+} KERNEL;
+struct sock___path {
+	struct sk_buff_head___path sk_receive_queue;
+} KERNEL;
+struct udp_sock___path {
+	struct sk_buff_head___path reader_queue;
+} KERNEL;
+
+/* --- constants that Sockeye sets before loading: crates/host/tracepoints/src/path/ --- */
+
+/* Ports and prefixes of one end and the other. A packet matches if it does from its source to its destination, or the other way. */
+const volatile u16 local_port_min = 0, local_port_max = 0xffff, peer_port_min = 0, peer_port_max = 0xffff;
+const volatile u64 local_prefix[2] = {}, local_mask[2] = {}, peer_prefix[2] = {}, peer_mask[2] = {};
+/* Numbers of slots, powers of two, less 1. */
+const volatile u32 journeys_mask = 4095;
+#define SOCKETS_MASK 1023u
+/* One of how many packets is followed. */
+const volatile u32 sample_every = 1;
+/* Number of arguments of kfree_skb: without the third (Linux 5.17) there is no reason. */
+const volatile u32 free_arguments = 2;
+const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
+/* Whether writes to TCP sockets are seen: tcp_sendmsg_locked (Linux 6.13). */
+const volatile u32 sees_writes = 0;
+
+/* --- records: crates/wire/src/path.rs --- */
+
+/* Journeys with space for all stamps, and for fewer. */
+enum { JOURNEY = 1, MIDDLE_JOURNEY = 2, SHORT_JOURNEY = 3 };
+enum {
+	QUEUED = 1,
+	TRANSMITTED = 2,
+	BACKLOGGED = 3,
+	RECEIVED = 4,
+	DELIVERED = 5,
+	READ = 6,
+	SENT = 7,
+	DROPPED = 8,
+	CONSUMED = 9,
+	LOST = 10,
+	READ_BEFORE = 11, /* the program had read the packet that this one answers */
+	WRITTEN = 12,
+	MERGED = 13,  /* into another one in the receive queue */
+	DIVIDED = 14, /* into segments, which are followed from there on */
+};
+
+#define NO_QUEUE 0xfffffffeu /* the device has none */
+#define UNKNOWN 0xffffffffu
+
+struct stamp {
+	u64 ns;
+	u32 netns;
+	s32 ifindex;
+	u32 point;
+	u32 length; /* of the queue that it enters, in packets */
+	char device[16];
+};
+
+#define STAMPS 32
+#define MIDDLE 16
+#define SHORT 8
+struct journey {
+	u32 kind;
+	u8 count, protocol, end, is_truncated;
+	u64 skb; /* whose it is; 0: the slot is empty */
+	u64 source[2], destination[2];
+	u16 source_port, destination_port;
+	u32 bytes;
+	u32 mark_at, mark; /* bytes of the packet, and where they are after its head */
+	s32 reason;
+	u32 reader;
+	char comm[16];
+	u32 unsent, unacked; /* bytes in the send buffer of TCP when it was sent */
+	u64 waited_ns;       /* the reader was ready, but had no processor, since it read before; ~0: unknown */
+	struct stamp stamps[STAMPS];
+};
+
+/* --- maps --- */
+
+struct map journeys SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct journey), 4096, 0};
+/* What is kept of a socket. */
+struct sock_state {
+	u64 sk;      /* whose it is */
+	u64 head;    /* the packet that is read next, of UDP; 0: none is there */
+	u64 read_ns; /* when the program has read, if it has not written since */
+	u64 mark_ns; /* when the byte with the number mark_seq was written, if it has not been sent */
+	u32 mark_seq, has_mark;
+	u64 reader;    /* the thread that has read */
+	u64 run_delay; /* of that thread, then */
+	u32 ports, pad; /* of the socket: another one can have its address later */
+};
+struct map sockets SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct sock_state), SOCKETS_MASK + 1, 0};
+/* The packet that this processor's network stack has in its hands. */
+struct map packet_here SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+/* Whether this processor has divided a packet since one was about to enter a queue: what it transmits next are the segments. */
+struct map is_divided SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+/* Numbers of packets that match. */
+enum { BEGUN = 0, LEFT_OUT = 1, WITHOUT_DATA = 2, NO_SPACE = 3, COUNTS = 4 };
+struct map path_counts SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), COUNTS, 0};
+
+INLINE void count(u32 what)
+{
+	u64 *number = map_lookup(&path_counts, &what);
+
+	if (number)
+		__sync_fetch_and_add(number, 1);
+}
+
+/* The address of this map's value, as a number. */
+struct map numbers SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
+
+/* The address that an argument of a program is. To the verifier it is a pointer, with which nothing can be calculated but its distance from
+ * another one. */
+INLINE u64 address_of(u64 argument)
+{
+	u32 first = 0;
+	volatile u64 *other = map_lookup(&numbers, &first);
+
+	if (!other)
+		return 0;
+	if (!*other)
+		*other = (u64)other;
+	asm volatile("%0 -= %1" : "+r"(argument) : "r"(other));
+	return argument + *other;
+}
+
+/* A number of 32 bits from an address of an object of 64 bytes or more. */
+INLINE u32 mixed(u64 address)
+{
+	return (u32)(address >> 6) * 0x9e3779b1u >> 8;
+}
+
+/* The slot of an address, of this packet or of another one. */
+INLINE struct journey *slot_of(u64 skb)
+{
+	u32 index = mixed(skb) & journeys_mask;
+
+	return map_lookup(&journeys, &index);
+}
+
+/* The journey of a packet; NULL if it is not followed. */
+INLINE struct journey *journey_of(u64 skb)
+{
+	struct journey *slot = slot_of(skb);
+
+	return slot && slot->skb == skb ? slot : NULL;
+}
+
+/* --- packets --- */
+
+enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17 };
+
+INLINE u16 swapped(u16 value)
+{
+	return (u16)(value >> 8 | value << 8);
+}
+
+struct headers {
+	u64 source[2], destination[2];
+	u16 source_port, destination_port;
+	u32 protocol, has_data;
+	u64 transport;
+};
+
+INLINE int ports_match(u16 local_port, u16 peer_port)
+{
+	return local_port >= local_port_min && local_port <= local_port_max && peer_port >= peer_port_min &&
+	       peer_port <= peer_port_max;
+}
+
+INLINE int read_ports(struct headers *h)
+{
+	if (h->protocol != PROTOCOL_TCP && h->protocol != PROTOCOL_UDP)
+		return 0;
+	h->source_port = swapped(LOAD(u16, h->transport));
+	h->destination_port = swapped(LOAD(u16, h->transport + 2));
+	return ports_match(h->source_port, h->destination_port) || ports_match(h->destination_port, h->source_port);
+}
+
+/* Reads the headers from that of the network layer on; 0 if they are not of TCP or UDP, not the first of several fragments, or of other ports
+ * than those that are asked for. */
+INLINE int read_headers(struct headers *h, u64 ip, u16 ethertype)
+{
+	u32 bytes;
+
+	if (ethertype == 0x0800) {
+		u32 header = (LOAD(u8, ip) & 15) * 4;
+
+		if (LOAD(u16, ip + 6) & 0xff1f) /* the offset of a fragment, big-endian */
+			return 0;
+		h->protocol = LOAD(u8, ip + 9);
+		h->transport = ip + header;
+		if (!read_ports(h))
+			return 0;
+		bytes = swapped(LOAD(u16, ip + 2)) - header;
+		h->source[0] = h->destination[0] = 0;
+		h->source[1] = 0xffff0000ull | (u64)LOAD(u32, ip + 12) << 32;
+		h->destination[1] = 0xffff0000ull | (u64)LOAD(u32, ip + 16) << 32;
+	} else if (ethertype == 0x86dd) {
+		h->protocol = LOAD(u8, ip + 6);
+		h->transport = ip + 40;
+		if (!read_ports(h))
+			return 0;
+		bytes = swapped(LOAD(u16, ip + 4));
+		h->source[0] = LOAD(u64, ip + 8);
+		h->source[1] = LOAD(u64, ip + 16);
+		h->destination[0] = LOAD(u64, ip + 24);
+		h->destination[1] = LOAD(u64, ip + 32);
+	} else {
+		return 0;
+	}
+	/* The length of a packet of more than 64 KiB is 0 there, or that of its last part. */
+	h->has_data = h->protocol == PROTOCOL_UDP || bytes != (u32)(LOAD(u8, h->transport + 12) >> 4) * 4;
+	return 1;
+}
+
+INLINE int ends_match(const u64 *local, u16 local_port, const u64 *peer, u16 peer_port)
+{
+	return ports_match(local_port, peer_port) &&
+	       !(((local[0] & local_mask[0]) ^ local_prefix[0]) | ((local[1] & local_mask[1]) ^ local_prefix[1]) |
+		 ((peer[0] & peer_mask[0]) ^ peer_prefix[0]) | ((peer[1] & peer_mask[1]) ^ peer_prefix[1]));
+}
+
+
+/* A journey that has not ended after this time makes room for another one. */
+#define STALE_NS 10000000000ull
+
+/* Of a number of bytes that is a constant: no call. */
+INLINE void copy(void *to, const void *from, u32 bytes)
+{
+	_Pragma("unroll") for (u32 at = 0; at < bytes / sizeof(u64); at++)
+		((u64 *)to)[at] = ((const u64 *)from)[at];
+}
+
+/* Writes a journey with its first stamps into the ring. */
+INLINE void hand_over(const struct journey *journey, u32 kind, u32 stamps)
+{
+	/* A call costs more than a few words, and less than many. */
+	u32 bytes = sizeof(struct journey) - (STAMPS - stamps) * sizeof(struct stamp);
+	struct journey *record = record_of(kind, bytes);
+
+	if (!record)
+		return;
+	if (stamps == SHORT)
+		copy(record, journey, bytes);
+	else
+		probe_read_kernel(record, bytes, journey);
+	record->kind = kind;
+	submit(record, bytes);
+}
+
+/* Hands the journey over and forgets it. */
+static __attribute__((noinline)) int finish(u64 skb, u32 end, s32 reason)
+{
+	struct journey *journey = journey_of(skb);
+
+	if (!journey)
+		return 0;
+	journey->end = (u8)end;
+	journey->reason = reason;
+	if (journey->count <= SHORT)
+		hand_over(journey, SHORT_JOURNEY, SHORT);
+	else if (journey->count <= MIDDLE)
+		hand_over(journey, MIDDLE_JOURNEY, MIDDLE);
+	else
+		hand_over(journey, JOURNEY, STAMPS);
+	journey->skb = 0;
+	return 0;
+}
+
+/* Makes an empty slot that of a packet. Linux 5.10 has no compare-and-swap: there two packets may both get it, and one of them is lost. */
+INLINE int take(u64 *slot, u64 skb)
+{
+#ifdef BY_PROBE_READ
+	if (*slot)
+		return 0;
+	*slot = skb;
+	return 1;
+#else
+	return __sync_val_compare_and_swap(slot, 0, skb) == 0;
+#endif
+}
+
+/* What of a transport header stays the same on the way: TCP's sequence number, UDP's length. UDP's checksum, next to it, is changed by NAT, and
+ * filled in late for a device that does not calculate it. */
+INLINE u32 mark_of(u64 at, u32 protocol)
+{
+	return protocol == PROTOCOL_UDP ? LOAD(u16, at) : LOAD(u32, at);
+}
+
+/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. */
+static __attribute__((noinline)) int begin(u64 skb, u64 ip)
+{
+	struct headers h;
+	struct journey *journey;
+
+	if (!read_headers(&h, ip, swapped(GET(u16, skb, sk_buff, protocol))))
+		return 0;
+	if (!ends_match(h.source, h.source_port, h.destination, h.destination_port) &&
+	    !ends_match(h.destination, h.destination_port, h.source, h.source_port))
+		return 0;
+	if (!h.has_data) {
+		count(WITHOUT_DATA);
+		return 0;
+	}
+	if (sample_every > 1 && random32() % sample_every) {
+		count(LEFT_OUT);
+		return 0;
+	}
+	count(BEGUN);
+	journey = slot_of(skb);
+	if (journey && journey->skb && ktime_ns() - journey->stamps[0].ns > STALE_NS)
+		finish(journey->skb, LOST, -1);
+	if (!journey || !take(&journey->skb, skb)) {
+		count(NO_SPACE);
+		return 0;
+	}
+	journey->count = journey->is_truncated = journey->end = 0;
+	journey->reader = 0;
+	((u64 *)journey->comm)[0] = ((u64 *)journey->comm)[1] = 0;
+	journey->unsent = journey->unacked = UNKNOWN;
+	journey->waited_ns = ~0ull;
+	journey->protocol = (u8)h.protocol;
+	journey->source[0] = h.source[0];
+	journey->source[1] = h.source[1];
+	journey->destination[0] = h.destination[0];
+	journey->destination[1] = h.destination[1];
+	journey->source_port = h.source_port;
+	journey->destination_port = h.destination_port;
+	journey->bytes = GET(u32, skb, sk_buff, len);
+	journey->mark_at = (u32)(h.transport + 4 - GET(u64, skb, sk_buff, head));
+	journey->mark = mark_of(h.transport + 4, h.protocol);
+	journey->reason = -1;
+	return 1;
+}
+
+INLINE int is_same(const struct journey *journey, u64 skb)
+{
+	return mark_of(GET(u64, skb, sk_buff, head) + journey->mark_at, journey->protocol) == journey->mark;
+}
+
+INLINE u32 last_point(const struct journey *journey)
+{
+	return journey->stamps[(journey->count - 1) & (STAMPS - 1)].point;
+}
+
+/* The length of the queue of a device that the packet is about to enter. */
+INLINE u32 qdisc_length(u64 skb, u64 device)
+{
+	u32 bytes = __builtin_preserve_type_info(*(struct netdev_queue *)0, 1);
+	u64 queues = GET(u64, device, net_device, _tx);
+	u64 qdisc = queues ? GET(u64, queues + bytes * GET(u16, skb, sk_buff, queue_mapping), netdev_queue, qdisc) : 0;
+
+	if (!qdisc)
+		return UNKNOWN;
+	if (!GET(u64, qdisc, Qdisc, enqueue))
+		return NO_QUEUE;
+	/* TCQ_F_CPUSTATS: its length is spread over the processors. */
+	if (GET(u32, qdisc, Qdisc, flags) & 0x20)
+		return UNKNOWN;
+	return GET(u32, qdisc, Qdisc, q.qlen);
+}
+
+INLINE void stamp_at(struct journey *journey, u32 point, u64 device, u32 length, u64 ns)
+{
+	u32 number = journey->count;
+	struct stamp *s = &journey->stamps[number & (STAMPS - 1)];
+
+	if (number >= STAMPS) {
+		journey->is_truncated = 1;
+		return;
+	}
+	s->ns = ns;
+	s->point = point;
+	s->length = length;
+	s->ifindex = s->netns = 0;
+	((u64 *)s->device)[0] = ((u64 *)s->device)[1] = 0;
+	if (device) {
+		u64 name = device + AT(net_device, name), net = GET(u64, device, net_device, nd_net.net);
+
+		s->ifindex = GET(s32, device, net_device, ifindex);
+		s->netns = GET(u32, net, net, ns.inum);
+		((u64 *)s->device)[0] = LOAD(u64, name);
+		((u64 *)s->device)[1] = LOAD(u64, name + 8);
+	}
+	journey->count = (u8)(number + 1);
+}
+
+INLINE void stamp(struct journey *journey, u32 point, u64 device, u32 length)
+{
+	stamp_at(journey, point, device, length, ktime_ns());
+}
+
+/* --- sockets --- */
+
+INLINE u32 ports_of(u64 sk)
+{
+	return GET(u32, sk, sock_common, skc_portpair);
+}
+
+INLINE int is_udp(u64 sk)
+{
+	return GET_ANY(sk, sock, sk_protocol) == PROTOCOL_UDP;
+}
+
+INLINE struct sock_state *state_slot(u64 sk)
+{
+	u32 index = mixed(sk) & SOCKETS_MASK;
+
+	return map_lookup(&sockets, &index);
+}
+
+/* What is kept of a socket; NULL if nothing is. */
+INLINE struct sock_state *state_of(u64 sk)
+{
+	struct sock_state *state = state_slot(sk);
+
+	return state && state->sk == sk && state->ports == ports_of(sk) ? state : NULL;
+}
+
+/* The same; the slot becomes that of this socket if it was not. */
+INLINE struct sock_state *state_or_new(u64 sk)
+{
+	struct sock_state *state = state_slot(sk);
+
+	if (state && (state->sk != sk || state->ports != ports_of(sk))) {
+		state->head = state->read_ns = state->reader = 0;
+		state->has_mark = 0;
+		state->ports = ports_of(sk);
+		state->sk = sk;
+	}
+	return state;
+}
+
+/* The first packet in a list; 0 if it is empty. */
+INLINE u64 first_of(u64 list)
+{
+	u64 next = GET(u64, list, sk_buff_head___path, next);
+
+	return next == list ? 0 : next;
+}
+
+/* The packet that a socket of UDP reads next. */
+INLINE u64 head_of(u64 sk)
+{
+	u64 head = first_of(sk + AT(udp_sock___path, reader_queue));
+
+	return head ? head : first_of(sk + AT(sock___path, sk_receive_queue));
+}
+
+/* Adds what its sender did before: read, and wrote this. */
+INLINE void precede(struct journey *journey, u64 skb, u64 sk)
+{
+	struct sock_state *state = state_or_new(sk);
+	u32 seq = __builtin_bswap32(journey->mark);
+	u64 read_ns;
+
+	if (!state)
+		return;
+	if (journey->protocol == PROTOCOL_TCP) {
+		u32 next = GET(u32, sk, tcp_sock, snd_nxt);
+
+		journey->unsent = GET(u32, sk, tcp_sock, write_seq) - next;
+		journey->unacked = next - GET(u32, sk, tcp_sock, snd_una);
+	}
+	read_ns = sample_every > 1 ? 0 : state->read_ns;
+	if (journey->protocol == PROTOCOL_UDP || !sees_writes) {
+		if (read_ns)
+			stamp_at(journey, READ_BEFORE, 0, UNKNOWN, read_ns);
+	} else if (state->has_mark && state->mark_seq - seq < journey->bytes) {
+		if (read_ns && read_ns < state->mark_ns)
+			stamp_at(journey, READ_BEFORE, 0, UNKNOWN, read_ns);
+		stamp_at(journey, WRITTEN, 0, UNKNOWN, state->mark_ns);
+		state->has_mark = 0;
+	}
+	state->read_ns = 0;
+}
+
+/* The current process has read the packet. */
+static __attribute__((noinline)) int is_read(u64 skb, u64 sk)
+{
+	struct journey *journey = journey_of(skb);
+	struct sock_state *state;
+	u64 now = ktime_ns(), task = current_task(), comm;
+
+	if (!journey)
+		return 0;
+	comm = GET(u64, task, task_struct, group_leader) + AT(task_struct, comm);
+	journey->reader = number_of(task, pid_namespace);
+	((u64 *)journey->comm)[0] = LOAD(u64, comm);
+	((u64 *)journey->comm)[1] = LOAD(u64, comm + 8);
+	stamp_at(journey, READ, 0, UNKNOWN, now);
+	state = sk ? state_of(sk) : NULL;
+	if (state) {
+		state->read_ns = now;
+		if (HAS(task_struct___path, sched_info.run_delay)) {
+			u64 delay = GET(u64, task, task_struct___path, sched_info.run_delay);
+
+			/* Another thread may have the address of one that has ended. */
+			if (state->reader == task && delay >= state->run_delay)
+				journey->waited_ns = delay - state->run_delay;
+			state->reader = task;
+			state->run_delay = delay;
+		}
+	}
+	return finish(skb, READ, -1);
+}
+
+/* --- programs --- */
+
+INLINE u64 network_header_of(u64 skb)
+{
+	return GET(u64, skb, sk_buff, head) + GET(u16, skb, sk_buff, network_header);
+}
+
+/* A packet is about to enter the queue of a device. */
+SEC("tp_btf/net_dev_queue")
+int packet_is_queued(u64 *args)
+{
+	u64 skb = address_of(args[0]), device = GET(u64, skb, sk_buff, dev), *divided;
+	struct journey *journey = journey_of(skb);
+	u32 first = 0;
+
+	divided = map_lookup(&is_divided, &first);
+	if (divided)
+		*divided = 0;
+	if (journey) {
+		/* What a socket sends is new, unless a device upon another one passes it on. */
+		if (!is_same(journey, skb) || (GET(u64, skb, sk_buff, sk) && last_point(journey) != TRANSMITTED)) {
+			finish(skb, LOST, -1);
+			journey = NULL;
+		}
+	}
+	if (!journey) {
+		if (GET(s32, skb, sk_buff, skb_iif))
+			return 0;
+		if (!begin(skb, network_header_of(skb)))
+			return 0;
+		journey = journey_of(skb);
+		if (journey && GET(u64, skb, sk_buff, sk))
+			precede(journey, skb, GET(u64, skb, sk_buff, sk));
+	}
+	if (journey)
+		stamp(journey, QUEUED, device, qdisc_length(skb, device));
+	return 0;
+}
+
+/* The driver of a device is called. */
+SEC("tp_btf/net_dev_start_xmit")
+int packet_is_transmitted(u64 *args)
+{
+	u64 skb = address_of(args[0]), *divided;
+	struct journey *journey = journey_of(skb);
+	u32 first = 0;
+
+	/* Of a packet that was at this address before. */
+	if (journey && (last_point(journey) != QUEUED || !is_same(journey, skb))) {
+		finish(skb, LOST, -1);
+		journey = NULL;
+	}
+	if (!journey) {
+		divided = map_lookup(&is_divided, &first);
+		if (!divided || !*divided || !begin(skb, network_header_of(skb)))
+			return 0;
+		journey = journey_of(skb);
+	}
+	if (journey)
+		stamp(journey, TRANSMITTED, address_of(args[1]), UNKNOWN);
+	return 0;
+}
+
+/* A packet enters the backlog of a processor. */
+SEC("tp_btf/netif_rx")
+int packet_is_backlogged(u64 *args)
+{
+	u64 skb = address_of(args[0]);
+	struct journey *journey = journey_of(skb);
+
+	/* Of a packet that was at this address before. */
+	if (journey && !is_same(journey, skb))
+		return finish(skb, LOST, -1);
+	if (journey)
+		stamp(journey, BACKLOGGED, GET(u64, skb, sk_buff, dev), UNKNOWN);
+	return 0;
+}
+
+#define IFF_LOOPBACK_ 8
+
+/* Whether all that arrives on a device was sent by a device of this host. */
+INLINE int is_from_here(u64 device)
+{
+	u64 operations = GET(u64, device, net_device, rtnl_link_ops);
+	u32 kind = operations ? LOAD(u32, GET(u64, operations, rtnl_link_ops, kind)) : 0;
+
+	return GET(u32, device, net_device, flags) & IFF_LOOPBACK_ || kind == 0x68746576 /* veth */ ||
+	       kind == 0x6b74656e /* netkit */;
+}
+
+/* The network stack receives a packet from a device. */
+SEC("tp_btf/netif_receive_skb")
+int packet_is_received(u64 *args)
+{
+	u64 skb = address_of(args[0]), device = GET(u64, skb, sk_buff, dev), *here;
+	struct journey *journey = journey_of(skb);
+	u32 first = 0;
+
+	if (journey && !is_same(journey, skb)) {
+		finish(skb, LOST, -1);
+		journey = NULL;
+	}
+	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data)))
+		journey = journey_of(skb);
+	here = map_lookup(&packet_here, &first);
+	if (here)
+		*here = journey ? skb : 0;
+	if (journey)
+		stamp(journey, RECEIVED, device, UNKNOWN);
+	return 0;
+}
+
+/* Whether the packet is one of TCP whose bytes the socket has: of its connection, and none is missing before it. */
+INLINE int has_bytes_of(u64 sk, const struct journey *journey)
+{
+	return journey->protocol == PROTOCOL_TCP && journey->destination_port == ports_of(sk) >> 16 &&
+	       journey->source_port == swapped((u16)ports_of(sk)) &&
+	       (s32)(GET(u32, sk, tcp_sock, rcv_nxt) - __builtin_bswap32(journey->mark)) > 0;
+}
+
+/* A packet is in the receive queue of a socket: the last one there. It need not be the one that this processor received last: a driver hands
+ * several up before the first is delivered, and TCP has a backlog while a program holds the socket. */
+SEC("tp_btf/sk_data_ready")
+int packet_is_delivered(u64 *args)
+{
+	u64 sk = address_of(args[0]), last = GET(u64, sk, sock___path, sk_receive_queue.prev), *here;
+	u32 first = 0, length = GET(u32, sk, sock___path, sk_receive_queue.qlen);
+	struct journey *journey = journey_of(last);
+	struct sock_state *state;
+
+	here = map_lookup(&packet_here, &first);
+	if (journey && last_point(journey) == RECEIVED && is_same(journey, last)) {
+		stamp(journey, DELIVERED, 0, length);
+		state_or_new(sk);
+	} else if (here && *here && *here != last) {
+		u64 skb = *here;
+
+		/* TCP has merged it into the one before. */
+		journey = journey_of(skb);
+		if (journey && last_point(journey) == RECEIVED && has_bytes_of(sk, journey)) {
+			*here = 0;
+			stamp(journey, DELIVERED, 0, length);
+			state_or_new(sk);
+			return finish(skb, MERGED, -1);
+		}
+	}
+	state = state_of(sk);
+	if (state && !state->head && is_udp(sk))
+		state->head = head_of(sk);
+	return 0;
+}
+
+/* A packet is copied to a process that reads: from its socket, or from a device that is read by a program. */
+SEC("tp_btf/skb_copy_datagram_iovec")
+int packet_is_read(u64 *args)
+{
+	u64 skb = address_of(args[0]);
+	struct journey *journey = journey_of(skb);
+
+	if (!journey)
+		return 0;
+	if (!is_same(journey, skb))
+		return finish(skb, LOST, -1);
+	return is_read(skb, last_point(journey) == TRANSMITTED ? 0 : GET(u64, skb, sk_buff, sk));
+}
+
+#define MSG_PEEK_ 2
+
+/* A call has read from a socket. */
+SEC("tp_btf/sock_recv_length")
+int socket_is_read(u64 *args)
+{
+	u64 sk = address_of(args[0]), before, now;
+	struct sock_state *state = state_of(sk);
+
+	if (!state || (s32)args[1] < 0 || args[2] & MSG_PEEK_ || !is_udp(sk))
+		return 0;
+	before = state->head;
+	now = state->head = head_of(sk);
+	state->read_ns = ktime_ns();
+	/* Of several threads that read, another one has. */
+	if (before && before != now) {
+		struct journey *journey = journey_of(before);
+
+		/* A packet that is sent may have the address of one that was freed. */
+		if (journey && journey->protocol == PROTOCOL_UDP && journey->destination_port == ports_of(sk) >> 16)
+			is_read(before, sk);
+	}
+	return 0;
+}
+
+/* A program writes to a socket of TCP. */
+SEC("tp_btf/tcp_sendmsg_locked")
+int socket_is_written(u64 *args)
+{
+	u64 sk = address_of(args[0]);
+	struct sock_state *state = state_of(sk);
+
+	if (!state || (state->has_mark && (s32)(GET(u32, sk, tcp_sock, snd_nxt) - state->mark_seq) <= 0))
+		return 0;
+	state->mark_seq = GET(u32, sk, tcp_sock, write_seq);
+	state->mark_ns = ktime_ns();
+	state->has_mark = 1;
+	return 0;
+}
+
+/* A packet has done its work: after its device has sent it, that is when it has left. */
+SEC("tp_btf/consume_skb")
+int packet_is_consumed(u64 *args)
+{
+	u64 skb = address_of(args[0]);
+	struct journey *journey = journey_of(skb);
+	u32 last, first = 0;
+	u64 *divided;
+
+	if (!journey)
+		return 0;
+	if (!is_same(journey, skb))
+		return finish(skb, LOST, -1);
+	last = last_point(journey);
+	if (last == QUEUED) {
+		divided = map_lookup(&is_divided, &first);
+		if (divided)
+			*divided = 1;
+		stamp(journey, DIVIDED, 0, UNKNOWN);
+		return finish(skb, DIVIDED, -1);
+	}
+	/* What was read of UDP is freed that way before Linux 6.18. */
+	if (journey->protocol == PROTOCOL_UDP && (last == RECEIVED || last == DELIVERED))
+		return is_read(skb, 0);
+	if (last != TRANSMITTED)
+		return finish(skb, CONSUMED, -1);
+	stamp(journey, SENT, 0, UNKNOWN);
+	return finish(skb, SENT, -1);
+}
+
+SEC("tp_btf/kfree_skb")
+int packet_is_dropped(u64 *args)
+{
+	u64 skb = address_of(args[0]);
+	struct journey *journey = journey_of(skb);
+
+	if (!journey)
+		return 0;
+	if (!is_same(journey, skb))
+		return finish(skb, LOST, -1);
+	stamp(journey, DROPPED, 0, UNKNOWN);
+	return finish(skb, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
+}
+
+char license_[] SEC("license") = "GPL";
