@@ -31,6 +31,7 @@ pub mod local_time;
 pub mod mapped_file;
 mod mapping;
 pub mod memory;
+pub mod monotonic;
 pub mod mounts;
 pub mod netlink;
 pub mod netns;

@@ -6,7 +6,7 @@ use rustix::net::{
     AddressFamily, Protocol, RecvFlags, SendFlags, SocketFlags, SocketType, bind, netlink, recv, send,
     socket_with, sockopt,
 };
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 /// A connection to a netlink family. It stays in the network namespace that it was opened in, even if the calling
@@ -78,7 +78,7 @@ impl NetlinkSocket {
     /// `groups` is multicast group 1, bit 1 is group 2, and so on.
     ///
     /// # Errors
-    /// As [`NetlinkSocket::open`], and the errno of `bind(2)`: `EPERM` without CAP_NET_ADMIN.
+    /// As [`NetlinkSocket::open`], and the errno of `bind(2)`: `EPERM` where the kernel lets only CAP_NET_ADMIN join.
     pub fn listen(groups: u32) -> Result<Self, Errno> {
         let socket = Self::open()?;
         bind(&socket.fd, &SocketAddrNetlink::new(0, groups))?;
@@ -113,6 +113,54 @@ impl NetlinkSocket {
             }
         }
     }
+
+    /// Receives one datagram that is there already; `None` if there is none.
+    ///
+    /// # Errors
+    /// The errno of `recv(2)`; `ENOBUFS` means that messages were lost.
+    pub fn receive_now(&self, buffer: &mut [u8]) -> Result<Option<Received>, Errno> {
+        match recv(&self.fd, &mut *buffer, RecvFlags::TRUNC | RecvFlags::DONTWAIT) {
+            Ok((len, whole)) => Ok(Some(Received {
+                len: len.min(whole),
+                truncated: whole > len,
+            })),
+            Err(Errno::AGAIN | Errno::INTR) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Makes the receive buffer larger, as far as the kernel allows.
+    ///
+    /// # Errors
+    /// The errno of `setsockopt(2)`.
+    pub fn set_receive_buffer(&self, bytes: usize) -> Result<(), Errno> {
+        // Beyond net.core.rmem_max, which needs CAP_NET_ADMIN.
+        let forced = sockopt::set_socket_recv_buffer_size_force(&self.fd, bytes);
+        forced.or_else(|_| sockopt::set_socket_recv_buffer_size(&self.fd, bytes))
+    }
+
+    /// Returns how many messages found no space in the receive buffer (`SO_MEMINFO`, Linux 4.12).
+    ///
+    /// # Errors
+    /// The errno of `getsockopt(2)`.
+    pub fn dropped(&self) -> Result<u32, Errno> {
+        let mut numbers = [0; 4 * (MEMINFO_DROPS + 1)];
+        let len = crate::socket_option::read(&self.fd, libc::SOL_SOCKET, SO_MEMINFO, &mut numbers)?;
+        let drops = numbers[..len].chunks_exact(4).nth(MEMINFO_DROPS);
+        let drops = drops.and_then(|drops| drops.try_into().ok());
+        drops.map(u32::from_ne_bytes).ok_or(Errno::NOPROTOOPT)
+    }
 }
+
+impl AsFd for NetlinkSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// `SO_MEMINFO`, an array of numbers.
+const SO_MEMINFO: libc::c_int = 55;
+/// `SK_MEMINFO_DROPS`, the index of the number of drops.
+const MEMINFO_DROPS: usize = 8;
 
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(10);

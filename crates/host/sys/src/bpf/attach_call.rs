@@ -189,6 +189,20 @@ pub(super) fn link_perf_event(
     unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
 }
 
+/// Attaches a program to a cgroup, in addition to other programs, until the link is closed (Linux 5.7).
+pub(super) fn link_cgroup(
+    program: BorrowedFd<'_>,
+    cgroup: BorrowedFd<'_>,
+    attach_type: u32,
+) -> Result<OwnedFd, Errno> {
+    let mut attributes = LinkAttributes {
+        target_fd: cgroup.as_raw_fd() as u32,
+        ..LinkAttributes::of(program, attach_type)
+    };
+    // SAFETY: these attributes hold no pointers.
+    unsafe { bpf_fd(LINK_CREATE, &mut attributes) }
+}
+
 /// Attaches a program to a cgroup in addition to other programs, or replaces one that is attached there.
 pub(super) fn attach(
     target: BorrowedFd<'_>,

@@ -253,22 +253,23 @@ pub(super) fn load_program(code: &Code<'_>, log: Option<&mut [u8]>) -> Result<Ow
     unsafe { bpf_fd(PROG_LOAD, &mut attributes) }
 }
 
-/// Loads a program of this type that returns 0. `attach_btf_id`: the kernel function that it traces, or 0.
-pub(super) fn load_empty_program(
-    program_type: u32,
-    attach_type: u32,
+/// Loads a program of this type without types and maps. `attach_btf_id`: the kernel function that it traces, or 0.
+pub(super) fn load_small_program(
+    (program_type, attach_type): (u32, u32),
     attach_btf_id: u32,
+    instructions: &[bpf_insn],
 ) -> Result<OwnedFd, Errno> {
     let mut attributes = ProgramAttributes {
         prog_type: program_type,
-        insn_cnt: RETURN_ZERO.len() as u32,
-        insns: RETURN_ZERO.as_ptr() as u64,
+        insn_cnt: length(instructions.len())?,
+        insns: instructions.as_ptr() as u64,
         license: c"GPL".as_ptr() as u64,
         expected_attach_type: attach_type,
         attach_btf_id,
         ..ProgramAttributes::default()
     };
-    // SAFETY: `insns` and its count describe a constant, `license` is a C string, there are no types and no log.
+    // SAFETY: `insns` and its count describe a slice that lives until the call returns, `license` is a C string, there are no types
+    // and no log.
     unsafe { bpf_fd(PROG_LOAD, &mut attributes) }
 }
 
@@ -491,9 +492,6 @@ pub(super) unsafe fn bpf<T>(command: libc::c_int, attributes: &mut T) -> Result<
 pub(super) fn length(bytes: usize) -> Result<u32, Errno> {
     u32::try_from(bytes).map_err(|_| Errno::TOOBIG)
 }
-
-/// `r0 = 0; exit`, as `struct bpf_insn`
-const RETURN_ZERO: [[u8; 8]; 2] = [[0xb7, 0, 0, 0, 0, 0, 0, 0], [0x95, 0, 0, 0, 0, 0, 0, 0]];
 
 /// `enum bpf_cmd`
 const MAP_CREATE: libc::c_int = 0;

@@ -1,8 +1,9 @@
-//! The BPF link: a program attached to a raw tracepoint, function or perf event. The profilers in `observe`
+//! The BPF link: a program attached to a raw tracepoint, function, perf event or cgroup. The profilers in `observe`
 //! attach with it. The attachment ends when the value is dropped.
 
-use super::Program;
+use super::attach_call;
 use super::call;
+use super::{CgroupHook, Program};
 use rustix::io::Errno;
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -29,6 +30,15 @@ impl Program {
     /// The errno of `bpf(2)`: `EINVAL` if it is of another kind.
     pub fn attach_typed_tracepoint(&self) -> Result<Link, Errno> {
         call::open_raw_tracepoint(self.fd.as_fd(), None).map(Link::from)
+    }
+
+    /// Attaches a program of [`super::Kind::Cgroup`] to a cgroup, for all below it as well (Linux 5.7).
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`: `EPERM` without CAP_NET_ADMIN, or if a program there allows no other.
+    pub fn attach_to_cgroup(&self, cgroup: BorrowedFd<'_>, hook: CgroupHook) -> Result<Link, Errno> {
+        let (_, attach_type) = hook.types();
+        attach_call::link_cgroup(self.fd.as_fd(), cgroup, attach_type).map(Link::from)
     }
 }
 

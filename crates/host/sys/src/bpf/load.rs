@@ -15,6 +15,11 @@ pub struct LoadOptions<'a> {
     pub programs: &'a [(&'a str, Kind<'a>)],
     /// Sizes of maps in entries, where they replace the object's definition.
     pub entries: &'a [(&'a str, u32)],
+    /// Whether hash maps allocate all entries at once, also those that are defined to allocate them when needed. Before Linux 6.1 that
+    /// is not safe in programs that may interrupt the kernel's allocator, and the kernel warns of it.
+    pub preallocates: bool,
+    /// Sizes of maps in entries, where those of `entries` or of the object would be too much memory to allocate at once.
+    pub preallocated_entries: &'a [(&'a str, u32)],
     /// Values of constants (`const volatile`), which the verifier relies on: it removes branches that they exclude.
     pub constants: &'a [(&'a str, &'a [u8])],
 }
@@ -44,6 +49,67 @@ pub enum Kind<'a> {
     Exit(&'a str),
     /// An iterator, by the name of its kernel function: `bpf_iter_task`.
     Iterator(&'a str),
+    /// What sockets of a cgroup do.
+    Cgroup(CgroupHook),
+}
+
+/// Where the kernel runs programs of a cgroup, for the sockets of its processes. They could forbid what happens; Sockeye's only watch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CgroupHook {
+    /// A packet arrives at a socket, a listener included.
+    Ingress,
+    /// A process lets go of a socket (Linux 5.9).
+    SocketRelease,
+    /// A datagram is sent to an address (IPv4).
+    Udp4Send,
+    /// Likewise, IPv6.
+    Udp6Send,
+    /// A process asks for the sender of a datagram that it has received (IPv4, Linux 5.2).
+    Udp4Receive,
+    /// Likewise, IPv6.
+    Udp6Receive,
+}
+
+impl CgroupHook {
+    /// Returns its name, as libbpf names sections.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ingress => "cgroup_skb/ingress",
+            Self::SocketRelease => "cgroup/sock_release",
+            Self::Udp4Send => "cgroup/sendmsg4",
+            Self::Udp6Send => "cgroup/sendmsg6",
+            Self::Udp4Receive => "cgroup/recvmsg4",
+            Self::Udp6Receive => "cgroup/recvmsg6",
+        }
+    }
+
+    /// Returns the hook with this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|hook| hook.name() == name)
+    }
+
+    const ALL: [Self; 6] = [
+        Self::Ingress,
+        Self::SocketRelease,
+        Self::Udp4Send,
+        Self::Udp6Send,
+        Self::Udp4Receive,
+        Self::Udp6Receive,
+    ];
+
+    /// Returns the type of its programs, and of their attachment.
+    pub(super) const fn types(self) -> (u32, u32) {
+        match self {
+            Self::Ingress => (CGROUP_SKB, 0),
+            Self::SocketRelease => (CGROUP_SOCK, 34),
+            Self::Udp4Send => (CGROUP_SOCK_ADDR, 14),
+            Self::Udp6Send => (CGROUP_SOCK_ADDR, 15),
+            Self::Udp4Receive => (CGROUP_SOCK_ADDR, 19),
+            Self::Udp6Receive => (CGROUP_SOCK_ADDR, 20),
+        }
+    }
 }
 
 /// The loaded programs of an object, with its maps.
@@ -57,17 +123,18 @@ pub struct LoadedObject {
 #[derive(Debug)]
 struct Requested {
     name: String,
-    /// The kernel function or tracepoint to trace; `None` for other kinds.
+    /// The kernel function, tracepoint or hook to trace; `None` for other kinds.
     function: Option<String>,
-    /// An error only for programs that trace a kernel function or a typed tracepoint.
+    /// An error only for programs that trace a kernel function or a typed tracepoint, and those of cgroups.
     program: Result<Program, LoadError>,
 }
 
 impl Kind<'_> {
-    /// Returns the kernel function, or the typedef of the tracepoint, to trace.
+    /// Returns the kernel function, the typedef of the tracepoint, or the hook, to trace.
     const fn traced_function(&self) -> Option<&str> {
         match self {
             Self::Entry(name) | Self::Exit(name) | Self::TypedTracepoint(name) => Some(name),
+            Self::Cgroup(hook) => Some(hook.name()),
             _ => None,
         }
     }
@@ -90,6 +157,12 @@ impl Kind<'_> {
         }
     }
 
+    /// Whether such a program may run while the kernel allocates memory, in the kernel's own opinion (`is_tracing_prog_type` of
+    /// kernel/bpf/verifier.c).
+    const fn may_interrupt_allocator(&self) -> bool {
+        matches!(self.types().0, KPROBE | RAW_TRACEPOINT)
+    }
+
     pub(super) const fn types(&self) -> (u32, u32) {
         match self {
             Self::RawTracepoint => (RAW_TRACEPOINT, 0),
@@ -102,6 +175,29 @@ impl Kind<'_> {
             Self::Entry(_) => (TRACING, FENTRY),
             Self::Exit(_) => (TRACING, FEXIT),
             Self::Iterator(_) => (TRACING, attach_call::TRACE_ITER),
+            Self::Cgroup(hook) => hook.types(),
+        }
+    }
+}
+
+impl LoadOptions<'_> {
+    /// Returns the definition of a map with the size and flags of these options.
+    fn adapted<'map>(&self, map: Definition<'map>) -> Definition<'map> {
+        let size_of = |sizes: &[(&str, u32)]| Some(sizes.iter().find(|(name, _)| *name == map.name)?.1);
+        let entries = size_of(self.entries).unwrap_or(map.entries);
+        let is_unsafe = self.preallocates
+            && self
+                .programs
+                .iter()
+                .any(|(_, kind)| kind.may_interrupt_allocator())
+            && map.allocates_when_needed();
+        if is_unsafe {
+            Definition {
+                entries: size_of(self.preallocated_entries).unwrap_or(entries),
+                ..map.preallocated()
+            }
+        } else {
+            Definition { entries, ..map }
         }
     }
 }
@@ -109,7 +205,7 @@ impl Kind<'_> {
 impl Object<'_> {
     /// Creates the maps and loads the requested programs. `btf_id` returns the BTF id of a kernel function
     /// ([`Kind::kernel_function`]) or of a typedef ([`Kind::kernel_typedef`]). If one cannot be traced ([`Kind::Entry`],
-    /// [`Kind::Exit`], [`Kind::TypedTracepoint`]), the other
+    /// [`Kind::Exit`], [`Kind::TypedTracepoint`], [`Kind::Cgroup`]), the other
     /// programs are still loaded, and [`LoadedObject::program_of`] returns the error.
     ///
     /// # Errors
@@ -122,14 +218,7 @@ impl Object<'_> {
         self.set_constants(options.constants)?;
         let mut tables = HashMap::new();
         for map in self.maps() {
-            let chosen = options
-                .entries
-                .iter()
-                .find(|(name, _)| *name == map.definition.name);
-            let definition = Definition {
-                entries: chosen.map_or(map.definition.entries, |(_, entries)| *entries),
-                ..map.definition
-            };
+            let definition = options.adapted(map.definition);
             let failed = |errno| LoadError::of("make a BPF map", errno);
             let table = Table::create(&definition).map_err(failed)?;
             if let Some(data) = map.data {
@@ -183,7 +272,7 @@ impl LoadedObject {
         self.take(name, |program| program.name == name)
     }
 
-    /// Removes the program that traces this kernel function, or the tracepoint with this typedef, and returns it.
+    /// Removes the program that traces this kernel function, the tracepoint with this typedef or the hook with this name, and returns it.
     ///
     /// # Errors
     /// Why it could not be loaded: `ENOENT` if the kernel's BTF has no such function, `EINVAL` if it may not be traced.
@@ -211,7 +300,10 @@ impl LoadedObject {
 
 // `enum bpf_prog_type`
 const KPROBE: u32 = 2;
+const CGROUP_SKB: u32 = 8;
+const CGROUP_SOCK: u32 = 9;
 const RAW_TRACEPOINT: u32 = 17;
+const CGROUP_SOCK_ADDR: u32 = 18;
 const TRACING: u32 = 26;
 
 // `enum bpf_attach_type`
@@ -222,3 +314,47 @@ const KPROBE_MULTI: u32 = 42;
 const UPROBE_MULTI: u32 = 48;
 const KPROBE_SESSION: u32 = 56;
 const UPROBE_SESSION: u32 = 57;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Linux 5.15 wrote a warning with a stack into its log when `prof` began: "trace type BPF program uses run-time allocation".
+    #[test]
+    fn programs_that_may_interrupt_the_allocator_have_maps_without_allocation() {
+        const NO_PREALLOC: u32 = 1;
+        let map = |kind| Definition {
+            name: "overflow",
+            kind,
+            key_bytes: 4,
+            value_bytes: 8,
+            entries: 1000,
+            flags: NO_PREALLOC | 8,
+        };
+        let adapted = |preallocates, program, kind| {
+            let options = LoadOptions {
+                programs: &[("any", program)],
+                entries: &[("overflow", 500)],
+                preallocates,
+                preallocated_entries: &[("overflow", 100)],
+                ..LoadOptions::default()
+            };
+            let adapted = options.adapted(map(kind));
+            (adapted.flags, adapted.entries)
+        };
+        let (hash, per_processor, storage) = (1, 5, 24);
+        for kind in [hash, per_processor] {
+            assert_eq!(adapted(true, Kind::RawTracepoint, kind), (8, 100));
+            assert_eq!(adapted(true, Kind::Probe, kind), (8, 100));
+            assert_eq!(
+                adapted(true, Kind::TypedTracepoint("x"), kind),
+                (NO_PREALLOC | 8, 500)
+            );
+            assert_eq!(adapted(false, Kind::RawTracepoint, kind), (NO_PREALLOC | 8, 500));
+        }
+        assert_eq!(
+            adapted(true, Kind::RawTracepoint, storage),
+            (NO_PREALLOC | 8, 500)
+        );
+    }
+}

@@ -34,7 +34,7 @@ mod table;
 
 pub use array::{Array, Slot};
 pub use link::Link;
-pub use load::{Kind, LoadOptions, LoadedObject};
+pub use load::{CgroupHook, Kind, LoadOptions, LoadedObject};
 pub use map::Map;
 pub use object::{LoadError, Object};
 pub use probes::ProbePoint;

@@ -31,6 +31,21 @@ pub(super) struct Definition<'a> {
     pub(super) flags: u32,
 }
 
+impl Definition<'_> {
+    /// Whether it is a hash map that allocates an entry when a program needs it.
+    pub(super) const fn allocates_when_needed(&self) -> bool {
+        matches!(self.kind, HASH | PERCPU_HASH) && self.flags & NO_PREALLOC != 0
+    }
+
+    /// Returns the definition of the same map with all entries allocated at once.
+    pub(super) const fn preallocated(self) -> Self {
+        Self {
+            flags: self.flags & !NO_PREALLOC,
+            ..self
+        }
+    }
+}
+
 impl Table {
     pub(super) fn create(definition: &Definition<'_>) -> Result<Self, Errno> {
         let by_processor = matches!(definition.kind, PERCPU_HASH | PERCPU_ARRAY | LRU_PERCPU_HASH);
@@ -265,11 +280,14 @@ const BATCH_BYTES: usize = 256 * 1024;
 const ROUNDS: u64 = 4;
 
 // `enum bpf_map_type`
+const HASH: u32 = 1;
 const PERCPU_HASH: u32 = 5;
 const PERCPU_ARRAY: u32 = 6;
 const LRU_PERCPU_HASH: u32 = 10;
 const SOCKET_STORAGE: u32 = 24;
 const RING_BUFFER: u32 = 27;
+/// `BPF_F_NO_PREALLOC`
+const NO_PREALLOC: u32 = 1;
 
 // Types of `storage_types`, in their order.
 const STORAGE_KEY: u32 = 1;
