@@ -14,6 +14,7 @@
 //! ```
 
 mod cliff;
+mod duration;
 mod file_method;
 mod histogram;
 mod latency;
@@ -28,6 +29,7 @@ mod tunnel;
 mod typed_command;
 
 pub use cliff::{Cache, Curve, Fall, Point, ending_cache};
+pub use duration::duration;
 pub use file_method::{FileRanking, FileRun, FileTransfers, ZeroCopy, rank_file_methods};
 pub use histogram::Histogram;
 pub use latency::{Latency, Load};

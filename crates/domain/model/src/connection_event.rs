@@ -39,6 +39,116 @@ pub struct ConnectionEvent {
     pub sent_bytes: Option<u64>,
     /// Bytes of data that were received, each once.
     pub received_bytes: Option<u64>,
+    /// What only some kinds of events have.
+    pub details: EventDetails,
+}
+
+impl ConnectionEvent {
+    /// An event of a socket, of which nothing more is known.
+    #[must_use]
+    pub fn new(kind: ConnectionEventKind, time_ns: u64, socket: Socket) -> Self {
+        Self {
+            kind,
+            time_ns,
+            identity: 0,
+            old_state: socket.state,
+            socket,
+            direction: None,
+            owner: None,
+            closer: None,
+            setup_us: None,
+            duration_us: None,
+            end: None,
+            ended_by: None,
+            errno: None,
+            reset_reason: None,
+            retransmission: None,
+            sent_bytes: None,
+            received_bytes: None,
+            details: EventDetails::default(),
+        }
+    }
+}
+
+/// What only some kinds of events have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventDetails {
+    /// Why a datagram failed.
+    pub cause: Option<DatagramCause>,
+    /// Datagrams that an error concerns.
+    pub failed_datagrams: Option<u64>,
+    /// Calls that sent a datagram by the socket.
+    pub sent_datagrams: Option<u64>,
+    /// Calls that received one.
+    pub received_datagrams: Option<u64>,
+    /// What became of a connection request that found a queue full.
+    pub refusal: Option<Refusal>,
+    /// Whose window became zero, or open again.
+    pub window_of: Option<Side>,
+    /// Segments that were sent again at once.
+    pub retransmitted_segs: Option<u32>,
+    /// Segments that the peer got twice, as it reported: they were sent again without need.
+    pub dsack_dups: Option<u32>,
+    /// Token of the MPTCP connection that this is, or is a subflow of.
+    pub mptcp_token: Option<u32>,
+}
+
+/// Why a datagram could not be sent, queued or read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DatagramCause {
+    /// The socket got an error, from an ICMP message.
+    Icmp,
+    /// Sending failed.
+    Send,
+    /// Receiving failed.
+    Receive,
+    /// The receive buffer was full.
+    BufferFull,
+    /// The memory of the protocol was used up.
+    Memory,
+    /// The checksum was wrong.
+    Checksum,
+}
+
+impl DatagramCause {
+    /// Returns its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Icmp => "icmp",
+            Self::Send => "send",
+            Self::Receive => "receive",
+            Self::BufferFull => "buffer-full",
+            Self::Memory => "memory",
+            Self::Checksum => "checksum",
+        }
+    }
+}
+
+/// What a listener does with a connection request that finds a queue full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// It drops the SYN.
+    SynDropped,
+    /// It drops the last segment of the handshake; the peer takes the connection for established.
+    AckDropped,
+    /// It sends a RST.
+    Reset,
+    /// It sends a cookie: the connection can still be made.
+    Cookie,
+}
+
+impl Refusal {
+    /// Returns its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SynDropped => "syn-dropped",
+            Self::AckDropped => "ack-dropped",
+            Self::Reset => "reset",
+            Self::Cookie => "cookie",
+        }
+    }
 }
 
 /// What happened.
@@ -62,11 +172,27 @@ pub enum ConnectionEventKind {
     ResetReceived,
     /// A segment was sent again.
     Retransmit,
+    /// A connection or a listener that was there when the watch began.
+    Present,
+    /// Segments were sent again without need.
+    Undo,
+    /// A `connect(2)` failed before anything was sent.
+    ConnectError,
+    /// A listener refused a connection: its accept queue was full.
+    AcceptOverflow,
+    /// A listener refused a connection, or sent a cookie: its SYN queue was full.
+    SynOverflow,
+    /// A side takes no more data.
+    ZeroWindow,
+    /// It takes data again.
+    WindowOpen,
+    /// A datagram could not be sent, queued or read.
+    Error,
 }
 
 impl ConnectionEventKind {
     /// All kinds.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 17] = [
         Self::Open,
         Self::Fail,
         Self::Close,
@@ -76,6 +202,14 @@ impl ConnectionEventKind {
         Self::ResetSent,
         Self::ResetReceived,
         Self::Retransmit,
+        Self::Present,
+        Self::Undo,
+        Self::ConnectError,
+        Self::AcceptOverflow,
+        Self::SynOverflow,
+        Self::ZeroWindow,
+        Self::WindowOpen,
+        Self::Error,
     ];
 
     /// Returns its word.
@@ -91,6 +225,14 @@ impl ConnectionEventKind {
             Self::ResetSent => "reset-sent",
             Self::ResetReceived => "reset-received",
             Self::Retransmit => "retransmit",
+            Self::Present => "present",
+            Self::Undo => "undo",
+            Self::ConnectError => "connect-error",
+            Self::AcceptOverflow => "accept-overflow",
+            Self::SynOverflow => "syn-overflow",
+            Self::ZeroWindow => "zero-window",
+            Self::WindowOpen => "window-open",
+            Self::Error => "error",
         }
     }
 }
@@ -111,11 +253,15 @@ pub enum OwnerKnownBy {
     Connect,
     /// It was the first to read data of an accepted connection.
     Accept,
+    /// It was the first to send a datagram.
+    Send,
+    /// It was the first to receive a datagram.
+    Receive,
     /// It closed the connection.
     Closer,
     /// It called `listen(2)` on the socket that accepted the connection. Another process may serve it.
     Listener,
-    /// It had a descriptor of the socket when the watch began.
+    /// It had a descriptor of the socket when the watch began or, without BPF, when a poll found the socket.
     Walk,
 }
 
@@ -126,6 +272,8 @@ impl OwnerKnownBy {
         match self {
             Self::Connect => "connect",
             Self::Accept => "accept",
+            Self::Send => "send",
+            Self::Receive => "receive",
             Self::Closer => "closer",
             Self::Listener => "listener",
             Self::Walk => "walk",

@@ -134,8 +134,12 @@ pub struct ConnectionTotals {
     pub attempt_fails: u64,
     /// Connections that were reset (`TcpEstabResets`)
     pub resets: u64,
-    /// Opened connections that neither sample has: they were too short to be seen
+    /// Opened connections that neither sample has, and no event: they were too short to be seen
     pub unseen: u64,
+    /// Ends of connections that neither sample has, but an event; `None` if there are no events
+    pub short: Option<u64>,
+    /// Events that were lost: what they would have said is missing; `None` if there are no events
+    pub lost_events: Option<u64>,
     /// Time that they cover
     pub interval_ms: u64,
 }

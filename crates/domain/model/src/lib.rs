@@ -58,7 +58,8 @@ mod workload;
 pub use cgroup_path::{cgroup_path, is_cgroup2_only, pod_of_cgroup, unit_of_cgroup};
 pub use congestion::{Algorithm, CongestionInfo};
 pub use connection_event::{
-    ConnectionEnd, ConnectionEvent, ConnectionEventKind, EventOwner, OwnerKnownBy, Retransmission, Side,
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, DatagramCause, EventDetails, EventOwner,
+    OwnerKnownBy, Refusal, Retransmission, Side,
 };
 pub use container::{Container, Runtime};
 pub use counted::counted;
@@ -89,9 +90,10 @@ pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
 pub use vitals::{
-    Base, Bond, BondPort, BridgePort, Counter, Counters, DescriptorKinds, Device, DeviceName, Duplex,
-    Element, Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule, FirewallRuleName,
-    FirewallVerdict, Hook, HostVitals, MemoryUse, MetaKey, NeighbourTable, Neighbours, NextHop, OpenFiles,
-    Operator, PathQuery, ProcessState, Qdisc, Route, SendPath, Settings, Softnet, Traffic, Usage, Vitals,
+    Base, Bond, BondPort, BridgePort, Counter, Counters, DescriptorKinds, Device, DeviceName, DeviceQueues,
+    Duplex, Element, Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule,
+    FirewallRuleName, FirewallVerdict, Hook, HostVitals, MemoryUse, MetaKey, NeighbourTable, Neighbours,
+    NextHop, OpenFiles, Operator, PathQuery, ProcessState, Qdisc, Route, SendPath, Settings, Softnet,
+    Traffic, Usage, Vitals,
 };
 pub use workload::{NO_WORKLOAD, Workload, WorkloadId, WorkloadKind, WorkloadSource, Workloads};

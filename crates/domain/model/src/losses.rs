@@ -30,6 +30,26 @@ pub struct Losses {
 }
 
 impl Losses {
+    /// Adds to the counter with this name. Returns whether there is one.
+    pub fn add_counter(&mut self, name: &str, count: u64) -> bool {
+        let counter = match name {
+            "repeated_dumps" => &mut self.repeated_dumps,
+            "incomplete_dumps" => &mut self.incomplete_dumps,
+            "overruns" => &mut self.overruns,
+            "truncated_messages" => &mut self.truncated_messages,
+            "broken_records" => &mut self.broken_records,
+            "surplus_rows" => &mut self.surplus_rows,
+            "unlisted_protocols" => &mut self.unlisted_protocols,
+            "unsettled_chains" => &mut self.unsettled_chains,
+            "unreadable_processes" => &mut self.unreadable_processes,
+            "vanished_processes" => &mut self.vanished_processes,
+            "unreadable_namespaces" => &mut self.unreadable_namespaces,
+            _ => return false,
+        };
+        *counter += count;
+        true
+    }
+
     /// Returns each counter with its name.
     #[must_use]
     pub fn counters(&self) -> [(&'static str, u64); 11] {
@@ -68,5 +88,20 @@ impl std::ops::AddAssign for Losses {
         self.unreadable_processes += other.unreadable_processes;
         self.vanished_processes += other.vanished_processes;
         self.unreadable_namespaces += other.unreadable_namespaces;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_can_be_added_by_its_name() {
+        for (name, _) in Losses::default().counters() {
+            let mut losses = Losses::default();
+            assert!(losses.add_counter(name, 2), "{name}");
+            assert!(losses.counters().contains(&(name, 2)), "{name}");
+        }
+        assert!(!Losses::default().add_counter("others", 1));
     }
 }

@@ -47,7 +47,7 @@ pub struct Workload {
 }
 
 /// The way in which a workload is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WorkloadSource {
     /// The cgroup in which the socket was created
     Socket,

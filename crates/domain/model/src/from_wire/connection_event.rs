@@ -1,13 +1,14 @@
 //! Records of the programs that watch connections to `ConnectionEvent`.
 
 use crate::connection_event::{
-    ConnectionEnd, ConnectionEvent, ConnectionEventKind, EventOwner, OwnerKnownBy, Retransmission, Side,
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, DatagramCause, EventDetails, EventOwner,
+    OwnerKnownBy, Refusal, Retransmission, Side,
 };
 use crate::{
     CaState, CgroupId, Comm, Cookie, Direction, Endpoint, Family, Inode, InterfaceIndex, NetnsInode, Pid,
     Port, Process, Protocol, Socket, State, TcpInfo, Uid,
 };
-use sockeye_wire::connections::{Event, Totals, how, kind, side};
+use sockeye_wire::connections::{Datagrams, Event, Totals, cause, how, kind, refusal, side};
 use std::net::{IpAddr, Ipv6Addr};
 
 impl ConnectionEvent {
@@ -19,6 +20,10 @@ impl ConnectionEvent {
         let totals = match totals {
             Some(totals) => Some(totals?),
             None => None,
+        };
+        let datagrams = match event.kind {
+            kind::UDP_USED | kind::UDP_CLOSED | kind::UDP_FAILED => Some(Datagrams::read(bytes)?),
+            _ => None,
         };
         let kind = kind_of(&event)?;
         let (state, old_state) = (
@@ -32,10 +37,12 @@ impl ConnectionEvent {
         };
         let errno = (event.error != 0).then_some(event.error);
         let (end, ended_by) = end_of(&event, kind);
-        let setup_us = match kind {
-            ConnectionEventKind::Open | ConnectionEventKind::Fail => since(event.started_ns),
+        let setup_us = match event.kind {
+            kind::OPENED | kind::FAILED => since(event.started_ns),
             _ => None,
         };
+        let is_counted = event.kind == kind::UDP_CLOSED && is_tracked;
+        let counted = datagrams.as_ref().filter(|_| is_counted);
         Some(Self {
             kind,
             time_ns: event.time_ns,
@@ -52,55 +59,125 @@ impl ConnectionEvent {
                 known_by: match event.owner_how {
                     how::CONNECT => OwnerKnownBy::Connect,
                     how::ACCEPTING => OwnerKnownBy::Accept,
+                    how::SENDING => OwnerKnownBy::Send,
+                    how::RECEIVING => OwnerKnownBy::Receive,
                     _ => OwnerKnownBy::Listener,
                 },
             }),
             closer: process(event.closer_pid, &event.closer_comm),
             setup_us,
-            duration_us: since(event.opened_ns).filter(|_| kind == ConnectionEventKind::Close),
+            duration_us: since(event.opened_ns)
+                .filter(|_| matches!(kind, ConnectionEventKind::Close | ConnectionEventKind::WindowOpen)),
             end,
             ended_by,
             errno,
-            reset_reason: u32::try_from(event.reason).ok(),
-            retransmission: (kind == ConnectionEventKind::Retransmit).then(|| {
-                match (state, CaState::from_number(event.ca_state)) {
-                    (State::SynSent | State::SynRecv, _) => Retransmission::Syn,
-                    (_, CaState::Loss) => Retransmission::Timeout,
-                    (_, CaState::Recovery) => Retransmission::Fast,
-                    _ => Retransmission::Probe,
-                }
-            }),
+            reset_reason: u32::try_from(event.reason)
+                .ok()
+                .filter(|_| event.kind == kind::RESET_SENT),
+            retransmission: retransmission_of(&event, state),
             // Each byte once: what was sent, less what was sent again. The peer may not have received all of it.
             sent_bytes: totals
                 .as_ref()
-                .map(|totals| totals.bytes_sent.saturating_sub(totals.bytes_retrans)),
+                .map(|totals| totals.bytes_sent.saturating_sub(totals.bytes_retrans))
+                .or(counted.map(|counted| counted.sent_bytes)),
             // The kernel counts a FIN as a byte.
-            received_bytes: totals.as_ref().map(|totals| {
-                let fin = u64::from(event.has_peers_fin != 0);
-                totals.bytes_received.saturating_sub(fin)
-            }),
+            received_bytes: totals
+                .as_ref()
+                .map(|totals| {
+                    // That of MPTCP has none.
+                    let has_fin = event.has_peers_fin != 0 && event.protocol != MPTCP;
+                    totals.bytes_received.saturating_sub(u64::from(has_fin))
+                })
+                .or(counted.map(|counted| counted.received_bytes)),
+            details: EventDetails {
+                sent_datagrams: counted.map(|counted| counted.sent),
+                received_datagrams: counted.map(|counted| counted.received),
+                dsack_dups: totals.as_ref().map(|totals| totals.dsack_dups),
+                ..details_of(&event, datagrams.as_ref())
+            },
         })
+    }
+}
+
+/// Returns why a segment was sent again; `None` if this is unknown, or another event.
+fn retransmission_of(event: &Event, state: State) -> Option<Retransmission> {
+    if !matches!(event.kind, kind::RETRANSMITTED | kind::UNDONE) {
+        return None;
+    }
+    match (state, CaState::from_number(event.ca_state)) {
+        (State::SynSent | State::SynRecv, _) => Some(Retransmission::Syn),
+        _ if event.kind == kind::RETRANSMITTED && event.reason == LOSS_PROBE_TIMER => {
+            Some(Retransmission::Probe)
+        }
+        (_, CaState::Loss) => Some(Retransmission::Timeout),
+        (_, CaState::Recovery) => Some(Retransmission::Fast),
+        _ => None,
+    }
+}
+
+/// Returns what the event itself says, without counters.
+fn details_of(event: &Event, datagrams: Option<&Datagrams>) -> EventDetails {
+    let is_overflow = matches!(event.kind, kind::ACCEPT_OVERFLOWS | kind::SYN_OVERFLOWS);
+    let is_window = matches!(event.kind, kind::WINDOW_IS_ZERO | kind::WINDOW_IS_OPEN);
+    let cause = datagrams.and_then(|datagrams| match datagrams.cause {
+        cause::ICMP => Some(DatagramCause::Icmp),
+        cause::SEND => Some(DatagramCause::Send),
+        cause::RECEIVE => Some(DatagramCause::Receive),
+        cause::BUFFER_FULL => Some(DatagramCause::BufferFull),
+        cause::MEMORY => Some(DatagramCause::Memory),
+        cause::CHECKSUM => Some(DatagramCause::Checksum),
+        _ => None,
+    });
+    EventDetails {
+        cause,
+        failed_datagrams: datagrams
+            .map(|datagrams| u64::from(datagrams.count))
+            .filter(|count| *count > 0),
+        refusal: match event.reason {
+            refusal::SYN_DROPPED if is_overflow => Some(Refusal::SynDropped),
+            refusal::ACK_DROPPED if is_overflow => Some(Refusal::AckDropped),
+            refusal::RESET if is_overflow => Some(Refusal::Reset),
+            refusal::COOKIE if is_overflow => Some(Refusal::Cookie),
+            _ => None,
+        },
+        window_of: match event.first_fin {
+            side::OURS if is_window => Some(Side::Local),
+            side::PEERS if is_window => Some(Side::Peer),
+            _ => None,
+        },
+        mptcp_token: (event.token != 0).then_some(event.token),
+        retransmitted_segs: (event.kind == kind::RETRANSMITTED).then_some(event.segments.into()),
+        ..EventDetails::default()
     }
 }
 
 fn kind_of(event: &Event) -> Option<ConnectionEventKind> {
     Some(match event.kind {
-        kind::OPENED => ConnectionEventKind::Open,
+        kind::OPENED | kind::UDP_USED => ConnectionEventKind::Open,
         kind::FAILED => ConnectionEventKind::Fail,
-        kind::CLOSED => ConnectionEventKind::Close,
+        kind::CLOSED | kind::UDP_CLOSED => ConnectionEventKind::Close,
         kind::STATE => ConnectionEventKind::State,
         kind::LISTENS => ConnectionEventKind::Listen,
         kind::UNLISTENS => ConnectionEventKind::Unlisten,
         kind::RESET_SENT => ConnectionEventKind::ResetSent,
         kind::RESET_RECEIVED => ConnectionEventKind::ResetReceived,
         kind::RETRANSMITTED => ConnectionEventKind::Retransmit,
+        kind::UDP_FAILED => ConnectionEventKind::Error,
+        kind::ACCEPT_OVERFLOWS => ConnectionEventKind::AcceptOverflow,
+        kind::SYN_OVERFLOWS => ConnectionEventKind::SynOverflow,
+        kind::WINDOW_IS_ZERO => ConnectionEventKind::ZeroWindow,
+        kind::WINDOW_IS_OPEN => ConnectionEventKind::WindowOpen,
+        kind::CONNECT_FAILED => ConnectionEventKind::ConnectError,
+        kind::UNDONE => ConnectionEventKind::Undo,
         _ => return None,
     })
 }
 
 /// Returns how a connection ended, and by whom.
 fn end_of(event: &Event, kind: ConnectionEventKind) -> (Option<ConnectionEnd>, Option<Side>) {
-    if !matches!(kind, ConnectionEventKind::Close | ConnectionEventKind::Fail) {
+    if !matches!(kind, ConnectionEventKind::Close | ConnectionEventKind::Fail)
+        || event.kind == kind::UDP_CLOSED
+    {
         return (None, None);
     }
     // A reset may have been noted for a connection of which nothing else is known.
@@ -119,15 +196,14 @@ fn end_of(event: &Event, kind: ConnectionEventKind) -> (Option<ConnectionEnd>, O
     if sent {
         return (Some(ConnectionEnd::ResetSent), Some(Side::Local));
     }
+    if event.error == NO_ADDRESS && kind == ConnectionEventKind::Fail {
+        return (Some(ConnectionEnd::NoPort), Some(Side::Local));
+    }
     if event.error != 0 {
         return (Some(ConnectionEnd::Error), None);
     }
     if kind == ConnectionEventKind::Fail {
-        return if event.local_port == 0 {
-            (Some(ConnectionEnd::NoPort), Some(Side::Local))
-        } else {
-            (Some(ConnectionEnd::Abandoned), Some(Side::Local))
-        };
+        return (Some(ConnectionEnd::Abandoned), Some(Side::Local));
     }
     let first = match event.first_fin {
         side::OURS => Some(Side::Local),
@@ -145,7 +221,12 @@ fn end_of(event: &Event, kind: ConnectionEventKind) -> (Option<ConnectionEnd>, O
 }
 
 fn socket_of(event: &Event, state: State, totals: Option<&Totals>) -> Socket {
-    let mut socket = Socket::new(Protocol::Tcp, state);
+    let protocol = match event.protocol {
+        UDP => Protocol::Udp,
+        MPTCP => Protocol::Mptcp,
+        _ => Protocol::Tcp,
+    };
+    let mut socket = Socket::new(protocol, state);
     let is_v4 = event.family == AF_INET;
     socket.family = Family::from_number(u8::try_from(event.family).unwrap_or(u8::MAX));
     let endpoint = |address: [u8; 16], port| {
@@ -192,9 +273,15 @@ fn process(pid: u32, comm: &[u8; 16]) -> Option<Process> {
 }
 
 const AF_INET: u16 = 2;
+/// `ICSK_TIME_LOSS_PROBE`
+const LOSS_PROBE_TIMER: i32 = 5;
+// Protocols.
+const UDP: u16 = 17;
+const MPTCP: u16 = 262;
 
 // Errnos.
 const BROKEN_PIPE: i32 = 32;
+const NO_ADDRESS: i32 = 99;
 const CONNECTION_RESET: i32 = 104;
 const TIMED_OUT: i32 = 110;
 const CONNECTION_REFUSED: i32 = 111;
@@ -238,7 +325,7 @@ mod tests {
         check(refused, Some(ConnectionEnd::Error), None);
         let abandoned = read(kind::FAILED, syn_sent, |_| ());
         check(abandoned, Some(ConnectionEnd::Abandoned), Some(Side::Local));
-        let no_port = read(kind::FAILED, syn_sent, |bytes| bytes[64..66].fill(0));
+        let no_port = read(kind::FAILED, syn_sent, error(NO_ADDRESS));
         check(no_port, Some(ConnectionEnd::NoPort), Some(Side::Local));
     }
 
@@ -268,9 +355,81 @@ mod tests {
     }
 
     #[test]
+    fn udp_has_counters_at_its_close_only() {
+        let of = |kind: u32, is_tracked| {
+            read(kind, 7, |bytes| {
+                bytes[6] = is_tracked;
+                bytes[186..188].copy_from_slice(&UDP.to_ne_bytes());
+                set(bytes, 192, 1200);
+                set(bytes, 208, 3);
+                bytes[232..236].copy_from_slice(&5_u32.to_ne_bytes());
+                bytes[236..240].copy_from_slice(&cause::BUFFER_FULL.to_ne_bytes());
+            })
+        };
+        let close = of(kind::UDP_CLOSED, 1);
+        assert_eq!(
+            (close.kind, close.socket.protocol),
+            (ConnectionEventKind::Close, Protocol::Udp)
+        );
+        assert_eq!(
+            (close.sent_bytes, close.details.sent_datagrams),
+            (Some(1200), Some(3))
+        );
+        assert_eq!((close.end, close.ended_by), (None, None));
+        assert_eq!(of(kind::UDP_CLOSED, 0).sent_bytes, None);
+        let failed = of(kind::UDP_FAILED, 1);
+        assert_eq!((failed.sent_bytes, failed.details.sent_datagrams), (None, None));
+        assert_eq!(
+            (failed.details.cause, failed.details.failed_datagrams),
+            (Some(DatagramCause::BufferFull), Some(5))
+        );
+    }
+
+    #[test]
+    fn reason_is_that_of_the_kind() {
+        let of = |kind: u32, reason: i32, ca_state: u8| {
+            read(kind, 1, |bytes| {
+                bytes[5] = 1;
+                bytes[180..184].copy_from_slice(&reason.to_ne_bytes());
+                bytes[185] = ca_state;
+            })
+        };
+        let overflow = of(kind::ACCEPT_OVERFLOWS, refusal::ACK_DROPPED, 0);
+        assert_eq!(
+            (overflow.details.refusal, overflow.reset_reason),
+            (Some(Refusal::AckDropped), None)
+        );
+        assert_eq!(of(kind::RESET_SENT, 4, 0).reset_reason, Some(4));
+        let (recovery, loss) = (3, 4);
+        let retransmission = |timer, ca_state| of(kind::RETRANSMITTED, timer, ca_state).retransmission;
+        assert_eq!(
+            retransmission(LOSS_PROBE_TIMER, recovery),
+            Some(Retransmission::Probe)
+        );
+        assert_eq!(retransmission(1, recovery), Some(Retransmission::Fast));
+        assert_eq!(retransmission(1, loss), Some(Retransmission::Timeout));
+        assert_eq!(retransmission(1, 0), None);
+        assert_eq!(
+            of(kind::UNDONE, -1, loss).retransmission,
+            Some(Retransmission::Timeout)
+        );
+    }
+
+    #[test]
+    fn retransmission_has_the_number_of_its_segments() {
+        let of = |kind: u32| {
+            let event = read(kind, 1, |bytes| {
+                bytes[74..76].copy_from_slice(&15_u16.to_ne_bytes());
+            });
+            event.details.retransmitted_segs
+        };
+        assert_eq!((of(kind::RETRANSMITTED), of(kind::OPENED)), (Some(15), None));
+    }
+
+    #[test]
     fn short_and_unknown_records_are_none() {
-        assert_eq!(ConnectionEvent::from_wire(&[0; 185]), None);
-        let mut closed = vec![0; 251];
+        assert_eq!(ConnectionEvent::from_wire(&[0; 191]), None);
+        let mut closed = vec![0; 255];
         closed[..4].copy_from_slice(&kind::CLOSED.to_ne_bytes());
         assert_eq!(ConnectionEvent::from_wire(&closed), None);
         assert_eq!(ConnectionEvent::from_wire(&[0xff; 300]), None);

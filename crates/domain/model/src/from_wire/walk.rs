@@ -135,6 +135,12 @@ impl Queues {
                 waiting: receive,
                 backlog: Some(send),
             },
+            // `connect` puts the socket into the table before it sets `snd_una`: until then the kernel reports a sequence
+            // number. What really waits in SYN_SENT is the SYN and at most one segment of TCP Fast Open.
+            State::SynSent if send > SYN_SENT_QUEUE_MAX => Self::Data {
+                receive_bytes: receive,
+                send_bytes: 0,
+            },
             _ => Self::Data {
                 receive_bytes: receive,
                 send_bytes: send,
@@ -143,4 +149,23 @@ impl Queues {
     }
 }
 
+/// The sequence number of a SYN, and the bytes of the largest segment.
+const SYN_SENT_QUEUE_MAX: u32 = 1 + u16::MAX as u32;
 const AF_INET: u16 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_number_of_unfinished_connect_is_no_queue() {
+        let data = |send_bytes| Queues::Data {
+            receive_bytes: 0,
+            send_bytes,
+        };
+        assert_eq!(Queues::of(State::SynSent, 0, 4_018_620_697), data(0));
+        assert_eq!(Queues::of(State::SynSent, 0, 1), data(1));
+        assert_eq!(Queues::of(State::SynSent, 0, 65_536), data(65_536));
+        assert_eq!(Queues::of(State::Established, 0, 4_018_620), data(4_018_620));
+    }
+}

@@ -58,3 +58,8 @@ fn captures_of_the_corpus_are_harmless() {
 fn perf_records_of_the_corpus_are_harmless() {
     replay::replay(env!("CARGO_MANIFEST_DIR"), "perf_records", bodies::perf_records);
 }
+
+#[test]
+fn live_records_of_the_corpus_are_harmless() {
+    replay::replay(env!("CARGO_MANIFEST_DIR"), "live_records", bodies::live_records);
+}

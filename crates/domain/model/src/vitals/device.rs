@@ -105,6 +105,17 @@ pub struct BondPort {
     pub failures: Option<u32>,
 }
 
+/// What waits in the queues of a device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceQueues {
+    /// Its index.
+    pub index: InterfaceIndex,
+    /// Bytes that its driver has and has not sent (BQL); `None` if it does not count them, or that is not visible.
+    pub ring_bytes: Option<u64>,
+    /// Classes of its disciplines, with the kind of the discipline.
+    pub classes: Vec<Qdisc>,
+}
+
 /// A queueing discipline (`RTM_NEWQDISC`, `TCA_STATS2`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Qdisc {

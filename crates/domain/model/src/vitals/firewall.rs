@@ -45,6 +45,21 @@ pub struct FirewallRule {
     pub expressions: Vec<Expression>,
 }
 
+impl Firewall {
+    /// Returns the same rules without what they have counted: counters from before a drop do not show which rule it was.
+    #[must_use]
+    pub fn without_counters(mut self) -> Self {
+        for chain in &mut self.chains {
+            chain.policy_packets = None;
+            for rule in &mut chain.rules {
+                rule.expressions
+                    .retain(|expression| !matches!(expression, Expression::Counter { .. }));
+            }
+        }
+        self
+    }
+}
+
 impl FirewallRule {
     /// Packets that it counted; `None` without a counter.
     #[must_use]

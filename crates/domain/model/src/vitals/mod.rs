@@ -7,7 +7,7 @@ mod processes;
 mod send_path;
 
 pub use counters::{Counter, Counters};
-pub use device::{Bond, BondPort, Device, DeviceName, Duplex, Qdisc, Traffic};
+pub use device::{Bond, BondPort, Device, DeviceName, DeviceQueues, Duplex, Qdisc, Traffic};
 
 pub use firewall::{
     Base, Element, Expression, Family as FirewallFamily, Firewall, FirewallChain, FirewallRule,
