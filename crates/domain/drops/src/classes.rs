@@ -8,7 +8,11 @@ use sockeye_dictionary::{Dictionary, DropClass, Kind};
 #[must_use]
 pub fn class(reason: Option<&str>, place: Option<&str>) -> Option<DropClass> {
     let by_reason = reason.filter(|reason| !says_nothing(reason)).and_then(of_reason);
-    by_reason.or_else(|| place.filter(|place| is_purge(place)).map(|_| DropClass::Normal))
+    by_reason.or_else(|| place.and_then(of_place)).or_else(|| {
+        let is_end =
+            reason == Some("NOT_SPECIFIED") && place.is_some_and(|place| TCP_ENTRIES.contains(&place));
+        is_end.then_some(DropClass::Normal)
+    })
 }
 
 /// Returns the class of a reason alone.
@@ -35,12 +39,23 @@ fn says_nothing(reason: &str) -> bool {
     matches!(reason, "NOT_SPECIFIED" | "NOT_DROPPED_YET")
 }
 
-/// Whether a function empties the queue of a socket that is closed, or of a device that goes away. Before Linux 6.6 these have no
-/// reason of their own; the functions that `__skb_queue_purge()` is inlined into are the place then.
-fn is_purge(place: &str) -> bool {
-    PURGES.contains(&place)
+/// Returns the class of drops without a reason in a function of the kernel.
+fn of_place(place: &str) -> Option<DropClass> {
+    if PURGES.contains(&place) {
+        Some(DropClass::Normal)
+    } else if DOWN.contains(&place) {
+        Some(DropClass::Loss)
+    } else {
+        None
+    }
 }
 
+/// What waited in the queueing discipline of a device that was set down or whose discipline was replaced: qdisc_reset() leaves it to
+/// net/core/rtnetlink.c, __rtnl_unlock(), which frees without a reason.
+const DOWN: [&str; 2] = ["__rtnl_unlock", "rtnl_unlock"];
+
+/// Functions that empty the queue of a socket that is closed. Before Linux 6.6 these have no
+/// reason of their own; the functions that `__skb_queue_purge()` is inlined into are the place then.
 const PURGES: [&str; 14] = [
     "skb_queue_purge",
     "skb_queue_purge_reason",
@@ -58,6 +73,10 @@ const PURGES: [&str; 14] = [
     "unix_sock_destructor",
 ];
 
+/// Where segments of TCP arrive. What is lost there has a reason; without one are those that a connection in TIME_WAIT has taken, as the FIN of the side that
+/// closes last.
+const TCP_ENTRIES: [&str; 2] = ["tcp_v4_rcv", "tcp_v6_rcv"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,10 +93,14 @@ mod tests {
         check("QUEUE_PURGE", "inet_sock_destruct", Some(DropClass::Normal));
         check("SOCKET_RCVBUFF", "skb_queue_purge", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "inet_sock_destruct", Some(DropClass::Normal));
+        check("NOT_SPECIFIED", "__rtnl_unlock", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "veth_xmit", None);
+        check("NOT_SPECIFIED", "tcp_v4_rcv", Some(DropClass::Normal));
+        check("TCP_CSUM", "tcp_v4_rcv", Some(DropClass::Loss));
         check("OF_A_LATER_KERNEL", "veth_xmit", None);
         // Before Linux 5.17 there are no reasons.
         assert_eq!(class(None, Some("skb_queue_purge")), Some(DropClass::Normal));
+        assert_eq!(class(None, Some("tcp_v4_rcv")), None);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What was dropped, as counters are compared with it.
 
-use sockeye_model::{DeviceName, Inode, NetnsInode};
+use sockeye_model::{DeviceName, FirewallRuleName, Inode, NetnsInode};
 
 /// Dropped packets of one reason, place, namespace, device and socket.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -21,6 +21,8 @@ pub struct Event {
     pub family: Option<Family>,
     /// Who owns the socket, in words: `gunicorn(4711)`; `None` if unknown, or there is no socket.
     pub owner: Option<String>,
+    /// Rule of the packet filter that dropped; `None` if unknown.
+    pub rule: Option<FirewallRuleName>,
     /// Number of packets.
     pub count: u64,
 }

@@ -69,31 +69,44 @@ const fn at(explained: Explained, places: &'static [&'static str]) -> Explained 
     Explained { places, ..explained }
 }
 
-/// net/ipv4/udp.c: udp_queue_rcv_one_skb(), __udp_queue_rcv_skb(), __udp4_lib_rcv(); the same in net/ipv6/udp.c
+/// net/ipv4/udp.c: udp_queue_rcv_one_skb(), __udp_queue_rcv_skb(); the same in net/ipv6/udp.c
 const UDP_ERRORS: &[&str] = &[
     "SOCKET_RCVBUFF",
     "PROTO_MEM",
     "UDP_CSUM",
     "SOCKET_FILTER",
     "XFRM_POLICY",
-    "PKT_TOO_SMALL",
 ];
+/// Of a packet that is shorter than its header says, in the function of the protocol whose header it is.
+const SHORT: &[&str] = &["PKT_TOO_SMALL"];
 
 pub(crate) const EXPLAINED: &[Explained] = &[
     line(Counter::UdpRcvbufErrors, UDP, V4, &["SOCKET_RCVBUFF"]),
     line(Counter::UdpMemErrors, UDP, V4, &["PROTO_MEM"]),
     line(Counter::UdpInCsumErrors, UDP, V4, &["UDP_CSUM"]),
     line(Counter::UdpInErrors, UDP, V4, UDP_ERRORS),
+    at(
+        line(Counter::UdpInErrors, UDP, V4, SHORT),
+        &["__udp4_lib_rcv", "udp_rcv"],
+    ),
     line(Counter::UdpNoPorts, UDP, V4, &["NO_SOCKET"]),
     line(Counter::Udp6RcvbufErrors, UDP, V6, &["SOCKET_RCVBUFF"]),
     line(Counter::Udp6MemErrors, UDP, V6, &["PROTO_MEM"]),
     line(Counter::Udp6InCsumErrors, UDP, V6, &["UDP_CSUM"]),
     line(Counter::Udp6InErrors, UDP, V6, UDP_ERRORS),
+    at(
+        line(Counter::Udp6InErrors, UDP, V6, SHORT),
+        &["__udp6_lib_rcv", "udpv6_rcv"],
+    ),
     line(Counter::Udp6NoPorts, UDP, V6, &["NO_SOCKET"]),
     // net/ipv4/tcp_ipv4.c: tcp_v4_rcv(), tcp_add_backlog(); net/ipv4/tcp_input.c
     line(Counter::TcpOutRsts, TCP, None, &["NO_SOCKET"]),
     line(Counter::TcpInCsumErrors, TCP, None, &["TCP_CSUM"]),
-    line(Counter::TcpInErrs, TCP, None, &["TCP_CSUM", "PKT_TOO_SMALL"]),
+    line(Counter::TcpInErrs, TCP, None, &["TCP_CSUM"]),
+    at(
+        line(Counter::TcpInErrs, TCP, None, SHORT),
+        &["tcp_v4_rcv", "tcp_v6_rcv"],
+    ),
     line(Counter::TcpBacklogDrop, TCP, None, &["SOCKET_BACKLOG"]),
     line(Counter::TcpZeroWindowDrop, TCP, None, &["TCP_ZEROWINDOW"]),
     line(Counter::TcpMinTtlDrop, TCP, None, &["TCP_MINTTL"]),
@@ -114,7 +127,7 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     line(Counter::IpInHdrErrors, None, V4, &["IP_CSUM", "IP_INHDR"]),
     line(Counter::IpInUnknownProtos, None, V4, &["IP_NOPROTO"]),
     at(
-        line(Counter::IpInTruncatedPkts, None, V4, &["PKT_TOO_SMALL"]),
+        line(Counter::IpInTruncatedPkts, None, V4, SHORT),
         &["ip_rcv_core"],
     ),
     // net/ipv4/route.c: ip_error()

@@ -1,6 +1,9 @@
 //! Dropped packets: what their reasons mean, and which counters of the kernel they explain.
 //!
 //! - [`classes`]: the class of each reason, from the dictionary; where the reason does not say, the place does in some cases
+//! - [`Reasons`]: the reasons of a kernel, and how the drops of each are counted
+//! - [`since`], [`Seen`], [`socket_ends`]: what was counted between two readings, and the addresses of a socket
+//! - [`fit`]: estimates whose sum was counted
 //! - [`reconcile()`]: counters that moved, each with the drops that explain it, and a remainder that nothing explains
 //!
 //! What it deliberately does not do: count or read anything, find owners, print.
@@ -15,9 +18,15 @@
 //! ```
 
 pub mod classes;
+mod estimate;
 mod event;
 mod explained;
+mod reasons;
 mod reconcile;
+mod seen;
 
+pub use estimate::fit;
 pub use event::{Event, Family};
+pub use reasons::Reasons;
 pub use reconcile::{CounterLine, CounterSubject, ListenerDrops, Moved, Part, reconcile};
+pub use seen::{Seen, since, socket_ends};

@@ -2,11 +2,11 @@
 
 use crate::event::Event;
 use crate::explained::{BACKLOG, EXPLAINED, QDISC, RECEIVED_BY_DEVICE, SENT_BY_DEVICE};
-use sockeye_model::{Counter, DeviceName, Inode, NetnsInode};
+use sockeye_model::{Counter, DeviceName, FirewallRuleName, Inode, NetnsInode};
 use std::collections::BTreeMap;
 
 /// What a counter counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CounterSubject {
     /// A counter of a protocol.
     Protocol(Counter),
@@ -20,17 +20,19 @@ pub enum CounterSubject {
     Sent(DeviceName),
     /// `sk_drops` of a UDP socket.
     Socket(Inode),
+    /// A rule of the packet filter that drops what it counts.
+    FirewallRule(Box<FirewallRuleName>),
 }
 
 /// A counter that moved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Moved {
     /// The counter.
     pub subject: CounterSubject,
     /// Its network namespace; `None` for what all share, and where only one namespace is looked at.
     pub netns: Option<NetnsInode>,
-    /// By how much.
-    pub delta: u64,
+    /// By how much; `None` if it was not there all the time.
+    pub delta: Option<u64>,
 }
 
 /// What the sockets of listeners counted (`sk_drops`), by which connections that a listener turned away are known: there is no packet
@@ -41,7 +43,9 @@ pub struct ListenerDrops {
     pub netns: Option<NetnsInode>,
     /// Who owns the listener, in words; `None` if unknown.
     pub owner: Option<String>,
-    /// Number of dropped connection attempts.
+    /// Its socket; `None` if unknown.
+    pub socket: Option<Inode>,
+    /// By how much `sk_drops` moved.
     pub count: u64,
 }
 
@@ -52,8 +56,8 @@ pub struct CounterLine {
     pub moved: Moved,
     /// What explains it, the largest first.
     pub parts: Vec<Part>,
-    /// What nothing explains. Negative: more drops were seen than the counter counted.
-    pub remainder: i64,
+    /// What nothing explains. Negative: more drops were seen than the counter counted. `None` if it is unknown what it counted.
+    pub remainder: Option<i64>,
 }
 
 /// Drops that explain a part of a counter.
@@ -68,10 +72,10 @@ pub struct Part {
 }
 
 /// Returns a line for each counter that moved, and for each that did not although drops were seen that it counts. Counters that no drop
-/// explains are there if `moved` has them.
+/// explains are there if `all` has them.
 #[must_use]
-pub fn reconcile(moved: &[Moved], events: &[Event], listeners: &[ListenerDrops]) -> Vec<CounterLine> {
-    let mut lines: Vec<CounterLine> = moved
+pub fn reconcile(all: &[Moved], events: &[Event], listeners: &[ListenerDrops]) -> Vec<CounterLine> {
+    let mut lines: Vec<CounterLine> = all
         .iter()
         .map(|moved| {
             let mut parts: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
@@ -79,18 +83,21 @@ pub fn reconcile(moved: &[Moved], events: &[Event], listeners: &[ListenerDrops])
                 let cause = event.reason.clone().unwrap_or_default();
                 *parts.entry((cause, event.owner.clone())).or_default() += event.count;
             }
-            for (listener, cause) in of_listeners(moved, listeners) {
-                *parts.entry((cause, listener.owner.clone())).or_default() += listener.count;
+            for (count, cause, owner) in of_listeners(moved, all, events, listeners) {
+                *parts.entry((cause, owner)).or_default() += count;
             }
-            line(*moved, parts)
+            line(moved.clone(), parts)
         })
-        .filter(|line| line.moved.delta > 0 || !line.parts.is_empty())
         .collect();
+    move_to_devices(&mut lines);
+    share_between_rules(&mut lines, events);
+    lines.retain(|line| line.moved.delta.is_some_and(|delta| delta > 0) || !line.parts.is_empty());
     lines.sort_by(|a, b| {
         b.moved
             .delta
             .cmp(&a.moved.delta)
-            .then_with(|| order(a).cmp(&order(b)))
+            .then_with(|| a.moved.netns.cmp(&b.moved.netns))
+            .then_with(|| a.moved.subject.cmp(&b.moved.subject))
     });
     lines
 }
@@ -104,74 +111,181 @@ fn line(moved: Moved, parts: BTreeMap<(String, Option<String>), u64>) -> Counter
     let explained = parts
         .iter()
         .fold(0_u64, |sum, part| sum.saturating_add(part.count));
-    let difference = i128::from(moved.delta) - i128::from(explained);
+    let remainder = moved.delta.map(|delta| {
+        let difference = i128::from(delta) - i128::from(explained);
+        i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX })
+    });
     CounterLine {
         moved,
         parts,
-        remainder: i64::try_from(difference).unwrap_or(if difference < 0 { i64::MIN } else { i64::MAX }),
+        remainder,
     }
-}
-
-fn order(line: &CounterLine) -> (Option<NetnsInode>, CounterSubject) {
-    (line.moved.netns, line.moved.subject)
 }
 
 /// Whether a counter counts a drop.
 fn covers(moved: &Moved, event: &Event) -> bool {
-    let has = |reasons: &[&str]| {
-        event
-            .reason
-            .as_deref()
-            .is_some_and(|reason| reasons.contains(&reason))
-    };
     let is_here = moved.netns.is_none() || moved.netns == event.netns;
-    let is_at = |device: DeviceName| is_here && event.device == Some(device);
-    match moved.subject {
-        CounterSubject::Protocol(counter) => {
-            let mut all = EXPLAINED.iter().filter(|explained| explained.counter == counter);
-            is_here && all.any(|explained| explained.covers(event))
-        }
-        CounterSubject::Backlog => has(&[BACKLOG]),
-        CounterSubject::Qdisc(device) => is_at(device) && has(&QDISC),
-        CounterSubject::Received(device) => is_at(device) && has(&RECEIVED_BY_DEVICE),
-        CounterSubject::Sent(device) => is_at(device) && has(&SENT_BY_DEVICE),
-        CounterSubject::Socket(inode) => event.socket == Some(inode),
-    }
+    (is_here || moved.subject.is_shared()) && moved.subject.counts(event)
 }
 
-/// Returns the listeners that explain a counter, each with what dropped.
+/// Returns what listeners explain of a counter: how many, what dropped, and who owns the listener.
+///
+/// A SYN that finds the queue full is dropped without a reason, and only counted. The last ACK of a handshake that finds it full has the
+/// reason `TCP_LISTEN_OVERFLOW`, and `sk_drops` counts it twice: net/ipv4/tcp_ipv4.c, tcp_v4_syn_recv_sock() and discard_and_relse.
 ///
 /// A listener counts everything that it turned away: how many of its drops were for a full queue is unknown, unless all of them
 /// were. So they explain `ListenOverflows` only where that is as large as `ListenDrops`, which counts all.
-fn of_listeners<'a>(moved: &Moved, listeners: &'a [ListenerDrops]) -> Vec<(&'a ListenerDrops, String)> {
+fn of_listeners(
+    moved: &Moved,
+    all: &[Moved],
+    events: &[Event],
+    listeners: &[ListenerDrops],
+) -> Vec<(u64, String, Option<String>)> {
     let CounterSubject::Protocol(counter @ (Counter::ListenDrops | Counter::ListenOverflows)) = moved.subject
     else {
         return Vec::new();
     };
-    let here = || {
-        let is_here = |listener: &&ListenerDrops| moved.netns.is_none() || moved.netns == listener.netns;
-        listeners
-            .iter()
-            .filter(is_here)
-            .filter(|listener| listener.count > 0)
+    let delta_of = |counter| {
+        let is_it =
+            |other: &&Moved| other.netns == moved.netns && other.subject == CounterSubject::Protocol(counter);
+        all.iter().find(is_it)?.delta
     };
-    let sum: u64 = here().map(|listener| listener.count).sum();
-    if counter == Counter::ListenOverflows && sum != moved.delta {
-        return Vec::new();
+    let are_overflows = delta_of(Counter::ListenOverflows) == delta_of(Counter::ListenDrops);
+    let mut parts = Vec::new();
+    let is_here = |listener: &&ListenerDrops| moved.netns.is_none() || moved.netns == listener.netns;
+    for listener in listeners.iter().filter(is_here) {
+        let is_ack = |event: &&Event| {
+            event.reason.as_deref() == Some(OVERFLOW)
+                && event.socket.is_some()
+                && event.socket == listener.socket
+        };
+        let acks: u64 = events.iter().filter(is_ack).map(|event| event.count).sum();
+        let others = listener.count.saturating_sub(acks.saturating_mul(2));
+        if acks > 0 {
+            parts.push((acks, OVERFLOW.to_owned(), listener.owner.clone()));
+        }
+        if others > 0 && (are_overflows || counter == Counter::ListenDrops) {
+            let cause = if are_overflows { "accept queue" } else { "listener" };
+            parts.push((others, cause.to_owned(), listener.owner.clone()));
+        }
     }
-    let cause = match counter {
-        Counter::ListenOverflows => "accept queue",
-        _ => "listener",
-    };
-    here().map(|listener| (listener, cause.to_owned())).collect()
+    parts
 }
 
+/// Moves drops of a queueing discipline that it does not count to `tx_dropped` of its device, where that counts what no drop explains: a
+/// device that is down or has no carrier has a discipline that drops everything and counts there (net/sched/sch_generic.c, noop_enqueue()).
+fn move_to_devices(lines: &mut [CounterLine]) {
+    for place in 0..lines.len() {
+        let CounterSubject::Qdisc(device) = lines[place].moved.subject else {
+            continue;
+        };
+        let netns = lines[place].moved.netns;
+        let sent = lines
+            .iter()
+            .position(|line| line.moved.netns == netns && line.moved.subject == CounterSubject::Sent(device));
+        let Some(sent) = sent else { continue };
+        let uncounted = match lines[place].remainder {
+            Some(remainder) => u64::try_from(remainder.saturating_neg()).unwrap_or(0),
+            None => lines[place].parts.iter().map(|part| part.count).sum(),
+        };
+        let unexplained = lines[sent].remainder.and_then(|left| u64::try_from(left).ok());
+        let mut left = uncounted.min(unexplained.unwrap_or(0));
+        let amount = i64::try_from(left).unwrap_or(i64::MAX);
+        for (line, amount) in [(place, amount), (sent, -amount)] {
+            lines[line].remainder = lines[line].remainder.map(|remainder| remainder + amount);
+        }
+        while left > 0 {
+            let Some(part) = lines[place].parts.last_mut() else {
+                break;
+            };
+            let count = part.count.min(left);
+            let moved = Part {
+                count,
+                ..part.clone()
+            };
+            part.count -= count;
+            left -= count;
+            if part.count == 0 {
+                lines[place].parts.pop();
+            }
+            lines[sent].parts.push(moved);
+        }
+    }
+}
+
+/// Gives drops of a packet filter of which no rule is known to the rules of their namespace, if these have counted exactly as many more than
+/// what is known to be theirs: several rules can share a row.
+fn share_between_rules(lines: &mut [CounterLine], events: &[Event]) {
+    let mut unknown: BTreeMap<Option<NetnsInode>, u64> = BTreeMap::new();
+    let of_rules = |event: &&Event| event.reason.as_deref() == Some(NETFILTER) && event.rule.is_none();
+    for event in events.iter().filter(of_rules) {
+        *unknown.entry(event.netns).or_default() += event.count;
+    }
+    for (netns, count) in unknown {
+        let left = |line: &CounterLine| {
+            let is_its = line.moved.netns.is_none_or(|own| Some(own) == netns)
+                && matches!(line.moved.subject, CounterSubject::FirewallRule(_))
+                && line.parts.is_empty();
+            line.moved.delta.filter(|delta| is_its && *delta > 0)
+        };
+        if lines.iter().filter_map(left).sum::<u64>() != count {
+            continue;
+        }
+        for line in lines.iter_mut() {
+            if let Some(count) = left(line) {
+                line.parts.push(Part {
+                    count,
+                    cause: NETFILTER.to_owned(),
+                    owner: None,
+                });
+                line.remainder = Some(0);
+            }
+        }
+    }
+}
+
+/// net/netfilter/core.c: nf_hook_slow()
+const NETFILTER: &str = "NETFILTER_DROP";
+/// net/ipv4/tcp_minisocks.c: tcp_check_req() (Linux 6.15)
+const OVERFLOW: &str = "TCP_LISTEN_OVERFLOW";
+
 impl CounterSubject {
+    /// Whether it counts a drop of its network namespace.
+    #[must_use]
+    pub fn counts(&self, event: &Event) -> bool {
+        let has = |reasons: &[&str]| {
+            event
+                .reason
+                .as_deref()
+                .is_some_and(|reason| reasons.contains(&reason))
+        };
+        let is_at = |device: DeviceName| event.device == Some(device);
+        match self {
+            Self::Protocol(counter) => {
+                let mut all = EXPLAINED.iter().filter(|explained| explained.counter == *counter);
+                all.any(|explained| explained.covers(event))
+            }
+            Self::Backlog => has(&[BACKLOG]),
+            Self::Qdisc(device) => is_at(*device) && has(&QDISC),
+            Self::Received(device) => is_at(*device) && has(&RECEIVED_BY_DEVICE),
+            Self::Sent(device) => is_at(*device) && has(&SENT_BY_DEVICE),
+            Self::Socket(inode) => event.socket == Some(*inode),
+            Self::FirewallRule(name) => event.rule.as_ref() == Some(name),
+        }
+    }
+
+    /// Whether it counts the drops of sockets in all network namespaces: an inode is of one socket only.
+    const fn is_shared(&self) -> bool {
+        matches!(self, Self::Backlog | Self::Socket(_))
+    }
+
     /// Returns the counters of protocols that are compared with drops.
     #[must_use]
     pub fn protocol_counters() -> Vec<Counter> {
         let mut all: Vec<Counter> = EXPLAINED.iter().map(|explained| explained.counter).collect();
         all.extend([Counter::ListenDrops, Counter::ListenOverflows]);
+        // A counter can count one reason everywhere and another one in some places.
+        all.dedup();
         all
     }
 }
@@ -195,7 +309,7 @@ mod tests {
         Moved {
             subject: CounterSubject::Protocol(counter),
             netns: None,
-            delta,
+            delta: Some(delta),
         }
     }
 
@@ -204,9 +318,9 @@ mod tests {
         let events = [event("SOCKET_RCVBUFF", 3), event("NO_SOCKET", 2)];
         let lines = reconcile(&[moved(Counter::UdpRcvbufErrors, 5)], &events, &[]);
         assert_eq!(lines[0].parts[0].count, 3);
-        assert_eq!((lines.len(), lines[0].remainder), (1, 2));
+        assert_eq!((lines.len(), lines[0].remainder), (1, Some(2)));
         let lines = reconcile(&[moved(Counter::UdpNoPorts, 1)], &events, &[]);
-        assert_eq!(lines[0].remainder, -1);
+        assert_eq!(lines[0].remainder, Some(-1));
     }
 
     #[test]
@@ -220,16 +334,16 @@ mod tests {
             ..moved(Counter::UdpRcvbufErrors, 3)
         };
         let lines = reconcile(&[here], &[other, elsewhere], &[]);
-        assert_eq!((lines[0].parts.len(), lines[0].remainder), (0, 3));
+        assert_eq!((lines[0].parts.len(), lines[0].remainder), (0, Some(3)));
         let mut queued = event("QDISC_DROP", 3);
         queued.device = Some(DeviceName::new(b"eth0"));
         let of = |name: &[u8]| Moved {
             subject: CounterSubject::Qdisc(DeviceName::new(name)),
             netns: None,
-            delta: 3,
+            delta: Some(3),
         };
         let lines = reconcile(&[of(b"eth0"), of(b"eth1")], &[queued], &[]);
-        assert_eq!((lines[0].remainder, lines[1].remainder), (0, 3));
+        assert_eq!((lines[0].remainder, lines[1].remainder), (Some(0), Some(3)));
     }
 
     #[test]
@@ -237,6 +351,7 @@ mod tests {
         let listeners = [ListenerDrops {
             netns: None,
             owner: Some("gunicorn(4711)".to_owned()),
+            socket: Some(Inode(7)),
             count: 36,
         }];
         let both = [
@@ -244,7 +359,7 @@ mod tests {
             moved(Counter::ListenOverflows, 36),
         ];
         let lines = reconcile(&both, &[], &listeners);
-        assert!(lines.iter().all(|line| line.remainder == 0), "{lines:?}");
+        assert!(lines.iter().all(|line| line.remainder == Some(0)), "{lines:?}");
         let part = &lines.iter().flat_map(|line| &line.parts).collect::<Vec<_>>();
         assert!(part.iter().any(|part| part.cause == "accept queue"));
         let others = [
@@ -252,7 +367,113 @@ mod tests {
             moved(Counter::ListenOverflows, 20),
         ];
         let lines = reconcile(&others, &[], &listeners);
-        assert_eq!((lines[0].remainder, lines[1].remainder), (0, 20));
+        assert_eq!((lines[0].remainder, lines[1].remainder), (Some(0), Some(20)));
+    }
+
+    #[test]
+    fn last_ack_that_finds_the_queue_full_is_counted_twice_by_its_listener() {
+        let listeners = [ListenerDrops {
+            netns: None,
+            owner: None,
+            socket: Some(Inode(7)),
+            count: 10,
+        }];
+        let mut acks = event("TCP_LISTEN_OVERFLOW", 3);
+        acks.socket = Some(Inode(7));
+        let both = [moved(Counter::ListenDrops, 7), moved(Counter::ListenOverflows, 7)];
+        let lines = reconcile(&both, &[acks], &listeners);
+        assert!(lines.iter().all(|line| line.remainder == Some(0)), "{lines:?}");
+        let parts: Vec<_> = lines[0]
+            .parts
+            .iter()
+            .map(|part| (part.count, part.cause.as_str()))
+            .collect();
+        assert_eq!(parts, [(4, "accept queue"), (3, "TCP_LISTEN_OVERFLOW")]);
+    }
+
+    #[test]
+    fn drops_at_a_device_that_is_down_are_those_of_the_device() {
+        let device = DeviceName::new(b"eth0");
+        let mut queued = event("QDISC_DROP", 5);
+        queued.device = Some(device);
+        let of = |subject, delta| Moved {
+            subject,
+            netns: None,
+            delta: Some(delta),
+        };
+        let moved = [
+            of(CounterSubject::Qdisc(device), 2),
+            of(CounterSubject::Sent(device), 3),
+        ];
+        let lines = reconcile(&moved, &[queued], &[]);
+        let shown: Vec<_> = lines
+            .iter()
+            .map(|line| (line.moved.delta, line.parts[0].count, line.remainder))
+            .collect();
+        assert_eq!(shown, [(Some(3), 3, Some(0)), (Some(2), 2, Some(0))]);
+    }
+
+    #[test]
+    fn counter_that_was_replaced_has_no_remainder() {
+        let device = DeviceName::new(b"eth0");
+        let mut queued = event("QDISC_DROP", 5);
+        queued.device = Some(device);
+        let of = |subject, delta| Moved {
+            subject,
+            netns: None,
+            delta,
+        };
+        let qdisc = of(CounterSubject::Qdisc(device), None);
+        let lines = reconcile(std::slice::from_ref(&qdisc), &[queued.clone()], &[]);
+        assert_eq!((lines[0].parts[0].count, lines[0].remainder), (5, None));
+        // What the device counts is its own all the same.
+        let lines = reconcile(
+            &[qdisc, of(CounterSubject::Sent(device), Some(5))],
+            &[queued],
+            &[],
+        );
+        assert_eq!((lines[0].parts[0].count, lines[0].remainder), (5, Some(0)));
+        assert!(lines[1..].iter().all(|line| line.parts.is_empty()));
+    }
+
+    #[test]
+    fn rules_that_share_a_row_explain_it_together() {
+        let rule = |handle, delta| Moved {
+            subject: CounterSubject::FirewallRule(Box::new(FirewallRuleName {
+                family: sockeye_model::FirewallFamily::INET,
+                table: "t".to_owned(),
+                chain: "in".to_owned(),
+                handle: Some(handle),
+            })),
+            netns: None,
+            delta: Some(delta),
+        };
+        let remainders = |drops| {
+            let lines = reconcile(&[rule(2, 10), rule(3, 3)], &[event("NETFILTER_DROP", drops)], &[]);
+            lines.iter().map(|line| line.remainder).collect::<Vec<_>>()
+        };
+        assert_eq!(remainders(13), [Some(0), Some(0)]);
+        // Something else dropped one of them, or one was not seen.
+        assert_eq!(remainders(14), [Some(10), Some(3)]);
+        assert_eq!(remainders(12), [Some(10), Some(3)]);
+    }
+
+    #[test]
+    fn short_packet_of_ip_is_none_of_udp() {
+        let at = |place: &str| Event {
+            place: Some(place.to_owned()),
+            ..event("PKT_TOO_SMALL", 3)
+        };
+        let events = [at("ip_rcv_core"), at("__udp4_lib_rcv")];
+        let counters = [
+            moved(Counter::UdpInErrors, 3),
+            moved(Counter::IpInTruncatedPkts, 3),
+        ];
+        let lines = reconcile(&counters, &events, &[]);
+        assert_eq!(
+            lines.iter().map(|line| line.remainder).collect::<Vec<_>>(),
+            [Some(0); 2]
+        );
     }
 
     #[test]
