@@ -226,4 +226,4 @@ fn is_autobound(local: &Endpoint, ports: Ports) -> bool {
 }
 
 /// `TASK_COMM_LEN` without its NUL: the kernel truncates longer names.
-const COMM_LEN: usize = 15;
+pub(crate) const COMM_LEN: usize = 15;

@@ -232,7 +232,7 @@ fn possible_states(expr: &Expr, positive: bool) -> StateSet {
 }
 
 /// Evaluates an expression with three-valued conditions; `None` if the result is unknown.
-fn evaluate(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
+pub(crate) fn evaluate(expr: &Expr, known: &impl Fn(&Test) -> Option<bool>) -> Option<bool> {
     let any = |inner: &[Expr], decisive: bool| {
         let mut answer = Some(!decisive);
         for inner in inner {

@@ -120,6 +120,7 @@ mod host;
 mod lexer;
 mod needs;
 pub mod netns;
+mod of_flow;
 mod parse;
 pub mod pcap;
 mod peers;

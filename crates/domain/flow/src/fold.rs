@@ -7,9 +7,12 @@ use crate::index::Index;
 use crate::key_table::KeyTable;
 use crate::sample::{ConnectionId, Counters};
 use crate::{Listeners, Sample};
+use foldhash::HashMap;
 use sockeye_model::{Direction, Entry, FlowKey, GroupBy, Rates, Socket, State, TcpInfo, Totals, Workload};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
+
+pub(crate) mod ended;
 
 /// A fold in progress: takes connections one by one, returns flows at the end.
 ///
@@ -74,6 +77,10 @@ struct RateSampler<'a> {
     now: Sample,
     /// By flow; shorter if the last flows have no connection with a cookie.
     changes: Vec<Changes>,
+    /// What connections of the sample before counted after it, until they ended.
+    ended: HashMap<ConnectionId, Counters>,
+    /// Whether a connection has no cookie: then nothing says which connections the sample has.
+    lacks_cookies: bool,
 }
 
 impl<'a> Fold<'a> {
@@ -107,8 +114,10 @@ impl<'a> Fold<'a> {
     pub fn with_rates(mut self, before: Option<(&'a Sample, Duration)>) -> Self {
         self.rates = Some(RateSampler {
             before,
-            now: Sample::default(),
+            now: Sample::with_space_of(before.map(|(sample, _)| sample)),
             changes: Vec::new(),
+            ended: HashMap::default(),
+            lacks_cookies: false,
         });
         self
     }
@@ -116,8 +125,15 @@ impl<'a> Fold<'a> {
     /// Adds a connection. The caller omits sockets that belong to no flow (listeners, half-open ones).
     #[inline]
     pub fn add(&mut self, entry: &Entry<'_>) {
-        let change = self.record_counters(entry.socket);
+        let mut change = self.record_counters(entry.socket);
         let key = self.key(entry.socket);
+        // The kernel counts the SYN that opened it as a byte that the peer acknowledged.
+        if let Some(change) = change.as_mut().filter(|change| change.opened)
+            && key.direction == Direction::Active
+        {
+            let acked = &mut change.counted.bytes_acked;
+            *acked = acked.map(|bytes| bytes.saturating_sub(1));
+        }
         if let GroupBy::Workload(kind) = self.group_by {
             let mut is_known = false;
             entry.visit_workloads(kind, &mut |id| {
@@ -181,11 +197,22 @@ impl<'a> Fold<'a> {
 
     #[inline]
     fn key(&self, socket: &Socket) -> FlowKey {
-        let direction = if self.listeners.match_connection(socket) {
+        self.key_of(socket, self.direction(socket))
+    }
+
+    /// Returns the direction of a connection, by the listeners.
+    #[inline]
+    #[must_use]
+    pub fn direction(&self, socket: &Socket) -> Direction {
+        if self.listeners.match_connection(socket) {
             Direction::Passive
         } else {
             Direction::Active
-        };
+        }
+    }
+
+    #[inline]
+    fn key_of(&self, socket: &Socket, direction: Direction) -> FlowKey {
         let nothing = FlowKey {
             netns: socket.netns,
             direction,
@@ -277,17 +304,25 @@ impl<'a> Fold<'a> {
     #[inline]
     fn record_counters(&mut self, socket: &Socket) -> Option<ConnectionDelta> {
         let sampler = self.rates.as_mut()?;
-        // A TIME_WAIT socket transfers no data. It keeps its cookie and counts as closed from now.
-        let id = ConnectionId::of(socket).filter(|_| socket.state != State::TimeWait)?;
+        // A TIME_WAIT socket transfers no data. It keeps its cookie and counts as closed from now. A socket in FIN_WAIT2 that no
+        // process has is such a socket as well: without tcp_info, and with a cookie of its own.
+        let is_orphan = socket.state == State::FinWait2 && socket.tcp_info.is_none();
+        if socket.state == State::TimeWait || is_orphan {
+            return None;
+        }
+        let Some(id) = ConnectionId::of(socket) else {
+            sampler.lacks_cookies = true;
+            return None;
+        };
         let counters = Counters::of(socket.tcp_info.as_ref());
-        sampler.now.connections.insert(id, counters);
+        sampler.now.connections.insert(id, counters.into());
         let (sample, _) = sampler.before.unzip();
         let before = sample.and_then(|sample| sample.connections.get(&id));
         let opened = sample.is_some() && before.is_none();
         self.opened += u64::from(opened);
         Some(ConnectionDelta {
             id,
-            counted: counters.since(before.copied().unwrap_or_default()),
+            counted: counters.since(before.map_or_else(Counters::default, |then| (*then).into())),
             opened,
         })
     }
@@ -304,6 +339,9 @@ impl<'a> Fold<'a> {
                     let number = self.flow_number(&sample.keys[*key as usize]);
                     let changes = of_flow(&mut sampler.changes, number);
                     (changes.closed, changes.has_rates) = (changes.closed + 1, true);
+                    if let Some(counted) = sampler.ended.get(id) {
+                        changes.counted += *counted;
+                    }
                 }
             }
         }

@@ -27,6 +27,7 @@
 //! assert_eq!((flow.key.port, flow.connections), (Some(Port(443)), 1));
 //! ```
 
+mod difference;
 mod flow_owners;
 mod fold;
 mod folded_flows;
@@ -36,6 +37,8 @@ mod listeners;
 mod sample;
 mod socket_sample;
 
+pub use difference::{Change, FlowDifference, differences};
+pub use fold::ended::{Ended, EndedIn};
 pub use fold::{Fold, FoldResult};
 pub use folded_flows::{FlowReader, FoldedFlows};
 pub use listeners::Listeners;

@@ -2,12 +2,13 @@
 //! A connection is identified by its cookie: connections from `/proc` have none, so they have no rates.
 
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use sockeye_model::{Cookie, FlowKey, NetnsInode, Socket, TcpInfo};
 
 /// Counters of all connections at one moment; the next fold computes rates from them.
 #[derive(Debug, Clone, Default)]
 pub struct Sample {
-    pub(crate) connections: HashMap<ConnectionId, Counters>,
+    pub(crate) connections: HashMap<ConnectionId, CompactCounters>,
     /// Connections and the indices of their flows; a connection of several processes occurs in several.
     pub(crate) members: Vec<(ConnectionId, u32)>,
     /// Flow keys by the indices in `members`.
@@ -26,11 +27,24 @@ impl ConnectionId {
 }
 
 /// Counters of tcp_info that only grow; `None` if unknown.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Counters {
     pub(crate) bytes_acked: Option<u64>,
     pub(crate) bytes_received: Option<u64>,
     pub(crate) retrans_segs: Option<u64>,
+}
+
+impl Sample {
+    /// Returns an empty sample with space for as many connections as the one before has: what grows is in memory twice.
+    pub(crate) fn with_space_of(before: Option<&Self>) -> Self {
+        let (connections, members) =
+            before.map_or((0, 0), |before| (before.connections.len(), before.members.len()));
+        Self {
+            connections: HashMap::with_capacity_and_hasher(connections, RandomState::default()),
+            members: Vec::with_capacity(members),
+            keys: Vec::new(),
+        }
+    }
 }
 
 impl Counters {
@@ -53,6 +67,38 @@ impl Counters {
     }
 }
 
+/// Counters in half of the memory: a host has many connections, and each is in two samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CompactCounters([u64; 3]);
+
+impl CompactCounters {
+    /// In place of a counter that is unknown; no connection has moved so much.
+    const UNKNOWN: u64 = u64::MAX;
+}
+
+impl From<Counters> for CompactCounters {
+    fn from(counters: Counters) -> Self {
+        let all = [
+            counters.bytes_acked,
+            counters.bytes_received,
+            counters.retrans_segs,
+        ];
+        Self(all.map(|counter| counter.unwrap_or(Self::UNKNOWN)))
+    }
+}
+
+impl From<CompactCounters> for Counters {
+    fn from(CompactCounters(all): CompactCounters) -> Self {
+        let known = |counter: u64| Some(counter).filter(|counter| *counter != CompactCounters::UNKNOWN);
+        let [bytes_acked, bytes_received, retrans_segs] = all.map(known);
+        Self {
+            bytes_acked,
+            bytes_received,
+            retrans_segs,
+        }
+    }
+}
+
 /// Adds what is known.
 impl std::ops::AddAssign for Counters {
     fn add_assign(&mut self, other: Self) {
@@ -64,5 +110,24 @@ impl std::ops::AddAssign for Counters {
         add(&mut self.bytes_acked, other.bytes_acked);
         add(&mut self.bytes_received, other.bytes_received);
         add(&mut self.retrans_segs, other.retrans_segs);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compact_counters_keep_what_is_unknown() {
+        for counters in [
+            Counters::default(),
+            Counters {
+                bytes_acked: Some(0),
+                bytes_received: None,
+                retrans_segs: Some(u64::MAX - 1),
+            },
+        ] {
+            assert_eq!(Counters::from(CompactCounters::from(counters)), counters);
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Snapshot of the tcp_info counters of single sockets: the next one gives their rates, for `sockets --watch`.
 //! A socket is identified by its cookie: one from `/proc` has none, so it has no rates and is not counted.
 
-use crate::sample::{ConnectionId, Counters};
+use crate::sample::{CompactCounters, ConnectionId, Counters};
 use foldhash::HashMap;
+use foldhash::fast::RandomState;
 use sockeye_model::{Socket, SocketRates, State};
 use std::time::Duration;
 
@@ -10,11 +11,21 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct SocketSample {
     /// Counters, and whether the socket was listed.
-    sockets: HashMap<ConnectionId, (Counters, bool)>,
+    sockets: HashMap<ConnectionId, (CompactCounters, bool)>,
     opened: u64,
 }
 
 impl SocketSample {
+    /// Returns an empty sample with space for as many sockets as the one before has: what grows is in memory twice.
+    #[must_use]
+    pub fn with_space_of(before: Option<&Self>) -> Self {
+        let sockets = before.map_or(0, |before| before.sockets.len());
+        Self {
+            sockets: HashMap::with_capacity_and_hasher(sockets, RandomState::default()),
+            opened: 0,
+        }
+    }
+
     /// Records a socket, and returns its rates if the sample `before`, which was taken `elapsed` earlier, has it too. What
     /// was unknown then has no rate.
     pub fn record(
@@ -26,12 +37,13 @@ impl SocketSample {
         // A TIME_WAIT socket transfers no data. It keeps its cookie, and its connection counts as closed from now.
         let id = ConnectionId::of(socket).filter(|_| socket.state != State::TimeWait)?;
         let counters = Counters::of(socket.tcp_info.as_ref());
-        self.sockets.insert(id, (counters, is_listed));
+        self.sockets.insert(id, (counters.into(), is_listed));
         let (before, elapsed) = before?;
         let Some((then, _)) = before.sockets.get(&id) else {
             self.opened += u64::from(is_listed);
             return None;
         };
+        let then = Counters::from(*then);
         let rate = |now: Option<u64>, then: Option<u64>| {
             let change = now?.saturating_sub(then?);
             Some(change as f64 / elapsed.as_secs_f64().max(f64::MIN_POSITIVE))

@@ -265,8 +265,15 @@ fn plain(
                 let cookie = socket.cookie;
                 cookie.is_some_and(|cookie| !before.contains_key(&(socket.netns, cookie)))
             };
+            // Each SYN of ours counts as a byte.
+            let syn = |socket: &&&Socket| {
+                let info = socket.tcp_info.as_ref();
+                let acked = info.and_then(|info| info.bytes_acked).unwrap_or(0);
+                is_new(socket) && !listeners.match_connection(socket) && acked > 0
+            };
+            let syns = seen.iter().filter(syn).count() as f64;
             flow.rates = (!seen.is_empty() || plain.closed > 0).then(|| Rates {
-                sent_bytes_per_s: change(|info| info.bytes_acked),
+                sent_bytes_per_s: change(|info| info.bytes_acked).map(|bytes| bytes - syns),
                 received_bytes_per_s: change(|info| info.bytes_received),
                 retrans_segs_per_s: change(|info| info.total_retrans_segs.map(u64::from)),
                 opened_per_s: Some(seen.iter().filter(is_new).count() as f64),

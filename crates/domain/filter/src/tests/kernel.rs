@@ -213,11 +213,11 @@ fn autobound_matches_ports_chosen_by_the_kernel() {
     ));
     assert!(filter.needs().kernel_only);
     let listed = dump(&filter.program(KernelFeatures::OLDEST).bytecode, StateSet::ALL).unwrap();
-    assert!(
-        listed
-            .iter()
-            .all(|socket| socket.local.port().map(|port| port.0) != Some(port))
-    );
+    // A connection of another process may have this number at another address.
+    let is_asked = |socket: &Socket| {
+        socket.state == State::Listen && socket.local.port().map(|port| port.0) == Some(port)
+    };
+    assert!(!listed.iter().any(is_asked), "{listed:?}");
     assert!(listed.len() >= 3, "clients of ours are missing: {listed:?}");
     drop(asked);
 }
