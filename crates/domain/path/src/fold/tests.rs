@@ -1,0 +1,177 @@
+use super::*;
+
+/// A journey through points at times, all on the device `tun0`.
+fn journey(stamps: &[(u64, Point)]) -> Journey {
+    let mut device = [0; 16];
+    device[..4].copy_from_slice(b"tun0");
+    let stamp = |(ns, point): &(u64, Point)| Stamp {
+        ns: *ns,
+        netns: 1,
+        ifindex: if *point == Point::Read { 0 } else { 2 },
+        point: *point,
+        length: QueueLength::Unknown,
+        device,
+    };
+    let mut comm = [0; 16];
+    comm[..3].copy_from_slice(b"vpn");
+    Journey {
+        protocol: 17,
+        end: stamps.last().map(|(_, point)| *point),
+        is_truncated: false,
+        source: ([10, 0, 0, 1], 5000).into(),
+        destination: ([10, 0, 0, 2], 53).into(),
+        bytes: 100,
+        reason: None,
+        reader: Some(812),
+        comm,
+        send_buffer: None,
+        waited_ns: None,
+        stamps: stamps.iter().map(stamp).collect(),
+    }
+}
+
+fn fold(journeys: &[(&[(u64, Point)], Ending<'_>)]) -> PathReport {
+    let mut fold = PathFold::new(1);
+    for (stamps, ending) in journeys {
+        fold.add(&journey(stamps), Direction::Out, *ending);
+    }
+    fold.finish()
+}
+
+const READ_BY_PROGRAM: [(u64, Point); 3] = [
+    (1_000, Point::Queued),
+    (1_200, Point::Transmitted),
+    (9_200, Point::Read),
+];
+
+#[test]
+fn hops_have_the_time_between_their_points() {
+    let report = fold(&[(&READ_BY_PROGRAM, Ending::Complete)]);
+    let hops: Vec<_> = report
+        .hops
+        .iter()
+        .map(|hop| (hop.key.kind, hop.packets, hop.bytes, hop.total_ns))
+        .collect();
+    assert_eq!(
+        hops,
+        [(HopKind::Qdisc, 1, 100, 200), (HopKind::Tunnel, 1, 100, 8_000)]
+    );
+    assert_eq!(report.total_ns(), 8_200);
+    assert_eq!(report.share_ppm(&report.hops[1]), Some(975_609));
+}
+
+#[test]
+fn drop_after_the_driver_is_in_the_queue_of_the_program() {
+    let dropped = [
+        (2_000, Point::Queued),
+        (2_100, Point::Transmitted),
+        (2_200, Point::Dropped),
+    ];
+    let report = fold(&[
+        (&READ_BY_PROGRAM, Ending::Complete),
+        (&dropped, Ending::Dropped("FULL_RING")),
+    ]);
+    let program = report
+        .hops
+        .iter()
+        .find(|hop| hop.key.kind == HopKind::Tunnel)
+        .unwrap();
+    assert_eq!(program.drops, BTreeMap::from([("FULL_RING".to_owned(), 1)]));
+    assert!(report.hops.iter().all(|hop| hop.key.kind != HopKind::Device));
+    assert_eq!((report.complete, report.dropped), (1, 1));
+}
+
+#[test]
+fn time_between_reads_counts_where_the_next_packet_waited() {
+    let at = |sent: u64, read: u64| [(sent, Point::Transmitted), (read, Point::Read)];
+    let (first, waited, late) = (at(0, 100), at(50, 140), at(900, 950));
+    let report = fold(&[
+        (&first, Ending::Complete),
+        (&waited, Ending::Complete),
+        (&late, Ending::Complete),
+    ]);
+    let reader = &report.hops[0].readers[0];
+    assert_eq!((reader.pid, reader.packets), (Some(812), 3));
+    assert_eq!(
+        (reader.between_reads.count(), reader.between_reads.max()),
+        (1, Some(40))
+    );
+    assert_eq!(report.hops[0].queued_max, 2);
+}
+
+#[test]
+fn readers_are_bounded_and_packets_of_the_others_are_counted() {
+    let mut fold = PathFold::new(1);
+    for pid in 0..100 {
+        let journey = Journey {
+            reader: Some(1 + pid % 50),
+            ..journey(&READ_BY_PROGRAM)
+        };
+        fold.add(&journey, Direction::Out, Ending::Complete);
+    }
+    assert_eq!(fold.readings.len(), READERS_MAX);
+    let report = fold.finish();
+    let hop = report.hops.iter().find(|hop| hop.key.kind == HopKind::Tunnel);
+    let hop = hop.unwrap();
+    let counts: Vec<_> = hop.readers.iter().map(|reader| reader.packets).collect();
+    assert_eq!(counts, [2; READERS_MAX]);
+    assert_eq!((hop.packets, hop.unlisted_reads), (100, 36));
+}
+
+#[test]
+fn matched_share_leaves_out_what_has_not_ended() {
+    let queued = [(1, Point::Queued)];
+    let report = fold(&[
+        (&READ_BY_PROGRAM, Ending::Complete),
+        (&queued, Ending::Lost),
+        (&queued, Ending::Unfinished),
+    ]);
+    assert_eq!(report.matched_ppm(), Some(500_000));
+    assert_eq!(report.followed(), 3);
+    assert_eq!(report.hops[0].queued_now, 1);
+    assert_eq!(fold(&[]).matched_ppm(), None);
+}
+
+#[test]
+fn clock_that_goes_back_is_no_time() {
+    let report = fold(&[(&[(5, Point::Queued), (4, Point::Transmitted)], Ending::Complete)]);
+    assert_eq!(report.hops[0].total_ns, 0);
+}
+
+#[test]
+fn sentences_name_the_longest_hop_its_program_and_the_short_queue() {
+    let at = |sent: u64, read: u64| [(sent, Point::Transmitted), (read, Point::Read)];
+    let dropped = [(120_000, Point::Transmitted), (120_100, Point::Dropped)];
+    let report = fold(&[
+        (&at(0, 100_000), Ending::Complete),
+        (&at(50_000, 140_000), Ending::Complete),
+        (&dropped, Ending::Dropped("FULL_RING")),
+    ]);
+    let sentences = report.sentences();
+    let texts: Vec<_> = sentences.iter().map(|sentence| sentence.text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "100 % of the time on this host is spent in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet.",
+            "1 of 3 packets (34 %) are dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
+             at most 2 packets were in it at once.",
+        ]
+    );
+    assert!(sentences[1].remedies[0].starts_with("ip link set dev tun0 txqueuelen 1000 "));
+    assert!(fold(&[]).sentences().is_empty());
+}
+
+#[test]
+fn time_of_programs_is_no_time_on_the_way() {
+    let answer = [
+        (0, Point::ReadBefore),
+        (5_000, Point::Written),
+        (6_000, Point::Queued),
+        (6_500, Point::Transmitted),
+    ];
+    let report = fold(&[(&answer, Ending::Lost)]);
+    assert_eq!(report.total_ns(), 1_500);
+    assert_eq!(report.hops[0].key.kind, HopKind::Program);
+    assert_eq!(report.share_ppm(&report.hops[0]), None);
+    assert_eq!(report.share_ppm(&report.hops[1]), Some(666_666));
+}

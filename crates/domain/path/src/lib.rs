@@ -1,0 +1,22 @@
+//! The way of packets through a host: from stamps at points to time spent in each hop.
+//!
+//! - [`HopKind`], [`HopKey`]: what is between two points, on which device, in which direction
+//! - [`PathFold`]: takes journeys, and returns a [`PathReport`] with the numbers of each [`Hop`]
+//! - [`QueueFold`]: queues of which only is known what waits there: classes, rings in bytes, accept queues
+//! - [`PathReport::sentences`]: where most of the time is spent, and where packets are dropped
+//!
+//! What it deliberately does not do: follow packets, which `sockeye_tracepoints` does; decide which of them match a filter.
+
+mod fold;
+mod hop;
+mod occupancy;
+mod part;
+mod report;
+mod sampled;
+mod sentence;
+
+pub use fold::{Ending, PathFold};
+pub use hop::{Device, Direction, HopKey, HopKind};
+pub use part::{Fill, Part};
+pub use report::{Hop, PathReport, Qdisc, Reader};
+pub use sampled::QueueFold;

@@ -1,0 +1,132 @@
+//! What was measured.
+
+use crate::hop::{Direction, HopKey, HopKind};
+use crate::part::{Fill, Part};
+use sockeye_measure::Histogram;
+use sockeye_model::Comm;
+use sockeye_wire::path::SendBuffer;
+use std::collections::BTreeMap;
+
+/// The numbers of a hop. Delays are in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hop {
+    /// Which one.
+    pub key: HopKey,
+    /// Of rows that say only what waits: in which queue.
+    pub part: Option<Part>,
+    /// Packets that passed.
+    pub packets: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// How long they were there.
+    pub delays: Histogram,
+    /// The sum of all delays.
+    pub total_ns: u64,
+    /// What the kernel says of the queue.
+    pub qdisc: Option<Qdisc>,
+    /// Packets that were still there at the end.
+    pub queued_now: u64,
+    /// Packets that were there at once, at most: of those that were followed.
+    pub queued_max: u64,
+    /// Bytes in the ring of the device; `None` if that is not known.
+    pub ring_bytes: Option<Fill>,
+    /// The fullest send buffer of TCP, of the packets that left one.
+    pub send_buffer: Option<SendBuffer>,
+    /// Dropped packets by their reason; empty text if the kernel gives none.
+    pub drops: BTreeMap<String, u64>,
+    /// The programs that read, with the most packets first.
+    pub readers: Vec<Reader>,
+    /// Packets that other programs read: of a hop so many are kept, and no more.
+    pub unlisted_reads: u64,
+}
+
+impl Hop {
+    /// Returns the number of dropped packets.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.drops.values().sum()
+    }
+}
+
+/// The queue of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Qdisc {
+    /// There is none: packets pass at once.
+    None,
+    /// At most so many packets were in it when one entered.
+    Packets(u32),
+}
+
+/// A program that reads packets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reader {
+    /// Its process; `None` in another pid namespace.
+    pub pid: Option<u32>,
+    /// Its name.
+    pub comm: Comm,
+    /// Packets that it read.
+    pub packets: u64,
+    /// From one reading to the next, where the next packet waited already. Empty if not each packet is followed.
+    pub between_reads: Histogram,
+    /// From one reading to the next, how long it was ready but had no processor.
+    pub processor_waits: Histogram,
+}
+
+/// What was seen of all packets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PathReport {
+    /// In the order of the way, each direction for itself.
+    pub hops: Vec<Hop>,
+    /// Journeys that ended: read, sent, or done.
+    pub complete: u64,
+    /// Journeys of packets that were dropped.
+    pub dropped: u64,
+    /// Journeys of packets that were divided into segments, which have journeys of their own.
+    pub divided: u64,
+    /// Journeys of packets that were merged into others in a receive queue.
+    pub merged: u64,
+    /// Journeys that were lost sight of.
+    pub lost: u64,
+    /// Journeys that had not ended.
+    pub unfinished: u64,
+    /// Of how many packets one was followed.
+    pub sample_every: u32,
+}
+
+impl PathReport {
+    /// Returns the time that packets were on their way. What programs do between reading and writing is no part of it.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        let on_the_way = self.hops.iter().filter(|hop| hop.key.kind != HopKind::Program);
+        on_the_way.map(|hop| hop.total_ns).sum()
+    }
+
+    /// Returns a hop's part of that time, in millionths; `None` for programs, and where times are not known.
+    #[must_use]
+    pub fn share_ppm(&self, hop: &Hop) -> Option<u64> {
+        if hop.key.kind == HopKind::Program || hop.part.is_some() {
+            return None;
+        }
+        let total = u128::from(self.total_ns());
+        let part = u128::from(hop.total_ns) * 1_000_000;
+        u64::try_from(part.checked_div(total)?).ok()
+    }
+
+    /// Returns the number of packets that were followed.
+    #[must_use]
+    pub const fn followed(&self) -> u64 {
+        self.complete + self.dropped + self.divided + self.merged + self.lost + self.unfinished
+    }
+
+    /// Returns of how many of the packets that have ended the end is known, in millionths. A packet that is merged ends there.
+    #[must_use]
+    pub fn matched_ppm(&self) -> Option<u64> {
+        let ended = self.complete + self.dropped + self.merged;
+        (ended * 1_000_000).checked_div(ended + self.lost)
+    }
+
+    /// Returns the hops of a direction.
+    pub fn of(&self, direction: Direction) -> impl Iterator<Item = &Hop> {
+        self.hops.iter().filter(move |hop| hop.key.direction == direction)
+    }
+}

@@ -1,0 +1,124 @@
+//! What the numbers say, in words.
+
+use crate::hop::{Device, HopKind};
+use crate::report::{Hop, PathReport, Reader};
+use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
+
+impl PathReport {
+    /// Returns where most of the time is spent; then, where packets are dropped.
+    #[must_use]
+    pub fn sentences(&self) -> Vec<Sentence> {
+        let longest = self.hops.iter().max_by_key(|hop| self.share_ppm(hop));
+        let longest = longest.filter(|hop| hop.total_ns > 0).and_then(|hop| {
+            let percent = (self.share_ppm(hop)? + 5_000) / 10_000;
+            let text = format!(
+                "{percent} % of the time on this host is spent {}{}.",
+                place(hop),
+                self.whose(hop)
+            );
+            Some(Sentence::new("longest-hop", text))
+        });
+        let dropping = self.hops.iter().filter(|hop| hop.dropped() > 0);
+        longest
+            .into_iter()
+            .chain(dropping.map(|hop| self.drops(hop)))
+            .collect()
+    }
+
+    /// Says which program reads what waits in a hop, and how fast; empty if none is known.
+    fn whose(&self, hop: &Hop) -> String {
+        // A tun device's qdisc is read by the same program as the queue after it.
+        let of_device = |other: &&Hop| {
+            hop.key.kind == HopKind::Qdisc
+                && other.key.kind == HopKind::Tunnel
+                && other.key.device == hop.key.device
+        };
+        let reading = self.hops.iter().find(of_device).unwrap_or(hop);
+        let Some(reader) = reading.readers.first() else {
+            return String::new();
+        };
+        let (name, more) = (name(reader), reading.readers.len() - 1);
+        let others = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        match reader.between_reads.percentile(Histogram::P50) {
+            Some(ns) => format!(
+                ", whose program ({name}){others} reads {} per packet",
+                duration(ns)
+            ),
+            None => format!(", whose program is {name}{others}"),
+        }
+    }
+
+    /// Says where packets are dropped, and what would help.
+    fn drops(&self, hop: &Hop) -> Sentence {
+        let (dropped, all) = (hop.dropped(), hop.dropped() + hop.packets);
+        let percent = dropped.saturating_mul(100).div_ceil(all.max(1));
+        let reasons: Vec<_> = hop
+            .drops
+            .keys()
+            .filter(|reason| !reason.is_empty())
+            .map(String::as_str)
+            .collect();
+        let reasons = match &reasons[..] {
+            [] => String::new(),
+            reasons => format!(" ({})", reasons.join(", ")),
+        };
+        let mut text = format!(
+            "{dropped} of {all} packets ({percent} %) are dropped {}{}{reasons}",
+            place(hop),
+            self.whose(hop)
+        );
+        let device = hop.key.device.filter(|_| hop.key.kind == HopKind::Tunnel);
+        if device.is_some() {
+            let waiting = hop.queued_max;
+            text.push_str(&format!("; at most {waiting} packets were in it at once"));
+        }
+        text.push('.');
+        let remedy = device.filter(|_| hop.queued_max < LONG_QUEUE).map(|device| {
+            let longer =
+                TypedCommand::new("ip link set dev", &device_name(&device)).with("txqueuelen", LONG_QUEUE);
+            format!("{longer}    # in the network namespace of the device")
+        });
+        Sentence::new("drops", text).with(remedy)
+    }
+}
+
+/// Says where a hop is.
+fn place(hop: &Hop) -> String {
+    let device = hop.key.device.as_ref();
+    let device = device.map_or_else(|| "an unknown device".to_owned(), device_name);
+    match hop.key.kind {
+        HopKind::Program => "in the program, from reading to writing".to_owned(),
+        HopKind::Send => "in the send buffer, before the queue of a device".to_owned(),
+        HopKind::Qdisc => format!("in the qdisc of {device}"),
+        HopKind::Class => format!("in a class of the qdisc of {device}"),
+        HopKind::Ring => format!("in the ring of {device}, until it has sent"),
+        HopKind::Tunnel => format!("in the queue of {device}"),
+        HopKind::Device => format!("in the driver of {device}"),
+        HopKind::Upper => format!("in {device}, on the way to the device below"),
+        HopKind::Backlog => format!("in the softirq backlog of {device}"),
+        HopKind::Handover => format!("from {device} to the device above"),
+        HopKind::Forward => format!("on the way from {device} to the next device"),
+        HopKind::Stack => format!("from {device} to the socket (routing, packet filter, transport)"),
+        HopKind::Socket => "in the receive queue of the socket".to_owned(),
+        HopKind::Accept => "in the accept queue of a listener".to_owned(),
+    }
+}
+
+/// A queue of a tunnel that holds the bursts of fast TCP.
+const LONG_QUEUE: u64 = 1000;
+
+fn device_name(device: &Device) -> String {
+    String::from_utf8_lossy(device.name.as_bytes()).into_owned()
+}
+
+fn name(reader: &Reader) -> String {
+    let comm = String::from_utf8_lossy(reader.comm.as_bytes()).into_owned();
+    match reader.pid {
+        Some(pid) => format!("{comm}, {pid}"),
+        None => format!("{comm}, in another pid namespace"),
+    }
+}
