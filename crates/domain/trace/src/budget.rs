@@ -2,7 +2,7 @@
 //! It counts what did not fit, so that the analysis can report it instead of growing without bound.
 
 /// Memory budget of all connections together.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Budget {
     /// Transmissions that still fit
     pub(crate) left: usize,
@@ -15,6 +15,16 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
+    /// A budget for segments that count already.
+    pub(crate) const fn endless() -> Self {
+        Self {
+            left: usize::MAX / 2,
+            refused: 0,
+            points_left: usize::MAX / 2,
+            points_refused: 0,
+        }
+    }
+
     /// Takes space for one transmission; returns whether there was any.
     pub(crate) fn take(&mut self) -> bool {
         let has_space = self.left > 0;

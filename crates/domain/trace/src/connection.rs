@@ -4,6 +4,7 @@ use crate::{
     BoundTimes, DelayVariation, Ending, Event, Exchanges, Flag, IcmpReport, NameLookup, Percentiles, Shares,
     Verdict,
 };
+use sockeye_wire::packet::Segment;
 use std::net::IpAddr;
 
 /// One connection, when it or the capture is over.
@@ -68,6 +69,23 @@ pub struct Endpoint {
     pub ip: IpAddr,
     /// Port
     pub port: u16,
+}
+
+impl Endpoint {
+    /// Source and destination of a segment.
+    #[must_use]
+    pub const fn both(segment: &Segment) -> (Self, Self) {
+        (
+            Self {
+                ip: segment.source,
+                port: segment.source_port,
+            },
+            Self {
+                ip: segment.destination,
+                port: segment.destination_port,
+            },
+        )
+    }
 }
 
 /// Captured parts of a connection: tshark's bits (`tcp.completeness`).

@@ -22,3 +22,19 @@ pub struct Counters {
     /// Approximate memory in use, in bytes
     pub memory_bytes: u64,
 }
+
+/// The counters of several shards together.
+impl std::iter::Sum for Counters {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, next| Self {
+            segments: sum.segments + next.segments,
+            connections: sum.connections + next.connections,
+            connections_cut_short: sum.connections_cut_short + next.connections_cut_short,
+            unacked_left_out: sum.unacked_left_out + next.unacked_left_out,
+            points_left_out: sum.points_left_out + next.points_left_out,
+            series_forgotten: sum.series_forgotten + next.series_forgotten,
+            times_backwards: sum.times_backwards + next.times_backwards,
+            memory_bytes: sum.memory_bytes + next.memory_bytes,
+        })
+    }
+}

@@ -5,7 +5,7 @@ use sockeye_wire::packet::Segment;
 use std::net::IpAddr;
 
 /// Both ends of a segment: address and port.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct EndPair {
     pub(crate) source: (IpAddr, u16),
     pub(crate) destination: (IpAddr, u16),

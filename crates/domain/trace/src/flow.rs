@@ -141,14 +141,9 @@ impl Flow {
         size_of::<Self>() + unacked + senders + self.history.heap_bytes() + others + recorder
     }
 
-    /// The client's address, and the server's.
-    pub(crate) fn addresses(&self) -> (std::net::IpAddr, std::net::IpAddr) {
-        (self.tuple.ips[self.client], self.tuple.ips[1 - self.client])
-    }
-
     /// Records the name lookup that the client waited for.
-    pub(crate) fn set_lookup(&mut self, lookup: NameLookup) {
-        self.lookup = Some(Box::new(lookup));
+    pub(crate) fn set_lookup(&mut self, lookup: Box<NameLookup>) {
+        self.lookup = Some(lookup);
     }
 
     /// Records an ICMP error about a segment of end `from`.

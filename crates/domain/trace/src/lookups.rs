@@ -135,6 +135,11 @@ impl Lookups {
         }
     }
 
+    /// Whether no answer is known.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The lookup after which this client connects to this server now; `None` if there is none.
     pub(crate) fn before(&self, now_ns: u64, client: IpAddr, server: IpAddr) -> Option<NameLookup> {
         let name = self.names.get(&(client, server))?;

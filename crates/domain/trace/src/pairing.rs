@@ -238,7 +238,12 @@ impl Pairing {
             let number = self.direction(EndPair::of(&held.segment), false);
             self.compare(number, held.frame, held.time_ns, &held.segment);
         }
-        let names: HashMap<EndPair, EndPair> = self.translated.translations().collect();
+        // Several connections of the second capture may be taken for one of the first: the result does not depend on their order.
+        let mut names: HashMap<EndPair, EndPair> = HashMap::default();
+        for (first, second) in self.translated.translations() {
+            let name = names.entry(first).or_insert(second);
+            *name = second.min(*name);
+        }
         let (offset_ns, is_offset_measured) = self.offset_ns();
         let mut only_first: Vec<Vec<Unmatched>> = self.directions.iter().map(|_| Vec::new()).collect();
         let sizes: Vec<u32> = (self.directions.iter())

@@ -1,7 +1,7 @@
 //! Whatever comes, there is an answer, and memory is bounded.
 
 use super::hand::{Hand, analysed, from_client, from_server, handshake};
-use sockeye_trace::{Confidence, Connection, EventKind, Keep, Options, Pairing, Trace};
+use sockeye_trace::{Confidence, Connection, EventKind, Keep, Options, Pairing, SHARDS, Trace};
 use sockeye_wire::packet::{SackBlocks, Segment, TcpFlags, Timestamps};
 
 /// Numbers that look like chance.
@@ -101,8 +101,8 @@ fn same_segments_give_the_same_analysis() {
 #[test]
 fn many_connections_take_bounded_memory() {
     let options = Options {
-        connections_max: 100,
-        closed_max: 10,
+        connections_max: 6 * SHARDS,
+        closed_max: SHARDS,
         series: Keep::All,
         series_points_max: 500,
         ..Options::default()
@@ -218,7 +218,7 @@ fn points_beyond_the_maximum_are_counted() {
 #[test]
 fn one_way_captures_are_bounded() {
     let mut trace = Trace::new(Options {
-        unacked_max: 1_000,
+        unacked_max: 1_000 * SHARDS,
         ..Options::default()
     });
     for number in 0..5_000_u32 {

@@ -10,6 +10,7 @@ mod anything;
 mod corpus;
 mod flags;
 mod hand;
+mod shards;
 mod simulation;
 mod translated;
 mod world;
