@@ -1,11 +1,12 @@
 //! What the rules find: findings with their facts, examples and remedies.
 
 use crate::{Rule, Severity};
+use sockeye_drops::Event;
 use sockeye_model::{
     Counter, DeviceName, Endpoint, FirewallRuleName, Inode, NetnsInode, Process, ProcessState, Protocol,
     ShortText, Socket, State, Uid,
 };
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// One thing that is wrong, with its evidence.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,6 +37,10 @@ pub struct Finding {
     pub sockets: u64,
     /// Some of these sockets, the worst first.
     pub examples: Vec<Example>,
+    /// Whom the drops hit that it is about, the worst first; empty if drops were not watched.
+    pub victims: Vec<Victim>,
+    /// Number of victims that did not fit.
+    pub victims_left_out: u64,
     /// What to do about it, in the order to try.
     pub remedies: Vec<Remedy>,
 }
@@ -57,6 +62,8 @@ impl Finding {
             facts: Facts::NONE,
             sockets: 0,
             examples: Vec::new(),
+            victims: Vec::new(),
+            victims_left_out: 0,
             remedies: Vec::new(),
         }
     }
@@ -324,6 +331,19 @@ impl Example {
             facts,
         }
     }
+}
+
+/// Packets of one reason that the kernel dropped between two samples, and the socket that they were for or came from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Victim {
+    /// Reason, place, device, protocol, socket, and how many.
+    pub event: Event,
+    /// Local end of the socket; without one, the destination of the latest packet. `None` if unknown.
+    pub local: Option<SocketAddr>,
+    /// The other end: the peer of the socket, or the source of the latest packet.
+    pub peer: Option<SocketAddr>,
+    /// Process that owns the socket; `None` if unknown or without one.
+    pub owner: Option<Process>,
 }
 
 /// One step against a fault.

@@ -59,19 +59,23 @@ mod shell;
 mod snapshot;
 mod socket;
 mod socket_counters;
+mod subject;
 mod suspects;
 mod symptom;
 mod symptom_groups;
 #[cfg(test)]
 mod tests;
+mod victims;
 mod waiting;
 
 pub use counter::{MEANINGS, Meaning};
 pub use effects::remove_effects;
-pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject};
+pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject, Victim};
+pub use firewall::{DroppedPacket, PacketFilter};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};
 pub use shell::shell_word;
 pub use snapshot::{Baseline, Coverage, Snapshot};
 pub use sockeye_dictionary::Severity;
+pub use subject::EndpointText;
 pub use suspects::Suspects;

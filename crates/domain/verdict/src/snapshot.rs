@@ -18,8 +18,11 @@ use crate::socket_counters::SocketCounters;
 use crate::suspects::{Presence, QueueLook, Sighting, SocketKey, Suspects, is_window_full};
 use crate::symptom::Symptom;
 use crate::symptom_groups::SymptomGroups;
+use crate::victims::Victims;
 use crate::waiting::{UNIX_PATIENCE, UnixQueues, WaitingQueues};
-use crate::{Finding, Limit, Limits, Remedy, Rule, counter, device, firewall, host, merge, namespace};
+use crate::{
+    Finding, Limit, Limits, Remedy, Rule, Victim, counter, device, firewall, host, merge, namespace,
+};
 use foldhash::fast::FixedState;
 use sockeye_model::{
     Counter, Device, Endpoint, Entry, HostVitals, Inode, NetnsInode, Owner, PathQuery, Pid, ProcessState,
@@ -66,6 +69,8 @@ pub struct Snapshot<'a> {
     /// TCP connections of each process
     owned: HashMap<Pid, u64, FixedState>,
     seen: Coverage,
+    /// What was dropped since the earlier snapshot.
+    victims: Victims,
 }
 
 /// How much was examined.
@@ -130,6 +135,7 @@ impl<'a> Snapshot<'a> {
             samples: None,
             owned: HashMap::default(),
             seen: Coverage::default(),
+            victims: Victims::default(),
         }
     }
 
@@ -217,10 +223,21 @@ impl<'a> Snapshot<'a> {
         self.host = host;
     }
 
+    /// Sets what was dropped since the earlier snapshot, before sockets are added.
+    pub fn drops(&mut self, victims: Vec<Victim>) {
+        self.victims = Victims::new(victims);
+    }
+
+    /// Returns what was dropped, with the owners that the sockets gave. Findings that are made later do not have it.
+    pub fn take_drops(&mut self) -> Vec<Victim> {
+        std::mem::take(&mut self.victims).into_all()
+    }
+
     /// Adds a socket.
     pub fn socket(&mut self, entry: &Entry<'_>) {
         let socket = entry.socket;
         self.seen.sockets += 1;
+        self.victims.socket(entry);
         match socket.protocol {
             Protocol::Tcp => {
                 self.suspects.socket(entry, self.limits);
@@ -380,6 +397,7 @@ impl<'a> Snapshot<'a> {
             }
         }
         let mut found = merge::namespaces(found);
+        self.victims.add_to(&mut found);
         found.sort_by_cached_key(order);
         found
     }

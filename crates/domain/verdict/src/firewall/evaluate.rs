@@ -45,7 +45,7 @@ enum Certainty {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Match {
+pub(super) enum Match {
     Yes,
     No,
     Maybe,
@@ -80,30 +80,50 @@ impl Ruleset {
         second.is_none().then_some(only)
     }
 
-    fn first_drop(&self, packet: &Packet, certainty: &Cell<Certainty>) -> Option<Drop> {
-        let stages = match packet.direction {
-            Direction::Incoming => [Stage::Ingress, Stage::Hook(PRE_ROUTING), Stage::Hook(LOCAL_IN)],
-            Direction::Outgoing => [Stage::Hook(LOCAL_OUT), Stage::Hook(POST_ROUTING), Stage::Egress],
+    /// Returns the chains that see a packet, in order.
+    pub(super) fn base_chains(&self, packet: &Packet) -> Vec<&FirewallChain> {
+        let stages: &[Stage] = match packet.direction {
+            Direction::Incoming => &[Stage::Ingress, Stage::Hook(PRE_ROUTING), Stage::Hook(LOCAL_IN)],
+            Direction::Outgoing => &[Stage::Hook(LOCAL_OUT), Stage::Hook(POST_ROUTING), Stage::Egress],
+            Direction::Forwarded => &[
+                Stage::Ingress,
+                Stage::Hook(PRE_ROUTING),
+                Stage::Hook(FORWARD),
+                Stage::Hook(POST_ROUTING),
+                Stage::Egress,
+            ],
         };
-        for stage in stages {
+        let mut found = Vec::new();
+        for &stage in stages {
             let chains = self.firewall.chains.iter();
             let mut chains: Vec<_> = chains
                 .filter_map(|chain| Some((stage.priority(chain, packet)?, chain)))
                 .collect();
             chains.sort_by_key(|(priority, _)| *priority);
-            for (_, chain) in chains {
-                let outcome = match self.walk(chain, packet, 0, certainty) {
-                    Outcome::Undecided if chain.drops && chain.policy_packets != Some(0) => {
-                        Outcome::Dropped(Drop {
-                            name: name(chain, None),
-                            packets: chain.policy_packets,
-                        })
-                    }
-                    outcome => outcome,
-                };
-                if let Outcome::Dropped(drop) = outcome {
-                    return Some(drop);
+            found.extend(chains.into_iter().map(|(_, chain)| chain));
+        }
+        found
+    }
+
+    /// Returns the chain of the same table that a rule jumps to.
+    pub(super) fn target(&self, from: &FirewallChain, to: &str) -> Option<&FirewallChain> {
+        let key = (from.family, from.table.clone(), to.to_owned());
+        self.chains.get(&key).and_then(|&at| self.firewall.chains.get(at))
+    }
+
+    fn first_drop(&self, packet: &Packet, certainty: &Cell<Certainty>) -> Option<Drop> {
+        for chain in self.base_chains(packet) {
+            let outcome = match self.walk(chain, packet, 0, certainty) {
+                Outcome::Undecided if chain.drops && chain.policy_packets != Some(0) => {
+                    Outcome::Dropped(Drop {
+                        name: name(chain, None),
+                        packets: chain.policy_packets,
+                    })
                 }
+                outcome => outcome,
+            };
+            if let Outcome::Dropped(drop) = outcome {
+                return Some(drop);
             }
         }
         None
@@ -150,8 +170,7 @@ impl Ruleset {
                 Decision::Verdict(FirewallVerdict::Jump(to) | FirewallVerdict::Goto(to)) => to,
                 Decision::Verdict(_) | Decision::Unknown => return Outcome::Unknown,
             };
-            let key = (chain.family, chain.table.clone(), to.clone());
-            let Some(next) = self.chains.get(&key).and_then(|&at| self.firewall.chains.get(at)) else {
+            let Some(next) = self.target(chain, to) else {
                 return Outcome::Unknown;
             };
             let outcome = self.walk(next, packet, depth + 1, certainty);
@@ -165,7 +184,7 @@ impl Ruleset {
 
     /// Returns whether a rule matches, what it decides (`None` if nothing), and whether it compares an address or a port
     /// that is known.
-    fn rule<'a>(
+    pub(super) fn rule<'a>(
         &'a self,
         chain: &FirewallChain,
         rule: &'a FirewallRule,
@@ -261,6 +280,34 @@ impl Ruleset {
         })
     }
 
+    /// Rules that drop all that they count, and policies that drop, with what they counted: between counter and verdict the rule compares
+    /// nothing.
+    pub(crate) fn exact_drop_counters(&self) -> impl Iterator<Item = (FirewallRuleName, u64)> + '_ {
+        self.firewall.chains.iter().flat_map(|chain| {
+            let exact = |rule: &FirewallRule| {
+                let mut counted = None;
+                for expression in &rule.expressions {
+                    match expression {
+                        Expression::Counter { packets } => counted = Some(*packets),
+                        Expression::Effect => {}
+                        Expression::Reject | Expression::Verdict(FirewallVerdict::Drop) => return counted,
+                        _ => counted = None,
+                    }
+                }
+                None
+            };
+            let rules = chain
+                .rules
+                .iter()
+                .filter_map(move |rule| Some((name(chain, Some(rule.handle)), exact(rule)?)));
+            let policy = chain
+                .policy_packets
+                .filter(|_| chain.drops)
+                .map(|packets| (name(chain, None), packets));
+            rules.chain(policy)
+        })
+    }
+
     /// Rules through which what this host sends may be dropped, and their counters.
     pub(crate) fn drops_of_output(&self) -> Vec<Drop> {
         let mut names: Vec<Drop> = Vec::new();
@@ -349,7 +396,7 @@ impl Stage {
 }
 
 /// What a rule decides.
-enum Decision<'a> {
+pub(super) enum Decision<'a> {
     Drop,
     Verdict(&'a FirewallVerdict),
     Unknown,
@@ -369,7 +416,7 @@ impl Match {
     }
 }
 
-fn name(chain: &FirewallChain, handle: Option<u64>) -> FirewallRuleName {
+pub(super) fn name(chain: &FirewallChain, handle: Option<u64>) -> FirewallRuleName {
     FirewallRuleName {
         family: chain.family,
         table: chain.table.clone(),
@@ -464,7 +511,8 @@ impl Registers {
     }
 
     fn meta(&mut self, key: MetaKey, register: u32, packet: &Packet) -> Match {
-        let is_input = packet.direction == Direction::Incoming;
+        let is_input = packet.direction != Direction::Outgoing;
+        let is_output = packet.direction != Direction::Incoming;
         match key {
             MetaKey::L4Protocol if packet.is_arp => return Match::No,
             MetaKey::Family if packet.is_arp => self.put_bytes(register, &[3]),
@@ -482,10 +530,15 @@ impl Registers {
             MetaKey::User => self.put_number(register, packet.user),
             // Without such a device the rule ends.
             MetaKey::InputIndex | MetaKey::InputName if !is_input => return Match::No,
-            MetaKey::OutputIndex | MetaKey::OutputName if is_input => return Match::No,
+            MetaKey::OutputIndex | MetaKey::OutputName if !is_output => return Match::No,
+            // The packet has the device that it came from.
+            MetaKey::OutputIndex | MetaKey::OutputName if is_input => {
+                self.put(register, &[Bits::default(); 16]);
+            }
             MetaKey::InputIndex | MetaKey::OutputIndex => match packet.device {
                 DeviceKnown::Is(index, _) => self.put_number(register, Some(index.0)),
                 DeviceKnown::NotLoopback => self.put_device_unknown(register, 4),
+                DeviceKnown::Unknown => self.put(register, &[Bits::default(); 4]),
             },
             MetaKey::InputName | MetaKey::OutputName => match packet.device {
                 DeviceKnown::Is(_, name) => {
@@ -495,6 +548,7 @@ impl Registers {
                     self.put_bytes(register, &bytes);
                 }
                 DeviceKnown::NotLoopback => self.put_device_unknown(register, 16),
+                DeviceKnown::Unknown => self.put(register, &[Bits::default(); 16]),
             },
             MetaKey::Other => self.put(register, &[Bits::default(); 16]),
         }
@@ -638,8 +692,9 @@ const ONLY_COMPARE: [&str; 6] = ["limit", "quota", "connlimit", "match", "dynset
 const INET_INGRESS: u32 = 5;
 const PRE_ROUTING: u32 = 0;
 const LOCAL_IN: u32 = 1;
+const FORWARD: u32 = 2;
 const LOCAL_OUT: u32 = 3;
 const POST_ROUTING: u32 = 4;
 /// `NFT_JUMP_STACK_SIZE`
-const JUMPS_MAX: usize = 16;
+pub(super) const JUMPS_MAX: usize = 16;
 const REGISTERS_LEN: usize = 64;

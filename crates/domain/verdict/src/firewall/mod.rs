@@ -3,11 +3,13 @@
 //! Only what is certain is said: a rule that matches with all that is known of a packet, and that has counted packets if
 //! it counts.
 
+mod dropped;
 mod evaluate;
 mod packet;
 #[cfg(test)]
 mod tests;
 
+pub use dropped::{DroppedPacket, PacketFilter};
 pub(crate) use evaluate::{Drop, Ruleset};
 pub(crate) use packet::{Content, DeviceKnown, Direction, End, Packet};
 

@@ -21,6 +21,7 @@ impl Bits {
 pub(crate) enum Direction {
     Incoming,
     Outgoing,
+    Forwarded,
 }
 
 /// What is known about a device.
@@ -29,13 +30,15 @@ pub(crate) enum DeviceKnown {
     Is(InterfaceIndex, DeviceName),
     /// Any but loopback
     NotLoopback,
+    /// Any
+    Unknown,
 }
 
 impl DeviceKnown {
     const fn name(self) -> Option<DeviceName> {
         match self {
             Self::Is(_, name) => Some(name),
-            Self::NotLoopback => None,
+            Self::NotLoopback | Self::Unknown => None,
         }
     }
 }
@@ -111,7 +114,7 @@ impl Packet {
         };
         let (from, to) = match direction {
             Direction::Outgoing => (local, peer),
-            Direction::Incoming => (peer, local),
+            Direction::Incoming | Direction::Forwarded => (peer, local),
         };
         let mut packet = Self::new(content, is_ipv6, from, to, direction, device);
         if direction == Direction::Outgoing {
@@ -220,6 +223,36 @@ impl Packet {
         }
     }
 
+    /// A packet whose headers were captured, from the IP header on; `None` if they are too short, or there are extension headers.
+    pub(crate) fn captured(headers: &[u8], direction: Direction, device: DeviceKnown) -> Option<Self> {
+        let first = *headers.first()?;
+        let is_ipv6 = first >> 4 == 6;
+        let (network_bytes, protocol) = if is_ipv6 {
+            (40, *headers.get(6)?)
+        } else {
+            (usize::from(first & 0xf) * 4, *headers.get(9)?)
+        };
+        // A later fragment has no ports, and an extension header is none of a transport.
+        let is_whole = is_ipv6 || (*headers.get(6)? & 0x1f, *headers.get(7)?) == (0, 0);
+        if network_bytes < 20 || !is_whole || (is_ipv6 && EXTENSIONS.contains(&protocol)) {
+            return None;
+        }
+        let known = |bytes: &[u8]| bytes.iter().map(|byte| Bits::new(*byte)).collect();
+        Some(Self {
+            direction,
+            is_ipv6,
+            is_arp: false,
+            protocol,
+            network: known(headers.get(..network_bytes)?),
+            transport: known(headers.get(network_bytes..)?),
+            device,
+            link_device: device.name(),
+            mark: None,
+            user: None,
+            connection_state: None,
+        })
+    }
+
     /// `struct arphdr` with the addresses of Ethernet and IPv4.
     fn arp(content: Content, from: End, to: End, direction: Direction, device: DeviceKnown) -> Self {
         let mut network = vec![Bits::default(); 28];
@@ -270,6 +303,8 @@ fn put_port(place: &mut [Bits], port: Option<u16>) {
     }
 }
 
+/// Hop-by-hop options, routing, fragment, destination options.
+const EXTENSIONS: [u8; 4] = [0, 43, 44, 60];
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
 const RST: u8 = 0x04;

@@ -1,0 +1,295 @@
+//! The rule that dropped a packet of which the headers are known.
+
+use super::evaluate::{Decision, JUMPS_MAX, Match, Ruleset, name};
+use super::packet::{DeviceKnown, Direction, Packet};
+use sockeye_model::{DeviceName, Firewall, FirewallChain, FirewallRuleName, FirewallVerdict, InterfaceIndex};
+use std::collections::BTreeSet;
+
+/// The packet filter rules of a network namespace (nf_tables), to be asked which of them dropped a packet.
+#[derive(Debug)]
+pub struct PacketFilter {
+    ruleset: Ruleset,
+}
+
+/// A packet that netfilter dropped.
+#[derive(Debug, Clone, Copy)]
+pub struct DroppedPacket<'a> {
+    /// From the IP header on, as much as is known.
+    pub headers: &'a [u8],
+    /// The device that it came from or was sent to; `None` if unknown: what this host sends has none before it is routed.
+    pub device: Option<(InterfaceIndex, DeviceName)>,
+    /// Whether its source is an address of this host; `None` if unknown.
+    pub is_sent: Option<bool>,
+    /// Whether its destination is an address of this host, or a multicast address; `None` if unknown.
+    pub is_for_us: Option<bool>,
+}
+
+impl PacketFilter {
+    /// Takes rules with their counters after the drops: a rule that has counted nothing has dropped nothing.
+    #[must_use]
+    pub fn new(firewall: Firewall) -> Self {
+        Self {
+            ruleset: Ruleset::new(firewall),
+        }
+    }
+
+    /// Returns the rules that drop whatever they count, with the number of packets.
+    pub fn counters(&self) -> impl Iterator<Item = (FirewallRuleName, u64)> + '_ {
+        self.ruleset.exact_drop_counters()
+    }
+
+    /// Returns the rule, or the policy of a chain, that dropped a packet: the only one that can have. `None` if there are several, or if
+    /// something that is not in the headers decides.
+    #[must_use]
+    pub fn dropping(&self, packet: &DroppedPacket<'_>) -> Option<FirewallRuleName> {
+        let device = packet
+            .device
+            .map_or(DeviceKnown::Unknown, |(index, name)| DeviceKnown::Is(index, name));
+        let directions = [
+            (Direction::Incoming, packet.is_for_us != Some(false)),
+            (
+                Direction::Forwarded,
+                packet.is_for_us != Some(true) && packet.is_sent != Some(true),
+            ),
+            (Direction::Outgoing, packet.is_sent != Some(false)),
+        ];
+        let mut found = BTreeSet::new();
+        for (direction, _) in directions.into_iter().filter(|(_, is_possible)| *is_possible) {
+            let packet = Packet::captured(packet.headers, direction, device)?;
+            let mut candidates = Candidates {
+                ruleset: &self.ruleset,
+                packet: &packet,
+                found: &mut found,
+                are_all: true,
+            };
+            candidates.collect();
+            if !candidates.are_all {
+                return None;
+            }
+        }
+        let only = found.pop_first()?;
+        found.is_empty().then_some(only)
+    }
+}
+
+/// The rules that can have dropped a packet, of which it is known that one has.
+struct Candidates<'a> {
+    ruleset: &'a Ruleset,
+    packet: &'a Packet,
+    found: &'a mut BTreeSet<FirewallRuleName>,
+    /// Whether there is no rule of which it is unknown what it decides.
+    are_all: bool,
+}
+
+/// What is certain after a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum After {
+    Accepted,
+    Dropped,
+    Undecided,
+}
+
+impl Candidates<'_> {
+    fn collect(&mut self) {
+        for chain in self.ruleset.base_chains(self.packet) {
+            match self.walk(chain, 0) {
+                After::Dropped => return,
+                After::Undecided if chain.drops && chain.policy_packets != Some(0) => {
+                    self.found.insert(name(chain, None));
+                    return;
+                }
+                After::Accepted | After::Undecided => {}
+            }
+        }
+    }
+
+    fn walk(&mut self, chain: &FirewallChain, depth: usize) -> After {
+        if depth > JUMPS_MAX {
+            self.are_all = false;
+            return After::Undecided;
+        }
+        for rule in &chain.rules {
+            let (found, decision, _) = self.ruleset.rule(chain, rule, self.packet);
+            let is_certain = found == Match::Yes;
+            let Some(decision) = decision.filter(|_| found != Match::No) else {
+                continue;
+            };
+            let (to, is_goto) = match decision {
+                Decision::Drop => {
+                    self.found.insert(name(chain, Some(rule.handle)));
+                    if is_certain {
+                        return After::Dropped;
+                    }
+                    continue;
+                }
+                Decision::Verdict(FirewallVerdict::Accept) if is_certain => return After::Accepted,
+                Decision::Verdict(FirewallVerdict::Return) if is_certain => return After::Undecided,
+                Decision::Verdict(FirewallVerdict::Accept | FirewallVerdict::Return) => continue,
+                Decision::Verdict(FirewallVerdict::Jump(to)) => (to, false),
+                Decision::Verdict(FirewallVerdict::Goto(to)) => (to, true),
+                Decision::Verdict(_) | Decision::Unknown => {
+                    self.are_all = false;
+                    continue;
+                }
+            };
+            let Some(next) = self.ruleset.target(chain, to) else {
+                self.are_all = false;
+                continue;
+            };
+            let after = self.walk(next, depth + 1);
+            if is_certain && (is_goto || after != After::Undecided) {
+                return after;
+            }
+        }
+        After::Undecided
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Base, Expression, FirewallFamily, FirewallRule, Hook, Operator};
+
+    /// A chain of the hook `input` whose policy drops, with these rules.
+    fn filter(rules: Vec<Vec<Expression>>, drops: bool) -> PacketFilter {
+        PacketFilter::new(Firewall {
+            chains: vec![FirewallChain {
+                family: FirewallFamily::INET,
+                table: "filter".into(),
+                name: "input".into(),
+                hook: Some(Hook {
+                    number: 1,
+                    priority: 0,
+                    devices: Vec::new(),
+                }),
+                drops,
+                policy_packets: None,
+                rules: rules
+                    .into_iter()
+                    .zip(1..)
+                    .map(|(expressions, handle)| FirewallRule { handle, expressions })
+                    .collect(),
+            }],
+            ..Firewall::default()
+        })
+    }
+
+    fn to_port(port: u16, mut then: Vec<Expression>) -> Vec<Expression> {
+        let mut rule = vec![
+            Expression::Payload {
+                base: Base::Transport,
+                offset: 2,
+                len: 2,
+                register: 1,
+            },
+            Expression::Compare {
+                register: 1,
+                operator: Operator::Equal,
+                value: port.to_be_bytes().to_vec(),
+            },
+        ];
+        rule.append(&mut then);
+        rule
+    }
+
+    /// `ct state established accept`
+    fn established() -> Vec<Expression> {
+        vec![
+            Expression::ConnectionState { register: 1 },
+            Expression::Bitwise {
+                source: 1,
+                register: 1,
+                mask: vec![6, 0, 0, 0],
+                xor: vec![0; 4],
+            },
+            Expression::Compare {
+                register: 1,
+                operator: Operator::NotEqual,
+                value: vec![0; 4],
+            },
+            Expression::Verdict(FirewallVerdict::Accept),
+        ]
+    }
+
+    /// A datagram to 10.0.0.2, port 5353.
+    const DATAGRAM: [u8; 28] = [
+        0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2, 0x9c, 0x40, 0x14, 0xe9, 0, 8, 0,
+        0,
+    ];
+
+    #[track_caller]
+    fn check(filter: &PacketFilter, headers: &[u8], expected: Option<Option<u64>>) {
+        let dropped = filter.dropping(&DroppedPacket {
+            headers,
+            device: None,
+            is_sent: Some(false),
+            is_for_us: Some(true),
+        });
+        assert_eq!(dropped.map(|name| name.handle), expected);
+    }
+
+    const DROP: Expression = Expression::Verdict(FirewallVerdict::Drop);
+    const ACCEPT: Expression = Expression::Verdict(FirewallVerdict::Accept);
+
+    #[test]
+    fn only_rule_that_can_have_dropped_is_named() {
+        let rules = vec![
+            established(),
+            to_port(22, vec![ACCEPT]),
+            to_port(5353, vec![DROP]),
+            to_port(53, vec![DROP]),
+        ];
+        check(&filter(rules.clone(), false), &DATAGRAM, Some(Some(3)));
+        // A rule that has counted nothing has dropped nothing.
+        let counted = vec![
+            to_port(5353, vec![Expression::Counter { packets: 0 }, DROP]),
+            to_port(5353, vec![Expression::Counter { packets: 1 }, DROP]),
+        ];
+        check(&filter(counted, false), &DATAGRAM, Some(Some(2)));
+        // Without its ports each of both rules may match.
+        check(&filter(rules, false), &DATAGRAM[..20], None);
+    }
+
+    #[test]
+    fn policy_drops_what_no_rule_lets_pass() {
+        let rules = vec![established(), to_port(22, vec![ACCEPT])];
+        check(&filter(rules, true), &DATAGRAM, Some(None));
+        let rules = vec![to_port(5353, vec![ACCEPT])];
+        check(&filter(rules, true), &DATAGRAM, None);
+        let unknown = vec![vec![Expression::Other("socket".into()), DROP]];
+        check(&filter(unknown, true), &DATAGRAM, None);
+    }
+
+    #[test]
+    fn counter_that_is_compared_behind_is_no_counter_of_drops() {
+        let count = |packets| Expression::Counter { packets };
+        let mut late = vec![count(9)];
+        late.extend(to_port(53, vec![DROP]));
+        let all = filter(
+            vec![
+                to_port(5353, vec![count(7), DROP]),
+                late,
+                to_port(22, vec![count(3), ACCEPT]),
+            ],
+            false,
+        );
+        let counted: Vec<_> = all
+            .counters()
+            .map(|(name, packets)| (name.handle, packets))
+            .collect();
+        assert_eq!(counted, [(Some(1), 7)]);
+    }
+
+    #[test]
+    fn headers_that_are_cut_or_odd_name_nothing() {
+        let all = filter(vec![vec![DROP]], false);
+        check(&all, &DATAGRAM, Some(Some(1)));
+        // IPv6 with options.
+        let mut options = [0; 40];
+        options[0] = 0x60;
+        let bad: [&[u8]; 4] = [&[], &DATAGRAM[..19], &[0x42; 20], &options];
+        for headers in bad {
+            check(&all, headers, None);
+        }
+    }
+}
