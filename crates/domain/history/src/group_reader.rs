@@ -1,0 +1,222 @@
+//! Chunks to samples.
+
+use crate::bytes::{DecodeError, Reader, unzigzag};
+use crate::chunk::{stream, streams};
+use crate::identity::Identity;
+use crate::values::{COLUMNS, Values};
+
+/// Decodes the samples of one group, one after the other.
+#[derive(Debug, Default)]
+pub struct GroupReader {
+    sockets: Vec<Read>,
+    at_ms: u64,
+}
+
+#[derive(Debug)]
+struct Read {
+    identity: Identity,
+    values: Values,
+    is_there: bool,
+}
+
+impl GroupReader {
+    /// Goes on to the next sample.
+    ///
+    /// # Errors
+    /// If the chunk is damaged; the sample is then incomplete.
+    pub fn apply(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        let streams = streams(chunk)?;
+        let reader = |place: usize| Reader::new(streams.get(place).copied().unwrap_or_default());
+        self.at_ms = reader(stream::TIME).difference(self.at_ms, "the time of a sample")?;
+        let mut identities = reader(stream::IDENTITIES);
+        while !identities.is_empty() {
+            self.sockets.push(Read {
+                identity: Identity::read(&mut identities)?,
+                values: Values::UNKNOWN,
+                is_there: false,
+            });
+        }
+        for place in read_places(reader(stream::GONE))? {
+            self.socket(place)?.is_there = false;
+        }
+        let mut masks = reader(stream::COLUMNS);
+        let mut columns: Vec<_> = (0..COLUMNS.len())
+            .map(|index| reader(stream::VALUES + index))
+            .collect();
+        for place in read_places(reader(stream::CHANGED))? {
+            let mask: u64 = masks.number("the columns of a socket")?;
+            let socket = self.socket(place)?;
+            socket.is_there = true;
+            for (index, column) in columns.iter_mut().enumerate() {
+                if mask & 1 << index != 0 {
+                    let before = socket.values.at(index).unwrap_or(0);
+                    let number = column.number("a value")?.checked_sub(1);
+                    socket
+                        .values
+                        .set(index, number.map(|number| before.wrapping_add(unzigzag(number))));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the time of the sample, in milliseconds since 1970.
+    #[must_use]
+    pub const fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// Returns the sockets of the sample.
+    pub fn sockets(&self) -> impl Iterator<Item = (&Identity, &Values)> {
+        let there = self.sockets.iter().filter(|socket| socket.is_there);
+        there.map(|socket| (&socket.identity, &socket.values))
+    }
+
+    /// Returns all sockets of the group, each with whether the sample has it.
+    pub(crate) fn into_sockets(self) -> impl Iterator<Item = (Identity, Values, bool)> {
+        let all = self.sockets.into_iter();
+        all.map(|socket| (socket.identity, socket.values, socket.is_there))
+    }
+
+    fn socket(&mut self, place: usize) -> Result<&mut Read, DecodeError> {
+        self.sockets.get_mut(place).ok_or(DecodeError {
+            what: "a socket that the dictionary lacks",
+            left: 0,
+        })
+    }
+}
+
+fn read_places(mut reader: Reader<'_>) -> Result<Vec<usize>, DecodeError> {
+    let count: usize = reader.small("the number of sockets")?;
+    let (mut places, mut place) = (Vec::new(), 0_usize);
+    for _ in 0..count {
+        place = place.saturating_add(reader.small("the place of a socket")?);
+        places.push(place);
+    }
+    Ok(places)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{GroupWriter, Recorded, seal, unseal};
+    use sockeye_model::{Cookie, Entry, Protocol, Socket, State, TcpInfo};
+
+    fn connection(cookie: u64, bytes: u64) -> Recorded {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        socket.cookie = Some(Cookie(cookie));
+        socket.tcp_info = Some(TcpInfo {
+            bytes_acked: Some(bytes),
+            ..TcpInfo::default()
+        });
+        Recorded {
+            identity: Identity::of(&Entry::new(&socket), &mut |_| None),
+            values: Values::of(&socket, 0),
+        }
+    }
+
+    /// Three samples: a connection that transfers, one that ends and comes back, one that is idle.
+    fn samples() -> [Vec<Recorded>; 3] {
+        [
+            vec![connection(1, 10), connection(2, 5), connection(3, 0)],
+            vec![connection(3, 0), connection(1, 1_000)],
+            vec![
+                connection(1, 900),
+                connection(2, 5),
+                connection(3, 0),
+                connection(4, 1),
+            ],
+        ]
+    }
+
+    fn chunks() -> Vec<Vec<u8>> {
+        let mut writer = GroupWriter::default();
+        let pushed = samples().into_iter().zip([1_000, 2_000, 1_500]);
+        pushed.map(|(sample, at_ms)| writer.push(at_ms, sample)).collect()
+    }
+
+    #[track_caller]
+    fn check(chunks: &[Vec<u8>]) {
+        let mut reader = GroupReader::default();
+        for ((chunk, sample), at_ms) in chunks.iter().zip(samples()).zip([1_000, 2_000, 1_500]) {
+            reader.apply(chunk).unwrap();
+            assert_eq!(reader.at_ms(), at_ms);
+            let mut expected: Vec<_> = sample.iter().map(|one| (&one.identity, &one.values)).collect();
+            expected.sort_by_key(|(identity, _)| identity.cookie);
+            assert_eq!(reader.sockets().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn samples_survive_chunks_and_blocks() {
+        check(&chunks());
+        check(&unseal(&seal(&chunks()).unwrap(), usize::MAX).unwrap());
+    }
+
+    #[test]
+    fn resumed_writer_goes_on_where_the_group_ended() {
+        for resumed_after in 1..3 {
+            let mut chunks = chunks();
+            chunks.truncate(resumed_after);
+            let mut reader = GroupReader::default();
+            chunks.iter().for_each(|chunk| reader.apply(chunk).unwrap());
+            let mut writer = GroupWriter::resume(reader);
+            let rest = samples()
+                .into_iter()
+                .zip([1_000, 2_000, 1_500])
+                .skip(resumed_after);
+            chunks.extend(rest.map(|(sample, at_ms)| writer.push(at_ms, sample)));
+            check(&chunks);
+        }
+    }
+
+    #[test]
+    fn of_a_socket_that_a_sample_has_twice_the_last_counts() {
+        let mut writer = GroupWriter::default();
+        let (mut reader, one) = (GroupReader::default(), |bytes| connection(1, bytes));
+        for sample in [
+            vec![one(5), one(7)],
+            vec![one(7), one(8)],
+            vec![one(10)],
+            vec![one(20), one(30)],
+            vec![one(30), one(30)],
+            vec![one(40), one(30)],
+            vec![one(31)],
+        ] {
+            let last = sample.last().unwrap().clone();
+            reader.apply(&writer.push(0, sample)).unwrap();
+            let expected = [(&last.identity, &last.values)];
+            assert_eq!(reader.sockets().collect::<Vec<_>>(), expected);
+            assert_eq!(writer.sockets().collect::<Vec<_>>(), expected);
+        }
+    }
+
+    #[test]
+    fn idle_connection_costs_nothing() {
+        let mut writer = GroupWriter::default();
+        let sample = || (0..100).map(|cookie| connection(cookie, 7)).collect();
+        let whole = writer.push(0, sample());
+        let idle = writer.push(0, sample());
+        assert!(
+            whole.len() > 1_000 && idle.len() < 40,
+            "{} {}",
+            whole.len(),
+            idle.len()
+        );
+    }
+
+    #[test]
+    fn damaged_chunks_never_panic() {
+        let chunk = &chunks()[0];
+        for len in 0..chunk.len() {
+            assert!(GroupReader::default().apply(&chunk[..len]).is_err(), "{len}");
+        }
+        for index in 0..chunk.len() {
+            for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut damaged = chunk.clone();
+                damaged[index] = byte;
+                let _ = GroupReader::default().apply(&damaged);
+            }
+        }
+    }
+}

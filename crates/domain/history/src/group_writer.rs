@@ -1,0 +1,228 @@
+//! Samples to chunks: the first of a group is whole, each later one has what changed.
+
+use crate::bytes::{push_difference, push_number};
+use crate::chunk::{Streams, stream};
+use crate::group_reader::GroupReader;
+use crate::identity::Identity;
+use crate::values::{COLUMNS, Values};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+/// A socket in a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recorded {
+    /// Which socket.
+    pub identity: Identity,
+    /// Its values.
+    pub values: Values,
+}
+
+/// Encodes the samples of one group, one after the other. Each is begun, takes its sockets one by one, and is finished: only what changed
+/// is in memory twice.
+#[derive(Debug, Default)]
+pub struct GroupWriter {
+    places: HashMap<Rc<Identity>, usize>,
+    sockets: Vec<Written>,
+    samples: u64,
+    at_ms: u64,
+    sample: InHand,
+    /// Number of different sockets of the last sample, or the one in hand.
+    sample_len: usize,
+}
+
+/// The sample in hand.
+#[derive(Debug, Default)]
+struct InHand {
+    /// Encoded difference of its time.
+    time: Vec<u8>,
+    /// Encoded new entries of the dictionary.
+    identities: Vec<u8>,
+    /// Sockets that changed or are back, with the values before; not those that are new.
+    changed: Vec<(usize, Values)>,
+    /// Place of the first socket that is new.
+    first_new: usize,
+    /// Sockets that were there already, with the later values, which count.
+    again: Vec<(usize, Values)>,
+}
+
+/// What the last sample wrote of a socket.
+#[derive(Debug)]
+struct Written {
+    identity: Rc<Identity>,
+    values: Values,
+    /// The number of the last sample that has it; 0: none since it was resumed.
+    sample: u64,
+}
+
+impl GroupWriter {
+    /// Returns a writer that goes on after the last sample of a reader.
+    #[must_use]
+    pub fn resume(reader: GroupReader) -> Self {
+        let at_ms = reader.at_ms();
+        let mut resumed = Self {
+            samples: 1,
+            at_ms,
+            ..Self::default()
+        };
+        for (identity, values, is_there) in reader.into_sockets() {
+            resumed.sample_len += usize::from(is_there);
+            let identity = Rc::new(identity);
+            resumed.places.insert(Rc::clone(&identity), resumed.sockets.len());
+            resumed.sockets.push(Written {
+                identity,
+                values,
+                sample: u64::from(is_there),
+            });
+        }
+        resumed
+    }
+
+    /// Encodes a sample.
+    pub fn push(&mut self, at_ms: u64, sample: Vec<Recorded>) -> Vec<u8> {
+        self.begin(at_ms);
+        for socket in sample {
+            self.add(socket);
+        }
+        self.finish()
+    }
+
+    /// Begins a sample.
+    pub fn begin(&mut self, at_ms: u64) {
+        (self.sample, self.sample_len) = (InHand::default(), 0);
+        self.sample.first_new = self.sockets.len();
+        push_difference(&mut self.sample.time, at_ms, self.at_ms);
+        self.at_ms = at_ms;
+        self.samples += 1;
+    }
+
+    /// Adds a socket to the sample. Of sockets with the same identity the last counts.
+    pub fn add(&mut self, Recorded { identity, mut values }: Recorded) {
+        let place = match self.places.get(&identity) {
+            Some(place) => *place,
+            None => self.enter(identity),
+        };
+        let written = &mut self.sockets[place];
+        if written.sample == self.samples {
+            return self.sample.again.push((place, values));
+        }
+        let is_back = written.sample + 1 != self.samples;
+        written.sample = self.samples;
+        self.sample_len += 1;
+        // One that was gone is there again, even if nothing changed.
+        if values.settle(&written.values) != 0 || is_back {
+            let before = std::mem::replace(&mut written.values, values);
+            // Of a new one nothing is known before.
+            if place < self.sample.first_new {
+                self.sample.changed.push((place, before));
+            }
+        }
+    }
+
+    /// Encodes the sample.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let InHand {
+            time,
+            identities,
+            mut changed,
+            again,
+            first_new,
+        } = std::mem::take(&mut self.sample);
+        changed.sort_unstable_by_key(|(place, _)| *place);
+        for (place, mut values) in again {
+            let written = &mut self.sockets[place];
+            if place >= first_new {
+                written.values = values;
+                continue;
+            }
+            let before = match changed.binary_search_by_key(&place, |(place, _)| *place) {
+                Ok(index) => changed[index].1,
+                Err(index) => {
+                    changed.insert(index, (place, written.values));
+                    written.values
+                }
+            };
+            values.settle(&before);
+            written.values = values;
+        }
+        let mut streams = Streams::empty();
+        streams.0[stream::TIME] = time;
+        streams.0[stream::IDENTITIES] = identities;
+        let gone = (0..self.sockets.len()).filter(|place| self.sockets[*place].sample + 1 == self.samples);
+        push_places(&mut streams.0[stream::GONE], gone);
+        let len = self.sockets.len();
+        let new = (first_new..len).map(|place| (place, Values::UNKNOWN));
+        let all = changed.iter().copied().chain(new);
+        push_places(
+            &mut streams.0[stream::CHANGED],
+            all.clone().map(|(place, _)| place),
+        );
+        for (place, before) in all {
+            let mut now = self.sockets[place].values;
+            let columns = now.settle(&before);
+            push_number(&mut streams.0[stream::COLUMNS], columns.into());
+            for index in (0..COLUMNS.len()).filter(|index| columns & 1 << index != 0) {
+                push_value(
+                    &mut streams.0[stream::VALUES + index],
+                    now.at(index),
+                    before.at(index),
+                );
+            }
+        }
+        streams.encode()
+    }
+
+    /// Returns the number of sockets of the last sample, or the one in hand.
+    #[must_use]
+    pub const fn sample_len(&self) -> usize {
+        self.sample_len
+    }
+
+    /// Returns the number of sockets that the group has had: each takes memory until it ends.
+    #[must_use]
+    pub fn dictionary_len(&self) -> usize {
+        self.sockets.len()
+    }
+
+    /// Returns the sockets of the last sample.
+    pub fn sockets(&self) -> impl Iterator<Item = (&Identity, &Values)> {
+        let last = self.sockets.iter().filter(|socket| socket.sample == self.samples);
+        last.map(|socket| (&*socket.identity, &socket.values))
+    }
+
+    /// Adds an entry to the dictionary.
+    fn enter(&mut self, identity: Identity) -> usize {
+        identity.push(&mut self.sample.identities);
+        let (identity, place) = (Rc::new(identity), self.sockets.len());
+        if place == self.sockets.capacity() {
+            // Doubled, half of it would stay empty on the largest hosts.
+            self.sockets.reserve_exact(place / 8 + 64);
+        }
+        self.places.insert(Rc::clone(&identity), place);
+        self.sockets.push(Written {
+            identity,
+            values: Values::UNKNOWN,
+            sample: 0,
+        });
+        place
+    }
+}
+
+/// Appends how many places there are, and each as the distance to the one before.
+fn push_places(out: &mut Vec<u8>, places: impl Iterator<Item = usize> + Clone) {
+    push_number(out, places.clone().count() as u64);
+    let mut before = 0;
+    for place in places {
+        push_number(out, (place - before) as u64);
+        before = place;
+    }
+}
+
+/// Appends 0 if the value is unknown now, otherwise one more than the difference to the value before.
+fn push_value(out: &mut Vec<u8>, now: Option<u64>, before: Option<u64>) {
+    let Some(now) = now else {
+        return push_number(out, 0);
+    };
+    let difference = crate::bytes::zigzag(now.wrapping_sub(before.unwrap_or(0)));
+    // The largest difference has no successor: it is written as one less, and no counter ever has it.
+    push_number(out, difference.saturating_add(1));
+}
