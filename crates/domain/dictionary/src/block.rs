@@ -24,11 +24,16 @@ pub(crate) fn part(text: &str) -> Option<Part<'_>> {
     }
     // `RIP: 0010:tcp_v4_rcv+0x12/0x340`, `pc : tcp_v4_rcv+0x12/0x340 [mod]`, `? tcp_v4_rcv+0x12/0x340`
     let after = head_of(text, &FRAME_HEADS).map(|head| &text[head.len()..]);
+    let after = after.or_else(|| behind_mips_head(text));
     if let Some(frame) = frame(after.unwrap_or(text).trim_start()) {
         return Some(Part::Frame(frame));
     }
-    let is_detail =
-        after.is_some() || head_of(text, &DETAIL_HEADS).is_some() || is_register(text) || is_dump(text);
+    let is_detail = after.is_some()
+        || head_of(text, &DETAIL_HEADS).is_some()
+        || is_register(text)
+        || is_fault_address(text)
+        || text.starts_with("Process ") && text.contains(" (pid: ")
+        || is_dump(text);
     is_detail.then_some(Part::Detail)
 }
 
@@ -118,8 +123,9 @@ fn is_register(text: &str) -> bool {
     let is_name = REGISTERS.contains(&name.trim_end())
         || name
             .trim_end()
-            .strip_prefix(['x', 'r', 'R'])
+            .strip_prefix(['x', 'r', 'R', '$'])
             .is_some_and(|number| {
+                let number = number.trim_start();
                 (1..=2).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
             });
     let value = rest.split_whitespace().next().unwrap_or("");
@@ -128,6 +134,32 @@ fn is_register(text: &str) -> bool {
         && value
             .bytes()
             .all(|byte| byte.is_ascii_hexdigit() || b":x".contains(&byte))
+}
+
+/// What is behind `epc   : 8e4e375c ` and `ra    : 8e4e3730 ` of MIPS.
+fn behind_mips_head(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix("epc").or_else(|| text.strip_prefix("ra"))?;
+    let (address, rest) = rest.trim_start().strip_prefix(": ")?.split_once(' ')?;
+    let is_address = matches!(address.len(), 8 | 16) && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_address.then_some(rest)
+}
+
+/// `[dead000000000110] address between user and kernel address ranges`, `[0000000000000010] pgd=0000000041e59003, ...` of Arm
+fn is_fault_address(text: &str) -> bool {
+    let Some((address, rest)) = text.strip_prefix('[').and_then(|text| text.split_once("] ")) else {
+        return false;
+    };
+    let is_address = matches!(address.len(), 8 | 16) && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_address
+        && [
+            "address between ",
+            "user address but ",
+            "pgd=",
+            "*pgd=",
+            "virtual address ",
+        ]
+        .iter()
+        .any(|head| rest.starts_with(head))
 }
 
 /// Whether there is a `0x`. A search for one byte is much faster than one for two.
@@ -175,7 +207,7 @@ fn is_dump(text: &str) -> bool {
 }
 
 /// Whole lines.
-const MARKS: [&str; 16] = [
+const MARKS: [&str; 18] = [
     "------------[ cut here ]------------",
     "Call Trace:",
     "Call trace:",
@@ -192,13 +224,15 @@ const MARKS: [&str; 16] = [
     "Mem-Info:",
     "buffer_info[next_to_clean]:",
     "Kernel Offset: disabled",
+    "Mem abort info:",
+    "Data abort info:",
 ];
 
 /// Begins of lines that have a function.
 const FRAME_HEADS: [&str; 7] = ["RIP: ", "pc : ", "lr : ", "PC is at ", "LR is at ", "? ", "NIP ["];
 
 /// Begins of lines that have none.
-const DETAIL_HEADS: [&str; 40] = [
+const DETAIL_HEADS: [&str; 53] = [
     "---[ end trace ",
     "---[ end Kernel panic",
     "Modules linked in:",
@@ -239,11 +273,25 @@ const DETAIL_HEADS: [&str; 40] = [
     "[ pid ]",
     "[last unloaded:",
     "PGD ",
+    "ESR = ",
+    "EC = ",
+    "SET = ",
+    "EA = ",
+    "FSC = ",
+    "ISV = ",
+    "CM = ",
+    "GCS = ",
+    "user pgtable: ",
+    "swapper pgtable: ",
+    "Stack from ",
+    "pgd = ",
+    "Control: 1",
 ];
 
-const REGISTERS: [&str; 27] = [
+const REGISTERS: [&str; 33] = [
     "RAX", "RBX", "RCX", "RDX", "RSI", "RDI", "RBP", "RSP", "R08", "R09", "ORIG_RAX", "CR0", "CR2", "CR3",
-    "CR4", "DR0", "DR3", "DR6", "EAX", "EBX", "ESP", "EFLAGS", "sp", "x29", "x30", "GS", "DS",
+    "CR4", "DR0", "DR3", "DR6", "EAX", "EBX", "ESP", "EFLAGS", "sp", "x29", "x30", "GS", "DS", "Hi", "Lo",
+    "Status", "Cause", "BadVA", "PrId",
 ];
 
 /// Length of `ORIG_RAX`, with blanks.
@@ -438,6 +486,12 @@ mod tests {
             None,
             Some("queueing, the watchdog of transmit queues"),
         );
+        check(
+            "epc   : 8e4e375c nf_conntrack_tuple_taken+0xc8/0x8d8 [nf_conntrack]",
+            "nf_conntrack_tuple_taken",
+            Some("nf_conntrack"),
+            Some("connection tracking"),
+        );
         check("pc : frob+0x12/0x340 [mod 1234]", "frob", Some("mod"), None);
         let head = "WARNING: CPU: 3 PID: 0 at net/sched/sch_generic.c:525 dev_watchdog+0x213/0x220";
         let frame = frame_in_head(head).unwrap();
@@ -464,6 +518,22 @@ mod tests {
             "Code: 48 8b",
             "iwlwifi 0000:00:14.3: 0x01000000 | umac data1",
             "ath10k_pci 0000:04:00.0: [00]: 0x05010000 0x00000000",
+            "Mem abort info:",
+            "ESR = 0x0000000096000004",
+            "EC = 0x25: DABT (current EL), IL = 32 bits",
+            "user pgtable: 4k pages, 39-bit VAs, pgdp=0000000041e59000",
+            "[dead000000000110] address between user and kernel address ranges",
+            "[0000000000000010] pgd=0000000041e59003, p4d=0000000041e59003",
+            "$ 0   : 00000000 00000001 00000024 80242e58",
+            "$12   : 8e157800 8e157844 804e225c 00000001",
+            "Hi    : 00000002",
+            "BadVA : 0000002f",
+            "Cause : 40800008 (ExcCode 02)",
+            "Status: 11007c03 KERNEL EXL IE",
+            "pgd = b9284000",
+            "[40018684] *pgd=00000000",
+            "Process asterisk (pid: 32643, stack limit = 0xaf920210)",
+            "Control: 10c5383d  Table: 3928406a  DAC: 00000055",
         ] {
             assert_eq!(part(text), Some(Part::Detail), "{text}");
         }
@@ -474,6 +544,10 @@ mod tests {
             "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:",
             "x: y",
             "state <UP>",
+            "Status: link up",
+            "Process accounting resumed",
+            "ra: eth0 got an advertisement",
+            "[12345678] eth0: link up",
             "",
         ] {
             assert_eq!(part(text), None, "{text}");

@@ -61,26 +61,16 @@ fn trouble_lines_are_recognised() {
     assert!(test.len() * 5 > training.len(), "the test set is too small");
     let mut shares = Vec::new();
     for (set, lines) in [("training", &training), ("test", &test)] {
-        let unknown: Vec<_> = lines
-            .iter()
-            .filter(|line| recognised(&dictionary, line).is_none())
-            .collect();
-        let share = 100.0 * (lines.len() - unknown.len()) as f64 / lines.len() as f64;
-        println!(
-            "{set}: {} of {} lines, {share:.1} %",
-            lines.len() - unknown.len(),
-            lines.len()
-        );
-        if set == "training" {
-            for line in unknown {
-                println!("  unknown: {line}");
-            }
-        }
-        shares.push(share);
+        shares.push(share_recognised(
+            &dictionary,
+            set,
+            lines.iter().copied(),
+            set == "training",
+        ));
     }
     // 95 % is the aim for both; the test set has not come that far: the lines of its second half are of drivers that fewer people use.
     assert!(
-        shares[0] >= 95.0 && shares[1] >= 88.0,
+        shares[0] >= 95.0 && shares[1] >= 92.0,
         "fewer recognised than before: {shares:?}"
     );
 }
@@ -91,20 +81,61 @@ fn blind_lines_are_recognised() {
     let dictionary = Dictionary::new();
     let lines = lines("blind.txt");
     assert!(lines.len() >= 60, "{} lines", lines.len());
-    let count = lines
-        .iter()
-        .filter(|line| recognised(&dictionary, line).is_some())
-        .count();
-    let share = 100.0 * count as f64 / lines.len() as f64;
-    println!("blind: {count} of {} lines, {share:.1} %", lines.len());
+    let share = share_recognised(&dictionary, "blind", &lines, false);
     assert!(
         share >= BLIND_SHARE_MIN,
         "fewer recognised than before: {share:.1} %"
     );
 }
 
-/// What was measured when they came in.
-const BLIND_SHARE_MIN: f64 = 80.0;
+/// What was measured on 2026-11-26.
+const BLIND_SHARE_MIN: f64 = 87.0;
+
+/// Lines of one field each, for which entries are written: `training-wifi.txt`, `training-net-stack.txt`.
+#[test]
+fn training_lines_of_fields_are_recognised() {
+    let dictionary = Dictionary::new();
+    for file in training_files() {
+        let share = share_recognised(&dictionary, &file, &lines(&file), true);
+        assert!(
+            share >= 95.0,
+            "{file}: fewer recognised than before: {share:.1} %"
+        );
+    }
+}
+
+/// Prints how many of these lines are recognised and, if they may be seen, the others; returns the share in percent.
+fn share_recognised<'a>(
+    dictionary: &Dictionary,
+    name: &str,
+    lines: impl IntoIterator<Item = &'a String>,
+    shows_unknown: bool,
+) -> f64 {
+    let (known, unknown): (Vec<&String>, Vec<&String>) = lines
+        .into_iter()
+        .partition(|line| recognised(dictionary, line).is_some());
+    let all = known.len() + unknown.len();
+    let share = 100.0 * known.len() as f64 / all as f64;
+    println!("{name}: {} of {all} lines, {share:.1} %", known.len());
+    if shows_unknown {
+        for line in unknown {
+            println!("  unknown: {line}");
+        }
+    }
+    share
+}
+
+/// The names of the files `training-FIELD.txt`.
+fn training_files() -> Vec<String> {
+    let names = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name());
+    let names = names.map(|name| name.into_string().unwrap());
+    let mut names: Vec<_> = names.filter(|name| name.starts_with("training-")).collect();
+    names.sort();
+    assert!(!names.is_empty());
+    names
+}
 
 /// A text that is too general would make a trouble of them.
 #[test]
@@ -123,8 +154,9 @@ fn healthy_lines_of_other_subsystems_are_no_trouble() {
 /// Each line has a source that others can look at.
 #[test]
 fn every_line_has_a_source() {
-    for file in ["trouble.txt", "healthy.txt", "blind.txt"] {
-        let text = fs::read_to_string(folder().join(file)).unwrap();
+    let others = ["trouble.txt", "healthy.txt", "blind.txt"].map(str::to_owned);
+    for file in others.into_iter().chain(training_files()) {
+        let text = fs::read_to_string(folder().join(&file)).unwrap();
         let mut source = None;
         for (number, line) in text.lines().enumerate() {
             if let Some(address) = line.strip_prefix("@ ") {
