@@ -13,7 +13,6 @@
 //! ```
 
 mod calls;
-mod clock;
 mod executable;
 mod frames;
 pub mod functions;
@@ -33,7 +32,6 @@ mod tests;
 mod unavailable;
 mod unwind;
 
-use clock::now_ns;
 pub use kernel_functions::KernelFunctions;
 pub(crate) use launch::Launch;
 pub use launch::{LaunchError, Launched};
@@ -43,6 +41,7 @@ pub(crate) use raw::{Incarnation, RawStack};
 pub(crate) use sampler::Sampler;
 pub use scope::Scope;
 pub use session::{Plan, Session, StartError, Target, WaitResult};
+use sockeye_sys::monotonic::now_ns;
 pub use support::{PartSupport, probe_parts};
 pub(crate) use symbols::Symbols;
 #[cfg(any(test, fuzzing))]

@@ -1,8 +1,9 @@
-//! Events of destroyed sockets: the kernel reports each TCP and UDP socket that it frees (Linux 4.5, CAP_NET_ADMIN).
+//! Events of destroyed sockets: the kernel reports each TCP and UDP socket that it frees (Linux 4.5). Anybody may listen in his own
+//! network namespace: `NL_CFG_F_NONROOT_RECV` in net/core/sock_diag.c.
 
 use rustix::io::Errno;
 use sockeye_model::{Protocol, Socket, State};
-use sockeye_sys::netlink::NetlinkSocket;
+use sockeye_sys::netlink::{NetlinkSocket, Received};
 use sockeye_wire::inet_diag::{InetDiag, SOCK_DIAG_BY_FAMILY, attribute};
 use sockeye_wire::netlink::Messages;
 
@@ -28,7 +29,7 @@ impl DestroyEvents {
     /// Subscribes to the groups.
     ///
     /// # Errors
-    /// The errno of `socket(2)` or `bind(2)`: `EPERM` without CAP_NET_ADMIN.
+    /// The errno of `socket(2)` or `bind(2)`.
     pub fn open(groups: &[Group]) -> Result<Self, Errno> {
         let bits = groups
             .iter()
@@ -51,6 +52,28 @@ impl DestroyEvents {
             Err(Errno::NOBUFS) => return Ok(1),
             Err(errno) => return Err(errno),
         };
+        Ok(self.pass(received, take))
+    }
+
+    /// As [`Self::next`], without waiting; `None` if there is no event. Events that were lost since the last call count as one.
+    ///
+    /// # Errors
+    /// The errno of `recv(2)`.
+    pub fn next_now(&mut self, take: &mut dyn FnMut(&Socket, &[u8])) -> Result<Option<u64>, Errno> {
+        match self.socket.receive_now(&mut self.buffer) {
+            Ok(received) => Ok(received.map(|received| self.pass(received, take))),
+            Err(Errno::NOBUFS) => Ok(Some(1)),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Returns the socket of the events.
+    pub(crate) const fn socket(&self) -> &NetlinkSocket {
+        &self.socket
+    }
+
+    /// Passes the sockets of a datagram, and returns how many could not be read.
+    fn pass(&mut self, received: Received, take: &mut dyn FnMut(&Socket, &[u8])) -> u64 {
         let mut lost = u64::from(received.truncated);
         for message in Messages::new(&self.buffer[..received.len]) {
             let Ok(message) = message else {
@@ -66,7 +89,7 @@ impl DestroyEvents {
                 Err(_) => lost += 1,
             }
         }
-        Ok(lost)
+        lost
     }
 }
 

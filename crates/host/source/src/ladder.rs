@@ -163,7 +163,8 @@ impl Fallback<'_> {
         for source in sources(group, self.query) {
             let outcome = match source {
                 SourceKind::Walk => self.walk(group),
-                SourceKind::Descriptors => Err(Reason::NoTable.into()), // it covers several protocols: see `owned_sockets`
+                // The first covers several protocols: see `owned_sockets`. The second is no source of this moment.
+                SourceKind::Descriptors | SourceKind::Store => Err(Reason::NoTable.into()),
                 SourceKind::OnePass | SourceKind::DiagV2 => self.by_netlink(group, source),
                 SourceKind::Procfs => self.procfs(group),
             };

@@ -40,6 +40,7 @@ extern crate self as sockeye_source;
 mod bpf;
 pub mod capture;
 pub mod destroy_events;
+pub mod destroy_reader;
 mod devices;
 mod dump;
 mod exact_query;

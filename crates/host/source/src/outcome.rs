@@ -19,6 +19,8 @@ pub enum SourceKind {
     DiagV2,
     /// `/proc/net`.
     Procfs,
+    /// What was recorded: not of this moment.
+    Store,
 }
 
 impl SourceKind {
@@ -31,6 +33,7 @@ impl SourceKind {
             Self::OnePass => "one-pass",
             Self::DiagV2 => "diag-v2",
             Self::Procfs => "procfs",
+            Self::Store => "store",
         }
     }
 
@@ -57,6 +60,7 @@ impl SourceKind {
             Self::Procfs => {
                 "2 us a socket; one namespace; addresses, state, queues, timer, user and inode only"
             }
+            Self::Store => "what `sockeye record` kept: TCP, UDP and RAW of an earlier time",
         }
     }
 }

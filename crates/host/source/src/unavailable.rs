@@ -126,4 +126,7 @@ fn has_confidential_lockdown() -> bool {
 pub(crate) const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
 /// `include/linux/errno.h`
-const ENOTSUPP: i32 = 524;
+pub(crate) const ENOTSUPP: i32 = 524;
+/// `BPF_CMPXCHG` and `BPF_FETCH`
+pub(crate) const ATOMIC_RESULTS: &str =
+    "atomic operations of BPF that return a value (Linux 5.12, on arm64 5.18)";

@@ -142,6 +142,7 @@ impl SourceRun {
                 SourceKind::OnePass => Choice::Diag,
                 SourceKind::DiagV2 => Choice::DiagV2,
                 SourceKind::Procfs => Choice::Procfs,
+                SourceKind::Store => Choice::Auto,
             },
             scope: NetnsScope::Own,
         };

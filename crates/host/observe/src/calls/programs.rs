@@ -36,11 +36,7 @@ impl Programs {
         options: CallOptions,
     ) -> Result<(Self, Vec<Unavailable>), Unavailable> {
         let part = if options.syscalls { "syscalls" } else { "waits" };
-        let loaded = match load(engine, OBJECT, scope, options) {
-            // Before Linux 6.2.
-            Err(sockeye_source::Unavailable::Lacks(_)) => load(engine, OBJECT_BEFORE_6_2, scope, options),
-            loaded => loaded,
-        };
+        let loaded = load_for_kernel(engine, scope, options);
         let mut loaded = loaded.map_err(|unavailable| refused(part, &unavailable))?;
         let failed = |error: LoadError| Unavailable::new(part, error.to_string());
         let processes = loaded.table("processes").map_err(failed)?;
@@ -97,6 +93,20 @@ impl Programs {
         // Calls first: they need the record of which thread runs where.
         self.throttle = None;
         while self.links.pop().is_some() {}
+    }
+}
+
+/// Loads the programs in the form for this kernel.
+fn load_for_kernel(
+    engine: &BpfEngine,
+    scope: &Scope,
+    options: CallOptions,
+) -> Result<LoadedObject, sockeye_source::Unavailable> {
+    engine.try_atomic_results()?;
+    match load(engine, OBJECT, scope, options) {
+        // Before Linux 6.2.
+        Err(sockeye_source::Unavailable::Lacks(_)) => load(engine, OBJECT_BEFORE_6_2, scope, options),
+        loaded => loaded,
     }
 }
 
@@ -161,15 +171,22 @@ fn load(
         programs: &programs,
         entries: &[("threads", threads)],
         constants: &constants,
+        preallocated_entries: &[("overflow", OVERFLOW_PREALLOCATED)],
+        ..LoadOptions::default()
     };
     engine.programs(elf, &parts)
 }
 
-/// Tests whether the kernel accepts programs of the types that count calls and waits. Nothing is attached.
+/// Loads the programs that count calls or waits, with maps for a profile of the whole system: smaller programs and maps may be allowed
+/// where these are not. Nothing is attached.
 pub(crate) fn try_programs(engine: &BpfEngine, part: &'static str) -> Result<(), Unavailable> {
-    [Kind::RawTracepoint, SLEEPERS_KIND]
-        .into_iter()
-        .try_for_each(|kind| engine.empty_program(kind).map(drop))
+    let options = CallOptions {
+        from_exec: false,
+        syscalls: part == "syscalls",
+        waits: part == "waits",
+    };
+    load_for_kernel(engine, &Scope::System, options)
+        .map(drop)
         .map_err(|unavailable| Unavailable::new(part, unavailable.to_string()))
 }
 
@@ -210,6 +227,8 @@ const SLEEPERS_KIND: Kind<'static> = Kind::Iterator("bpf_iter_task");
 /// The most threads at a time.
 const THREADS_MAX: u32 = 65_536;
 const THREADS_OF_PROCESSES_MAX: u32 = 16_384;
+/// Where the map of calls without a place of their own is allocated at once, for each processor: 0.5 MB each.
+const OVERFLOW_PREALLOCATED: u32 = 8192;
 
 /// Offsets in `struct pt_regs`: first argument, call number, instruction, stack and frame pointer
 /// (`arch/x86/include/asm/ptrace.h`).

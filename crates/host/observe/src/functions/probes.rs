@@ -144,6 +144,7 @@ impl Probes {
             programs: &programs,
             ..LoadOptions::default()
         };
+        engine.try_atomic_results().map_err(ProbeError::Load)?;
         let mut loaded = engine.programs(OBJECT, &parts).map_err(ProbeError::Load)?;
         let mut links = Vec::new();
         for (program, event) in wire::TRACEPOINTS {
@@ -320,4 +321,4 @@ fn link(program: &Program, location: ProbeLocation<'_>, probes: &[Probe]) -> Res
 }
 
 /// The compiled `bpf/functions.bpf.c`.
-const OBJECT: &[u8] = include_bytes!("../../../../../bpf/functions.bpf.o");
+pub(super) const OBJECT: &[u8] = include_bytes!("../../../../../bpf/functions.bpf.o");

@@ -2,14 +2,15 @@
 
 use super::kernel_probes::KernelProbeMechanism;
 use super::links::ProbePmu;
-use super::probes::ProbeMechanism;
+use super::probes::{OBJECT, ProbeMechanism};
 use crate::Unavailable;
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Unavailable as NotLoaded};
-use sockeye_sys::bpf::{Kind, ProbePoint};
+use sockeye_sys::bpf::{Kind, LoadOptions, ProbePoint};
 
 /// Returns the name of the mechanism that watches functions of programs here.
 pub(crate) fn user_mechanism(engine: &BpfEngine) -> Result<&'static str, Unavailable> {
+    try_maps(engine, "functions")?;
     first(
         "functions",
         ProbeMechanism::ALL,
@@ -30,6 +31,7 @@ pub(crate) fn user_mechanism(engine: &BpfEngine) -> Result<&'static str, Unavail
 
 /// Returns the name of the mechanism that watches functions of the kernel here.
 pub(crate) fn kernel_mechanism(engine: &BpfEngine) -> Result<&'static str, Unavailable> {
+    try_maps(engine, "kernel_functions")?;
     first(
         "kernel_functions",
         KernelProbeMechanism::ALL,
@@ -43,6 +45,15 @@ pub(crate) fn kernel_mechanism(engine: &BpfEngine) -> Result<&'static str, Unava
             KernelProbeMechanism::Traced => Ok(engine.empty_program(Kind::Entry(TRACED)).map(drop)?),
         },
     )
+}
+
+/// Tests what the programs of every mechanism need: atomic operations, and maps of their sizes. The programs themselves are not loaded:
+/// before Linux 5.17 that takes seconds.
+fn try_maps(engine: &BpfEngine, part: &'static str) -> Result<(), Unavailable> {
+    engine
+        .try_atomic_results()
+        .and_then(|()| engine.programs(OBJECT, &LoadOptions::default()).map(drop))
+        .map_err(|unavailable| Unavailable::new(part, unavailable.to_string()))
 }
 
 /// Why a mechanism cannot be used.

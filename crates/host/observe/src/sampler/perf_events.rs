@@ -222,18 +222,11 @@ impl EventPlan {
             clock: CLOCK_MONOTONIC,
             ..Attributes::new(kind::SOFTWARE, event)
         };
-        let pages = (PAGES_MAX / (processors.len() as u32).max(1)).clamp(
-            8,
-            if copies_stacks {
-                RING_PAGES_WITH_STACKS
-            } else {
-                RING_PAGES
-            },
-        );
+        let pages = ring_pages(sockeye_sys::page_bytes(), processors.len(), copies_stacks);
         Self {
             processors,
             attributes,
-            pages: 1 << pages.ilog2(),
+            pages,
             part,
         }
     }
@@ -479,19 +472,31 @@ fn events_max() -> usize {
         .min(EVENTS_MAX)
 }
 
+/// Returns the number of pages of each ring: a power of two.
+fn ring_pages(page_bytes: usize, processors: usize, copies_stacks: bool) -> u32 {
+    let most = if copies_stacks {
+        RING_BYTES_WITH_STACKS
+    } else {
+        RING_BYTES
+    };
+    let bytes = (RINGS_BYTES_MAX / processors.max(1)).clamp(RING_BYTES_MIN, most);
+    1 << (bytes / page_bytes).max(1).ilog2()
+}
+
 const OPEN: &str = "perf_event_open";
 const EVERYWHERE: &str = "on every processor";
 const MAP: &str = "map the ring of a perf event";
 /// `CLOCK_MONOTONIC` of `linux/time.h`
 const CLOCK_MONOTONIC: i32 = 1;
 /// What `kernel.perf_event_mlock_kb` allows every user per processor by default, without the first page: 512 KiB.
-const RING_PAGES: u32 = 128;
+const RING_BYTES: usize = 512 << 10;
 /// With copies of stacks: 4 MiB, which are 256 samples between two reads. Where that is not allowed, the ring is smaller.
-const RING_PAGES_WITH_STACKS: u32 = 1024;
+const RING_BYTES_WITH_STACKS: usize = 4 << 20;
+const RING_BYTES_MIN: usize = 32 << 10;
 /// Bytes that are copied of a stack.
 const STACK_BYTES: u32 = 16 << 10;
-/// The most pages of all rings together: 64 MiB with pages of 4 KiB.
-const PAGES_MAX: u32 = 16_384;
+/// The most of all rings together.
+const RINGS_BYTES_MAX: usize = 64 << 20;
 /// The most descriptors, where there is one for each thread and processor.
 const EVENTS_MAX: usize = 16_384;
 /// How often new threads are searched for.
@@ -500,6 +505,20 @@ const ROUNDS_MAX: u32 = 8;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// arm64 has kernels with pages of 16 and 64 KiB: rings of as many pages as with 4 KiB took up to 1 GiB, and more than users may lock.
+    #[test]
+    fn rings_have_the_same_size_whatever_the_size_of_a_page() {
+        for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
+            let ring_bytes =
+                |processors, stacks| ring_pages(page_bytes, processors, stacks) as usize * page_bytes;
+            assert_eq!(ring_bytes(2, false), 512 << 10);
+            assert_eq!(ring_bytes(2, true), 4 << 20);
+            assert_eq!(ring_bytes(64, true), 1 << 20);
+            assert_eq!(ring_bytes(100_000, false), page_bytes.max(32 << 10));
+            assert_eq!(ring_pages(page_bytes, 0, false) as usize * page_bytes, 512 << 10);
+        }
+    }
 
     #[test]
     fn rate_above_limit_is_lowered_and_reported() {

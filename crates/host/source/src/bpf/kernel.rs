@@ -195,6 +195,7 @@ impl Kernel {
             .filter_map(|(_, kind)| kind.kernel_function())
             .collect();
         functions.push("bpf_session_is_return");
+        functions.push(SAFE_ALLOCATOR);
         let typedefs = parts
             .programs
             .iter()
@@ -202,7 +203,7 @@ impl Kernel {
         let typedefs: Vec<&str> = typedefs.collect();
         let (mut prepared, ids) = self.prepare_all(elf, &[], &functions, &typedefs)?;
         // Without it the verifier refuses only the programs that call it.
-        if let Some(Some(id)) = ids.get(functions.len() - 1) {
+        if let Some(Some(id)) = ids.get(functions.len() - 2) {
             prepared.object.call_kernel_function(SESSION_IS_RETURN, *id);
         }
         let id = |wanted: &str| {
@@ -212,9 +213,13 @@ impl Kernel {
                 .position(|name| *name == wanted)?;
             ids.get(place).copied().flatten()
         };
+        let parts = LoadOptions {
+            preallocates: id(SAFE_ALLOCATOR).is_none(),
+            ..*parts
+        };
         prepared
             .object
-            .load(parts, id)
+            .load(&parts, id)
             .map_err(|error| Unavailable::Load(error, prepared.missing))
     }
 
@@ -245,6 +250,26 @@ impl Kernel {
     pub(crate) fn enumerators(&self, enumeration: &str) -> Result<Vec<(i64, String)>, Unavailable> {
         let found = Btf::parse(self.types()).and_then(|types| types.enumerators(enumeration));
         let found = found.map_err(|error| Unavailable::Format(self.path.clone(), error.to_string()))?;
+        Ok(found
+            .into_iter()
+            .map(|(value, name)| (value, name.into_owned()))
+            .collect())
+    }
+
+    /// Returns values and names of an enum of a module; none if the module is not loaded, or has no such enum. One that is compiled into
+    /// the kernel is found there.
+    pub(crate) fn module_enumerators(
+        &self,
+        module: &str,
+        enumeration: &str,
+    ) -> Result<Vec<(i64, String)>, Unavailable> {
+        let path = Path::new(MODULE_TYPES).join(module);
+        let Ok(blob) = std::fs::read(&path) else {
+            return self.enumerators(enumeration);
+        };
+        let found = Btf::parse(self.types())
+            .and_then(|kernel| Btf::parse(&blob)?.module_enumerators(&kernel, enumeration));
+        let found = found.map_err(|error| Unavailable::Format(path, error.to_string()))?;
         Ok(found
             .into_iter()
             .map(|(value, name)| (value, name.into_owned()))
@@ -350,11 +375,17 @@ fn name(relocation: &Relocation<'_>) -> String {
     }
 }
 
+/// Where the kernel shows the types of its modules: a file for each.
+const MODULE_TYPES: &str = "/sys/kernel/btf";
+
 /// Ten times the size on usual kernels. The file may be one that the user named, without an end.
 const TYPES_BYTES_MAX: usize = 64 << 20;
 
 /// The function with which programs read structs in place (Linux 6.2).
 const CAST: &str = "bpf_rdonly_cast";
+
+/// A function of the allocator with which every program may have entries of maps allocated (Linux 6.1).
+const SAFE_ALLOCATOR: &str = "bpf_mem_alloc_init";
 
 /// `RDONLY_CAST` of bpf/kernel.h
 const RDONLY_CAST: i32 = 0x7f00_c457;

@@ -20,7 +20,7 @@ mod workers;
 
 use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
 use crate::query::Query;
-use crate::unavailable::{Unavailable, has_rights};
+use crate::unavailable::{ATOMIC_RESULTS, ENOTSUPP, Unavailable, has_rights};
 use descriptor_walk::DescriptorWalk;
 pub(crate) use kernel::{Kernel, Start};
 use netns_file::NetnsFile;
@@ -160,6 +160,18 @@ impl BpfEngine {
         self.kernel()?.enumerators(enumeration)
     }
 
+    /// Returns values and names of an enum of a module; none if the module is not loaded, or has no such enum.
+    ///
+    /// # Errors
+    /// When the kernel's types cannot be read.
+    pub fn module_enumerators(
+        &self,
+        module: &str,
+        enumeration: &str,
+    ) -> Result<Vec<(i64, String)>, Unavailable> {
+        self.kernel()?.module_enumerators(module, enumeration)
+    }
+
     /// Loads a program of this type that does nothing: the cheapest test of whether the kernel accepts the type.
     ///
     /// # Errors
@@ -173,6 +185,19 @@ impl BpfEngine {
             })?,
         };
         Program::load_empty(kind, id).map_err(|error| Unavailable::Load(error, Vec::new()))
+    }
+
+    /// Tests whether programs may use atomic operations that return a value.
+    ///
+    /// # Errors
+    /// [`Unavailable::Lacks`] if this kernel does not have them, else as for [`empty_program`](Self::empty_program).
+    pub fn try_atomic_results(&self) -> Result<(), Unavailable> {
+        match Program::try_atomic_results() {
+            Err(LoadError::System(_, errno)) if errno == Errno::INVAL || errno.raw_os_error() == ENOTSUPP => {
+                Err(Unavailable::Lacks(ATOMIC_RESULTS))
+            }
+            tested => tested.map_err(|error| Unavailable::Load(error, Vec::new())),
+        }
     }
 
     /// Loads the programs that find owners, and returns whether this takes too long: before Linux 6.2 they have to read by copying.

@@ -1,5 +1,6 @@
 //! Capture files: pcap, pcapng, snoop and ERF, plain or compressed, from a file or a pipe, packet by packet.
 
+mod block;
 mod error;
 /// Body of the fuzz target `compressed_files`.
 #[cfg(any(test, fuzzing))]
@@ -8,6 +9,7 @@ pub mod fuzz_body;
 mod input;
 mod packing;
 
+pub use block::Block;
 pub use error::Error;
 pub use packing::Packing;
 
@@ -44,6 +46,10 @@ pub struct Capture {
     cut: Option<WireError>,
     deadline: Option<ReadDeadline>,
     on_read: Option<Box<dyn FnMut(ReadPosition) + Send>>,
+    /// Bytes to skip before the next block
+    skip_later: u64,
+    /// An error that comes after the packets of the last block
+    error_after: Option<Error>,
 }
 
 /// How far a capture has been read.
@@ -130,6 +136,8 @@ impl Capture {
             cut: None,
             deadline: None,
             on_read: None,
+            skip_later: 0,
+            error_after: None,
         };
         // Detects the format, so that an error comes before anything else happens.
         while capture.reader.is_none() {
@@ -147,7 +155,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Calls this after each read, that is for each half MiB or less, and now and then while compressed data yield nothing.
+    /// Calls this after each read, that is for each 256 KiB or less, and now and then while compressed data yield nothing.
     /// It also sees what has no packets. `None` ends that.
     pub fn on_read(&mut self, show: Option<Box<dyn FnMut(ReadPosition) + Send>>) {
         self.on_read = show;
@@ -259,7 +267,8 @@ impl Capture {
             return Ok(false);
         }
         loop {
-            let outcome = self.input.read(&mut self.buffer[self.end..]);
+            let end = self.buffer.len().min(self.end + READ_LEN);
+            let outcome = self.input.read(&mut self.buffer[self.end..end]);
             let position = self.position();
             if let Some(on_read) = &mut self.on_read {
                 on_read(position);
@@ -356,3 +365,6 @@ impl<'a> Packet<'a> {
 
 /// Holds the longest packet with all its options, and fits into a cache.
 const BUFFER_LEN: usize = 512 * 1024;
+
+/// Bytes of one read: packets of that many are worked on together.
+const READ_LEN: usize = 256 * 1024;

@@ -111,6 +111,14 @@ impl WorkloadNames {
         )
     }
 
+    /// Reads what the cgroup of a process says.
+    ///
+    /// # Errors
+    /// When the process has ended, or it may not be read.
+    pub fn of_process(&self, pid: Pid) -> Result<&CgroupWorkloads, NoWorkload> {
+        Ok(self.of_file(&read(pid, "cgroup")?))
+    }
+
     /// Reads what the cgroup of an owner says.
     ///
     /// # Errors
@@ -118,10 +126,14 @@ impl WorkloadNames {
     pub fn of_owner(&self, socket: &Socket, owner: &Owner) -> Result<&CgroupWorkloads, NoWorkload> {
         let file = read(owner.process.pid, "cgroup")?;
         check_owns(socket, owner)?;
-        let path = cgroup_path(&file).unwrap_or(b"/");
-        Ok(self.by_file.get_or_insert_with(file.as_slice().into(), || {
-            CgroupWorkloads::new(path, Container::from_cgroup_file(&file))
-        }))
+        Ok(self.of_file(&file))
+    }
+
+    fn of_file(&self, file: &[u8]) -> &CgroupWorkloads {
+        let path = cgroup_path(file).unwrap_or(b"/");
+        self.by_file.get_or_insert_with(file.into(), || {
+            CgroupWorkloads::new(path, Container::from_cgroup_file(file))
+        })
     }
 
     /// Reads the path of an owner's executable.
@@ -160,6 +172,11 @@ impl WorkloadNames {
             }
             _ => self.intern(kind, &of.path, None),
         })
+    }
+
+    /// Returns the number of a name that was recorded; `None` if there are too many names.
+    pub fn recorded(&self, kind: WorkloadKind, name: &str) -> Option<WorkloadId> {
+        self.intern(kind, name.as_bytes(), None)
     }
 
     fn intern(&self, kind: WorkloadKind, text: &[u8], id: Option<&[u8]>) -> Option<WorkloadId> {

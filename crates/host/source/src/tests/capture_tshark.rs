@@ -5,7 +5,7 @@ mod oracle;
 
 use self::build::{SYN_OPTIONS, TIMESTAMPS, V4, ethernet, gre, tcp, udp, v4, v6, vxlan};
 use self::oracle::compare;
-use sockeye_lab::{Lab, Namespace, need, program, wait_until_steady};
+use sockeye_lab::{Lab, Namespace, need, program, wait_until};
 use sockeye_source::capture::Capture;
 use sockeye_wire::packet::{Decoded, Fragments, LinkType, pcapng};
 use std::io::{BufRead, BufReader};
@@ -934,13 +934,17 @@ fn captured_traffic_matches_tshark() {
     }
     over_link(&client, &server, "10.177.0.1", "10.177.0.2"); // in VXLAN
     server.output("python3", &["-c", TUN]);
-    // All of it has been sent by now, but not read by all.
-    let quiet = std::time::Duration::from_millis(200);
-    wait_until_steady("the captures", quiet, || {
-        let length =
-            |name| std::fs::metadata(file(&format!("{name}.pcap"))).map_or(0, |metadata| metadata.len());
-        plans.iter().map(|(name, _)| length(*name)).collect::<Vec<_>>()
-    });
+    client.output("python3", &["-c", SEND_LAST, &server4.to_string(), "10.177.0.2"]);
+    server.output("python3", &["-c", SEND_LAST, "127.0.0.1"]);
+    // All of it has been sent by now, but not written by all.
+    for (name, _) in &plans {
+        wait_until(format!("the last packet in {name}"), || {
+            let written = std::fs::read(file(&format!("{name}.pcap"))).unwrap_or_default();
+            written
+                .windows(LAST.len())
+                .any(|window| window == LAST.as_bytes())
+        });
+    }
     started.into_iter().for_each(Tcpdump::end);
     for (name, _) in &plans {
         let path = file(&format!("{name}.pcap"));
@@ -1007,17 +1011,28 @@ for size in (10, 4_000, 20_000):
     datagram.sendto(b'z' * size, (sys.argv[2], 7))
 ";
 
-/// Holds the device, so that it is up, and connects to an address without a host.
+/// Payload of the last packet on each device; short enough for the captures that cut packets.
+const LAST: &str = "last packet";
+
+const SEND_LAST: &str = "
+import socket, sys
+for address in sys.argv[1:]:
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'last packet', (address, 9))
+";
+
+/// Holds the device, so that it is up, and connects to an address without a host. The first SYN can be dropped, since the device is not ready
+/// yet; the next one follows after a second.
 const TUN: &str = "
 import fcntl, os, socket, struct
 device = os.open('/dev/net/tun', os.O_RDWR)
 fcntl.ioctl(device, 0x400454ca, struct.pack('16sH22x', b'tun9', 1))
 peer = socket.socket()
-peer.settimeout(0.5)
-try:
-    peer.connect(('10.78.0.2', 80))
-except OSError:
-    pass
+peer.setblocking(False)
+peer.connect_ex(('10.78.0.2', 80))
+packet = b''
+while packet[:1] != b'\\x45' or packet[9] != socket.IPPROTO_TCP:
+    packet = os.read(device, 2000)[4:]
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'last packet', ('10.78.0.2', 9))
 ";
 
 /// Interfaces with every unit of time, both byte orders, all kinds of blocks, and two sections.

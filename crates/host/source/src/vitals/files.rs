@@ -3,7 +3,7 @@
 
 use crate::proc_folder::{Decimal, number, open_folder, open_proc, open_to_list, processes, read};
 use rustix::fd::{AsFd, BorrowedFd};
-use rustix::fs::{AtFlags, Dir, readlinkat, statat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 use sockeye_model::{Comm, DescriptorKinds, Fill, NetnsInode, OpenFiles, Pgid, Pid, Process};
 use sockeye_wire::proc_pid::{Stat, open_files_max};
@@ -28,6 +28,7 @@ pub fn open_files(share_permille: u64) -> OpenFilesScan {
         return scan;
     };
     let mut buffer = Vec::new();
+    let mut listed = ListedSockets::default();
     let sizes_are_counts = statat(&proc, c"self/fd", AtFlags::empty()).is_ok_and(|stat| stat.st_size > 0);
     for pid in processes(proc.as_fd()).unwrap_or_default() {
         let used = match used(proc.as_fd(), pid, sizes_are_counts) {
@@ -62,13 +63,18 @@ pub fn open_files(share_permille: u64) -> OpenFilesScan {
         let Some(process) = process(folder.as_fd(), &mut buffer) else {
             continue;
         };
+        let netns = netns(folder.as_fd());
+        let kinds = kinds(folder.as_fd()).map(|(mut kinds, sockets)| {
+            kinds.unlisted_sockets = listed.unlisted(folder.as_fd(), netns, &sockets, &mut buffer);
+            kinds
+        });
         let files = OpenFiles {
             process,
             fill: Fill { used, max },
             hard_max,
-            kinds: kinds(folder.as_fd(), &mut buffer),
+            kinds,
         };
-        scan.files.push((files, netns(folder.as_fd())));
+        scan.files.push((files, netns));
     }
     scan
 }
@@ -103,12 +109,12 @@ fn netns(folder: BorrowedFd<'_>) -> Option<NetnsInode> {
     inode_in(link.to_bytes(), b"net:[").map(NetnsInode)
 }
 
-/// Counts the descriptors of a process by kind; `None` if they may not be read.
-fn kinds(folder: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<DescriptorKinds> {
+/// Counts the descriptors of a process by kind, and returns the inodes of its sockets; `None` if they may not be read.
+fn kinds(folder: BorrowedFd<'_>) -> Option<(DescriptorKinds, HashSet<u32>)> {
     let descriptors = open_to_list(folder, c"fd").ok()?;
     let names = Dir::read_from(&descriptors).ok()?.flatten();
     let mut kinds = DescriptorKinds::default();
-    let mut sockets = Vec::new();
+    let mut sockets = HashSet::new();
     for name in names.filter(|name| number(name.file_name()).is_some()) {
         // It may have been closed meanwhile.
         let Ok(link) = readlinkat(&descriptors, name.file_name(), Vec::new()) else {
@@ -117,7 +123,7 @@ fn kinds(folder: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<DescriptorKinds
         let link = link.to_bytes();
         if let Some(inode) = inode_in(link, b"socket:[") {
             kinds.sockets += 1;
-            sockets.push(inode);
+            sockets.insert(inode);
         } else if link.starts_with(b"pipe:[") {
             kinds.pipes += 1;
         } else if link.starts_with(b"/") {
@@ -129,38 +135,83 @@ fn kinds(folder: BorrowedFd<'_>, buffer: &mut Vec<u8>) -> Option<DescriptorKinds
     if kinds.sockets + kinds.pipes + kinds.files + kinds.others == 0 {
         return None;
     }
-    kinds.unlisted_sockets = unlisted(folder, &sockets, buffer);
-    Some(kinds)
+    Some((kinds, sockets))
 }
 
-/// Counts the sockets that none of the tables of the process's network namespace has; `None` if a table cannot be read.
-fn unlisted(folder: BorrowedFd<'_>, sockets: &[u32], buffer: &mut Vec<u8>) -> Option<u64> {
-    let mut missing: HashSet<u32> = sockets.iter().copied().collect();
-    for (file, column) in TABLES {
-        let path = format!("net/{file}\0");
-        let path = std::ffi::CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
-        match read(folder, path, buffer) {
-            Ok(text) => {
-                for line in text.split(|&byte| byte == b'\n').skip(1) {
-                    let mut words = line
-                        .split(u8::is_ascii_whitespace)
-                        .filter(|word| !word.is_empty());
-                    let word = match column {
-                        Column::Nth(column) => words.nth(*column),
-                        Column::Last => words.next_back(),
-                    };
-                    let inode = word.and_then(|word| std::str::from_utf8(word).ok()?.parse().ok());
-                    if let Some(inode) = inode {
-                        missing.remove(&inode);
-                    }
-                }
-            }
-            // A protocol that this kernel does not have.
-            Err(Errno::NOENT) => {}
-            Err(_) => return None,
+/// The sockets in the tables of the network namespace that was read last: processes of one namespace share them.
+#[derive(Debug, Default)]
+struct ListedSockets {
+    netns: Option<NetnsInode>,
+    inodes: HashSet<u32>,
+}
+
+impl ListedSockets {
+    /// Counts the sockets of a process that none of the tables of its network namespace has; `None` if a table cannot be read.
+    fn unlisted(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        netns: Option<NetnsInode>,
+        sockets: &HashSet<u32>,
+        buffer: &mut Vec<u8>,
+    ) -> Option<u64> {
+        let count = |listed: &HashSet<u32>| sockets.difference(listed).count() as u64;
+        if netns.is_some() && self.netns == netns && count(&self.inodes) == 0 {
+            return Some(0);
         }
+        // Also if the tables are older than one of the sockets.
+        (self.netns, self.inodes) = (None, HashSet::new());
+        for (file, column) in TABLES {
+            let path = format!("net/{file}\0");
+            let path = std::ffi::CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+            match read_table(folder, path, column, buffer, &mut self.inodes) {
+                // Without the protocol, this kernel has no such file.
+                Ok(()) | Err(Errno::NOENT) => {}
+                Err(_) => return None,
+            }
+        }
+        self.netns = netns;
+        Some(count(&self.inodes))
     }
-    Some(missing.len() as u64)
+}
+
+/// Adds the inodes of a table. It is read to its end: the kernel returns a page at a time.
+fn read_table(
+    folder: BorrowedFd<'_>,
+    path: &std::ffi::CStr,
+    column: &Column,
+    buffer: &mut Vec<u8>,
+    inodes: &mut HashSet<u32>,
+) -> Result<(), Errno> {
+    let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    buffer.resize(buffer.len().max(TABLE_BUFFER_LEN), 0);
+    let mut filled = 0;
+    loop {
+        if filled == buffer.len() {
+            buffer.resize(filled * 2, 0);
+        }
+        let got = match rustix::io::read(&file, &mut buffer[filled..]) {
+            Err(Errno::INTR) => continue,
+            got => got?,
+        };
+        filled += got;
+        let is_newline = |&byte: &u8| byte == b'\n';
+        let whole = match buffer[..filled].iter().rposition(is_newline) {
+            _ if got == 0 => filled,
+            Some(newline) => newline + 1,
+            None => 0,
+        };
+        // The header has a word where lines have the number.
+        inodes.extend(
+            buffer[..whole]
+                .split(is_newline)
+                .filter_map(|line| column.number(line)),
+        );
+        if got == 0 {
+            return Ok(());
+        }
+        buffer.copy_within(whole..filled, 0);
+        filled -= whole;
+    }
 }
 
 /// Reads the number in `socket:[12345]`.
@@ -173,6 +224,19 @@ fn inode_in(link: &[u8], kind: &[u8]) -> Option<u32> {
 enum Column {
     Nth(usize),
     Last,
+}
+
+impl Column {
+    fn number(&self, line: &[u8]) -> Option<u32> {
+        let mut words = line
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        let word = match self {
+            Self::Nth(column) => words.nth(*column),
+            Self::Last => words.next_back(),
+        };
+        std::str::from_utf8(word?).ok()?.parse().ok()
+    }
 }
 
 /// The tables of sockets below `/proc/PID/net`. Sockets of rarer families are in none of them.
@@ -191,6 +255,9 @@ const TABLES: &[(&str, Column)] = &[
     ("netlink", Column::Last),
     ("packet", Column::Last),
 ];
+
+/// How much of a table is read at once, at least.
+const TABLE_BUFFER_LEN: usize = 64 * 1024;
 
 /// Processes with fewer descriptors are not compared with their limit.
 const USED_MIN: u64 = 8;

@@ -14,6 +14,7 @@
 //! ```
 
 mod counters;
+mod device_queues;
 mod devices;
 mod files;
 mod firewall;
@@ -26,6 +27,7 @@ mod send_path;
 mod settings;
 mod unix_queues;
 
+pub use device_queues::device_queues;
 pub use files::{OpenFilesScan, open_files};
 pub use firewall::{firewall, may_read_firewall};
 pub use host::{host, lacks_host_settings};
