@@ -15,6 +15,8 @@ pub struct KindCounts {
     pub read: u64,
     /// Records that found no space in the ring.
     pub lost: u64,
+    /// Records that were not written, because only those of some connections were asked for.
+    pub left_out: u64,
 }
 
 /// The counts of all records, and of the runs of programs that did not happen.
@@ -38,13 +40,15 @@ impl Accounting {
                 made: all.made + one.made,
                 read: all.read + one.read,
                 lost: all.lost + one.lost,
+                left_out: all.left_out + one.left_out,
             })
     }
 
-    /// Whether every record was read or counted as lost. True after [`crate::Watch::finish`]; before, records may be in the ring.
+    /// Whether every record was read, or counted as lost or left out. True after [`crate::Watch::finish`]; before, records may be in the ring.
     #[must_use]
     pub fn is_balanced(&self) -> bool {
-        self.kinds.iter().all(|kind| kind.read + kind.lost == kind.made) && self.unknown == 0
+        let balances = |kind: &KindCounts| kind.read + kind.lost + kind.left_out == kind.made;
+        self.kinds.iter().all(balances) && self.unknown == 0
     }
 
     /// Reads the counts of the programs: `struct ring_counts` of each processor.
@@ -52,7 +56,7 @@ impl Accounting {
         let mut values = vec![0; counts.values_bytes()];
         counts.lookup(&[0; 4], &mut values)?;
         for kind in &mut self.kinds {
-            (kind.made, kind.lost) = (0, 0);
+            (kind.made, kind.lost, kind.left_out) = (0, 0, 0);
         }
         for of_processor in values.chunks_exact(counts.copy_bytes().max(1)) {
             let mut words = of_processor.chunks_exact(8);
@@ -62,9 +66,11 @@ impl Accounting {
             };
             let made: [u64; KINDS] = std::array::from_fn(|_| next());
             let lost: [u64; KINDS] = std::array::from_fn(|_| next());
-            for ((kind, made), lost) in self.kinds.iter_mut().zip(made).zip(lost) {
+            let left_out: [u64; KINDS] = std::array::from_fn(|_| next());
+            for (((kind, made), lost), left_out) in self.kinds.iter_mut().zip(made).zip(lost).zip(left_out) {
                 kind.made += made;
                 kind.lost += lost;
+                kind.left_out += left_out;
             }
         }
         Ok(())

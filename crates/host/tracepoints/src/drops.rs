@@ -1,6 +1,9 @@
 //! Dropped packets: counts by reason, place, namespace, device and socket, and single packets.
 
 use crate::accounting::Accounting;
+use crate::budget::Budget;
+use crate::per_processor::{sum_at, sum_of};
+use crate::reasons::checksum_reason;
 use crate::watch::{Objects, Tracepoint, Watch, WatchOptions};
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Unavailable};
@@ -8,7 +11,7 @@ use sockeye_sys::bpf::{LoadError, Table};
 use sockeye_wire::drops::{self, Counts, INDEXES, Key, Packet, Treatment};
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What to count.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +24,8 @@ pub struct DropOptions<'a> {
     pub ring_bytes: u32,
     /// Most keys.
     pub keys: u32,
+    /// What counting may take, in millionths of a processor; `None`: no bound.
+    pub cpu_ppm_max: Option<u64>,
 }
 
 /// The counts of one moment, since the program was attached.
@@ -41,6 +46,9 @@ pub struct DropWatch {
     counts: Table,
     totals: Table,
     keys: Table,
+    every: Table,
+    spent: Table,
+    budget: Budget,
     arguments: u32,
 }
 
@@ -53,6 +61,7 @@ impl DropWatch {
         let (program, event) = drops::PROGRAM;
         let arguments = engine.tracepoint_arguments(&[event])?;
         let arguments = arguments.first().copied().flatten().unwrap_or(ARGUMENTS_MIN);
+        let checksum_reason = checksum_reason(engine).unwrap_or(0);
         let treatments = options.treatments.map(|treatment| treatment as u8);
         let watch_options = WatchOptions {
             tracepoints: &[Tracepoint {
@@ -65,6 +74,7 @@ impl DropWatch {
             constants: &[
                 ("arguments", &arguments.to_ne_bytes()),
                 ("treatment", &treatments),
+                ("checksum_reason", &checksum_reason.to_ne_bytes()),
                 ("each_packet", &u32::from(options.packets).to_ne_bytes()),
             ],
         };
@@ -84,11 +94,16 @@ impl DropWatch {
         let counts = table(drops::DROPS).map_err(failed)?;
         let totals = table(drops::TOTALS).map_err(failed)?;
         let keys = table(drops::KEYS).map_err(failed)?;
+        let every = table(drops::EVERY).map_err(failed)?;
+        let spent = table(drops::SPENT).map_err(failed)?;
         Ok(Self {
             watch,
             counts,
             totals,
             keys,
+            every,
+            spent,
+            budget: Budget::new(options.cpu_ppm_max),
             arguments,
         })
     }
@@ -99,6 +114,25 @@ impl DropWatch {
     /// When the kernel refuses it.
     pub fn attach(&mut self) -> Result<(), Unavailable> {
         self.watch.attach()
+    }
+
+    /// Compares what counting has taken since the last call with what it may take; beyond that, one of so many drops is counted from now
+    /// until the next call. To be called each [`Budget::INTERVAL`].
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn keep_to_budget(&mut self) -> Result<(), Errno> {
+        let spent_ns = sum_at(&self.spent, 0)?;
+        if let Some(every) = self.budget.adapt(spent_ns, Instant::now()) {
+            self.every
+                .update(&0_u32.to_ne_bytes(), &u64::from(every).to_ne_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// Returns the largest number of drops since the last call of which one was counted by its key: 1 if each was.
+    pub const fn take_sampled_every(&mut self) -> u32 {
+        self.budget.take_peak()
     }
 
     /// Whether this kernel gives reasons (Linux 5.17).
@@ -133,9 +167,17 @@ impl DropWatch {
                 break;
             }
         }
-        let made = self.sum(&self.keys, 0)?;
+        let made = self.keys_made()?;
         counts.evicted_keys = made.saturating_sub(counts.by_key.len() as u64);
         Ok(counts)
+    }
+
+    /// Returns how many combinations were counted apart until now, with those that were evicted.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn keys_made(&self) -> Result<u64, Errno> {
+        sum_at(&self.keys, 0)
     }
 
     fn by_reason(&self) -> Result<Vec<u64>, Errno> {
@@ -147,12 +189,6 @@ impl DropWatch {
             }
         })?;
         Ok(sums)
-    }
-
-    fn sum(&self, table: &Table, index: u32) -> Result<u64, Errno> {
-        let mut values = vec![0; table.values_bytes()];
-        table.lookup(&index.to_ne_bytes(), &mut values)?;
-        Ok(sum_of(&values))
     }
 
     /// Waits as [`Watch::wait`].
@@ -192,12 +228,6 @@ impl DropWatch {
             }
         })
     }
-}
-
-/// Adds up the 64-bit numbers of all processors.
-fn sum_of(values: &[u8]) -> u64 {
-    let words = values.chunks_exact(8).filter_map(<[u8]>::first_chunk);
-    words.map(|word| u64::from_ne_bytes(*word)).sum()
 }
 
 const OBJECTS: Objects = Objects {

@@ -3,8 +3,10 @@
 use crate::accounting::{Accounting, KINDS};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use sockeye_source::names::CgroupMount;
 use sockeye_source::{BpfEngine, Unavailable};
-use sockeye_sys::bpf::{Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Ring, Table};
+use sockeye_sys::bpf::{CgroupHook, Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Ring, Table};
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ pub struct Objects {
 pub struct Tracepoint {
     /// Name of the program: its C function.
     pub program: &'static str,
-    /// Name of the tracepoint, without its group: `tcp_destroy_sock`.
+    /// Name of the tracepoint, without its group: `tcp_destroy_sock`; or of a hook of the root cgroup: `cgroup_skb/ingress`.
     pub event: &'static str,
     /// Whether nothing works without it. Others are left out where the kernel does not have them: [`Watch::missing`].
     pub required: bool,
@@ -46,7 +48,7 @@ pub struct WatchOptions<'a> {
 pub struct Watch {
     /// In the order of [`WatchOptions::tracepoints`].
     links: Vec<Link>,
-    programs: Vec<Program>,
+    programs: Vec<(&'static str, Program)>,
     loaded: LoadedObject,
     ring: Ring,
     counts: Table,
@@ -72,16 +74,22 @@ impl Watch {
     }
 
     fn load_object(engine: &BpfEngine, elf: &[u8], options: &WatchOptions<'_>) -> Result<Self, Unavailable> {
-        let typedefs: Vec<String> = options
-            .tracepoints
-            .iter()
-            .map(|tracepoint| format!("btf_trace_{}", tracepoint.event))
-            .collect();
+        let typedef = |tracepoint: &Tracepoint| match CgroupHook::from_name(tracepoint.event) {
+            Some(hook) => hook.name().to_owned(),
+            None => format!("btf_trace_{}", tracepoint.event),
+        };
+        let typedefs: Vec<String> = options.tracepoints.iter().map(typedef).collect();
         let programs: Vec<_> = options
             .tracepoints
             .iter()
             .zip(&typedefs)
-            .map(|(tracepoint, typedef)| (tracepoint.program, Kind::TypedTracepoint(typedef)))
+            .map(|(tracepoint, typedef)| {
+                let hook = CgroupHook::from_name(tracepoint.event);
+                (
+                    tracepoint.program,
+                    hook.map_or(Kind::TypedTracepoint(typedef), Kind::Cgroup),
+                )
+            })
             .collect();
         let page_bytes = u32::try_from(sockeye_sys::page_bytes()).unwrap_or(u32::MAX);
         let ring_bytes = options.ring_bytes.max(page_bytes).next_power_of_two();
@@ -91,13 +99,14 @@ impl Watch {
             programs: &programs,
             entries: &entries,
             constants: options.constants,
+            ..LoadOptions::default()
         };
         let mut loaded = engine.programs(elf, &parts)?;
         let failed = |error| Unavailable::Load(error, Vec::new());
         let (mut programs, mut missing) = (Vec::new(), Vec::new());
         for (tracepoint, typedef) in options.tracepoints.iter().zip(&typedefs) {
             match loaded.program_of(tracepoint.program, typedef) {
-                Ok(program) => programs.push(program),
+                Ok(program) => programs.push((tracepoint.event, program)),
                 Err(error) if tracepoint.required => return Err(failed(error)),
                 // One of the two objects may do without this program.
                 Err(LoadError::Object(_)) => {}
@@ -123,12 +132,28 @@ impl Watch {
     /// # Errors
     /// When the kernel refuses one. What was attached before stays attached until this value is dropped.
     pub fn attach(&mut self) -> Result<(), Unavailable> {
-        for program in &self.programs {
-            let link = program.attach_typed_tracepoint();
-            let operation = "attach a BPF program to a tracepoint";
-            let link =
-                link.map_err(|errno| Unavailable::Load(LoadError::System(operation, errno), Vec::new()))?;
-            self.links.push(link);
+        let mut root = None;
+        for (event, program) in &self.programs {
+            let Some(hook) = CgroupHook::from_name(event) else {
+                let link = program.attach_typed_tracepoint();
+                let operation = "attach a BPF program to a tracepoint";
+                let link =
+                    link.map_err(|errno| Unavailable::Load(LoadError::System(operation, errno), Vec::new()))?;
+                self.links.push(link);
+                continue;
+            };
+            let root = root.get_or_insert_with(root_cgroup);
+            let link = root
+                .as_ref()
+                .map_err(|errno| *errno)
+                .and_then(|root| program.attach_to_cgroup(root.as_fd(), hook));
+            match link {
+                Ok(link) => self.links.push(link),
+                Err(errno) => {
+                    let operation = "attach a BPF program to the root cgroup";
+                    self.missing.push((event, LoadError::System(operation, errno)));
+                }
+            }
         }
         Ok(())
     }
@@ -139,6 +164,11 @@ impl Watch {
     /// If the object defines none of this name.
     pub fn table(&mut self, name: &str) -> Result<Table, LoadError> {
         self.loaded.table(name)
+    }
+
+    /// Number of the programs that are loaded.
+    pub(crate) const fn programs(&self) -> usize {
+        self.programs.len()
     }
 
     /// Returns the tracepoints that could not be watched, with the reason.
@@ -192,7 +222,7 @@ impl Watch {
         self.accounting.missed = self
             .programs
             .iter()
-            .map(|program| program.missed_runs().unwrap_or(0))
+            .map(|(_, program)| program.missed_runs().unwrap_or(0))
             .sum();
         Ok(self.accounting)
     }
@@ -215,6 +245,12 @@ impl Watch {
         }
         self.accounting()
     }
+}
+
+/// Opens the root of the cgroup v2 hierarchy that is visible here.
+fn root_cgroup() -> Result<File, Errno> {
+    let mount = CgroupMount::find().ok_or(Errno::NOENT)?;
+    File::open(mount.point()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// The shortest record, with the header of the ring.

@@ -2,13 +2,21 @@
 //!
 //! `bpf/events.h` documents what is stored with a socket, and how its owner is known.
 
-use crate::{Accounting, Objects, Tracepoint, Watch, WatchOptions};
+mod programs;
+
+use crate::budget::Budget;
+use crate::{Accounting, Objects, Watch, WatchOptions};
+use programs::Kernel;
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use sockeye_source::{BpfEngine, End, Ends, Families, Unavailable};
-use sockeye_sys::bpf::LoadError;
-use sockeye_wire::connections::kind;
+use sockeye_sys::bpf::{LoadError, Table};
 use std::os::fd::BorrowedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+mod collector;
+
+pub use collector::{Collected, ConnectionCollector};
 
 /// What to watch.
 #[derive(Debug, Clone)]
@@ -27,12 +35,30 @@ pub struct ConnectionOptions {
     pub pid_namespace: u32,
     /// Whether to find out who reads the data of accepted connections, which costs something at each read.
     pub readers: bool,
+    /// Which protocols.
+    pub protocols: Protocols,
+    /// Millionths of a processor that this process may take, see [`ConnectionWatch::keep_to_budget`]; `None`: no bound.
+    pub cpu_ppm_max: Option<u64>,
+}
+
+/// Protocols of transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Protocols {
+    /// TCP, with the subflows of MPTCP.
+    pub tcp: bool,
+    /// UDP
+    pub udp: bool,
+    /// MPTCP, where one connection can have many subflows.
+    pub mptcp: bool,
 }
 
 /// A watch over connections.
 #[derive(Debug)]
 pub struct ConnectionWatch {
     watch: Watch,
+    untracked: Table,
+    every: Table,
+    budget: Budget,
 }
 
 impl ConnectionWatch {
@@ -41,14 +67,14 @@ impl ConnectionWatch {
     /// # Errors
     /// When they do not run here.
     pub fn begin(engine: &BpfEngine, options: &ConnectionOptions) -> Result<Self, Unavailable> {
-        let arguments = engine.tracepoint_arguments(&["tcp_send_reset"])?;
-        // It got its third argument, the reason, in Linux 6.11.
-        let has_reason = arguments
-            .first()
-            .copied()
-            .flatten()
-            .is_some_and(|count| count >= 3);
-        let reset_reason_at = u32::from(has_reason) * 2;
+        let mut loaded = Self::load(engine, options)?;
+        loaded.watch.attach()?;
+        Ok(loaded)
+    }
+
+    /// Loads the programs. They see nothing.
+    pub(crate) fn load(engine: &BpfEngine, options: &ConnectionOptions) -> Result<Self, Unavailable> {
+        let kernel = Kernel::read(engine)?;
         let wanted = options.kinds.iter().fold(0, |all, kind| all | 1_u32 << kind);
         let families = u32::from(options.families.v4) | u32::from(options.families.v6) << 1;
         let netns = options.netns.unwrap_or(0);
@@ -62,16 +88,36 @@ impl ConnectionWatch {
             netns,
             u32::from(is_filtered),
             options.pid_namespace,
-            reset_reason_at,
+            kernel.reset_reason_at,
+            u32::from(options.protocols.mptcp),
+            u32::from(kernel.has_send_length),
+            kernel.kfree_arguments,
+            kernel.checksum_reason,
+            kernel.full_arguments,
+            programs::REGISTERS[0],
+            programs::REGISTERS[1],
+            programs::REGISTERS[2],
+            programs::CONNECT_CALL,
         ]
         .map(u32::to_ne_bytes);
-        let constants: [(&str, &[u8]); 14] = [
+        let compat_bit = programs::COMPAT_BIT.to_ne_bytes();
+        let constants: [(&str, &[u8]); 24] = [
             ("wanted", &words[0]),
             ("families", &words[1]),
             ("only_netns", &words[2]),
             ("is_filtered", &words[3]),
             ("pid_namespace", &words[4]),
             ("reset_reason_at", &words[5]),
+            ("watches_mptcp", &words[6]),
+            ("has_send_length", &words[7]),
+            ("kfree_arguments", &words[8]),
+            ("checksum_reason", &words[9]),
+            ("full_arguments", &words[10]),
+            ("call_at", &words[11]),
+            ("first_at", &words[12]),
+            ("second_at", &words[13]),
+            ("connect_call", &words[14]),
+            ("compat_bit", &compat_bit),
             ("local_port_min", &local_min),
             ("local_port_max", &local_max),
             ("peer_port_min", &peer_min),
@@ -81,21 +127,72 @@ impl ConnectionWatch {
             ("peer_prefix", &peer.prefix),
             ("peer_mask", &peer.mask),
         ];
-        let wants = |tracepoint: &&Tracepoint| match tracepoint.program {
-            RETRANSMITTED => options.kinds.contains(&kind::RETRANSMITTED),
-            READ => options.readers,
-            _ => true,
-        };
-        let tracepoints: Vec<Tracepoint> = TRACEPOINTS.iter().filter(wants).copied().collect();
+        let tracepoints = programs::wanted(options);
+        // Maps that are not used cost nothing that way.
+        let mut entries = Vec::new();
+        if !options.protocols.udp {
+            entries.push(("udp_sockets", 1));
+        }
+        if !tracepoints
+            .iter()
+            .any(|one| one.program == programs::SEGMENT_ARRIVES)
+        {
+            entries.push(("zero_windows", 1));
+        }
+        if !(options.protocols.tcp || options.protocols.mptcp) {
+            entries.push(("known_sockets", 1));
+        }
+        let cpu_ppm_max = options.cpu_ppm_max;
         let options = WatchOptions {
             tracepoints: &tracepoints,
             ring_bytes: options.ring_bytes,
-            entries: &[],
+            entries: &entries,
             constants: &constants,
         };
         let mut watch = Watch::load(engine, &OBJECTS, &options)?;
-        watch.attach()?;
-        Ok(Self { watch })
+        let failed = |error| Unavailable::Load(error, Vec::new());
+        let untracked = watch.table("untracked").map_err(failed)?;
+        let every = watch.table("event_every").map_err(failed)?;
+        Ok(Self {
+            watch,
+            untracked,
+            every,
+            budget: Budget::new(cpu_ppm_max),
+        })
+    }
+
+    /// Returns how many sockets found no space in the maps: their owner, age and counters are not known.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn untracked(&self) -> Result<u64, Errno> {
+        let mut values = vec![0; self.untracked.values_bytes()];
+        self.untracked.lookup(&[0; 4], &mut values)?;
+        let copies = values.chunks_exact(self.untracked.copy_bytes().max(1));
+        let numbers = copies.filter_map(|copy| copy.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)));
+        Ok(numbers.sum())
+    }
+
+    /// Compares the processor time that this process has taken since the last call with what it may take; beyond that, only one of so many
+    /// connections has events from now until the next call. To be called each [`Budget::INTERVAL`]. Returns of how many one is
+    /// watched, if that changes.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn keep_to_budget(&mut self) -> Result<Option<u32>, Errno> {
+        let spent = clock_gettime(ClockId::ProcessCPUTime);
+        let spent_ns = spent.tv_sec.unsigned_abs() * 1_000_000_000 + spent.tv_nsec.unsigned_abs();
+        let every = self.budget.adapt(spent_ns, Instant::now());
+        if let Some(every) = every {
+            self.every
+                .update(&0_u32.to_ne_bytes(), &u64::from(every).to_ne_bytes())?;
+        }
+        Ok(every)
+    }
+
+    /// Returns the largest number of connections since the last call of which one was watched: 1 if each was.
+    pub const fn take_sampled_every(&mut self) -> u32 {
+        self.budget.take_peak()
     }
 
     /// As [`Watch::wait`].
@@ -127,31 +224,15 @@ impl ConnectionWatch {
         self.watch.finish(|_, record| take(record))
     }
 
+    /// Number of the programs that are loaded.
+    pub(crate) const fn programs(&self) -> usize {
+        self.watch.programs()
+    }
+
     /// As [`Watch::missing`].
     #[must_use]
     pub fn missing(&self) -> &[(&'static str, LoadError)] {
         self.watch.missing()
-    }
-}
-
-const RETRANSMITTED: &str = "segment_is_retransmitted";
-const READ: &str = "data_is_read";
-
-/// The programs, with their tracepoints. First those that the others need the results of.
-const TRACEPOINTS: [Tracepoint; 6] = [
-    tracepoint("socket_is_destroyed", "tcp_destroy_sock", true),
-    tracepoint(READ, "tcp_rcv_space_adjust", false),
-    tracepoint("reset_is_received", "tcp_receive_reset", true),
-    tracepoint("reset_is_sent", "tcp_send_reset", true),
-    tracepoint(RETRANSMITTED, "tcp_retransmit_skb", false),
-    tracepoint("connection_changes", "inet_sock_set_state", true),
-];
-
-const fn tracepoint(program: &'static str, event: &'static str, required: bool) -> Tracepoint {
-    Tracepoint {
-        program,
-        event,
-        required,
     }
 }
 

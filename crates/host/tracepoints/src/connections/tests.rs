@@ -2,7 +2,7 @@
 
 use super::*;
 use sockeye_lab::{Skip, need};
-use sockeye_wire::connections::{Event, how, side};
+use sockeye_wire::connections::{Event, how, kind, side};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
@@ -22,6 +22,12 @@ fn options(port: u16) -> ConnectionOptions {
         ring_bytes: 1 << 16,
         pid_namespace: 0,
         readers: false,
+        protocols: Protocols {
+            tcp: true,
+            udp: false,
+            mptcp: false,
+        },
+        cpu_ppm_max: None,
     }
 }
 

@@ -1,0 +1,136 @@
+//! Which programs are needed for what is watched, and what they have to know of this kernel.
+
+use super::ConnectionOptions;
+use crate::Tracepoint;
+use crate::reasons::checksum_reason;
+use sockeye_source::{BpfEngine, Unavailable};
+use sockeye_wire::connections::kind;
+
+/// What differs between kernels.
+pub(super) struct Kernel {
+    /// Number of the argument of `tcp_send_reset` that is the reason (Linux 6.11); 0: there is none.
+    pub(super) reset_reason_at: u32,
+    /// Whether there is `sock_send_length` (Linux 6.3).
+    pub(super) has_send_length: bool,
+    /// Numbers of arguments.
+    pub(super) kfree_arguments: u32,
+    pub(super) full_arguments: u32,
+    /// `SKB_DROP_REASON_UDP_CSUM`; 0 if there is no such reason.
+    pub(super) checksum_reason: u32,
+}
+
+impl Kernel {
+    /// Reads it from the kernel's types.
+    pub(super) fn read(engine: &BpfEngine) -> Result<Self, Unavailable> {
+        let events = [
+            "tcp_send_reset",
+            "sock_send_length",
+            "kfree_skb",
+            "udp_fail_queue_rcv_skb",
+        ];
+        let arguments = engine.tracepoint_arguments(&events)?;
+        let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
+        Ok(Self {
+            reset_reason_at: if count(0) >= 3 { 2 } else { 0 },
+            has_send_length: count(1) > 0,
+            kfree_arguments: count(2),
+            full_arguments: count(3),
+            checksum_reason: checksum_reason(engine)?,
+        })
+    }
+}
+
+/// Returns the programs that these options need. First those that the others need the results of.
+pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
+    let is_wanted = |kind: u32| options.kinds.contains(&kind);
+    let protocols = options.protocols;
+    let mut all = Vec::new();
+    if protocols.tcp || protocols.mptcp {
+        all.push(tracepoint("socket_is_destroyed", "tcp_destroy_sock", true));
+        if options.readers {
+            all.push(tracepoint("data_is_read", "tcp_rcv_space_adjust", false));
+            all.push(tracepoint("data_is_written", "sock_send_length", false));
+        }
+        all.push(tracepoint("reset_is_received", "tcp_receive_reset", true));
+        all.push(tracepoint("reset_is_sent", "tcp_send_reset", true));
+        if is_wanted(kind::FAILED) {
+            all.push(tracepoint("packet_is_rejected", "icmp_send", false));
+        }
+        if is_wanted(kind::RETRANSMITTED) {
+            all.push(tracepoint(
+                "segment_is_retransmitted",
+                "tcp_retransmit_skb",
+                false,
+            ));
+        }
+        if is_wanted(kind::UNDONE) {
+            all.push(tracepoint(
+                "congestion_state_changes",
+                "tcp_cong_state_set",
+                false,
+            ));
+        }
+        if is_wanted(kind::WINDOW_IS_ZERO) || is_wanted(kind::WINDOW_IS_OPEN) {
+            all.push(tracepoint("window_is_destroyed", "tcp_destroy_sock", false));
+            all.push(tracepoint("segment_leaves", "net_dev_queue", false));
+            all.push(tracepoint(SEGMENT_ARRIVES, "tcp_probe", false));
+        }
+        if is_wanted(kind::ACCEPT_OVERFLOWS) || is_wanted(kind::SYN_OVERFLOWS) {
+            all.push(tracepoint("packet_arrives", "cgroup_skb/ingress", false));
+        }
+        all.push(tracepoint("connection_changes", "inet_sock_set_state", true));
+    }
+    if protocols.udp {
+        for (program, hook) in [
+            ("socket_is_released", "cgroup/sock_release"),
+            ("sends_to_v4", "cgroup/sendmsg4"),
+            ("sends_to_v6", "cgroup/sendmsg6"),
+            ("receives_from_v4", "cgroup/recvmsg4"),
+            ("receives_from_v6", "cgroup/recvmsg6"),
+        ] {
+            all.push(tracepoint(program, hook, false));
+        }
+        if is_wanted(kind::UDP_FAILED) {
+            all.push(tracepoint("error_is_reported", "inet_sk_error_report", false));
+            all.push(tracepoint(
+                "datagram_is_not_queued",
+                "udp_fail_queue_rcv_skb",
+                false,
+            ));
+            all.push(tracepoint("datagram_is_dropped", "kfree_skb", false));
+        }
+        all.push(tracepoint("datagram_is_sent", "sock_send_length", false));
+        all.push(tracepoint("datagram_is_received", "sock_recv_length", false));
+    }
+    if is_wanted(kind::CONNECT_FAILED) {
+        all.push(tracepoint("call_returns", "sys_exit", false));
+    }
+    all
+}
+
+const fn tracepoint(program: &'static str, event: &'static str, required: bool) -> Tracepoint {
+    Tracepoint {
+        program,
+        event,
+        required,
+    }
+}
+
+pub(super) const SEGMENT_ARRIVES: &str = "segment_arrives";
+
+/// Offsets in `struct pt_regs`: number of the call, its first and its second argument (`arch/x86/include/asm/ptrace.h`).
+#[cfg(target_arch = "x86_64")]
+pub(super) const REGISTERS: [u32; 3] = [120, 112, 104];
+/// `TS_COMPAT`
+#[cfg(target_arch = "x86_64")]
+pub(super) const COMPAT_BIT: u64 = 2;
+#[cfg(target_arch = "x86_64")]
+pub(super) const CONNECT_CALL: u32 = 42;
+/// `arch/arm64/include/asm/ptrace.h`: `syscallno`, `orig_x0`, `regs[1]`
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const REGISTERS: [u32; 3] = [280, 272, 8];
+/// `TIF_32BIT`
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const COMPAT_BIT: u64 = 1 << 22;
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) const CONNECT_CALL: u32 = 203;

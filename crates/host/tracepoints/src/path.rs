@@ -1,0 +1,195 @@
+//! Packets on their way through this host, with the time at each point.
+
+use crate::per_processor::sum_at;
+use crate::{Accounting, Objects, Tracepoint, Watch, WatchOptions};
+use rustix::io::Errno;
+use sockeye_source::{BpfEngine, Ends, Unavailable};
+use sockeye_sys::bpf::{LoadError, Table};
+use sockeye_wire::path::{COUNTS, Counts, JOURNEYS, Journey};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// What to follow.
+#[derive(Debug, Clone, Copy)]
+pub struct PathOptions {
+    /// Bounds of addresses and ports. A packet matches from its source to its destination, or the other way.
+    pub ends: Ends,
+    /// One of how many packets is followed; 1: each.
+    pub sample_every: u32,
+    /// Size of the ring in bytes.
+    pub ring_bytes: u32,
+    /// Number of slots for packets on their way, rounded up to a power of two: with a tenth as many on their way, one of ten is not
+    /// followed.
+    pub slots: u32,
+    /// Inode of the pid namespace of readers; 0: the initial one.
+    pub pid_namespace: u32,
+}
+
+/// The attached programs that follow packets.
+#[derive(Debug)]
+pub struct PathWatch {
+    watch: Watch,
+    journeys: Table,
+    counts: Table,
+    /// Records that could not be decoded.
+    broken: u64,
+}
+
+/// What was seen until the end.
+#[derive(Debug)]
+pub struct PathEnd {
+    /// What became of the records.
+    pub accounting: Accounting,
+    /// Records that could not be decoded.
+    pub broken: u64,
+    /// Numbers of packets.
+    pub counts: Counts,
+    /// Journeys that had not ended.
+    pub unfinished: Vec<Journey>,
+}
+
+impl PathWatch {
+    /// Loads the programs and attaches them.
+    ///
+    /// # Errors
+    /// When they do not run here.
+    pub fn begin(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
+        let arguments = engine.tracepoint_arguments(&["kfree_skb", "tcp_sendmsg_locked"])?;
+        let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
+        let Ends { local, peer } = &options.ends;
+        let ports = [local.port_min, local.port_max, peer.port_min, peer.port_max].map(u16::to_ne_bytes);
+        let slots = options.slots.next_power_of_two();
+        let words = [
+            options.sample_every,
+            options.pid_namespace,
+            count(0),
+            u32::from(count(1) > 0),
+            slots - 1,
+        ]
+        .map(u32::to_ne_bytes);
+        let options = WatchOptions {
+            tracepoints: &TRACEPOINTS,
+            ring_bytes: options.ring_bytes,
+            entries: &[(JOURNEYS, slots)],
+            constants: &[
+                ("local_port_min", &ports[0]),
+                ("local_port_max", &ports[1]),
+                ("peer_port_min", &ports[2]),
+                ("peer_port_max", &ports[3]),
+                ("local_prefix", &local.prefix),
+                ("local_mask", &local.mask),
+                ("peer_prefix", &peer.prefix),
+                ("peer_mask", &peer.mask),
+                ("sample_every", &words[0]),
+                ("pid_namespace", &words[1]),
+                ("free_arguments", &words[2]),
+                ("sees_writes", &words[3]),
+                ("journeys_mask", &words[4]),
+            ],
+        };
+        let mut watch = Watch::load(engine, &OBJECTS, &options)?;
+        let mut table = |name| {
+            watch
+                .table(name)
+                .map_err(|error| Unavailable::Load(error, Vec::new()))
+        };
+        let (journeys, counts) = (table(JOURNEYS)?, table(COUNTS)?);
+        watch.attach()?;
+        Ok(Self {
+            watch,
+            journeys,
+            counts,
+            broken: 0,
+        })
+    }
+
+    /// As [`Watch::wait`].
+    ///
+    /// # Errors
+    /// The errno of `poll(2)`.
+    pub fn wait(&self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.watch.wait(timeout, others)
+    }
+
+    /// Passes the journeys that have ended to `take`.
+    pub fn read(&mut self, mut take: impl FnMut(&Journey)) {
+        let broken = &mut self.broken;
+        self.watch
+            .read(|_, record| take_record(record, broken, &mut take));
+    }
+
+    /// As [`Watch::finish`]; also returns the packets that are still on their way.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn finish(&mut self, mut take: impl FnMut(&Journey)) -> Result<PathEnd, Errno> {
+        let broken = &mut self.broken;
+        let accounting = self
+            .watch
+            .finish(|_, record| take_record(record, broken, &mut take))?;
+        let mut unfinished = Vec::new();
+        self.journeys
+            .each(|_, value| unfinished.extend(Journey::in_slot(value)))?;
+        let mut numbers = [0; Counts::NUMBERS as usize];
+        for (number, sum) in (0_u32..).zip(&mut numbers) {
+            *sum = sum_at(&self.counts, number)?;
+        }
+        Ok(PathEnd {
+            accounting,
+            broken: self.broken,
+            counts: Counts::of(numbers),
+            unfinished,
+        })
+    }
+
+    /// As [`Watch::missing`].
+    #[must_use]
+    pub fn missing(&self) -> &[(&'static str, LoadError)] {
+        self.watch.missing()
+    }
+}
+
+fn take_record(record: &[u8], broken: &mut u64, take: &mut impl FnMut(&Journey)) {
+    match Journey::read(record) {
+        Some(journey) => take(&journey),
+        None => *broken += 1,
+    }
+}
+
+/// First those at which journeys end: a journey that begins then finds its end.
+const TRACEPOINTS: [Tracepoint; 10] = [
+    required("packet_is_dropped", "kfree_skb"),
+    required("packet_is_consumed", "consume_skb"),
+    required("packet_is_read", "skb_copy_datagram_iovec"),
+    // Linux 6.3
+    optional("socket_is_read", "sock_recv_length"),
+    // Linux 6.2
+    optional("packet_is_delivered", "sk_data_ready"),
+    required("packet_is_received", "netif_receive_skb"),
+    required("packet_is_backlogged", "netif_rx"),
+    required("packet_is_transmitted", "net_dev_start_xmit"),
+    // Linux 6.13
+    optional("socket_is_written", "tcp_sendmsg_locked"),
+    required("packet_is_queued", "net_dev_queue"),
+];
+
+const fn required(program: &'static str, event: &'static str) -> Tracepoint {
+    Tracepoint {
+        program,
+        event,
+        required: true,
+    }
+}
+
+const fn optional(program: &'static str, event: &'static str) -> Tracepoint {
+    Tracepoint {
+        program,
+        event,
+        required: false,
+    }
+}
+
+const OBJECTS: Objects = Objects {
+    in_place: include_bytes!("../../../../bpf/path.bpf.o"),
+    by_copy: include_bytes!("../../../../bpf/path_read.bpf.o"),
+};
