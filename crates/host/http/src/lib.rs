@@ -1,0 +1,20 @@
+//! HTTP/1.1 for commands that answer or send requests: connections and their limits, so that no peer can take more than its share.
+//!
+//! - [`serve`]: accepts connections and answers their requests
+//! - [`Listener`]: where they come from: a TCP port or a UNIX socket
+//! - [`Answer`], [`AnswerBody`]: what is answered
+//! - [`post`]: sends a request to a [`Target`]
+//!
+//! What it deliberately does not do: decide what is answered and to whom, and speak TLS.
+
+mod body;
+mod client;
+mod listener;
+mod server;
+mod stream;
+mod timer;
+
+pub use body::{Answer, AnswerBody};
+pub use client::{PostError, REPLY_BYTES, Reply, TIMEOUT, Target, post};
+pub use listener::Listener;
+pub use server::serve;
