@@ -160,6 +160,8 @@ pub fn push_summary_fields(fields: &mut Object<'_>, summary: &Summary<'_>) {
         counts.number("attempt_fails", Some(totals.attempt_fails));
         counts.number("resets", Some(totals.resets));
         counts.number("unseen", Some(totals.unseen));
+        counts.number("short", totals.short);
+        counts.number("lost_events", totals.lost_events);
         counts.number("interval_ms", Some(totals.interval_ms));
         counts.end();
     }

@@ -50,6 +50,8 @@ pub mod address;
 pub mod csv;
 pub mod date;
 pub mod envelope;
+pub mod fact;
+pub mod flow;
 /// Output formats, styles and the summary that ends a listing.
 pub mod format;
 pub mod json;
@@ -62,6 +64,7 @@ pub mod rows;
 pub mod severity;
 pub mod sheet;
 pub mod socket;
+mod sparkline;
 pub mod table;
 #[cfg(test)]
 mod tests;
@@ -77,3 +80,5 @@ pub use picture::GraphTheme;
 pub use report::{ChartFormat, ReportLayout, push_report, write_charts};
 pub use socket::{Details, SocketLayout, SocketWriter, Sockets};
 pub use text::{harmless, is_hidden};
+
+pub use sparkline::sparkline;

@@ -23,6 +23,8 @@ pub enum Unit {
     ByteRate,
     /// A round-trip time in microseconds, always shown in milliseconds, so that rows compare at a glance.
     RoundTripUs,
+    /// Nanoseconds, shown in few digits.
+    Ns,
     /// Microseconds.
     Us,
     /// Milliseconds.
@@ -46,6 +48,7 @@ impl Unit {
             _ if name.ends_with("mss_bytes") || name.ends_with("mtu_bytes") => Self::ExactBytes,
             _ if name.ends_with("_bytes") || name.starts_with("bytes_") => Self::Bytes,
             _ if name.ends_with("rtt_us") || name.ends_with("rttvar_us") => Self::RoundTripUs,
+            _ if name.ends_with("_ns") => Self::Ns,
             _ if name.ends_with("_us") => Self::Us,
             _ if name.ends_with("_ms") => Self::Ms,
             _ => Self::None,
@@ -72,6 +75,7 @@ impl Unit {
                 push_ms(out, value);
                 out.extend_from_slice(b"ms");
             }
+            Self::Ns => out.extend_from_slice(sockeye_measure::duration(value).as_bytes()),
             Self::RoundTripUs | Self::Us => push_time_us(out, value),
             Self::Ms => push_time_us(out, value.saturating_mul(1000)),
             Self::Seconds => push_time_us(out, value.saturating_mul(1_000_000)),
@@ -114,5 +118,10 @@ mod tests {
             check(name, 1_448, "1448B");
         }
         check("bytes_acked", 65_483, "65.5KB");
+    }
+
+    #[test]
+    fn nanoseconds_have_few_digits() {
+        check("median_ns", 12_345, "12.3us");
     }
 }

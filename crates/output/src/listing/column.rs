@@ -219,7 +219,7 @@ impl<R: Record> Column<R> {
 
     /// Appends the cell of a table; nothing if the value is absent.
     #[inline]
-    pub(super) fn push_cell(&self, out: &mut Vec<u8>, row: &R::Row<'_>) -> Tint {
+    pub fn push_cell(&self, out: &mut Vec<u8>, row: &R::Row<'_>) -> Tint {
         match &self.cells {
             Cells::Composite(composite) => composite.push_cell(out, row),
             Cells::Value(value) => value(row, self.index).push_cell(out, self.unit),

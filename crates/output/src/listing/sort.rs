@@ -30,10 +30,7 @@ impl<R: Record> SortKey<R> {
 
     /// Compares two values by this key.
     pub fn compare(&self, a: Option<&SortValue>, b: Option<&SortValue>) -> Ordering {
-        match (a, b) {
-            (Some(a), Some(b)) => a.compare(b, self.descending),
-            (a, b) => b.is_some().cmp(&a.is_some()),
-        }
+        SortValue::compare_known(a, b, self.descending)
     }
 
     /// Returns the order of rows with these values, as indices into `values`.

@@ -27,7 +27,15 @@ impl SortValue {
         Self::Number(number.max(0.0).to_bits())
     }
 
-    pub(super) fn compare(&self, other: &Self, descending: bool) -> Ordering {
+    /// Compares two values of which either may be unknown: unknown ones come last, in both directions.
+    pub fn compare_known(a: Option<&Self>, b: Option<&Self>, descending: bool) -> Ordering {
+        match (a, b) {
+            (Some(a), Some(b)) => a.compare(b, descending),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        }
+    }
+
+    fn compare(&self, other: &Self, descending: bool) -> Ordering {
         let reversed = |order: Ordering| if descending { order.reverse() } else { order };
         match (self, other) {
             (Self::Natural(rank, a), Self::Natural(other_rank, b)) => {

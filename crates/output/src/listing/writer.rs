@@ -379,6 +379,11 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         };
     }
 
+    /// Sets the number of the sample of the summaries that follow.
+    pub const fn set_sample(&mut self, sample: Option<u64>) {
+        self.layout.sample = sample;
+    }
+
     /// Returns the number of rows that [`Layout::top`] leaves out so far.
     pub fn left_out(&self) -> usize {
         self.rows.saturating_sub(self.layout.top)

@@ -3,7 +3,7 @@
 use super::noise::frequency_khz;
 use crate::envelope::Envelope;
 use crate::json::Object;
-use sockeye_measure::{Noise, Report, Table, Value};
+use sockeye_measure::{Noise, Report, Sentence, Table, Value};
 
 /// Appends one document.
 pub(super) fn push_document(out: &mut Vec<u8>, report: &Report, envelope: &Envelope) {
@@ -64,10 +64,11 @@ fn push_head(object: &mut Object<'_>, report: &Report) {
     settings.end();
 }
 
-fn push_end(object: &mut Object<'_>, report: &Report) {
+/// Writes the key `sentences`: `docs/schema/defs.schema.json`, `$defs/sentence`.
+pub fn push_sentences(object: &mut Object<'_>, sentences: &[Sentence]) {
     let list = object.key("sentences");
     list.push(b'[');
-    for (nth, sentence) in report.sentences.iter().enumerate() {
+    for (nth, sentence) in sentences.iter().enumerate() {
         if nth > 0 {
             list.push(b',');
         }
@@ -86,6 +87,10 @@ fn push_end(object: &mut Object<'_>, report: &Report) {
         fields.end();
     }
     list.push(b']');
+}
+
+fn push_end(object: &mut Object<'_>, report: &Report) {
+    push_sentences(object, &report.sentences);
     if let Some(noise) = &report.noise {
         push_noise(object, noise);
     }

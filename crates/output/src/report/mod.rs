@@ -9,6 +9,9 @@ mod json;
 mod noise;
 mod text;
 
+pub use json::push_sentences;
+pub use text::push_sentence;
+
 use crate::envelope::Envelope;
 use crate::format::{Format, Style};
 use crate::picture::{GraphTheme, png, raster, svg};

@@ -26,7 +26,7 @@ pub(super) fn push(out: &mut Vec<u8>, report: &Report, layout: ReportLayout) {
     }
     for sentence in &report.sentences {
         out.push(b'\n');
-        push_sentence(out, sentence, layout);
+        push_sentence(out, sentence, layout.width);
     }
     if let Some(noise) = &report.noise {
         out.push(b'\n');
@@ -136,10 +136,11 @@ const fn align(unit: Unit) -> Align {
     }
 }
 
-fn push_sentence(out: &mut Vec<u8>, sentence: &Sentence, layout: ReportLayout) {
+/// Appends a sentence, wrapped at the width of the terminal, and its commands.
+pub fn push_sentence(out: &mut Vec<u8>, sentence: &Sentence, width: Option<usize>) {
     let mut line = Vec::new();
     push_clean(&mut line, sentence.text.as_bytes());
-    push_wrapped(out, &line, "", layout.width);
+    push_wrapped(out, &line, "", width);
     for remedy in &sentence.remedies {
         // A command is copied by users: never wrapped.
         out.extend_from_slice(b"  $ ");

@@ -7,6 +7,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed, as it should")]
 
 mod fixtures;
+mod flows;
+mod flows_schema;
 mod reports;
 mod schema;
 mod schema_check;
