@@ -50,6 +50,52 @@ pub struct ListingArgs {
     pub verbose: bool,
 }
 
+/// Flags of listings that can look back.
+#[derive(Debug, Clone, Default, Args)]
+pub struct PastArgs {
+    /// What `sockeye record` kept of this time: 03:12, "yesterday 03:12:20", -10m or as RFC 3339 writes it
+    #[arg(
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        conflicts_with = "watch"
+    )]
+    pub at: Option<String>,
+    /// The file that was recorded; otherwise that of the host, or your own
+    #[arg(long, value_name = "FILE", requires = "at")]
+    pub store: Option<std::path::PathBuf>,
+}
+
+/// A recorded time that is played.
+#[derive(Debug, Clone, Args)]
+pub struct ReplayArgs {
+    /// Where to begin: 03:12, "yesterday 03:12:20", -10m or as RFC 3339 writes it; otherwise at the first sample
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<String>,
+    /// How many times faster than it was
+    #[arg(long, value_name = "N", default_value = "10", value_parser = speed)]
+    pub speed: f64,
+    /// The file that was recorded; otherwise that of the host, or your own
+    #[arg(long, value_name = "FILE")]
+    pub store: Option<std::path::PathBuf>,
+    /// In another network namespace, or in all
+    #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
+    pub netns: Option<String>,
+    /// Colours in tables
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
+    pub color: ColorArg,
+    /// Which connections: an expression as in ss, for example: dport = :443
+    #[arg(value_name = "FILTER")]
+    pub filter: Vec<String>,
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let speed: Option<f64> = text.parse().ok();
+    speed
+        .filter(|speed| (0.1..=10_000.0).contains(speed))
+        .ok_or_else(|| "expected 0.1 to 10000".to_owned())
+}
+
 /// Flags that select sockets by protocol and state.
 #[derive(Debug, Args)]
 pub struct SocketArgs {
@@ -137,6 +183,48 @@ impl SocketArgs {
             StateSet::LISTENING
         } else {
             StateSet::SS_DEFAULT
+        }
+    }
+}
+
+/// Flags of commands that take samples of all sockets with their owners, and print no listing.
+#[derive(Debug, Args)]
+pub struct SampledArgs {
+    /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'
+    #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all")]
+    pub netns: Option<String>,
+    /// Numbers instead of the names of services, users and hosts
+    #[arg(short = 'n', long)]
+    pub numeric: bool,
+    /// Source of the sockets; `sockeye doctor` shows what works here
+    #[arg(long, value_enum, default_value_t = SourceArg::Auto)]
+    pub source: SourceArg,
+    /// File with the kernel's type information, for BPF
+    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
+    pub btf: std::path::PathBuf,
+    /// Report on stderr which source was used
+    #[arg(short = 'v', long)]
+    pub verbose: bool,
+}
+
+impl SampledArgs {
+    /// Returns the flags of the listing that is sampled.
+    #[must_use]
+    pub fn listing(&self, format: FormatArg) -> ListingArgs {
+        ListingArgs {
+            processes: true,
+            numeric: self.numeric,
+            ipv4: false,
+            ipv6: false,
+            netns: self.netns.clone(),
+            complete: false,
+            source: self.source,
+            format,
+            no_header: false,
+            color: ColorArg::Never,
+            btf: self.btf.clone(),
+            names_timeout: std::time::Duration::ZERO,
+            verbose: self.verbose,
         }
     }
 }

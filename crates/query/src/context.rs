@@ -2,11 +2,12 @@
 
 use crate::args::ListingArgs;
 use crate::namespaces::{Namespace, NetnsAccess, NetnsSelection};
+use crate::past::Past;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
 use sockeye_model::{
-    CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Port, Protocol, Uid, WorkloadId, WorkloadKind,
+    CgroupId, InterfaceIndex, Losses, Names, NetnsInode, Pid, Port, Protocol, Uid, WorkloadId, WorkloadKind,
 };
 use sockeye_output::listing::find_column;
 use sockeye_output::socket::Sockets;
@@ -32,6 +33,8 @@ pub struct QueryContext {
     pub choice: Choice,
     /// Whether the listing has a column with a name; for the hint if a filter has it as a word.
     pub is_column: fn(&str) -> bool,
+    /// The recorded moment that is listed; `None`: now.
+    pub(crate) past: Option<Past>,
     names: SystemNames,
     names_timeout: Duration,
 }
@@ -63,6 +66,7 @@ impl QueryContext {
             namespaces,
             discovery_losses,
             is_column: |name| find_column::<Sockets>(name).is_ok(),
+            past: None,
             names,
             names_timeout: common.names_timeout,
         })
@@ -105,6 +109,12 @@ impl QueryContext {
     pub fn workload_of_cgroup(&self, cgroup: CgroupId, kind: WorkloadKind) -> Option<&str> {
         let of = self.names.cgroup_workloads(cgroup).filter(|of| !of.is_vague())?;
         self.names.workload(self.names.workloads().id(of, kind)?)
+    }
+
+    /// Returns what a process belongs to; `None` if it is of no such kind, has ended or may not be read.
+    pub fn workload_of_process(&self, pid: Pid, kind: WorkloadKind) -> Option<WorkloadId> {
+        let workloads = self.names.workloads();
+        workloads.id(workloads.of_process(pid).ok()?, kind)
     }
 
     /// Returns how a command can be run in a network namespace; `None` if unknown.

@@ -7,16 +7,33 @@
 //! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
 //! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
 //! - `workloads`: containers, cgroups, units and executables of sockets
+//! - `sampling`: flows of one sample after the other, and what happened between them
+//! - `drops`, `vitals`: what is dropped between two samples; counters and devices of namespaces
+//! - `when`: times as people write them; `past`, `look_back`, `replay`: a recorded moment in place of the kernel's
+//!   sockets
+//! - `findings`: the host is read and judged
 //! - `listing`, `scan`: a listing and one pass of it; `report`, `notes`: what it lost, and the notes about it
 
 pub mod args;
 pub mod cgroup;
 pub mod context;
+pub mod drops;
+mod ended;
+pub mod findings;
 pub mod listing;
+mod look_back;
 pub mod namespaces;
 pub mod netns_targets;
 pub mod notes;
+mod packet_program;
+pub mod past;
+mod replay;
 mod report;
+pub mod sampling;
 mod scan;
 pub mod values;
+pub mod vitals;
+pub mod when;
 mod workloads;
+
+pub use packet_program::packet_program;

@@ -138,6 +138,10 @@ impl<'a> Listing<'a> {
         if !self.needs_owners {
             return Ok(None);
         }
+        // Recorded sockets carry theirs.
+        if self.context.past.is_some() {
+            return Ok(Some(Owners::default()));
+        }
         let (owners, lookup) = match Owners::find(&self.context.engine, self.context.choice) {
             Ok(found) => found,
             // A filter that tests owners would select the wrong sockets, and an action would change them.
@@ -228,6 +232,13 @@ impl<'a> Listing<'a> {
                 "sockeye: more than {} containers, cgroups, units and executables were seen: further ones have no names\n",
                 WorkloadNames::NAMES_MAX
             ));
+        }
+        if self.context.past.is_some()
+            && (needs.memory || needs.congestion || needs.service_class || needs.mark)
+        {
+            say(
+                "sockeye: not all values that the filter tests are recorded: tests of missing values are false\n",
+            );
         }
         if report.processes_hidden {
             say(&format!(

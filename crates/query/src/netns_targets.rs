@@ -4,7 +4,7 @@ use crate::context::QueryContext;
 use crate::namespaces::Namespace;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::{Bounds, Filter, KernelFeatures, Prefix128, Program, join_words, parse_words};
-use sockeye_model::NetnsInode;
+use sockeye_model::{NetnsInode, Socket};
 use sockeye_source::{End, Ends};
 use sockeye_sys::proc_mount;
 use std::ops::RangeInclusive;
@@ -136,6 +136,14 @@ impl<'a> NetnsTargets<'a> {
     /// Returns the number of targets.
     pub fn count(&self) -> usize {
         self.targets.len()
+    }
+
+    /// Returns the filter for a socket that no dump of a namespace has listed; `None` if none of its namespace matches.
+    pub fn resolved_for(&self, socket: &Socket) -> Option<&ResolvedFilter> {
+        match socket.netns {
+            Some(netns) => self.filter_in(netns),
+            None => self.candidates().first().map(|target| self.filter_of(target)),
+        }
     }
 
     /// Returns the filter for sockets of a namespace; `None` if none of them matches. A namespace that was created after

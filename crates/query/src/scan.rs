@@ -2,6 +2,7 @@
 
 use crate::listing::{Listing, QueryOptions, Scope};
 use crate::netns_targets::{NetnsTarget, ResolvedFilter};
+use crate::past::Past;
 use crate::report::{AllNetnsReport, ListingReport};
 use crate::workloads::SocketWorkloads;
 use sockeye_console::notes::say;
@@ -60,6 +61,10 @@ impl Listing<'_> {
             stopped: false,
             emitted: HashSet::new(),
         };
+        if let Some(past) = &self.context.past {
+            scan.replay(past);
+            return Ok(());
+        }
         let remaining = if self.context.namespaces.are_many() {
             scan.list_all_at_once()
         } else {
@@ -184,6 +189,33 @@ impl Scan<'_> {
         outcome.used.retain(|used| used.source.is_some());
         self.add_outcome(outcome);
         remaining
+    }
+
+    /// Lists the sockets of a recorded moment.
+    fn replay(&mut self, past: &Past) {
+        let (listing, options, found) = (self.listing, self.options, self.found);
+        self.report.losses += past.losses();
+        for used in past.sources(options.protocols) {
+            self.report.add_source(used);
+        }
+        for (identity, socket) in past.sockets(options, listing.context) {
+            let Some(resolved) = listing.targets.resolved_for(&socket) else {
+                continue;
+            };
+            let workloads = found
+                .workloads
+                .map(|workloads| past.workloads(identity, workloads));
+            let entry = Entry {
+                workloads: workloads.as_ref().map(|workloads| workloads as &dyn Workloads),
+                ..Entry::with_owners(&socket, found.owners.and(identity.owners.as_deref()))
+            };
+            if let Decision::Emit { matches } = decide(options, resolved, &entry, KernelVerdict::NotRun)
+                && (self.emit)(&entry, matches).is_break()
+            {
+                self.stopped = true;
+                return;
+            }
+        }
     }
 
     /// Lists one namespace after the other; sockets are emitted as they come.

@@ -1,0 +1,63 @@
+//! `--at`: which moment is listed instead of now.
+
+use crate::args::PastArgs;
+use crate::context::QueryContext;
+use crate::past::{Past, moment_at, open_store};
+use crate::when;
+use sockeye_console::envelope;
+use sockeye_console::notes::say;
+use sockeye_output::{Envelope, Origin};
+use sockeye_store::Moment;
+
+impl QueryContext {
+    /// Lists a recorded moment instead of now, if the flags ask for it, and notes which.
+    ///
+    /// # Errors
+    /// If the time cannot be understood, or nothing is recorded of it.
+    pub fn look_back(&mut self, args: &PastArgs) -> anyhow::Result<()> {
+        let Some(at) = &args.at else {
+            return Ok(());
+        };
+        let moment = moment_at(&open_store(args.store.as_deref())?, at, "--at")?;
+        say(&format!(
+            "sockeye: this is what was recorded at {}\n",
+            when::local(moment.at_ms)
+        ));
+        self.set_moment(moment);
+        Ok(())
+    }
+
+    /// Lists this moment instead of now.
+    pub fn set_moment(&mut self, moment: Moment) {
+        let known = self.past.as_ref().map(|past| past.envelope.origin);
+        let is_same =
+            |origin: &&'static Origin| origin.host == moment.host && origin.boot_id == moment.boot_id;
+        let origin = known.filter(is_same).unwrap_or_else(|| {
+            // Once for each boot that is listed.
+            Box::leak(Box::new(Origin {
+                host: moment.host.clone(),
+                boot_id: moment.boot_id.clone(),
+                version: envelope::now().origin.version,
+            }))
+        });
+        let time_us = moment.at_ms * 1000;
+        self.past = Some(Past {
+            envelope: Envelope { time_us, origin },
+            moment,
+        });
+    }
+
+    /// Returns the envelope of a sample that is read now: of now, or of the recorded moment.
+    #[must_use]
+    pub fn envelope(&self) -> Envelope {
+        self.past
+            .as_ref()
+            .map_or_else(envelope::now, |past| past.envelope)
+    }
+
+    /// Whether a recorded moment is listed.
+    #[must_use]
+    pub const fn looks_back(&self) -> bool {
+        self.past.is_some()
+    }
+}
