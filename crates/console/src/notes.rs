@@ -27,17 +27,17 @@ pub fn say(text: &str) {
 }
 
 /// Lets notes wait for a live screen, or no longer: nothing else may write to its terminal.
-pub(crate) fn collect(does: bool) {
+pub fn collect(does: bool) {
     COLLECTS.store(does, Ordering::Relaxed);
 }
 
 /// Returns whether notes wait for a live screen.
-pub(crate) fn are_collected() -> bool {
+pub fn are_collected() -> bool {
     COLLECTS.load(Ordering::Relaxed)
 }
 
 /// Returns the notes since the last call that wait for a live screen.
-pub(crate) fn take() -> String {
+pub fn take() -> String {
     COLLECTED
         .lock()
         .map(|mut collected| std::mem::take(&mut *collected))

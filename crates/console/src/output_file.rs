@@ -71,8 +71,16 @@ impl OutputFile {
     /// # Errors
     /// If the file cannot be created, or is refused because another user can have prepared it.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
+        Self::create_for(path, Readers::All)
+    }
+
+    /// As [`create`](Self::create), for a file that not everybody may read.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn create_for(path: &Path, readers: Readers) -> anyhow::Result<Self> {
         Place::of(path)
-            .and_then(|place| Self::new(place, Readers::All))
+            .and_then(|place| Self::new(place, readers))
             .map_err(|error| not_created(path, error))
     }
 

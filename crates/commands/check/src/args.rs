@@ -2,7 +2,7 @@
 
 use crate::selection::{self, RuleSet, Setting};
 use clap::Args;
-use sockeye_query::args::ListingArgs;
+use sockeye_query::args::{ListingArgs, PastArgs};
 use sockeye_verdict::Severity;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub struct CheckArgs {
     #[arg(long)]
     pub(crate) list: bool,
     #[command(flatten)]
+    pub(crate) past: PastArgs,
+    #[command(flatten)]
     pub(crate) common: ListingArgs,
     /// Filter in ss's language, for example: dport = :443 or owner = nginx
     #[arg(value_name = "FILTER")]
@@ -62,6 +64,7 @@ Examples:
   sockeye check --netns all --fail-on warning
                                  all namespaces; for a script
   sockeye check 'owner = nginx'  nginx's sockets only
+  sockeye check --at 03:12       the sockets that were recorded at that time
   sockeye check --list           all rules with their thresholds
   sockeye check --set no-keepalive.idle=10m --only no-keepalive
 

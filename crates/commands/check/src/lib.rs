@@ -3,14 +3,10 @@
 //! The rules are in `sockeye_verdict`. It deliberately does not apply any remedy.
 //!
 //! - `args`, `selection`: arguments, and the rules and thresholds that they select
-//! - `run`: reads the host, judges it and prints findings
-//! - `gaps`: what could not be judged
-//! - `netns_access`: how to run a remedy in a network namespace
+//! - `run`: prints findings, once or repeatedly; `sockeye_query::findings` reads the host and judges it
 //! - `output`: findings and the list of rules, as text, CSV and JSON
 
 mod args;
-mod gaps;
-mod netns_access;
 pub mod output;
 mod run;
 mod selection;

@@ -1,35 +1,24 @@
 //! Reads the host, judges it and prints findings, once or repeatedly. `sockeye::main` calls it. It applies no remedy.
 
 use crate::args::CheckArgs;
-use crate::gaps::Gaps;
-use crate::netns_access;
-use crate::output::{CheckedScope, FindingsLayout, push_findings, push_rules};
-use crate::selection::{self, RuleSelection};
+use crate::output::{FindingsLayout, push_findings, push_rules};
+use crate::selection;
 use anyhow::Context;
-use rustix::io::Errno;
 use sockeye_console::args::FormatArg;
 use sockeye_console::envelope;
 use sockeye_console::live::{self, Content, Live};
+use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_model::{
-    HostVitals, Losses, NeighbourTable, Neighbours, NetnsInode, PathQuery, Pid, Protocol, ProtocolSet,
-    SendPath, State, StateSet, Vitals,
-};
-use sockeye_output::{Envelope, Format, Summary};
+use sockeye_output::{Format, Summary};
 use sockeye_query::args::ListingArgs;
-use sockeye_query::context::QueryContext;
-use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope, tests_netns};
-use sockeye_query::namespaces::{Namespace, NetnsSelection};
-use sockeye_source::names::{NameKinds, SystemNames};
-use sockeye_source::owners::Owners;
-use sockeye_source::{Detail, vitals};
-use sockeye_verdict::{Baseline, Finding, Limit, Rule, Scope as Concerns, Severity, Snapshot, Suspects};
-use std::collections::{BTreeMap, HashSet};
-use std::io::{ErrorKind, Write as _};
-use std::ops::ControlFlow;
+use sockeye_query::context::{QueryContext, bpf_engine};
+use sockeye_query::drops::DropObserver;
+use sockeye_query::findings::{FindingOptions, FindingSample, FindingSampler, RemedyAccess, RuleSelection};
+use sockeye_query::listing::{Listing, ListingReport, tests_netns};
+use sockeye_verdict::Limits;
+use std::io::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
 
 /// Checks the host and prints findings. `configured` are thresholds with values that the command line replaces.
 ///
@@ -47,38 +36,33 @@ pub fn run(args: &CheckArgs, configured: &[(&str, &str)]) -> anyhow::Result<Exit
     if args.list {
         return print_rules(&rules, &args.common).map(|()| ExitCode::SUCCESS);
     }
-    let context = QueryContext::new(&args.common, false, tests_netns(&args.filter))?;
+    let mut context = QueryContext::new(&args.common, false, tests_netns(&args.filter))?;
+    context.look_back(&args.past)?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     listing.require_owners();
     let check = Check {
         args,
-        rules,
+        limits: rules.limits.clone(),
         listing: &listing,
     };
-    check.run()
+    let options = FindingOptions {
+        is_repeated: args.watch.is_some(),
+        is_filtered: !args.filter.is_empty(),
+        second_look: args.second_look,
+    };
+    let drops = observe_drops(args)?;
+    check.run(FindingSampler::new(&listing, rules, options, drops))
 }
 
 /// A check that can be run once or repeatedly.
 struct Check<'a> {
     args: &'a CheckArgs,
-    rules: RuleSelection,
+    limits: Limits,
     listing: &'a Listing<'a>,
 }
 
-/// Result of one check.
-struct Sample {
-    findings: Vec<Finding>,
-    /// Severity of the worst finding, shown or not; `None` without findings.
-    worst: Option<Severity>,
-    checked: CheckedScope,
-    baseline: Baseline,
-    taken: Instant,
-    /// The same by the clock, for documents.
-    envelope: Envelope,
-}
-
 impl Check<'_> {
-    fn run(&self) -> anyhow::Result<ExitCode> {
+    fn run(&self, mut sampler: FindingSampler<'_>) -> anyhow::Result<ExitCode> {
         // The first of several has nothing to compare with, and no result.
         let is_repeated = self.args.watch.is_some();
         // A single result is not redrawn: it may be longer than the screen.
@@ -89,13 +73,12 @@ impl Check<'_> {
         } else {
             None
         };
-        let mut before: Option<(Baseline, Instant)> = None;
         let mut worst = None;
         let mut has_gaps = false;
         // What is counted, and numbered, are results.
         for number in u64::from(!is_repeated).. {
             let mut report = self.listing.begin();
-            let result = self.take_sample(before.as_ref(), &mut report, is_repeated)?;
+            let result = sampler.sample(&mut report)?;
             let is_result = number > 0;
             let is_last = self.args.count == Some(number);
             if is_result {
@@ -118,7 +101,6 @@ impl Check<'_> {
                     ..Content::default()
                 };
                 live.draw(&content)?;
-                before = Some((result.baseline, result.taken));
                 if is_last || !live.pause(interval, &mut |live| live.draw(&content))? {
                     break;
                 }
@@ -132,7 +114,6 @@ impl Check<'_> {
                 }
                 self.listing.write_notes(&report, self.args.common.verbose);
             }
-            before = Some((result.baseline, result.taken));
             match self.args.watch {
                 Some(interval) if !is_last && stdout::pause(interval) => {}
                 _ => break,
@@ -146,387 +127,12 @@ impl Check<'_> {
         })
     }
 
-    fn take_sample(
+    fn print(
         &self,
-        before: Option<&(Baseline, Instant)>,
-        report: &mut ListingReport,
-        keep_counters: bool,
-    ) -> anyhow::Result<Sample> {
-        let begun = Instant::now();
-        let mut gaps = Gaps::default();
-        // Owners first: a socket opened after this has none, one closed after this is not listed.
-        let owners = self.listing.owners(report)?;
-        let mut later = Suspects::default();
-        let mut snapshot = Snapshot::new(&self.rules.limits);
-        if keep_counters {
-            snapshot = snapshot.keep_counters();
-        }
-        let (taken, envelope) = (Instant::now(), envelope::now());
-        let interval = before.map(|(_, at)| taken.duration_since(*at));
-        if let (Some((baseline, _)), Some(interval)) = (before, interval) {
-            snapshot = snapshot.after(baseline, interval);
-        }
-        self.read_namespaces(&mut snapshot, &mut gaps, report)?;
-        let looked = Instant::now();
-        let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
-        self.read_unix_listeners(&mut snapshot, owners.as_ref(), report)?;
-        let queues_looked = Instant::now();
-        for netns in snapshot.unix_queues_in_question() {
-            let queues = self.within(netns, vitals::unix_queues);
-            snapshot.unix_queues(netns, &queues.unwrap_or_default());
-        }
-        snapshot.send_paths(self.look_up(&snapshot.paths_to_look_up()));
-        for netns in snapshot.firewalls_in_question() {
-            // Without the right to read its rules the state of the sockets has to do.
-            if let Some(firewall) = self.within(netns, vitals::firewall).flatten() {
-                snapshot.firewall(netns, firewall);
-            } else {
-                snapshot.firewall_unreadable(netns);
-                gaps.unreadable_firewalls += 1;
-            }
-        }
-        // Of many namespaces only those in question count.
-        let are_many = self.listing.context.namespaces.are_many();
-        if gaps.unreadable_firewalls == 0 && self.rules.has(Rule::FirewallDrops) && !are_many {
-            gaps.unreadable_firewalls = u64::from(!self.may_read_firewall());
-        }
-        for pid in snapshot.owners_in_question() {
-            if let Some(state) = vitals::process_state(pid) {
-                snapshot.owner_state(pid, state);
-            }
-        }
-        if self.args.filter.is_empty() {
-            snapshot.host(self.read_host(&owning, &mut gaps));
-            gaps.unclear_neighbours = snapshot.has_unclear_neighbours();
-        }
-        // With several samples the next one is the second look.
-        if snapshot.needs_second_look() && !keep_counters {
-            let wait = self.args.second_look;
-            if !wait.is_zero() && stdout::pause(wait) {
-                let apart = looked.elapsed();
-                self.look_again(&mut later, owners.as_ref())?;
-                snapshot.confirm_paths(&self.look_up(&snapshot.paths_to_confirm()));
-                snapshot.second_look(&later, apart);
-                self.look_at_unix_queues_again(&mut snapshot, queues_looked);
-            } else {
-                gaps.unproven = true;
-            }
-        }
-        let mut findings = snapshot.findings();
-        findings.retain(|finding| self.is_selected(finding));
-        show_owner_states(&mut findings);
-        sockeye_verdict::remove_effects(&mut findings);
-        let worst = findings.iter().map(|finding| finding.severity).max();
-        let all = findings.len();
-        findings.retain(|finding| self.rules.shows(finding));
-        let seen = snapshot.seen();
-        Ok(Sample {
-            checked: CheckedScope {
-                seen,
-                rules: self
-                    .rules
-                    .count(|rule| self.can_judge(*rule) && !gaps.on_host_only.contains(rule)),
-                hidden: all - findings.len(),
-                took_ms: milliseconds(begun.elapsed()),
-                interval_ms: interval.map(milliseconds),
-                not_judged: gaps.list(report, &seen, interval, &self.rules, |rule| self.can_judge(rule)),
-                on_host_only: on_host_only(&gaps, &self.rules),
-            },
-            findings,
-            worst,
-            baseline: snapshot.into_baseline(),
-            taken,
-            envelope,
-        })
-    }
-
-    /// Reads counters, settings and devices of each namespace.
-    fn read_namespaces(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        gaps: &mut Gaps,
-        report: &mut ListingReport,
+        result: &FindingSample,
+        report: &ListingReport,
+        number: Option<u64>,
     ) -> anyhow::Result<()> {
-        let selection = &self.listing.context.namespaces;
-        let targets = self.listing.targets.candidates();
-        let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
-        if namespaces.is_empty() {
-            let vitals = vitals::namespace();
-            gaps.namespace(&vitals);
-            snapshot.namespace(self.without_unjudged(vitals));
-            return Ok(());
-        }
-        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
-            let namespace = namespaces
-                .get(number)
-                .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
-            selection.open(namespace, act)
-        };
-        for (namespace, found) in namespaces.iter().zip(vitals::namespaces(namespaces.len(), &open)) {
-            match found {
-                Ok(vitals) => {
-                    gaps.namespace(&vitals);
-                    snapshot.namespace(self.without_unjudged(vitals));
-                }
-                // It no longer exists, so nothing is wrong with it.
-                Err(error) if selection.are_many() && error.kind() == ErrorKind::NotFound => {}
-                Err(_) if selection.are_many() => {
-                    let is_new = report.unreadable_netns.insert(namespace.inode());
-                    report.losses.unreadable_namespaces += u64::from(is_new);
-                }
-                Err(error) => {
-                    return Err(match Errno::from_io_error(&error) {
-                        Some(errno) => sockeye_source::Error::Namespace(namespace.inode(), errno).into(),
-                        None => anyhow::Error::from(error).context("look into the network namespace"),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes the counters of devices if no rule judges them. Loss on a device hides the same loss of connections, which
-    /// must then be reported for the connections.
-    fn without_unjudged(&self, mut vitals: Vitals) -> Vitals {
-        if !self.concerns(Concerns::Namespace) {
-            for device in &mut vitals.devices {
-                device.traffic = None;
-                device.qdiscs.clear();
-            }
-        }
-        vitals
-    }
-
-    /// Adds all sockets to the snapshot; returns the processes that own them.
-    fn read_sockets(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        owners: Option<&Owners>,
-        report: &mut ListingReport,
-    ) -> anyhow::Result<HashSet<Pid>> {
-        let filter = self.listing.filter();
-        let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
-        let options = QueryOptions {
-            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
-            families: self.listing.families(),
-            states: filter.states().unwrap_or(StateSet::ALL),
-            detail: Detail::QUEUES
-                | Detail::TIMER
-                | Detail::INODE
-                | Detail::USER
-                | Detail::TCP_INFO
-                | Detail::MEMORY,
-            scope: Scope::Matching,
-        };
-        let mut processes = HashSet::new();
-        self.listing.run(&options, owners, report, &mut |entry, _| {
-            for owner in entry.owners.unwrap_or_default() {
-                processes.insert(owner.process.pid);
-            }
-            snapshot.socket(entry);
-            ControlFlow::Continue(())
-        })?;
-        Ok(processes)
-    }
-
-    /// Adds the UNIX sockets that listen, if their rule is selected.
-    fn read_unix_listeners(
-        &self,
-        snapshot: &mut Snapshot<'_>,
-        owners: Option<&Owners>,
-        report: &mut ListingReport,
-    ) -> anyhow::Result<()> {
-        let filter = self.listing.filter();
-        let protocols = ProtocolSet::of(&[Protocol::UnixStream, Protocol::UnixSeqpacket]);
-        let states = filter.states().unwrap_or(StateSet::ALL);
-        let options = QueryOptions {
-            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
-            families: self.listing.families(),
-            states: StateSet::EMPTY.with(State::Listen).and(states),
-            detail: Detail::QUEUES | Detail::INODE | Detail::USER,
-            scope: Scope::Matching,
-        };
-        if !self.rules.has(Rule::AcceptQueue) || options.protocols.is_empty() {
-            return Ok(());
-        }
-        self.listing.run(&options, owners, report, &mut |entry, _| {
-            snapshot.socket(entry);
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Compares the queues of UNIX listeners, when that proves something.
-    fn look_at_unix_queues_again(&self, snapshot: &mut Snapshot<'_>, looked: Instant) {
-        let Some(needed) = snapshot.unix_queues_need() else {
-            return;
-        };
-        let left = needed.saturating_sub(looked.elapsed());
-        if !left.is_zero() && !stdout::pause(left) {
-            return;
-        }
-        for netns in snapshot.unix_queues_in_question() {
-            let apart = looked.elapsed();
-            let queues = self.within(netns, vitals::unix_queues);
-            snapshot.unix_queues_later(netns, &queues.unwrap_or_default(), apart);
-        }
-    }
-
-    /// Looks at the TCP sockets again.
-    fn look_again(&self, later: &mut Suspects, owners: Option<&Owners>) -> anyhow::Result<()> {
-        let filter = self.listing.filter();
-        let states = StateSet::EMPTY
-            .with(State::Established)
-            .with(State::CloseWait)
-            .with(State::FinWait2);
-        let options = QueryOptions {
-            protocols: ProtocolSet::of(&[Protocol::Tcp]),
-            families: self.listing.families(),
-            states: states.and(filter.states().unwrap_or(StateSet::ALL)),
-            detail: Detail::QUEUES | Detail::INODE | Detail::TCP_INFO,
-            scope: Scope::Matching,
-        };
-        let mut report = self.listing.begin();
-        self.listing.run(&options, owners, &mut report, &mut |entry, _| {
-            later.socket(entry, &self.rules.limits);
-            ControlFlow::Continue(())
-        })
-    }
-
-    /// Looks up how the host would send to these peers now, in the namespaces of their sockets.
-    fn look_up(&self, queries: &[PathQuery]) -> Vec<SendPath> {
-        let mut by_netns: BTreeMap<Option<NetnsInode>, Vec<PathQuery>> = BTreeMap::new();
-        for query in queries {
-            by_netns.entry(query.netns).or_default().push(*query);
-        }
-        let mut found = Vec::new();
-        for (netns, queries) in by_netns {
-            // Without the right to enter it the state of the sockets has to do.
-            let paths = self.within(netns, || vitals::send_paths(&queries));
-            found.extend(paths.unwrap_or_default());
-        }
-        found
-    }
-
-    /// Runs `read` in a network namespace; `None` if it cannot be entered.
-    fn within<T: Send>(&self, netns: Option<NetnsInode>, read: impl FnOnce() -> T + Send) -> Option<T> {
-        let Some(netns) = netns else {
-            return Some(read());
-        };
-        let selection = &self.listing.context.namespaces;
-        let namespace = selection.with_inode(netns)?;
-        let found = selection.open(namespace, |place| sockeye_source::within(place, read));
-        found.ok()?.ok()
-    }
-
-    /// Whether the packet filter rules may be read where we are, or in the one namespace that is selected.
-    fn may_read_firewall(&self) -> bool {
-        let selected = match &self.listing.context.namespaces {
-            NetnsSelection::One(_) => {
-                let mut targets = self.listing.context.namespaces.iter().flatten();
-                targets.next().map(Namespace::inode)
-            }
-            _ => None,
-        };
-        self.within(selected, vitals::may_read_firewall).unwrap_or(false)
-    }
-
-    /// Counts the neighbours of the namespaces that are not judged, if a table is so full that it matters which of its
-    /// entries count; `None` otherwise, or if they cannot be found.
-    fn neighbours_elsewhere(&self, host: &HostVitals) -> Option<Neighbours> {
-        let is_crowded = |table: &NeighbourTable| table.fill.used.saturating_mul(2) >= table.fill.max;
-        let selection = &self.listing.context.namespaces;
-        if selection.are_many() || !host.neighbours.iter().any(is_crowded) {
-            return None;
-        }
-        let names = SystemNames::new(NameKinds::ALL);
-        let all = NetnsSelection::find(Some("all"), &names, None, &mut Losses::default()).ok()?;
-        let own = sockeye_source::own_namespace();
-        let is_judged = |namespace: &&Namespace| match selection {
-            NetnsSelection::Here => own == Some(namespace.inode()),
-            _ => selection.with_inode(namespace.inode()).is_some(),
-        };
-        let namespaces: Vec<&Namespace> = all.iter().flatten().filter(|one| !is_judged(one)).collect();
-        let open = |number: usize, act: &mut dyn FnMut(sockeye_source::OpenNetns<'_>)| {
-            let namespace = namespaces
-                .get(number)
-                .ok_or_else(|| std::io::Error::from(ErrorKind::NotFound))?;
-            all.open(namespace, act)
-        };
-        let found = vitals::namespaces(namespaces.len(), &open);
-        let each = found.into_iter().flatten().filter_map(|vitals| vitals.neighbours);
-        Some(each.fold(Neighbours::default(), |sum, one| Neighbours {
-            exempt_ipv4: sum.exempt_ipv4 + one.exempt_ipv4,
-            exempt_ipv6: sum.exempt_ipv6 + one.exempt_ipv6,
-            limited_ipv4: sum.limited_ipv4 + one.limited_ipv4,
-            limited_ipv6: sum.limited_ipv6 + one.limited_ipv6,
-        }))
-    }
-
-    /// Reads what all namespaces share; with one selected namespace, only the open files of its processes and the
-    /// tables of neighbours, which all namespaces share.
-    fn read_host(&self, owning: &HashSet<Pid>, gaps: &mut Gaps) -> HostVitals {
-        let mut host = vitals::host();
-        if self.rules.has(Rule::Neighbours) {
-            host.neighbours_elsewhere = self.neighbours_elsewhere(&host);
-        }
-        // All processes are looked at: only if a rule needs it.
-        let mut files = Vec::new();
-        if self.rules.has(Rule::OpenFiles) {
-            let scan = vitals::open_files(self.rules.limits.of(Limit::OpenFilesShare));
-            gaps.unreadable_files = scan.unreadable;
-            files = scan.files;
-        }
-        if self.concerns(Concerns::Host) {
-            gaps.host(&host);
-            // Seen from another namespace than the host's, processes of others are not in question.
-            let is_here = matches!(self.listing.context.namespaces, NetnsSelection::Here);
-            if is_here && vitals::lacks_host_settings() {
-                let own = sockeye_source::own_namespace();
-                files.retain(|(_, netns)| netns.is_none() || *netns == own);
-            }
-        } else {
-            let neighbours = std::mem::take(&mut host.neighbours);
-            host = HostVitals {
-                neighbours,
-                neighbours_elsewhere: host.neighbours_elsewhere,
-                rmem_max_bytes: host.rmem_max_bytes,
-                wmem_max_bytes: host.wmem_max_bytes,
-                ..HostVitals::default()
-            };
-            let selection = &self.listing.context.namespaces;
-            files.retain(|(files, netns)| {
-                owning.contains(&files.process.pid)
-                    || netns.is_some_and(|netns| selection.with_inode(netns).is_some())
-            });
-        }
-        host.files = files.into_iter().map(|(files, _)| files).collect();
-        host
-    }
-
-    /// Returns whether this check covers a scope.
-    fn concerns(&self, scope: Concerns) -> bool {
-        match scope {
-            Concerns::Sockets => true,
-            Concerns::Namespace => self.args.filter.is_empty(),
-            Concerns::Host => {
-                self.args.filter.is_empty()
-                    && !matches!(self.listing.context.namespaces, NetnsSelection::One(_))
-            }
-        }
-    }
-
-    /// Returns whether a rule has anything to judge. Open files and neighbours are read for one namespace, too.
-    fn can_judge(&self, rule: Rule) -> bool {
-        self.concerns(rule.scope())
-            || (matches!(rule, Rule::OpenFiles | Rule::Neighbours) && self.args.filter.is_empty())
-    }
-
-    fn is_selected(&self, finding: &Finding) -> bool {
-        let is_in_scope = self.args.filter.is_empty() || finding.rule.scope() == Concerns::Sockets;
-        is_in_scope && self.rules.contains(finding)
-    }
-
-    fn print(&self, result: &Sample, report: &ListingReport, number: Option<u64>) -> anyhow::Result<()> {
         let out = self.text(result, report, number, stdout::width());
         stdout::open()
             .and_then(|mut stdout| stdout.write_all(&out))
@@ -536,7 +142,7 @@ impl Check<'_> {
     /// Returns the findings as text for a terminal of this width.
     fn text(
         &self,
-        result: &Sample,
+        result: &FindingSample,
         report: &ListingReport,
         number: Option<u64>,
         width: Option<usize>,
@@ -550,8 +156,8 @@ impl Check<'_> {
             no_header: common.no_header || number.is_some_and(|number| number > 1),
             sample: number,
             envelope: result.envelope,
-            limits: self.rules.limits.clone(),
-            netns_access: netns_access::find(&result.findings, self.listing.context),
+            limits: self.limits.clone(),
+            remedy_access: RemedyAccess::find(&result.findings, self.listing.context),
         };
         let sources = report.sources();
         let summary: Summary<'_> = report.summary(&sources);
@@ -568,28 +174,18 @@ impl Check<'_> {
     }
 }
 
-/// Adds what the owners are doing to findings about what they do not do. One that is stopped is the cause.
-fn show_owner_states(findings: &mut [Finding]) {
-    let inactive = findings
-        .iter_mut()
-        .filter(|finding| finding.is_about_inactivity());
-    for finding in inactive.take(OWNER_STATES_MAX) {
-        let state = finding.owner.and_then(|owner| vitals::process_state(owner.pid));
-        if let Some(state) = state {
-            finding.set_owner_state(state);
-        }
+/// Begins to count drops, if there are several samples. Without rights a note says what is missing.
+fn observe_drops(args: &CheckArgs) -> anyhow::Result<Option<DropObserver>> {
+    if args.watch.is_none() {
+        return Ok(None);
     }
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
-}
-
-/// The selected rules that cannot be judged in this network namespace, whatever the rights.
-fn on_host_only(gaps: &Gaps, rules: &RuleSelection) -> Vec<Rule> {
-    let all = gaps.on_host_only.iter().copied();
-    all.filter(|rule| rules.has(*rule)).collect()
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+    let begun = DropObserver::begin(&bpf_engine(&args.common.btf)?);
+    if let Err(error) = &begun {
+        say(&format!(
+            "sockeye: check: findings about drops do not name whose packets they were: {error}\n"
+        ));
+    }
+    Ok(begun.ok())
 }
 
 /// Writes the rules with their thresholds.
@@ -606,7 +202,5 @@ fn print_rules(rules: &RuleSelection, common: &ListingArgs) -> anyhow::Result<()
     stdout::write(&out)
 }
 
-/// Owners whose state is read.
-const OWNER_STATES_MAX: usize = 100;
 /// Exit status of `--fail-on` without a finding, if something could not be judged.
 const EXIT_NOT_JUDGED: u8 = 3;

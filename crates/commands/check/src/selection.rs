@@ -1,72 +1,15 @@
 //! The selected rules and their thresholds.
 
 use sockeye_model::nearest_name;
-use sockeye_verdict::{Finding, Limit, Limits, Rule, Severity};
+use sockeye_verdict::{Limit, Rule};
 use std::collections::BTreeSet;
 use std::time::Duration;
-
-/// The selected rules, their thresholds, and the least severity that is shown.
-#[derive(Debug)]
-pub(crate) struct RuleSelection {
-    pub(crate) limits: Limits,
-    rules: BTreeSet<Rule>,
-    least: Severity,
-}
 
 /// A set of rules.
 pub(crate) type RuleSet = BTreeSet<Rule>;
 
 /// A threshold and its value.
 pub(crate) type Setting = (Limit, u64);
-
-impl RuleSelection {
-    pub(crate) fn new(
-        only: Option<&RuleSet>,
-        skip: Option<&RuleSet>,
-        settings: &[Setting],
-        least: Severity,
-    ) -> Self {
-        let mut limits = Limits::default();
-        for &(limit, value) in settings {
-            limits.set(limit, value);
-        }
-        let mut rules = only
-            .cloned()
-            .unwrap_or_else(|| Rule::ALL.iter().copied().collect());
-        for rule in skip.into_iter().flatten() {
-            rules.remove(rule);
-        }
-        Self {
-            limits,
-            rules,
-            // Rules that were named are shown at any severity.
-            least: if only.is_some() { Severity::Info } else { least },
-        }
-    }
-
-    pub(crate) fn contains(&self, finding: &Finding) -> bool {
-        self.rules.contains(&finding.rule)
-    }
-
-    /// Returns whether a finding is severe enough to be shown.
-    pub(crate) fn shows(&self, finding: &Finding) -> bool {
-        finding.severity >= self.least
-    }
-
-    /// Returns whether a rule is selected.
-    pub(crate) fn has(&self, rule: Rule) -> bool {
-        self.rules.contains(&rule)
-    }
-
-    /// Returns the number of selected rules that pass a test.
-    pub(crate) fn count(&self, test: impl Fn(&Rule) -> bool) -> usize {
-        self.rules.iter().filter(|rule| test(rule)).count()
-    }
-
-    pub(crate) fn rules(&self) -> impl Iterator<Item = Rule> {
-        self.rules.iter().copied()
-    }
-}
 
 pub(crate) fn rules(text: &str) -> Result<RuleSet, String> {
     text.split(',')

@@ -1,8 +1,8 @@
 //! A finding as a line of CSV: its evidence in one field, and only the worst of its sockets.
 
-use super::text::push_fact;
 use super::{FindingsLayout, socket};
 use sockeye_model::Names;
+use sockeye_output::fact::push_fact;
 use sockeye_output::sheet::Sheet;
 use sockeye_output::socket::{LOCAL_FIELDS, PEER_FIELDS, push_endpoint_csv};
 use sockeye_output::text::push_clean;
@@ -48,12 +48,12 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
                 if nth > 0 {
                     out.extend_from_slice(b"; ");
                 }
-                push_fact(out, fact);
+                push_fact(out, fact.name, fact.value);
             }
         });
         line.text(Some(finding.meaning));
         line.outside(|out| {
-            for (nth, (text, _)) in layout.remedies(finding).iter().enumerate() {
+            for (nth, (text, _)) in layout.remedy_access.remedies(finding).iter().enumerate() {
                 if nth > 0 {
                     out.extend_from_slice(b" | ");
                 }

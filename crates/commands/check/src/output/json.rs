@@ -1,9 +1,10 @@
 //! A finding as a JSON object: `docs/schema/check.schema.json`.
 
-use super::{CheckedScope, FindingsLayout, end, socket};
+use super::{FindingsLayout, end, socket};
 use sockeye_model::Names;
 use sockeye_output::json::Object;
 use sockeye_output::socket::{push_endpoint, push_process_fields};
+use sockeye_query::findings::CheckedScope;
 use sockeye_verdict::{Example, Facts, Finding, Subject};
 
 pub(super) fn push_fields(
@@ -83,9 +84,10 @@ pub(super) fn push_fields(
         push_example(list, example, names);
     }
     list.push(b']');
+    super::victims::push_json(object, finding);
     let list = object.key("remedies");
     list.push(b'[');
-    for (nth, (text, is_command)) in layout.remedies(finding).iter().enumerate() {
+    for (nth, (text, is_command)) in layout.remedy_access.remedies(finding).iter().enumerate() {
         if nth > 0 {
             list.push(b',');
         }
@@ -108,6 +110,7 @@ pub(super) fn push_checked(object: &mut Object<'_>, checked: &CheckedScope) {
     fields.number("findings_hidden", Some(checked.hidden as u64));
     fields.number("took_ms", Some(checked.took_ms));
     fields.number("interval_ms", checked.interval_ms);
+    fields.boolean("drops_watched", checked.drops_watched);
     if !checked.on_host_only.is_empty() {
         let list = fields.key("on_host_only");
         list.push(b'[');

@@ -1,8 +1,8 @@
 //! `check --list`: the rules with their thresholds.
 
-use crate::selection::RuleSelection;
 use sockeye_output::sheet::Sheet;
 use sockeye_output::{Envelope, Format, JsonObject};
+use sockeye_query::findings::RuleSelection;
 use sockeye_verdict::{Limit, Rule, Scope};
 use std::fmt::Write as _;
 

@@ -1,15 +1,16 @@
 //! Findings as text: a heading, the meaning, the evidence and the remedies.
 
-use super::{CheckedScope, FindingsLayout, NotJudged, end, socket};
+use super::{FindingsLayout, end, socket};
 use sockeye_model::{CgroupId, Counter, InterfaceIndex, Names, NetnsInode, Process, Socket, Uid};
 use sockeye_output::address::{push_local, push_peer};
+use sockeye_output::fact::push_fact;
 use sockeye_output::number::{push_decimal, push_human, push_time_us};
 use sockeye_output::severity::colour;
 use sockeye_output::socket::state::push_state;
 use sockeye_output::text::push_clean;
-use sockeye_output::unit::Unit;
 use sockeye_output::wrap::push_wrapped;
-use sockeye_verdict::{Example, Fact, Facts, Finding, MEANINGS, Severity, Subject};
+use sockeye_query::findings::{CheckedScope, NotJudged};
+use sockeye_verdict::{Example, Facts, Finding, MEANINGS, Severity, Subject};
 use std::net::IpAddr;
 
 pub(super) fn push(
@@ -55,7 +56,8 @@ pub(super) fn push(
         if more > 0 && !finding.examples.is_empty() {
             out.extend_from_slice(format!("    ... and {more} more\n").as_bytes());
         }
-        for (text, is_command) in layout.remedies(finding) {
+        super::victims::push_text(out, finding, layout.width);
+        for (text, is_command) in layout.remedy_access.remedies(finding) {
             let mark: &[u8] = if is_command { b"  $ " } else { b"  - " };
             out.extend_from_slice(mark);
             // A command is never wrapped, so that it can be copied.
@@ -229,7 +231,7 @@ fn push_facts(out: &mut Vec<u8>, facts: &Facts) {
         if nth > 0 {
             out.extend_from_slice(b", ");
         }
-        push_fact(out, fact);
+        push_fact(out, fact.name, fact.value);
     }
 }
 
@@ -287,35 +289,6 @@ fn push_owner_state(out: &mut Vec<u8>, finding: &Finding) {
     if !waits_in.is_empty() {
         out.extend_from_slice(b" in ");
         push_clean(out, waits_in);
-    }
-}
-
-/// Appends a fact: `idle 2h3m`, `share 12.5%`, `waiting 129`.
-pub(super) fn push_fact(out: &mut Vec<u8>, fact: Fact) {
-    let unit = UNITS
-        .iter()
-        .find_map(|unit| Some((unit, fact.name.strip_suffix(unit)?)));
-    let name = unit.map_or(fact.name, |(_, name)| name);
-    for byte in name.bytes() {
-        out.push(if byte == b'_' { b' ' } else { byte });
-    }
-    out.push(b' ');
-    match unit.map(|(unit, _)| *unit) {
-        Some("_permille") => {
-            let (whole, tenths) = (fact.value / 10, fact.value % 10);
-            out.extend_from_slice(
-                if tenths == 0 {
-                    format!("{whole}%")
-                } else {
-                    format!("{whole}.{tenths}%")
-                }
-                .as_bytes(),
-            );
-        }
-        Some("_mbit_per_s") => out.extend_from_slice(format!("{} Mbit/s", fact.value).as_bytes()),
-        Some("_us") => push_time_us(out, fact.value),
-        Some(_) => Unit::of(fact.name).push(out, fact.value),
-        None => push_human(out, fact.value.into()),
     }
 }
 
@@ -416,26 +389,3 @@ fn push_number_of(out: &mut Vec<u8>, count: u64, noun: &str) {
 
 /// Names of rules that are shown; of more their number is.
 const RULES_SHOWN: usize = 5;
-/// Suffixes of names that are units, longer ones first.
-const UNITS: &[&str] = &["_bytes_per_s", "_mbit_per_s", "_permille", "_bytes", "_us", "_ms"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fact_is_formatted_by_the_unit_in_its_name() {
-        let check = |name, value, expected: &str| {
-            let mut out = Vec::new();
-            push_fact(&mut out, Fact { name, value });
-            assert_eq!(String::from_utf8_lossy(&out), expected);
-        };
-        check("idle_ms", 7_380_000, "idle 2h3m");
-        check("share_permille", 125, "share 12.5%");
-        check("share_permille", 800, "share 80%");
-        check("waiting", 129, "waiting 129");
-        check("sendq_bytes", 1_200_000, "sendq 1.2MB");
-        check("pacing_rate_bytes_per_s", 125_000, "pacing rate 1.0Mbit/s");
-        check("speed_mbit_per_s", 100, "speed 100 Mbit/s");
-    }
-}
