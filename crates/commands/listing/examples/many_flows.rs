@@ -4,11 +4,11 @@
 #![allow(clippy::disallowed_methods)] // the crate is pure, its timing is not
 
 use sockeye_flow::{Fold, Listeners};
-use sockeye_listing::output::{FlowLayout, FlowRow, Flows};
 use sockeye_model::{
     Comm, Endpoint, Entry, Family, Fd, Flow, GroupBy, NoNames, Owner, Pid, Port, Process, Protocol, Socket,
     State,
 };
+use sockeye_output::flow::{FlowLayout, FlowRow, Flows};
 use sockeye_output::listing::{ListingWriter, SortKey};
 use sockeye_output::{Format, Summary};
 use std::error::Error;

@@ -2,11 +2,11 @@
 
 #![allow(clippy::disallowed_methods)] // the crate is pure, its timing is not
 
-use sockeye_listing::output::{FlowLayout, FlowRow};
 use sockeye_model::{
     Algorithm, Comm, Cookie, Direction, Endpoint, Entry, Family, Fd, Flow, FlowKey, Inode, NoNames, Owner,
     Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo, Totals, Uid,
 };
+use sockeye_output::flow::{FlowLayout, FlowRow};
 use sockeye_output::listing::ListingWriter;
 use sockeye_output::{Details, Format, SocketLayout, SocketWriter, Summary};
 use std::error::Error;

@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 use sockeye_console::values;
 use sockeye_model::{GroupBy, WorkloadKind};
-use sockeye_query::args::{ListingArgs, SocketArgs};
+use sockeye_query::args::{ListingArgs, PastArgs, SocketArgs};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -61,6 +61,8 @@ pub struct FlowOptions {
     /// Columns of the table or of CSV, separated by commas; 'help' lists them
     #[arg(long, value_name = "LIST")]
     pub(crate) columns: Option<String>,
+    #[command(flatten)]
+    pub(crate) past: PastArgs,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
 }
@@ -122,6 +124,8 @@ pub struct SocketsArgs {
     #[arg(short = 'c', long, value_name = "N", requires = "watch", allow_negative_numbers = true,
           value_parser = values::count)]
     pub(crate) count: Option<u64>,
+    #[command(flatten)]
+    pub(crate) past: PastArgs,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
     /// Which sockets: an expression as in ss, for example: state time-wait and sport = :443

@@ -5,22 +5,21 @@
 //!
 //! - `args`: arguments of the commands
 //! - `run`: reads flows and sockets, and probes the sources
-//! - `output`: columns of flows, and the report of `doctor`; the columns of sockets are in `sockeye_output`
+//! - `output`: the report of `doctor`; the columns of flows and sockets are in `sockeye_output`
 
 mod args;
-pub mod output;
+mod output;
 mod run;
-#[cfg(test)]
-mod tests;
 
 pub use args::{DoctorArgs, FlowOptions, FlowsArgs, SocketsArgs};
 pub use run::{all_flows, doctor, flows, sockets};
 
+use sockeye_output::flow::Flows;
 use sockeye_output::listing::{ColumnNames, check_columns, column_names};
 
 /// Returns the names of the columns of `flows`, which are also its sort keys, for completion.
 pub fn flow_columns() -> Vec<ColumnNames> {
-    column_names::<output::Flows>()
+    column_names::<Flows>()
 }
 
 /// Returns the names of the columns of `sockets`, which are also its sort keys, for completion.
@@ -33,7 +32,7 @@ pub fn socket_columns() -> Vec<ColumnNames> {
 /// # Errors
 /// The first unknown name, with the nearest known one.
 pub fn check_flow_columns(list: &str) -> Result<(), String> {
-    check_columns::<output::Flows>(list)
+    check_columns::<Flows>(list)
 }
 
 /// Checks the names of columns of `sockets`, with commas between them.

@@ -5,6 +5,7 @@ use sockeye_output::wrap::{push_last_cell, push_wrapped};
 use sockeye_output::{Envelope, JsonObject};
 use sockeye_source::{Probe, ProbeResult, Reason, SourceKind};
 use sockeye_sys::proc_mount::ProcProblem;
+use sockeye_tracepoints::WatchSupport;
 
 /// The state of the kernel and of our rights.
 pub(crate) struct Report {
@@ -23,6 +24,8 @@ pub(crate) struct Report {
     pub(crate) reads_by_copying: bool,
     /// Why `/proc` is not usable; `None` if it is.
     pub(crate) proc_problem: Option<ProcProblem>,
+    /// What `events` and `drops` watch.
+    pub(crate) watches: Vec<WatchSupport>,
     /// Parts of `prof`.
     pub(crate) prof_parts: Vec<PartSupport>,
 }
@@ -111,32 +114,46 @@ impl Report {
                 );
             }
         }
+        let mut reasons = Vec::new();
+        text.extend_from_slice(b"\nTo watch          Works\n");
+        for watch in &self.watches {
+            let result = self.mechanism(watch.command, &watch.mechanism, &mut reasons);
+            row(&mut text, &format!("{:<17} ", watch.command), &result);
+            for missing in &watch.missing {
+                row(&mut text, &format!("{:<17} ", ""), &format!("but not {missing}"));
+            }
+        }
         text.extend_from_slice(b"\nFor prof          Works\n");
-        let mut reasons: Vec<(String, String)> = Vec::new();
         for part in &self.prof_parts {
             let name = part.part.replace('_', " ");
-            let result = match &part.mechanism {
-                Ok(mechanism) => format!("yes, by {mechanism}"),
-                Err(error) => {
-                    let reason = error.to_string();
-                    let source = first_with(&self.sources, &reason)
-                        .map(|earlier| format!("{} by {}", earlier.what, earlier.source.name()));
-                    let part = reasons.iter().find(|(_, earlier)| *earlier == reason);
-                    match source.or_else(|| part.map(|(earlier, _)| earlier.clone())) {
-                        Some(earlier) => format!("no, as {earlier}"),
-                        None => {
-                            let row = format!("no: {reason}");
-                            reasons.push((name.clone(), reason));
-                            row
-                        }
-                    }
-                }
-            };
+            let result = self.mechanism(&name, &part.mechanism, &mut reasons);
             row(&mut text, &format!("{name:<17} "), &result);
             for missing in &part.missing {
                 row(&mut text, &format!("{:<17} ", ""), &format!("but {missing}"));
             }
         }
+        text
+    }
+
+    /// How something is observed, or why not: the first of several rows with the same reason has it, and is noted in `reasons`.
+    fn mechanism(
+        &self,
+        name: &str,
+        mechanism: &Result<String, impl ToString>,
+        reasons: &mut Vec<(String, String)>,
+    ) -> String {
+        let error = match mechanism {
+            Ok(mechanism) => return format!("yes, by {mechanism}"),
+            Err(error) => error.to_string(),
+        };
+        let source = first_with(&self.sources, &error)
+            .map(|earlier| format!("{} by {}", earlier.what, earlier.source.name()));
+        let row = reasons.iter().find(|(_, earlier)| *earlier == error);
+        if let Some(earlier) = source.or_else(|| row.map(|(earlier, _)| earlier.clone())) {
+            return format!("no, as {earlier}");
+        }
+        let text = format!("no: {error}");
+        reasons.push((name.to_owned(), error));
         text
     }
 
@@ -242,6 +259,20 @@ impl Report {
         } else {
             CommandSupport::new("bench tun", Works::No, "there is no /dev/net/tun".to_owned())
         };
+        let watch = |watch: &WatchSupport| {
+            let lesser = match watch.command {
+                "events" => "closes by sock_diag, opens by polling",
+                _ => "counters only",
+            };
+            match (&watch.mechanism, watch.missing.as_slice()) {
+                (Ok(_), []) => CommandSupport::yes(watch.command),
+                (Ok(_), _) => {
+                    let note = "this kernel does not show all of it, see below".to_owned();
+                    CommandSupport::new(watch.command, Works::Partly, note)
+                }
+                (Err(_), _) => CommandSupport::new(watch.command, Works::Partly, lesser.to_owned()),
+            }
+        };
         let failed = |part: &&PartSupport| part.mechanism.is_err();
         let parts: Vec<_> = self
             .prof_parts
@@ -256,7 +287,7 @@ impl Report {
             }
             _ => CommandSupport::new("prof", Works::Partly, format!("without {}", parts.join(", "))),
         };
-        vec![
+        let mut commands = vec![
             by("flows, sockets", "tcp"),
             of_processes("-p", has_bpf || self.lacking(processes).is_empty()),
             all_netns,
@@ -270,8 +301,10 @@ impl Report {
             CommandSupport::yes("explain"),
             CommandSupport::yes("bench"),
             tunnel,
-            prof,
-        ]
+        ];
+        commands.extend(self.watches.iter().map(watch));
+        commands.push(prof);
+        commands
     }
 
     pub(crate) fn json(&self, envelope: &Envelope) -> Vec<u8> {
@@ -308,21 +341,13 @@ impl Report {
             object.text("covers", Some(probe.source.coverage(self.reads_by_copying)));
             object.text("reason", reason.as_deref());
         });
+        push_array(&mut object, "watches", &self.watches, |object, watch| {
+            object.word("command", watch.command);
+            push_mechanism(object, &watch.mechanism, &watch.missing);
+        });
         push_array(&mut object, "prof", &self.prof_parts, |object, part| {
             object.word("part", part.part);
-            let (works, key, value) = match &part.mechanism {
-                Ok(mechanism) => ("yes", "mechanism", mechanism.clone()),
-                Err(error) => ("no", "reason", error.to_string()),
-            };
-            object.word("works", works);
-            object.text(key, Some(&value));
-            let missing: Vec<String> = part
-                .missing
-                .iter()
-                .map(|error| sockeye_output::json_string(&error.to_string()))
-                .collect();
-            let list = format!("[{}]", missing.join(","));
-            object.key("missing").extend_from_slice(list.as_bytes());
+            push_mechanism(object, &part.mechanism, &part.missing);
         });
         object.end();
         out.push(b'\n');
@@ -378,6 +403,26 @@ fn first_with<'a>(sources: &'a [Probe], reason: &str) -> Option<&'a Probe> {
     let has =
         |probe: &&Probe| matches!(&probe.result, ProbeResult::Fails(other) if other.to_string() == reason);
     sources.iter().find(has)
+}
+
+/// Appends whether and how something is observed, and what it lacks.
+fn push_mechanism(
+    object: &mut JsonObject<'_>,
+    mechanism: &Result<String, impl ToString>,
+    missing: &[impl ToString],
+) {
+    let (works, key, value) = match mechanism {
+        Ok(mechanism) => ("yes", "mechanism", mechanism.clone()),
+        Err(error) => ("no", "reason", error.to_string()),
+    };
+    object.word("works", works);
+    object.text(key, Some(&value));
+    let missing: Vec<String> = missing
+        .iter()
+        .map(|part| sockeye_output::json_string(&part.to_string()))
+        .collect();
+    let list = format!("[{}]", missing.join(","));
+    object.key("missing").extend_from_slice(list.as_bytes());
 }
 
 /// Appends `"NAME":[{...},...]`.

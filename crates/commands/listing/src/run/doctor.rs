@@ -1,4 +1,4 @@
-//! `sockeye doctor`: probes which sources and which parts of `prof` work here.
+//! `sockeye doctor`: probes which sources, which watches and which parts of `prof` work here.
 
 use crate::args::{DoctorArgs, DoctorFormat};
 use crate::output::doctor::{Capability, Report, title};
@@ -8,9 +8,10 @@ use sockeye_console::stdout;
 use sockeye_observe::probe_parts;
 use sockeye_query::context;
 use sockeye_source::probe;
+use sockeye_tracepoints::probe_watches;
 use std::path::Path;
 
-/// Prints what works here: of the commands, the sources of sockets, and the parts of `prof`. The title is printed at once.
+/// Prints what works here: of the commands, the sources of sockets, what `events` and `drops` watch, and the parts of `prof`. The title is printed at once.
 ///
 /// # Errors
 /// If the report cannot be written.
@@ -45,6 +46,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         sources,
         reads_by_copying: engine.reads_by_copying(),
         proc_problem: sockeye_sys::proc_mount::problem(),
+        watches: probe_watches(&engine),
         prof_parts: probe_parts(&engine),
     };
     if is_table {

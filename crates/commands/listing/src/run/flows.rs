@@ -1,26 +1,24 @@
 //! `sockeye flows`: folds connections into host flows.
 
-use super::opens::{self, Opens};
 use super::{left_out, no_rows};
 use crate::args::{FlowOptions, FlowsArgs, Peers};
-use crate::output::{FlowDetails, FlowLayout, FlowRow, Flows};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
-use sockeye_console::envelope;
 use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
-use sockeye_flow::{Fold, FoldedFlows, Listeners, Sample};
-use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, State, StateSet};
+use sockeye_flow::FoldedFlows;
+use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, StateSet};
+use sockeye_output::flow::{FlowDetails, FlowLayout, FlowRow, Flows, connections};
 use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, find_column, parse_columns};
 use sockeye_output::socket::Sockets;
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
-use sockeye_source::{Detail, Families};
+use sockeye_query::sampling::{FlowSampler, SamplingOptions};
+use sockeye_source::Detail;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Lists flows.
@@ -51,6 +49,7 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
     };
     let needs_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
     let mut context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
+    context.look_back(&options.past)?;
     context.is_column = |name| find_column::<Flows>(name).is_ok() || find_column::<Sockets>(name).is_ok();
     let mut listing = Listing::new(&options.common, words, peers, &context)?;
     let sort = SortKey::<Flows>::parse(&options.sort)
@@ -138,24 +137,13 @@ struct Watch<'a> {
     totals: bool,
 }
 
-/// What a sample is compared with.
-struct Before {
-    sample: Sample,
-    /// When its connections were read.
-    taken: Instant,
-    /// The same by the clock, for documents.
-    envelope: Envelope,
-    /// Counters after it; `None` if unknown.
-    opens: Option<Opens>,
-}
-
 /// The result of one pass over the connections.
 struct Pass {
     flows: FoldedFlows,
     /// The places of the flows to show, sorted.
     shown: Vec<u32>,
     totals: Option<ConnectionTotals>,
-    before: Before,
+    envelope: Envelope,
 }
 
 impl Pass {
@@ -168,8 +156,8 @@ impl Pass {
 impl Watch<'_> {
     /// Prints the samples. Returns the number of flows of the last one.
     fn run(&self) -> anyhow::Result<usize> {
-        let mut before: Option<Before> = None;
         let mut samples: u64 = 0;
+        let mut sampler = self.sampler();
         let mut live = match self.options.watch {
             Some(_) if self.layout.format == Format::Table => Live::begin().context(live::BEGINNING)?,
             _ => None,
@@ -177,7 +165,7 @@ impl Watch<'_> {
         loop {
             let started = Instant::now();
             let mut report = self.listing.begin();
-            let pass = self.fold(before.as_ref(), &mut report)?;
+            let pass = self.pass(&mut sampler, &mut report)?;
             samples += 1;
             let number = pass.shown.len();
             let interval = self.options.watch.unwrap_or_default();
@@ -203,111 +191,45 @@ impl Watch<'_> {
             if !goes_on {
                 return Ok(number);
             }
-            before = Some(pass.before);
         }
     }
 
-    /// Reads listeners first, since they decide the direction, then connections. Also returns when it began to read
-    /// connections, for rates: the time to find owners must not count.
-    fn fold(&self, before: Option<&Before>, report: &mut ListingReport) -> anyhow::Result<Pass> {
-        let owners = self.listing.owners(report)?;
-        let protocols = ProtocolSet::of(&[self.protocol]);
-        let listening = if self.options.udp {
-            State::Close
-        } else {
-            State::Listen
+    /// Prepares the samples. Notes what they will not see.
+    fn sampler(&self) -> FlowSampler<'_> {
+        let group_by = self.options.group_by;
+        let options = SamplingOptions {
+            group_by,
+            protocol: self.protocol,
+            states: self.states,
+            totals: self.totals,
+            rates: self.options.watch.is_some(),
         };
-        let mut listeners = Listeners::default();
-        let listening_sockets = QueryOptions {
-            protocols,
-            families: Families::BOTH,
-            states: StateSet::EMPTY.with(listening),
-            // The options show whether it accepts only IPv6.
-            detail: Detail::OPTIONS,
-            scope: Scope::All,
-        };
-        self.listing
-            .run(&listening_sockets, None, report, &mut |entry, _| {
-                listeners.add(entry.socket);
-                ControlFlow::Continue(())
-            })?;
+        let mut sampler = FlowSampler::new(self.listing, options);
+        let needs_owners = self.layout.details.owners
+            || group_by == GroupBy::Process
+            || self.listing.filter().needs().owners;
+        if let Err(reason) = sampler.watch_between(needs_owners) {
+            notes::say(&connections::unseen_note(&reason));
+        }
+        sampler
+    }
 
-        let with_rates = self.options.watch.is_some();
-        // Read before this pass and after the last one: what they count lies between the two.
-        let counts_opens = with_rates && self.protocol == Protocol::Tcp;
-        let opens = before
-            .filter(|_| counts_opens)
-            .and_then(|_| Opens::read(self.listing));
-        let (taken, envelope) = (Instant::now(), envelope::now());
-        let mut fold = Fold::new(self.options.group_by, &listeners);
-        if self.totals {
-            fold = fold.with_totals();
-        }
-        if with_rates {
-            fold = fold.with_rates(before.map(|before| (&before.sample, taken.duration_since(before.taken))));
-        }
-        let connections = QueryOptions {
-            protocols,
-            families: self.listing.families(),
-            // States and round trip times change between samples, and must not decide which connections are followed.
-            states: if with_rates { StateSet::FLOWS } else { self.states },
-            detail: Detail::INODE.when(owners.is_some())
-                | (Detail::INODE | Detail::OPTIONS)
-                    .when(matches!(self.options.group_by, GroupBy::Workload(_)))
-                | Detail::USER.when(self.options.group_by == GroupBy::Uid)
-                | Detail::COOKIE.when(with_rates)
-                | Detail::TCP_INFO.when(self.totals || with_rates),
-            scope: if with_rates { Scope::All } else { Scope::Matching },
-        };
-        self.listing
-            .run(&connections, owners.as_ref(), report, &mut |entry, matches| {
-                if matches && self.states.contains(entry.socket.state) {
-                    fold.add(entry);
-                } else {
-                    fold.skip(entry.socket);
-                }
-                ControlFlow::Continue(())
-            })?;
-        let opens_after = counts_opens.then(|| Opens::read(self.listing)).flatten();
-        let folded = fold.finish();
-        let mut flows = folded.flows;
-        let totals = before.and_then(|before| {
-            let (now, then) = (opens?, before.opens?);
-            Some(now.since(&then, folded.opened, taken.duration_since(before.taken)))
-        });
-        // Which flows the connections belong to that no sample has is unknown, and without counters whether there
-        // are any.
-        if totals.is_none_or(|totals| totals.unseen > 0) {
-            for rates in flows.rates_mut() {
-                (rates.opened_per_s, rates.closed_per_s) = (None, None);
-                // A rate is at least that of the connections that were seen: 0 says nothing.
-                for rate in [
-                    &mut rates.sent_bytes_per_s,
-                    &mut rates.received_bytes_per_s,
-                    &mut rates.retrans_segs_per_s,
-                ] {
-                    *rate = rate.filter(|rate| *rate > 0.0);
-                }
-            }
-        }
+    /// Takes a sample, and sorts its flows.
+    fn pass(&self, sampler: &mut FlowSampler<'_>, report: &mut ListingReport) -> anyhow::Result<Pass> {
+        let mut sample = sampler.sample(report)?;
         // The first sample has no rates to sort by.
-        let sort = if before.is_none() && is_rate(self.sort.column) {
+        let sort = if !sample.has_rates && is_rate(self.sort.column) {
             SortKey::parse(FlowOptions::SORT).unwrap_or(self.sort)
         } else {
             self.sort
         };
-        let mut shown = self.sorted(&mut flows, sort);
+        let mut shown = self.sorted(&mut sample.flows, sort);
         shown.truncate(self.options.top.unwrap_or(usize::MAX));
         Ok(Pass {
-            flows,
+            flows: sample.flows,
             shown,
-            totals,
-            before: Before {
-                sample: folded.sample,
-                taken,
-                envelope,
-                opens: opens_after,
-            },
+            totals: sample.totals,
+            envelope: sample.envelope,
         })
     }
 
@@ -338,7 +260,7 @@ impl Watch<'_> {
             notes::say(&left_out(pass.left_out(), "flow"));
         }
         if let Some(totals) = pass.totals {
-            let line = opens::line(&totals, !self.listing.filter().is_empty());
+            let line = connections::line(&totals, !self.listing.filter().is_empty());
             match self.layout.format {
                 Format::Table => stdout::write(line.as_bytes())?,
                 // JSON has them in its summary; these formats have none.
@@ -374,10 +296,10 @@ impl Watch<'_> {
         };
         text.push_str(&live::columns_left_out(columns_left_out));
         let totals = pass.totals.map_or_else(String::new, |totals| {
-            opens::line(&totals, !self.listing.filter().is_empty())
+            connections::line(&totals, !self.listing.filter().is_empty())
         });
         live.draw(&Content {
-            title: &live::title(&pass.before.envelope, interval, &text),
+            title: &live::title(&pass.envelope, interval, &text),
             body: &body,
             headings: usize::from(!self.layout.no_header),
             notes: &totals,
@@ -399,7 +321,7 @@ impl Watch<'_> {
         }
         let mut layout = self.layout.clone();
         layout.details.rates = sample > 1;
-        layout.envelope = pass.before.envelope;
+        layout.envelope = pass.envelope;
         if self.options.watch.is_some() {
             layout.sample = Some(sample);
             // A file of many samples has one header.

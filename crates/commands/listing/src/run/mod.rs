@@ -3,7 +3,6 @@
 mod doctor;
 mod flows;
 mod no_rows;
-mod opens;
 mod sockets;
 
 use sockeye_model::counted;

@@ -4,7 +4,6 @@ use super::{left_out, no_rows};
 use crate::args::SocketsArgs;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
-use sockeye_console::envelope;
 use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
 use sockeye_console::stdout;
@@ -44,7 +43,8 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         let text = "sockeye: --sort: a rate needs two samples: give --watch SECONDS\n";
         return Err(UsageError(text.to_owned()).into());
     }
-    let context = QueryContext::new(&args.common, args.resolve, listing::tests_netns(&args.filter))?;
+    let mut context = QueryContext::new(&args.common, args.resolve, listing::tests_netns(&args.filter))?;
+    context.look_back(&args.past)?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     let named = columns
         .iter()
@@ -125,7 +125,7 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
             style: stdout::style(args.common.color),
             width: stdout::width(),
             no_header: args.common.no_header,
-            envelope: envelope::now(),
+            envelope: context.envelope(),
         },
     };
     let (rows, lacks_protocols) = watch.run()?;
@@ -254,7 +254,7 @@ impl Watch<'_> {
     /// Returns the layout of a sample.
     fn layout_of(&self, sample: u64) -> SocketLayout {
         let mut layout = self.layout.clone();
-        layout.envelope = envelope::now();
+        layout.envelope = self.listing.context.envelope();
         if self.args.watch.is_some() {
             layout.sample = Some(sample);
             layout.details.rates = sample > 1;
