@@ -9,3 +9,4 @@
 mod clock;
 pub mod drops;
 pub mod events;
+mod share;

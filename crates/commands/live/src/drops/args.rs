@@ -1,9 +1,10 @@
 //! Arguments of `drops`.
 
+use crate::share::{Share, percent};
 use clap::Args;
 use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_filter::Quantity;
 use sockeye_query::args::{ListingArgs, SourceArg};
+use sockeye_query::values::ring_bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -35,13 +36,27 @@ pub struct DropsArgs {
     /// Print the counters only
     #[arg(long)]
     pub(crate) counters: bool,
-    /// Memory for packets that are not printed yet, with --packets: bytes, or with a unit
+    /// Memory for what is not printed yet: bytes, or with a unit
     #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = ring_bytes)]
     pub(crate) ring: u32,
     /// Most combinations of reason, place, namespace, device and socket that are counted apart; the longest unused one makes room. 0: only reasons are
     /// counted, at the least cost
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub(crate) keys: u32,
+    /// Most of one processor that counting may take, in percent: beyond it, drops are sampled at random and their number is estimated; 0: no bound
+    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent, conflicts_with = "packets")]
+    pub(crate) cpu: Share,
+    /// Columns of the table or of CSV, separated by commas; 'help' lists them
+    #[arg(long, value_name = "LIST")]
+    pub(crate) columns: Option<String>,
+    /// Sort by a column, ascending; with '-' before its name descending
+    #[arg(
+        long,
+        value_name = "COLUMN",
+        allow_hyphen_values = true,
+        conflicts_with = "packets"
+    )]
+    pub(crate) sort: Option<String>,
     /// Numbers instead of the names of services, users and hosts
     #[arg(short = 'n', long)]
     pub(crate) numeric: bool,
@@ -74,6 +89,7 @@ const EXAMPLES: &str = "\
 Examples:
   sockeye drops -d 10                 ten seconds, then the report
   sockeye drops -w 5                  every five seconds, until ^C
+  sockeye drops -w 5 --sort -bytes    the most bytes first
   sockeye drops --packets dport = :53 each dropped packet of DNS
   sockeye drops -d 10 owner = nginx   of nginx's sockets
   sockeye drops -d 60 --format json   for a program
@@ -99,14 +115,4 @@ impl DropsArgs {
             verbose: self.verbose,
         }
     }
-}
-
-/// Parses the size of the ring.
-fn ring_bytes(text: &str) -> Result<u32, String> {
-    let bytes = Quantity::Bytes
-        .parse(text)
-        .and_then(|bytes| u32::try_from(bytes).ok());
-    bytes
-        .filter(|bytes| (4096..=1 << 30).contains(bytes))
-        .ok_or_else(|| "expected a size from 4Ki to 1Gi".to_owned())
 }

@@ -1,14 +1,13 @@
 //! Counters of the kernel before and after.
 
+use super::firewall::HostAddresses;
 use super::rows::owner_text;
 use super::sockets::{KnownSocket, SocketTable};
 use sockeye_drops::{CounterSubject, ListenerDrops, Moved};
-use sockeye_model::{Device, DeviceName, NetnsInode, Protocol, Vitals};
+use sockeye_model::{Device, DeviceName, NetnsInode, Protocol, Qdisc, Vitals};
 use sockeye_query::listing::Listing;
-use sockeye_query::namespaces::Namespace;
-use sockeye_source::{OpenNetns, own_namespace, vitals};
+use sockeye_source::{own_namespace, vitals};
 use std::collections::{BTreeMap, HashMap};
-use std::io::{self, ErrorKind};
 
 /// Counters of the selected namespaces at one time.
 #[derive(Debug, Default)]
@@ -23,40 +22,12 @@ pub(super) struct CounterSample {
 impl CounterSample {
     /// Reads the counters of each namespace.
     pub(super) fn read(listing: &Listing<'_>) -> Self {
-        let mut sample = Self {
+        let read = listing.vitals();
+        Self {
+            namespaces: read.by_netns,
             backlog: vitals::host().processors.iter().map(|one| one.dropped).sum(),
-            ..Self::default()
-        };
-        let selection = &listing.context.namespaces;
-        let targets = listing.targets.candidates();
-        let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
-        if namespaces.is_empty() {
-            sample.namespaces.insert(own_namespace(), vitals::namespace());
-            return sample;
+            unreadable: read.unreadable,
         }
-        // Our own needs no right to be entered.
-        let own = own_namespace();
-        let (here, namespaces): (Vec<_>, Vec<_>) = namespaces
-            .into_iter()
-            .partition(|namespace| Some(namespace.inode()) == own);
-        if !here.is_empty() {
-            sample.namespaces.insert(own, vitals::namespace());
-        }
-        let open = |number: usize, act: &mut dyn FnMut(OpenNetns<'_>)| {
-            let namespace = namespaces
-                .get(number)
-                .ok_or_else(|| io::Error::from(ErrorKind::NotFound))?;
-            selection.open(namespace, act)
-        };
-        for (namespace, found) in namespaces.iter().zip(vitals::namespaces(namespaces.len(), &open)) {
-            match found {
-                Ok(vitals) => drop(sample.namespaces.insert(Some(namespace.inode()), vitals)),
-                // It is gone, with its counters.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                Err(_) => sample.unreadable += 1,
-            }
-        }
-        sample
     }
 
     /// Returns by how much the counters moved since `before`, zeros included.
@@ -64,7 +35,7 @@ impl CounterSample {
         let mut all = vec![Moved {
             subject: CounterSubject::Backlog,
             netns: None,
-            delta: self.backlog.saturating_sub(before.backlog),
+            delta: Some(self.backlog.saturating_sub(before.backlog)),
         }];
         let counters = CounterSubject::protocol_counters();
         for (&netns, now) in &self.namespaces {
@@ -74,7 +45,7 @@ impl CounterSample {
             let of = |subject, delta| Moved {
                 subject,
                 netns,
-                delta,
+                delta: Some(delta),
             };
             for &counter in &counters {
                 let values = now.counters.value(counter).zip(before.counters.value(counter));
@@ -87,12 +58,11 @@ impl CounterSample {
                 let Some(old) = before.devices.iter().find(same) else {
                     continue;
                 };
-                if let Some(drops) = root_drops(device).zip(root_drops(old)) {
-                    all.push(of(
-                        CounterSubject::Qdisc(device.name),
-                        drops.0.saturating_sub(drops.1),
-                    ));
-                }
+                all.push(Moved {
+                    subject: CounterSubject::Qdisc(device.name),
+                    netns,
+                    delta: qdisc_drops(&old.qdiscs, &device.qdiscs),
+                });
                 if let Some((now, old)) = device.traffic.zip(old.traffic) {
                     let received = now.rx_dropped.saturating_sub(old.rx_dropped);
                     let sent = now.tx_dropped.saturating_sub(old.tx_dropped);
@@ -102,6 +72,15 @@ impl CounterSample {
             }
         }
         all
+    }
+
+    /// Returns the addresses of each namespace.
+    pub(super) fn addresses(&self) -> HostAddresses {
+        let mut addresses = HostAddresses::default();
+        for (netns, vitals) in &self.namespaces {
+            addresses.add(*netns, vitals);
+        }
+        addresses
     }
 
     /// Returns the names of devices by namespace and index.
@@ -119,15 +98,19 @@ impl CounterSample {
     }
 }
 
-/// Returns the drops of the queueing disciplines of a device: those of the root have those below it. `None` without any.
-fn root_drops(device: &Device) -> Option<u64> {
-    let mut roots = device
-        .qdiscs
-        .iter()
-        .filter(|qdisc| qdisc.parent == ROOT)
-        .peekable();
-    roots.peek()?;
-    Some(roots.map(|qdisc| qdisc.drops).sum())
+/// Returns how many packets the queueing discipline of a device has dropped: that at the root has what those below it dropped. `None` if it was
+/// replaced, or if there is none that counts: there may have been one in between.
+fn qdisc_drops(before: &[Qdisc], now: &[Qdisc]) -> Option<u64> {
+    let [before, now] = [before, now].map(|qdiscs| qdiscs.iter().find(|qdisc| qdisc.parent == ROOT));
+    let (before, now) = (before?, now?);
+    if now.kind.as_bytes() == NO_QUEUE {
+        None
+    } else if before.kind.as_bytes() == NO_QUEUE {
+        Some(now.drops)
+    } else {
+        let is_same = (before.kind, before.handle) == (now.kind, now.handle);
+        is_same.then(|| now.drops.saturating_sub(before.drops))
+    }
 }
 
 /// Returns the connection attempts that each listener dropped.
@@ -138,6 +121,7 @@ pub(super) fn listener_drops(before: &SocketTable, now: &SocketTable) -> Vec<Lis
             Some(ListenerDrops {
                 netns: socket.netns.or_else(own_namespace),
                 owner: socket.owner.as_ref().map(owner_text),
+                socket: socket.inode,
                 count: drops_since(before, socket)?,
             })
         })
@@ -153,10 +137,10 @@ pub(super) fn socket_drops(before: &SocketTable, now: &SocketTable) -> Vec<Moved
             Some(Moved {
                 subject: CounterSubject::Socket(socket.inode?),
                 netns: socket.netns.or_else(own_namespace),
-                delta: drops_since(before, socket)?,
+                delta: Some(drops_since(before, socket)?),
             })
         })
-        .filter(|moved| moved.delta > 0)
+        .filter(|moved| moved.delta > Some(0))
         .collect()
 }
 
@@ -169,3 +153,36 @@ fn drops_since(before: &SocketTable, socket: &KnownSocket) -> Option<u64> {
 
 /// `TC_H_ROOT`
 const ROOT: u32 = u32::MAX;
+/// Kind of the discipline of devices without a queue: net/sched/sch_generic.c, noqueue_qdisc_ops
+const NO_QUEUE: &[u8] = b"noqueue";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn qdisc(kind: &[u8], handle: u32, drops: u64) -> Qdisc {
+        Qdisc {
+            kind: sockeye_model::ShortText::new(kind),
+            handle,
+            parent: ROOT,
+            bytes: 0,
+            packets: 0,
+            drops,
+            overlimits: 0,
+            requeues: 0,
+            waiting_packets: 0,
+            waiting_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn drops_of_a_qdisc_that_is_gone_are_unknown() {
+        let of = |before, now| qdisc_drops(&[before], &[now]);
+        let (none, tbf) = (qdisc(NO_QUEUE, 0, 0), |drops| qdisc(b"tbf", 0x8001_0000, drops));
+        assert_eq!(of(tbf(5), tbf(12)), Some(7));
+        assert_eq!(of(none, tbf(12)), Some(12), "made meanwhile");
+        assert_eq!(of(tbf(5), none), None);
+        assert_eq!(of(none, none), None, "there may have been one in between");
+        assert_eq!(of(tbf(5), qdisc(b"tbf", 0x8002_0000, 7)), None, "another one");
+    }
+}

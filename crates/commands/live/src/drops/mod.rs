@@ -4,10 +4,14 @@
 //! - `sockets`: owners of sockets, by inode and by addresses
 //! - `rows`: what the kernel counted, with names and owners
 //! - `counters`: counters before and after
+//! - `estimates`: numbers where only some drops were counted by more than their reason
+//! - `firewall`: rules of the packet filter that drop, and what they counted
 //! - `output`: columns
 
 mod args;
 mod counters;
+mod estimates;
+mod firewall;
 mod output;
 mod rows;
 mod run;
@@ -15,3 +19,10 @@ mod sockets;
 
 pub use args::DropsArgs;
 pub use run::run;
+
+use sockeye_output::listing::{ColumnNames, column_names};
+
+/// Returns the names of the columns of `drops`, for completion.
+pub fn columns() -> Vec<ColumnNames> {
+    column_names::<output::Drops>()
+}

@@ -1,78 +1,19 @@
 //! Rows of the report: what the kernel counted in an interval, with names and owners.
 
+use super::estimates;
 use super::sockets::{KnownSocket, SocketOwner, SocketTable};
 use sockeye_dictionary::DropClass;
-use sockeye_drops::{Event, Family, classes};
+use sockeye_drops::{Event, Family, Reasons, classes, socket_ends};
 use sockeye_filter::Filter;
 use sockeye_model::{
-    DeviceName, Endpoint, Entry, Family as SocketFamily, Inode, InterfaceIndex, NetnsInode, Owner, Port,
-    Protocol, Socket, State, Uid,
+    DeviceName, Endpoint, Entry, Family as SocketFamily, FirewallRuleName, Inode, InterfaceIndex, NetnsInode,
+    Owner, Port, Protocol, Socket, State, Uid,
 };
 use sockeye_observe::KernelFunctions;
 use sockeye_tracepoints::DropCounts;
-use sockeye_wire::drops::{
-    Counts, DropSocket, Headers, How, INDEXES, Key, Sample, Treatment, index_of, reason_at,
-};
+use sockeye_wire::drops::{DropSocket, Headers, How, INDEXES, Key, Sample, index_of, reason_at};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-
-/// Names of the reasons of this kernel.
-#[derive(Debug, Default)]
-pub(super) struct Reasons {
-    names: HashMap<u32, String>,
-    classes: HashMap<u32, DropClass>,
-    /// Whether the kernel gives reasons.
-    pub(super) are_given: bool,
-}
-
-impl Reasons {
-    /// Takes the enumerators of `enum skb_drop_reason`.
-    pub(super) fn new(enumerators: &[(i64, String)]) -> Self {
-        let mut reasons = Self::default();
-        for (value, name) in enumerators {
-            let Ok(value) = u32::try_from(*value) else {
-                continue;
-            };
-            let short = classes::short_name(name);
-            // Marks of the enum, which are no reasons.
-            if short == "MAX" || short.starts_with("SUBSYS_") {
-                continue;
-            }
-            if let Some(class) = classes::of_reason(name) {
-                reasons.classes.insert(value, class);
-            }
-            reasons.names.insert(value, short.to_owned());
-        }
-        reasons
-    }
-
-    /// Returns how the program counts each reason; without `keys` all of them only by reason.
-    pub(super) fn treatments(&self, all: bool, keys: bool) -> [Treatment; INDEXES] {
-        std::array::from_fn(|index| match keys && self.is_shown(index, all) {
-            true => Treatment::BySocket,
-            false => Treatment::InTotals,
-        })
-    }
-
-    /// Whether the drops of the reason with this index are shown: normal ends of packets only with `all`.
-    fn is_shown(&self, index: usize, all: bool) -> bool {
-        let class = reason_at(index).and_then(|reason| self.classes.get(&reason));
-        all || class != Some(&DropClass::Normal)
-    }
-
-    /// Returns the class of a reason of this kernel.
-    pub(super) fn class(&self, reason: u32) -> Option<DropClass> {
-        self.classes.get(&reason).copied()
-    }
-
-    /// Returns the name of a reason; a number where this kernel's types have no name for it, `None` if it gives no reasons.
-    fn name(&self, reason: u32) -> Option<String> {
-        self.are_given.then(|| {
-            let name = self.names.get(&reason).cloned();
-            name.unwrap_or_else(|| format!("{}:{}", reason >> 16, reason & 0xffff))
-        })
-    }
-}
+use std::net::SocketAddr;
 
 /// How the owner of a drop's socket is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,10 +59,16 @@ pub(super) struct DropRow {
     pub(super) uid: Option<Uid>,
     pub(super) state: Option<State>,
     pub(super) count: u64,
+    /// How many of them are estimated from a sample.
+    pub(super) estimated: u64,
     /// `None` where the details were evicted.
     pub(super) bytes: Option<u64>,
     /// Addresses of some of the packets, the latest last.
     pub(super) samples: Vec<Headers>,
+    /// The same packets as they were captured.
+    pub(super) captured: Vec<Sample>,
+    /// Rule of the packet filter that dropped; `None` if unknown.
+    pub(super) rule: Option<FirewallRuleName>,
     /// Whether everything but the reason was evicted.
     pub(super) is_evicted: bool,
 }
@@ -143,6 +90,7 @@ impl DropRow {
             transport: self.protocol,
             family: self.family,
             owner: self.owner_text(),
+            rule: self.rule.clone(),
             count: self.count,
         }
     }
@@ -240,6 +188,7 @@ impl Naming<'_> {
         let (function, module) = place.map_or((None, None), |(name, module)| (Some(name), module));
         let class = classes::class(reason.as_deref(), function.as_deref());
         let netns = Some(NetnsInode(key.netns)).filter(|netns| netns.0 != 0);
+        let captured = samples.to_vec();
         let mut samples: Vec<Headers> = samples.iter().filter_map(Sample::decoded).collect();
         samples.dedup();
         let mut row = DropRow {
@@ -269,8 +218,11 @@ impl Naming<'_> {
             uid: None,
             state: None,
             count: 0,
+            estimated: 0,
             bytes: Some(0),
             samples,
+            captured,
+            rule: None,
             is_evicted: false,
         };
         if let Some(socket) = socket {
@@ -299,11 +251,7 @@ impl Naming<'_> {
         let is_inet = matches!(u32::from(socket.family), AF_INET | AF_INET6);
         if is_inet {
             row.state = Some(State::from_number(socket.state));
-            let ends = |address: [u8; 16], port| {
-                Some(SocketAddr::new(address_of(socket.family, address), port)).filter(|_| port != 0)
-            };
-            row.local = ends(socket.local, socket.local_port);
-            row.peer = ends(socket.peer, socket.peer_port());
+            (row.local, row.peer) = socket_ends(socket);
             if row.protocol.is_none() {
                 row.protocol = u8::try_from(socket.protocol)
                     .ok()
@@ -326,21 +274,23 @@ impl Naming<'_> {
     pub(super) fn rows(&self, before: &DropCounts, now: &DropCounts, all: bool) -> (Vec<DropRow>, u64) {
         let mut rows: BTreeMap<RowKey, DropRow> = BTreeMap::new();
         let mut counted = vec![0_u64; INDEXES];
-        for (key, counts) in &now.by_key {
-            let Some((count, bytes)) = since(before.by_key.get(key), counts) else {
-                continue;
-            };
-            counted[index_of(key.reason)] += count;
+        for (key, counts, seen) in estimates::seen(before, now) {
+            counted[index_of(key.reason)] += seen.count;
             let mut row = self.row(key, counts.socket.as_ref(), counts.device, &counts.samples);
-            row.count = count;
-            row.bytes = Some(bytes);
+            row.count = seen.count;
+            row.estimated = seen.estimated;
+            row.bytes = Some(seen.bytes);
             rows.entry(RowKey::of(&row))
                 .and_modify(|same| {
-                    same.count += count;
-                    same.bytes = same.bytes.map(|sum| sum + bytes);
+                    same.count += seen.count;
+                    same.estimated += seen.estimated;
+                    same.bytes = same.bytes.map(|sum| sum + seen.bytes);
                     same.samples.extend(row.samples.iter().copied());
                     let excess = same.samples.len().saturating_sub(SAMPLES_MAX);
                     same.samples.drain(..excess);
+                    if same.captured.len() < SAMPLES_MAX {
+                        same.captured.extend_from_slice(&row.captured);
+                    }
                 })
                 .or_insert(row);
         }
@@ -369,9 +319,8 @@ impl Naming<'_> {
     /// Returns a row for each reason with drops in the totals that the table of keys does not have.
     fn evicted(&self, before: &DropCounts, now: &DropCounts, counted: &[u64], all: bool) -> Vec<DropRow> {
         let mut rows = Vec::new();
-        for (index, total) in now.by_reason.iter().enumerate() {
-            let total = total - before.by_reason.get(index).copied().unwrap_or(0).min(*total);
-            let lost = total.saturating_sub(counted[index]);
+        for (index, counted) in counted.iter().enumerate() {
+            let lost = estimates::counted(before, now, index).saturating_sub(*counted);
             if lost == 0 || !self.reasons.is_shown(index, all) {
                 continue;
             }
@@ -396,8 +345,11 @@ impl Naming<'_> {
                 uid: None,
                 state: None,
                 count: lost,
+                estimated: 0,
                 bytes: None,
                 samples: Vec::new(),
+                captured: Vec::new(),
+                rule: None,
                 is_evicted: self.has_keys,
             });
         }
@@ -437,15 +389,6 @@ impl RowKey {
     }
 }
 
-/// Returns how much was counted since another reading; `None` for nothing. A count that is smaller than before is of a key that was
-/// evicted and made again.
-fn since(before: Option<&Counts>, now: &Counts) -> Option<(u64, u64)> {
-    let before = before.filter(|before| before.first_ns == now.first_ns);
-    let (count, bytes) = before.map_or((0, 0), |before| (before.count, before.bytes));
-    let count = now.count.saturating_sub(count);
-    (count > 0).then(|| (count, now.bytes.saturating_sub(bytes)))
-}
-
 /// Takes the names of devices that some rows lack from rows that have them.
 fn name_devices(rows: &mut [DropRow]) {
     let known: HashMap<_, _> = rows
@@ -465,15 +408,6 @@ fn add_known(row: &mut DropRow, known: &KnownSocket) {
     row.local = known.local;
     row.peer = known.peer;
     row.owner = known.owner;
-}
-
-fn address_of(family: u8, bytes: [u8; 16]) -> IpAddr {
-    if u32::from(family) == AF_INET {
-        let [a, b, c, d, ..] = bytes;
-        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-    } else {
-        IpAddr::V6(Ipv6Addr::from(bytes)).to_canonical()
-    }
 }
 
 /// Returns the name of an IP protocol; empty if it has none here.

@@ -2,32 +2,38 @@
 
 use super::args::DropsArgs;
 use super::counters::{CounterSample, listener_drops, socket_drops};
+use super::estimates;
+use super::firewall::{self, FirewallSample, HostAddresses};
 use super::output::{
     DropCounters, DropPackets, Drops, NamedLine, PACKET_COLUMNS, ShownPacket, counter_name,
-    push_counter_lines, table_columns,
+    push_counter_lines, push_sums, rule_text, table_columns,
 };
-use super::rows::{DropRow, Naming, Reasons};
+use super::rows::{DropRow, Naming};
 use super::sockets::SocketTable;
 use crate::clock::Clock;
 use anyhow::{Context as _, bail};
 use sockeye_console::args::FormatArg;
+use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::{Dictionary, DropClass};
-use sockeye_drops::{CounterLine, CounterSubject, reconcile};
+use sockeye_drops::{CounterLine, CounterSubject, Reasons, reconcile};
 use sockeye_model::{Names as _, NetnsInode};
 use sockeye_observe::KernelFunctions;
-use sockeye_output::listing::{Layout, ListingWriter, Record, parse_columns};
+use sockeye_output::listing::{
+    Column, Layout, ListingWriter, Record, SortKey, UnknownColumn, columns_help, parse_columns,
+};
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::{QueryContext, bpf_engine};
+use sockeye_query::drops::reasons_of;
 use sockeye_query::listing::{Listing, ListingReport};
 use sockeye_sys::interrupts::Interrupts;
-use sockeye_tracepoints::{DropCounts, DropOptions, DropWatch, Watch};
+use sockeye_tracepoints::{Budget, DropCounts, DropOptions, DropWatch, Watch};
 use sockeye_verdict::MEANINGS;
 use sockeye_wire::drops::{Packet, reason_at};
 use std::cell::OnceCell;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -38,19 +44,29 @@ use std::time::{Duration, Instant};
 /// If an option is wrong, nothing can be watched, or output failed.
 pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::catch().context("handle SIGINT, SIGTERM and SIGHUP")?;
+    if args.columns.as_deref() == Some("help") {
+        let help = match (args.packets, args.counters) {
+            (true, _) => columns_help::<DropPackets>(),
+            (_, true) => columns_help::<DropCounters>(),
+            _ => columns_help::<Drops>(),
+        };
+        return stdout::write_lines(help).map(|()| ExitCode::SUCCESS);
+    }
+    let shown = Shown::parse(args)?;
     if args.keys == 0 && (args.packets || !args.filter.is_empty()) {
         let text =
             "sockeye: drops: with --keys 0 only reasons are counted: no packets, and nothing to filter\n";
         return Err(UsageError(text.to_owned()).into());
     }
     let engine = bpf_engine(&args.btf)?;
-    let mut reasons = Reasons::new(&engine.enumerators("skb_drop_reason").unwrap_or_default());
+    let mut reasons = reasons_of(&engine);
     let options = DropOptions {
         treatments: &reasons.treatments(args.all, args.keys > 0),
         packets: args.packets,
         ring_bytes: args.ring,
         // The kernel wants at least one.
         keys: args.keys.max(1),
+        cpu_ppm_max: args.cpu.ppm_max(),
     };
     let watch = match DropWatch::load(&engine, &options) {
         Ok(watch) => Some(watch),
@@ -83,6 +99,7 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         listing: &listing,
         functions: OnceCell::new(),
         interrupts,
+        shown,
     };
     match watch {
         Some(watch) if args.packets => session.packets(watch),
@@ -96,12 +113,50 @@ struct Session<'a> {
     listing: &'a Listing<'a>,
     functions: OnceCell<KernelFunctions>,
     interrupts: Interrupts,
+    shown: Shown,
+}
+
+/// Columns and order of what is printed; `None`: those without options.
+#[derive(Default)]
+struct Shown {
+    drops: Option<Vec<&'static Column<Drops>>>,
+    counters: Option<Vec<&'static Column<DropCounters>>>,
+    packets: Option<Vec<&'static Column<DropPackets>>>,
+    drops_by: Option<SortKey<Drops>>,
+    counters_by: Option<SortKey<DropCounters>>,
+}
+
+impl Shown {
+    /// Reads `--columns` and `--sort`: of counters and packets where these are what is printed.
+    fn parse(args: &DropsArgs) -> anyhow::Result<Self> {
+        let mut shown = Self::default();
+        let columns_error = |error: UnknownColumn| UsageError::unknown_column("--columns", "drops", &error);
+        if let Some(list) = &args.columns {
+            if args.packets {
+                shown.packets = Some(parse_columns(list).map_err(columns_error)?);
+            } else if args.counters {
+                shown.counters = Some(parse_columns(list).map_err(columns_error)?);
+            } else {
+                shown.drops = Some(parse_columns(list).map_err(columns_error)?);
+            }
+        }
+        let sort_error = |error: UnknownColumn| UsageError::unknown_column("--sort", "drops", &error);
+        if let Some(text) = &args.sort {
+            if args.counters {
+                shown.counters_by = Some(SortKey::parse(text).map_err(sort_error)?);
+            } else {
+                shown.drops_by = Some(SortKey::parse(text).map_err(sort_error)?);
+            }
+        }
+        Ok(shown)
+    }
 }
 
 /// What was read at one time.
 struct Reading {
     counters: CounterSample,
     drops: DropCounts,
+    firewalls: FirewallSample,
     at: Instant,
 }
 
@@ -117,6 +172,12 @@ struct Report {
     evicted_keys: u64,
     /// Drops that the program did not see.
     missed: u64,
+    /// Of how many drops one was counted by its key, at most; 1: each.
+    sampled_every: u32,
+    /// Rules of the packet filter that drop, and that were added or removed.
+    changed_rules: [usize; 2],
+    /// How many drops each reason has had, in all namespaces: exact.
+    by_reason: Vec<(String, u64)>,
     interval: Duration,
     envelope: Envelope,
     sample: Option<u64>,
@@ -130,15 +191,24 @@ impl Session<'_> {
         // The order of each report: with a steady rate of drops, what happens between these readings is the same at both ends.
         let mut before = self.read(watch.as_ref())?;
         let mut sockets = SocketTable::read(self.listing, &mut self.listing.begin())?;
-        let mut missed = 0;
+        let (mut missed, mut pace) = (0, ListingPace::new(before.at));
         let until = self.args.duration.map(|duration| before.at + duration);
         if watch.is_some() {
             self.say_begin(until.is_none() && self.args.watch.is_none());
         }
+        let mut live = self.begin_screen()?;
+        let mut body = b"The first report comes after the interval.\n".to_vec();
         for number in 1.. {
             let next = self.args.watch.map(|interval| before.at + interval);
             let deadline = [next, until].into_iter().flatten().min();
-            self.wait(deadline)?;
+            if !self.wait(
+                deadline,
+                watch.as_mut().map(|watch| (watch, &mut sockets, &mut pace)),
+                live.as_mut(),
+                &body,
+            )? {
+                break;
+            }
             let is_over = self.interrupts.caught().is_some()
                 || until.is_some_and(|until| Instant::now() >= until)
                 || self.args.count == Some(number)
@@ -161,7 +231,14 @@ impl Session<'_> {
             result.is_watched = watch.is_some();
             result.missed = missed_now.saturating_sub(missed);
             result.sample = self.args.watch.map(|_| number);
-            match self.print(&result, &report, number > 1) {
+            result.sampled_every = watch.as_mut().map_or(1, DropWatch::take_sampled_every);
+            let text = self.text(&result, &report, number > 1 && live.is_none())?;
+            let written = match live {
+                Some(_) => Ok(()),
+                None => stdout::write(&text),
+            };
+            body = text;
+            match written {
                 Err(error) if stdout::is_closed_pipe(&error) => break,
                 printed => printed?,
             }
@@ -172,6 +249,8 @@ impl Session<'_> {
             self.listing.write_notes(&report, self.args.verbose);
             self.say_losses(&result, &now);
             if is_over {
+                // The last report is drawn, too.
+                self.wait(Some(before.at), None, live.as_mut(), &body)?;
                 break;
             }
             (before, sockets, missed) = (now, sockets_now, missed_now);
@@ -188,17 +267,76 @@ impl Session<'_> {
         let drops = drops
             .context("drops: read what the program has counted")?
             .unwrap_or_default();
-        Ok(Reading { counters, drops, at })
+        // Rules count where drops are counted, in the namespaces that are reported.
+        let firewalls = FirewallSample::read(self.listing);
+        Ok(Reading {
+            counters,
+            drops,
+            firewalls,
+            at,
+        })
     }
 
-    /// Waits for a time or for a signal.
-    fn wait(&self, deadline: Option<Instant>) -> anyhow::Result<()> {
+    /// Begins a screen that is redrawn, for several reports on a terminal.
+    fn begin_screen(&self) -> anyhow::Result<Option<Live>> {
+        let is_redrawn =
+            self.args.watch.is_some() && self.args.count != Some(1) && self.args.format == FormatArg::Table;
+        if is_redrawn {
+            Live::begin().context(live::BEGINNING)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// Waits for a time or for a signal, keeps the program to its budget, and remembers the sockets of new drops: their process may end before the
+    /// report. On a screen it shows `body` meanwhile. Returns whether there is to be a report: not after `q`.
+    fn wait(
+        &self,
+        deadline: Option<Instant>,
+        mut watched: Option<(&mut DropWatch, &mut SocketTable, &mut ListingPace)>,
+        mut live: Option<&mut Live>,
+        body: &[u8],
+    ) -> anyhow::Result<bool> {
+        let title = live::title(&envelope::now(), self.args.watch.unwrap_or_default(), "drops");
+        let content = Content {
+            title: &title,
+            body,
+            unit: "lines",
+            remedy: "a filter, or a larger terminal",
+            ..Content::default()
+        };
+        if let Some(live) = &mut live {
+            live.draw(&content)?;
+        }
+        let step_max = match watched {
+            Some(_) => Budget::INTERVAL,
+            None => STEP_MAX,
+        };
         loop {
+            if let Some((watch, sockets, pace)) = &mut watched {
+                watch
+                    .keep_to_budget()
+                    .context("drops: read how long counting took")?;
+                let made = watch
+                    .keys_made()
+                    .context("drops: read what the program has counted")?;
+                let begin = Instant::now();
+                if pace.may_list(begin, made) {
+                    sockets.remember(SocketTable::read(self.listing, &mut self.listing.begin())?);
+                    pace.listed(begin, Instant::now(), made);
+                }
+            }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             if left.is_some_and(|left| left.is_zero()) || self.interrupts.caught().is_some() {
-                return Ok(());
+                return Ok(true);
             }
-            let step = left.unwrap_or(STEP_MAX).min(STEP_MAX);
+            let step = left.unwrap_or(step_max).min(step_max);
+            if let Some(live) = &mut live {
+                if !live.pause(step, &mut |live| live.draw(&content))? {
+                    return Ok(false);
+                }
+                continue;
+            }
             let timeout = rustix::event::Timespec::try_from(step).context("wait")?;
             let interrupts = self.interrupts.as_fd();
             let mut polled = [rustix::event::PollFd::new(
@@ -235,6 +373,17 @@ impl Session<'_> {
                 row.device = devices.get(&(row.netns, index.0)).copied();
             }
         }
+        let addresses = now.counters.addresses();
+        for row in &mut rows {
+            row.rule = now.firewalls.rule_since(&before.firewalls, row, &addresses);
+        }
+        let by_rules = now.firewalls.since(&before.firewalls);
+        for row in &mut rows {
+            // The kept packets were dropped by a rule that did not drop all of them.
+            if firewall::has_counted_less(&by_rules.counters, row) {
+                row.rule = None;
+            }
+        }
         // A reason that is not counted by key is in the totals only.
         let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
             .then(|| normal_by_place + self.normal(&before.drops, &now.drops));
@@ -246,12 +395,21 @@ impl Session<'_> {
             let mut of_sockets = socket_drops(sockets[1], sockets[0]);
             of_sockets.retain(|moved| moved.netns.is_none_or(|netns| self.is_selected(Some(netns))));
             moved.append(&mut of_sockets);
+            moved.extend(by_rules.counters);
             let listeners = listener_drops(sockets[1], sockets[0]);
             let lines = reconcile(&moved, &events, &listeners);
             let name = |line| self.named(line, sockets[0], is_watched);
             counters = lines.into_iter().map(name).collect();
+            if let Some(key) = &self.shown.counters_by {
+                let values: Vec<_> = counters.iter().map(|line| key.column.sort_value(&line)).collect();
+                counters = in_order(counters, key.order(&values));
+            }
         } else {
             rows.retain(|row| row.matches(self.listing.filter()));
+        }
+        if let Some(key) = &self.shown.drops_by {
+            let values: Vec<_> = rows.iter().map(|row| key.column.sort_value(&row)).collect();
+            rows = in_order(rows, key.order(&values));
         }
         Report {
             rows,
@@ -260,6 +418,9 @@ impl Session<'_> {
             is_watched: true,
             evicted_keys: now.drops.evicted_keys.saturating_sub(before.drops.evicted_keys),
             missed: 0,
+            sampled_every: 1,
+            changed_rules: [by_rules.added, by_rules.removed],
+            by_reason: estimates::by_reason(&before.drops, &now.drops, &self.reasons, self.args.all),
             interval: now.at.duration_since(before.at),
             envelope: envelope::now(),
             sample: None,
@@ -271,22 +432,19 @@ impl Session<'_> {
         if self.args.all {
             return 0;
         }
-        let since =
-            |index: usize, now: u64| now.saturating_sub(before.by_reason.get(index).copied().unwrap_or(0));
-        let all = now.by_reason.iter().enumerate();
-        all.filter(|(index, _)| {
+        let is_normal = |index: &usize| {
             reason_at(*index).is_some_and(|reason| self.reasons.class(reason) == Some(DropClass::Normal))
-        })
-        .map(|(index, now)| since(index, *now))
-        .sum()
+        };
+        let all = (0..now.by_reason.len()).filter(is_normal);
+        all.map(|index| estimates::counted(before, now, index)).sum()
     }
 
     fn named(&self, line: CounterLine, sockets: &SocketTable, is_watched: bool) -> NamedLine {
-        let name = counter_name(line.moved.subject);
+        let name = counter_name(&line.moved.subject);
         let mut advice = None;
-        let of = match line.moved.subject {
+        let of = match &line.moved.subject {
             CounterSubject::Protocol(counter) => {
-                let meaning = MEANINGS.iter().find(|meaning| meaning.counter == counter);
+                let meaning = MEANINGS.iter().find(|meaning| meaning.counter == *counter);
                 advice = meaning.and_then(|meaning| meaning.remedy);
                 None
             }
@@ -294,6 +452,7 @@ impl Session<'_> {
             CounterSubject::Qdisc(device)
             | CounterSubject::Received(device)
             | CounterSubject::Sent(device) => Some(String::from_utf8_lossy(device.as_bytes()).into_owned()),
+            CounterSubject::FirewallRule(name) => Some(rule_text(name)),
             CounterSubject::Socket(inode) => sockets.with_inode(inode.0).map(|socket| {
                 let local = socket
                     .local
@@ -303,12 +462,13 @@ impl Session<'_> {
                 format!("udp {local}{owner}")
             }),
         };
-        let explain = match line.moved.subject {
+        let explain = match &line.moved.subject {
             CounterSubject::Protocol(_) | CounterSubject::Backlog => explain_name(&name),
             CounterSubject::Received(_) => explain_name("rx_dropped"),
             CounterSubject::Sent(_) => explain_name("tx_dropped"),
             CounterSubject::Qdisc(_) => explain_name("QDISC_DROP"),
             CounterSubject::Socket(_) => explain_name("SOCKET_RCVBUFF"),
+            CounterSubject::FirewallRule(_) => explain_name("NETFILTER_DROP"),
         };
         NamedLine {
             netns_name: line.moved.netns.and_then(|netns| self.netns_name(netns)),
@@ -333,7 +493,7 @@ impl Session<'_> {
         }
     }
 
-    fn print(&self, result: &Report, report: &ListingReport, is_later: bool) -> anyhow::Result<()> {
+    fn text(&self, result: &Report, report: &ListingReport, is_later: bool) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         let sources = report.sources();
         let summary = report.summary(&sources);
@@ -342,9 +502,7 @@ impl Session<'_> {
         } else {
             self.push_report(&mut out, result, &summary, is_later)?;
         }
-        stdout::open()
-            .and_then(|mut stdout| stdout.write_all(&out))
-            .context(stdout::WRITING)
+        Ok(out)
     }
 
     fn push_report(
@@ -360,7 +518,15 @@ impl Session<'_> {
             .rows
             .iter()
             .any(|row| row.netns != sockeye_source::own_namespace());
-        let layout = self.layout::<Drops>(&table_columns(netns), result, is_later && !is_table);
+        let rule = result.rows.iter().any(|row| row.rule.is_some());
+        let estimated = result.rows.iter().any(|row| row.estimated > 0);
+        let columns = table_columns(netns, rule, estimated);
+        let layout = self.layout(
+            self.shown.drops.as_deref(),
+            &columns,
+            result,
+            is_later && !is_table,
+        );
         if is_table && is_later {
             out.push(b'\n');
         }
@@ -400,16 +566,21 @@ impl Session<'_> {
             writer.flush()?;
             drop(writer);
             self.push_counters(out, result, summary, is_later, false)?;
-            writer = ListingWriter::new(&mut *out, self.layout::<Drops>("class", result, true));
+            writer = ListingWriter::new(&mut *out, self.layout::<Drops>(None, "class", result, true));
         }
         writer.finish_with(summary, |object| {
             if format == Format::Json {
                 push_counter_lines(object, &result.counters);
             }
+            push_sums(object, &result.by_reason);
             object.number("interval_ms", u64::try_from(result.interval.as_millis()).ok());
             object.number("normal_not_shown", result.normal);
             object.number("evicted_keys", Some(result.evicted_keys));
             object.number("missed", Some(result.missed));
+            object.number(
+                "sampled_every",
+                Some(result.sampled_every).filter(|every| *every > 1),
+            );
         })?;
         Ok(())
     }
@@ -433,7 +604,7 @@ impl Session<'_> {
             if of { ",of" } else { "" },
             if netns { ",netns" } else { "" }
         );
-        let mut layout = self.layout::<DropCounters>(&columns, result, is_later);
+        let mut layout = self.layout(self.shown.counters.as_deref(), &columns, result, is_later);
         layout.document_type = Drops::KEY;
         let format = layout.format;
         let mut writer = ListingWriter::new(&mut *out, layout);
@@ -451,9 +622,17 @@ impl Session<'_> {
         Ok(())
     }
 
-    fn layout<R: Record>(&self, table: &str, result: &Report, no_header: bool) -> Layout<R> {
+    /// Returns how records are written: in these columns, if there are any, else in those of a `table`, and all of them in CSV and JSON.
+    fn layout<R: Record>(
+        &self,
+        columns: Option<&[&'static Column<R>]>,
+        table: &str,
+        result: &Report,
+        no_header: bool,
+    ) -> Layout<R> {
         let format = Format::from(self.args.format);
         let columns = match format {
+            Format::Table | Format::Csv if columns.is_some() => columns.unwrap_or_default().to_vec(),
             Format::Table => parse_columns::<R>(table).unwrap_or_default(),
             _ => R::columns().iter().collect(),
         };
@@ -486,6 +665,20 @@ impl Session<'_> {
                 result.evicted_keys
             ));
         }
+        if result.sampled_every > 1 {
+            say(&format!(
+                "sockeye: counting took more of a processor than --cpu allows: at times one of {} drops was counted, for as many; such \
+                 numbers are estimates, and fit the number of drops of their reason, which is exact\n",
+                result.sampled_every
+            ));
+        }
+        let [added, removed] = result.changed_rules;
+        if added + removed > 0 {
+            say(&format!(
+                "sockeye: rules of the packet filter changed meanwhile, {added} added and {removed} removed: what a removed one dropped has neither rule nor \
+                 counter\n"
+            ));
+        }
         if result.missed > 0 {
             say(&format!(
                 "sockeye: {} drops were not seen: they happened within another one, on the same processor\n",
@@ -503,11 +696,19 @@ impl Session<'_> {
         }
     }
 
+    /// Reads the rules that can drop packets, and the addresses by which their directions are known.
+    fn rules(&self) -> (FirewallSample, HostAddresses) {
+        let addresses = CounterSample::read(self.listing).addresses();
+        (FirewallSample::read_rules(self.listing), addresses)
+    }
+
     /// Prints each dropped packet.
     fn packets(&self, mut watch: DropWatch) -> anyhow::Result<ExitCode> {
         let mut report = self.listing.begin();
         let mut sockets = SocketTable::read(self.listing, &mut report)?;
-        let mut listed = Instant::now();
+        let mut next_listing = Instant::now() + LISTING_MIN;
+        let (mut firewalls, mut addresses) = self.rules();
+        let mut rules_read = Instant::now();
         let functions = self.functions.get_or_init(KernelFunctions::read);
         let mut clock = Clock::default();
         clock.set();
@@ -521,11 +722,14 @@ impl Session<'_> {
             is_watched: true,
             evicted_keys: 0,
             missed: 0,
+            sampled_every: 1,
+            changed_rules: [0, 0],
+            by_reason: Vec::new(),
             interval: Duration::ZERO,
             envelope: envelope::now(),
             sample: None,
         };
-        let mut layout = self.layout::<DropPackets>(PACKET_COLUMNS, &result, false);
+        let mut layout = self.layout(self.shown.packets.as_deref(), PACKET_COLUMNS, &result, false);
         layout.document_type = Drops::KEY;
         let out = stdout::open().context(stdout::WRITING)?;
         let mut writer = ListingWriter::new(out, layout);
@@ -545,9 +749,17 @@ impl Session<'_> {
             }
             let is_unknown =
                 |packet: &Packet| packet.key.inode != 0 && sockets.with_inode(packet.key.inode).is_none();
-            if batch.iter().any(is_unknown) && listed.elapsed() >= LISTING_MIN {
+            let begin = Instant::now();
+            if begin >= next_listing && batch.iter().any(is_unknown) {
                 sockets = SocketTable::read(self.listing, &mut report)?;
-                listed = Instant::now();
+                next_listing = after_listing(begin, Instant::now());
+            }
+            let is_by_rule = |packet: &Packet| {
+                self.reasons.name(packet.key.reason).as_deref() == Some(firewall::NETFILTER)
+            };
+            if rules_read.elapsed() >= LISTING_MIN && batch.iter().any(is_by_rule) {
+                (firewalls, addresses) = self.rules();
+                rules_read = Instant::now();
             }
             let netns_name = |inode| self.netns_name(inode);
             let naming = Naming {
@@ -559,12 +771,13 @@ impl Session<'_> {
             };
             let mut written = Ok(());
             for packet in batch.drain(..) {
-                let row = naming.row(
+                let mut row = naming.row(
                     &packet.key,
                     packet.socket.as_ref(),
                     packet.device,
                     std::slice::from_ref(&packet.sample),
                 );
+                row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
                 let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
                 if is_normal || !self.is_selected(row.netns) || !row.matches(self.listing.filter()) {
                     continue;
@@ -618,6 +831,15 @@ impl Session<'_> {
     }
 }
 
+/// Returns items in another order.
+fn in_order<T>(items: Vec<T>, order: Vec<usize>) -> Vec<T> {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    order
+        .into_iter()
+        .filter_map(|place| items.get_mut(place)?.take())
+        .collect()
+}
+
 /// Returns the name of the dictionary's entry of a counter or reason.
 fn explain_name(name: &str) -> Option<&'static str> {
     let found = Dictionary::new().find(name);
@@ -626,5 +848,55 @@ fn explain_name(name: &str) -> Option<&'static str> {
 
 /// Longest wait without a look at the time.
 const STEP_MAX: Duration = Duration::from_secs(3600);
-/// Shortest time between two listings of sockets for owners of single packets.
+/// When the sockets of new drops are listed.
+#[derive(Debug)]
+struct ListingPace {
+    next: Instant,
+    /// How many keys had been made at the last listing.
+    keys: u64,
+}
+
+impl ListingPace {
+    const fn new(next: Instant) -> Self {
+        Self { next, keys: 0 }
+    }
+
+    /// Whether to list sockets: there are new keys, and it is time.
+    fn may_list(&self, now: Instant, keys: u64) -> bool {
+        keys != self.keys && now >= self.next
+    }
+
+    fn listed(&mut self, begin: Instant, end: Instant, keys: u64) {
+        (self.next, self.keys) = (after_listing(begin, end), keys);
+    }
+}
+
+/// Returns the earliest time of the listing after one.
+fn after_listing(begin: Instant, end: Instant) -> Instant {
+    end + (end.duration_since(begin) * LISTING_PAUSE).max(LISTING_MIN)
+}
+
+/// Shortest time between two listings of sockets for owners of packets, and between two readings of rules.
 const LISTING_MIN: Duration = Duration::from_secs(1);
+/// How many times as long as a listing took the pause after it is: listing takes 2 % of the time at most.
+const LISTING_PAUSE: u32 = 50;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sockets_are_listed_for_new_keys_in_two_percent_of_the_time() {
+        let begin = Instant::now();
+        let after = |ms| begin + Duration::from_millis(ms);
+        let mut pace = ListingPace::new(begin);
+        assert!(pace.may_list(begin, 1) && !pace.may_list(begin, 0));
+        pace.listed(begin, after(200), 1);
+        assert!(!pace.may_list(after(10_199), 2));
+        assert!(pace.may_list(after(10_200), 2));
+        assert!(!pace.may_list(after(60_000), 1));
+        pace.listed(begin, after(1), 1);
+        assert!(!pace.may_list(after(1_000), 2));
+        assert!(pace.may_list(after(1_001), 2));
+    }
+}

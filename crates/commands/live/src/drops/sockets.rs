@@ -64,9 +64,6 @@ impl SocketTable {
     }
 
     fn add(&mut self, entry: &Entry<'_>) {
-        if self.sockets.len() >= SOCKETS_MAX {
-            return;
-        }
         let socket = entry.socket;
         let known = KnownSocket {
             protocol: socket.protocol,
@@ -78,6 +75,13 @@ impl SocketTable {
             owner: entry.owners.and_then(owner_of),
             drops: socket.memory.and_then(|memory| memory.drops),
         };
+        self.insert(known);
+    }
+
+    fn insert(&mut self, known: KnownSocket) {
+        if self.sockets.len() >= SOCKETS_MAX {
+            return;
+        }
         let place = self.sockets.len();
         if let Some(inode) = known.inode {
             self.by_inode.insert(inode.0, place);
@@ -95,6 +99,20 @@ impl SocketTable {
             }
         }
         self.sockets.push(known);
+    }
+
+    /// Adds the sockets of a later table that this one does not have: they may be gone when their drops are reported.
+    pub(super) fn remember(&mut self, later: Self) {
+        for mut socket in later.sockets {
+            if socket
+                .inode
+                .is_some_and(|inode| self.with_inode(inode.0).is_none())
+            {
+                // It is new: all that it will have counted is since then.
+                socket.drops = Some(0);
+                self.insert(socket);
+            }
+        }
     }
 
     /// Returns the socket with an inode.

@@ -14,7 +14,7 @@ pub(in super::super) struct NamedLine {
     pub(in super::super) line: CounterLine,
     /// Name as `nstat` writes it, or what it is.
     pub(in super::super) name: String,
-    /// The device or the socket.
+    /// The device, the socket or the rule.
     pub(in super::super) of: Option<String>,
     pub(in super::super) netns_name: Option<String>,
     /// Name of its entry for `sockeye explain`.
@@ -23,6 +23,13 @@ pub(in super::super) struct NamedLine {
     pub(in super::super) advice: Option<&'static str>,
     /// Whether drops were watched: else nothing is explained, and nothing remains.
     pub(in super::super) is_watched: bool,
+}
+
+impl NamedLine {
+    /// Returns what no drop explains; `None` if that is unknown.
+    fn remainder(&self) -> Option<i64> {
+        self.line.remainder.filter(|_| self.is_watched)
+    }
 }
 
 /// Counters as records: `docs/schema/drops.schema.json`, `$defs/counter`.
@@ -51,7 +58,7 @@ static COLUMNS: &[CounterColumn] = &[
         "of",
         "Of",
         Left,
-        "The device or the socket that has it",
+        "The device, the socket or the rule that has it",
         |line, _| Value::text(line.of.as_deref().map(str::as_bytes)),
     ),
     CounterColumn::composite(
@@ -113,20 +120,22 @@ struct Netns;
 
 impl Composite<DropCounters> for MovedBy {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&NamedLine) -> Tint {
-        out.extend_from_slice(format!("+{}", row.line.moved.delta).as_bytes());
+        if let Some(delta) = row.line.moved.delta {
+            out.extend_from_slice(format!("+{delta}").as_bytes());
+        }
         Tint::None
     }
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&NamedLine) {
-        line.number(Some(row.line.moved.delta));
+        line.number(row.line.moved.delta);
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&NamedLine) {
-        object.number("moved", Some(row.line.moved.delta));
+        object.number("moved", row.line.moved.delta);
     }
 
     fn sort_value(&self, row: &&NamedLine) -> Option<SortValue> {
-        Some(SortValue::Number(row.line.moved.delta))
+        row.line.moved.delta.map(SortValue::Number)
     }
 }
 
@@ -187,31 +196,32 @@ fn push_parts(out: &mut Vec<u8>, parts: &[Part], most: usize) {
 
 impl Composite<DropCounters> for Remainder {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&NamedLine) -> Tint {
-        if row.is_watched {
-            out.extend_from_slice(row.line.remainder.to_string().as_bytes());
-        }
-        if row.is_watched && row.line.remainder != 0 {
-            Tint::Yellow
-        } else {
-            Tint::None
+        let Some(remainder) = row.remainder() else {
+            return Tint::None;
+        };
+        out.extend_from_slice(remainder.to_string().as_bytes());
+        match remainder {
+            0 => Tint::None,
+            _ => Tint::Yellow,
         }
     }
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&NamedLine) {
-        let text = row.line.remainder.to_string();
-        line.text(row.is_watched.then_some(text.as_str()));
+        let text = row.remainder().map(|remainder| remainder.to_string());
+        line.text(text.as_deref());
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&NamedLine) {
-        if row.is_watched {
-            let text = row.line.remainder.to_string();
-            object.key("remainder").extend_from_slice(text.as_bytes());
+        if let Some(remainder) = row.remainder() {
+            object
+                .key("remainder")
+                .extend_from_slice(remainder.to_string().as_bytes());
         }
     }
 
     fn sort_value(&self, row: &&NamedLine) -> Option<SortValue> {
-        row.is_watched
-            .then_some(SortValue::Number(row.line.remainder.unsigned_abs()))
+        row.remainder()
+            .map(|remainder| SortValue::Number(remainder.unsigned_abs()))
     }
 }
 
@@ -244,7 +254,7 @@ impl Composite<DropCounters> for Netns {
 }
 
 /// Returns the name of a counter.
-pub(in super::super) fn counter_name(subject: CounterSubject) -> String {
+pub(in super::super) fn counter_name(subject: &CounterSubject) -> String {
     match subject {
         CounterSubject::Protocol(counter) => counter.to_string(),
         CounterSubject::Backlog => "softnet_stat.dropped".to_owned(),
@@ -252,6 +262,7 @@ pub(in super::super) fn counter_name(subject: CounterSubject) -> String {
         CounterSubject::Received(_) => "rx_dropped".to_owned(),
         CounterSubject::Sent(_) => "tx_dropped".to_owned(),
         CounterSubject::Socket(_) => "sk_drops".to_owned(),
+        CounterSubject::FirewallRule(_) => "nft packets".to_owned(),
     }
 }
 
@@ -264,6 +275,22 @@ pub(in super::super) fn push_counter_lines(object: &mut Object<'_>, lines: &[Nam
             out.push(b',');
         }
         push_json_row::<DropCounters>(out, &line);
+    }
+    out.push(b']');
+}
+
+/// Writes the number of drops of each reason into the summary.
+pub(in super::super) fn push_sums(object: &mut Object<'_>, by_reason: &[(String, u64)]) {
+    let out = object.key("counted_by_reason");
+    out.push(b'[');
+    for (number, (reason, count)) in by_reason.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        let mut fields = Object::begin(out);
+        fields.text("reason", Some(reason));
+        fields.number("count", Some(*count));
+        fields.end();
     }
     out.push(b']');
 }

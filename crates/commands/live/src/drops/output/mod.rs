@@ -4,9 +4,9 @@ mod counters;
 mod packets;
 mod rows;
 
-pub(super) use counters::{DropCounters, NamedLine, counter_name, push_counter_lines};
+pub(super) use counters::{DropCounters, NamedLine, counter_name, push_counter_lines, push_sums};
 pub(super) use packets::{DropPackets, ShownPacket, TABLE_COLUMNS as PACKET_COLUMNS};
-pub(super) use rows::{Drops, table_columns};
+pub(super) use rows::{Drops, rule_text, table_columns};
 
 use sockeye_wire::drops::Headers;
 use std::net::SocketAddr;

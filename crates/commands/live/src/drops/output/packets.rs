@@ -2,7 +2,7 @@
 
 use super::super::rows::DropRow;
 use super::push_headers;
-use super::rows::{push_headers_csv, push_headers_json};
+use super::rows::{push_headers_csv, push_headers_json, push_rule, push_rule_csv, push_rule_json, rule_text};
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
 use sockeye_output::listing::Align::{Left, Right};
@@ -104,13 +104,29 @@ static COLUMNS: &[PacketColumn] = &[
         "Function of the kernel",
         |packet, _| Value::text(packet.row.place.as_deref().map(str::as_bytes)),
     ),
+    PacketColumn::composite(
+        "firewall_rule",
+        "Rule",
+        Left,
+        "Rule of the packet filter that dropped it, if it can be no other",
+        &Rule,
+        &[
+            "firewall_family",
+            "firewall_table",
+            "firewall_chain",
+            "firewall_handle",
+        ],
+        &["firewall_rule"],
+    ),
 ];
 
 /// The columns of a table.
 pub(in super::super) const TABLE_COLUMNS: &str =
-    "dropped_at,class,reason,protocol,packet,len_bytes,owner_name,device,netns,function";
+    "dropped_at,class,reason,protocol,packet,len_bytes,owner_name,device,netns,function,firewall_rule";
 
 struct Addresses;
+
+struct Rule;
 
 impl Addresses {
     fn of(packet: &ShownPacket) -> Option<&Headers> {
@@ -140,5 +156,24 @@ impl Composite<DropPackets> for Addresses {
         let mut text = Vec::new();
         push_headers(&mut text, Self::of(packet)?);
         Some(SortValue::Text(text.as_slice().into()))
+    }
+}
+
+impl Composite<DropPackets> for Rule {
+    fn push_cell(&self, out: &mut Vec<u8>, packet: &&ShownPacket) -> Tint {
+        push_rule(out, &packet.row)
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, packet: &&ShownPacket) {
+        push_rule_csv(line, &packet.row);
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, packet: &&ShownPacket) {
+        push_rule_json(object, &packet.row);
+    }
+
+    fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
+        let text = rule_text(packet.row.rule.as_ref()?);
+        Some(SortValue::Text(text.as_bytes().into()))
     }
 }

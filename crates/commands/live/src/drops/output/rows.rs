@@ -2,6 +2,7 @@
 
 use super::super::rows::DropRow;
 use super::push_headers;
+use sockeye_model::FirewallRuleName;
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
 use sockeye_output::listing::Align::{Left, Right};
@@ -43,6 +44,13 @@ static COLUMNS: &[DropColumn] = &[
     DropColumn::value("count", "Count", Right, "Number of packets", |row, _| {
         Value::Number(row.count)
     }),
+    DropColumn::value(
+        "estimated",
+        "Estimated",
+        Right,
+        "How many of them are estimated from a sample (--cpu)",
+        |row, _| Value::number(Some(row.estimated).filter(|estimated| *estimated > 0)),
+    ),
     DropColumn::value(
         "bytes",
         "Bytes",
@@ -112,6 +120,20 @@ static COLUMNS: &[DropColumn] = &[
         &["function", "module"],
         &["function", "module"],
     ),
+    DropColumn::composite(
+        "firewall_rule",
+        "Rule",
+        Left,
+        "Rule of the packet filter that dropped the kept packets, if it can be no other",
+        &Rule,
+        &[
+            "firewall_family",
+            "firewall_table",
+            "firewall_chain",
+            "firewall_handle",
+        ],
+        &["firewall_rule"],
+    ),
     DropColumn::value(
         "evicted",
         "Evicted",
@@ -147,6 +169,7 @@ struct Peer;
 struct Packet;
 struct Netns;
 struct Place;
+struct Rule;
 
 impl Composite<Drops> for Owner {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&DropRow) -> Tint {
@@ -343,8 +366,59 @@ impl Composite<Drops> for Place {
     }
 }
 
+impl Composite<Drops> for Rule {
+    fn push_cell(&self, out: &mut Vec<u8>, row: &&DropRow) -> Tint {
+        push_rule(out, row)
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, row: &&DropRow) {
+        push_rule_csv(line, row);
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, row: &&DropRow) {
+        push_rule_json(object, row);
+    }
+
+    fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
+        sort_text(row.rule.as_ref().map(rule_text))
+    }
+}
+
+pub(super) fn push_rule(out: &mut Vec<u8>, row: &DropRow) -> Tint {
+    push_text(out, row.rule.as_ref().map(rule_text).as_deref())
+}
+
+pub(super) fn push_rule_csv(line: &mut Line<'_>, row: &DropRow) {
+    let rule = row.rule.as_ref();
+    line.text(rule.map(|rule| rule.family.to_string()).as_deref());
+    line.text(rule.map(|rule| &*rule.table));
+    line.text(rule.map(|rule| &*rule.chain));
+    line.number(rule.and_then(|rule| rule.handle));
+}
+
+pub(super) fn push_rule_json(object: &mut Object<'_>, row: &DropRow) {
+    if let Some(rule) = &row.rule {
+        let mut fields = object.object("firewall_rule");
+        fields.text("family", Some(&rule.family.to_string()));
+        fields.text("table", Some(&rule.table));
+        fields.text("chain", Some(&rule.chain));
+        fields.number("handle", rule.handle);
+        fields.end();
+    }
+}
+
+/// Returns a rule as nft names it: `inet filter input 7`; of a chain's policy `policy` in place of the number.
+pub(in super::super) fn rule_text(rule: &FirewallRuleName) -> String {
+    let handle = rule
+        .handle
+        .map_or_else(|| "policy".to_owned(), |handle| handle.to_string());
+    format!("{} {} {} {handle}", rule.family, rule.table, rule.chain)
+}
+
 /// Returns the names of the columns of a table.
-pub(in super::super) fn table_columns(netns: bool) -> String {
+pub(in super::super) fn table_columns(netns: bool, rule: bool, estimated: bool) -> String {
+    let estimated = if estimated { ",estimated" } else { "" };
+    let rule = if rule { ",firewall_rule" } else { "" };
     let netns = if netns { ",netns" } else { "" };
-    format!("class,reason,count,process,seen_packets,device{netns},function")
+    format!("class,reason,count{estimated},process,seen_packets,device{netns}{rule},function")
 }

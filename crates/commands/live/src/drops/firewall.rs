@@ -1,0 +1,218 @@
+//! The packet filter rules of the selected namespaces: which of them dropped a packet, and what they counted.
+
+use super::rows::DropRow;
+use sockeye_drops::{CounterSubject, Moved};
+use sockeye_model::{Firewall, FirewallRuleName, NetnsInode, Vitals};
+use sockeye_query::listing::Listing;
+use sockeye_query::namespaces::{Namespace, NetnsSelection};
+use sockeye_source::{own_namespace, vitals};
+use sockeye_verdict::{DroppedPacket, PacketFilter};
+use sockeye_wire::drops::Sample;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
+
+/// The rules of each namespace at one time.
+#[derive(Debug, Default)]
+pub(super) struct FirewallSample {
+    namespaces: BTreeMap<Option<NetnsInode>, PacketFilter>,
+}
+
+impl FirewallSample {
+    /// Reads the rules of each namespace; of many only the first [`NAMESPACES_MAX`]. Namespaces whose rules cannot be read are missing.
+    pub(super) fn read(listing: &Listing<'_>) -> Self {
+        Self::read_each(listing, |firewall| firewall)
+    }
+
+    /// The same without counters, for packets that are dropped after the rules are read.
+    pub(super) fn read_rules(listing: &Listing<'_>) -> Self {
+        Self::read_each(listing, Firewall::without_counters)
+    }
+
+    fn read_each(listing: &Listing<'_>, prepare: fn(Firewall) -> Firewall) -> Self {
+        let mut sample = Self::default();
+        let selection = &listing.context.namespaces;
+        let targets = listing.targets.candidates();
+        let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
+        let own = own_namespace();
+        if namespaces.is_empty() || namespaces.iter().any(|namespace| Some(namespace.inode()) == own) {
+            sample.add(own, vitals::firewall().map(prepare));
+        }
+        let others = namespaces
+            .into_iter()
+            .filter(|namespace| Some(namespace.inode()) != own);
+        for namespace in others.take(NAMESPACES_MAX) {
+            let firewall = read_in(selection, namespace);
+            sample.add(Some(namespace.inode()), firewall.map(prepare));
+        }
+        sample
+    }
+
+    fn add(&mut self, netns: Option<NetnsInode>, firewall: Option<Firewall>) {
+        if let Some(firewall) = firewall {
+            self.namespaces.insert(netns, PacketFilter::new(firewall));
+        }
+    }
+
+    /// Returns what rules that drop have counted since `before`, zeros included, and which of them came and went.
+    pub(super) fn since(&self, before: &Self) -> RulesMoved {
+        let mut all = RulesMoved::default();
+        for (netns, filter) in &self.namespaces {
+            let Some(before) = before.namespaces.get(netns) else {
+                continue;
+            };
+            let before: HashMap<FirewallRuleName, u64> = before.counters().collect();
+            all.add(*netns, &before, filter.counters().collect());
+        }
+        all
+    }
+
+    /// Returns the rule that dropped these packets of a row, if it is the same with the rules at the beginning. A rule that was added meanwhile has
+    /// no other before it.
+    pub(super) fn rule_since(
+        &self,
+        before: &Self,
+        row: &DropRow,
+        addresses: &HostAddresses,
+    ) -> Option<FirewallRuleName> {
+        let rule = self.rule_of(row, &row.captured, addresses)?;
+        let old = before.rule_of(row, &row.captured, addresses);
+        old.is_none_or(|old| old == rule).then_some(rule)
+    }
+
+    /// Returns the rule that dropped these packets of a row: of all of them the same one.
+    pub(super) fn rule_of(
+        &self,
+        row: &DropRow,
+        samples: &[Sample],
+        addresses: &HostAddresses,
+    ) -> Option<FirewallRuleName> {
+        if row.reason.as_deref() != Some(NETFILTER) {
+            return None;
+        }
+        let filter = self.namespaces.get(&row.netns)?;
+        let local = addresses.of.get(&row.netns);
+        let mut rules = samples.iter().map(|sample| {
+            let headers = sample.decoded()?;
+            let is_ours = |ip: IpAddr| {
+                ip.is_loopback() || ip.is_multicast() || local.is_some_and(|local| local.contains(&ip))
+            };
+            filter.dropping(&DroppedPacket {
+                headers: sample.headers.get(..usize::from(sample.captured))?,
+                device: row.ifindex.zip(row.device),
+                is_sent: local.map(|_| is_ours(headers.source)),
+                is_for_us: local.map(|_| is_ours(headers.destination)),
+            })
+        });
+        let first = rules.next()??;
+        rules.all(|rule| rule.as_ref() == Some(&first)).then_some(first)
+    }
+}
+
+/// What rules that drop have counted between two readings.
+#[derive(Debug, Default)]
+pub(super) struct RulesMoved {
+    pub(super) counters: Vec<Moved>,
+    /// Rules that were added, and that were removed: what a removed one has counted is gone with it.
+    pub(super) added: usize,
+    pub(super) removed: usize,
+}
+
+impl RulesMoved {
+    fn add(
+        &mut self,
+        netns: Option<NetnsInode>,
+        before: &HashMap<FirewallRuleName, u64>,
+        now: Vec<(FirewallRuleName, u64)>,
+    ) {
+        let kept = now.iter().filter(|(name, _)| before.contains_key(name)).count();
+        self.added += now.len() - kept;
+        self.removed += before.len().saturating_sub(kept);
+        self.counters.extend(now.into_iter().map(|(name, count)| {
+            // A new rule counts from 0 on.
+            let delta = count.saturating_sub(before.get(&name).copied().unwrap_or(0));
+            Moved {
+                subject: CounterSubject::FirewallRule(Box::new(name)),
+                netns,
+                delta: Some(delta),
+            }
+        }));
+    }
+}
+
+/// Whether the rule of a row has counted fewer packets than the row has, so that others have dropped some of them.
+pub(super) fn has_counted_less(by_rules: &[Moved], row: &DropRow) -> bool {
+    let Some(rule) = &row.rule else {
+        return false;
+    };
+    let is_its = |moved: &&Moved| {
+        moved.netns == row.netns
+            && matches!(&moved.subject, CounterSubject::FirewallRule(name) if **name == *rule)
+    };
+    let exact = row.count.saturating_sub(row.estimated);
+    let counted = by_rules.iter().find(is_its).and_then(|moved| moved.delta);
+    counted.is_some_and(|counted| is_less(counted, exact))
+}
+
+/// Whether a rule has counted fewer packets than were dropped. Both are read one after the other, which makes a difference of a few percent where
+/// many packets are dropped.
+const fn is_less(counted: u64, dropped: u64) -> bool {
+    counted < dropped - dropped / READINGS_DIFFER
+}
+
+/// The addresses of the host in each namespace.
+#[derive(Debug, Default)]
+pub(super) struct HostAddresses {
+    of: HashMap<Option<NetnsInode>, HashSet<IpAddr>>,
+}
+
+impl HostAddresses {
+    pub(super) fn add(&mut self, netns: Option<NetnsInode>, vitals: &Vitals) {
+        let all = vitals.devices.iter().flat_map(|device| &device.addresses);
+        self.of.insert(netns, all.copied().collect());
+    }
+}
+
+fn read_in(selection: &NetnsSelection, namespace: &Namespace) -> Option<Firewall> {
+    let found = selection.open(namespace, |place| sockeye_source::within(place, vitals::firewall));
+    found.ok()?.ok()?
+}
+
+/// The reason of packets that netfilter drops: net/netfilter/core.c, nf_hook_slow().
+pub(super) const NETFILTER: &str = "NETFILTER_DROP";
+/// Which part of the drops may be between the two readings: a twentieth.
+const READINGS_DIFFER: u64 = 20;
+/// Most other namespaces whose rules are read.
+const NAMESPACES_MAX: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::FirewallFamily;
+
+    fn rule(handle: u64) -> FirewallRuleName {
+        FirewallRuleName {
+            family: FirewallFamily::INET,
+            table: "t".into(),
+            chain: "in".into(),
+            handle: Some(handle),
+        }
+    }
+
+    #[test]
+    fn new_rule_counts_from_zero_and_a_removed_one_is_counted() {
+        let mut moved = RulesMoved::default();
+        let before = HashMap::from([(rule(1), 5), (rule(2), 7)]);
+        moved.add(None, &before, vec![(rule(2), 9), (rule(3), 4)]);
+        let deltas: Vec<_> = moved.counters.iter().map(|moved| moved.delta).collect();
+        assert_eq!(deltas, [Some(2), Some(4)]);
+        assert_eq!((moved.added, moved.removed), (1, 1));
+    }
+
+    #[test]
+    fn small_difference_between_two_readings_is_none() {
+        assert!(!is_less(9_990, 10_000));
+        assert!(is_less(9_000, 10_000));
+        assert!(!is_less(3, 3));
+        assert!(is_less(2, 3));
+    }
+}
