@@ -1,9 +1,12 @@
 //! Arguments of `events`.
 
+use super::source::EventSourceArg;
+use crate::share::{Share, percent};
 use clap::{Args, ValueEnum};
 use sockeye_console::args::ColorArg;
 use sockeye_console::values;
 use sockeye_model::ConnectionEventKind;
+use sockeye_query::values::ring_bytes;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -14,26 +17,48 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct EventsArgs {
-    /// Kinds of events to show: open, fail, close, state, listen, unlisten, reset-sent, reset-received, retransmit, or all
+    /// Kinds of events to show: open, fail, close, state, listen, unlisten, reset-sent, reset-received, retransmit, present, undo,
+    /// connect-error, accept-overflow, syn-overflow, zero-window, window-open, error, or all
     #[arg(long = "kinds", value_name = "LIST", value_delimiter = ',', value_parser = kinds,
-          default_value = "open,fail,close,listen,unlisten,retransmit")]
+          default_value = "open,fail,close,listen,unlisten,retransmit,error")]
     pub(crate) kinds: Vec<Kinds>,
+    /// TCP connections (the default)
+    #[arg(short = 't', long)]
+    pub(crate) tcp: bool,
+    /// UDP sockets: the first datagram, errors, and the close
+    #[arg(short = 'u', long)]
+    pub(crate) udp: bool,
+    /// MPTCP connections; without it, their subflows are shown as TCP connections, with the token of the connection
+    #[arg(short = 'M', long)]
+    pub(crate) mptcp: bool,
     /// Also every other change of a connection's state
     #[arg(long)]
     pub(crate) states: bool,
-    /// No events, but at the end who opened how many connections, to whom, how they ended, and how long they lived
+    /// First what is open and what listens, as events of the kind present
     #[arg(long)]
-    pub(crate) summary: bool,
+    pub(crate) since_start: bool,
+    /// No events, but at the end who opened how many connections, to whom, how they ended, and how long they lived; with SECS also
+    /// every so many seconds, each of what has happened since the last
+    #[arg(long, value_name = "SECS", num_args = 0..=1, default_missing_value = "", allow_negative_numbers = true,
+          value_parser = summary)]
+    pub(crate) summary: Option<SummaryArg>,
+    /// Source of the events; without a choice BPF, and sock_diag where that is not possible
+    #[arg(long, value_enum, default_value_t = EventSourceArg::Auto)]
+    pub(crate) source: EventSourceArg,
     /// End after N events
     #[arg(short = 'c', long, value_name = "N", allow_negative_numbers = true, value_parser = values::count)]
     pub(crate) count: Option<u64>,
     /// End after so many seconds
     #[arg(short = 'd', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) duration: Option<Duration>,
-    /// Size of the buffer between the kernel and sockeye, with a suffix K or M: a power of two
-    #[arg(long, value_name = "BYTES", default_value = "4M", value_parser = ring_bytes)]
+    /// Memory for what is not printed yet: bytes, or with a unit
+    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = ring_bytes)]
     pub(crate) ring: u32,
-    /// Do not find out which process reads the data of accepted connections: less work for the kernel at each read, and connections of
+    /// Most of one processor that Sockeye may take, in percent: beyond it, only the events of one in so many connections are shown, and how many
+    /// are left out is counted; 0: no bound
+    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = percent)]
+    pub(crate) cpu: Share,
+    /// Do not find out which process reads or writes the data of accepted connections: less work for the kernel at each call, and connections of
     /// a server with several processes have the owner of the listener until they are closed
     #[arg(long)]
     pub(crate) no_readers: bool,
@@ -82,6 +107,17 @@ pub(crate) enum Kinds {
     One(ConnectionEventKind),
 }
 
+/// What follows `--summary`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SummaryArg {
+    /// Nothing: a summary at the end only.
+    AtEnd,
+    /// Seconds.
+    Every(Duration),
+    /// The first word of a filter, which is at the end too.
+    Word(String),
+}
+
 /// Output format of events, which have no end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventFormat {
@@ -97,10 +133,38 @@ impl EventsArgs {
     /// Returns whether events of a kind are shown.
     pub(crate) fn shows(&self, kind: ConnectionEventKind) -> bool {
         (self.states && kind == ConnectionEventKind::State)
+            || (self.since_start && kind == ConnectionEventKind::Present)
             || self.kinds.iter().any(|kinds| match kinds {
                 Kinds::All => true,
                 Kinds::One(one) => *one == kind,
             })
+    }
+}
+
+impl EventsArgs {
+    /// Returns the words of the filter: `--summary dport = :443` has the first of them.
+    pub(crate) fn filter(&self) -> Vec<String> {
+        let first = match &self.summary {
+            Some(SummaryArg::Word(word)) => Some(word.clone()),
+            _ => None,
+        };
+        first.into_iter().chain(self.filter.iter().cloned()).collect()
+    }
+
+    /// Returns how often there is a summary; `None`: at the end only.
+    pub(crate) const fn summary_interval(&self) -> Option<Duration> {
+        match self.summary {
+            Some(SummaryArg::Every(interval)) => Some(interval),
+            _ => None,
+        }
+    }
+}
+
+fn summary(text: &str) -> Result<SummaryArg, String> {
+    match text.as_bytes() {
+        [] => Ok(SummaryArg::AtEnd),
+        [b'0'..=b'9' | b'.' | b'-', ..] => values::seconds(text).map(SummaryArg::Every),
+        _ => Ok(SummaryArg::Word(text.to_owned())),
     }
 }
 
@@ -116,49 +180,33 @@ fn kinds(word: &str) -> Result<Kinds, String> {
     })
 }
 
-/// Parses `4M`, `256K`, `65536`: a power of two.
-fn ring_bytes(text: &str) -> Result<u32, String> {
-    let (digits, unit) = match text.strip_suffix(['K', 'k']) {
-        Some(digits) => (digits, 1 << 10),
-        None => match text.strip_suffix(['M', 'm']) {
-            Some(digits) => (digits, 1 << 20),
-            None => (text, 1),
-        },
-    };
-    let bytes = digits
-        .parse::<u32>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit));
-    bytes
-        .filter(|bytes| (4096..=RING_BYTES_MAX).contains(bytes) && bytes.is_power_of_two())
-        .ok_or_else(|| "expected a power of two from 4K to 512M".to_owned())
-}
-
-const RING_BYTES_MAX: u32 = 512 << 20;
-
 const EXAMPLES: &str = "\
 Examples:
   sockeye events                               every connection that opens or closes
   sockeye events dport = :443                  connections that we open to port 443
   sockeye events --kinds fail                  connections that are refused or time out
+  sockeye events -u                            UDP sockets that are used, fail and close
+  sockeye events --kinds accept-overflow       whom a server refuses because it does not accept fast enough
   sockeye events --summary -d 10               who connected to whom in ten seconds
+  sockeye events --summary 60                  the same for every minute
+  sockeye events --since-start dport = :443    what is open to port 443, then what happens there
   sockeye events --kinds close 'retrans > 0'   closed connections that sent segments again
   sockeye events --format jsonl -c 100         a hundred events, for a script
 
 The filter language is that of sockeye sockets. How an owner is known: connect (it called connect), accept (it was the first \
-to read), closer (it closed), listener (it called listen), walk (it had the socket when sockeye began).";
+to read or write), send, receive (it was the first to send or receive a datagram), closer (it closed), listener (it called listen), walk (it had the socket when sockeye looked).";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn ring_is_a_power_of_two_within_bounds() {
-        assert_eq!(ring_bytes("4M"), Ok(4 << 20));
-        assert_eq!(ring_bytes("256k"), Ok(256 << 10));
-        assert_eq!(ring_bytes("4096"), Ok(4096));
-        for bad in ["", "0", "3M", "2048", "1024M", "4G", "-1", "4096M"] {
-            assert!(ring_bytes(bad).is_err(), "{bad}");
+    fn summary_has_seconds_or_the_filter_follows() {
+        assert_eq!(summary(""), Ok(SummaryArg::AtEnd));
+        assert_eq!(summary("2.5"), Ok(SummaryArg::Every(Duration::from_millis(2500))));
+        assert_eq!(summary("dport"), Ok(SummaryArg::Word("dport".to_owned())));
+        for bad in ["0", "-1", "1x"] {
+            assert!(summary(bad).is_err(), "{bad}");
         }
     }
 

@@ -3,8 +3,9 @@
 //! When a process aborts a connection, the kernel closes it first and sends the RST afterwards, within microseconds. Which of the
 //! two a close was is known only then: so events wait until the ring was read once more.
 
-use sockeye_model::{ConnectionEvent, ConnectionEventKind};
+use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol};
 use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Two batches of events: those that were read last, and those before them.
 #[derive(Debug, Default)]
@@ -13,6 +14,8 @@ pub(crate) struct Batches {
     last: Vec<ConnectionEvent>,
     /// Closes in both, by the identity of the socket: batch and index.
     closes: HashMap<u64, (bool, usize)>,
+    /// Those of MPTCP by their token: their subflows send the RST.
+    connections: HashMap<u32, (bool, usize)>,
 }
 
 impl Batches {
@@ -20,16 +23,23 @@ impl Batches {
     pub(crate) fn push(&mut self, event: ConnectionEvent) {
         match event.kind {
             ConnectionEventKind::Close => {
-                self.closes.insert(event.identity, (true, self.last.len()));
+                let place = (true, self.last.len());
+                self.closes.insert(event.identity, place);
+                if let (Protocol::Mptcp, Some(token)) = (event.socket.protocol, event.details.mptcp_token) {
+                    self.connections.insert(token, place);
+                }
             }
             ConnectionEventKind::ResetSent => {
-                let place = self.closes.get(&event.identity).copied();
-                let closed = place.and_then(|(is_last, index)| {
+                let connection = event
+                    .details
+                    .mptcp_token
+                    .and_then(|token| self.connections.get(&token));
+                let places = [self.closes.get(&event.identity), connection].map(Option::<&_>::copied);
+                for (is_last, index) in places.into_iter().flatten() {
                     let batch = if is_last { &mut self.last } else { &mut self.before };
-                    batch.get_mut(index)
-                });
-                if let Some(closed) = closed {
-                    closed.add_reset(event.reset_reason);
+                    if let Some(closed) = batch.get_mut(index) {
+                        closed.add_reset(event.reset_reason);
+                    }
                 }
             }
             // The address is now that of another socket.
@@ -41,19 +51,10 @@ impl Batches {
         self.last.push(event);
     }
 
-    /// Adds an event that was read now, if it could be read.
-    pub(crate) fn extend(&mut self, event: Option<ConnectionEvent>) {
-        if let Some(event) = event {
-            self.push(event);
-        }
-    }
-
     /// Returns the events that have waited long enough; those that were pushed since the last call wait until the next.
     pub(crate) fn take(&mut self) -> Vec<ConnectionEvent> {
-        self.closes.retain(|_, (is_last, _)| *is_last);
-        for (is_last, _) in self.closes.values_mut() {
-            *is_last = false;
-        }
+        age(&mut self.closes);
+        age(&mut self.connections);
         let last = std::mem::take(&mut self.last);
         std::mem::replace(&mut self.before, last)
     }
@@ -64,30 +65,21 @@ impl Batches {
     }
 }
 
+/// Forgets the places of the batch that is shown now, and moves the others to the batch before the last.
+fn age<K: Eq + Hash>(places: &mut HashMap<K, (bool, usize)>) {
+    places.retain(|_, (is_last, _)| std::mem::replace(is_last, false));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{ConnectionEnd, Protocol, Side, Socket, State};
+    use sockeye_model::{ConnectionEnd, Side, Socket, State};
 
     fn event(kind: ConnectionEventKind, identity: u64) -> ConnectionEvent {
         ConnectionEvent {
-            kind,
-            time_ns: 0,
             identity,
-            socket: Socket::new(Protocol::Tcp, State::Close),
             old_state: State::Established,
-            direction: None,
-            owner: None,
-            closer: None,
-            setup_us: None,
-            duration_us: None,
-            end: None,
-            ended_by: None,
-            errno: None,
-            reset_reason: None,
-            retransmission: None,
-            sent_bytes: None,
-            received_bytes: None,
+            ..ConnectionEvent::new(kind, 0, Socket::new(Protocol::Tcp, State::Close))
         }
     }
 
@@ -108,6 +100,19 @@ mod tests {
             assert_eq!(shown[0].ended_by, Some(Side::Local));
             assert!(batches.is_empty());
         }
+    }
+
+    #[test]
+    fn reset_of_a_subflow_is_the_end_of_its_connection() {
+        let mut batches = Batches::default();
+        let mut close = event(ConnectionEventKind::Close, 7);
+        (close.socket.protocol, close.details.mptcp_token) = (Protocol::Mptcp, Some(5));
+        batches.push(close);
+        let mut reset = event(ConnectionEventKind::ResetSent, 8);
+        reset.details.mptcp_token = Some(5);
+        batches.push(reset);
+        batches.take();
+        assert_eq!(batches.take()[0].end, Some(ConnectionEnd::ResetSent));
     }
 
     #[test]

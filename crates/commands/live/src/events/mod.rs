@@ -2,16 +2,24 @@
 //!
 //! - `args`: its arguments
 //! - `run`: the watch, from its begin to ^C
-//! - `owners`: owners of what is older than the watch
+//! - `source`: where events come from; `by_diag`: without BPF
+//! - `owners`: owners of what is older than the watch; `since_start`: what is open when it begins
+//! - `kinds`: what the kernel is asked for
+//! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
-//! - `summary`: counts for the end
+//! - `summary`: counts for the end, or every so many seconds
 //! - `output`: columns, and the text of the summary
 
 mod args;
 mod batch;
+mod by_diag;
+mod kinds;
+mod late_names;
 pub mod output;
 mod owners;
 mod run;
+mod since_start;
+mod source;
 mod summary;
 
 pub use args::EventsArgs;

@@ -2,7 +2,7 @@
 
 use sockeye_model::{
     ConnectionEvent, ConnectionEventKind, Direction, EventOwner, NetnsInode, OwnerKnownBy, Port, Process,
-    ProtocolSet, State, StateSet,
+    Protocol, ProtocolSet, Socket, State, StateSet,
 };
 use sockeye_query::context::QueryContext;
 use sockeye_source::owners::Owners;
@@ -10,12 +10,15 @@ use sockeye_source::{Choice, Detail, Ends, Families, NetnsScope, Query, list};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
 
 /// What is known of sockets that are older than the watch, and of listeners that are not.
 #[derive(Debug, Default)]
 pub(crate) struct KnownOwners {
     owners: Owners,
     listeners: HashMap<(NetnsInode, Port), Vec<Listener>>,
+    /// The last walk for the owner of a UDP socket that no process has used yet, and when it was.
+    later: Option<(Instant, Owners)>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +66,77 @@ impl KnownOwners {
         if let Err(error) = listed {
             problems.push(format!("older listeners are not known: {error}"));
         }
-        (Self { owners, listeners }, problems)
+        let known = Self {
+            owners,
+            listeners,
+            later: None,
+        };
+        (known, problems)
+    }
+
+    /// Gives events of a UDP socket the owner that a later one of them names: an error can come back before the send ends that names
+    /// the sender.
+    pub(crate) fn share(&self, events: &mut [ConnectionEvent]) {
+        let is_unknown =
+            |event: &ConnectionEvent| event.socket.protocol == Protocol::Udp && event.owner.is_none();
+        if !events.iter().any(is_unknown) {
+            return;
+        }
+        let known: HashMap<_, _> = events
+            .iter()
+            .filter_map(|event| Some(((event.identity, event.socket.inode?), event.owner?)))
+            .collect();
+        for event in events.iter_mut().filter(|event| is_unknown(event)) {
+            let key = event.socket.inode.map(|inode| (event.identity, inode));
+            event.owner = key.and_then(|key| known.get(&key).copied());
+        }
+    }
+
+    /// Looks for processes that have the UDP sockets of these events, if nothing else names one; at most once a second.
+    pub(crate) fn find_missing(&mut self, events: &[ConnectionEvent], context: &QueryContext) {
+        let is_missing = |event: &ConnectionEvent| {
+            event.socket.protocol == Protocol::Udp
+                && event.kind == ConnectionEventKind::Error
+                && event.owner.is_none()
+                && !self.had(event.socket.inode)
+        };
+        let is_recent = self
+            .later
+            .as_ref()
+            .is_some_and(|(time, _)| time.elapsed() < WALK_INTERVAL);
+        if !is_recent && events.iter().any(is_missing) {
+            let found = Owners::find(&context.engine, Choice::Auto).map(|(owners, _)| owners);
+            self.later = Some((Instant::now(), found.unwrap_or_default()));
+        }
+    }
+
+    /// Whether a process had this socket when the watch began.
+    pub(crate) fn had(&self, inode: Option<sockeye_model::Inode>) -> bool {
+        inode.is_some_and(|inode| !self.owners.of(inode).is_empty())
+    }
+
+    /// Returns direction and owner of a socket that is older than the watch.
+    pub(crate) fn of_present(&self, socket: &Socket) -> (Option<Direction>, Option<EventOwner>) {
+        let key = socket.netns.zip(socket.local.port());
+        let has_direction = socket.state != State::Listen && socket.protocol != Protocol::Udp;
+        let direction = has_direction.then(|| {
+            let at_port = key.and_then(|key| self.listeners.get(&key)).into_iter().flatten();
+            let local = socket.local.ip();
+            let mut fitting = at_port
+                .filter(|listener| listener.address.is_unspecified() || Some(listener.address) == local);
+            if fitting.next().is_some() {
+                Direction::Passive
+            } else {
+                Direction::Active
+            }
+        });
+        let of_socket = socket.inode.map_or(&[][..], |inode| self.owners.of(inode));
+        let process = first(of_socket.iter().map(|owner| owner.process));
+        let owner = process.map(|process| EventOwner {
+            process,
+            known_by: OwnerKnownBy::Walk,
+        });
+        (direction, owner)
     }
 
     /// Adds the owner to an event that has none, or only that of the listener.
@@ -94,6 +167,12 @@ impl KnownOwners {
         if event.owner.is_none() {
             event.owner = self.found(event, key);
         }
+        if event.socket.protocol == Protocol::Udp && self.had(event.socket.inode) {
+            // What was before the watch is not counted.
+            let details = &mut event.details;
+            (event.sent_bytes, event.received_bytes, event.duration_us) = (None, None, None);
+            (details.sent_datagrams, details.received_datagrams) = (None, None);
+        }
         let is_guess = event
             .owner
             .is_none_or(|owner| matches!(owner.known_by, OwnerKnownBy::Listener));
@@ -107,7 +186,7 @@ impl KnownOwners {
     }
 
     fn found(&self, event: &ConnectionEvent, key: Option<(NetnsInode, Port)>) -> Option<EventOwner> {
-        if event.direction == Some(Direction::Passive) {
+        if event.direction == Some(Direction::Passive) && event.socket.protocol != Protocol::Udp {
             let at_port = self.listeners.get(&key?)?;
             let local = event.socket.local.ip()?;
             // A listener at this address precedes one at any.
@@ -131,13 +210,20 @@ impl KnownOwners {
                 known_by: OwnerKnownBy::Listener,
             });
         }
-        let of_socket = self.owners.of(event.socket.inode?);
+        let inode = event.socket.inode?;
+        let mut of_socket = self.owners.of(inode);
+        if let (true, Some((_, later))) = (of_socket.is_empty(), &self.later) {
+            of_socket = later.of(inode);
+        }
         first(of_socket.iter().map(|owner| owner.process)).map(|process| EventOwner {
             process,
             known_by: OwnerKnownBy::Walk,
         })
     }
 }
+
+/// How often owners are looked for again.
+const WALK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the process with the lowest number of those that share a socket: usually the parent of the others.
 fn first(processes: impl Iterator<Item = Process>) -> Option<Process> {

@@ -2,8 +2,13 @@
 
 use super::args::{EventFormat, EventsArgs};
 use super::batch::Batches;
+use super::by_diag::DiagWatch;
+use super::kinds;
+use super::late_names::LateNames;
 use super::output::{self, EventRow, Events};
 use super::owners::KnownOwners;
+use super::since_start::{self, Opened};
+use super::source::{EventSource, EventSourceArg};
 use super::summary::EventSummary;
 use crate::clock::Clock;
 use anyhow::{Context, anyhow};
@@ -13,7 +18,7 @@ use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
-use sockeye_model::{ConnectionEvent, ConnectionEventKind, Entry, Fd, Owner, WorkloadKind};
+use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::{ListingArgs, SourceArg};
@@ -21,8 +26,7 @@ use sockeye_query::context::QueryContext;
 use sockeye_query::netns_targets::NetnsTargets;
 use sockeye_source::{Ends, Families};
 use sockeye_sys::interrupts::Interrupts;
-use sockeye_tracepoints::{Accounting, ConnectionOptions, ConnectionWatch, Watch};
-use sockeye_wire::connections::kind;
+use sockeye_tracepoints::{Accounting, Budget, ConnectionOptions, ConnectionWatch, Watch};
 use std::io::Write;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -39,10 +43,10 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     let columns = columns.map_err(|error| UsageError::unknown_column("--columns", "events", &error))?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = QueryContext::new(&listing_args(args), false, true)?;
-    let targets = NetnsTargets::new(&context, &args.filter, None, KernelFeatures::FULL)?;
+    let targets = NetnsTargets::new(&context, &args.filter(), None, KernelFeatures::FULL)?;
     let netns = one_netns(args, &context);
     let options = ConnectionOptions {
-        kinds: kinds(args),
+        kinds: kinds::kinds(args),
         ends: targets
             .common_filter()
             .map_or(Ends::ANYWHERE, |resolved| resolved.ends),
@@ -55,21 +59,46 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         ring_bytes: args.ring,
         pid_namespace: sockeye_source::own_pid_namespace(),
         readers: !args.no_readers,
+        protocols: kinds::protocols(args),
+        cpu_ppm_max: args.cpu.ppm_max(),
     };
-    let watch = ConnectionWatch::begin(&context.engine, &options).map_err(|unavailable| {
-        anyhow!("connections are watched by BPF programs in the kernel: {unavailable}")
-    })?;
+    let source = begin_source(args, &context, &options)?;
     let begin = Instant::now();
-    let (owners, problems) = KnownOwners::read(&context);
-    if args.verbose {
+    let (owners, problems) = match source {
+        EventSource::Bpf(_) => KnownOwners::read(&context),
+        // Its polls find them.
+        EventSource::Diag(_) => (KnownOwners::default(), Vec::new()),
+    };
+    let mut present = Vec::new();
+    if args.since_start {
+        match &source {
+            EventSource::Bpf(_) => {
+                let netns = netns.map(NetnsInode);
+                present = since_start::list_present(
+                    &context,
+                    kinds::protocols(args),
+                    options.families,
+                    netns,
+                    &owners,
+                )?;
+            }
+            EventSource::Diag(watch) => watch.present(&mut |event| present.push(event)),
+        }
+    }
+    if let (true, EventSource::Bpf(_)) = (args.verbose, &source) {
         say(&format!(
             "sockeye: watching by BPF at tracepoints, a ring of {} bytes; older sockets were read in {:.1} ms\n",
             args.ring,
             begin.elapsed().as_secs_f64() * 1e3
         ));
-        for (tracepoint, error) in watch.missing() {
-            say(&format!("sockeye: {tracepoint} is not watched: {error}\n"));
-        }
+    }
+    if let (true, EventSource::Bpf(_)) = (options.pid_namespace != 0, &source) {
+        say(
+            "sockeye: this is a pid namespace: processes outside of it have no number here, and their connections no owner\n",
+        );
+    }
+    if let EventSource::Bpf(watch) = &source {
+        kinds::report_missing(args, watch.missing());
     }
     for problem in problems {
         say(&format!("sockeye: {problem}\n"));
@@ -79,7 +108,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         EventFormat::Jsonl => Format::Jsonl,
         EventFormat::Csv => Format::Csv,
     };
-    let mut layout = output::layout(format, columns, netns.is_some());
+    let mut layout = output::layout(format, columns, netns.is_some(), kinds::has_protocols(args));
     layout.envelope = envelope::now();
     layout.no_header = args.no_header;
     layout.style = stdout::style(args.color);
@@ -93,12 +122,60 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         clock: Clock::default(),
         batches: Batches::default(),
         summary: EventSummary::default(),
+        late_names: LateNames::default(),
         writer: ListingWriter::new(out, layout),
         shown: 0,
         reported_losses: 0,
-        watch,
+        is_sampled: false,
+        counts_before: Accounting::default(),
+        summary_begin: begin,
+        summaries: 0,
+        source,
     };
+    if args.since_start {
+        events.show_present(present)?;
+    }
     events.run(interrupts, args.duration.map(|duration| begin + duration))
+}
+
+/// Begins to watch: by BPF, or by sock_diag where that is not possible, with a note about what is not seen then.
+fn begin_source<'a>(
+    args: &EventsArgs,
+    context: &'a QueryContext,
+    options: &ConnectionOptions,
+) -> anyhow::Result<EventSource<'a>> {
+    let reason = match args.source {
+        EventSourceArg::Diag => "as --source asks".to_owned(),
+        EventSourceArg::Auto | EventSourceArg::Bpf => {
+            match ConnectionWatch::begin(&context.engine, options) {
+                Ok(watch) => return Ok(EventSource::Bpf(Box::new(watch))),
+                Err(unavailable) if args.source == EventSourceArg::Bpf => {
+                    return Err(anyhow!(
+                        "connections are watched by BPF programs in the kernel: {unavailable}"
+                    ));
+                }
+                Err(unavailable) => format!("since BPF programs cannot watch: {unavailable}"),
+            }
+        }
+    };
+    if kinds::has_protocols(args) {
+        if args.source == EventSourceArg::Diag {
+            let text = "sockeye: --source diag shows TCP only: leave out -u and -M, or --source\n";
+            return Err(UsageError(text.to_owned()).into());
+        }
+        if !kinds::protocols(args).tcp {
+            return Err(anyhow!("UDP and MPTCP cannot be watched, {reason}"));
+        }
+        say("sockeye: UDP and MPTCP are not seen without BPF programs\n");
+    }
+    let watch = DiagWatch::begin(context, options.families, args.ring)?;
+    say(&format!(
+        "sockeye: watching closes by sock_diag and opens by polling, {reason}. Not seen: other network namespaces; opens of \
+         connections shorter than {} ms; how and by whom one ended; most failed opens, and retransmissions; which process another \
+         user's connection has\n",
+        DiagWatch::POLL.as_millis()
+    ));
+    Ok(EventSource::Diag(Box::new(watch)))
 }
 
 /// Events on their way from the ring to the output.
@@ -110,35 +187,53 @@ struct EventStream<'a, W: Write> {
     clock: Clock,
     batches: Batches,
     summary: EventSummary,
+    late_names: LateNames,
     writer: ListingWriter<W, Events>,
-    watch: ConnectionWatch,
+    source: EventSource<'a>,
+    /// The counts of events at the last summary.
+    counts_before: Accounting,
+    summary_begin: Instant,
+    /// How many summaries were written.
+    summaries: u64,
     /// Events that were counted, and shown unless only a summary is.
     shown: u64,
     reported_losses: u64,
+    /// Whether it was noted that events are left out.
+    is_sampled: bool,
 }
 
 impl<W: Write> EventStream<'_, W> {
     fn run(&mut self, interrupts: Interrupts, deadline: Option<Instant>) -> anyhow::Result<()> {
-        if !self.args.summary {
+        if self.args.summary.is_none() {
             // A table has its header with the first events, which decide how wide its columns are.
             self.writer.begin().context(stdout::WRITING)?;
         }
         let mut next_check = Instant::now() + CHECK;
+        let mut next_budget = Instant::now();
+        let summary_interval = self.args.summary_interval();
         let interrupted = loop {
             let now = Instant::now();
             let left = deadline.map_or(Watch::INTERVAL, |deadline| {
                 deadline.saturating_duration_since(now)
             });
             let reads = [interrupts.as_fd()];
-            self.watch
+            self.source
                 .wait(left.min(Watch::INTERVAL), &reads)
                 .context("wait for events")?;
             self.step()?;
+            if Instant::now() >= next_budget {
+                next_budget = Instant::now() + Budget::INTERVAL;
+                self.keep_to_budget()?;
+            }
             if interrupts.caught().is_some() {
                 break true;
             }
             if self.is_enough() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                 break false;
+            }
+            if summary_interval.is_some_and(|interval| self.summary_begin.elapsed() >= interval) {
+                let counts = self.source.accounting().context("read the counts of events")?;
+                self.write_summary(&counts, false)?;
             }
             // A reader that has ended ends us, also while nothing happens.
             if Instant::now() >= next_check {
@@ -156,9 +251,7 @@ impl<W: Write> EventStream<'_, W> {
     fn step(&mut self) -> anyhow::Result<()> {
         self.clock.set();
         let batches = &mut self.batches;
-        self.watch.read(|record| {
-            batches.extend(ConnectionEvent::from_wire(record));
-        });
+        self.source.read(&mut |event| batches.push(event))?;
         if self.batches.is_empty() {
             return Ok(());
         }
@@ -167,23 +260,46 @@ impl<W: Write> EventStream<'_, W> {
 
     /// Shows the events that have waited long enough.
     fn show(&mut self) -> anyhow::Result<()> {
-        let events = self.batches.take();
+        let mut events = self.batches.take();
         if events.is_empty() {
             return Ok(());
         }
+        self.owners.share(&mut events);
+        self.owners.find_missing(&events, self.context);
         for mut event in events {
             self.owners.complete(&mut event);
-            if !self.args.shows(event.kind) || self.is_enough() || !self.matches(&event) {
-                continue;
-            }
-            self.summary.add(&event);
-            self.shown += 1;
-            if !self.args.summary {
-                self.row(&event).context(stdout::WRITING)?;
-            }
+            self.show_event(&event)?;
         }
-        if !self.args.summary {
+        if self.args.summary.is_none() {
             self.writer.flush().context(stdout::WRITING)?;
+        }
+        Ok(())
+    }
+
+    fn show_event(&mut self, event: &ConnectionEvent) -> anyhow::Result<()> {
+        if !kinds::is_shown(self.args, event, &self.owners) || self.is_enough() || !self.matches(event) {
+            return Ok(());
+        }
+        self.summary.add(event);
+        self.shown += 1;
+        if self.args.summary.is_none() {
+            self.row(event).context(stdout::WRITING)?;
+        }
+        Ok(())
+    }
+
+    /// Shows what was there when the watch began, before everything else.
+    fn show_present(&mut self, mut present: Vec<ConnectionEvent>) -> anyhow::Result<()> {
+        self.clock.set();
+        // What was opened since the watch began is listed as well, and has its own event.
+        let (batches, mut opened) = (&mut self.batches, Opened::default());
+        self.source.read(&mut |event| {
+            opened.add(&event);
+            batches.push(event);
+        })?;
+        since_start::remove_opened(&mut present, &opened);
+        for event in &present {
+            self.show_event(event)?;
         }
         Ok(())
     }
@@ -197,7 +313,9 @@ impl<W: Write> EventStream<'_, W> {
                 String::new()
             }
         };
-        let context = self.context;
+        let context = self
+            .late_names
+            .of(self.context, || listing_args(self.args), event);
         let workload = |kind| context.workload_of_cgroup(event.socket.cgroup?, kind);
         let row = EventRow {
             event,
@@ -235,15 +353,34 @@ impl<W: Write> EventStream<'_, W> {
         self.args.count.is_some_and(|count| self.shown >= count)
     }
 
+    /// Leaves out the events of some connections while this process takes more of a processor than `--cpu` allows, and notes when that begins.
+    fn keep_to_budget(&mut self) -> anyhow::Result<()> {
+        let every = self.source.keep_to_budget().context("leave events out")?;
+        if let Some(every) = every.filter(|every| *every > 1 && !self.is_sampled) {
+            self.is_sampled = true;
+            say(&format!(
+                "sockeye: events take more of a processor than --cpu allows: only those of one in {every} connections are shown for now, and the others \
+                 are counted as left out\n"
+            ));
+        }
+        Ok(())
+    }
+
     /// Notes on stderr that events were lost since the last call.
     fn report_losses(&mut self) -> anyhow::Result<()> {
-        let counts = self.watch.accounting().context("read the counts of events")?;
+        let counts = self.source.accounting().context("read the counts of events")?;
         let lost = counts.total().lost;
         if lost > self.reported_losses {
             let new = lost - self.reported_losses;
             self.reported_losses = lost;
+            let remedy = match self.source {
+                EventSource::Bpf(_) => "--ring BYTES makes it larger",
+                EventSource::Diag(_) => {
+                    "--ring BYTES makes it larger, up to net.core.rmem_max without CAP_NET_ADMIN"
+                }
+            };
             say(&format!(
-                "sockeye: {new} events were lost: the buffer was full; --ring BYTES makes it larger\n"
+                "sockeye: {new} events were lost: the buffer was full; {remedy}\n"
             ));
         }
         Ok(())
@@ -252,9 +389,7 @@ impl<W: Write> EventStream<'_, W> {
     /// Ends the watch, and writes the summary.
     fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
         let batches = &mut self.batches;
-        let finished = self.watch.finish(|record| {
-            batches.extend(ConnectionEvent::from_wire(record));
-        });
+        let finished = self.source.finish(&mut |event| batches.push(event));
         let counts = finished.context("read the counts of events")?;
         for _ in 0..2 {
             self.show()?;
@@ -263,51 +398,75 @@ impl<W: Write> EventStream<'_, W> {
     }
 
     fn write_summary(&mut self, counts: &Accounting, interrupted: bool) -> anyhow::Result<()> {
+        let untracked = self.source.untracked().context("read the counts of sockets")?;
+        kinds::report_untracked(untracked);
+        let sources = kinds::sources(self.args, self.source.name());
         let whole = Summary {
-            sources: &[("tcp", "bpf")],
+            sources: &sources,
             interrupted,
             ..Summary::default()
         };
-        let summary = &self.summary;
+        let (summary, only_summary) = (&self.summary, self.args.summary.is_some());
+        let repeats = self.args.summary_interval().is_some();
+        self.summaries += 1;
+        let sample = repeats.then_some(self.summaries);
+        let all_counts = *counts;
+        let counts = &if repeats {
+            output::summary::since(counts, &self.counts_before)
+        } else {
+            *counts
+        };
+        let sampled_every = self.source.take_sampled_every();
+        let interval_ms = u64::try_from(self.summary_begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let now = envelope::now();
         // Without rows a table would be a header only.
-        let is_shown = !self.args.summary || self.args.format == EventFormat::Jsonl;
-        if is_shown {
+        if !only_summary || self.args.format == EventFormat::Jsonl {
+            if only_summary {
+                self.writer.set_sample(sample);
+                self.writer.set_time(now.time_us);
+            }
             self.writer
                 .finish_with(&whole, |object| {
-                    output::summary::push_fields(object, summary, counts);
+                    object.number("interval_ms", Some(interval_ms));
+                    output::summary::push_fields(object, summary, counts, untracked);
+                    let every = Some(sampled_every).filter(|every| *every > 1);
+                    object.number("sampled_every", every);
                 })
                 .context(stdout::WRITING)?;
         }
         let mut text = String::new();
-        output::summary::push_text(&mut text, summary, counts, self.args.summary);
         match self.args.format {
-            EventFormat::Table if self.args.summary => stdout::write(text.as_bytes())?,
+            EventFormat::Table if only_summary => {
+                if repeats {
+                    let (time, seconds) = (self.clock.text(now.time_us), interval_ms as f64 / 1000.0);
+                    text.push_str(&format!("{time}, {seconds:.1} s\n"));
+                }
+                output::summary::push_text(&mut text, summary, counts, true);
+                if repeats && !interrupted {
+                    text.push('\n');
+                }
+                stdout::write(text.as_bytes())?;
+            }
+            EventFormat::Csv if only_summary => {
+                let begins = self.summaries == 1 && !self.args.no_header;
+                let mut table = Vec::new();
+                output::summary_csv::push(&mut table, &now, self.summaries, summary, begins);
+                stdout::write(&table)?;
+                say(&format!("sockeye: {}\n", output::summary::losses(counts)));
+            }
             // It is no row of the table.
-            EventFormat::Table | EventFormat::Csv => say(&format!("sockeye: {text}")),
+            EventFormat::Table | EventFormat::Csv => {
+                output::summary::push_text(&mut text, summary, counts, false);
+                say(&format!("sockeye: {text}"));
+            }
             // The last line has it.
             EventFormat::Jsonl => {}
         }
+        self.summary = EventSummary::default();
+        self.counts_before = all_counts;
+        self.summary_begin = Instant::now();
         Ok(())
     }
-}
-
-/// Returns the kinds of records that the kernel is asked for.
-fn kinds(args: &EventsArgs) -> Vec<u32> {
-    // Owners are known by listeners, and how a connection ended by the RST that is sent.
-    let mut kinds = vec![kind::LISTENS, kind::UNLISTENS, kind::RESET_SENT];
-    for (event, kind) in [
-        (ConnectionEventKind::Open, kind::OPENED),
-        (ConnectionEventKind::Fail, kind::FAILED),
-        (ConnectionEventKind::Close, kind::CLOSED),
-        (ConnectionEventKind::State, kind::STATE),
-        (ConnectionEventKind::ResetReceived, kind::RESET_RECEIVED),
-        (ConnectionEventKind::Retransmit, kind::RETRANSMITTED),
-    ] {
-        if args.shows(event) {
-            kinds.push(kind);
-        }
-    }
-    kinds
 }
 
 /// Returns the inode of the only namespace to watch; `None` for all.

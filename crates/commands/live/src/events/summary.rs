@@ -15,6 +15,8 @@ pub(crate) struct EventSummary {
     pub(crate) by_port: Groups<u16>,
     /// How connections ended, and how opens failed: kind, end, errno.
     pub(crate) ends: HashMap<(ConnectionEventKind, Option<ConnectionEnd>, Option<i32>), u64>,
+    /// Segments that were sent again, and those of them of which it is known why.
+    pub(crate) retransmitted: u64,
     pub(crate) retransmissions: HashMap<Retransmission, u64>,
     /// How long connections lived, by [`LIVES_US`]; the last is longer.
     pub(crate) lives: [u64; LIVES_US.len() + 1],
@@ -59,6 +61,7 @@ pub(crate) struct Group {
     pub(crate) closed: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) received_bytes: u64,
+    /// Segments that were sent again.
     pub(crate) retransmitted: u64,
 }
 
@@ -68,14 +71,14 @@ impl Group {
             ConnectionEventKind::Open => self.opened += 1,
             ConnectionEventKind::Fail => self.failed += 1,
             ConnectionEventKind::Close => self.closed += 1,
-            ConnectionEventKind::Retransmit => self.retransmitted += 1,
+            ConnectionEventKind::Retransmit => self.retransmitted += segments(event),
             _ => {}
         }
         self.sent_bytes += event.sent_bytes.unwrap_or(0);
         self.received_bytes += event.received_bytes.unwrap_or(0);
     }
 
-    /// Returns the number of events that it counts, by which groups are sorted.
+    /// Returns the number of events and of segments sent again, by which groups are sorted.
     pub(crate) const fn events(&self) -> u64 {
         self.opened + self.failed + self.closed + self.retransmitted
     }
@@ -130,8 +133,9 @@ impl EventSummary {
                 *self.ends.entry((event.kind, event.end, errno)).or_default() += 1;
             }
             ConnectionEventKind::Retransmit => {
+                self.retransmitted += segments(event);
                 if let Some(why) = event.retransmission {
-                    *self.retransmissions.entry(why).or_default() += 1;
+                    *self.retransmissions.entry(why).or_default() += segments(event);
                 }
             }
             _ => return,
@@ -167,18 +171,45 @@ impl EventSummary {
     }
 }
 
+/// Returns how many segments an event sent again.
+fn segments(event: &ConnectionEvent) -> u64 {
+    event.details.retransmitted_segs.unwrap_or(0).into()
+}
+
 /// The most owners, peers or ports that are kept.
 const GROUPS_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_model::{Protocol, Socket, State};
 
     #[test]
     fn lives_are_in_the_class_below_their_bound() {
         let class = |us: u64| LIVES_US.partition_point(|bound| *bound <= us);
         assert_eq!([class(0), class(999), class(1000), class(9_999)], [0, 0, 1, 1]);
         assert_eq!(class(u64::MAX), LIVES_US.len());
+    }
+
+    #[test]
+    fn retransmissions_are_counted_by_their_segments() {
+        let mut summary = EventSummary::default();
+        let socket = Socket::new(Protocol::Tcp, State::Established);
+        let mut event = ConnectionEvent::new(ConnectionEventKind::Retransmit, 0, socket);
+        event.retransmission = Some(Retransmission::Fast);
+        for segs in [1, 14] {
+            event.details.retransmitted_segs = Some(segs);
+            summary.add(&event);
+        }
+        assert_eq!(
+            (
+                summary.retransmitted,
+                summary.retransmissions[&Retransmission::Fast]
+            ),
+            (15, 15)
+        );
+        assert_eq!(summary.by_owner.groups["-"].retransmitted, 15);
+        assert_eq!(summary.count(ConnectionEventKind::Retransmit), 2);
     }
 
     #[test]

@@ -22,10 +22,14 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     word("event", "Event", "What happened", |row, _| {
         Value::Word(row.event.kind.name())
     }),
+    word("netid", "Netid", "Protocol: tcp, udp, mptcp", |row, _| {
+        Value::Word(row.event.socket.protocol.name())
+    })
+    .aliases(&["proto", "protocol"]),
     word(
         "direction",
         "Direction",
-        "Who asked for the connection: active, we did; passive, the peer did",
+        "Who asked for the connection: active, we did; passive, the peer did; of UDP: who sent the first datagram",
         |row, _| match row.event.direction {
             Some(Direction::Active) => Value::Word("active"),
             Some(Direction::Passive) => Value::Word("passive"),
@@ -65,7 +69,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     word(
         "known_by",
         "By",
-        "How that is known: connect, accept, closer, listener, walk",
+        "How that is known: connect, accept, send, receive, closer, listener, walk",
         |row, _| {
             row.event
                 .owner
@@ -97,7 +101,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         "took",
         "Took",
         Right,
-        "Of an open, the setup; of a close, how long it was established",
+        "Of an open, the setup; of a close, how long it was established; of window-open, how long the window was zero",
         &Took,
         &[],
         &[],
@@ -112,7 +116,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     number(
         "duration_us",
         "Duration",
-        "How long it was established; absent if it is older than the watch",
+        "How long it was established, or its window was zero; absent if it is older than the watch",
         |row, _| Value::number(row.event.duration_us),
     )
     .unit(Unit::Us)
@@ -145,9 +149,15 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         "Segments with data received",
         |row, _| info(row, |info| info.data_segs_in),
     ),
-    number("retrans_segs", "Retrans", "Segments sent again", |row, _| {
-        info(row, |info| info.total_retrans_segs)
-    })
+    number(
+        "retrans_segs",
+        "Retrans",
+        "Segments sent again: of a retransmit in this event, of a close in all",
+        |row, _| match row.event.details.retransmitted_segs {
+            None => info(row, |info| info.total_retrans_segs),
+            segs => Value::number(segs),
+        },
+    )
     .aliases(&["retrans"]),
     number("rtt_us", "RTT", "Smoothed round-trip time", |row, _| {
         info(row, |info| info.rtt_us)
@@ -159,11 +169,35 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     })
     .unit(Unit::RoundTripUs)
     .aliases(&["minrtt"]),
+    number(
+        "dsack_dups",
+        "DSack",
+        "Segments sent again without need, as the peer reported (D-SACK)",
+        |row, _| Value::number(row.event.details.dsack_dups),
+    ),
+    number(
+        "sent_datagrams",
+        "DgramsOut",
+        "Calls that sent a datagram by a UDP socket",
+        |row, _| Value::number(row.event.details.sent_datagrams),
+    ),
+    number(
+        "received_datagrams",
+        "DgramsIn",
+        "Calls that received one",
+        |row, _| Value::number(row.event.details.received_datagrams),
+    ),
+    number(
+        "failed_datagrams",
+        "DgramsLost",
+        "Datagrams that an error concerns",
+        |row, _| Value::number(row.event.details.failed_datagrams),
+    ),
     EventColumn::composite(
         "how",
         "How",
         Left,
-        "How and by whom it ended, why it failed, why a segment was sent again, or the change of the state",
+        "How and by whom it ended, why it failed, why a segment was sent again, whose window it is, or the change of the state",
         &How,
         &[],
         &[],
@@ -204,6 +238,46 @@ pub(super) static COLUMNS: &[EventColumn] = &[
                 .map_or(Value::Absent, |why| Value::Word(why.name()))
         },
     ),
+    word(
+        "cause",
+        "Cause",
+        "Why a datagram failed: icmp, send, receive, buffer-full, memory, checksum",
+        |row, _| {
+            row.event
+                .details
+                .cause
+                .map_or(Value::Absent, |cause| Value::Word(cause.name()))
+        },
+    ),
+    word(
+        "refusal",
+        "Refusal",
+        "What became of a request that found a queue full: syn-dropped, ack-dropped, reset, cookie",
+        |row, _| {
+            row.event
+                .details
+                .refusal
+                .map_or(Value::Absent, |refusal| Value::Word(refusal.name()))
+        },
+    ),
+    word(
+        "window_of",
+        "WindowOf",
+        "Whose window is zero, or open again: local, peer",
+        |row, _| {
+            row.event
+                .details
+                .window_of
+                .map_or(Value::Absent, |side| Value::Word(side.name()))
+        },
+    ),
+    number(
+        "mptcp_token",
+        "Token",
+        "Token of the MPTCP connection that it is, or is a subflow of",
+        |row, _| Value::number(row.event.details.mptcp_token),
+    )
+    .unit(Unit::Hexadecimal),
     word("state", "State", "State after the event", |row, _| {
         Value::Word(row.event.socket.state.snake_name())
     }),
@@ -449,6 +523,19 @@ impl Composite<Events> for How {
         if let Some(why) = event.retransmission {
             words.push(why.name().to_owned());
         }
+        let details = &event.details;
+        if let Some(cause) = details.cause {
+            words.push(cause.name().to_owned());
+        }
+        if let Some(refusal) = details.refusal {
+            words.push(refusal.name().to_owned());
+        }
+        if let Some(side) = details.window_of {
+            words.push(format!("of {}", side.name()));
+        }
+        if let Some(count) = details.failed_datagrams.filter(|count| *count > 1) {
+            words.push(format!("{count} datagrams"));
+        }
         if event.kind == ConnectionEventKind::State {
             words.push(format!(
                 "{} to {}",
@@ -458,7 +545,11 @@ impl Composite<Events> for How {
         }
         out.extend_from_slice(words.join(" ").as_bytes());
         match event.kind {
-            ConnectionEventKind::Fail => Tint::Yellow,
+            ConnectionEventKind::Fail
+            | ConnectionEventKind::ConnectError
+            | ConnectionEventKind::AcceptOverflow
+            | ConnectionEventKind::SynOverflow
+            | ConnectionEventKind::Error => Tint::Yellow,
             _ => Tint::None,
         }
     }
@@ -472,15 +563,20 @@ impl Composite<Events> for How {
     }
 }
 
-/// Returns the name of an errno that TCP has.
+/// Returns the name of an errno that sockets have.
 pub(crate) fn errno_name(errno: i32) -> Option<&'static str> {
     Some(match errno {
+        1 => "EPERM",
+        12 => "ENOMEM",
         13 => "EACCES",
+        22 => "EINVAL",
         32 => "EPIPE",
         71 => "EPROTO",
         90 => "EMSGSIZE",
         92 => "ENOPROTOOPT",
         95 => "EOPNOTSUPP",
+        97 => "EAFNOSUPPORT",
+        98 => "EADDRINUSE",
         99 => "EADDRNOTAVAIL",
         100 => "ENETDOWN",
         101 => "ENETUNREACH",

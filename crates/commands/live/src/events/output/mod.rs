@@ -2,6 +2,7 @@
 
 mod columns;
 pub(crate) mod summary;
+pub(crate) mod summary_csv;
 
 use sockeye_model::{ConnectionEvent, Names};
 use sockeye_output::Format;
@@ -43,12 +44,17 @@ pub fn layout(
     format: Format,
     columns: Option<Vec<&'static Column<Events>>>,
     is_one_netns: bool,
+    has_protocols: bool,
 ) -> Layout<Events> {
     let columns = match columns {
         Some(columns) => columns,
         None if format == Format::Csv => all_columns().collect(),
         None => {
-            let shown = |name: &&&str| !(is_one_netns && **name == "netns_inode");
+            let shown = |name: &&&str| match **name {
+                "netns_inode" => !is_one_netns,
+                "netid" => has_protocols,
+                _ => true,
+            };
             let names: Vec<&str> = TABLE.iter().filter(shown).copied().collect();
             named_columns(&names)
         }
@@ -59,9 +65,10 @@ pub fn layout(
 }
 
 /// Default columns of a table.
-const TABLE: [&str; 12] = [
+const TABLE: [&str; 13] = [
     "time",
     "event",
+    "netid",
     "direction",
     "local",
     "peer",

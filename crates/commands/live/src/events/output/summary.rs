@@ -22,18 +22,33 @@ pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accou
         push_lives(out, summary);
     }
     let count = |kind| summary.count(kind);
-    out.push_str(&format!(
-        "{} opened, {} failed, {} closed, {}; {}\n",
+    let mut text = format!(
+        "{} opened, {} failed, {} closed, {}",
         count(ConnectionEventKind::Open),
         count(ConnectionEventKind::Fail),
         count(ConnectionEventKind::Close),
-        counted(count(ConnectionEventKind::Retransmit) as usize, "retransmission"),
-        losses(counts),
-    ));
+        counted(summary.retransmitted as usize, "retransmission"),
+    );
+    for kind in RARE {
+        let number = count(kind);
+        if number > 0 {
+            text.push_str(&format!(", {number} {}", kind.name()));
+        }
+    }
+    out.push_str(&format!("{text}; {}\n", losses(counts)));
 }
 
-/// Returns what was lost, by kind.
+/// Returns what was lost, by kind, and what was left out.
 pub(crate) fn losses(counts: &Accounting) -> String {
+    let mut text = losses_by_kind(counts);
+    let left_out = counts.total().left_out;
+    if left_out > 0 {
+        text.push_str(&format!("; {left_out} were left out to keep to --cpu"));
+    }
+    text
+}
+
+fn losses_by_kind(counts: &Accounting) -> String {
     let total = counts.total();
     if total.lost == 0 && counts.missed == 0 && counts.unknown == 0 {
         return "no event was lost".to_owned();
@@ -60,8 +75,27 @@ pub(crate) fn losses(counts: &Accounting) -> String {
     )
 }
 
+/// Returns what was counted since `before`. What was made but not read yet counts for the next.
+pub(crate) fn since(now: &Accounting, before: &Accounting) -> Accounting {
+    let mut since = *now;
+    for (kind, before) in since.kinds.iter_mut().zip(&before.kinds) {
+        kind.read = kind.read.saturating_sub(before.read);
+        kind.lost = kind.lost.saturating_sub(before.lost);
+        kind.left_out = kind.left_out.saturating_sub(before.left_out);
+        kind.made = kind.read + kind.lost + kind.left_out;
+    }
+    since.unknown = since.unknown.saturating_sub(before.unknown);
+    since.missed = since.missed.saturating_sub(before.missed);
+    since
+}
+
 /// Appends the fields of the summary of JSON.
-pub(crate) fn push_fields(object: &mut JsonObject<'_>, summary: &EventSummary, counts: &Accounting) {
+pub(crate) fn push_fields(
+    object: &mut JsonObject<'_>,
+    summary: &EventSummary,
+    counts: &Accounting,
+    untracked: u64,
+) {
     let mut kinds = object.object("counts");
     for (kind, key) in ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS) {
         kinds.number(key, Some(summary.count(kind)));
@@ -105,11 +139,13 @@ pub(crate) fn push_fields(object: &mut JsonObject<'_>, summary: &EventSummary, c
     }
     out.push(b']');
     object.number("lives_unknown", Some(summary.unknown_lives));
+    object.number("untracked_sockets", Some(untracked));
     let total = counts.total();
     let mut fields = object.object("records");
     fields.number("made", Some(total.made));
     fields.number("read", Some(total.read));
     fields.number("lost", Some(total.lost));
+    fields.number("left_out", Some(total.left_out));
     fields.number("missed", Some(counts.missed));
     fields.number("unreadable", Some(counts.unknown));
     let mut by_kind = fields.object("lost_by_kind");
@@ -280,10 +316,18 @@ const COUNT_KEYS: [&str; ConnectionEventKind::ALL.len()] = [
     "reset_sent_events",
     "reset_received_events",
     "retransmit_events",
+    "present_events",
+    "undo_events",
+    "connect_error_events",
+    "accept_overflow_events",
+    "syn_overflow_events",
+    "zero_window_events",
+    "window_open_events",
+    "error_events",
 ];
 
 /// Names of what can be lost.
-const LOSSES: [(u32, &str); 9] = [
+const LOSSES: [(u32, &str); 18] = [
     (kind::OPENED, "opens"),
     (kind::FAILED, "failed opens"),
     (kind::CLOSED, "closes"),
@@ -293,6 +337,26 @@ const LOSSES: [(u32, &str); 9] = [
     (kind::RESET_SENT, "resets sent"),
     (kind::RESET_RECEIVED, "resets received"),
     (kind::RETRANSMITTED, "retransmissions"),
+    (kind::UDP_USED, "first uses"),
+    (kind::UDP_CLOSED, "closes of UDP"),
+    (kind::UDP_FAILED, "errors"),
+    (kind::ACCEPT_OVERFLOWS, "accept overflows"),
+    (kind::SYN_OVERFLOWS, "syn overflows"),
+    (kind::WINDOW_IS_ZERO, "zero windows"),
+    (kind::WINDOW_IS_OPEN, "windows opened"),
+    (kind::CONNECT_FAILED, "connect errors"),
+    (kind::UNDONE, "undos"),
+];
+
+/// Kinds that are mentioned if there are events of them.
+const RARE: [ConnectionEventKind; 7] = [
+    ConnectionEventKind::Undo,
+    ConnectionEventKind::ConnectError,
+    ConnectionEventKind::AcceptOverflow,
+    ConnectionEventKind::SynOverflow,
+    ConnectionEventKind::ZeroWindow,
+    ConnectionEventKind::WindowOpen,
+    ConnectionEventKind::Error,
 ];
 
 /// Rows of each table.
