@@ -24,6 +24,9 @@ pub struct AnalyzeArgs {
     /// Every detail of each connection: negotiated options, round trips, counts, and every event
     #[arg(short = 'v', long)]
     pub(super) verbose: bool,
+    /// How many threads read, decode and analyse; the output is the same [default: the number of processors, at most 16]
+    #[arg(short = 'j', long, value_name = "N", allow_negative_numbers = true, value_parser = jobs)]
+    pub(super) jobs: Option<usize>,
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(super) format: FormatArg,
@@ -37,6 +40,15 @@ pub struct AnalyzeArgs {
     #[arg(value_name = "FILE|-... [FILTER]", required = true)]
     pub(super) words: Vec<OsString>,
 }
+
+/// Parses the number of threads.
+fn jobs(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=JOBS_MAX).contains(number));
+    number.ok_or_else(|| format!("expected a whole number of 1 to {JOBS_MAX}"))
+}
+
+/// Most threads that have something to do.
+const JOBS_MAX: usize = sockeye_trace::SHARDS;
 
 /// Connections in a table without `--top`.
 pub(super) const TOP: usize = 10;

@@ -1,7 +1,7 @@
 //! Several captures of one transfer: where segments were lost, and where the delay is.
 
 use super::args::{AnalyzeArgs, TOP};
-use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
+use crate::input::{CaptureItem, CaptureReader, ReportedSegments, Selection, skipped};
 use crate::output::{AnalysisLayout, ComparedCapture, ComparedDirection, Comparison};
 use anyhow::Context;
 use sockeye_console::stdout;
@@ -21,25 +21,24 @@ pub(super) fn run(
     let mut before: Option<Pairing> = None;
     let mut interrupted = None;
     for file in &selection.files {
-        let mut reader = CaptureReader::open(file)?;
+        let mut reader = CaptureReader::open(file, args.jobs)?;
         let mut directions = Directions::default();
         let mut next = Pairing::new();
-        let outcome = reader.run(
-            &mut |frame, time_ns, segment, ends| {
-                if selection.matches(ends.0, ends.1) {
-                    if let Some(before) = &mut before {
-                        before.second(frame, time_ns, segment);
+        let outcome = reader.run(ReportedSegments::All, &mut |item| {
+            match item {
+                CaptureItem::Segment(found) => {
+                    let (from, to) = Endpoint::both(found.segment);
+                    if selection.matches(from, to) {
+                        if let Some(before) = &mut before {
+                            before.second(found.frame, found.time_ns, found.segment);
+                        }
+                        next.first(found.frame, found.time_ns, found.segment);
                     }
-                    next.first(frame, time_ns, segment);
                 }
-            },
-            &mut |item| {
-                if let CaptureItem::Connection(finished, _) = item {
-                    directions.add(finished.connection);
-                }
-                Ok(())
-            },
-        );
+                CaptureItem::Connection(finished, _) => directions.add(finished.connection),
+            }
+            Ok(())
+        });
         let tally = reader.tally();
         skipped::report(&reader, &tally);
         outcome?;

@@ -1,7 +1,7 @@
 //! The largest connections of a capture.
 
 use crate::output::EndOwners;
-use sockeye_trace::Connection;
+use sockeye_trace::Finished;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -9,9 +9,12 @@ use std::collections::BTreeMap;
 #[derive(Debug)]
 pub(super) struct LargestConnections {
     max: Option<usize>,
-    /// By bytes sent, packets and number; of two equal ones the earlier is larger.
-    connections: BTreeMap<(u64, u64, Reverse<u32>), (Connection, EndOwners)>,
+    /// Of two equal ones the earlier is larger.
+    connections: BTreeMap<Size, (Box<Finished>, EndOwners)>,
 }
+
+/// Bytes sent, packets, and number.
+type Size = (u64, u64, Reverse<u32>);
 
 impl LargestConnections {
     pub(super) const fn new(max: Option<usize>) -> Self {
@@ -24,12 +27,13 @@ impl LargestConnections {
     /// Adds a connection; returns it at once if there is no limit.
     pub(super) fn add(
         &mut self,
-        connection: Connection,
+        finished: Box<Finished>,
         owners: EndOwners,
-    ) -> Option<(Connection, EndOwners)> {
+    ) -> Option<(Box<Finished>, EndOwners)> {
         let Some(max) = self.max else {
-            return Some((connection, owners));
+            return Some((finished, owners));
         };
+        let connection = &finished.connection;
         let (forward, backward) = (&connection.forward, &connection.backward);
         let bytes = forward.bytes_sent.saturating_add(backward.bytes_sent);
         let packets = forward.packets.saturating_add(backward.packets);
@@ -40,7 +44,7 @@ impl LargestConnections {
                 .first_key_value()
                 .is_some_and(|(smallest, _)| *smallest < size);
         if is_large {
-            self.connections.insert(size, (connection, owners));
+            self.connections.insert(size, (finished, owners));
             if self.connections.len() > max {
                 self.connections.pop_first();
             }
@@ -48,7 +52,7 @@ impl LargestConnections {
         None
     }
 
-    pub(super) fn largest_first(&mut self) -> impl Iterator<Item = (Connection, EndOwners)> + use<> {
+    pub(super) fn largest_first(&mut self) -> impl Iterator<Item = (Box<Finished>, EndOwners)> + use<> {
         std::mem::take(&mut self.connections).into_values().rev()
     }
 }

@@ -3,8 +3,8 @@
 use super::args::{AnalyzeArgs, TOP};
 use super::comparison;
 use super::largest::LargestConnections;
-use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
-use crate::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, Listed};
+use crate::input::{CaptureItem, CaptureReader, ReportedSegments, Selection, skipped};
+use crate::output::{AnalysisLayout, AnalysisWriter, CaptureTally, EndOwners, FlaggedSegment, Listed};
 use anyhow::Context;
 use sockeye_console::envelope;
 use sockeye_console::notes;
@@ -12,7 +12,7 @@ use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_model::counted;
 use sockeye_output::Format;
-use sockeye_trace::Connection;
+use sockeye_trace::{Endpoint, Finished};
 use std::io::BufWriter;
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         }
         return comparison::run(args, &selection, &layout);
     };
-    let mut reader = CaptureReader::open(file)?;
+    let mut reader = CaptureReader::open(file, args.jobs)?;
     let stdout = BufWriter::new(stdout::open().context(stdout::WRITING)?);
     let writer = AnalysisWriter::begin(stdout, layout).context(stdout::WRITING)?;
     let mut analysis = Analysis {
@@ -53,7 +53,12 @@ pub fn run(args: &AnalyzeArgs) -> anyhow::Result<ExitCode> {
         has_flagged: false,
         tally: CaptureTally::default(),
     };
-    let outcome = reader.run(&mut |_, _, _, _| {}, &mut |item| analysis.add(item));
+    let reported = if args.flags {
+        ReportedSegments::Flagged
+    } else {
+        ReportedSegments::None
+    };
+    let outcome = reader.run(reported, &mut |item| analysis.add(item));
     analysis.finish(&mut reader)?;
     outcome.map(|()| reader.interrupted().unwrap_or(ExitCode::SUCCESS))
 }
@@ -71,22 +76,32 @@ struct Analysis<'a, W> {
 impl<W: std::io::Write> Analysis<'_, W> {
     fn add(&mut self, item: CaptureItem<'_>) -> anyhow::Result<()> {
         match item {
-            CaptureItem::Segment(segment) => {
+            CaptureItem::Segment(found) => {
+                let (from, to) = Endpoint::both(found.segment);
                 let is_shown = self.args.flags
-                    && !segment.notes.flags.is_empty()
-                    && self.is_selected(segment.notes.connection)
-                    && self.selection.matches(segment.from, segment.to);
+                    && !found.notes.flags.is_empty()
+                    && self.is_selected(found.notes.connection)
+                    && self.selection.matches(from, to);
                 if is_shown {
                     self.has_flagged = true;
-                    self.writer.segment(&segment).context(stdout::WRITING)?;
+                    let flagged = FlaggedSegment {
+                        frame: found.frame,
+                        time_ns: found.since_ns,
+                        from,
+                        to,
+                        bytes: found.segment.payload_len,
+                        notes: found.notes,
+                    };
+                    self.writer.segment(&flagged).context(stdout::WRITING)?;
                 }
             }
-            CaptureItem::Connection(finished, owners) => self.add_connection(finished.connection, owners)?,
+            CaptureItem::Connection(finished, owners) => self.add_connection(finished, owners)?,
         }
         Ok(())
     }
 
-    fn add_connection(&mut self, connection: Connection, owners: EndOwners) -> anyhow::Result<()> {
+    fn add_connection(&mut self, finished: Box<Finished>, owners: EndOwners) -> anyhow::Result<()> {
+        let connection = &finished.connection;
         if !self.is_selected(connection.number)
             || !self.selection.matches(connection.client, connection.server)
         {
@@ -96,10 +111,10 @@ impl<W: std::io::Write> Analysis<'_, W> {
         if self.args.flags {
             return Ok(());
         }
-        if let Some((connection, owners)) = self.largest.add(connection, owners) {
+        if let Some((finished, owners)) = self.largest.add(finished, owners) {
             self.tally.listed += 1;
             self.writer
-                .connection(&connection, &owners)
+                .connection(&finished.connection, &owners)
                 .context(stdout::WRITING)?;
         }
         Ok(())
@@ -110,10 +125,10 @@ impl<W: std::io::Write> Analysis<'_, W> {
     }
 
     fn finish(mut self, reader: &mut CaptureReader) -> anyhow::Result<()> {
-        for (connection, owners) in self.largest.largest_first() {
+        for (finished, owners) in self.largest.largest_first() {
             self.tally.listed += 1;
             self.writer
-                .connection(&connection, &owners)
+                .connection(&finished.connection, &owners)
                 .context(stdout::WRITING)?;
         }
         let tally = CaptureTally {

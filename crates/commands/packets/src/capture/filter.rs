@@ -7,6 +7,7 @@ use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
 use sockeye_filter::pcap::{self, PacketFilter};
 use sockeye_model::{Port, Protocol};
+use sockeye_query::packet_program;
 use sockeye_source::names::{ResolveError, SystemNames, resolve};
 use sockeye_sys::packet_ring::Instruction;
 use std::net::IpAddr;
@@ -28,16 +29,7 @@ pub(super) fn program(text: &str, snaplen: u32, interface: &Interface) -> anyhow
         Some(_) if interface.is_loopback => filter.without_echo(None),
         Some(_) => filter,
     };
-    let program = filter
-        .program(snaplen)
-        .map_err(|error| anyhow!("capture: {error}"))?;
-    let program = program.into_iter().map(|instruction| Instruction {
-        code: instruction.code,
-        yes: instruction.yes,
-        no: instruction.no,
-        operand: instruction.operand,
-    });
-    Ok(program.collect())
+    packet_program(&filter, snaplen).map_err(|error| anyhow!("capture: {error}"))
 }
 
 /// Names of services and hosts, for the filter.

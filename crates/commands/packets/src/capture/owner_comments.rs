@@ -229,7 +229,8 @@ const PAUSE_FACTOR: u32 = 19;
 const PAUSE_MIN: Duration = Duration::from_millis(50);
 /// Time until the thread notices the end of the capture.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Limit for the time that packets wait for a lookup.
-const WAIT_MAX: Duration = Duration::from_millis(50);
+/// Limit for the time that packets wait for a lookup. It takes some milliseconds, more on a busy machine; the ring keeps what arrives
+/// meanwhile.
+const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Packets of a block above which no lookup is awaited: a busy interface leaves no time for it.
 const PREPARED_MAX: u32 = 1000;

@@ -2,7 +2,7 @@
 
 use super::args::{DirectionArg, FormatArg, GraphArgs};
 use super::terminal::Terminal;
-use crate::input::{CaptureItem, CaptureReader, Selection, skipped};
+use crate::input::{CaptureItem, CaptureReader, ReportedSegments, Selection, skipped};
 use crate::output::{
     CaptureTally, GraphDirections, GraphFormat, GraphLayout, GraphPanel, connection_sentences, write_graph,
 };
@@ -148,7 +148,7 @@ fn read(args: &GraphArgs, selection: &Selection, file: &Path, series: Keep) -> a
         series,
         ..Options::default()
     };
-    let mut reader = CaptureReader::with(file, options)?;
+    let mut reader = CaptureReader::with(file, options, None)?;
     let (mut biggest, mut drawable): (Option<Finished>, Option<Finished>) = (None, None);
     let mut matching = 0;
     let is_bigger = |one: &Finished, other: &Option<Finished>| {
@@ -156,10 +156,11 @@ fn read(args: &GraphArgs, selection: &Selection, file: &Path, series: Keep) -> a
             .as_ref()
             .is_none_or(|other| size(&one.connection) > size(&other.connection))
     };
-    let outcome = reader.run(&mut |_, _, _, _| {}, &mut |item| {
+    let outcome = reader.run(ReportedSegments::None, &mut |item| {
         let CaptureItem::Connection(found, _) = item else {
             return Ok(());
         };
+        let found = *found;
         let is_selected = args
             .connection
             .is_none_or(|number| number == found.connection.number);

@@ -57,6 +57,17 @@ pub struct CaptureTally {
 }
 
 impl CaptureTally {
+    /// Adds packets that are no segments, or that have a wrong checksum, of a part of the capture.
+    pub(crate) fn add_packets(&mut self, part: &Self) {
+        self.datagrams += part.datagrams;
+        self.other_ip += part.other_ip;
+        self.not_ip += part.not_ip;
+        self.unsupported_links.add_all(&part.unsupported_links);
+        self.fragments += part.fragments;
+        self.undecodable += part.undecodable;
+        self.bad_checksums += part.bad_checksums;
+    }
+
     pub(super) fn push_text(&self, out: &mut Vec<u8>, interfaces: &[String], width: Option<usize>) {
         let mut line = String::new();
         let more = self.matching.saturating_sub(self.listed);

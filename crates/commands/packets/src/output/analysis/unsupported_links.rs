@@ -16,14 +16,27 @@ impl UnsupportedLinks {
 
     /// Counts a packet.
     pub(crate) fn add(&mut self, link_type: LinkType) {
+        self.add_many(link_type, 1);
+    }
+
+    /// Adds the counts of the next part of a capture. The types are then in the order of their first packets, if each part has
+    /// at most [`Self::TYPES_MAX`].
+    pub(crate) fn add_all(&mut self, part: &Self) {
+        for (link_type, packets) in part.counts() {
+            self.add_many(link_type, packets);
+        }
+        self.others += part.others;
+    }
+
+    fn add_many(&mut self, link_type: LinkType, more: u64) {
         for count in &mut self.counts {
             let (known, packets) = count.get_or_insert((link_type, 0));
             if *known == link_type {
-                *packets += 1;
+                *packets += more;
                 return;
             }
         }
-        self.others += 1;
+        self.others += more;
     }
 
     /// Returns each type with its packets, in the order of their first ones.
