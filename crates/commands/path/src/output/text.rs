@@ -1,0 +1,109 @@
+//! What follows the table: the way with its times as widths, and the sentences.
+
+use super::columns::HopRow;
+use sockeye_measure::Sentence;
+use sockeye_output::report::push_sentence;
+use sockeye_path::PathReport;
+
+/// Appends the picture, which packets the numbers are of, and the sentences.
+pub(crate) fn push_text(
+    out: &mut Vec<u8>,
+    rows: &[HopRow<'_>],
+    report: &PathReport,
+    sentences: &[Sentence],
+    width: Option<usize>,
+) {
+    push_bars(out, rows, width.unwrap_or(WIDTH));
+    out.extend_from_slice(format!("\n{}\n", packets(report)).as_bytes());
+    for sentence in sentences {
+        push_sentence(out, sentence, width);
+    }
+}
+
+/// Appends a line for each hop, as long as its part of the time, where the one before ends.
+fn push_bars(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
+    let rows: Vec<_> = rows.iter().filter(|row| row.hop.part.is_none()).collect();
+    let labels: Vec<_> = rows.iter().map(|row| row.label()).collect();
+    let longest = labels.iter().map(String::len).max().unwrap_or(0);
+    let columns = width.saturating_sub(longest + 3);
+    if columns < COLUMNS_MIN || rows.len() < 2 {
+        return;
+    }
+    out.push(b'\n');
+    let mut before_ppm = 0;
+    for (row, label) in rows.iter().zip(&labels) {
+        let share_ppm = row.share_ppm.unwrap_or(0);
+        let column = |ppm: u64| (ppm as usize * columns) / 1_000_000;
+        let (from, to) = (column(before_ppm), column(before_ppm + share_ppm));
+        let mark = if share_ppm == 0 { "" } else { "|" };
+        let bar = if to > from {
+            "=".repeat(to - from)
+        } else {
+            mark.to_owned()
+        };
+        out.extend_from_slice(format!("{label:longest$}  {}{bar}\n", " ".repeat(from)).as_bytes());
+        before_ppm += share_ppm;
+    }
+}
+
+/// Says of how many packets the numbers are.
+fn packets(report: &PathReport) -> String {
+    let sample = match report.sample_every {
+        1 => String::new(),
+        every => format!(", one of {every}"),
+    };
+    let matched = report.matched_ppm().map_or(String::new(), |ppm| {
+        format!(
+            "; {}.{} % of those that have ended were followed to their end",
+            ppm / 10_000,
+            ppm / 1_000 % 10
+        )
+    });
+    let parts = [
+        (
+            report.merged,
+            "merged into others in a receive queue, where their times end",
+        ),
+        (
+            report.divided,
+            "divided into segments, which are followed from there on",
+        ),
+        (report.lost, "lost sight of"),
+        (report.unfinished, "still on their way at the end"),
+    ];
+    let parts: String = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("; {count} were {what}"))
+        .collect();
+    format!(
+        "{} packets were followed{sample}{matched}{parts}.",
+        report.followed()
+    )
+}
+
+/// Without a terminal.
+const WIDTH: usize = 80;
+const COLUMNS_MIN: usize = 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_but_the_usual_one_is_counted() {
+        let mut report = PathReport {
+            complete: 97,
+            sample_every: 1,
+            ..PathReport::default()
+        };
+        let usual = "97 packets were followed; 100.0 % of those that have ended were followed to their end.";
+        assert_eq!(packets(&report), usual);
+        (report.lost, report.unfinished) = (3, 2);
+        assert_eq!(
+            packets(&report),
+            "102 packets were followed; 97.0 % of those that have ended were followed to their end; \
+             3 were lost sight of; 2 were still on their way at the end."
+        );
+    }
+}

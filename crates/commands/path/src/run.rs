@@ -1,0 +1,153 @@
+//! Runs `path`.
+
+use crate::args::PathArgs;
+use crate::output::{HopRow, Hops, part_name, push_text, table_columns, write_picture};
+use crate::watch::{Seen, follow};
+use anyhow::Context as _;
+use sockeye_console::notes::say;
+use sockeye_console::output_file::OutputFile;
+use sockeye_console::usage::UsageError;
+use sockeye_console::{envelope, stdout};
+use sockeye_model::{Names as _, NetnsInode};
+use sockeye_output::listing::{Column, Layout, ListingWriter, columns_help, parse_columns};
+use sockeye_output::report::push_sentences;
+use sockeye_output::{Format, Summary};
+use sockeye_query::context::QueryContext;
+use sockeye_query::drops::reasons_of;
+use sockeye_query::listing::Listing;
+use sockeye_sys::interrupts::Interrupts;
+use std::io::{BufWriter, Write as _};
+
+/// Follows packets, and prints where their time was spent.
+///
+/// # Errors
+/// If an option is wrong, packets cannot be followed, or output failed.
+pub fn run(args: &PathArgs) -> anyhow::Result<()> {
+    if args.columns.as_deref() == Some("help") {
+        return stdout::write_lines(columns_help::<Hops>());
+    }
+    let columns = args.columns.as_deref().map(parse_columns::<Hops>).transpose();
+    let columns = columns.map_err(|error| UsageError::unknown_column("--columns", "path", &error))?;
+    let interrupts = Interrupts::catch().context("handle SIGINT")?;
+    let picture = args.svg.as_deref().map(OutputFile::create).transpose()?;
+    let common = args.listing();
+    let context = QueryContext::new(&common, false, true)?;
+    let port = args.port_filter();
+    let listing = Listing::new(&common, &args.filter, port.as_deref(), &context)?;
+    let reasons = reasons_of(&context.engine);
+    let seen = follow(args, &listing, &reasons, &interrupts)?;
+    let rows: Vec<HopRow<'_>> = seen
+        .report
+        .hops
+        .iter()
+        .map(|hop| HopRow {
+            hop,
+            share_ppm: seen.report.share_ppm(hop),
+            netns_name: hop
+                .key
+                .device
+                .and_then(|device| context.netns(NetnsInode(device.netns)).map(str::to_owned)),
+            part_name: hop.part.map(part_name),
+        })
+        .collect();
+    print(args, &seen, &rows, columns)?;
+    if let Some(mut file) = picture {
+        let mut out = BufWriter::new(&mut file);
+        write_picture(&mut out, &rows, &seen.report)
+            .and_then(|()| out.flush())
+            .context("write the picture")?;
+        drop(out);
+        file.finish()?;
+    }
+    say_losses(&seen);
+    Ok(())
+}
+
+fn print(
+    args: &PathArgs,
+    seen: &Seen,
+    rows: &[HopRow<'_>],
+    columns: Option<Vec<&'static Column<Hops>>>,
+) -> anyhow::Result<()> {
+    let format = Format::from(args.format);
+    let columns = match format {
+        Format::Table | Format::Csv if columns.is_some() => columns.unwrap_or_default(),
+        Format::Table => parse_columns::<Hops>(&table_columns(rows)).unwrap_or_default(),
+        _ => <Hops as sockeye_output::listing::Record>::columns()
+            .iter()
+            .collect(),
+    };
+    let mut layout = Layout::new(format, columns);
+    layout.style = stdout::style(args.color);
+    layout.width = stdout::width();
+    layout.no_header = args.no_header;
+    layout.marks_last = true;
+    layout.document_type = "path";
+    layout.envelope = envelope::now();
+    let sentences = seen.report.sentences();
+    let mut out = Vec::new();
+    if format == Format::Table && rows.is_empty() {
+        out.extend_from_slice(b"No packet that matches was seen.\n");
+    } else {
+        let mut writer = ListingWriter::new(&mut out, layout);
+        writer.begin()?;
+        for row in rows {
+            writer.row(&row)?;
+        }
+        writer.finish_with(&Summary::default(), |object| {
+            let report = &seen.report;
+            object.number("duration_ns", Some(seen.elapsed_ns));
+            object.number("sample_every", Some(report.sample_every));
+            object.number("followed", Some(report.followed()));
+            object.number("complete", Some(report.complete));
+            object.number("dropped", Some(report.dropped));
+            object.number("divided", Some(report.divided));
+            object.number("merged", Some(report.merged));
+            object.number("lost", Some(report.lost));
+            object.number("unfinished", Some(report.unfinished));
+            object.number("matched_ppm", report.matched_ppm());
+            object.number("left_out", Some(seen.counts.left_out));
+            object.number("without_data", Some(seen.counts.without_data));
+            object.number("no_space", Some(seen.counts.no_space));
+            object.number("not_selected", Some(seen.not_selected));
+            object.number("truncated", Some(seen.truncated));
+            object.number("ring_lost", Some(seen.ring_lost()));
+            object.number("missed", Some(seen.accounting.missed));
+            push_sentences(object, &sentences);
+        })?;
+    }
+    if format == Format::Table {
+        push_text(&mut out, rows, &seen.report, &sentences, stdout::width());
+    }
+    match stdout::write(&out) {
+        Err(error) if stdout::is_closed_pipe(&error) => Ok(()),
+        written => written,
+    }
+}
+
+/// Says which packets the numbers do not have.
+fn say_losses(seen: &Seen) {
+    let notes = [
+        (
+            seen.counts.no_space,
+            "were not followed: their slots were taken by others on their way; --slots makes room",
+        ),
+        (
+            seen.ring_lost(),
+            "did not fit into the ring; --ring makes room, --sample follows fewer",
+        ),
+        (
+            seen.accounting.missed,
+            "were not seen at a point: it was reached within another point, on the same processor",
+        ),
+        (
+            seen.truncated,
+            "went through more points than are kept: the last ones are missing",
+        ),
+    ];
+    for (count, text) in notes {
+        if count > 0 {
+            say(&format!("sockeye: {count} packets {text}\n"));
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! Which packets are selected, and in which direction they go.
+
+use sockeye_filter::{Filter, Needs};
+use sockeye_model::{
+    Endpoint, Entry, Family, NetnsInode, Port, Protocol, ProtocolSet, Socket, State, StateSet,
+};
+use sockeye_path::Direction;
+use sockeye_query::listing::{Listing, QueryOptions, Scope};
+use sockeye_source::{Detail, Families};
+use sockeye_wire::drops::{TCP, UDP};
+use sockeye_wire::path::{Journey, Point, Stamp};
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// Selects packets by a filter.
+pub(crate) struct Selection<'a> {
+    listing: &'a Listing<'a>,
+    /// The sockets that match; `None` if packets alone decide it.
+    sockets: Option<Sockets>,
+    /// Whether all network namespaces are asked for, also those that are new.
+    is_everywhere: bool,
+}
+
+/// The ends of sockets that match.
+#[derive(Default)]
+struct Sockets {
+    /// With their network namespaces: many have the same addresses.
+    connected: HashSet<(Option<NetnsInode>, u8, SocketAddr, SocketAddr)>,
+    /// Unconnected ones; with the address unless it is any.
+    bound: HashSet<(Option<NetnsInode>, u8, u16, Option<IpAddr>)>,
+    /// Ends that no socket had that matches, when sockets were listed.
+    rejected: HashSet<(u8, SocketAddr, SocketAddr)>,
+    /// When sockets may be listed again.
+    next_listing: Option<Instant>,
+}
+
+impl<'a> Selection<'a> {
+    /// Prepares the selection; lists sockets if packets alone do not decide whether a filter matches.
+    pub(crate) fn new(listing: &'a Listing<'a>, is_everywhere: bool) -> anyhow::Result<Self> {
+        let mut selection = Self {
+            listing,
+            sockets: (!is_decided_by_packets(listing.filter())).then(Sockets::default),
+            is_everywhere,
+        };
+        selection.list()?;
+        if let Some(sockets) = &mut selection.sockets {
+            sockets.next_listing = None;
+        }
+        Ok(selection)
+    }
+
+    /// Returns in which direction a packet goes; `None` if it is not selected.
+    pub(crate) fn direction(&mut self, journey: &Journey) -> anyhow::Result<Option<Direction>> {
+        let mut direction = self.known_direction(journey);
+        if direction.is_none()
+            && self
+                .sockets
+                .as_ref()
+                .is_some_and(|sockets| sockets.may_be_new(journey))
+        {
+            self.list()?;
+            direction = self.known_direction(journey);
+            if let (None, Some(sockets)) = (direction, &mut self.sockets) {
+                sockets.reject(journey);
+            }
+        }
+        Ok(direction)
+    }
+
+    fn known_direction(&self, journey: &Journey) -> Option<Direction> {
+        let with_device = |stamp: &&Stamp| stamp.netns != 0;
+        let netns = |stamp: Option<&Stamp>| stamp.map(|stamp| NetnsInode(stamp.netns));
+        let first = netns(journey.stamps.iter().find(with_device));
+        let last = netns(journey.stamps.iter().rev().find(with_device));
+        let mut ends = vec![
+            (Direction::Out, journey.source, journey.destination, first),
+            (Direction::In, journey.destination, journey.source, last),
+        ];
+        // Without a filter all match in both directions: a packet that was first seen on its way in is no packet that was sent here.
+        if journey.stamps.first().map(|stamp| stamp.point) == Some(Point::Received) {
+            ends.reverse();
+        }
+        ends.into_iter()
+            .filter(|(.., netns)| self.is_in(*netns))
+            .find(|(_, local, peer, netns)| match &self.sockets {
+                Some(sockets) => sockets.has(*netns, journey.protocol, *local, *peer),
+                None => matches(self.listing.filter(), journey.protocol, *local, *peer, *netns),
+            })
+            .map(|(direction, ..)| direction)
+    }
+
+    /// Whether a network namespace is one of those that are asked for.
+    fn is_in(&self, netns: Option<NetnsInode>) -> bool {
+        let namespaces = &self.listing.context.namespaces;
+        self.is_everywhere || netns.is_some_and(|netns| namespaces.with_inode(netns).is_some())
+    }
+
+    /// Lists the sockets that match, if they are needed.
+    fn list(&mut self) -> anyhow::Result<()> {
+        let Some(sockets) = &mut self.sockets else {
+            return Ok(());
+        };
+        let begin = Instant::now();
+        let mut report = self.listing.begin();
+        let owners = self.listing.owners(&mut report)?;
+        let options = QueryOptions {
+            protocols: ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp]),
+            families: Families::BOTH,
+            states: StateSet::ALL,
+            detail: Detail::INODE,
+            scope: Scope::Matching,
+        };
+        self.listing
+            .run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
+                sockets.add(entry.socket);
+                ControlFlow::Continue(())
+            })?;
+        sockets.next_listing = Some(Instant::now() + (begin.elapsed() * LISTING_PAUSE).max(LISTING_MIN));
+        Ok(())
+    }
+}
+
+impl Sockets {
+    fn add(&mut self, socket: &Socket) {
+        let Some(local) = end(&socket.local) else { return };
+        let number = number_of(socket.protocol);
+        match end(&socket.peer).filter(|peer| peer.port() != 0) {
+            Some(peer) => {
+                self.connected.insert((socket.netns, number, local, peer));
+            }
+            None => {
+                let address = Some(local.ip()).filter(|ip| !ip.is_unspecified());
+                self.bound.insert((socket.netns, number, local.port(), address));
+            }
+        }
+    }
+
+    fn has(&self, netns: Option<NetnsInode>, protocol: u8, local: SocketAddr, peer: SocketAddr) -> bool {
+        // A kernel that does not say which namespace a socket is in.
+        [netns, None].into_iter().any(|netns| {
+            self.connected.contains(&(netns, protocol, local, peer))
+                || [Some(local.ip()), None]
+                    .into_iter()
+                    .any(|address| self.bound.contains(&(netns, protocol, local.port(), address)))
+        })
+    }
+
+    /// Whether a packet may be of a socket that was created after sockets were listed.
+    fn may_be_new(&self, journey: &Journey) -> bool {
+        let is_time = self.next_listing.is_none_or(|next| Instant::now() >= next);
+        is_time && !self.rejected.contains(&ends(journey))
+    }
+
+    fn reject(&mut self, journey: &Journey) {
+        if self.rejected.len() < REJECTED_MAX {
+            self.rejected.insert(ends(journey));
+        }
+    }
+}
+
+const fn ends(journey: &Journey) -> (u8, SocketAddr, SocketAddr) {
+    (journey.protocol, journey.source, journey.destination)
+}
+
+/// Whether what the filter tests can be seen in packets: addresses, ports, protocol, network namespace.
+fn is_decided_by_packets(filter: &Filter) -> bool {
+    let seen = Needs {
+        netns: filter.needs().netns,
+        ..Needs::default()
+    };
+    filter.needs() == seen && filter.states().is_none()
+}
+
+/// Whether a filter accepts a socket with these ends.
+fn matches(
+    filter: &Filter,
+    protocol: u8,
+    local: SocketAddr,
+    peer: SocketAddr,
+    netns: Option<NetnsInode>,
+) -> bool {
+    let protocol = match protocol {
+        TCP => Protocol::Tcp,
+        UDP => Protocol::Udp,
+        _ => Protocol::Raw,
+    };
+    let mut socket = Socket::new(protocol, State::Established);
+    socket.family = match local {
+        SocketAddr::V4(_) => Family::Inet,
+        SocketAddr::V6(_) => Family::Inet6,
+    };
+    let endpoint = |end: SocketAddr| Endpoint::inet(end.ip(), Port(end.port()));
+    (socket.local, socket.peer) = (endpoint(local), endpoint(peer));
+    socket.netns = netns;
+    filter.matches(&Entry::new(&socket))
+}
+
+fn end(endpoint: &Endpoint) -> Option<SocketAddr> {
+    match endpoint {
+        Endpoint::Inet { ip, port } => Some(SocketAddr::new(ip.to_canonical(), port.0)),
+        _ => None,
+    }
+}
+
+const fn number_of(protocol: Protocol) -> u8 {
+    match protocol {
+        Protocol::Tcp => TCP,
+        _ => UDP,
+    }
+}
+
+/// Shortest time between two listings; and how many times as long as the first one took.
+const LISTING_MIN: Duration = Duration::from_millis(50);
+const LISTING_PAUSE: u32 = 10;
+const REJECTED_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn socket(netns: Option<u32>, local: &str, peer: &str) -> Socket {
+        let endpoint = |end: &str| {
+            let end: SocketAddr = end.parse().unwrap();
+            Endpoint::inet(end.ip(), Port(end.port()))
+        };
+        let mut socket = Socket::new(Protocol::Udp, State::Established);
+        (socket.local, socket.peer) = (endpoint(local), endpoint(peer));
+        socket.netns = netns.map(NetnsInode);
+        socket
+    }
+
+    #[test]
+    fn sockets_of_another_namespace_select_no_packets() {
+        let has = |sockets: &Sockets, netns: u32| {
+            let (local, peer) = ("10.0.0.2:53".parse().unwrap(), "10.0.0.3:5000".parse().unwrap());
+            sockets.has(Some(NetnsInode(netns)), UDP, local, peer)
+        };
+        for (local, peer) in [
+            ("0.0.0.0:53", "0.0.0.0:0"),
+            ("10.0.0.2:53", "0.0.0.0:0"),
+            ("10.0.0.2:53", "10.0.0.3:5000"),
+        ] {
+            let mut sockets = Sockets::default();
+            sockets.add(&socket(Some(7), local, peer));
+            assert!(has(&sockets, 7), "{local} {peer}");
+            assert!(!has(&sockets, 8), "{local} {peer}");
+            sockets.add(&socket(None, local, peer));
+            assert!(has(&sockets, 8), "{local} {peer}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Follows packets for a while.
+
+use crate::args::PathArgs;
+use crate::queues::QueueWatch;
+use crate::selection::Selection;
+use anyhow::Context as _;
+use sockeye_console::notes::say;
+use sockeye_drops::Reasons;
+use sockeye_path::{Ending, PathFold, PathReport};
+use sockeye_query::listing::Listing;
+use sockeye_source::Ends;
+use sockeye_sys::interrupts::Interrupts;
+use sockeye_tracepoints::{Accounting, PathOptions, PathWatch, Watch};
+use sockeye_wire::drops::TCP;
+use sockeye_wire::path::{Counts, Journey, Point};
+use std::io::IsTerminal as _;
+use std::os::fd::AsFd as _;
+use std::time::Instant;
+
+/// What was seen.
+pub(crate) struct Seen {
+    pub(crate) report: PathReport,
+    pub(crate) counts: Counts,
+    pub(crate) accounting: Accounting,
+    /// Records that could not be decoded.
+    broken: u64,
+    /// Journeys with more stamps than fit.
+    pub(crate) truncated: u64,
+    /// Packets that the kernel took for selected, and the filter does not select.
+    pub(crate) not_selected: u64,
+    pub(crate) elapsed_ns: u64,
+}
+
+impl Seen {
+    /// Returns the number of journeys that did not come out of the ring whole.
+    pub(crate) fn ring_lost(&self) -> u64 {
+        self.accounting.total().lost + self.broken
+    }
+}
+
+/// Follows packets until the time is over.
+///
+/// # Errors
+/// When the programs do not run here.
+pub(crate) fn follow(
+    args: &PathArgs,
+    listing: &Listing<'_>,
+    reasons: &Reasons,
+    interrupts: &Interrupts,
+) -> anyhow::Result<Seen> {
+    let mut folding = Folding {
+        selection: Selection::new(listing, args.netns == "all")?,
+        reasons,
+        fold: PathFold::new(args.sample),
+        truncated: 0,
+        not_selected: 0,
+        failed: None,
+    };
+    let options = PathOptions {
+        ends: listing
+            .targets
+            .common_filter()
+            .map_or(Ends::ANYWHERE, |resolved| resolved.ends),
+        sample_every: args.sample,
+        ring_bytes: args.ring,
+        slots: args.slots,
+        pid_namespace: sockeye_source::own_pid_namespace(),
+    };
+    let mut watch = PathWatch::begin(&listing.context.engine, &options)
+        .context("packets are followed by BPF programs in the kernel")?;
+    for (event, error) in watch.missing() {
+        if args.verbose {
+            say(&format!("sockeye: path: no {event}: {error}\n"));
+        }
+    }
+    if args.verbose || std::io::stderr().is_terminal() {
+        say("sockeye: packets are followed; ^C ends and reports\n");
+    }
+    let mut queues = QueueWatch::begin(listing);
+    let begin = Instant::now();
+    let until = begin + args.duration;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || interrupts.caught().is_some() {
+            break;
+        }
+        watch
+            .wait(left.min(Watch::INTERVAL), &[interrupts.as_fd()])
+            .context("wait for packets")?;
+        watch.read(|journey| folding.add(journey));
+        queues.look_in_time(folding.fold.devices())?;
+    }
+    let elapsed = begin.elapsed();
+    let end = watch
+        .finish(|journey| folding.add(journey))
+        .context("end watching")?;
+    for journey in &end.unfinished {
+        folding.add(journey);
+    }
+    // Now the devices are known, too, from which no packet has come out.
+    queues.look(folding.fold.devices())?;
+    if let Some(error) = folding.failed {
+        return Err(error);
+    }
+    let mut report = folding.fold.finish();
+    report.add_queues(&queues.finish());
+    Ok(Seen {
+        report,
+        counts: end.counts,
+        accounting: end.accounting,
+        broken: end.broken,
+        truncated: folding.truncated,
+        not_selected: folding.not_selected,
+        elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+    })
+}
+
+struct Folding<'a> {
+    selection: Selection<'a>,
+    reasons: &'a Reasons,
+    fold: PathFold,
+    truncated: u64,
+    not_selected: u64,
+    failed: Option<anyhow::Error>,
+}
+
+impl Folding<'_> {
+    fn add(&mut self, journey: &Journey) {
+        let direction = match self.selection.direction(journey) {
+            Ok(Some(direction)) => direction,
+            Ok(None) => {
+                self.not_selected += 1;
+                return;
+            }
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                return;
+            }
+        };
+        self.truncated += u64::from(journey.is_truncated);
+        let reason = journey.reason.and_then(|reason| self.reasons.name(reason));
+        let ending = match journey.end {
+            None => Ending::Unfinished,
+            Some(Point::Dropped) if self.is_drop(journey) => {
+                Ending::Dropped(reason.as_deref().unwrap_or_default())
+            }
+            Some(Point::Divided) => Ending::Divided,
+            Some(Point::Merged) => Ending::Merged,
+            Some(Point::Lost) if is_merged(journey) => Ending::Merged,
+            Some(Point::Lost | Point::Unknown(_)) => Ending::Lost,
+            Some(_) => Ending::Complete,
+        };
+        self.fold.add(journey, direction, ending);
+    }
+
+    /// Whether a packet that was freed with a reason, or without one on older kernels, was dropped.
+    fn is_drop(&self, journey: &Journey) -> bool {
+        let class = journey.reason.and_then(|reason| self.reasons.class(reason));
+        class != Some(sockeye_dictionary::DropClass::Normal)
+    }
+}
+
+/// Whether a packet that was freed without a trace was merged into another one: TCP does that with what it has received, and with nothing
+/// else.
+fn is_merged(journey: &Journey) -> bool {
+    let last = journey.stamps.last().map(|stamp| stamp.point);
+    journey.protocol == TCP && matches!(last, Some(Point::Received | Point::Delivered))
+}
