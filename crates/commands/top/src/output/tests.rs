@@ -1,0 +1,181 @@
+//! Drawn frames, compared with text.
+
+use super::*;
+use crate::state::Plan;
+use crate::state::fixtures::{row, sample};
+use crate::state::key::Key;
+use crate::state::table::Order;
+use crate::state::view::GROUPS;
+use std::time::Duration;
+
+const PLAIN: Abilities = Abilities {
+    has_color: false,
+    is_utf8: false,
+};
+
+fn state(columns: u16, rows: u16) -> State {
+    let mut state = State::new(&Plan {
+        view: View::Sockets,
+        group_by: GROUPS[0],
+        filter: String::new(),
+        order: Order {
+            column: "number",
+            descending: true,
+        },
+        interval: Duration::from_secs(2),
+        watched: None,
+        playback: None,
+    });
+    state.resize(columns, rows);
+    for number in 1..=3 {
+        let rtt = Some(100 * number);
+        state.add(sample(
+            number,
+            &[row(1, "10.0.0.1:443", rtt), row(2, "10.0.0.2:443", None)],
+        ));
+    }
+    state
+}
+
+fn text(state: &State) -> String {
+    let buffer = draw(state, PLAIN);
+    let line = |y| {
+        let cells = (0..buffer.area.width).map(|x| buffer[(x, y)].symbol());
+        cells.collect::<String>().trim_end().to_owned() + "\n"
+    };
+    (0..buffer.area.height).map(line).collect()
+}
+
+#[track_caller]
+fn check(state: &State, expected: &str) {
+    let text = text(state);
+    assert!(text == expected, "expected:\n{expected}\ngot:\n{text}");
+}
+
+#[test]
+fn table_has_title_views_rows_and_keys() {
+    check(
+        &state(80, 9),
+        "\
+12:00:06  2 sockets  every 2 s
+1 flows 2 sockets 3 processes 4 groups 5 listeners 6 drops 7 findings 8 devices
+Name          Number  RTT trend
+10.0.0.1:443     300  .=#
+10.0.0.2:443       -
+
+
+
+q: end  ?: help  /: filter  <>: sort  Enter: more  p: pause
+",
+    );
+}
+
+#[test]
+fn narrow_screen_leaves_out_columns_and_rows_and_says_so() {
+    check(
+        &state(15, 6),
+        "\
+12:00:06  2 soc
+1 fl 2 so 3 pr
+Name
+10.0.0.1:443
+
+q: end  ?: help
+"
+        .replace("\n\nq", "\n1 more rows; 1\nq")
+        .as_str(),
+    );
+}
+
+#[test]
+fn filter_shows_its_error_under_the_place() {
+    let mut state = state(80, 8);
+    for key in "/dport = )".chars() {
+        state.press(Key::Char(key));
+    }
+    let text = text(&state);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[7], "/dport = )");
+    assert_eq!(lines[6], "         ^ expected a port after '=', found ')'");
+}
+
+#[test]
+fn paused_screen_says_how_far_back_it_is() {
+    let mut state = state(80, 8);
+    state.press(Key::Left);
+    assert!(
+        text(&state).starts_with("12:00:04  PAUSED -0:02  2 sockets"),
+        "{}",
+        text(&state)
+    );
+}
+
+#[test]
+fn failure_is_behind_the_clock() {
+    let mut state = state(40, 8);
+    state.failure = Some("cannot enter a namespace".to_owned());
+    let text = text(&state);
+    assert!(text.starts_with("12:00:06  cannot enter a namespace"), "{text}");
+}
+
+#[test]
+fn connection_that_was_not_watched_has_no_details_of_that_time() {
+    let mut state = state(80, 8);
+    for key in [Key::Char('p'), Key::Enter] {
+        state.press(key);
+    }
+    assert!(
+        text(&state).contains("Not read at that time: p goes on."),
+        "{}",
+        text(&state)
+    );
+}
+
+#[test]
+fn question_and_help_are_drawn() {
+    let mut state = state(80, 8);
+    state.press(Key::Char('k'));
+    assert!(
+        text(&state).ends_with("Close 10.0.0.1:443? y/n\n"),
+        "{}",
+        text(&state)
+    );
+    state.press(Key::Char('n'));
+    state.press(Key::Char('?'));
+    assert!(text(&state).starts_with("Keys\n"));
+}
+
+#[test]
+fn no_size_panics() {
+    for columns in [0, 1, 2, 9, 39, 46, 80, 200] {
+        for rows in [0, 1, 2, 3, 4, 5, 24] {
+            let mut state = state(columns, rows);
+            draw(&state, PLAIN);
+            for keys in ["/", "sport = ", "\u{1b}", "?", "q", "k", "n", "\n"] {
+                for character in keys.chars() {
+                    let key = match character {
+                        '\u{1b}' => Key::Escape,
+                        '\n' => Key::Enter,
+                        other => Key::Char(other),
+                    };
+                    state.press(key);
+                    draw(&state, PLAIN);
+                }
+            }
+            for x in 0..columns {
+                tab_at(x, columns);
+                for y in 0..rows {
+                    target_at(&state, x, y);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tabs_are_where_they_are_drawn() {
+    assert_eq!(tab_at(0, 200), Some(View::Flows));
+    assert_eq!(tab_at(9, 200), Some(View::Sockets));
+    assert_eq!(tab_at(7, 200), None);
+    assert_eq!(tab_at(199, 200), None);
+}
