@@ -1,0 +1,130 @@
+//! What holds a connection back, in words, from two readings of its times.
+
+use crate::state::table::SocketId;
+use sockeye_model::TcpInfo;
+
+/// The last reading of a connection.
+#[derive(Debug, Default)]
+pub(super) struct LimitSampler {
+    last: Option<(SocketId, Times)>,
+}
+
+/// Times and counters of tcp_info that only grow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Times {
+    busy_us: u64,
+    receiver_us: u64,
+    send_buffer_us: u64,
+    retrans_segs: u64,
+}
+
+impl LimitSampler {
+    /// Returns what held a connection back since its last reading, or since its begin.
+    pub(super) fn sample(&mut self, socket: SocketId, info: &TcpInfo) -> Box<str> {
+        let now = Times {
+            busy_us: info.busy_time_us.unwrap_or(0),
+            receiver_us: info.rwnd_limited_us.unwrap_or(0),
+            send_buffer_us: info.sndbuf_limited_us.unwrap_or(0),
+            retrans_segs: info.total_retrans_segs.map_or(0, u64::from),
+        };
+        let before = self
+            .last
+            .filter(|(last, _)| *last == socket)
+            .map(|(_, times)| times);
+        self.last = Some((socket, now));
+        if info.busy_time_us.is_none() {
+            return "not known: the kernel reports no times".into();
+        }
+        words(now.since(before.unwrap_or_default())).into()
+    }
+}
+
+impl Times {
+    const fn since(self, before: Self) -> Self {
+        Self {
+            busy_us: self.busy_us.saturating_sub(before.busy_us),
+            receiver_us: self.receiver_us.saturating_sub(before.receiver_us),
+            send_buffer_us: self.send_buffer_us.saturating_sub(before.send_buffer_us),
+            retrans_segs: self.retrans_segs.saturating_sub(before.retrans_segs),
+        }
+    }
+}
+
+/// Says what a connection waited for while it had data to send.
+fn words(times: Times) -> String {
+    if times.busy_us == 0 {
+        return "the application: it had nothing to send".to_owned();
+    }
+    let share = |part: u64| (u128::from(part) * 100 / u128::from(times.busy_us)).min(100);
+    let (receiver, send_buffer) = (share(times.receiver_us), share(times.send_buffer_us));
+    let lost = match times.retrans_segs {
+        0 => String::new(),
+        1 => "; 1 segment was sent again".to_owned(),
+        count => format!("; {count} segments were sent again"),
+    };
+    let limit = if receiver >= 50 {
+        format!(
+            "the peer's receive window, {receiver} % of the time with data to send: the peer reads too slowly, or its buffer is too small"
+        )
+    } else if send_buffer >= 50 {
+        format!("our send buffer, {send_buffer} % of the time with data to send")
+    } else if times.retrans_segs > 0 {
+        "losses and the congestion window".to_owned()
+    } else {
+        "the network: the congestion window and the round trip time".to_owned()
+    };
+    limit + &lost
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::Cookie;
+
+    #[track_caller]
+    fn check(busy_us: u64, receiver_us: u64, send_buffer_us: u64, retrans_segs: u64, expected: &str) {
+        let times = Times {
+            busy_us,
+            receiver_us,
+            send_buffer_us,
+            retrans_segs,
+        };
+        assert!(words(times).starts_with(expected), "{}", words(times));
+    }
+
+    #[test]
+    fn largest_share_decides() {
+        check(0, 0, 0, 0, "the application");
+        check(100, 90, 0, 0, "the peer's receive window, 90 %");
+        check(100, 0, 60, 0, "our send buffer, 60 %");
+        check(100, 10, 10, 0, "the network");
+        check(100, 10, 10, 2, "losses and the congestion window; 2 segments");
+        check(u64::MAX, u64::MAX, 0, 0, "the peer's receive window, 100 %");
+    }
+
+    #[test]
+    fn only_what_changed_counts() {
+        let socket = SocketId {
+            netns: None,
+            cookie: Cookie(1),
+        };
+        let info = |busy, receiver| TcpInfo {
+            busy_time_us: Some(busy),
+            rwnd_limited_us: Some(receiver),
+            ..TcpInfo::default()
+        };
+        let mut limits = LimitSampler::default();
+        assert!(limits.sample(socket, &info(100, 100)).starts_with("the peer's"));
+        assert!(limits.sample(socket, &info(200, 100)).starts_with("the network"));
+        assert!(
+            limits
+                .sample(socket, &info(200, 100))
+                .starts_with("the application")
+        );
+        assert!(
+            limits
+                .sample(socket, &TcpInfo::default())
+                .starts_with("not known")
+        );
+    }
+}

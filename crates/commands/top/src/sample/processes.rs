@@ -1,0 +1,135 @@
+//! Processes: their connections of TCP folded, and what they move over UDP.
+
+use super::drops::say_of_sample;
+use super::rows::{About, Rows};
+use super::sink::Totals;
+use crate::output::records::{ProcessRow, Processes};
+use crate::state::Plan;
+use crate::traffic::ProcessTraffic;
+use anyhow::Context as _;
+use sockeye_console::notes;
+use sockeye_model::{GroupBy, NetnsInode, Protocol, StateSet};
+use sockeye_output::flow::connections;
+use sockeye_output::listing::{Column, all_columns};
+use sockeye_query::drops::DropSelection;
+use sockeye_query::listing::{Listing, ListingReport};
+use sockeye_query::sampling::{FlowSampler, SamplingOptions};
+use sockeye_tracepoints::UdpBytesWatch;
+use sockeye_wire::udp_bytes;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Instant;
+
+/// What takes samples of processes.
+pub(crate) struct ProcessView<'a> {
+    listing: &'a Listing<'a>,
+    sampler: FlowSampler<'a>,
+    /// `None` if bytes of UDP cannot be counted.
+    udp: Option<UdpBytesWatch>,
+    /// Why not; empty if they are.
+    unseen: String,
+    before: Option<(BTreeMap<udp_bytes::Key, udp_bytes::Totals>, Instant)>,
+    has_sample: bool,
+}
+
+impl<'a> ProcessView<'a> {
+    pub(crate) fn new(listing: &'a Listing<'a>, plan: &Plan) -> Self {
+        let states = listing.filter().states().unwrap_or(StateSet::FLOWS);
+        let options = SamplingOptions {
+            group_by: GroupBy::Process,
+            protocol: Protocol::Tcp,
+            states: states.and(StateSet::FLOWS),
+            totals: false,
+            rates: true,
+        };
+        let mut sampler = FlowSampler::new(listing, options);
+        if let Err(reason) = sampler.watch_between(true) {
+            notes::say(&connections::unseen_note(&reason));
+        }
+        let udp = if plan.filter.is_empty() {
+            UdpBytesWatch::begin(&listing.context.engine).map_err(|error| error.to_string())
+        } else {
+            Err("they are counted by process, not by socket, and a filter selects sockets".to_owned())
+        };
+        let unseen = udp
+            .as_ref()
+            .err()
+            .map_or_else(String::new, |error| format!("no bytes of UDP: {error}"));
+        Self {
+            listing,
+            sampler,
+            udp: udp.ok(),
+            unseen,
+            before: None,
+            has_sample: false,
+        }
+    }
+
+    /// Returns the columns of the table.
+    pub(crate) fn columns(&self) -> Vec<&'static Column<Processes>> {
+        let are_many = self.listing.context.namespaces.are_many();
+        all_columns::<Processes>()
+            .filter(|column| are_many || column.name != "netns")
+            .filter(|column| self.udp.is_some() || !column.name.starts_with("udp_"))
+            .collect()
+    }
+
+    /// Takes a sample.
+    pub(crate) fn take(
+        &mut self,
+        rows: &mut impl Rows<Processes>,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<Totals> {
+        say_of_sample(&self.unseen, !std::mem::replace(&mut self.has_sample, true));
+        let sample = self.sampler.sample(report)?;
+        let mut traffic = ProcessTraffic::default();
+        let mut reader = sample.flows.reader();
+        for place in sample.flows.places() {
+            traffic.add_flow(reader.read(place));
+        }
+        self.add_udp(&mut traffic)?;
+        for (netns, process, traffic) in traffic.iter() {
+            let row = ProcessRow {
+                names: self.listing.context,
+                netns,
+                process,
+                traffic,
+            };
+            rows.add(&row, &|| about(&row))?;
+        }
+        Ok(Totals {
+            connections: sample.totals,
+            ..Totals::default()
+        })
+    }
+
+    /// Adds what was sent and received over UDP since the last sample.
+    fn add_udp(&mut self, traffic: &mut ProcessTraffic) -> anyhow::Result<()> {
+        let Some(udp) = &self.udp else { return Ok(()) };
+        let (taken, now) = (Instant::now(), udp.totals().context("read the counts of UDP")?);
+        if let Some((before, at)) = &self.before {
+            let selection = DropSelection::of(self.listing);
+            let netns_of = |netns: NetnsInode| {
+                selection
+                    .namespaces
+                    .contains(&netns)
+                    .then(|| Some(netns).filter(|_| selection.are_many))
+            };
+            traffic.add_udp(before, &now, taken.duration_since(*at), netns_of);
+        }
+        self.before = Some((now, taken));
+        Ok(())
+    }
+}
+
+fn about(row: &ProcessRow<'_>) -> About {
+    let mut hasher = DefaultHasher::new();
+    (row.netns, row.process.map(|process| process.pid)).hash(&mut hasher);
+    About {
+        id: hasher.finish(),
+        filter: row
+            .process
+            .map(|process| format!("pid = {}", process.pid.0).into()),
+        ..About::default()
+    }
+}
