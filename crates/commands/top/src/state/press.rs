@@ -1,0 +1,310 @@
+//! What each key does.
+
+use super::filter_line::FilterLine;
+use super::key::Key;
+use super::playback::Pressed;
+use super::table::Row;
+use super::view::{GROUPS, View};
+use super::{Command, Mode, Request, State, Target, text};
+use std::time::Duration;
+
+impl State {
+    /// Changes the model as a key says, and returns what else is to be done.
+    pub(crate) fn press(&mut self, key: Key) -> Request {
+        if key == Key::Control('c') {
+            return Request::End;
+        }
+        self.message = None;
+        if let (Some(playback), Mode::Table | Mode::Details(_)) = (&mut self.playback, &self.mode) {
+            match playback.press(key) {
+                Pressed::Done => return Request::Nothing,
+                Pressed::Refused => {
+                    self.message =
+                        Some("this was recorded: nothing of it can be changed or captured".to_owned());
+                    return Request::Nothing;
+                }
+                Pressed::Other => {}
+            }
+        }
+        match self.mode.clone() {
+            Mode::Table => self.press_in_table(key),
+            Mode::Details(_) => self.press_in_details(key),
+            Mode::Filter(line) => self.press_in_filter(line, key),
+            Mode::Confirm(command) => {
+                self.mode = Mode::Table;
+                match key {
+                    Key::Char('y' | 'Y') => return Request::Run(command),
+                    _ => self.message = Some("nothing was changed".to_owned()),
+                }
+                Request::Nothing
+            }
+            Mode::Text(text, first) => {
+                let last = text::lines(&text, self.size.0).len().saturating_sub(1);
+                let first = match key {
+                    Key::Up | Key::WheelUp => first.saturating_sub(1),
+                    Key::Down | Key::WheelDown => first + 1,
+                    Key::PageUp => first.saturating_sub(self.page()),
+                    Key::PageDown | Key::Char(' ') => first + self.page(),
+                    Key::Char('q') | Key::Escape | Key::Char('?') | Key::Enter => {
+                        self.mode = Mode::Table;
+                        return Request::Nothing;
+                    }
+                    _ => first,
+                };
+                self.mode = Mode::Text(text, first.min(last));
+                Request::Nothing
+            }
+        }
+    }
+
+    fn press_in_table(&mut self, key: Key) -> Request {
+        let index = self.cursor().index;
+        match key {
+            Key::Char('q' | 'Q') => return Request::End,
+            Key::Char(digit @ '1'..='9') => {
+                if let Some(view) = View::of_digit(digit) {
+                    self.show(view);
+                }
+            }
+            Key::Tab => self.show(self.view.neighbour(true)),
+            Key::BackTab => self.show(self.view.neighbour(false)),
+            Key::Up => self.select(index.saturating_sub(1)),
+            Key::Down => self.select(index + 1),
+            Key::WheelUp => self.select(index.saturating_sub(WHEEL_ROWS)),
+            Key::WheelDown => self.select(index + WHEEL_ROWS),
+            Key::PageUp => self.select(index.saturating_sub(self.page())),
+            Key::PageDown => self.select(index + self.page()),
+            Key::Home => self.select(0),
+            Key::End => self.select(usize::MAX),
+            Key::Char('<') => self.sort_by_neighbour(false),
+            Key::Char('>') => self.sort_by_neighbour(true),
+            Key::Char('r') => self.reverse(),
+            Key::Char('o') => {
+                self.group = (self.group + 1) % GROUPS.len();
+                self.show(View::Groups);
+            }
+            Key::Char('/') => self.mode = Mode::Filter(FilterLine::new(&self.filter)),
+            Key::Escape if self.still_at.is_some() => self.still_at = None,
+            Key::Escape => self.filter.clear(),
+            Key::Enter => return self.enter(),
+            key => return self.press_anywhere(key),
+        }
+        Request::Nothing
+    }
+
+    fn press_in_details(&mut self, key: Key) -> Request {
+        match key {
+            Key::Escape | Key::Enter | Key::Char('q' | 'Q') | Key::Backspace => self.mode = Mode::Table,
+            key => return self.press_anywhere(key),
+        }
+        Request::Nothing
+    }
+
+    /// Keys that mean the same in a table and in the details of a row.
+    fn press_anywhere(&mut self, key: Key) -> Request {
+        match key {
+            Key::Char('p' | ' ') => {
+                self.still_at = match self.still_at {
+                    Some(_) => None,
+                    None => self.shown().map(|sample| sample.number),
+                };
+                self.follow();
+            }
+            Key::Left => self.step(false),
+            Key::Right => self.step(true),
+            Key::Char('+') => self.interval = (self.interval * 2).min(INTERVAL_MAX),
+            Key::Char('-') => self.interval = (self.interval / 2).max(INTERVAL_MIN),
+            Key::Char('!') => {
+                let notes = self.shown().map(|sample| sample.notes.to_string());
+                match notes.filter(|notes| !notes.is_empty()) {
+                    Some(notes) => self.mode = Mode::Text(notes, 0),
+                    None => self.message = Some("nothing was lost".to_owned()),
+                }
+            }
+            Key::Char('?' | 'h') => self.mode = Mode::Text(HELP.to_owned(), 0),
+            Key::Char('k') => self.ask(Command::Kill),
+            Key::Char('K') => self.ask(Command::Keepalive),
+            Key::Char('c') => {
+                if let Some(socket) = self.capture {
+                    return Request::Run(Command::Capture(socket, String::new()));
+                }
+                let target = self.subject().and_then(|row| row.socket.zip(row.capture.clone()));
+                match target {
+                    Some((socket, filter)) => return Request::Run(Command::Capture(socket, filter.into())),
+                    None => self.message = Some(self.without_subject("c captures one connection: ")),
+                }
+            }
+            Key::Char('g') => return Request::Run(Command::Graph),
+            Key::Char('e') => {
+                let words = self.subject().map(explained);
+                if let Some(words) = words.filter(|words| !words.is_empty()) {
+                    return Request::Run(Command::Explain(words));
+                }
+            }
+            _ => {}
+        }
+        Request::Nothing
+    }
+
+    fn press_in_filter(&mut self, mut line: FilterLine, key: Key) -> Request {
+        match key {
+            Key::Escape => self.mode = Mode::Table,
+            Key::Enter if line.error().is_none() => {
+                self.filter = line.text.trim().to_owned();
+                self.mode = Mode::Table;
+                self.still_at = None;
+            }
+            key => {
+                line.press(key);
+                self.mode = Mode::Filter(line);
+            }
+        }
+        Request::Nothing
+    }
+
+    /// Says that a key has no connection to act on.
+    fn without_subject(&self, act: &str) -> String {
+        match self.mode {
+            Mode::Details(_) => "this connection is not listed any more".to_owned(),
+            _ => format!("{act}select one in 2 sockets"),
+        }
+    }
+
+    /// Asks whether to do something to the selected socket, or to that whose details are shown.
+    fn ask(&mut self, command: fn(super::SocketId, String) -> Command) {
+        let target = self.subject().and_then(|row| Some((row.socket?, label(row))));
+        match target {
+            Some((socket, label)) => self.mode = Mode::Confirm(command(socket, label)),
+            None => self.message = Some(self.without_subject("k and K act on one connection: ")),
+        }
+    }
+
+    fn show(&mut self, view: View) {
+        self.view = view;
+        self.still_at = None;
+        self.follow();
+    }
+
+    /// Goes to the sample before or after the one that is shown; after the last one the screen follows again.
+    fn step(&mut self, forward: bool) {
+        let Some(number) = self.shown().map(|sample| sample.number) else {
+            return;
+        };
+        match self.history.adjacent(self.view, number, forward) {
+            Some(other) => self.still_at = Some(other),
+            None if forward => self.still_at = None,
+            None => self.message = Some("nothing older is kept".to_owned()),
+        }
+        self.follow();
+    }
+
+    /// Shows the details of a connection or of a finding, or the connections of another row.
+    fn enter(&mut self) -> Request {
+        let Some(row) = self.selected() else {
+            return Request::Nothing;
+        };
+        if let Some(rule) = row.rule {
+            return Request::Run(Command::Check(rule));
+        }
+        match (row.socket, row.filter.clone()) {
+            (Some(socket), _) => self.mode = Mode::Details(socket),
+            (None, Some(filter)) => {
+                self.narrow(&filter);
+                self.show(View::Sockets);
+            }
+            (None, None) => self.message = Some("this row has no sockets of its own".to_owned()),
+        }
+        Request::Nothing
+    }
+
+    /// Adds a condition to the filter.
+    fn narrow(&mut self, condition: &str) {
+        let both = if self.filter.is_empty() || self.filter == condition {
+            condition.to_owned()
+        } else {
+            format!("( {} ) and {condition}", self.filter)
+        };
+        self.filter = both;
+    }
+
+    fn reverse(&mut self) {
+        self.orders[self.view.index()].descending ^= true;
+        self.follow();
+    }
+
+    fn sort_by_neighbour(&mut self, forward: bool) {
+        let Some(sample) = self.shown() else { return };
+        let names: Vec<&'static str> = sample.table.headings.iter().map(|heading| heading.name).collect();
+        if names.is_empty() {
+            return;
+        }
+        let order = self.order();
+        let now = names.iter().position(|name| *name == order.column);
+        let next = match now {
+            Some(now) if forward => (now + 1) % names.len(),
+            Some(now) => (now + names.len() - 1) % names.len(),
+            None => 0,
+        };
+        self.sort_by(names[next]);
+    }
+
+    /// Sorts by a column: the largest first, if it has numbers.
+    fn sort_by(&mut self, column: &'static str) {
+        let is_number = self.shown().is_some_and(|sample| {
+            let headings = &sample.table.headings;
+            headings
+                .iter()
+                .any(|heading| heading.name == column && heading.is_right)
+        });
+        self.orders[self.view.index()] = super::Order {
+            column,
+            descending: is_number,
+        };
+        self.follow();
+    }
+
+    /// Acts on what was clicked: a second click on a row is Enter.
+    pub(crate) fn click(&mut self, target: Target) -> Request {
+        if self.mode != Mode::Table {
+            return Request::Nothing;
+        }
+        match target {
+            Target::View(view) => self.show(view),
+            Target::Heading(name) if name == self.order().column => self.reverse(),
+            Target::Heading(name) => self.sort_by(name),
+            Target::Row(index) if index == self.cursor().index => return self.enter(),
+            Target::Row(index) => self.select(index),
+        }
+        Request::Nothing
+    }
+}
+
+/// Returns what names a row: its first cells with letters.
+fn label(row: &Row) -> String {
+    let texts = row
+        .cells
+        .iter()
+        .map(|cell| &*cell.text)
+        .filter(|text| text.contains(':') || text.contains('.'));
+    texts.take(2).collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the words of a row that `explain` may know.
+fn explained(row: &Row) -> String {
+    let texts = row.cells.iter().map(|cell| &*cell.text);
+    let mut words = texts.filter(|text| {
+        text.len() > 2
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || b"_-".contains(&byte))
+    });
+    words.next().unwrap_or_default().to_owned()
+}
+
+/// Rows that the wheel of the mouse moves by.
+const WHEEL_ROWS: usize = 3;
+const INTERVAL_MIN: Duration = Duration::from_millis(250);
+const INTERVAL_MAX: Duration = Duration::from_secs(64);
+
+/// The text of `?`.
+const HELP: &str = include_str!("help.txt");
