@@ -1,0 +1,10 @@
+//! Who may read: the names under which this server answers, its one-time URLs, its secret, and the cookies that follow from both.
+
+mod gate;
+mod origin;
+mod secret;
+mod token;
+
+pub(crate) use gate::{Gate, Head, Verdict};
+pub(crate) use origin::Origin;
+pub(crate) use secret::Secret;
