@@ -1,0 +1,91 @@
+//! Arguments of `serve`.
+
+use crate::access::Origin;
+use clap::{Args, ValueEnum as _};
+use sockeye_console::args::FormatArg;
+use sockeye_console::values;
+use sockeye_query::args::{ListingArgs, SampledArgs};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Show connections and findings on a page in the browser, now and of the past
+///
+/// It prints a URL that works once: the browser then has a cookie, and a new URL is printed for the next one. The page is for this host
+/// alone unless --listen names another address, which needs a secret and a proxy with TLS in front. Nothing can be changed from it.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ServeArgs {
+    /// Address and port to listen on; port 0 chooses a free one
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7117")]
+    pub(crate) listen: SocketAddr,
+    /// Time between two samples, in seconds
+    #[arg(long, value_name = "SECS", default_value = "2", allow_negative_numbers = true, value_parser = sample_interval)]
+    pub(crate) sample_interval: Duration,
+    /// Time between two checks for findings, in seconds; 0 for none
+    #[arg(long, value_name = "SECS", default_value = "30", allow_negative_numbers = true, value_parser = check_interval)]
+    pub(crate) check_interval: Duration,
+    /// Memory for the past, in MB; with more flows fewer samples of the older ones are kept
+    #[arg(long, value_name = "MB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub(crate) max_memory: u64,
+    /// Show also what `sockeye record` kept in this file; otherwise in that of the host, or your own, if there is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
+    /// File whose first line is a secret with which one can log in, readable by its owner only
+    #[arg(long, value_name = "FILE")]
+    pub(crate) secret_file: Option<PathBuf>,
+    /// A proxy with TLS is in front: other addresses than this host's own may be listened on
+    #[arg(long, requires = "public_url")]
+    pub(crate) behind_proxy: bool,
+    /// URL under which browsers reach the page, if it is another than the address
+    #[arg(long, value_name = "URL", value_parser = Origin::parse)]
+    pub(crate) public_url: Option<Origin>,
+    #[command(flatten)]
+    pub(crate) sampled: SampledArgs,
+}
+
+impl ServeArgs {
+    /// Returns the flags by which other commands list the same.
+    pub(crate) fn listing_words(&self) -> Vec<String> {
+        let source = self.sampled.source.to_possible_value();
+        let source = source.as_ref().map_or("auto", |value| value.get_name());
+        let netns = self.sampled.netns.as_deref().map(|netns| ["--netns", netns]);
+        let flags = ["--source", source]
+            .into_iter()
+            .chain(netns.into_iter().flatten());
+        flags.map(str::to_owned).collect()
+    }
+
+    /// Returns the flags of the listing that is sampled.
+    pub(crate) fn listing(&self) -> ListingArgs {
+        self.sampled.listing(FormatArg::Json)
+    }
+}
+
+fn sample_interval(text: &str) -> Result<Duration, String> {
+    let interval = values::seconds(text)?;
+    if (Duration::from_millis(250)..=Duration::from_mins(1)).contains(&interval) {
+        Ok(interval)
+    } else {
+        Err("expected 0.25 to 60 seconds".to_owned())
+    }
+}
+
+fn check_interval(text: &str) -> Result<Duration, String> {
+    let interval = values::seconds_or_zero(text)?;
+    if interval.is_zero() || interval >= Duration::from_secs(10) {
+        Ok(interval)
+    } else {
+        Err("expected 0, or at least 10 seconds".to_owned())
+    }
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sockeye serve                          this host; open the URL that it prints
+  sockeye serve --netns all --sample-interval 10
+                                         all network namespaces, every 10 seconds
+  ssh -L 7117:127.0.0.1:7117 HOST sockeye serve
+                                         a page of another host, through ssh
+  sockeye serve --listen 10.0.0.5:7117 --behind-proxy --public-url https://sockeye.example.org \\
+      --secret-file /etc/sockeye/secret  for others, behind a proxy that has the certificate";
