@@ -1,0 +1,188 @@
+//! Takes samples until the process is ended.
+
+use super::args::RecordArgs;
+use super::checks::{Checker, all_of};
+use super::clocks;
+use super::sampler::Sampler;
+use anyhow::Context;
+use sockeye_console::envelope;
+use sockeye_console::notes::say;
+use sockeye_history::{DataKind, Gap, GapReason};
+use sockeye_model::{WorkloadKind, counted};
+use sockeye_output::flow::connections;
+use sockeye_query::context::QueryContext;
+use sockeye_query::listing::Listing;
+use sockeye_query::{past, when};
+use sockeye_store::{Limits, Lost, Run, StoreWriter};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Records.
+///
+/// # Errors
+/// If an option is wrong, the store cannot be opened, or with `--once` there is no sample.
+pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
+    let path = past::store_path(args.store.as_deref())?;
+    // Sockets carry their namespace: another may be listed later.
+    let context = QueryContext::new(&args.listing(), false, true)?;
+    let mut listing = Listing::new(&args.listing(), &[], None, &context)?;
+    listing.require_workloads(&WorkloadKind::ALL);
+    let limits = Limits {
+        max_bytes: args.max_size,
+        max_age: args.max_age,
+    };
+    let now = envelope::now();
+    let run = Run {
+        host: now.origin.host.clone(),
+        version: now.origin.version,
+        interval_ms: args.interval.as_millis() as u64,
+    };
+    let mut sampler = Sampler::new(&listing);
+    let mut unseen = Vec::new();
+    // A single sample has nothing between it and another.
+    if !args.once
+        && let Err(reason) = sampler.watch_between()
+    {
+        say(&connections::unseen_note(&reason));
+        unseen.push(all_of(DataKind::Ends, reason));
+    }
+    // Rules about the host are judged where no namespace is chosen.
+    let check_context = QueryContext::new(&args.listing(), false, false)?;
+    let mut check_listing = Listing::new(&args.listing(), &[], None, &check_context)?;
+    check_listing.require_owners();
+    let checker = match (args.once, args.check_interval) {
+        (true, _) => Some(Checker::new(&check_listing, None, unseen)),
+        (false, Duration::ZERO) => None,
+        (false, interval) => Some(Checker::new(&check_listing, Some(interval), unseen)),
+    };
+    let mut recorder = Recorder {
+        listing: &listing,
+        sampler,
+        checker,
+        store: StoreWriter::open(&path, limits, run)?,
+        is_verbose: args.verbose,
+        last_problem: None,
+    };
+    if args.once {
+        return recorder.take_sample();
+    }
+    say(&format!(
+        "sockeye: recording every {:?} to {}\n",
+        args.interval,
+        path.display()
+    ));
+    let mut due = Instant::now();
+    loop {
+        let taken = recorder.take_sample();
+        recorder.report(taken);
+        due = next_due(due, Instant::now(), args.interval);
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Takes samples.
+struct Recorder<'a> {
+    listing: &'a Listing<'a>,
+    sampler: Sampler<'a>,
+    /// `None`: only sockets are recorded.
+    checker: Option<Checker<'a>>,
+    store: StoreWriter,
+    is_verbose: bool,
+    /// What was reported last, so that a disk that stays full is reported once.
+    last_problem: Option<String>,
+}
+
+impl Recorder<'_> {
+    fn take_sample(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        // It takes its time, which is not that of the sockets.
+        if let Some(check) = self.checker.as_mut().and_then(Checker::look) {
+            self.store.take_check(check);
+        }
+        let mut report = self.listing.begin();
+        let envelope = envelope::now();
+        let clocks = clocks::read(&envelope);
+        let at_ms = clocks.at_ms;
+        let mut sample = self.store.begin(clocks).context(NOT_KEPT)?;
+        let mut count = 0;
+        let sampled = self.sampler.sample(at_ms, &mut report, &mut |socket| {
+            count += 1;
+            sample.push(socket);
+        });
+        let lost_events = match sampled {
+            Ok(lost_events) => lost_events,
+            Err(error) => {
+                drop(sample);
+                self.store.skip(GapReason::NotRead);
+                return Err(error);
+            }
+        };
+        let lost = Lost {
+            losses: report.losses,
+            events: lost_events,
+        };
+        let gap = sample.finish(lost).context(NOT_KEPT)?;
+        if let Some(gap) = gap {
+            say(&gap_note(&gap));
+        }
+        if self.is_verbose {
+            let took = begun.elapsed();
+            say(&format!(
+                "sockeye: {}: {} in {took:.1?}\n",
+                when::local(at_ms),
+                counted(count, "socket")
+            ));
+        }
+        Ok(())
+    }
+
+    /// Notes a problem, and that it is over.
+    fn report(&mut self, taken: anyhow::Result<()>) {
+        let problem = taken.err().map(|error| format!("{error:#}"));
+        if problem == self.last_problem {
+            return;
+        }
+        match &problem {
+            Some(problem) => say(&format!(
+                "sockeye: {problem}; trying again at the next interval\n"
+            )),
+            None => say("sockeye: samples are kept again\n"),
+        }
+        self.last_problem = problem;
+    }
+}
+
+fn gap_note(gap: &Gap) -> String {
+    format!(
+        "sockeye: a gap from {} to {} ({})\n",
+        when::local(gap.from_ms),
+        when::local(gap.to_ms),
+        gap.reason.name()
+    )
+}
+
+const NOT_KEPT: &str = "no sample is kept";
+
+/// Returns when the next sample is due. Those that are late are left out: they would be no more than the one that comes.
+fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
+    let late = now.saturating_duration_since(due);
+    let intervals = late.as_nanos() / interval.as_nanos().max(1) + 1;
+    due + interval * u32::try_from(intervals).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn late_samples_are_left_out() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let interval = Duration::from_secs(10);
+        assert_eq!(next_due(at(0), at(1), interval), at(10));
+        assert_eq!(next_due(at(10), at(35), interval), at(40));
+        assert_eq!(next_due(at(10), at(20), interval), at(30));
+        // The clock of the next is not before now.
+        assert_eq!(next_due(at(10), at(5), interval), at(20));
+    }
+}
