@@ -1,0 +1,28 @@
+//! `sockeye history counts`: counters that moved, and drops by reason.
+
+use super::args::CountsArgs;
+use super::listing;
+use crate::output::{CountRow, CountRows};
+use sockeye_output::Summary;
+use sockeye_output::listing::Record as _;
+use sockeye_query::{past, when};
+
+/// Lists what was counted in a time.
+pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
+    let (since, until) = args.range.times_ms()?;
+    let store = past::open_store(args.common.store.as_deref())?;
+    let mut counts = store.counts((since / 1000, until.div_ceil(1000)))?;
+    let number = counts.len();
+    counts.truncate(args.top);
+    let summary = Summary {
+        rows_left_out: number - counts.len(),
+        ..Summary::default()
+    };
+    let rows = counts.iter().map(|counted| CountRow::of(counted, &when::local));
+    listing::write::<CountRows>(
+        &args.common,
+        CountRows::columns().iter().collect(),
+        rows,
+        &summary,
+    )
+}

@@ -1,0 +1,52 @@
+//! `sockeye history findings`: what `check` found, and when.
+
+use super::args::FindingsArgs;
+use super::listing;
+use crate::output::{FindingRow, FindingRows};
+use sockeye_console::notes::say;
+use sockeye_console::usage::UsageError;
+use sockeye_history::{Period, Unseen};
+use sockeye_output::Summary;
+use sockeye_query::{past, when};
+
+/// Lists findings.
+pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
+    let times_ms = times_ms(args)?;
+    let store = past::open_store(args.common.store.as_deref())?;
+    let findings = store.findings(times_ms)?;
+    let rows: Vec<_> = findings
+        .iter()
+        .map(|period| FindingRow::of(period, &when::local))
+        .collect();
+    listing::write::<FindingRows>(
+        &args.common,
+        FindingRows::table_columns(),
+        rows.into_iter(),
+        &Summary::default(),
+    )?;
+    for unseen in store.unseen(times_ms)? {
+        say(&unseen_note(&unseen));
+    }
+    Ok(())
+}
+
+fn times_ms(args: &FindingsArgs) -> anyhow::Result<(u64, u64)> {
+    let Some(at) = &args.at else {
+        return args.range.times_ms();
+    };
+    let at_ms =
+        when::parse(at, &when::now()).map_err(|error| UsageError(format!("sockeye: --at: {error}\n")))?;
+    Ok((at_ms, at_ms))
+}
+
+/// Returns what could not be seen, and when.
+fn unseen_note(unseen: &Period<Unseen>) -> String {
+    let Unseen { kind, part, why } = &unseen.what;
+    let part = part.as_ref().map_or_else(String::new, |part| format!(", {part}"));
+    format!(
+        "sockeye: not recorded from {} to {}: {}{part}: {why}\n",
+        when::local(unseen.began_ms),
+        when::local(unseen.last_ms),
+        kind.name(),
+    )
+}

@@ -1,0 +1,30 @@
+//! `sockeye history list`: what is kept.
+
+use super::args::ListArgs;
+use super::listing;
+use crate::output::{KeptRow, KeptRows, kept_rows};
+use sockeye_console::notes::say;
+use sockeye_output::Summary;
+use sockeye_output::listing::Record as _;
+use sockeye_query::{past, when};
+use sockeye_store::Kept;
+
+/// Lists what is kept.
+pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
+    let store = past::open_store(args.common.store.as_deref())?;
+    let kept = store.kept()?;
+    let unseen = store.unseen(ALL_MS)?;
+    let rows = kept_rows(&kept, &unseen, &when::local);
+    let columns = KeptRows::columns().iter().collect();
+    listing::write::<KeptRows>(&args.common, columns, rows.iter(), &Summary::default())?;
+    say(&total(&kept, &rows));
+    Ok(())
+}
+
+fn total(kept: &Kept, rows: &[KeptRow]) -> String {
+    let samples: u64 = rows.iter().filter_map(|row| row.samples).sum();
+    format!("sockeye: {samples} samples, {} bytes\n", kept.bytes)
+}
+
+/// All times that SQLite can compare.
+const ALL_MS: (u64, u64) = (0, i64::MAX as u64);

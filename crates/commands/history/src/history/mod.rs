@@ -1,0 +1,33 @@
+//! `sockeye history`: answers from what was recorded.
+
+mod args;
+mod counts;
+mod diff;
+mod export;
+mod findings;
+mod list;
+mod listing;
+mod timeline;
+mod top;
+
+pub use args::HistoryArgs;
+
+use args::Command;
+use sockeye_query::args::ReplayArgs;
+
+/// Answers. `replay` plays recorded time: it is the screen of another command.
+///
+/// # Errors
+/// If an option is wrong, nothing is recorded, or output failed.
+pub fn run(args: &HistoryArgs, replay: impl FnOnce(&ReplayArgs) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    match &args.command {
+        Command::List(args) => list::run(args),
+        Command::Top(args) => top::run(args),
+        Command::Diff(args) => diff::run(args),
+        Command::Timeline(args) => timeline::run(args),
+        Command::Findings(args) => findings::run(args),
+        Command::Counts(args) => counts::run(args),
+        Command::Export(args) => export::run(args),
+        Command::Replay(args) => replay(args),
+    }
+}
