@@ -1,0 +1,6 @@
+//! The formats; pure.
+
+mod exposition;
+pub(crate) mod otlp;
+
+pub(crate) use exposition::{Exposition, Form};
