@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -111,9 +112,10 @@ impl Middlebox {
                 free_at: Instant::now(),
                 last_due: Instant::now(),
             };
-            middlebox
-                .threads
-                .push(std::thread::spawn(move || forwarder.forward()));
+            middlebox.threads.push(std::thread::spawn(move || {
+                prefer_this_thread();
+                forwarder.forward();
+            }));
         }
         middlebox
     }
@@ -175,6 +177,15 @@ impl Drop for Middlebox {
             let _ = forwarder.join();
         }
     }
+}
+
+/// Makes the scheduler prefer this thread to all that is not real-time: a delay by the load of the host would be one of the path. Without
+/// the right to do so, the thread waits like the others.
+fn prefer_this_thread() {
+    let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
+    let _ = Command::new("chrt")
+        .args(["--fifo", "--pid", "1", &thread])
+        .output();
 }
 
 /// One direction.

@@ -183,6 +183,8 @@ enum List {
     NamespaceColumns,
     /// Columns of `events`
     EventColumns,
+    DropColumns,
+    PathColumns,
     /// Rules of `check`
     Rules,
     /// Thresholds of rules, with their default values
@@ -224,6 +226,8 @@ impl List {
                 ("" | "flows", "columns" | "sort") => Self::FlowColumns,
                 ("ns-list", "columns" | "sort") => Self::NamespaceColumns,
                 ("events", "columns") => Self::EventColumns,
+                ("drops", "columns" | "sort") => Self::DropColumns,
+                ("path", "columns") => Self::PathColumns,
                 ("" | "flows", "group_by") => Self::Groups,
                 ("check", "only" | "skip") => Self::Rules,
                 ("check", "settings") => Self::Thresholds,
@@ -239,8 +243,11 @@ impl List {
                 (_, "netns") => Self::NamespacesOrAll,
                 ("capture", "interface") => Self::InterfacesOrAny,
                 ("bench-tun", "device") => Self::Interfaces,
-                ("flows" | "sockets" | "events" | "check" | "kill", "filter") => Self::Filter,
+                ("flows" | "sockets" | "events" | "drops" | "path" | "check" | "kill" | "top", "filter") => {
+                    Self::Filter
+                }
                 ("keepalive-list" | "keepalive-set" | "keepalive-unset", "filter") => Self::Filter,
+                ("history-diff" | "history-timeline" | "history-replay", "filter") => Self::Filter,
                 // After the name of the capture.
                 ("analyze" | "graph", "words") if position > 0 => Self::Filter,
                 _ => return None,
@@ -280,6 +287,8 @@ impl List {
             Self::EventColumns => {
                 owned(&mut sockeye_live::events::columns().iter().map(|column| column.name))
             }
+            Self::DropColumns => owned(&mut sockeye_live::drops::columns().iter().map(|column| column.name)),
+            Self::PathColumns => owned(&mut sockeye_path_command::columns().iter().map(|column| column.name)),
             Self::Rules => owned(&mut sockeye_check::rule_names()),
             Self::Thresholds => sockeye_check::default_thresholds().collect(),
             Self::Namespaces => entries(NETNS),
@@ -313,6 +322,8 @@ impl List {
                 | Self::FlowColumns
                 | Self::NamespaceColumns
                 | Self::EventColumns
+                | Self::DropColumns
+                | Self::PathColumns
                 | Self::Rules
                 | Self::Processes
         )

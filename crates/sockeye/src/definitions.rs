@@ -18,6 +18,8 @@ pub(crate) fn print() -> anyhow::Result<()> {
         ("sockets", sockeye_listing::socket_columns()),
         ("ns list", sockeye_netns::namespace_columns()),
         ("events", sockeye_live::events::columns()),
+        ("drops", sockeye_live::drops::columns()),
+        ("path", sockeye_path_command::columns()),
     ] {
         lines.extend(columns.iter().map(|column| {
             let (aliases, fields) = (column.aliases.join(" "), column.fields.join(" "));

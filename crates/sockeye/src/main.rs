@@ -45,6 +45,10 @@ fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
         Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),
         Some(Command::Events(args)) => sockeye_live::events::run(&args),
         Some(Command::Drops(args)) => return sockeye_live::drops::run(&args),
+        Some(Command::Path(args)) => sockeye_path_command::run(&args),
+        Some(Command::Top(args)) => sockeye_top::run(*args),
+        Some(Command::Record(args)) => sockeye_record::record(&args),
+        Some(Command::History(args)) => sockeye_record::history(&args, sockeye_top::replay),
         Some(Command::Config(args)) => sockeye_config::run(&args, &configuration),
         Some(Command::Check(args)) => {
             return sockeye_check::run(&args, &settings::thresholds(&configuration));
@@ -55,6 +59,8 @@ fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
         Some(Command::Bench(args)) => return sockeye_bench::run(&args, &sockeye_iperf3::Iperf3),
         Some(Command::Demo(args)) => return sockeye_demo::run(&args),
         Some(Command::Explain(args)) => return sockeye_explain::run(&args),
+        Some(Command::Serve(args)) => sockeye_serve::run(*args),
+        Some(Command::Export(args)) => sockeye_export::run(&args),
         Some(Command::Prof(args)) => return sockeye_prof::run(&args),
         Some(Command::Ns(args)) => return sockeye_netns::run(&args),
         Some(Command::Keepalive(args)) => return sockeye_actions::keepalive::run(&args),

@@ -291,6 +291,8 @@ const FLOWS: &[&str] = &["", "flows"];
 const SOCKETS: &[&str] = &["sockets"];
 const NAMESPACES: &[&str] = &["ns list"];
 const CHECK: &[&str] = &["check"];
+const TOP: &[&str] = &["top"];
+const PATH: &[&str] = &["path"];
 
 const OPTIONS: &[OptionSetting] = &[
     for_all("color", None, Some("auto"), "Colours: auto, always or never"),
@@ -349,6 +351,41 @@ const OPTIONS: &[OptionSetting] = &[
         "sort",
         None,
         "Order of network namespaces",
+    ),
+    for_tables(
+        "top.view",
+        TOP,
+        "view",
+        Some("flows"),
+        "View that top begins with",
+    ),
+    for_tables(
+        "top.group_by",
+        TOP,
+        "group_by",
+        Some("container"),
+        "What the view of groups of top folds by",
+    ),
+    for_tables(
+        "top.watch",
+        TOP,
+        "watch",
+        Some("2"),
+        "Seconds between samples of top",
+    ),
+    for_tables(
+        "path.columns",
+        PATH,
+        "columns",
+        None,
+        "Columns of the table of hops",
+    ),
+    for_tables(
+        "path.duration",
+        PATH,
+        "duration",
+        Some("10"),
+        "For how many seconds path follows packets",
     ),
     for_all(
         "check.severity",
@@ -412,6 +449,7 @@ fn check_value(key: &str, value: &str) -> Result<(), String> {
         "flows.sort" => return sockeye_listing::check_flow_columns(key_of_sort(value)?),
         "sockets.columns" => return sockeye_listing::check_socket_columns(value),
         "sockets.sort" => return sockeye_listing::check_socket_columns(key_of_sort(value)?),
+        "path.columns" => return sockeye_path_command::check_columns(value),
         "ns.list.columns" => return sockeye_netns::check_columns(value),
         "ns.list.sort" => return sockeye_netns::check_columns(key_of_sort(value)?),
         _ => {}
