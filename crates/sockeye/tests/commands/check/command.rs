@@ -378,8 +378,11 @@ fn findings_name_their_namespace() {
     let (lab, here) = need!(ailing("everywhere"));
     need!(program("unshare"));
     let other = lab.namespace("other");
-    other.ip("link add into type veth peer name from");
-    other.ip("link set into up");
+    // Names of its own: equal findings of namespaces are one, and other tests have their namespaces at the same time.
+    for (namespace, device) in [(&here, "first"), (&other, "into")] {
+        namespace.ip(&format!("link add {device} type veth peer name from"));
+        namespace.ip(&format!("link set {device} up"));
+    }
     let script = "ip link add unnamed type veth peer name end && ip link set unnamed up && echo ready && cat";
     let mut hidden = Command::new("unshare");
     hidden.args(["-n", "sh", "-c", script]);
@@ -396,7 +399,7 @@ fn findings_name_their_namespace() {
         });
         found.unwrap_or_else(|| panic!("no {device} in {document:#}"))
     };
-    for (namespace, device) in [(&here, "left"), (&other, "into")] {
+    for (namespace, device) in [(&here, "first"), (&other, "into")] {
         let finding = the(device);
         assert_eq!(finding["netns"], namespace.name());
         assert_eq!(finding["netns_inode"], namespace.inode());

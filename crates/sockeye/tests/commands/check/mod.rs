@@ -12,4 +12,5 @@ mod sockets;
 mod sockets_pace;
 mod sockets_queues;
 mod two_looks;
+mod victims;
 mod watched;

@@ -137,3 +137,27 @@ sys.stdin.read()
     assert_eq!(list[0]["owners"][0]["pid"], holder.pid());
     assert_eq!(fact(&list[0], "dead_sockets"), 80);
 }
+
+/// The tables of the kernel come a page at a time: sockets behind the first page were taken for dead.
+#[test]
+fn descriptors_of_many_live_connections_are_not_dead() {
+    let (lab, here) = need!(alone("live_sockets"));
+    let holder = Script::start(
+        &here,
+        "
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))
+listener = socket.create_server(('127.0.0.1', 8080), backlog=100)
+connected = []
+for _ in range(450):
+    client = socket.create_connection(('127.0.0.1', 8080))
+    connected.append((client, listener.accept()[0]))
+ready()
+sys.stdin.read()
+",
+    );
+    let list = found(&lab, &here, "--only open-files", &["warning open-files process"]);
+    assert_eq!(list[0]["owners"][0]["pid"], holder.pid());
+    assert_eq!(fact(&list[0], "sockets"), 901);
+    assert!(list[0]["facts"].get("dead_sockets").is_none(), "{:#}", list[0]);
+}
