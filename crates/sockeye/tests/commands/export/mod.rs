@@ -1,0 +1,8 @@
+//! `export`: metrics of known traffic, and the monitoring systems that read them.
+
+mod exporter;
+mod otlp;
+mod prometheus;
+mod serving;
+mod textfile;
+mod traffic;
