@@ -723,7 +723,6 @@ fn rates_of_a_run(namespace: &Namespace, net_path: &NetPath, listener: &LabSocke
             );
         };
         near("closed_per_s", 1.0, 1e-6);
-        // Four SYNs count as bytes.
         let bytes = BYTES as f64;
         let (sent, received) = if row["direction"] == "active" {
             (bytes, 0.0)

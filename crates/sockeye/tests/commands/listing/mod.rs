@@ -1,5 +1,6 @@
 //! Tests of `sockets` and `flows`: every source, compared with each other and with `ss`.
 
+mod between;
 mod big_dump;
 mod bpf_walk;
 mod filters;
