@@ -4,13 +4,17 @@ Prints what happened as one JSON object: ports and process ids.
 """
 
 import array
+import ctypes
 import json
 import os
+import select
 import socket
 import struct
 import sys
 
 TCP_SYNCNT, TCP_USER_TIMEOUT = 7, 18
+SO_ATTACH_FILTER = 26
+IPPROTO_MPTCP = 262
 
 
 def listener(address, port):
@@ -55,6 +59,20 @@ def refused(address, port):
         connect(address, port)
     except ConnectionRefusedError:
         return {"server_port": port}
+
+
+def refused_later(address, port):
+    """The process does not wait in connect(2), and so the socket keeps the peer's address."""
+    server = listener(address, 0)
+    port = server.getsockname()[1]
+    server.close()
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex((address, port))
+    select.select([], [client], [], 10)
+    error = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    client.close()
+    return {"server_port": port, "error": error}
 
 
 def unanswered(address, port):
@@ -168,6 +186,309 @@ def older(address, port):
     accepted.recv(1)
     accepted.close()
     return {"client_port": local, "server_port": server.getsockname()[1]}
+
+
+def datagrams(address, port):
+    """A connected socket sends two datagrams of ten bytes to a server, which answers one of four bytes without a connection."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    server = socket.socket(family, socket.SOCK_DGRAM)
+    server.bind((address, port))
+    client = socket.socket(family, socket.SOCK_DGRAM)
+    client.connect(server.getsockname()[:2])
+    for _ in range(2):
+        client.send(b"ten bytes!")
+    for _ in range(2):
+        _, peer = server.recvfrom(100)
+    server.sendto(b"four", peer)
+    assert client.recv(100) == b"four"
+    ports = {"client_port": client.getsockname()[1], "server_port": server.getsockname()[1]}
+    client.close()
+    server.close()
+    return ports
+
+
+def unconnected(address, port):
+    """A socket without a connection sends one datagram, which nothing reads."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    client = socket.socket(family, socket.SOCK_DGRAM)
+    client.sendto(b"x", (address, 9))
+    local = client.getsockname()[1]
+    client.close()
+    return {"client_port": local}
+
+
+def unreachable(address, port):
+    """Nothing has the port: an ICMP message comes back, and the next call returns the error."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    client = socket.socket(family, socket.SOCK_DGRAM)
+    client.connect((address, 9))
+    client.send(b"x")
+    try:
+        client.send(b"x")
+    except ConnectionRefusedError:
+        return {"client_port": client.getsockname()[1]}
+
+
+def full(address, port):
+    """A hundred datagrams for a receive buffer that holds few."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    server.bind((address, port))
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    for _ in range(100):
+        client.sendto(b"x" * 1000, server.getsockname())
+    server.setblocking(False)
+    received = 0
+    try:
+        while server.recv(2000):
+            received += 1
+    except BlockingIOError:
+        pass
+    port = server.getsockname()[1]
+    server.close()
+    return {"server_port": port, "received": received}
+
+
+def checksum(address, port):
+    """A datagram with a wrong checksum, from a raw socket."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    server.bind((address, port))
+    # With a filter the kernel verifies the checksum when the datagram arrives; else only when it is read.
+    accept_all = (ctypes.c_uint8 * 8)(6, 0, 0, 0, 0xFF, 0xFF, 0, 0)
+    program = struct.pack("HxxxxxxP", 1, ctypes.addressof(accept_all))
+    server.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+    # A datagram of up to 76 bytes is verified before its socket is looked up.
+    raw.sendto(struct.pack("!HHHH", 5555, server.getsockname()[1], 108, 0x1234) + bytes(100), (address, 0))
+    server.settimeout(0.2)
+    try:
+        server.recv(100)
+    except TimeoutError:
+        return {"server_port": server.getsockname()[1]}
+
+
+def spurious(address, port):
+    """The answers become slow when the client knows the link as fast: it sends again what was not lost."""
+    client = connect(address, port)
+    for _ in range(20):
+        client.sendall(b"x")
+        assert client.recv(1) == b"y"
+    print(json.dumps({"ready": True}), flush=True)
+    sys.stdin.readline()
+    client.sendall(b"x")
+    assert client.recv(1) == b"y"
+    local = client.getsockname()[1]
+    client.close()
+    return {"client_port": local}
+
+
+def echo(address, port):
+    """Answers each byte of one connection."""
+    server = listener(address, port)
+    print(json.dumps({"port": server.getsockname()[1]}), flush=True)
+    accepted, _ = server.accept()
+    while accepted.recv(1):
+        accepted.sendall(b"y")
+    return {"server_port": server.getsockname()[1]}
+
+
+def send_errors(address, port):
+    """No route for an address."""
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        client.sendto(b"x", ("192.0.2.7", 9))
+    except OSError as error:
+        return {"errno": error.errno}
+
+
+def connect_errors(address, port):
+    """connect() without a route, for TCP and UDP, IPv4 and IPv6; then one that is refused after the SYN."""
+    errors = []
+    for family, to in [(socket.AF_INET, "192.0.2.7"), (socket.AF_INET6, "2001:db8::7")]:
+        for kind in [socket.SOCK_STREAM, socket.SOCK_DGRAM]:
+            with socket.socket(family, kind) as client:
+                errors.append(client.connect_ex((to, 9)))
+    with socket.socket() as client:
+        assert client.connect_ex((address, 9)) == 111
+        errors.append(client.connect_ex(("192.0.2.7", 9)))
+    return {"errors": errors}
+
+
+def accept_overflow(address, port):
+    """More connections than the accept queue holds: what the kernel counts is returned."""
+    server = socket.socket()
+    server.bind((address, port))
+    server.listen(1)
+    clients = []
+    for _ in range(6):
+        client = socket.socket()
+        client.setblocking(False)
+        client.connect_ex(server.getsockname())
+        clients.append(client)
+    before = overflows()
+    clients.append(socket.socket())
+    clients[-1].setblocking(False)
+    clients[-1].connect_ex(server.getsockname())
+    made = {"server_port": server.getsockname()[1], "last_port": clients[-1].getsockname()[1]}
+    assert overflows() > before, "the accept queue is not full"
+    for client in clients:
+        client.close()
+    server.close()
+    return {**made, "overflows": overflows()}
+
+
+def overflows():
+    with open("/proc/net/netstat") as file:
+        names, values = [line.split() for line in file if line.startswith("TcpExt:")]
+    return int(values[names.index("ListenOverflows")])
+
+
+def syn_overflow(address, port):
+    """SYNs from an address that never answers fill the queue of a listener."""
+    server = socket.socket()
+    server.bind((address, port))
+    server.listen(2)
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    source, to = socket.inet_aton("192.0.2.7"), socket.inet_aton(address)
+    for number in range(8):
+        tcp = struct.pack("!HHIIBBHHH", 2000 + number, server.getsockname()[1], 1, 0, 5 << 4, 2, 1000, 0, 0)
+        words = struct.unpack("!16H", source + to + struct.pack("!BBH", 0, 6, 20) + tcp)
+        total = sum(words)
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        tcp = tcp[:16] + struct.pack("!H", ~total & 0xFFFF) + tcp[18:]
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, to)
+        raw.sendto(ip + tcp, (address, 0))
+    port = server.getsockname()[1]
+    server.close()
+    return {"server_port": port}
+
+
+def zero_window(address, port):
+    """The client sends until the server, which does not read, takes no more; then it reads."""
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    server.bind((address, port))
+    server.listen(1)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    client.settimeout(0.6)
+    sent = 0
+    try:
+        while True:
+            sent += client.send(b"x" * 1000)
+    except TimeoutError:
+        pass
+    client.setblocking(False)
+    left = sent
+    while left:
+        left -= len(accepted.recv(65536))
+    local = client.getsockname()[1]
+    client.close()
+    accepted.recv(1)
+    accepted.close()
+    return {"client_port": local, "server_port": server.getsockname()[1], "sent": sent}
+
+
+def mptcp(address, port):
+    """A connection of MPTCP with one subflow."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    server.bind((address, port))
+    server.listen(1)
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    client.connect(server.getsockname())
+    accepted, _ = server.accept()
+    client.sendall(b"hello")
+    assert accepted.recv(5) == b"hello"
+    local = client.getsockname()[1]
+    client.close()
+    assert accepted.recv(1) == b""
+    accepted.close()
+    return {"client_port": local, "server_port": server.getsockname()[1]}
+
+
+def same_addresses(address, port):
+    """A second socket is bound and connected as the first is."""
+    server = listener(address, port)
+    clients = [socket.socket(), socket.socket()]
+    for client in clients:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        client.bind((address, clients[0].getsockname()[1]))
+        error = client.connect_ex(server.getsockname())
+    return {"client_port": clients[0].getsockname()[1], "errno": error}
+
+
+def rejected(address, port):
+    """A rule of this host rejects the SYN of a connect() that does not wait."""
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex((address, port))
+    error = client.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    client.close()
+    return {"errno": error}
+
+
+def mptcp_refused(address, port):
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    return {"errno": client.connect_ex((address, 9))}
+
+
+def mptcp_aborted(address, port):
+    """The client of a connection of MPTCP resets it."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    server.bind((address, port))
+    server.listen(1)
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    client.connect(server.getsockname())
+    accepted, _ = server.accept()
+    client.sendall(b"hello")
+    assert accepted.recv(5) == b"hello"
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    try:
+        accepted.recv(1)
+    except ConnectionResetError:
+        return {"server_port": server.getsockname()[1]}
+
+
+def speaks_first(address, port):
+    """A worker of a prefork server only writes, and the client resets the connection."""
+    server = listener(address, port)
+    ended, end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        accepted, _ = server.accept()
+        accepted.sendall(b"220 ready")
+        os.close(end)
+        os.read(ended, 1)
+        os._exit(0)
+    client = connect(address, server.getsockname()[1])
+    assert client.recv(9) == b"220 ready"
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    os.close(end)
+    os.waitpid(child, 0)
+    return {"server_port": server.getsockname()[1], "child": child}
+
+
+def resent(address, port):
+    """A megabyte, of which the host drops some: how many segments the client has sent again is returned."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    child = os.fork()
+    if child == 0:
+        while accepted.recv(65536):
+            pass
+        os._exit(0)
+    accepted.close()
+    client.sendall(b"x" * 1_000_000)
+    client.shutdown(socket.SHUT_WR)
+    assert client.recv(1) == b""
+    os.waitpid(child, 0)
+    local = client.getsockname()[1]
+    client.close()
+    return {"client_port": local}
 
 
 result = globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

@@ -18,7 +18,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A running `sockeye drops`.
-struct Watching {
+pub(super) struct Watching {
     child: Option<Child>,
     stderr: PathBuf,
 }
@@ -26,7 +26,7 @@ struct Watching {
 impl Watching {
     /// Starts it in a namespace, and waits until it counts.
     #[track_caller]
-    fn start(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
+    pub(super) fn start(lab: &Lab, namespace: &Namespace, line: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let stderr = lab.directory().join(format!("drops{number}"));
@@ -69,10 +69,17 @@ impl Watching {
 
     /// Ends it; returns its document.
     #[track_caller]
-    fn end(self) -> Value {
-        let document = self.end_by(Signal::INT).json();
+    pub(super) fn end(self) -> Value {
+        self.end_with_notes().0
+    }
+
+    /// Ends it; returns its document, and what it noted on standard error.
+    #[track_caller]
+    pub(super) fn end_with_notes(self) -> (Value, String) {
+        let outcome = self.end_by(Signal::INT);
+        let document = outcome.json();
         check_schema(&document);
-        document
+        (document, String::from_utf8_lossy(&outcome.stderr).into_owned())
     }
 }
 
@@ -103,7 +110,7 @@ fn check_schema(document: &Value) {
 }
 
 /// A lab with one namespace, whose loopback is up.
-fn alone(purpose: &str) -> Result<(Lab, Namespace), Skip> {
+pub(super) fn alone(purpose: &str) -> Result<(Lab, Namespace), Skip> {
     let lab = Lab::new(purpose)?;
     let here = lab.namespace("here");
     here.sysctl("ipv6/conf/default/disable_ipv6", "1");
@@ -112,20 +119,20 @@ fn alone(purpose: &str) -> Result<(Lab, Namespace), Skip> {
 }
 
 /// The rows of this namespace with a reason.
-fn rows<'a>(document: &'a Value, namespace: &Namespace, reason: &str) -> Vec<&'a Value> {
+pub(super) fn rows<'a>(document: &'a Value, namespace: &Namespace, reason: &str) -> Vec<&'a Value> {
     let all = document["drops"].as_array().unwrap();
     all.iter()
         .filter(|row| row["netns_inode"] == namespace.inode() && row["reason"] == reason)
         .collect()
 }
 
-fn sum(rows: &[&Value]) -> u64 {
+pub(super) fn sum(rows: &[&Value]) -> u64 {
     rows.iter().map(|row| row["count"].as_u64().unwrap()).sum()
 }
 
 /// The line of a counter of this namespace.
 #[track_caller]
-fn counter<'a>(document: &'a Value, namespace: &Namespace, name: &str) -> &'a Value {
+pub(super) fn counter<'a>(document: &'a Value, namespace: &Namespace, name: &str) -> &'a Value {
     let all = document["counters"].as_array().unwrap();
     let is_it = |line: &&Value| line["netns_inode"] == namespace.inode() && line["counter"] == name;
     all.iter()
@@ -134,7 +141,7 @@ fn counter<'a>(document: &'a Value, namespace: &Namespace, name: &str) -> &'a Va
 }
 
 /// The value of a counter in `/proc/net/snmp` or `netstat`.
-fn value(namespace: &Namespace, file: &str, table: &str, name: &str) -> u64 {
+pub(super) fn value(namespace: &Namespace, file: &str, table: &str, name: &str) -> u64 {
     let text = namespace.proc_net(file);
     let lines: Vec<_> = text
         .lines()
@@ -145,7 +152,7 @@ fn value(namespace: &Namespace, file: &str, table: &str, name: &str) -> u64 {
 }
 
 /// Sends as many datagrams.
-fn send(from: &UdpSocket, to: SocketAddr, bytes: usize, times: u32) {
+pub(super) fn send(from: &UdpSocket, to: SocketAddr, bytes: usize, times: u32) {
     let data = vec![7; bytes];
     for _ in 0..times {
         from.send_to(&data, to).unwrap();
@@ -240,16 +247,13 @@ fn full_accept_queue_is_explained_by_its_listener() {
         value(&here, "netstat", "TcpExt", "ListenDrops") > before + 2
     });
     let document = watching.end();
-    for (name, cause) in [
-        ("TcpExtListenDrops", "listener"),
-        ("TcpExtListenOverflows", "accept queue"),
-    ] {
+    for name in ["TcpExtListenDrops", "TcpExtListenOverflows"] {
         let line = counter(&document, &here, name);
         assert_eq!(line["remainder"], 0, "{line}");
         let part = &line["explained_by"][0];
         assert_eq!(
             (&part["cause"], &part["count"]),
-            (&cause.into(), &line["moved"]),
+            (&"accept queue".into(), &line["moved"]),
             "{line}"
         );
         assert!(
@@ -399,6 +403,52 @@ fn closed_sockets_are_no_loss() {
     let document = watching.end();
     assert!(normal(&document) >= 30, "{document:#}");
     assert_eq!(document["normal_not_shown"], 0);
+}
+
+#[test]
+fn segment_that_a_connection_in_time_wait_takes_is_no_loss() {
+    let (lab, here) = need!(alone("drops-time-wait"));
+    let watching = Watching::start(&lab, &here, "--format json");
+    here.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        drop(client);
+        // The socket of the client is gone, and only its addresses are kept, in the state FIN_WAIT2 (05).
+        wait_until("the end of the client", || {
+            let all = here.proc_net("tcp");
+            let mut states = all.lines().filter_map(|line| line.split_whitespace().nth(3));
+            states.any(|state| state == "05")
+        });
+        drop(accepted);
+    });
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap().iter();
+    let of_here: Vec<_> = all.filter(|row| row["netns_inode"] == here.inode()).collect();
+    assert_eq!(of_here.len(), 0, "{document:#}");
+}
+
+#[test]
+fn process_that_has_ended_owns_its_drops() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-ended"));
+    let watching = Watching::start(&lab, &here, "--format json");
+    let code = "import os, socket, time
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+receiver.bind(('127.0.0.1', 0))
+for _ in range(200):
+    receiver.sendto(b'x' * 100, receiver.getsockname())
+time.sleep(2)
+print(os.getpid())
+";
+    let pid: u64 = here.output("python3", &["-c", code]).trim().parse().unwrap();
+    let document = watching.end();
+    let rows = rows(&document, &here, "SOCKET_RCVBUFF");
+    assert!(sum(&rows) > 100, "{document:#}");
+    for row in rows {
+        assert_eq!(row["process"]["pid"], pid, "{document:#}");
+    }
 }
 
 #[test]

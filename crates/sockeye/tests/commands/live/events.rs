@@ -12,21 +12,22 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// A running `sockeye events`, attached.
-struct Running {
-    child: Child,
+pub(super) struct Running {
+    pub(super) child: Child,
     /// Standard error after the note that it watches.
     notes: JoinHandle<String>,
 }
 
 impl Running {
     /// Starts it; a [`Skip`] if programs cannot be loaded here.
-    fn start(line: &str) -> Result<Self, Skip> {
+    pub(super) fn start(line: &str) -> Result<Self, Skip> {
         Self::start_by(command(), line)
     }
 
-    fn start_by(mut command: Command, line: &str) -> Result<Self, Skip> {
+    pub(super) fn start_by(mut command: Command, line: &str) -> Result<Self, Skip> {
         let mut child = command
             .args(["events", "-v"])
             .args(line.split_whitespace())
@@ -54,17 +55,17 @@ impl Running {
         Ok(Self { child, notes })
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(super) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
     /// Ends it by SIGINT.
-    fn end(self) -> (Outcome, String) {
+    pub(super) fn end(self) -> (Outcome, String) {
         self.signal(Signal::INT);
         self.ended()
     }
 
-    fn ended(self) -> (Outcome, String) {
+    pub(super) fn ended(self) -> (Outcome, String) {
         let outcome = ended(self.child);
         (outcome, self.notes.join().expect("no panic"))
     }
@@ -72,7 +73,7 @@ impl Running {
 
 /// The events and the summary of JSON lines, which follow their schema.
 #[track_caller]
-fn events(outcome: &Outcome) -> (Vec<Value>, Value) {
+pub(super) fn events(outcome: &Outcome) -> (Vec<Value>, Value) {
     let schema = schema_file::load(include_str!("../../../../../docs/schema/events.schema.json"));
     let schema = JSONSchema::options()
         .with_draft(Draft::Draft202012)
@@ -90,14 +91,18 @@ fn events(outcome: &Outcome) -> (Vec<Value>, Value) {
     assert_eq!(summary["type"], "events_summary");
     let records = &summary["summary"]["records"];
     let number = |key: &str| records[key].as_u64().expect("a number");
-    assert_eq!(number("read") + number("lost"), number("made"), "{records}");
+    assert_eq!(
+        number("read") + number("lost") + number("left_out"),
+        number("made"),
+        "{records}"
+    );
     assert_eq!(number("unreadable"), 0);
     (lines, summary["summary"].clone())
 }
 
 /// Runs a function of `connections.py` in a namespace, and returns what it prints.
 #[track_caller]
-fn connect(namespace: &Namespace, way: &str, address: &str, port: u16) -> Value {
+pub(super) fn connect(namespace: &Namespace, way: &str, address: &str, port: u16) -> Value {
     let output = namespace.output(
         "python3",
         &[script().to_str().expect("UTF-8"), way, address, &port.to_string()],
@@ -105,12 +110,17 @@ fn connect(namespace: &Namespace, way: &str, address: &str, port: u16) -> Value 
     serde_json::from_str(&output).unwrap_or_else(|error| panic!("{way}: {error}: {output}"))
 }
 
-fn script() -> PathBuf {
+pub(super) fn script() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/commands/live/connections.py")
 }
 
 /// Makes connections in a namespace of its own while events are watched there, and returns them with what was printed.
-fn watched(purpose: &str, way: &str, address: &str, more: &str) -> Result<(Vec<Value>, Value), Skip> {
+pub(super) fn watched(
+    purpose: &str,
+    way: &str,
+    address: &str,
+    more: &str,
+) -> Result<(Vec<Value>, Value), Skip> {
     sockeye_lab::program("python3")?;
     let lab = Lab::new(purpose)?;
     let namespace = lab.namespace("alone");
@@ -124,7 +134,7 @@ fn watched(purpose: &str, way: &str, address: &str, more: &str) -> Result<(Vec<V
 
 /// Returns the only event of a kind with this direction.
 #[track_caller]
-fn only<'a>(events: &'a [Value], kind: &str, direction: &str) -> &'a Value {
+pub(super) fn only<'a>(events: &'a [Value], kind: &str, direction: &str) -> &'a Value {
     let is_it = |event: &&Value| event["event"] == kind && event["direction"] == direction;
     let found: Vec<&Value> = events.iter().filter(is_it).collect();
     assert_eq!(found.len(), 1, "{kind} {direction}: {events:#?}");
@@ -422,6 +432,33 @@ fn stalled_reader_loses_events_and_counts_them() {
 }
 
 #[test]
+fn events_beyond_the_budget_are_left_out_and_counted() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("ev_budget"));
+    let namespace = lab.namespace("alone");
+    // Even to wait for events takes more than a millionth of a processor.
+    let running = need!(Running::start(&format!(
+        "-n -N {} --summary --format jsonl --cpu 0.0001%",
+        namespace.name()
+    )));
+    let (begin, mut rounds) = (Instant::now(), 0);
+    while begin.elapsed() < Duration::from_secs(2) {
+        connect(&namespace, "many", "127.0.0.1", 0);
+        rounds += 1;
+    }
+    let (outcome, notes) = running.end();
+    let (_, summary) = events(&outcome);
+    let records = &summary["records"];
+    let number = |key: &str| records[key].as_u64().unwrap();
+    assert_eq!(number("made") + number("missed"), rounds * 802, "{records}");
+    assert!(number("left_out") > 0, "{records}");
+    assert!(summary["sampled_every"].as_u64().unwrap() > 1, "{summary}");
+    let of_listeners = ["listen_events", "unlisten_events"].map(|kind| summary["counts"][kind].as_u64());
+    assert_eq!(of_listeners, [Some(rounds); 2], "never left out");
+    assert!(notes.contains("--cpu allows: only those of one in"), "{notes}");
+}
+
+#[test]
 fn count_and_duration_end_it() {
     need!(sockeye_lab::program("python3"));
     let lab = need!(Lab::new("ev_count"));
@@ -473,7 +510,9 @@ fn table_has_a_line_for_each_event() {
     let running = need!(Running::start(&format!("-n -N {}", namespace.name())));
     connect(&namespace, "transfer", "127.0.0.1", 0);
     let (outcome, _) = running.end();
-    let lines: Vec<&str> = outcome.ok().lines().collect();
+    // On a busy machine an acknowledgement can come later than the probe for a lost tail.
+    let lines = outcome.ok().lines().filter(|line| !line.contains(" retransmit "));
+    let lines: Vec<&str> = lines.collect();
     assert_eq!(lines.len(), 7, "{outcome}");
     assert!(
         lines[0].starts_with("Time ") && lines[0].ends_with("How"),
@@ -498,7 +537,7 @@ fn table_has_a_line_for_each_event() {
         "python3 ",
         "127.0.0.1 ",
         "close fin ",
-        "2 opened, 0 failed, 2 closed, 0 retransmissions",
+        "2 opened, 0 failed, 2 closed, ",
     ] {
         assert!(outcome.ok().contains(words), "{words}: {outcome}");
     }
@@ -529,7 +568,7 @@ fn missing_rights_are_named() {
     let lab = need!(Lab::new("ev_rights"));
     let namespace = lab.namespace("alone");
     let binary = lab.copy_for_all_users(crate::fixtures::binary::SOCKEYE.as_ref());
-    let outcome = words_unprivileged(&namespace, &binary, "events -d 0.1");
+    let outcome = words_unprivileged(&namespace, &binary, "events -d 0.1 --source bpf");
     assert!(outcome.failed(1).contains("CAP_BPF"), "{outcome}");
 }
 

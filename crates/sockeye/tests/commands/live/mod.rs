@@ -1,4 +1,12 @@
 //! `sockeye events` and `sockeye drops` on the live kernel.
 
+mod by_diag;
 mod drops;
+mod drops_counters;
+mod drops_devices;
+mod drops_report;
+mod drops_rules;
+mod event_ends;
+mod event_kinds;
 mod events;
+mod summaries;

@@ -1,0 +1,96 @@
+//! `sockeye drops`: which counter counts a drop, and what is known of counters that come and go.
+
+use super::drops::{Watching, alone, counter, rows, send, sum};
+use sockeye_lab::{Namespace, need, program};
+use std::net::UdpSocket;
+
+/// Sends frames on lo that are shorter than their IP header says, and frames that are shorter than their UDP header says.
+const SHORT: &str = "
+import socket, struct
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('lo', 0x800))
+def frame(total, length):
+    ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, total, 0, 0, 64, 17, 0, *[socket.inet_aton('127.0.0.1')] * 2)
+    words = sum(struct.unpack('!10H', ip))
+    words = (words & 0xffff) + (words >> 16)
+    ip = ip[:10] + struct.pack('!H', ~words & 0xffff) + ip[12:]
+    return bytes(12) + b'\\x08\\x00' + ip + struct.pack('!HHHH', 1, 9, length, 0) + bytes(20)
+for _ in range(3):
+    out.send(frame(2000, 28))
+for _ in range(4):
+    out.send(frame(48, 500))
+";
+
+/// Sends datagrams with a wrong checksum. One of up to 76 bytes would be verified when it arrives.
+const WRONG: &str = "
+import socket, struct, sys
+out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+for _ in range(4):
+    out.sendto(struct.pack('!HHHH', 1, int(sys.argv[1]), 208, 0xbeef) + bytes(200), ('127.0.0.1', 0))
+";
+
+#[track_caller]
+fn is_explained(document: &serde_json::Value, here: &Namespace, name: &str, moved: u64) {
+    let line = counter(document, here, name);
+    assert_eq!(
+        (&line["moved"], &line["remainder"]),
+        (&moved.into(), &0.into()),
+        "{line:#}"
+    );
+}
+
+#[test]
+fn short_packet_of_ip_is_not_counted_by_udp() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-short"));
+    // The frames come back from lo without the route that they were sent by.
+    for setting in ["accept_local", "route_localnet"] {
+        here.sysctl(&format!("ipv4/conf/all/{setting}"), "1");
+    }
+    let watching = Watching::start(&lab, &here, "--format json");
+    here.output("python3", &["-c", SHORT]);
+    let document = watching.end();
+    assert_eq!(sum(&rows(&document, &here, "PKT_TOO_SMALL")), 7, "{document:#}");
+    is_explained(&document, &here, "UdpInErrors", 4);
+    is_explained(&document, &here, "IpExtInTruncatedPkts", 3);
+}
+
+#[test]
+fn checksum_that_is_verified_by_recv_has_a_namespace_and_an_owner() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-recv"));
+    let receiver = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    receiver.set_nonblocking(true).unwrap();
+    let port = receiver.local_addr().unwrap().port();
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+    here.output("python3", &["-c", WRONG, &port.to_string()]);
+    here.run(|| receiver.recv(&mut [0; 300]).unwrap_err());
+    let document = watching.end();
+    let rows = rows(&document, &here, "UDP_CSUM");
+    assert_eq!(sum(&rows), 4, "{document:#}");
+    assert_eq!(rows[0]["process"]["pid"], std::process::id(), "{document:#}");
+    is_explained(&document, &here, "UdpInErrors", 4);
+    is_explained(&document, &here, "UdpInCsumErrors", 4);
+}
+
+#[test]
+fn qdisc_that_is_gone_has_no_number() {
+    need!(program("tc"));
+    let (lab, here) = need!(alone("drops-qdisc-gone"));
+    let [receiver, sender] = [(); 2].map(|()| here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap()));
+    let watching = Watching::start(&lab, &here, "--format json");
+    let tbf = "qdisc add dev lo root tbf rate 8kbit burst 1600 limit 3000";
+    here.output("tc", &tbf.split(' ').collect::<Vec<_>>());
+    send(&sender, receiver.local_addr().unwrap(), 1000, 40);
+    here.output("tc", &["qdisc", "del", "dev", "lo", "root"]);
+    let document = watching.end();
+    let dropped = sum(&rows(&document, &here, "QDISC_DROP"));
+    assert!(dropped > 20, "{document:#}");
+    let line = counter(&document, &here, "qdisc drops");
+    assert_eq!(
+        (line.get("moved"), line.get("remainder")),
+        (None, None),
+        "{line:#}"
+    );
+    assert_eq!(line["explained_by"][0]["count"], dropped, "{line:#}");
+}

@@ -1,0 +1,153 @@
+//! `sockeye drops`: devices that go down, tunnels, and queues of listeners.
+
+use super::drops::{Watching, alone, counter, rows, send, sum};
+use rustix::net::{AddressFamily, SocketType, socket};
+use serde_json::Value;
+use sockeye_lab::{Lab, Skip, need, program, wait_until};
+use std::fs;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::OwnedFd;
+
+#[test]
+fn packets_in_the_queue_of_a_device_that_goes_down_are_a_loss_of_their_sender() {
+    need!(program("tc"));
+    let lab = need!(Lab::new("drops-down"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    let device = link.devices().0.to_owned();
+    let tbf = [
+        "qdisc", "add", "dev", &device, "root", "tbf", "rate", "8kbit", "burst", "1600", "limit", "30000",
+    ];
+    here.output("tc", &tbf);
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let to = SocketAddr::new(link.server_addresses().0, 4000);
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, to, 1000, 20);
+    here.ip(&format!("link set {device} down"));
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap();
+    let down: Vec<&Value> = all
+        .iter()
+        .filter(|row| row["netns_inode"] == here.inode() && row["process"]["pid"] == std::process::id())
+        .filter(|row| row["class"] == "loss" && row["device"] == device.as_str())
+        .collect();
+    // The first one or two left before.
+    let count = sum(&down);
+    assert!((15..=20).contains(&count), "{count}: {document:#}");
+    assert_eq!(down[0]["owner_by"], "packet", "{document:#}");
+}
+
+#[test]
+fn packet_for_an_unknown_network_is_refused_by_its_tunnel() {
+    let (lab, here) = need!(alone("drops-tunnel"));
+    need!(vxlan(&here));
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, "--format json");
+    // VXLAN, network 9: there is only 5.
+    let mut packet = vec![0_u8; 80];
+    (packet[0], packet[6]) = (8, 9);
+    for _ in 0..6 {
+        sender.send_to(&packet, "127.0.0.1:4789").unwrap();
+    }
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap();
+    let tunnel: Vec<&Value> = all
+        .iter()
+        .filter(|row| row["netns_inode"] == here.inode() && row["function"] == "vxlan_rcv")
+        .collect();
+    assert_eq!(sum(&tunnel), 6, "{document:#}");
+    assert_eq!(tunnel[0]["device"], "lo", "{document:#}");
+    if has_reason("SKB_DROP_REASON_VXLAN_VNI_NOT_FOUND") {
+        assert_eq!(
+            (&tunnel[0]["reason"], &tunnel[0]["class"]),
+            (&"VXLAN_VNI_NOT_FOUND".into(), &"refusal".into()),
+            "{document:#}"
+        );
+    }
+}
+
+/// Makes a tunnel of the network 5.
+fn vxlan(here: &sockeye_lab::Namespace) -> Result<(), Skip> {
+    let line = "link add tunnel type vxlan id 5 local 127.0.0.1 remote 127.0.0.2 dstport 4789";
+    let words: Vec<_> = line.split(' ').collect();
+    let made = here.command("ip", &words).output();
+    if !made.is_ok_and(|made| made.status.success()) {
+        return Err(Skip::new("no VXLAN in this kernel"));
+    }
+    here.ip("link set tunnel up");
+    Ok(())
+}
+
+#[test]
+fn handshakes_that_end_at_a_full_accept_queue_name_the_clients() {
+    need!(program("tc"));
+    if !has_reason("SKB_DROP_REASON_TCP_LISTEN_OVERFLOW") {
+        need!(Err::<(), _>(Skip::new(
+            "Linux 6.15, for the reason of these drops"
+        )));
+    }
+    let lab = need!(Lab::new("drops-acks"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    let ip = link.server_addresses().0;
+    let listener = there.run(|| {
+        let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&listener, &SocketAddr::new(ip, 0)).unwrap();
+        rustix::net::listen(&listener, 4).unwrap();
+        listener
+    });
+    let address = SocketAddr::try_from(rustix::net::getsockname(&listener).unwrap()).unwrap();
+    let watching = Watching::start(&lab, &there, "--format json");
+    let _accepted: Vec<_> = here.run(|| (0..4).map(|_| TcpStream::connect(address).unwrap()).collect());
+    // What is sent waits in a queue, so that all SYNs arrive before the first ACK.
+    let tbf = [
+        "qdisc",
+        "add",
+        "dev",
+        link.devices().0,
+        "root",
+        "tbf",
+        "rate",
+        "16kbit",
+        "burst",
+        "128",
+        "limit",
+        "30000",
+    ];
+    here.output("tc", &tbf);
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    send(&sender, SocketAddr::new(ip, 9), 80, 1);
+    let _clients: Vec<OwnedFd> = here.run(|| {
+        let connect = |_| {
+            let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+            rustix::io::ioctl_fionbio(&client, true).unwrap();
+            let _ = rustix::net::connect(&client, &address);
+            client
+        };
+        (0..4).map(connect).collect()
+    });
+    wait_until("dropped handshakes", || {
+        super::drops::value(&there, "netstat", "TcpExt", "ListenOverflows") >= 3
+    });
+    let document = watching.end();
+    let rows = rows(&document, &there, "TCP_LISTEN_OVERFLOW");
+    assert!(sum(&rows) >= 3, "{document:#}");
+    assert_eq!(rows[0]["process"]["pid"], std::process::id(), "{document:#}");
+    assert_eq!(
+        rows[0]["seen_packets"][0]["source"]["ip"],
+        link.client_addresses().0.to_string(),
+        "{document:#}"
+    );
+    let line = counter(&document, &there, "TcpExtListenOverflows");
+    let parts = line["explained_by"].as_array().unwrap();
+    assert!(
+        parts.iter().any(|part| part["cause"] == "TCP_LISTEN_OVERFLOW"),
+        "{line:#}"
+    );
+}
+
+/// Whether this kernel has a reason.
+fn has_reason(name: &str) -> bool {
+    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    types.windows(name.len()).any(|window| window == name.as_bytes())
+}

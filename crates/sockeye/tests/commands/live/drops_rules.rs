@@ -1,0 +1,205 @@
+//! `sockeye drops`: which rule of the packet filter dropped a packet, and what it counted.
+
+use super::drops::{Watching, alone, counter, rows, send, sum};
+use serde_json::{Value, json};
+use sockeye_lab::{Namespace, need, program};
+use std::net::UdpSocket;
+
+/// The number of the rule with this text.
+#[track_caller]
+fn handle(namespace: &Namespace, text: &str) -> u64 {
+    let listed = namespace.output("nft", &["-a", "list", "ruleset"]);
+    let line = listed.lines().find(|line| line.contains(text));
+    let line = line.unwrap_or_else(|| panic!("no {text:?} in {listed}"));
+    let number = line.rsplit("# handle ").next().unwrap();
+    number.trim().parse().unwrap()
+}
+
+/// The lines of counters of rules of this namespace.
+fn rule_counters<'a>(document: &'a Value, namespace: &Namespace) -> Vec<&'a Value> {
+    let all = document["counters"].as_array().unwrap().iter();
+    all.filter(|line| line["netns_inode"] == namespace.inode() && line["counter"] == "nft packets")
+        .collect()
+}
+
+#[test]
+fn rule_that_drops_is_named_and_its_counter_explained() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-rule"));
+    let bind = || here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (hit, innocent, sender) = (bind(), bind(), bind());
+    let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+    let rules = format!(
+        "add table inet t; add chain inet t in {{ type filter hook input priority 0; }}; \
+         add rule inet t in udp dport {} counter drop; add rule inet t in udp dport {} counter drop",
+        port(&innocent),
+        port(&hit)
+    );
+    here.output("nft", &[rules]);
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, hit.local_addr().unwrap(), 10, 30);
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 30, "{document:#}");
+    let number = handle(&here, &format!("udp dport {} ", port(&hit)));
+    let rule = json!({"family": "inet", "table": "t", "chain": "in", "handle": number});
+    assert!(
+        rows.iter().all(|row| row["firewall_rule"] == rule),
+        "{document:#}"
+    );
+    let line = counter(&document, &here, "nft packets");
+    assert_eq!(line["of"], format!("inet t in {number}"), "{line:#}");
+    assert_eq!((&line["moved"], &line["remainder"]), (&30.into(), &0.into()));
+    // The other rule dropped nothing.
+    assert_eq!(rule_counters(&document, &here).len(), 1, "{document:#}");
+}
+
+#[test]
+fn rule_without_a_counter_is_named() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-uncounted"));
+    let bind = || here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (receiver, sender) = (bind(), bind());
+    let port = receiver.local_addr().unwrap().port();
+    let rules = format!(
+        "add table ip f; add chain ip f out {{ type filter hook output priority 0; }}; add rule ip f out udp dport {port} drop"
+    );
+    here.output("nft", &[rules]);
+    let watching = Watching::start(&lab, &here, "--format json");
+    for _ in 0..7 {
+        // The sender gets an error: its own host drops.
+        sender.send_to(b"x", receiver.local_addr().unwrap()).unwrap_err();
+    }
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 7, "{document:#}");
+    let number = handle(&here, "udp dport");
+    let rule = json!({"family": "ip", "table": "f", "chain": "out", "handle": number});
+    assert_eq!(rows[0]["firewall_rule"], rule, "{document:#}");
+    assert_eq!(rule_counters(&document, &here).len(), 0, "{document:#}");
+}
+
+#[test]
+fn policy_that_drops_is_named() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-policy-alone"));
+    let bind = || here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let (receiver, sender) = (bind(), bind());
+    here.output(
+        "nft",
+        &["add table ip f; add chain ip f in { type filter hook input priority 0; policy drop; }; add rule ip f in tcp dport 1 accept"],
+    );
+    let watching = Watching::start(&lab, &here, "--format json");
+    send(&sender, receiver.local_addr().unwrap(), 10, 9);
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 9, "{document:#}");
+    assert_eq!(
+        rows[0]["firewall_rule"],
+        json!({"family": "ip", "table": "f", "chain": "in"}),
+        "{document:#}"
+    );
+}
+
+/// Two sockets whose datagrams are dropped by a rule each, and the numbers of the rules.
+fn two_rules(here: &Namespace) -> ([UdpSocket; 2], [u64; 2]) {
+    let receivers = [(); 2].map(|()| here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap()));
+    let ports = [0, 1].map(|nth: usize| receivers[nth].local_addr().unwrap().port());
+    let rules: String = ports
+        .iter()
+        .map(|port| format!("; add rule inet t in udp dport {port} counter drop"))
+        .collect();
+    here.output(
+        "nft",
+        &[format!(
+            "add table inet t; add chain inet t in {{ type filter hook input priority 0; }}{rules}"
+        )],
+    );
+    let handles = ports.map(|port| handle(here, &format!("udp dport {port} ")));
+    (receivers, handles)
+}
+
+#[test]
+fn rule_of_the_first_packets_is_not_that_of_all() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-two-rules"));
+    let (receivers, handles) = two_rules(&here);
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, "--format json");
+    for (receiver, count) in receivers.iter().zip([1025, 1000]) {
+        send(&sender, receiver.local_addr().unwrap(), 10, count);
+    }
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 2025, "{document:#}");
+    for row in &rows {
+        let handle = row["firewall_rule"]["handle"].as_u64();
+        let counted = match handle {
+            Some(handle) if handle == handles[0] => 1025,
+            Some(_) => 1000,
+            None => continue,
+        };
+        assert!(row["count"].as_u64() <= Some(counted), "{document:#}");
+    }
+    let latest = rows
+        .iter()
+        .flat_map(|row| row["seen_packets"].as_array().unwrap());
+    let port = receivers[1].local_addr().unwrap().port();
+    assert!(
+        latest.clone().any(|packet| packet["destination"]["port"] == port),
+        "{document:#}"
+    );
+}
+
+#[test]
+fn rules_that_come_and_go_meanwhile_are_noted() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-new-rule"));
+    let (receivers, handles) = two_rules(&here);
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let other = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+    send(&sender, receivers[0].local_addr().unwrap(), 10, 5);
+    here.output("nft", &[format!("delete rule inet t in handle {}", handles[0])]);
+    let port = other.local_addr().unwrap().port();
+    here.output(
+        "nft",
+        &[format!("add rule inet t in udp dport {port} counter drop")],
+    );
+    send(&sender, other.local_addr().unwrap(), 10, 8);
+    let (document, notes) = watching.end_with_notes();
+    assert!(notes.contains("1 added and 1 removed"), "{notes}");
+    let lines = rule_counters(&document, &here);
+    let added = handle(&here, &format!("udp dport {port} "));
+    let [line] = &lines[..] else {
+        panic!("{document:#}");
+    };
+    assert_eq!(
+        (&line["of"], &line["moved"]),
+        (&format!("inet t in {added}").into(), &8.into())
+    );
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 13, "{document:#}");
+}
+
+#[test]
+fn each_packet_has_its_rule() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-packet-rule"));
+    let (receivers, handles) = two_rules(&here);
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, "--packets --format json");
+    for _ in 0..5 {
+        for receiver in &receivers {
+            send(&sender, receiver.local_addr().unwrap(), 10, 1);
+        }
+    }
+    let document = watching.end();
+    let all = document["dropped_packets"].as_array().unwrap().iter();
+    let of_here = all.filter(|packet| packet["netns_inode"] == here.inode());
+    let found: Vec<_> = of_here
+        .map(|packet| packet["firewall_rule"]["handle"].as_u64())
+        .collect();
+    let expected: Vec<_> = (0..5).flat_map(|_| handles.map(Some)).collect();
+    assert_eq!(found, expected, "{document:#}");
+}
