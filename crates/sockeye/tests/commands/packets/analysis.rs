@@ -8,10 +8,10 @@ use serde_json::Value;
 use sockeye_lab::{PathCounters, program};
 use sockeye_trace::Flag;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::process::Command;
 
 /// The analysis of the only connection of a capture.
-#[derive(Debug)]
 pub(crate) struct Analysis {
     /// The connection as `analyze --format json` prints it.
     pub(crate) connection: Value,
@@ -21,6 +21,25 @@ pub(crate) struct Analysis {
     pub(crate) counters: PathCounters,
     /// Times of the sender's kernel, if the caller sets them.
     pub(crate) sender_times: SenderTimes,
+}
+
+/// What an assertion prints: the whole document has thousands of lines.
+impl fmt::Debug for Analysis {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = formatter.debug_struct("Analysis");
+        fields.field("verdict", &self.verdict());
+        for direction in ["forward", "backward"] {
+            for key in ["limited_by", "judgements"] {
+                let value = &self.connection[direction][key];
+                fields.field(&format!("{direction} {key}"), &format_args!("{value}"));
+            }
+        }
+        fields
+            .field("file", &self.file)
+            .field("counters", &self.counters)
+            .field("sender_times", &self.sender_times)
+            .finish()
+    }
 }
 
 impl Analysis {

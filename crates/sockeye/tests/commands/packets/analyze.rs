@@ -129,13 +129,13 @@ fn overflow_of_a_short_queue_reports_its_length() {
 
 #[test]
 fn length_of_a_short_queue_is_reported_at_each_rate_and_delay() {
-    with_retries(|| {
-        for (seed, queue, bytes_per_s, delay_ms, congestion) in [
-            (30, 3, 250_000, 10, "cubic"),
-            (31, 5, 250_000, 30, "bbr"),
-            (32, 4, 500_000, 2, "cubic"),
-            (33, 10, 500_000, 15, "cubic"),
-        ] {
+    for (seed, queue, bytes_per_s, delay_ms, congestion) in [
+        (30, 3, 250_000, 10, "cubic"),
+        (31, 5, 250_000, 30, "bbr"),
+        (32, 4, 500_000, 2, "cubic"),
+        (33, 10, 500_000, 15, "cubic"),
+    ] {
+        with_retries(|| {
             let forward = Impairment {
                 bytes_per_s,
                 queue_bytes: queue * 1500,
@@ -157,8 +157,8 @@ fn length_of_a_short_queue_is_reported_at_each_rate_and_delay() {
                 min <= queue + 2 && (queue - 1..=queue + 3).contains(&max),
                 "{analysis:?}"
             );
-        }
-    });
+        });
+    }
 }
 
 #[test]

@@ -554,12 +554,7 @@ fn hostile_captures_are_reported_within_the_memory_limit() {
     }
     let outcome = run(&bytes);
     assert!(outcome.ok().contains("500000 connections"), "{outcome}");
-    assert!(
-        outcome
-            .error()
-            .contains("concluded early, as there were too many at once"),
-        "{outcome}"
-    );
+    assert!(!outcome.error().contains("concluded early"), "{outcome}");
 }
 
 /// 20 MiB of zeros, compressed: as packets they would need much more memory.

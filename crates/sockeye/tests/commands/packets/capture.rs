@@ -1,6 +1,5 @@
 //! `sockeye capture`: tshark reads its files, and tcpdump captures the same packets at the same time.
 
-use super::impaired_path::with_retries;
 use crate::fixtures::binary::{self, Outcome, SOCKEYE, clean, words, words_in};
 use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
@@ -402,76 +401,73 @@ fn owner_is_in_a_comment_of_some_packets() {
 
 #[test]
 fn owners_of_short_connections_are_known_for_ipv4_and_ipv6() {
-    // On a busy machine the capture may come to them when they have ended; then they are unknown.
-    with_retries(|| {
-        let lab = need!(lab_with_tshark("capture_short"));
-        let one = lab.namespace("one");
-        let server = lab
-            .process(b"ev\x1b[31mil")
-            .in_namespace(&one)
-            .tcp_listen("[::]:8080")
-            .udp_bind("[::1]:5353")
-            .udp_bind("127.0.0.1:5354")
-            .start();
-        let other = lab
-            .process("behind")
-            .in_namespace(&one)
-            .tcp_listen("[::1]:8081")
-            .start();
-        let file = lab.directory().join("short");
-        let capture = Capture::start(
-            &lab,
-            &one,
-            &format!("-i lo -o {} not icmp and not icmp6", file.display()),
-        );
-        one.run(|| {
-            for address in ["127.0.0.1:8080", "[::1]:8080", "[::1]:8081"] {
-                let address: SocketAddr = address.parse().unwrap();
-                drop(TcpStream::connect(address).unwrap());
-            }
-        });
-        send_datagrams(&one, "[::1]:0", "[::1]:5353", 1);
-        send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:5354", 1);
-        capture.interrupt();
-        let bytes = fs::read(&file).unwrap();
-        assert!(!bytes.windows(3).any(|bytes| bytes == b"\x1b[3"));
-        let fields = [
-            "tcp.dstport",
-            "udp.dstport",
-            "tcp.flags.syn",
-            "ipv6.dst",
-            "frame.comment",
-        ];
-        let rows = tshark(&file, &fields);
-        // The comment of the first packet to a port: a SYN or a datagram.
-        let comment_of = |tcp: &str, udp: &str, is_v6: bool| {
-            let mut rows = rows.iter().filter(|row| {
-                row[0] == tcp
-                    && row[1] == udp
-                    && row[3].is_empty() != is_v6
-                    && (!udp.is_empty() || row[2] == "1" || row[2] == "True")
-            });
-            rows.next().unwrap_or_else(|| panic!("{tcp} {udp}: {rows:?}"))[4].clone()
-        };
-        let (server, other) = (
-            format!("il({})", server.pid()),
-            format!("behind({})", other.pid()),
-        );
-        // In the first packet of each connection: at the next lookup, the client has already closed it.
-        for (tcp, udp, is_v6, name) in [
-            ("8080", "", false, &server),
-            ("8080", "", true, &server),
-            ("8081", "", true, &other),
-            ("", "5353", true, &server),
-            ("", "5354", false, &server),
-        ] {
-            let comment = comment_of(tcp, udp, is_v6);
-            assert!(
-                comment.contains("for ") && comment.contains(name.as_str()),
-                "{tcp} {udp}: {comment:?}: {rows:?}"
-            );
+    let lab = need!(lab_with_tshark("capture_short"));
+    let one = lab.namespace("one");
+    let server = lab
+        .process(b"ev\x1b[31mil")
+        .in_namespace(&one)
+        .tcp_listen("[::]:8080")
+        .udp_bind("[::1]:5353")
+        .udp_bind("127.0.0.1:5354")
+        .start();
+    let other = lab
+        .process("behind")
+        .in_namespace(&one)
+        .tcp_listen("[::1]:8081")
+        .start();
+    let file = lab.directory().join("short");
+    let capture = Capture::start(
+        &lab,
+        &one,
+        &format!("-i lo -o {} not icmp and not icmp6", file.display()),
+    );
+    one.run(|| {
+        for address in ["127.0.0.1:8080", "[::1]:8080", "[::1]:8081"] {
+            let address: SocketAddr = address.parse().unwrap();
+            drop(TcpStream::connect(address).unwrap());
         }
     });
+    send_datagrams(&one, "[::1]:0", "[::1]:5353", 1);
+    send_datagrams(&one, "127.0.0.1:0", "127.0.0.1:5354", 1);
+    capture.interrupt();
+    let bytes = fs::read(&file).unwrap();
+    assert!(!bytes.windows(3).any(|bytes| bytes == b"\x1b[3"));
+    let fields = [
+        "tcp.dstport",
+        "udp.dstport",
+        "tcp.flags.syn",
+        "ipv6.dst",
+        "frame.comment",
+    ];
+    let rows = tshark(&file, &fields);
+    // The comment of the first packet to a port: a SYN or a datagram.
+    let comment_of = |tcp: &str, udp: &str, is_v6: bool| {
+        let mut rows = rows.iter().filter(|row| {
+            row[0] == tcp
+                && row[1] == udp
+                && row[3].is_empty() != is_v6
+                && (!udp.is_empty() || row[2] == "1" || row[2] == "True")
+        });
+        rows.next().unwrap_or_else(|| panic!("{tcp} {udp}: {rows:?}"))[4].clone()
+    };
+    let (server, other) = (
+        format!("il({})", server.pid()),
+        format!("behind({})", other.pid()),
+    );
+    // In the first packet of each connection: at the next lookup, the client has already closed it.
+    for (tcp, udp, is_v6, name) in [
+        ("8080", "", false, &server),
+        ("8080", "", true, &server),
+        ("8081", "", true, &other),
+        ("", "5353", true, &server),
+        ("", "5354", false, &server),
+    ] {
+        let comment = comment_of(tcp, udp, is_v6);
+        assert!(
+            comment.contains("for ") && comment.contains(name.as_str()),
+            "{tcp} {udp}: {comment:?}: {rows:?}"
+        );
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod analysis;
 mod analyze;
 mod analyze_capture_points;
 mod analyze_files;
+mod analyze_threads;
 mod capture;
 mod graph;
 mod graph_folder;
