@@ -1,0 +1,52 @@
+//! Drivers hand several packets up at once: the network stack has received all of them before it delivers the first.
+
+use super::round_trips::connect_to;
+use super::{Following, hop};
+use sockeye_lab::{Lab, need, program};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+
+const CONNECTIONS: usize = 10;
+const ROUNDS: usize = 10;
+
+#[test]
+fn packets_of_a_batch_are_delivered_to_their_own_sockets() {
+    let lab = need!(Lab::new("path_batch"));
+    need!(program("ethtool"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    // With GRO, and packets that it can merge, veth receives as a NIC does.
+    client.output("ethtool", &["-K", link.devices().0, "tso", "off"]);
+    server.output("ethtool", &["-K", link.devices().1, "gro", "on"]);
+    let address = SocketAddr::new(link.server_addresses().0, 5443);
+    let listener = server.run(|| TcpListener::bind(address).unwrap());
+    let mut pairs: Vec<_> = (0..CONNECTIONS).map(|_| connect_to(&client, &listener)).collect();
+    // What arrives within 20 ms is received together. /sys has the devices of the namespace in which it is mounted.
+    let device = format!("/sys/class/net/{}", link.devices().1);
+    let script = format!(
+        "mount -t sysfs none /sys && echo 20000000 > {device}/gro_flush_timeout && echo 100 > {device}/napi_defer_hard_irqs"
+    );
+    server.output("unshare", &["--mount", "sh", "-c", &script]);
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5443", address.ip()),
+    );
+    for _ in 0..ROUNDS {
+        for [asking, _] in &mut pairs {
+            asking.write_all(&[7; 64]).unwrap();
+        }
+        for [_, answering] in &mut pairs {
+            answering.read_exact(&mut [0; 64]).unwrap();
+        }
+    }
+    let document = following.document();
+    let all = CONNECTIONS * ROUNDS;
+    assert_eq!(document["complete"], all, "{document:#}");
+    assert_eq!(document["merged"], 0, "{document:#}");
+    // On a loaded machine the packets of a round may be read without a stamp of their arrival.
+    for kind in ["stack", "socket"] {
+        let packets = hop(&document, "out", kind)["packets"].as_u64().unwrap();
+        let (least, most) = ((all - CONNECTIONS) as u64, all as u64);
+        assert!((least..=most).contains(&packets), "{kind}: {document:#}");
+    }
+}
