@@ -1,0 +1,227 @@
+//! The page over recorded time: what the store of `record` has is shown as it was.
+
+use super::browser::Browser;
+use super::data::assert_follows;
+use super::{Answer, Server, line};
+use crate::fixtures::binary::{command, run};
+use crate::fixtures::envelope::rows;
+use serde_json::Value;
+use sockeye_lab::{need, wait_until};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+/// A store in a folder of its own, which is removed at the end.
+struct Store(PathBuf);
+
+/// A recorder that is ended.
+struct Recorder(Child);
+
+impl Store {
+    /// Records some samples of connections to a port of this process, which are closed at the end.
+    fn with_connections(purpose: &str) -> (Self, u16) {
+        let folder = std::env::temp_dir().join(format!("sockeye-serve-{purpose}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let store = Self(folder);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let clients: Vec<_> = (0..3).map(|_| TcpStream::connect(address).unwrap()).collect();
+        let servers: Vec<_> = clients.iter().map(|_| listener.accept().unwrap()).collect();
+        store.record(4);
+        drop((clients, servers));
+        (store, address.port())
+    }
+
+    fn path(&self) -> String {
+        self.0.join("record.db").to_string_lossy().into_owned()
+    }
+
+    /// Records until there are so many samples.
+    fn record(&self, samples: u64) {
+        let child = command()
+            .args(["record", "--interval", "0.2", "--store", &self.path()])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let _recorder = Recorder(child.expect("the program starts"));
+        wait_until("samples are recorded", || {
+            self.kept()
+                .iter()
+                .filter_map(|row| row["samples"].as_u64())
+                .sum::<u64>()
+                >= samples
+        });
+    }
+
+    /// What `history list` shows.
+    fn kept(&self) -> Vec<Value> {
+        let words = ["history", "list", "--format", "jsonl", "--store", &self.path()];
+        let listed = run(command().args(words));
+        // The recorder has not created it yet.
+        if listed.code != Some(0) {
+            return Vec::new();
+        }
+        rows(&String::from_utf8_lossy(&listed.stdout))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn get(server: &Server, cookie: &str, path: &str) -> Answer {
+    server.get(path, &format!("Cookie: {cookie}\r\n"))
+}
+
+/// Starts a server that has its first sample.
+fn started(store: &Store) -> (Server, String) {
+    let server = Server::start(&["--store", &store.path()]);
+    let cookie = server.log_in();
+    wait_until("there is a sample", || {
+        get(&server, &cookie, "/api/flows").status == 200
+    });
+    (server, cookie)
+}
+
+#[test]
+fn recorded_moment_has_what_was_there() {
+    let (store, port) = Store::with_connections("moment");
+    let (server, cookie) = started(&store);
+    let moments = server.json("/api/moments", &cookie);
+    assert_follows(&moments, "moments");
+    let last_us = moments["recorded_until_us"].as_u64().expect("a recorded sample");
+    assert!(last_us > moments["recorded_from_us"].as_u64().unwrap());
+    let filter = format!("filter=dport+%3D+%3A{port}+and+state+established");
+    let page = server.json(&format!("/api/flows?{filter}&at={last_us}"), &cookie);
+    assert_follows(&page, "page");
+    assert_eq!(page["time_us"], last_us, "{page}");
+    assert_eq!(page["document"]["flows"][0]["connections"], 3, "{page}");
+    let own = std::process::id();
+    assert_eq!(page["document"]["flows"][0]["owners"][0]["pid"], own, "{page}");
+    assert!(page["document"]["flows"][0]["rates"].is_object(), "{page}");
+    // They are closed now.
+    let now = server.json(&format!("/api/flows?{filter}"), &cookie);
+    assert_eq!(now["flows_matching"], 0, "{now}");
+    let sockets = get(&server, &cookie, &format!("/api/sockets?{filter}&at={last_us}"));
+    assert_eq!(
+        (sockets.status, sockets.body.lines().count()),
+        (200, 4),
+        "{sockets:?}"
+    );
+    let map = server.json(&format!("/api/map?by=port&{filter}&at={last_us}"), &cookie);
+    assert_follows(&map, "map");
+    assert_eq!(map["edges"][0]["connections"], 3, "{map}");
+}
+
+#[test]
+fn steps_cross_from_the_store_to_memory_and_back() {
+    let (store, _) = Store::with_connections("steps");
+    let (server, cookie) = started(&store);
+    let moments = server.json("/api/moments", &cookie);
+    let (first_us, last_us) = (&moments["recorded_from_us"], &moments["recorded_until_us"]);
+    let step = |at: &Value, by: i64| {
+        let step = server.json(&format!("/api/step?at={at}&by={by}"), &cookie);
+        assert_follows(&step, "step");
+        step["time_us"].clone()
+    };
+    let memory_us = server.json("/api/moments", &cookie)["times_us"][0].clone();
+    wait_until("there is a second sample", || {
+        server.json("/api/moments", &cookie)["times_us"]
+            .as_array()
+            .unwrap()
+            .len()
+            > 1
+    });
+    assert_eq!(step(last_us, 1), memory_us);
+    assert_eq!(step(&memory_us, -1), *last_us);
+    assert_eq!(step(first_us, -1), *first_us);
+    assert_eq!(step(last_us, -1000), *first_us);
+    let after_first = step(first_us, 1);
+    assert!(after_first.as_u64() > first_us.as_u64(), "{after_first}");
+    assert_eq!(step(&after_first, -1), *first_us);
+}
+
+#[test]
+fn time_without_samples_is_refused_with_its_reason() {
+    let (store, _) = Store::with_connections("gap");
+    store.record(8);
+    let (server, cookie) = started(&store);
+    let before_us = server.json("/api/moments", &cookie)["recorded_from_us"]
+        .as_u64()
+        .unwrap()
+        - 1_000_000;
+    let answer = get(&server, &cookie, &format!("/api/flows?at={before_us}"));
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert!(answer.body.contains("nothing is recorded of"), "{answer:?}");
+    let timeline = server.json(&format!("/api/timeline?from={before_us}"), &cookie);
+    assert_follows(&timeline, "timeline");
+    let points = timeline["points"].as_array().unwrap();
+    assert!(
+        points.iter().any(|point| point["sent_bytes_per_s"].is_number()),
+        "{timeline}"
+    );
+    let findings = get(&server, &cookie, &format!("/api/findings?at={before_us}"));
+    assert!(
+        findings.body.contains("does not show recorded findings"),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn page_scrubs_through_recorded_time_and_returns_with_a_key() {
+    let (store, port) = Store::with_connections("scrub");
+    let (mut server, cookie) = started(&store);
+    let last_us = server.json("/api/moments", &cookie)["recorded_until_us"]
+        .as_u64()
+        .unwrap();
+    let first_us = server.json("/api/moments", &cookie)["recorded_from_us"]
+        .as_u64()
+        .unwrap();
+    let mut browser = need!(Browser::start("scrub"));
+    browser.resize(1440, 900);
+    // The first one was used for the cookie.
+    let url = line(&mut server.lines);
+    browser.open(&url);
+    browser.run(
+        "return until(() => document.querySelector('#view-flows .space .row [data-col=local]')?.textContent)",
+    );
+    let seen = browser.run(&format!(
+        "location.hash = 'range=1h&filter=dport+%3D+%3A{port}+and+state+established&at={last_us}'; \
+         await until(() => document.querySelector('#view-flows .space .row:not([hidden]) [data-col=connections]')?.textContent === '3'); \
+         location.hash += '&view=sockets'; \
+         await until(() => document.querySelectorAll('#view-sockets .space .row:not([hidden])').length === 3); \
+         return [document.getElementById('live').ariaPressed, document.getElementById('range').value];"
+    ));
+    assert_eq!(seen, serde_json::json!(["false", "1h"]));
+    browser.key("1");
+    let before = browser.run(&format!(
+        "location.hash = 'at={}'; \
+         return until(() => !document.getElementById('filter-error').hidden && document.getElementById('filter-error').textContent)",
+        first_us - 1_000_000
+    ));
+    assert!(
+        before.as_str().unwrap().contains("nothing is recorded of"),
+        "{before}"
+    );
+    browser.run(&format!(
+        "location.hash = 'filter=dport+%3D+%3A{port}+and+state+established&at={last_us}'; return 1"
+    ));
+    // A time that was refused before: what the browser logged of it.
+    browser.errors();
+    browser.key("l");
+    browser.run(
+        "await until(() => !location.hash.includes('at=') && document.getElementById('live').ariaPressed === 'true'); \
+         return until(() => document.getElementById('status').textContent.startsWith('0 of'))",
+    );
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
