@@ -86,6 +86,7 @@ fn setting<'a>(document: &'a Value, key: &str) -> &'a Value {
 fn every_setting_comes_from_variable_then_file_then_default() {
     let file = "color = \"always\"\nnames_timeout = 0.25\n[flows]\ncolumns = \"connections\"\nsort = \"connections\"\ngroup_by = \"port\"\n\
                 top = 7\n[sockets]\ncolumns = [\"state\", \"local\"]\nsort = \"-local\"\n[ns.list]\ncolumns = \"name\"\nsort = \"-name\"\n\
+                [top]\nview = \"processes\"\ngroup_by = \"unit\"\nwatch = 1\n[path]\ncolumns = \"hop\"\nduration = 5\n\
                 [check]\nseverity = \"info\"\nskip = \"counters\"\n[check.thresholds]\nclose-wait.age = \"5s\"\n";
     let settings = Settings::new("layers", file);
     let cases = [
@@ -99,6 +100,11 @@ fn every_setting_comes_from_variable_then_file_then_default() {
         ("sockets.sort", "-local", "peer", None),
         ("ns.list.columns", "name", "nsid", None),
         ("ns.list.sort", "-name", "nsid", None),
+        ("top.view", "processes", "drops", Some("flows")),
+        ("top.group_by", "unit", "exe", Some("container")),
+        ("top.watch", "1", "3", Some("2")),
+        ("path.columns", "hop", "device", None),
+        ("path.duration", "5", "7", Some("10")),
         ("check.severity", "info", "warning", Some("notice")),
         ("check.skip", "counters", "close-wait", None),
         ("check.thresholds.close-wait.age", "5s", "7s", Some("1m")),

@@ -449,11 +449,10 @@ fn the_columns_that_help_lists_exist() {
         let header = outcome.ok().lines().next().unwrap_or_default().split(',').count();
         assert!(header >= names.len(), "{outcome}");
     }
-    assert!(
-        words("sockets -tn --columns state,tcp_info")
-            .ok()
-            .starts_with("State  ca_state")
-    );
+    // How wide the columns are depends on the sockets of the host.
+    let outcome = words("sockets -tn --columns state,tcp_info");
+    let header: Vec<&str> = outcome.ok().lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(header[..2], ["State", "ca_state"], "{outcome}");
 }
 
 #[test]

@@ -33,17 +33,23 @@ pages! {
     guide_drops "docs/guide/drops.md",
     guide_events "docs/guide/events.md",
     guide_explain "docs/guide/explain.md",
+    guide_export "docs/guide/export.md",
     guide_filters "docs/guide/filters.md",
     guide_graph "docs/guide/graph.md",
+    guide_history "docs/guide/history.md",
     guide_install "docs/guide/install.md",
     guide_interface "docs/guide/interface.md",
     guide_json_and_pipelines "docs/guide/json-and-pipelines.md",
     guide_keepalive_and_kill "docs/guide/keepalive-and-kill.md",
     guide_limits "docs/guide/limits.md",
     guide_namespaces "docs/guide/namespaces.md",
+    guide_path "docs/guide/path.md",
     guide_permissions_and_containers "docs/guide/permissions-and-containers.md",
     guide_prof "docs/guide/prof.md",
+    guide_record "docs/guide/record.md",
+    guide_serve "docs/guide/serve.md",
     guide_slow_tunnel "docs/guide/slow-tunnel.md",
+    guide_top "docs/guide/top.md",
 }
 
 #[test]

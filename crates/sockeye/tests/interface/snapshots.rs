@@ -158,7 +158,7 @@ fn doctor_matches_its_snapshot() {
             "Capability" => Section::Capabilities,
             "Sockets" => Section::Keys(20),
             "Source" => Section::Fixed,
-            "For prof" => Section::Keys(18),
+            "To watch" | "For prof" => Section::Keys(18),
             "" => section,
             _ => {
                 match section {

@@ -162,7 +162,7 @@ fn wanted(cases: Vec<Case>) -> Vec<Case> {
 
 const WORKERS: usize = 2;
 const TRIES: u32 = 6;
-const PAUSE: Duration = Duration::from_millis(10);
+const PAUSE: Duration = Duration::from_millis(30);
 const DESPAIR: usize = 100;
 const SHOWN: usize = 12;
 /// TIME_WAIT lasts 60 seconds.
