@@ -9,6 +9,8 @@ use sockeye_model::{
 };
 use sockeye_wire::btf::relocation::{self, Relocation, RelocationKind, RelocationTarget};
 use sockeye_wire::btf::{self, Answer, Btf, Query, TypeKind};
+use sockeye_wire::connections::{Event, Totals};
+use sockeye_wire::drops::{self, Counts, DropSocket, Key, Sample};
 use sockeye_wire::inet_diag::InetDiag;
 use sockeye_wire::netlink::{Attributes, Messages};
 use sockeye_wire::netlink_diag::{Groups, NetlinkDiag};
@@ -145,6 +147,45 @@ pub(crate) fn tcp_info(bytes: &[u8]) {
     }
 }
 
+/// Records and map values of the programs at tracepoints: what a kernel with other layouts, or a broken ring, could hand over.
+pub(crate) fn live_records(bytes: &[u8]) {
+    let event = Event::read(bytes);
+    let totals = Totals::read(bytes);
+    assert!(event.is_some() || bytes.len() < Event::BYTES);
+    assert!(totals.is_none() || event.is_some(), "they follow the event");
+    assert_eq!(Key::read(bytes).is_some(), bytes.len() >= Key::BYTES);
+    if let Some(key) = Key::read(bytes) {
+        let index = drops::index_of(key.reason);
+        assert!(index < drops::INDEXES);
+        assert!(drops::reason_at(index).is_none_or(|reason| reason == key.reason));
+    }
+    if let Some(packet) = drops::Packet::read(bytes) {
+        assert_eq!(Key::read(&bytes[8..]), Some(packet.key));
+        check_drop(packet.socket.as_ref(), &packet.sample);
+    }
+    if let Some(counts) = Counts::read(bytes) {
+        assert!(counts.samples.len() <= drops::SAMPLES);
+        for sample in &counts.samples {
+            check_drop(counts.socket.as_ref(), sample);
+        }
+    }
+}
+
+fn check_drop(socket: Option<&DropSocket>, sample: &Sample) {
+    assert!(socket.is_none_or(|socket| socket.family != 0), "absent is None");
+    let Some(headers) = sample.decoded() else { return };
+    assert!(usize::from(sample.captured) <= drops::HEADERS);
+    assert_eq!(headers.source.is_ipv4(), headers.destination.is_ipv4());
+    assert_eq!(headers.source_port.is_some(), headers.destination_port.is_some());
+    // Fewer bytes may hide the ports, and the route in the options that the last destination is in, but never change the sender.
+    let mut shorter = *sample;
+    shorter.captured -= 1;
+    if let Some(fewer) = shorter.decoded() {
+        assert_eq!(fewer.source, headers.source);
+        assert!(fewer.source_port.is_none() || fewer.source_port == headers.source_port);
+    }
+}
+
 /// Lines, each taken for every kind there is.
 pub(crate) fn proc_lines(bytes: &[u8]) {
     let mut losses = Losses::default();
@@ -278,6 +319,7 @@ pub(crate) fn btf(bytes: &[u8]) {
                 name: structure,
             });
         }
+        queries.push(Query::Parameters { typedef: structure });
     }
     let answers = match parsed.answer(&queries) {
         Ok(answers) => answers,
@@ -302,6 +344,9 @@ pub(crate) fn btf(bytes: &[u8]) {
                 assert!(id.0 > 0 && id.0 as usize <= bytes.len() / 12);
             }
             (Query::Enumerator { .. }, Some(Answer::Enumerator(_))) => {}
+            (Query::Parameters { .. }, Some(Answer::Parameters(count))) => {
+                assert!(count as usize <= bytes.len() / 8, "each has eight bytes");
+            }
             other => panic!("{other:?}"),
         }
     }
