@@ -2,6 +2,7 @@
 # make quick  checks what changed since the last commit, in under a minute
 # make test   installs the peers the tests compare with (as root, with apt) and runs every check
 # make kernels  boots Debian's kernels in virtual machines and writes what works there: docs/KERNELS.md; an hour
+# make arm   runs the unit tests of the pure crates as arm64 programs, emulated
 # make dist   makes the packages for x86_64 and arm64, in target/packages: docs/guide/install.md
 # make bench  measures against the netlink floor, ss and netstat
 
@@ -21,7 +22,7 @@ OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release
 PACKAGE := $(OUTPUT)/dist
 
-.PHONY: run build package dist quick test check bench bench-quick bench-doc miri fuzz bpf kernels install clean
+.PHONY: run build package dist quick test check bench bench-quick bench-doc miri fuzz bpf kernels arm install clean
 
 run: build
 	@echo
@@ -79,7 +80,11 @@ bpf:
 miri:
 	scripts/miri
 
-# KERNELS="6.1 6.12": these only; scripts/kernels --help lists more options.
+# PAGE=65536: with pages of this size.
+arm:
+	scripts/run-tests --arm64 $(addprefix --page-size ,$(PAGE))
+
+# KERNELS="6.1 6.12-arm64": these only; scripts/kernels --help lists more options.
 kernels: build
 	scripts/kernels $(KERNELS) --markdown docs/KERNELS.md
 

@@ -3,7 +3,7 @@
 use crate::holder::Clients;
 use crate::load::SOCKETS_DEFAULT;
 use crate::namespaces::{SOCKETS_IN_SET, Share};
-use crate::packets::Plan;
+use crate::packets::{Plan, TransferKind};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -143,13 +143,15 @@ pub enum PacketsArguments {
 impl PacketsArguments {
     /// The text of `--help`.
     pub const HELP: &str = "\
-usage: bench-packets [--packets N] [--connections N] [--snaplen N] [--seed N] -o FILE
+usage: bench-packets [--packets N] [--connections N] [--each N | --half-open] [--snaplen N] [--seed N] -o FILE
 
 Writes a capture (pcap, Ethernet) of TCP transfers with handshakes, data, acknowledgements, losses and
 retransmissions. The same arguments make the same file.
 
   --packets N       packets in all (default 2400000)
   --connections N   connections at any time (default 5)
+  --each N          packets of each connection, at least 10 (default: they share all packets)
+  --half-open       each connection is a SYN without answer
   --snaplen N       bytes kept of each packet (default 100)
   --seed N          where chance begins (default 1)
   -o FILE           the file";
@@ -158,10 +160,15 @@ retransmissions. The same arguments make the same file.
     pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Self, Usage> {
         let mut arguments = arguments;
         let (mut packets, mut connections, mut snaplen, mut seed) = (2_400_000, 5, 100, 1);
-        let mut output = None;
+        let (mut output, mut kind) = (None, TransferKind::Long);
         while let Some(argument) = arguments.next() {
             match argument.to_str() {
                 Some("--help" | "-h") => return Ok(Self::Help),
+                Some("--each") => {
+                    let each = number("--each", arguments.next())?.max(10);
+                    kind = TransferKind::Short(u32::try_from(each).unwrap_or(u32::MAX));
+                }
+                Some("--half-open") => kind = TransferKind::HalfOpen,
                 Some("--packets") => packets = number("--packets", arguments.next())?,
                 Some("--connections") => connections = number("--connections", arguments.next())?,
                 Some("--snaplen") => snaplen = number("--snaplen", arguments.next())?,
@@ -181,6 +188,7 @@ retransmissions. The same arguments make the same file.
                 packets: packets as u64,
                 connections: connections
                     .ok_or_else(|| Usage("--connections must be between 1 and 10000000".to_owned()))?,
+                kind,
                 snaplen: snaplen.ok_or_else(|| Usage("--snaplen must be between 64 and 1514".to_owned()))?,
                 seed: seed as u64,
             },
@@ -447,6 +455,7 @@ mod tests {
                 plan: Plan {
                     packets: 10,
                     connections: 2,
+                    kind: TransferKind::Long,
                     snaplen: 100,
                     seed: 3
                 },

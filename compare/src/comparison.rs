@@ -13,7 +13,7 @@ use crate::log;
 use crate::namespaces::{Names, SOCKETS_IN_SET};
 use crate::netns_operations::{self, NetnsOperation, OperationFigures};
 use crate::network::{HostPair, Rows};
-use crate::packets::Plan;
+use crate::packets::{Plan, TransferKind};
 use crate::profiling::{self, Work};
 use crate::programs::sibling_or_on_path;
 use crate::report::Table;
@@ -231,7 +231,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Captures of a few connections, of one, and of very many.
+    /// Captures of a few connections, of one, and of very many: long, short, and half-open.
     ///
     /// # Errors
     /// If a command fails or prints too little.
@@ -241,18 +241,37 @@ impl Comparison {
             return Ok(());
         }
         let crowd = u32::try_from(packets / PACKETS_EACH).unwrap_or(u32::MAX);
-        for (phase, connections) in [
-            (Phase::CapturedTransfers, 5),
-            (Phase::SingleTransfer, 1),
-            (Phase::ManyTransfers, crowd.max(1)),
+        let short = TransferKind::Short(SHORT_PACKETS);
+        for (phase, connections, kind, packets) in [
+            (Phase::CapturedTransfers, 5, TransferKind::Long, packets),
+            (Phase::SingleTransfer, 1, TransferKind::Long, packets),
+            (Phase::ManyTransfers, crowd.max(1), TransferKind::Long, packets),
+            (Phase::BulkTransfers, 100, TransferKind::Long, packets),
+            // tcptrace needs two minutes for a million connections.
+            (Phase::ShortTransfers, 1_000, short, packets / 2),
+            (
+                Phase::HalfOpenConnections,
+                1_000,
+                TransferKind::HalfOpen,
+                packets / 2,
+            ),
         ] {
-            let title = match connections {
-                1 => format!("A capture of one connection, {packets} packets, snaplen 100"),
-                many => format!("A capture of {many} connections at a time, {packets} packets, snaplen 100"),
+            let title = match (kind, connections) {
+                (TransferKind::Long, 1) => {
+                    format!("A capture of one connection, {packets} packets, snaplen 100")
+                }
+                (TransferKind::Long, many) => {
+                    format!("A capture of {many} connections at a time, {packets} packets, snaplen 100")
+                }
+                (TransferKind::Short(each), _) => {
+                    format!("A capture of connections of {each} packets each, {packets} packets, snaplen 100")
+                }
+                (TransferKind::HalfOpen, _) => format!("A capture of {packets} SYNs that nothing answers"),
             };
             let plan = Plan {
                 packets: packets as u64,
                 connections,
+                kind,
                 snaplen: 100,
                 seed: 1,
             };
@@ -612,3 +631,6 @@ const WARM_UPS: usize = 1;
 const QUICK_ROUNDS: usize = 3;
 /// Packets per connection, if there are very many connections.
 const PACKETS_EACH: usize = 24;
+
+/// Packets of a short connection: handshake, request, answer, end.
+const SHORT_PACKETS: u32 = 10;

@@ -28,6 +28,12 @@ pub enum Phase {
     SingleTransfer,
     /// A capture of 100,000 simultaneous transfers, in the current folder.
     ManyTransfers,
+    /// A capture of 100 long transfers at a time, in the current folder.
+    BulkTransfers,
+    /// A capture of 1,000 short connections at a time, in the current folder.
+    ShortTransfers,
+    /// A capture of SYNs without answers, in the current folder.
+    HalfOpenConnections,
     /// A kernel log of 100,000 lines, in the current folder.
     KernelLog,
     /// Only what the command creates or removes: see [`netns_operations`](crate::netns_operations).
@@ -36,7 +42,7 @@ pub enum Phase {
 
 impl Phase {
     /// All phases, in the order of measurement.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::Empty,
         Self::Speed,
         Self::Memory,
@@ -48,6 +54,9 @@ impl Phase {
         Self::CapturedTransfers,
         Self::SingleTransfer,
         Self::ManyTransfers,
+        Self::BulkTransfers,
+        Self::ShortTransfers,
+        Self::HalfOpenConnections,
         Self::KernelLog,
         Self::NetnsOperations,
     ];

@@ -17,10 +17,23 @@ pub struct Plan {
     pub packets: u64,
     /// Simultaneous connections.
     pub connections: u32,
+    /// What each connection is.
+    pub kind: TransferKind,
     /// Captured bytes per packet.
     pub snaplen: u32,
     /// Seed of the random numbers.
     pub seed: u64,
+}
+
+/// What each connection of a capture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransferKind {
+    /// Transfers that share the packets of the plan.
+    Long,
+    /// Short ones, of about this many packets: one request, one answer, closed.
+    Short(u32),
+    /// SYNs that nothing answers.
+    HalfOpen,
 }
 
 impl Plan {
@@ -139,10 +152,12 @@ impl<'a> Generator<'a> {
         let number = self.begun;
         self.begun += 1;
         let share = (self.plan.packets / u64::from(self.plan.connections)).max(12);
-        let left = match self.plan.connections {
+        let left = match (self.plan.kind, self.plan.connections) {
+            (TransferKind::Short(packets), _) => u64::from(packets),
+            (TransferKind::HalfOpen, _) => 1,
             // A connection that ends early is followed by another.
-            1 => share,
-            _ => share / 2 + self.random.below(share),
+            (TransferKind::Long, 1) => share,
+            (TransferKind::Long, _) => share / 2 + self.random.below(share),
         };
         Connection {
             number,
@@ -157,13 +172,23 @@ impl<'a> Generator<'a> {
 
     /// Runs a connection until its next wait; returns the end time.
     fn round(&mut self, connection: &mut Connection, begin_us: u64) -> u64 {
+        if self.plan.kind == TransferKind::HalfOpen {
+            self.send(connection, begin_us, false, SYN, connection.asked, 0, 0, None);
+            connection.left = 0;
+            return begin_us;
+        }
         if !connection.is_open {
             return self.handshake(connection, begin_us);
         }
         if connection.left < 4 {
             return self.close(connection, begin_us);
         }
-        let segments = connection.window_segs.min((connection.left / 2).max(1) as u32);
+        let most = match self.plan.kind {
+            // Three packets close it.
+            TransferKind::Short(_) => connection.left.saturating_sub(3) / 2,
+            _ => connection.left / 2,
+        };
+        let segments = connection.window_segs.min(most.max(1) as u32);
         let lost = (0..segments).find(|_| self.random.one_in(2_000));
         let first = connection.next;
         let seq_of = |segment: u32| first.wrapping_add(segment * MSS);
@@ -483,6 +508,7 @@ mod tests {
         let plan = Plan {
             packets,
             connections,
+            kind: TransferKind::Long,
             snaplen: 100,
             seed,
         };

@@ -20,7 +20,7 @@ const TCPTRACE: &str = "tcptrace";
 const TCPTRACE_GRAPH: &str = "tcptrace's graph";
 const TSHARK: &str = "tshark's expert";
 
-/// The capture of [`Phase::CapturedTransfers`], [`Phase::SingleTransfer`] and [`Phase::ManyTransfers`].
+/// The capture of [`Phase::CapturedTransfers`] and the other phases with transfers.
 pub const CAPTURE: &str = "transfers.pcap";
 /// The log of [`Phase::KernelLog`].
 pub const LOG: &str = "kernel.log";
@@ -392,6 +392,33 @@ pub const SUITE: &[Entry] = &[
         .targets(&[Target::Peak {
             at_most: 300_000_000,
             sockets_min: CAPTURE_PACKETS_MIN,
+        }]),
+    sockeye("analyze", &["analyze", CAPTURE, "--format", "json"])
+        .during(Phase::BulkTransfers)
+        .targets(&[wall(TCPTRACE, 1.0 / 3.0, "1/3 of tcptrace -l")]),
+    sockeye(
+        "analyze on one thread",
+        &["analyze", CAPTURE, "--format", "json", "--jobs", "1"],
+    )
+    .during(Phase::BulkTransfers),
+    peer(TCPTRACE, "tcptrace", &["-l", "-n", CAPTURE]).during(Phase::BulkTransfers),
+    sockeye("analyze, the biggest", &["analyze", CAPTURE])
+        .during(Phase::ShortTransfers)
+        .targets(&[
+            wall(TCPTRACE, 1.0 / 3.0, "1/3 of tcptrace -l"),
+            Target::Peak {
+                at_most: 64_000_000,
+                sockets_min: CAPTURE_PACKETS_MIN / 2,
+            },
+        ]),
+    sockeye("analyze on one thread", &["analyze", CAPTURE, "--jobs", "1"]).during(Phase::ShortTransfers),
+    peer(TCPTRACE, "tcptrace", &["-l", "-n", CAPTURE]).during(Phase::ShortTransfers),
+    sockeye("analyze, the biggest", &["analyze", CAPTURE])
+        .during(Phase::HalfOpenConnections)
+        .targets(&[Target::Peak {
+            // 150 bytes for each of the million that are kept.
+            at_most: 170_000_000,
+            sockets_min: CAPTURE_PACKETS_MIN / 2,
         }]),
     sockeye("explain a log", &["explain", "-f", LOG])
         .during(Phase::KernelLog)

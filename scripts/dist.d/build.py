@@ -23,7 +23,7 @@ def metadata(root, architecture):
     return json.loads(output("cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target}", cwd=root))
 
 
-def binaries(root, architectures, folder):
+def binaries(root, architectures, folder, profile="dist"):
     """Builds for all of these at once, and returns the path of each."""
     targets = [TARGETS[architecture] for architecture in architectures]
     for target in targets:
@@ -32,10 +32,10 @@ def binaries(root, architectures, folder):
                    if not name.startswith(("CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_")) and name != "RUSTFLAGS"}
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(flags(root, metadata(root, architectures[0])))
     environment["CARGO_TARGET_DIR"] = str(folder)
-    command = ["cargo", "build", "--locked", "--profile", "dist", "-p", "sockeye"]
+    command = ["cargo", "build", "--locked", "--profile", profile, "-p", "sockeye"]
     command += [word for target in targets for word in ("--target", target)]
     subprocess.run(command, cwd=root, env=environment, check=True)
-    return {architecture: folder / TARGETS[architecture] / "dist/sockeye" for architecture in architectures}
+    return {architecture: folder / TARGETS[architecture] / profile / "sockeye" for architecture in architectures}
 
 
 def flags(root, metadata):
@@ -53,7 +53,7 @@ def add_target(root, target):
         subprocess.run(["rustup", "target", "add", target], cwd=root, check=True)
 
 
-def check(binary, architecture):
+def check(binary, architecture, must_be_static=True):
     """Ends the program if the binary is not static, or for another architecture."""
     bytes = binary.read_bytes()
     if bytes[:6] != b"\x7fELF\x02\x01":
@@ -64,7 +64,7 @@ def check(binary, architecture):
     kinds = {struct.unpack_from("<I", bytes, table + size * index)[0] for index in range(number)}
     if machine != MACHINES[architecture]:
         sys.exit(f"{binary}: not for {architecture}")
-    if PT_INTERP in kinds:
+    if must_be_static and PT_INTERP in kinds:
         sys.exit(f"{binary}: not static: it needs the dynamic loader of a C library")
 
 

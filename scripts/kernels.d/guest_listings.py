@@ -6,7 +6,7 @@ import os
 import re
 
 from guest import Absent, check, command, document, require, same, sockeye
-from guest_world import NETNS, World
+from guest_world import NETNS, World, tcp_pair
 
 PROTOCOLS = {"tcp": "-t", "udp": "-u", "raw": "-w", "unix": "-x", "packet": "-0", "netlink": "-A netlink", "mptcp": "-M"}
 SOURCES = {"tcp": ("bpf", "diag", "diag-v2", "procfs"), "udp": ("bpf", "diag-v2", "procfs"), "mptcp": ("diag-v2",)}
@@ -101,6 +101,10 @@ check("all namespaces, by diag")(every_netns("diag"))
 @check("ss: filters, states, extended, memory", core=True)
 def _():
     World.shared()
+    # That of the world may have ended: it lasts a minute.
+    listener, client, server = tcp_pair("127.0.0.1", 8088)
+    for each in (client, server, listener):
+        each.close()
     number = 0
     for words in ("-tanH sport = :8080", "-tanH dst 127.0.0.1", "-tnH state established", "-tlnH", "-tanH ( sport = :8080 or dport = :8081 )",
                   "-tH4an", "-tH6an", "-tanH state time-wait", "-taneH", "-uaneH", "-tanmH", "-xaneH", "-tHn state close-wait"):

@@ -1,4 +1,4 @@
-"""Checks of `sockeye events` and `sockeye drops`."""
+"""Checks of `sockeye events`, `drops` and `path`."""
 
 import contextlib
 import json
@@ -18,7 +18,7 @@ def watching(text):
         ["sockeye", *text.split()], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as child:
         notes = ""
-        while not any(word in notes for word in ("watching", "counted")):
+        while not any(word in notes for word in ("watching", "counted", "are followed")):
             note = child.stderr.readline()
             if not note:
                 raise Absent(packed(notes)[:300])
@@ -30,7 +30,7 @@ def watching(text):
 
 @check("events: opens, closes, bytes and owners", since=(5, 10), core=True)
 def _():
-    with watching("events -n -v --format jsonl") as child:
+    with watching("events -n -v --source bpf --format jsonl") as child:
         held = tcp_pair("127.0.0.1", 0)
         held[1].send(b"x" * 1000)
         held[2].recv(4096)
@@ -48,6 +48,41 @@ def _():
     sent = found["close", "active"].get("sent_bytes"), found["close", "passive"].get("received_bytes")
     require(sent == (1000, 1000), f"bytes sent and received: {sent}")
     return f"{len(rows)} events"
+
+
+@check("events: every kind and protocol is watched", since=(5, 10))
+def _():
+    with watching("events -n -v --source bpf -tuM --kinds all --format jsonl") as child:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            receiver.bind(("127.0.0.1", 0))
+            sender.sendto(b"x" * 100, receiver.getsockname())
+            receiver.recv(200)
+            port = receiver.getsockname()[1]
+        time.sleep(1)
+    rows = [json.loads(line) for line in child.out.splitlines()]
+    kinds = {row.get("event") for row in rows if row.get("netid") == "udp" and row.get("local", {}).get("port") == port}
+    missing = packed(child.err.replace("sockeye: ", ""))
+    require("close" in kinds, f"events of the socket that received: {kinds}; {missing[-600:]}")
+    return f"{sorted(kinds)}; {missing[-300:]}"
+
+
+@check("events without BPF: closes and bytes", since=(4, 19))
+def _():
+    with watching("events -n --source diag --format jsonl --kinds close") as child:
+        held = tcp_pair("127.0.0.1", 0)
+        held[1].send(b"x" * 1000)
+        held[2].recv(4096)
+        ports = held[1].getsockname()[1], held[2].getsockname()[1]
+        for each in reversed(held):
+            each.close()
+        time.sleep(1)
+    rows = [json.loads(line) for line in child.out.splitlines()]
+    found = {row["local"]["port"]: row for row in rows if row.get("local", {}).get("port") in ports}
+    require(len(found) == 2, f"closes: {str(rows)[:300]}; {packed(child.err)[-200:]}")
+    sent, received = found[ports[0]].get("sent_bytes"), found[ports[1]].get("received_bytes")
+    # A FIN may be among what was received.
+    require(sent == 1000 and received in (1000, 1001), f"bytes sent and received: {sent}, {received}")
+    return f"{len(found)} closes"
 
 
 @check("drops: a full receive buffer, its owner and counters", since=(5, 10), core=True)
@@ -71,3 +106,20 @@ def _():
     dropped = sum(row["count"] for row in rows)
     require(dropped == moved >= 10, f"{dropped} drops, the counter moved by {moved}: {str(rows)[:600]}")
     return f"{dropped} drops, {rows[0].get('reason', 'no reasons')}"
+
+
+@check("path: datagrams are followed until they are read", since=(5, 10))
+def _():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        receiver.bind(("127.0.0.1", 0))
+        port = receiver.getsockname()[1]
+        with watching(f"path -v -d 60 --port {port} --format json") as child:
+            for _ in range(100):
+                sender.sendto(b"x" * 100, receiver.getsockname())
+                receiver.recv(200)
+            time.sleep(1)
+    report = json.loads(child.out)
+    read = [hop for hop in report["hops"] if hop["hop"] == "socket" and hop["direction"] == "in"]
+    require(read and read[0]["packets"] == 100, f"packets that were read: {str(report)[:600]}; {packed(child.err)[-200:]}")
+    require(read[0]["reader"]["pid"], f"reader: {read[0]}")
+    return f"{len(report['hops'])} hops, median in the queue {read[0].get('median_ns')} ns"

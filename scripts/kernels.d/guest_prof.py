@@ -5,7 +5,7 @@ import json
 import socket
 import time
 
-from guest import Absent, check, packed, require, sockeye
+from guest import Absent, check, command, document, kernel, packed, require, sockeye
 from guest_world import Process
 
 
@@ -81,3 +81,52 @@ def _():
     calls = sum(each["calls"] for each in functions["calls"] if each["name"] == "udp_sendmsg")
     require(calls >= 20, f"{calls} calls; {str(functions)[:200]}")
     return f"{calls} calls, by {', '.join(functions.get('means', [])) or 'kprobes or fentry'}"
+
+
+def works():
+    """Whether doctor says that each part of prof works: {part: "yes" or "no"}, and the reasons."""
+    lines = document("doctor --format json", status=0, timeout=140)["prof"]
+    return {line["part"]: line["works"] for line in lines}, {line["part"]: line.get("reason", "") for line in lines}
+
+
+@check("doctor: what it says of prof is so")
+def _():
+    said, reasons = works()
+    tries = {"syscalls": ("--only syscalls", "syscalls"), "waits": ("--only waits", "waits")}
+    # Where they are not refused at once, the verifier takes minutes for them here: the slow checks try them.
+    if kernel()[0] < (5, 12):
+        tries["functions"] = ("--only functions --functions send --lib libc", "functions")
+    wrong = []
+    for name, (words, key) in tries.items():
+        try:
+            part(profile(words), key, key)
+            seen = "yes"
+        except Absent as absent:
+            seen, reasons[name] = "no", f"{reasons[name]} {absent}"
+        if seen != said[name]:
+            wrong.append(f"{name}: doctor {said[name]}, prof {seen}: {reasons[name]}")
+    require(not wrong, "; ".join(wrong))
+    return f"{', '.join(tries)}: as doctor says"
+
+
+# 64 KiB, the default of most systems, that cannot be raised: PR_CAPBSET_DROP of CAP_SYS_RESOURCE.
+LIMITED = """import ctypes, os, resource, sys
+resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+ctypes.CDLL(None).prctl(24, 24)
+os.execvp(sys.argv[1], sys.argv[1:])"""
+
+
+@check("doctor: a limit of locked memory is the reason only where the kernel counts")
+def _():
+    done = command(["python3", "-c", LIMITED, "sockeye", "doctor", "--format", "json"], status=0, timeout=140)
+    answer = json.loads(done.out)
+    walk = next(line for line in answer["sources"] if (line["sockets"], line["source"]) == ("tcp", "bpf"))
+    is_reason = walk["works"] == "no" and "RLIMIT_MEMLOCK" in walk.get("reason", "")
+    if kernel()[0] < (5, 11):
+        require(is_reason, f"tcp by bpf: {walk['works']}, {walk.get('reason')}")
+        said = {line["part"]: line["works"] for line in answer["prof"] if line["part"] != "cpu"}
+        require(set(said.values()) == {"no"}, f"prof: {said}")
+        return f"it is: {packed(walk['reason'])[:120]}"
+    others = [line for line in [*answer["sources"], *answer["prof"]] if "RLIMIT_MEMLOCK" in line.get("reason", "")]
+    require(walk["works"] == "yes" and not others, f"tcp by bpf: {walk['works']}; {str(others)[:300]}")
+    return "this kernel does not count"

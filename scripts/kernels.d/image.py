@@ -34,24 +34,27 @@ MODULES = """
 
 
 class Kernel:
-    """A kernel to boot: `name` is 6.1 or 6.1-cloud, `suites` are where it comes from, the first that has it."""
+    """A kernel to boot: `name` is 6.1 or 6.1-cloud, `flavour` is cloud, 16k (pages of 16 KiB) or None, `suites` are where it comes from, the
+    first that has it."""
 
-    def __init__(self, name, suites, architecture):
-        self.name, self.suites, self.architecture = name, suites, architecture
-        self.is_cloud = name.endswith("-cloud")
+    def __init__(self, name, suites, flavour, architecture):
+        self.name, self.suites, self.flavour, self.architecture = name, suites, flavour, architecture
         # Set by `fetch`.
         self.folder = self.release = self.version = None
 
     def fetch(self, cache, tools):
         """Sees to it that the kernel and its modules are in the cache. The newest of all suites is taken."""
         folder = cache / self.architecture / self.name
-        meta = "linux-image-" + ("cloud-" if self.is_cloud else "") + {"x86_64": "amd64", "aarch64": "arm64"}[self.architecture]
+        prefix = "cloud-" if self.flavour == "cloud" else ""
+        suffix = "-16k" if self.flavour == "16k" else ""
+        meta = f"linux-image-{prefix}{debian_name(self.architecture)}{suffix}"
         errors = []
         for name in self.suites:
             try:
+                suite = packages.Suite(cache, name, debian_name(self.architecture))
                 found = packages.unpacked(
-                    folder, packages.Suite(cache, name, debian_name(self.architecture)), [meta], unpack_kernel,
-                    choose=lambda package: re.match(r"linux-(?:image|binary|modules)-\d", package),
+                    folder, suite, ["linux-image-generic" if suite.is_of_ubuntu else meta], unpack_kernel,
+                    choose=lambda package: re.match(r"linux-(?:image|binary|modules|modules-extra)-\d", package),
                     recipe=f"{MODULE_FOLDERS.pattern} {' '.join(MODULES)}",
                 )
                 break

@@ -20,7 +20,8 @@ QEMU = {
     },
     "aarch64": {
         "program": "qemu-system-aarch64",
-        "machine": ["-M", "virt", "-cpu", "cortex-a72"],
+        # Of processors with pages of 16 KiB the simplest to emulate.
+        "machine": ["-M", "virt", "-cpu", "neoverse-n1"],
         "console": "ttyAMA0",
     },
 }

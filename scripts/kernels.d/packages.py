@@ -1,7 +1,7 @@
 """Debian packages of several suites, fetched aside: nothing is installed, and this system's package lists stay as they are.
 
 apt does the work, with a configuration of its own: it takes the mirror from this system's sources, and verifies the signature of
-each list and the checksum of each package.
+each list and the checksum of each package. Ubuntu's archive is one more source; its keys come from a package of Debian.
 """
 
 import contextlib
@@ -14,6 +14,9 @@ import subprocess
 import time
 
 KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg"
+UBUNTU = "http://archive.ubuntu.com/ubuntu"
+# The suite and the package of Debian that has Ubuntu's keys, and where.
+UBUNTU_KEYS = ("trixie", "ubuntu-keyring", "usr/share/keyrings/ubuntu-archive-keyring.gpg")
 # A list that is younger is not fetched again.
 LIST_AGE_S = 12 * 3600
 UPDATE_S = 120
@@ -29,11 +32,12 @@ class Unavailable(Exception):
 
 
 class Suite:
-    """A suite of Debian for one architecture, such as trixie for arm64."""
+    """A suite of Debian for one architecture, such as trixie for arm64; or of Ubuntu: `ubuntu:jammy+jammy-updates` are two together."""
 
     def __init__(self, cache, name, architecture):
-        self.name = name
-        self.folder = cache / "apt" / f"{name}-{architecture}"
+        self.cache, self.name = cache, name
+        self.is_of_ubuntu = name.startswith("ubuntu:")
+        self.folder = cache / "apt" / f"{re.sub(r'[:+]', '-', name)}-{architecture}"
         # When its list of packages was fetched.
         self.updated = self.folder / "updated"
         # The user as whom apt downloads has to get in.
@@ -71,13 +75,22 @@ class Suite:
         stamp = self.updated
         if stamp.exists() and time.time() - stamp.stat().st_mtime < LIST_AGE_S:
             return
-        (self.folder / "sources.list").write_text(f"deb [signed-by={KEYS}] {mirror()} {self.name} main\n")
+        (self.folder / "sources.list").write_text(self._sources())
         done = self._apt("update", timeout=UPDATE_S)
         # apt succeeds also if it could not fetch some lists.
         if done.returncode == 0 and not re.search(r"^[WE]: ", done.stderr, re.MULTILINE):
             stamp.touch()
         elif not stamp.exists():
             raise Unavailable(f"the list of packages of {self.name}: {last_line(done.stderr)}")
+
+    def _sources(self):
+        if not self.is_of_ubuntu:
+            return f"deb [signed-by={KEYS}] {mirror()} {self.name} main\n"
+        suite, package, path = UBUNTU_KEYS
+        folder = self.cache / "tools" / package
+        unpacked(folder, Suite(self.cache, suite, "amd64"), [package], unpack_keys, choose=lambda name: name == package)
+        names = self.name.removeprefix("ubuntu:").split("+")
+        return "".join(f"deb [signed-by={folder / path}] {UBUNTU} {name} main\n" for name in names)
 
     def closure(self, *packages):
         """The packages and all that they need: [(address, file name, bytes)]."""
@@ -112,6 +125,12 @@ class Suite:
                                   timeout=timeout)
         except subprocess.TimeoutExpired:
             raise Unavailable(f"apt-get {words[0]} of {self.name} takes more than {timeout:.0f} s") from None
+
+
+def unpack_keys(deb, into):
+    done = subprocess.run(["dpkg-deb", "--extract", deb, into], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Unavailable(f"dpkg-deb cannot read {deb.name}: {last_line(done.stderr)}")
 
 
 def mirror():

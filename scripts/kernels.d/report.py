@@ -14,8 +14,9 @@ class Row:
         # With which versions, and when.
         self.made = made
 
-    def title(self):
-        return self.name if self.architecture == "x86_64" else f"{self.name} {self.architecture}"
+    def seconds(self):
+        """The time of all its checks."""
+        return sum(each["seconds"] for each in self.results.values())
 
     def save(self, cache, versions):
         """Keeps it in the cache. The results of an earlier run of the same kernel stay, for checks that did not run now."""
@@ -71,17 +72,20 @@ def markdown(rows):
     lines = [
         "# What works on which kernel",
         "",
-        "`make kernels` boots kernels of Debian in virtual machines, runs the same checks in each, and writes this page; do not edit it.",
+        "`make kernels` boots kernels of Debian, and one of Ubuntu, in virtual machines, runs the same checks in each, and writes this page;",
+        "do not edit it. The processor of the machine is emulated in software, 20 times slower than a real one.",
         "A check compares with ss, busybox or the kernel's own answer, or makes a fault and looks for its finding. `scripts/kernels.d/guest_*.py`",
-        "are the checks. `cloud` is Debian's flavour for virtual machines, with fewer modules.",
+        "are the checks. `cloud` is Debian's flavour for virtual machines, with fewer modules. `arm64` is the other architecture, `16k` has pages of",
+        "16 KiB there; the others are x86-64. 5.15 is Ubuntu's (22.04): no suite of Debian has it. `new` is that of Debian sid. No kernel with",
+        "pages of 64 KiB could be fetched: Debian has none.",
         "",
         "yes: it works. no: this kernel does not have it; the number is the reason, below. FAIL: a defect. An empty cell: not tried.",
         "",
-        "| kernel | Debian's version | result | made on, with Sockeye at, in |",
-        "|---|---|---|---|",
+        "| kernel | version | result | time of the checks | made on, with Sockeye at, in |",
+        "|---|---|---|---|---|",
     ]
-    lines += [f"| {row.title()} | {row.version} | {row.failure or summary(row)} | {row.made} |" for row in rows]
-    lines += ["", f"| check | {' | '.join(row.title() for row in rows)} |", "|---" * (len(rows) + 1) + "|"]
+    lines += [f"| {row.name} | {row.version} | {row.failure or summary(row)} | {row.seconds():.0f} s | {row.made} |" for row in rows]
+    lines += ["", f"| check | {' | '.join(row.name for row in rows)} |", "|---" * (len(rows) + 1) + "|"]
     notes = {}
     for name in checks_of(rows):
         cells = []
@@ -93,7 +97,7 @@ def markdown(rows):
             cells.append(cell)
         lines.append(f"| {name} | {' | '.join(cells)} |")
     mechanisms = [
-        (name, [(row.title(), row.results[name]["reason"]) for row in rows if row.results.get(name, {}).get("verdict") == "pass"])
+        (name, [(row.name, row.results[name]["reason"]) for row in rows if row.results.get(name, {}).get("verdict") == "pass"])
         for name in checks_of(rows) if name.startswith(("doctor: prof", "prof: functions"))
     ]
     lines += ["", "## Reasons", ""]
