@@ -1,9 +1,11 @@
 //! Look-ups of hostile texts: 120 KB take no longer than the eye notices.
 
 use sockeye_dictionary::Dictionary;
-use std::time::{Duration, Instant};
+use std::fs;
+use std::time::Duration;
 
-/// The bound is far above what the unoptimised build needs (30 ms), and far below what one quadratic step costs.
+/// The bound is far above what the unoptimised build needs (30 ms), and far below what one quadratic step costs. It is of processor time,
+/// because other tests run at the same time and come first.
 #[test]
 fn text_of_120_kb_is_looked_up_in_a_second() {
     let dictionary = Dictionary::new();
@@ -34,7 +36,7 @@ fn text_of_120_kb_is_looked_up_in_a_second() {
         format!("{{\"MESSAGE\":\"{}", long("\\\"")),
         format!("e1000e 0000:00:1f.6 eth0: {}", long(&texts)),
     ] {
-        let start = Instant::now();
+        let start = processor_time();
         let _ = std::hint::black_box(dictionary.find(&text));
         let mut log = dictionary.log();
         log.line(text.as_bytes());
@@ -42,9 +44,15 @@ fn text_of_120_kb_is_looked_up_in_a_second() {
         for line in text.as_bytes().chunks(997) {
             log.line(line);
         }
-        let took = start.elapsed();
+        let took = processor_time() - start;
         assert!(took < Duration::from_secs(1), "{took:?} for {text:.40}...");
     }
+}
+
+/// That this thread has used.
+fn processor_time() -> Duration {
+    let figures = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(figures.split(' ').next().unwrap().parse().unwrap())
 }
 
 const LEN: usize = 120_000;
