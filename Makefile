@@ -10,13 +10,13 @@ CARGO ?= cargo
 PREFIX ?= /usr/local
 MUSL := $(shell uname -m)-unknown-linux-musl
 
-# A static binary where the target is installed, else the host's own.
-ifneq ($(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(MUSL)/lib),)
+# A static binary where the target and a C compiler for it are installed, else the host's own.
+ifneq ($(and $(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(MUSL)/lib),$(CC_$(subst -,_,$(MUSL)))$(shell command -v musl-gcc || command -v $(MUSL)-gcc)),)
 TARGET := $(MUSL)
 KIND := static
 else
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
-KIND := dynamic, needs the C library of this host (rustup target add $(MUSL) makes it static)
+KIND := dynamic, needs the C library of this host (rustup target add $(MUSL) and musl-gcc, Debian: musl-tools, make it static)
 endif
 OUTPUT := $(or $(CARGO_TARGET_DIR),target)/$(TARGET)
 RELEASE := $(OUTPUT)/release

@@ -7,6 +7,8 @@ import struct
 import subprocess
 import sys
 
+import c_compiler
+
 TARGETS = {"x86_64": "x86_64-unknown-linux-musl", "aarch64": "aarch64-unknown-linux-musl"}
 # <elf.h>: EM_X86_64, EM_AARCH64.
 MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -32,6 +34,7 @@ def binaries(root, architectures, folder, profile="dist"):
                    if not name.startswith(("CARGO_PROFILE_", "CARGO_BUILD_", "CARGO_TARGET_")) and name != "RUSTFLAGS"}
     environment["CARGO_ENCODED_RUSTFLAGS"] = "\x1f".join(flags(root, metadata(root, architectures[0])))
     environment["CARGO_TARGET_DIR"] = str(folder)
+    environment |= c_compiler.environment(root, folder / "c-compiler", architectures)
     command = ["cargo", "build", "--locked", "--profile", profile, "-p", "sockeye"]
     command += [word for target in targets for word in ("--target", target)]
     subprocess.run(command, cwd=root, env=environment, check=True)
