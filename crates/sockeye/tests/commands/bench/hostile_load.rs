@@ -157,7 +157,14 @@ fn log_does_not_grow_with_an_attack() {
     // The log was not read meanwhile.
     assert_served(&serving);
     let log = serving.end();
-    assert!(log.lines().count() < 20, "{log}");
+    // Honest clients, who are more of them on a busy machine, have two lines each.
+    let is_of_client = |line: &str| {
+        [": stream: ", ": rr: ", ": crr: "]
+            .iter()
+            .any(|test| line.contains(test))
+    };
+    let lines = log.lines().filter(|line| !is_of_client(line)).count();
+    assert!(lines < 10, "{log}");
     assert!(log.contains("2000 spoke another protocol"), "{log}");
 }
 
