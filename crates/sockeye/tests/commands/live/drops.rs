@@ -439,7 +439,7 @@ receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
 receiver.bind(('127.0.0.1', 0))
 for _ in range(200):
     receiver.sendto(b'x' * 100, receiver.getsockname())
-time.sleep(2)
+time.sleep(6)
 print(os.getpid())
 ";
     let pid: u64 = here.output("python3", &["-c", code]).trim().parse().unwrap();

@@ -53,7 +53,7 @@ fn more_than_the_budget_is_sampled_and_estimated() {
     let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
     rustix::net::sockopt::set_socket_recv_buffer_size(&receiver, 4096).unwrap();
     let before = value(&here, "snmp", "Udp", "RcvbufErrors");
-    let watching = Watching::start(&lab, &here, "--cpu 0.02% --format json");
+    let watching = Watching::start(&lab, &here, "--cpu 0.005% --format json");
     let begun = std::time::Instant::now();
     while begun.elapsed() < std::time::Duration::from_secs(2) {
         send(&sender, receiver.local_addr().unwrap(), 100, 1000);
