@@ -1,7 +1,7 @@
 // The view of findings: what is wrong, how that is known, what to do.
 
 import { json } from "./api.js";
-import { clock, element, endpoint, processes } from "./format.js";
+import { clock, element, endpoint, processes, when } from "./format.js";
 import { change, current } from "./state.js";
 import { sections } from "./details.js";
 
@@ -18,9 +18,11 @@ export class Findings {
       const document = await json("/api/findings", { at });
       if (current().view !== "findings") return;
       if (!document) throw new Error("Nothing was checked yet.");
-      if (this.shown !== document.time) this.list.replaceChildren(...this.#cards(document));
-      this.shown = document.time;
-      this.onStatus(`${document.findings.length} findings, checked at ${clock(Date.parse(document.time) * 1000)}`);
+      const checked = document.checked_us;
+      const key = checked ?? document.time;
+      if (this.shown !== key) this.list.replaceChildren(...this.#cards(document));
+      this.shown = key;
+      this.onStatus(`${document.findings.length} findings, checked at ${checked === undefined ? clock(Date.parse(document.time) * 1000) : when(checked)}`);
     } catch (error) {
       this.shown = undefined;
       this.list.replaceChildren(element("p", { class: "empty" }, error.message));
@@ -31,7 +33,8 @@ export class Findings {
   stop() {}
 
   #cards(document) {
-    const cards = document.findings.map(card);
+    const isRecorded = document.type === "recorded_findings";
+    const cards = document.findings.map((finding) => card(isRecorded ? recorded(finding) : finding));
     if (!cards.length) cards.push(element("p", { class: "empty" }, "Nothing is wrong, as far as it was judged."));
     const gaps = document.not_judged ?? [];
     if (gaps.length) cards.push(element("article", {}, element("h2", {}, "Not judged"), element("ul", {}, ...gaps.map((gap) => element("li", {}, gap.text, gap.remedy ? ` – ${gap.remedy}` : "")))));
@@ -39,13 +42,26 @@ export class Findings {
   }
 }
 
+/** A recorded finding in the form of those of now: it is kept in words, and over its time. */
+function recorded(finding) {
+  const { about, comm, pid, example } = finding;
+  return { ...finding, subject: { kind: about, counter: about.match(/^(Tcp|Udp|Ip|Icmp|Mptcp|Sctp)[A-Za-z0-9]+$/)?.[0] }, about, owners: pid === undefined ? [] : [{ pid, comm }], examples: example ? [example] : [] };
+}
+
+/** When a recorded finding was there. */
+function lasted({ from_us, to_us, last_seen_us, state }) {
+  if (from_us === undefined) return [];
+  const end = { ended: () => `not found any more at ${when(to_us)}`, there: () => `last found at ${when(last_seen_us)}` }[state] ?? (() => `last found at ${when(last_seen_us)}, then nothing was recorded`);
+  return [element("p", { class: "lasted" }, `First found at ${when(from_us)}, ${end()}. The evidence is that of the check in which it was worst.`)];
+}
+
 function card(finding) {
   const owner = finding.owners?.length ? ` – ${processes(finding.owners)}` : "";
-  const head = element("h2", {}, element("span", { class: "severity", "data-severity": finding.severity }, finding.severity), ` ${finding.rule}: ${subject(finding.subject)}${owner}`);
-  const parts = [head, element("p", {}, finding.meaning)];
+  const head = element("h2", {}, element("span", { class: "severity", "data-severity": finding.severity }, finding.severity), ` ${finding.rule}: ${finding.about ?? subject(finding.subject)}${owner}`);
+  const parts = [head, element("p", {}, finding.meaning), ...lasted(finding)];
   const evidence = element("details", {}, element("summary", {}, `Evidence${finding.sockets ? ` (${finding.sockets} sockets)` : ""}`), ...sections(finding.facts ?? {}, "facts"));
   for (const example of finding.examples ?? []) {
-    evidence.append(element("p", { class: "mono" }, `${example.state} ${endpoint(example.local)} – ${endpoint(example.peer)}`));
+    evidence.append(element("p", { class: "mono" }, typeof example === "string" ? example : `${example.state} ${endpoint(example.local)} – ${endpoint(example.peer)}`));
   }
   parts.push(evidence);
   if (finding.remedies?.length) {

@@ -1,6 +1,6 @@
 //! All time that the page can show: samples in memory, and before them what `record` has kept.
 
-use crate::moments::{Gap, Moment, Moments};
+use crate::moments::{CheckMark, Gap, Moment, Moments};
 use crate::recorded::Recorded;
 use crate::view::{self, Point};
 use sockeye_filter::Filter;
@@ -31,6 +31,8 @@ pub(crate) struct Stretch {
     pub(crate) points: Vec<(u64, Point)>,
     /// By time.
     pub(crate) gaps: Vec<Gap>,
+    /// By time.
+    pub(crate) checks: Vec<CheckMark>,
 }
 
 impl History {
@@ -45,6 +47,11 @@ impl History {
         first_us
             .is_none_or(|first_us| time_us < first_us)
             .then_some(recorded)
+    }
+
+    /// Returns the store, also for a time of which memory has samples.
+    pub(crate) const fn store(&self) -> Option<&Recorded> {
+        self.recorded.as_ref()
     }
 
     /// Returns where the store is.
@@ -119,6 +126,7 @@ impl History {
             stretch = Stretch {
                 points: before.points,
                 gaps: before.gaps,
+                checks: store.checks((from_us, until_us.min(first_us)))?,
             };
             let is_between = |last_us: &u64| *last_us < first_us && first_us < until_us;
             if let Some(last_us) = last_us.filter(is_between)
@@ -137,6 +145,7 @@ impl History {
         stretch
             .points
             .extend(in_time.map(|moment| (moment.time_us(), view::point(moment, filter))));
+        stretch.checks.extend(self.moments.check_marks());
         let gaps = self.moments.gaps(now_us).into_iter();
         stretch
             .gaps

@@ -9,6 +9,7 @@
 //! - [`Timeline`], [`add_findings`]: a selection of connections over time
 //! - [`Gap`], [`GapReason`]: times without samples
 //! - [`FindingRecord`], [`Unseen`]: findings of `check`, and what cannot be seen; [`PeriodLog`] finds when each begins and ends
+//! - [`CheckTime`]: when a recorder looked for findings
 //! - [`CountKey`], [`CounterTable`]: counters that moved, and drops by reason
 //!
 //! What it deliberately does not do: compress, touch files, read a clock. `sockeye_store` does.
@@ -28,6 +29,7 @@
 //! ```
 
 mod bytes;
+mod check_time;
 mod chunk;
 mod counts;
 mod finding;
@@ -44,6 +46,7 @@ mod unseen;
 mod values;
 
 pub use bytes::DecodeError;
+pub use check_time::CheckTime;
 pub use chunk::{seal, unseal};
 pub use counts::{CountKey, CountKind, CounterTable};
 pub use finding::{FindingRecord, FindingSeverity, RemedyText};

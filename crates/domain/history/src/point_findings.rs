@@ -1,12 +1,18 @@
 //! Findings at the points of a timeline.
 
+use crate::check_time::CheckTime;
 use crate::finding::FindingRecord;
 use crate::period::{Period, PeriodEnd};
 use crate::timeline::Point;
 
 /// Counts in each point the findings that were there since the point before; before the first point is `since_ms`. Points without a sample
-/// have no number.
-pub fn add_findings(points: &mut [Point], since_ms: u64, findings: &[Period<FindingRecord>]) {
+/// have no number, and points of a time for which no check answers have none unless a finding is known.
+pub fn add_findings(
+    points: &mut [Point],
+    since_ms: u64,
+    findings: &[Period<FindingRecord>],
+    checks: &[CheckTime],
+) {
     let mut from_ms = since_ms;
     for point in points {
         let was_there = |period: &&Period<FindingRecord>| {
@@ -18,7 +24,11 @@ pub fn add_findings(points: &mut [Point], since_ms: u64, findings: &[Period<Find
             period.began_ms <= point.at_ms && last_ms >= from_ms
         };
         if point.connections.is_some() {
-            point.findings = Some(findings.iter().filter(was_there).count() as u64);
+            let count = findings.iter().filter(was_there).count() as u64;
+            let was_checked = checks
+                .iter()
+                .any(|check| check.at_ms <= point.at_ms && check.until_ms() > from_ms);
+            point.findings = (was_checked || count > 0).then_some(count);
         }
         from_ms = point.at_ms;
     }
@@ -64,9 +74,33 @@ mod tests {
         timeline.add_gap(30, GapReason::Reboot);
         timeline.add(40, HashMap::new());
         let mut points = timeline.finish();
-        add_findings(&mut points, 0, &[period]);
+        let check = |at_ms| CheckTime {
+            at_ms,
+            interval_ms: 5,
+            findings: 0,
+            worst: None,
+        };
+        add_findings(&mut points, 0, &[period], &[5, 15, 35].map(check));
         let found: Vec<_> = points.iter().map(|point| point.findings).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn without_a_check_the_number_is_unknown() {
+        let mut timeline = Timeline::<u64>::default();
+        for at_ms in [10, 20, 30] {
+            timeline.add(at_ms, HashMap::new());
+        }
+        let mut points = timeline.finish();
+        let check = CheckTime {
+            at_ms: 12,
+            interval_ms: 3,
+            findings: 0,
+            worst: None,
+        };
+        add_findings(&mut points, 0, &[], &[check]);
+        let found: Vec<_> = points.iter().map(|point| point.findings).collect();
+        assert_eq!(found, [None, Some(0), None]);
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! What is looked at less often than sockets: findings, counts, and what of them cannot be seen.
 
+use crate::check_times;
 use crate::counts::CountIds;
 use crate::periods;
 use rusqlite::{Connection, Transaction};
-use sockeye_history::{CountKey, FindingRecord, PeriodLog, Unseen};
+use sockeye_history::{CheckTime, CountKey, DataKind, FindingRecord, PeriodLog, Unseen};
 
 /// What one look shows. It is written with the next sample.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Check {
+    /// Time until the next look is due, in milliseconds.
+    pub interval_ms: u64,
     /// What is wrong.
     pub findings: Vec<FindingRecord>,
     /// What was counted since the look before.
@@ -17,6 +20,21 @@ pub struct Check {
 }
 
 impl Check {
+    /// Returns when it was made; `None`: it could not look for findings.
+    fn time(&self, at_ms: u64) -> Option<CheckTime> {
+        let has_failed = |unseen: &Unseen| unseen.kind == DataKind::Findings && unseen.part.is_none();
+        if self.unseen.iter().any(has_failed) {
+            return None;
+        }
+        let worst = self.findings.iter().map(|finding| &finding.severity).max();
+        Some(CheckTime {
+            at_ms,
+            interval_ms: self.interval_ms,
+            findings: self.findings.len() as u64,
+            worst: worst.map(|severity| severity.name.clone()),
+        })
+    }
+
     /// Returns about how many bytes it takes in the log of changes.
     pub(crate) const fn bytes(&self) -> u64 {
         (self.findings.len() * FINDING_BYTES + (self.counts.len() + self.unseen.len()) * ROW_BYTES) as u64
@@ -50,6 +68,9 @@ impl CheckLog {
     ) -> rusqlite::Result<()> {
         periods::write(store, &self.findings.look(at_ms, check.findings.iter().cloned()))?;
         periods::write(store, &self.unseen.look(at_ms, check.unseen.iter().cloned()))?;
+        if let Some(time) = check.time(at_ms) {
+            check_times::write(store, &time)?;
+        }
         self.ids.add(store, at_ms / 1000, &check.counts)
     }
 

@@ -13,6 +13,7 @@
 
 mod bounds;
 mod check_log;
+mod check_times;
 mod counts;
 mod error;
 mod finding_rows;

@@ -1,5 +1,6 @@
 //! Reads a store: a moment, and what is kept.
 
+use crate::check_times;
 use crate::counts::{self, Counted};
 use crate::error::StoreError;
 use crate::overview::{self, PeriodTotals, Toward};
@@ -8,7 +9,7 @@ use crate::schema;
 use crate::sealing::chunks_until;
 use crate::talkers::{self, By, PeriodSums, Talker};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
-use sockeye_history::{FindingRecord, Gap, GapReason, GroupReader, Period, Unseen};
+use sockeye_history::{CheckTime, FindingRecord, Gap, GapReason, GroupReader, Period, Unseen};
 use sockeye_model::Losses;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -214,7 +215,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn findings(&self, times_ms: (u64, u64)) -> Result<Vec<Period<FindingRecord>>, StoreError> {
         let read = || {
-            if self.has_checks()? {
+            if self.version()? >= 2 {
                 periods::between(&self.store, times_ms)
             } else {
                 Ok(Vec::new())
@@ -229,7 +230,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn unseen(&self, times_ms: (u64, u64)) -> Result<Vec<Period<Unseen>>, StoreError> {
         let read = || {
-            if self.has_checks()? {
+            if self.version()? >= 2 {
                 periods::between(&self.store, times_ms)
             } else {
                 Ok(Vec::new())
@@ -245,7 +246,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn counts(&self, times_s: (u64, u64)) -> Result<Vec<Counted>, StoreError> {
         let read = || {
-            if self.has_checks()? {
+            if self.version()? >= 2 {
                 counts::between(&self.store, times_s)
             } else {
                 Ok(Vec::new())
@@ -254,12 +255,35 @@ impl StoreReader {
         read().map_err(StoreError::during("read what was counted"))
     }
 
-    /// Whether the file has the tables of version 2: a reader does not upgrade it.
-    fn has_checks(&self) -> rusqlite::Result<bool> {
-        let version: i64 = self
-            .store
-            .pragma_query_value(None, "user_version", |row| row.get(0))?;
-        Ok(version >= 2)
+    /// Returns the check that answers for a time, in milliseconds since 1970; `None`: nothing was checked then, or a version before 3
+    /// of the schema did not record it.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn checked_at(&self, at_ms: u64) -> Result<Option<CheckTime>, StoreError> {
+        let read = || match self.version()? {
+            3.. => check_times::at(&self.store, at_ms),
+            _ => Ok(None),
+        };
+        read().map_err(StoreError::during("look for a check"))
+    }
+
+    /// Returns the checks that answer for some time between two, in milliseconds since 1970, by time.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn checks(&self, times_ms: (u64, u64)) -> Result<Vec<CheckTime>, StoreError> {
+        let read = || match self.version()? {
+            3.. => check_times::between(&self.store, times_ms),
+            _ => Ok(Vec::new()),
+        };
+        read().map_err(StoreError::during("read the times of checks"))
+    }
+
+    /// Returns the version of the schema: a reader does not upgrade the file.
+    fn version(&self) -> rusqlite::Result<i64> {
+        self.store
+            .pragma_query_value(None, "user_version", |row| row.get(0))
     }
 
     /// Returns the time of the sample next to a time, in milliseconds since 1970; `None`: there is none in that direction.

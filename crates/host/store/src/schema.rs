@@ -11,7 +11,11 @@ use std::time::Duration;
 const APPLICATION_ID: i64 = 0x536b_7965;
 
 /// SQL that leads from each version to the next. Steps are added, and never changed: files of their version exist.
-const MIGRATIONS: &[&str] = &[include_str!("schema_1.sql"), include_str!("schema_2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema_1.sql"),
+    include_str!("schema_2.sql"),
+    include_str!("schema_3.sql"),
+];
 
 /// Opens a store for writing, whose file exists and is locked; an empty one becomes a store.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {

@@ -7,7 +7,7 @@ mod rules;
 pub use remedies::RemedyAccess;
 pub use rules::RuleSelection;
 
-use crate::drops::{DropObserver, DropSelection};
+use crate::drops::{DropLosses, DropObserver, DropSelection};
 use crate::listing::{Listing, ListingReport, QueryOptions, Scope};
 use crate::namespaces::{Namespace, NetnsSelection};
 use gaps::Gaps;
@@ -132,6 +132,12 @@ impl<'a> FindingSampler<'a> {
     /// Returns the selected rules.
     pub const fn rules(&self) -> &RuleSelection {
         &self.rules
+    }
+
+    /// Returns what the drops of the last sample do not have; `None` if drops are not watched.
+    #[must_use]
+    pub fn drop_losses(&self) -> Option<DropLosses> {
+        self.drops.borrow().as_ref().map(DropObserver::losses)
     }
 
     /// Checks the host.

@@ -3,6 +3,7 @@
 use super::args::CountsArgs;
 use super::listing;
 use crate::output::{CountRow, CountRows};
+use sockeye_history::DataKind;
 use sockeye_output::Summary;
 use sockeye_output::listing::Record as _;
 use sockeye_query::{past, when};
@@ -24,5 +25,9 @@ pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
         CountRows::columns().iter().collect(),
         rows,
         &summary,
-    )
+    )?;
+    let mut unseen = store.unseen((since, until))?;
+    unseen.retain(|period| [DataKind::Counters, DataKind::Drops].contains(&period.what.kind));
+    listing::say_unseen(&unseen);
+    Ok(())
 }

@@ -5,7 +5,6 @@ use super::listing;
 use crate::output::{FindingRow, FindingRows};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
-use sockeye_history::{Period, Unseen};
 use sockeye_output::Summary;
 use sockeye_query::{past, when};
 
@@ -24,11 +23,14 @@ pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
         rows.into_iter(),
         &Summary::default(),
     )?;
-    for unseen in store.unseen(times_ms)? {
-        say(&unseen_note(&unseen));
+    if findings.is_empty() && store.checks(times_ms)?.is_empty() {
+        say(NOT_CHECKED);
     }
+    listing::say_unseen(&store.unseen(times_ms)?);
     Ok(())
 }
+
+const NOT_CHECKED: &str = "sockeye: no check is recorded of this time: it is not known what was wrong\n";
 
 fn times_ms(args: &FindingsArgs) -> anyhow::Result<(u64, u64)> {
     let Some(at) = &args.at else {
@@ -37,16 +39,4 @@ fn times_ms(args: &FindingsArgs) -> anyhow::Result<(u64, u64)> {
     let at_ms =
         when::parse(at, &when::now()).map_err(|error| UsageError(format!("sockeye: --at: {error}\n")))?;
     Ok((at_ms, at_ms))
-}
-
-/// Returns what could not be seen, and when.
-fn unseen_note(unseen: &Period<Unseen>) -> String {
-    let Unseen { kind, part, why } = &unseen.what;
-    let part = part.as_ref().map_or_else(String::new, |part| format!(", {part}"));
-    format!(
-        "sockeye: not recorded from {} to {}: {}{part}: {why}\n",
-        when::local(unseen.began_ms),
-        when::local(unseen.last_ms),
-        kind.name(),
-    )
 }

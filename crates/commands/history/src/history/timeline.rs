@@ -6,6 +6,7 @@ use crate::listing_args::listing_args;
 use crate::output::{PointRow, PointRows, push_sparklines, timeline_picture};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
+use sockeye_console::notes::say;
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_console::stdout;
 use sockeye_history::{Gap, GapReason, Point, PointConnection, Timeline, add_findings};
@@ -18,7 +19,7 @@ use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, QueryOptions, Scope};
 use sockeye_query::{past, when};
 use sockeye_source::Detail;
-use sockeye_store::Nearest;
+use sockeye_store::{Nearest, StoreReader, Toward};
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -30,6 +31,7 @@ type Id = (Option<NetnsInode>, Cookie);
 pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
     let (since, until) = args.range.times_ms()?;
     let store = past::open_store(args.common.store.as_deref())?;
+    let since = begin(&store, (since, until))?;
     let common = listing_args(
         args.selection.netns.clone(),
         SourceArg::Auto,
@@ -58,7 +60,12 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
         }
     }
     let mut points = timeline.finish();
-    add_findings(&mut points, since, &store.findings((since, until))?);
+    add_findings(
+        &mut points,
+        since,
+        &store.findings((since, until))?,
+        &store.checks((since, until))?,
+    );
     if let Some(path) = &args.svg {
         write_picture(args, path, &points)?;
     }
@@ -73,6 +80,20 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
         .collect();
     let columns = PointRows::columns().iter().collect();
     listing::write::<PointRows>(&args.common, columns, rows.iter(), &Summary::default())
+}
+
+/// Returns the begin of a time, or that of a store that begins in it: before that nothing is known, which one note says better than
+/// many points.
+fn begin(store: &StoreReader, (since, until): (u64, u64)) -> anyhow::Result<u64> {
+    let first = store.next_sample(0, Toward::Future)?;
+    let Some(first) = first.filter(|first| (since + 1..until).contains(first)) else {
+        return Ok(since);
+    };
+    say(&format!(
+        "sockeye: the first sample is of {}: the timeline begins there\n",
+        when::local(first)
+    ));
+    Ok(first)
 }
 
 /// Writes the points as an SVG file.

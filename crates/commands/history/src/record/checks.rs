@@ -2,7 +2,7 @@
 
 use super::checked_words::{drop_counts, finding, not_judged};
 use sockeye_history::{CountKey, CountKind, CounterTable, DataKind, Unseen};
-use sockeye_query::drops::DropObserver;
+use sockeye_query::drops::{DropLosses, DropObserver};
 use sockeye_query::findings::{FindingOptions, FindingSample, FindingSampler, RemedyAccess, RuleSelection};
 use sockeye_query::listing::Listing;
 use sockeye_store::Check;
@@ -14,8 +14,12 @@ pub(super) struct Checker<'a> {
     listing: &'a Listing<'a>,
     sampler: FindingSampler<'a>,
     counters: CounterTable,
-    /// Time between two looks; `None`: there is only one.
-    interval: Option<Duration>,
+    /// Time between two looks.
+    interval: Duration,
+    /// Whether there is more than one.
+    is_repeated: bool,
+    /// Counts of drops that made room for others until the last look.
+    evicted_keys: u64,
     /// When the next look is due.
     due: Instant,
     is_first: bool,
@@ -24,22 +28,29 @@ pub(super) struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// Prepares looks at what a listing selects. `unseen`: what else is not recorded.
-    pub(super) fn new(listing: &'a Listing<'a>, interval: Option<Duration>, mut unseen: Vec<Unseen>) -> Self {
+    /// Prepares looks at what a listing selects. `unseen`: what else is not recorded. Of a single look the interval is that of its
+    /// process.
+    pub(super) fn new(
+        listing: &'a Listing<'a>,
+        interval: Duration,
+        is_repeated: bool,
+        mut unseen: Vec<Unseen>,
+    ) -> Self {
         let rules = RuleSelection::new(None, None, &[], Severity::Notice);
         let options = FindingOptions {
-            is_repeated: interval.is_some(),
+            is_repeated,
             is_filtered: false,
             second_look: Duration::ZERO,
         };
-        let drops = match interval {
-            Some(_) => DropObserver::begin(&listing.context.engine).map_err(|error| error.to_string()),
-            None => Err(ONCE.to_owned()),
+        let drops = if is_repeated {
+            DropObserver::begin(&listing.context.engine).map_err(|error| error.to_string())
+        } else {
+            Err(ONCE.to_owned())
         };
         if let Err(why) = &drops {
             unseen.push(all_of(DataKind::Drops, why.clone()));
         }
-        if interval.is_none() {
+        if !is_repeated {
             unseen.push(all_of(DataKind::Counters, ONCE.to_owned()));
         }
         Self {
@@ -47,6 +58,8 @@ impl<'a> Checker<'a> {
             sampler: FindingSampler::new(listing, rules, options, drops.ok()),
             counters: CounterTable::default(),
             interval,
+            is_repeated,
+            evicted_keys: 0,
             due: Instant::now(),
             is_first: true,
             unseen,
@@ -59,14 +72,16 @@ impl<'a> Checker<'a> {
         if now < self.due {
             return None;
         }
-        self.due = now + self.interval.unwrap_or_default();
+        self.due = now + self.interval;
         let mut unseen = self.unseen.clone();
         let mut counts = self.counters(&mut unseen);
         let mut report = self.listing.begin();
         let sample = self.sampler.sample(&mut report);
-        if std::mem::replace(&mut self.is_first, false) && self.interval.is_some() {
+        let lost = self.lost_drops();
+        if std::mem::replace(&mut self.is_first, false) && self.is_repeated {
             return None;
         }
+        unseen.extend(lost);
         let findings = match &sample {
             Ok(sample) => {
                 counts.extend(drop_counts(&sample.drops));
@@ -79,6 +94,7 @@ impl<'a> Checker<'a> {
             }
         };
         let mut check = Check {
+            interval_ms: self.interval.as_millis() as u64,
             findings,
             counts,
             unseen,
@@ -93,8 +109,21 @@ impl<'a> Checker<'a> {
         sample.findings.iter().map(words).collect()
     }
 
+    /// Returns what the counts of drops since the last look do not have.
+    fn lost_drops(&mut self) -> Vec<Unseen> {
+        let Some(losses) = self.sampler.drop_losses() else {
+            return Vec::new();
+        };
+        let evicted_keys = losses.evicted_keys.saturating_sub(self.evicted_keys);
+        self.evicted_keys = losses.evicted_keys;
+        drop_losses(DropLosses {
+            evicted_keys,
+            ..losses
+        })
+    }
+
     fn counters(&mut self, unseen: &mut Vec<Unseen>) -> Vec<(CountKey, u64)> {
-        if self.interval.is_none() {
+        if !self.is_repeated {
             return Vec::new();
         }
         let vitals = self.listing.vitals();
@@ -119,6 +148,41 @@ pub(super) const fn all_of(kind: DataKind, why: String) -> Unseen {
         part: None,
         why,
     }
+}
+
+/// Returns the losses of a look as what was not seen, each kind of loss on its own.
+fn drop_losses(losses: DropLosses) -> Vec<Unseen> {
+    let none = DropLosses::default();
+    let parts = [
+        (
+            None,
+            DropLosses {
+                failure: losses.failure,
+                ..none
+            },
+        ),
+        (
+            Some("estimated"),
+            DropLosses {
+                sampled_every: losses.sampled_every,
+                ..none
+            },
+        ),
+        (
+            Some("combinations"),
+            DropLosses {
+                evicted_keys: losses.evicted_keys,
+                ..none
+            },
+        ),
+    ];
+    let unseen = |(part, losses): (Option<&str>, DropLosses)| Unseen {
+        kind: DataKind::Drops,
+        part: part.map(str::to_owned),
+        why: losses.to_string(),
+    };
+    let all = parts.into_iter().map(unseen);
+    all.filter(|unseen| !unseen.why.is_empty()).collect()
 }
 
 /// Leaves out what exceeds the bounds of a look: the least severe findings, the smallest counts.
@@ -157,6 +221,28 @@ const ONCE: &str = "a single sample has none before it: `sockeye record` without
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kind_of_lost_drops_is_unseen_on_its_own() {
+        assert_eq!(drop_losses(DropLosses::default()), []);
+        let unseen = drop_losses(DropLosses {
+            sampled_every: 8,
+            evicted_keys: 3,
+            failure: None,
+        });
+        let parts: Vec<_> = unseen.iter().map(|unseen| unseen.part.as_deref()).collect();
+        assert_eq!(parts, [Some("estimated"), Some("combinations")]);
+        assert!(unseen[0].why.contains("one of 8"), "{unseen:?}");
+        // Without counts nothing of the kind is known.
+        let failed = drop_losses(DropLosses {
+            failure: Some(rustix::io::Errno::NOMEM),
+            ..DropLosses::default()
+        });
+        assert_eq!(
+            failed.iter().map(|unseen| &unseen.part).collect::<Vec<_>>(),
+            [&None]
+        );
+    }
 
     #[test]
     fn smallest_counts_are_left_out_and_said() {

@@ -51,9 +51,9 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
     let mut check_listing = Listing::new(&args.listing(), &[], None, &check_context)?;
     check_listing.require_owners();
     let checker = match (args.once, args.check_interval) {
-        (true, _) => Some(Checker::new(&check_listing, None, unseen)),
+        (true, _) => Some(Checker::new(&check_listing, args.interval, false, unseen)),
         (false, Duration::ZERO) => None,
-        (false, interval) => Some(Checker::new(&check_listing, Some(interval), unseen)),
+        (false, interval) => Some(Checker::new(&check_listing, interval, true, unseen)),
     };
     let mut recorder = Recorder {
         listing: &listing,

@@ -15,6 +15,27 @@ pub(crate) struct Checked {
     pub(crate) worst: Option<String>,
 }
 
+/// When a check was made, and how bad it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CheckMark {
+    /// When it began, in microseconds since 1970.
+    pub(crate) time_us: u64,
+    /// Number of its findings.
+    pub(crate) findings: u64,
+    /// The severity of the worst finding; `None` without findings.
+    pub(crate) worst: Option<String>,
+}
+
+impl From<&Checked> for CheckMark {
+    fn from(checked: &Checked) -> Self {
+        Self {
+            time_us: checked.time_us,
+            findings: checked.findings,
+            worst: checked.worst.clone(),
+        }
+    }
+}
+
 impl Checked {
     /// Reads a document of `check`; `None`: it is none.
     pub(crate) fn parse(time_us: u64, document: Vec<u8>) -> Option<Self> {

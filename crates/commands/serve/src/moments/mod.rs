@@ -7,7 +7,7 @@ mod gap;
 mod moment;
 mod thinning;
 
-pub(crate) use findings::Checked;
+pub(crate) use findings::{CheckMark, Checked};
 pub(crate) use gap::Gap;
 pub(crate) use moment::Moment;
 
@@ -124,9 +124,13 @@ impl Moments {
             .cloned()
     }
 
-    /// Returns all checks, the oldest first.
-    pub(crate) fn checks(&self) -> Vec<Arc<Checked>> {
-        self.read().checks.iter().cloned().collect()
+    /// Returns when all checks were made, the oldest first.
+    pub(crate) fn check_marks(&self) -> Vec<CheckMark> {
+        let past = self.read();
+        past.checks
+            .iter()
+            .map(|checked| CheckMark::from(&**checked))
+            .collect()
     }
 
     /// Returns the times without samples, the oldest first. One that has not ended reaches to `now_us`.

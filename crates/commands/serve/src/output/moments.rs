@@ -1,9 +1,8 @@
 //! Which times are kept, and what was at each.
 
 use crate::history::Stretch;
-use crate::moments::{Checked, Gap};
+use crate::moments::{CheckMark, Gap};
 use sockeye_output::{Envelope, JsonObject};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Which times are kept.
@@ -11,7 +10,7 @@ pub(crate) struct MomentsPage<'a> {
     pub(crate) times_us: &'a [u64],
     /// The first and the last recorded sample.
     pub(crate) recorded_us: Option<(u64, u64)>,
-    pub(crate) checks: &'a [Arc<Checked>],
+    pub(crate) checks: &'a [CheckMark],
     pub(crate) gaps: &'a [Gap],
     pub(crate) interval: Duration,
 }
@@ -43,7 +42,6 @@ pub(crate) fn push_timeline(
     out: &mut Vec<u8>,
     now: &Envelope,
     stretch: &Stretch,
-    checks: &[Arc<Checked>],
     recorded_us: Option<(u64, u64)>,
 ) {
     let mut object = JsonObject::begin(out);
@@ -65,7 +63,7 @@ pub(crate) fn push_timeline(
         fields.number("rtt_us_median", point.rtt_us_median);
         fields.end();
     });
-    push_checks_and_gaps(&mut object, checks, &stretch.gaps);
+    push_checks_and_gaps(&mut object, &stretch.checks, &stretch.gaps);
     object.end();
 }
 
@@ -74,12 +72,12 @@ fn push_recorded(object: &mut JsonObject<'_>, recorded_us: Option<(u64, u64)>) {
     object.number("recorded_until_us", recorded_us.map(|(_, last_us)| last_us));
 }
 
-fn push_checks_and_gaps(object: &mut JsonObject<'_>, checks: &[Arc<Checked>], gaps: &[Gap]) {
-    push_list(object.key("check_times"), checks, |out, checked| {
+fn push_checks_and_gaps(object: &mut JsonObject<'_>, checks: &[CheckMark], gaps: &[Gap]) {
+    push_list(object.key("check_times"), checks, |out, mark| {
         let mut fields = JsonObject::begin(out);
-        fields.number("time_us", Some(checked.time_us));
-        fields.number("finding_count", Some(checked.findings));
-        fields.text("worst", checked.worst.as_deref());
+        fields.number("time_us", Some(mark.time_us));
+        fields.number("finding_count", Some(mark.findings));
+        fields.text("worst", mark.worst.as_deref());
         fields.end();
     });
     push_list(object.key("gaps"), gaps, |out, gap| {

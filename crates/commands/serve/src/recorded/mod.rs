@@ -1,10 +1,13 @@
 //! What `sockeye record` has kept: moments, totals and gaps of a store. The store is opened for each question: a recorder may begin
 //! later, and no reader stays that would keep its log from being emptied.
 
+mod findings;
 mod moment;
 mod totals;
 
-use crate::moments::{Gap, Moment};
+pub(crate) use findings::RecordedFindings;
+
+use crate::moments::{CheckMark, Gap, Moment};
 use crate::view::Point;
 use sockeye_filter::Filter;
 use sockeye_history::GapReason;
@@ -135,6 +138,25 @@ impl Recorded {
         }
         gaps.retain(|gap| gap.from_us < until_us && gap.to_us > from_us);
         Ok(RecordedPoints { points, gaps })
+    }
+
+    /// Returns what the check found that answers for a time, in microseconds since 1970.
+    ///
+    /// # Errors
+    /// In words: why nothing is known of it.
+    pub(crate) fn findings(&self, at_us: u64) -> Result<RecordedFindings, String> {
+        findings::read(&self.open()?, at_us / 1000)
+    }
+
+    /// Returns the checks between two times, in microseconds since 1970, by time: of many the worst of each part of the time.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn checks(&self, (from_us, until_us): (u64, u64)) -> Result<Vec<CheckMark>, String> {
+        let checks = self.open()?.checks((from_us / 1000, until_us / 1000));
+        let mut marks = findings::marks(checks.map_err(words)?);
+        marks.retain(|mark| mark.time_us >= from_us && mark.time_us < until_us);
+        Ok(marks)
     }
 
     /// Returns the times of the first and the last sample, in microseconds since 1970; `None` if there is none or no store.

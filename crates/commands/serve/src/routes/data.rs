@@ -4,7 +4,7 @@ use super::turns::{Work, may_be_large};
 use super::{Page, commands, flows, no_moment, not_found, request};
 use crate::http::answer::{Answer, JSON, error, in_place, whole};
 use crate::http::query::field;
-use crate::output::{MomentsPage, push_map, push_moments, push_step, push_timeline};
+use crate::output::{MomentsPage, push_map, push_moments, push_recorded_findings, push_step, push_timeline};
 use crate::view::{self, MapBy};
 use hyper::StatusCode;
 use sockeye_console::envelope;
@@ -77,7 +77,7 @@ fn moments(page: &Page, _query: &str) -> Answer {
         &MomentsPage {
             times_us: &moments.times_us(),
             recorded_us: page.history.recorded_span(),
-            checks: &moments.checks(),
+            checks: &moments.check_marks(),
             gaps: &moments.gaps(now.time_us),
             interval: moments.interval(),
         },
@@ -99,13 +99,7 @@ fn timeline(page: &Page, query: &str) -> Answer {
         Ok(stretch) => {
             let mut out = Vec::new();
             let recorded_us = page.history.recorded_span();
-            push_timeline(
-                &mut out,
-                &now,
-                &stretch,
-                &page.history.moments.checks(),
-                recorded_us,
-            );
+            push_timeline(&mut out, &now, &stretch, recorded_us);
             whole(StatusCode::OK, JSON, out)
         }
     }
@@ -148,19 +142,33 @@ fn map(page: &Page, query: &str) -> Answer {
     whole(StatusCode::OK, JSON, out)
 }
 
-/// Answers the document of the last check at a time.
+/// Answers the document of the last check at a time, or what one found that was recorded.
 fn findings(page: &Page, query: &str) -> Answer {
-    match request::time(query) {
-        Err(message) => error(StatusCode::BAD_REQUEST, &message),
-        Ok(time) if page.history.store_of(time).is_some() => error(
-            StatusCode::NOT_FOUND,
-            "the page does not show recorded findings: `sockeye history findings --at` does",
-        ),
-        Ok(time) => match page.history.moments.checked_at(time) {
-            // The first check takes its time: that is no error.
-            None if time.is_none() => whole(StatusCode::NO_CONTENT, JSON, ""),
-            None => error(StatusCode::NOT_FOUND, "nothing was checked at that time"),
-            Some(checked) => whole(StatusCode::OK, JSON, checked.document.clone()),
-        },
+    let time = match request::time(query) {
+        Err(message) => return error(StatusCode::BAD_REQUEST, &message),
+        Ok(time) => time,
+    };
+    let is_recorded = page.history.store_of(time).is_some();
+    let in_memory = page.history.moments.checked_at(time).filter(|_| !is_recorded);
+    if let Some(checked) = in_memory {
+        return whole(StatusCode::OK, JSON, checked.document.clone());
+    }
+    let Some(time_us) = time else {
+        // The first check takes its time: that is no error.
+        return whole(StatusCode::NO_CONTENT, JSON, "");
+    };
+    // Before the first check in memory a recorder may have made one.
+    let Some(store) = page.history.store() else {
+        return error(StatusCode::NOT_FOUND, NOT_CHECKED);
+    };
+    match store.findings(time_us) {
+        Err(reason) => error(StatusCode::NOT_FOUND, &reason),
+        Ok(recorded) => {
+            let mut out = Vec::new();
+            push_recorded_findings(&mut out, &envelope::now(), &recorded);
+            whole(StatusCode::OK, JSON, out)
+        }
     }
 }
+
+const NOT_CHECKED: &str = "nothing was checked at that time";

@@ -95,6 +95,55 @@ fn findings_have_begin_and_end_also_after_a_restart() {
 }
 
 #[test]
+fn time_without_a_check_differs_from_one_without_findings() {
+    let folder = Folder::new("check-times");
+    let mut writer = open(&folder.store());
+    let failed = Unseen {
+        kind: DataKind::Findings,
+        part: None,
+        why: "no memory".to_owned(),
+    };
+    let checks = [
+        Some(found(&["a", "b"])),
+        Some(found(&[])),
+        None,
+        None,
+        Some(Check {
+            unseen: vec![failed],
+            ..Check::default()
+        }),
+    ];
+    for (number, check) in checks.into_iter().enumerate() {
+        if let Some(check) = check {
+            writer.take_check(Check {
+                interval_ms: 10_000,
+                ..check
+            });
+        }
+        writer
+            .add(clocks(number as u64), vec![connection(1, 1)], Lost::default())
+            .unwrap();
+    }
+    let reader = StoreReader::open(&folder.store()).unwrap();
+    let at = |number: u64| {
+        let check = reader.checked_at(BEGIN_MS + number * 10_000 + 1).unwrap();
+        check.map(|check| (check.at_ms - BEGIN_MS, check.findings, check.worst))
+    };
+    let first = (0, 2, Some("warning".to_owned()));
+    let second = (10_000, 0, None);
+    // The one that is missing was due at 20 s; one that failed is none.
+    let expected = [Some(first), Some(second.clone()), Some(second), None, None];
+    assert_eq!([0, 1, 2, 3, 4].map(at), expected);
+    let of = |times_ms| {
+        let checks = reader.checks(times_ms).unwrap().into_iter();
+        checks.map(|check| check.at_ms - BEGIN_MS).collect::<Vec<_>>()
+    };
+    assert_eq!(of((BEGIN_MS, BEGIN_MS + 99_000)), [0, 10_000]);
+    assert_eq!(of((BEGIN_MS + 25_000, BEGIN_MS + 99_000)), [10_000]);
+    assert_eq!(of((BEGIN_MS + 30_000, BEGIN_MS + 99_000)), []);
+}
+
+#[test]
 fn counts_are_sums_of_minutes() {
     let folder = Folder::new("counts");
     let mut writer = open(&folder.store());
@@ -159,10 +208,13 @@ fn old_findings_and_counts_go_with_their_group() {
     let reader = StoreReader::open(&folder.store()).unwrap();
     assert_eq!(reader.counts((0, u64::MAX >> 1)).unwrap(), []);
     let store = rusqlite::Connection::open(folder.store()).unwrap();
-    let names: i64 = store
-        .query_row("SELECT count(*) FROM counted", [], |row| row.get(0))
-        .unwrap();
-    assert_eq!(names, 0);
+    let number = |sql: &str| -> u64 { store.query_row(sql, [], |row| row.get(0)).unwrap() };
+    assert_eq!(number("SELECT count(*) FROM counted"), 0);
+    assert_eq!(
+        number("SELECT count(*) FROM checked WHERE at_ms < (SELECT min(at_ms) FROM sample)"),
+        0
+    );
+    assert!(number("SELECT count(*) FROM checked") > 10);
 }
 
 #[test]
@@ -171,13 +223,15 @@ fn store_of_version_1_is_upgraded_and_read() {
     drop(open(&folder.store()));
     let store = rusqlite::Connection::open(folder.store()).unwrap();
     store
-        .execute_batch("DROP TABLE finding; DROP TABLE unseen; DROP TABLE counted; DROP TABLE count_1m; PRAGMA user_version = 1;")
+        .execute_batch("DROP TABLE finding; DROP TABLE unseen; DROP TABLE counted; DROP TABLE count_1m; DROP TABLE checked; PRAGMA user_version = 1;")
         .unwrap();
     drop(store);
     // A reader does not change it.
     let reader = StoreReader::open(&folder.store()).unwrap();
     assert_eq!(reader.findings((0, 1)).unwrap(), []);
     assert_eq!(reader.counts((0, 1)).unwrap(), []);
+    assert_eq!(reader.checked_at(1).unwrap(), None);
+    assert_eq!(reader.checks((0, 1)).unwrap(), []);
     add(&mut open(&folder.store()), 0, found(&["a"]));
     assert_eq!(periods(&folder, (0, u64::MAX >> 1)).len(), 1);
 }

@@ -7,7 +7,7 @@ use crate::fixtures::binary::{command, run};
 use crate::fixtures::envelope::rows;
 use serde_json::Value;
 use sockeye_lab::{need, wait_until};
-use std::net::{TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
@@ -171,10 +171,120 @@ fn time_without_samples_is_refused_with_its_reason() {
         "{timeline}"
     );
     let findings = get(&server, &cookie, &format!("/api/findings?at={before_us}"));
+    assert_eq!(findings.status, 404, "{findings:?}");
+    assert!(findings.body.contains("nothing is recorded of"), "{findings:?}");
+}
+
+/// Datagrams that a UDP socket of this process never reads, more than fit.
+fn overflow(receiver: &UdpSocket) {
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..300 {
+        sender
+            .send_to(&[0; 8192], receiver.local_addr().unwrap())
+            .unwrap();
+    }
+}
+
+/// Records until there is a finding about sockets of this process. Returns the time of a check that found it.
+fn record_a_finding(store: &Store) -> u64 {
+    let child = command()
+        .args([
+            "record",
+            "--interval",
+            "0.5",
+            "--check-interval",
+            "0.5",
+            "--store",
+            &store.path(),
+        ])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn();
+    let _recorder = Recorder(child.expect("the program starts"));
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut last_us = None;
+    wait_until("a finding is recorded", || {
+        overflow(&receiver);
+        let found = run(command().args([
+            "history",
+            "findings",
+            "--format",
+            "jsonl",
+            "--store",
+            &store.path(),
+        ]));
+        let found = rows(&String::from_utf8_lossy(&found.stdout)).into_iter();
+        let mut own = found.filter(|row| row["pid"] == std::process::id());
+        last_us = own
+            .next()
+            .and_then(|row| microseconds(row["last_seen"].as_str()?));
+        last_us.is_some()
+    });
+    last_us.unwrap()
+}
+
+/// Returns a time that `history` has written.
+fn microseconds(text: &str) -> Option<u64> {
+    let words = ["+%s%6N", "-d", text];
+    let output = std::process::Command::new("date").args(words).output().ok()?;
+    String::from_utf8_lossy(&output.stdout).trim().parse().ok()
+}
+
+#[test]
+fn recorded_findings_have_evidence_remedy_and_time() {
+    let (store, _) = Store::with_connections("findings");
+    let unchecked_us = {
+        let kept = store.kept();
+        microseconds(kept[0]["from"].as_str().unwrap()).unwrap()
+    };
+    // `history` has times to a second: the check is somewhere in it.
+    let found_us = record_a_finding(&store) + 1_000_000;
+    let (mut server, cookie) = started(&store);
+    let findings = server.json(&format!("/api/findings?at={found_us}"), &cookie);
+    assert_follows(&findings, "recorded_findings");
+    let all = findings["findings"].as_array().unwrap();
+    let own = all.iter().find(|one| one["pid"] == std::process::id());
+    let own = own.unwrap_or_else(|| panic!("{findings}"));
+    assert!(!own["facts"].as_object().unwrap().is_empty(), "{own}");
+    assert!(own["remedies"][0].is_object(), "{own}");
+    assert!(findings["checked_us"].as_u64().unwrap() <= found_us, "{findings}");
+    let timeline = server.json(&format!("/api/timeline?from={unchecked_us}"), &cookie);
+    assert_follows(&timeline, "timeline");
+    let checks = timeline["check_times"].as_array().unwrap();
     assert!(
-        findings.body.contains("does not show recorded findings"),
-        "{findings:?}"
+        checks
+            .iter()
+            .any(|check| check["finding_count"].as_u64() > Some(0) && check["worst"].is_string()),
+        "{timeline}"
     );
+    // The first recorder made no check: that differs from one without findings.
+    let unchecked = get(
+        &server,
+        &cookie,
+        &format!("/api/findings?at={}", unchecked_us + 1_000_000),
+    );
+    assert_eq!(unchecked.status, 404, "{unchecked:?}");
+    assert!(unchecked.body.contains("nothing was checked"), "{unchecked:?}");
+    let mut browser = need!(Browser::start("recorded-findings"));
+    browser.resize(1440, 900);
+    let url = line(&mut server.lines);
+    browser.open(&url);
+    let shown = browser.run(&format!(
+        "location.hash = 'view=findings&at={found_us}'; \
+         const card = await until(() => [...document.querySelectorAll('#view-findings article')].find((one) => one.textContent.includes('({})'))); \
+         const explain = [...card.querySelectorAll('button')].find((one) => one.textContent.startsWith('Explain')); \
+         explain.click(); \
+         await until(() => card.querySelector('.explanation h3, .explanation p')); \
+         return {{ lasted: card.querySelector('.lasted').textContent.startsWith('First found at'), evidence: card.querySelectorAll('details dd, details td').length > 0, \
+           remedy: Boolean(card.querySelector('ul li').textContent), explained: card.querySelector('.explanation').textContent.length > 20 }};",
+        std::process::id()
+    ));
+    assert_eq!(
+        shown,
+        serde_json::json!({ "lasted": true, "evidence": true, "remedy": true, "explained": true })
+    );
+    assert_eq!(browser.errors(), Vec::<String>::new());
 }
 
 #[test]
