@@ -97,6 +97,13 @@ impl Identity {
         self.workloads.get(index)?.as_deref()
     }
 
+    /// Returns the name of its first owner; `None` if there is none or it is unknown.
+    #[must_use]
+    pub fn first_owner(&self) -> Option<String> {
+        let owner = self.owners.as_ref()?.first()?;
+        Some(String::from_utf8_lossy(owner.process.comm.as_bytes()).into_owned())
+    }
+
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
         push_text(out, self.protocol.name().as_bytes());
         out.push(self.family);

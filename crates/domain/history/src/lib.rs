@@ -5,7 +5,7 @@
 //! - [`GroupWriter`], [`GroupReader`]: samples of a group to chunks and back; the first sample is whole, each later one has what
 //!   changed since the one before
 //! - [`seal`], [`unseal`]: all chunks of a group as one block in which each column is contiguous, so that it compresses well
-//! - [`SumTable`], [`SumKey`]: what each talker transferred between two samples
+//! - [`SumTable`], [`SumKey`], [`ConnectionKey`]: what each talker transferred between two samples
 //! - [`Timeline`], [`add_findings`]: a selection of connections over time
 //! - [`Gap`], [`GapReason`]: times without samples
 //! - [`FindingRecord`], [`Unseen`]: findings of `check`, and what cannot be seen; [`PeriodLog`] finds when each begins and ends
@@ -57,7 +57,7 @@ pub use group_writer::{GroupWriter, Recorded};
 pub use identity::Identity;
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
-pub use sums::{SumKey, SumTable, Sums};
+pub use sums::{ConnectionKey, SumKey, SumTable, Sums};
 pub use timeline::{Point, PointConnection, Timeline};
 pub use unseen::{DataKind, Unseen};
 pub use values::Values;

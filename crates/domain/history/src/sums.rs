@@ -4,6 +4,7 @@ use crate::identity::Identity;
 use crate::values::Values;
 use sockeye_model::{Cookie, NetnsInode, Protocol, State, StateSet, WorkloadKind};
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 /// What is summed up together.
@@ -51,28 +52,54 @@ impl std::ops::AddAssign for Sums {
     }
 }
 
+/// What connections are summed up by.
+pub trait ConnectionKey: Clone + Eq + Hash {
+    /// Returns the key of a TCP connection; `None` if it is not counted. `is_passive`: whether the peer connected to us.
+    fn of(identity: &Identity, is_passive: bool) -> Option<Self>;
+}
+
+impl ConnectionKey for SumKey {
+    fn of(identity: &Identity, is_passive: bool) -> Option<Self> {
+        let ((_, local), (peer, port)) = identity.local.zip(identity.peer)?;
+        Some(Self {
+            netns: identity.netns,
+            is_passive,
+            peer: peer.to_canonical(),
+            port: if is_passive { local.0 } else { port.0 },
+            owner: identity.first_owner(),
+            container: identity.workload(WorkloadKind::Container).map(str::to_owned),
+        })
+    }
+}
+
 /// Counters of connections at the last sample, for differences.
-#[derive(Debug, Default)]
-pub struct SumTable {
-    before: Option<Before>,
+#[derive(Debug)]
+pub struct SumTable<K = SumKey> {
+    before: Option<Before<K>>,
+}
+
+impl<K> Default for SumTable<K> {
+    fn default() -> Self {
+        Self { before: None }
+    }
 }
 
 /// The connections of a sample. Each has the place of its key, which many of them share.
 #[derive(Debug)]
-struct Before {
+struct Before<K> {
     connections: HashMap<ConnectionId, (Counters, u32)>,
-    keys: Vec<SumKey>,
+    keys: Vec<K>,
 }
 
 /// The keys of a sample, each with its sums and its place.
-#[derive(Debug, Default)]
-struct Keys {
-    places: HashMap<SumKey, u32>,
+#[derive(Debug)]
+struct Keys<K> {
+    places: HashMap<K, u32>,
     sums: Vec<Sums>,
 }
 
-impl Keys {
-    fn place(&mut self, key: SumKey) -> u32 {
+impl<K: ConnectionKey> Keys<K> {
+    fn place(&mut self, key: K) -> u32 {
         let next = self.sums.len() as u32;
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
@@ -86,12 +113,12 @@ impl Keys {
     }
 
     /// Returns the keys by their places, and each with its sums.
-    fn finish(self) -> (Vec<SumKey>, HashMap<SumKey, Sums>) {
+    fn finish(self) -> (Vec<K>, HashMap<K, Sums>) {
         let sums = &self.sums;
         let mut keys: Vec<_> = self.places.iter().collect();
         keys.sort_unstable_by_key(|(_, place)| **place);
         let keys = keys.into_iter().map(|(key, _)| key.clone()).collect();
-        let of_place = |(key, place): (SumKey, u32)| (key, sums[place as usize]);
+        let of_place = |(key, place): (K, u32)| (key, sums[place as usize]);
         (keys, self.places.into_iter().map(of_place).collect())
     }
 }
@@ -117,21 +144,33 @@ impl Counters {
     }
 }
 
-impl SumTable {
+impl<K: ConnectionKey> SumTable<K> {
     /// Returns what the connections of a sample transferred since the one before. The first sample has nothing before it: it counts
     /// connections only. Of connections without a cookie those are summed up that have ended: the kernel creates a cookie when a socket
     /// is first listed, so that they were in no sample before. If those that are there have none either, this is not so.
     pub fn add<'a>(
         &mut self,
         sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone,
-    ) -> HashMap<SumKey, Sums> {
+    ) -> HashMap<K, Sums> {
+        self.add_visiting(sockets, &mut |_, _| {})
+    }
+
+    /// The same, and calls `visit` with each connection that is counted in the sample.
+    pub fn add_visiting<'a>(
+        &mut self,
+        sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone,
+        visit: &mut dyn FnMut(&K, &Values),
+    ) -> HashMap<K, Sums> {
         let listeners = Listeners::of(sockets.clone());
         let lacks_cookies = sockets.clone().any(|(identity, values)| {
             identity.cookie.is_none() && is_connection(identity, values) && !has_ended(values)
         });
         let mut before = self.before.take();
         let mut now = HashMap::new();
-        let mut keys = Keys::default();
+        let mut keys = Keys {
+            places: HashMap::new(),
+            sums: Vec::new(),
+        };
         for (identity, values) in sockets {
             let has_ended = has_ended(values);
             let id = identity.cookie.map(|cookie| (identity.netns, cookie));
@@ -141,6 +180,7 @@ impl SumTable {
             let Some(key) = listeners.key_of(identity, values) else {
                 continue;
             };
+            visit(&key, values);
             let counters = Counters::of(values);
             let place = keys.place(key);
             let sum = keys.at(place);
@@ -204,21 +244,12 @@ impl Listeners {
     }
 
     /// Returns the key of a TCP connection; `None` for other sockets.
-    fn key_of(&self, identity: &Identity, values: &Values) -> Option<SumKey> {
+    fn key_of<K: ConnectionKey>(&self, identity: &Identity, values: &Values) -> Option<K> {
         if !is_connection(identity, values) {
             return None;
         }
-        let ((_, local), (peer, port)) = identity.local.zip(identity.peer)?;
-        let is_passive = self.0.contains(&(identity.netns, local.0));
-        let owner = identity.owners.as_ref().and_then(|owners| owners.first());
-        Some(SumKey {
-            netns: identity.netns,
-            is_passive,
-            peer: peer.to_canonical(),
-            port: if is_passive { local.0 } else { port.0 },
-            owner: owner.map(|owner| String::from_utf8_lossy(owner.process.comm.as_bytes()).into_owned()),
-            container: identity.workload(WorkloadKind::Container).map(str::to_owned),
-        })
+        let (_, port) = identity.local?;
+        K::of(identity, self.0.contains(&(identity.netns, port.0)))
     }
 }
 
@@ -251,7 +282,7 @@ mod tests {
 
     #[test]
     fn differences_count_and_short_connections_too() {
-        let mut table = SumTable::default();
+        let mut table: SumTable = SumTable::default();
         let established = State::Established;
         let listener = socket(9, State::Listen, 443, 0, 0);
         let first = [
@@ -298,7 +329,7 @@ mod tests {
     #[test]
     fn bytes_before_time_wait_count_once() {
         for state in [State::TimeWait, State::FinWait2] {
-            let mut table = SumTable::default();
+            let mut table: SumTable = SumTable::default();
             let mut all = Sums::default();
             let ended = left_over(1, state, 50_000, 443);
             for sample in [
@@ -324,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_no_connection_has_no_sums() {
-        let mut table = SumTable::default();
+        let mut table: SumTable = SumTable::default();
         for _ in 0..2 {
             let sample = [
                 left_over(1, State::TimeWait, 443, 50_000),
@@ -339,7 +370,7 @@ mod tests {
     fn ended_connection_that_was_never_listed_has_no_cookie_and_counts() {
         let mut short = socket(1, State::Close, 50_000, 443, 30);
         short.0.cookie = None;
-        let mut table = SumTable::default();
+        let mut table: SumTable = SumTable::default();
         add(&mut table, &[]);
         let expected = Sums {
             sent_bytes: 30,
