@@ -110,5 +110,46 @@ pub(crate) fn between(store: &Connection, (from_s, to_s): (u64, u64)) -> rusqlit
     all.filter_map(Result::transpose).collect()
 }
 
+/// What was counted of a key in a minute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CountedMinute {
+    /// Begin of the minute, in seconds since 1970.
+    pub start_s: u64,
+    /// What was counted.
+    pub key: CountKey,
+    /// How much.
+    pub count: u64,
+}
+
+/// Returns what was counted in the minutes that begin between two times, in seconds since 1970.
+pub(crate) fn minutes(
+    store: &Connection,
+    (from_s, to_s): (u64, u64),
+) -> rusqlite::Result<Vec<CountedMinute>> {
+    let mut rows = store.prepare_cached(
+        "SELECT start_s, kind, name, netns, function, device, owner, count
+         FROM count_1m JOIN counted ON counted.id = counted_id
+         WHERE start_s >= ?1 AND start_s < ?2 ORDER BY start_s, counted_id",
+    )?;
+    let all = rows.query_map(params![from_s, to_s], |row| {
+        let Some(kind) = CountKind::from_name(&row.get::<_, String>(1)?) else {
+            return Ok(None);
+        };
+        Ok(Some(CountedMinute {
+            start_s: row.get(0)?,
+            key: CountKey {
+                kind,
+                name: row.get(2)?,
+                netns: row.get::<_, Option<u32>>(3)?.map(NetnsInode),
+                function: row.get(4)?,
+                device: row.get(5)?,
+                owner: row.get(6)?,
+            },
+            count: row.get(7)?,
+        }))
+    })?;
+    all.filter_map(Result::transpose).collect()
+}
+
 /// Keys whose ids are remembered.
 const IDS_MAX: usize = 16_384;

@@ -3,6 +3,7 @@
 //! - [`StoreWriter`], [`NewSample`]: adds samples; each is one transaction, so that a killed process loses at most the sample in hand
 //! - [`Check`]: findings, counts, and what cannot be seen, which are written with a sample
 //! - [`StoreReader`]: a moment, what is kept, gaps, sums of talkers, findings, counts; `overview` has what it reads of a long time
+//! - [`StoreFollower`]: one sample after the other, for what sends them elsewhere
 //! - [`Limits`]: size and age; the oldest groups are deleted before a sample is written
 //! - `schema`: tables, their version, and how an older file becomes a newer one
 //!
@@ -17,6 +18,7 @@ mod check_times;
 mod counts;
 mod error;
 mod finding_rows;
+mod follower;
 mod overview;
 mod periods;
 mod reader;
@@ -27,8 +29,9 @@ mod writer;
 
 pub use bounds::Limits;
 pub use check_log::Check;
-pub use counts::Counted;
+pub use counts::{Counted, CountedMinute};
 pub use error::StoreError;
+pub use follower::{FollowedSample, Resumed, StoreFollower};
 pub use overview::{PeriodTotals, Toward};
 pub use reader::{GroupInfo, Kept, Moment, Nearest, StoreReader};
 pub use talkers::{By, PeriodSums, Talker};

@@ -215,7 +215,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn findings(&self, times_ms: (u64, u64)) -> Result<Vec<Period<FindingRecord>>, StoreError> {
         let read = || {
-            if self.version()? >= 2 {
+            if schema::has_checks(&self.store)? {
                 periods::between(&self.store, times_ms)
             } else {
                 Ok(Vec::new())
@@ -230,7 +230,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn unseen(&self, times_ms: (u64, u64)) -> Result<Vec<Period<Unseen>>, StoreError> {
         let read = || {
-            if self.version()? >= 2 {
+            if schema::has_checks(&self.store)? {
                 periods::between(&self.store, times_ms)
             } else {
                 Ok(Vec::new())
@@ -246,7 +246,7 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn counts(&self, times_s: (u64, u64)) -> Result<Vec<Counted>, StoreError> {
         let read = || {
-            if self.version()? >= 2 {
+            if schema::has_checks(&self.store)? {
                 counts::between(&self.store, times_s)
             } else {
                 Ok(Vec::new())
@@ -261,7 +261,7 @@ impl StoreReader {
     /// # Errors
     /// If the store is damaged.
     pub fn checked_at(&self, at_ms: u64) -> Result<Option<CheckTime>, StoreError> {
-        let read = || match self.version()? {
+        let read = || match schema::version(&self.store)? {
             3.. => check_times::at(&self.store, at_ms),
             _ => Ok(None),
         };
@@ -273,17 +273,11 @@ impl StoreReader {
     /// # Errors
     /// If the store is damaged.
     pub fn checks(&self, times_ms: (u64, u64)) -> Result<Vec<CheckTime>, StoreError> {
-        let read = || match self.version()? {
+        let read = || match schema::version(&self.store)? {
             3.. => check_times::between(&self.store, times_ms),
             _ => Ok(Vec::new()),
         };
         read().map_err(StoreError::during("read the times of checks"))
-    }
-
-    /// Returns the version of the schema: a reader does not upgrade the file.
-    fn version(&self) -> rusqlite::Result<i64> {
-        self.store
-            .pragma_query_value(None, "user_version", |row| row.get(0))
     }
 
     /// Returns the time of the sample next to a time, in milliseconds since 1970; `None`: there is none in that direction.

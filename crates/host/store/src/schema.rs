@@ -80,6 +80,16 @@ pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
     options.open(path).map(|_| ())
 }
 
+/// Whether a file has the tables of version 2: what only reads does not upgrade it.
+pub(crate) fn has_checks(store: &Connection) -> rusqlite::Result<bool> {
+    Ok(version(store)? >= 2)
+}
+
+/// Returns the version of the schema of a file.
+pub(crate) fn version(store: &Connection) -> rusqlite::Result<i64> {
+    store.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
 fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
     store.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }

@@ -66,6 +66,17 @@ pub(crate) fn chunks_until(store: &Connection, group: i64, sample: i64) -> Resul
     Ok(unseal(&raw, usize::try_from(count).unwrap_or(0))?)
 }
 
+/// Returns the chunk of a sample; `None`: it is in a block.
+pub(crate) fn chunk_of(store: &Connection, sample: i64) -> Result<Option<Vec<u8>>, StoreError> {
+    let read = || {
+        let mut statement =
+            store.prepare_cached("SELECT data FROM recent WHERE sample_id = ?1 AND kind = ?2")?;
+        let row = statement.query_row(params![sample, kind::SOCKETS], |row| row.get(0));
+        row.optional()
+    };
+    read().map_err(StoreError::during("read a sample"))
+}
+
 fn recent_chunks(store: &Connection, group: i64, until: i64) -> Result<Vec<Vec<u8>>, StoreError> {
     let read = || {
         let sql = "SELECT data FROM recent JOIN sample ON sample.id = recent.sample_id

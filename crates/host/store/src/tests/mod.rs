@@ -2,6 +2,7 @@
 
 mod bounded;
 mod checks;
+mod following;
 mod moments;
 mod overview;
 mod reading;
