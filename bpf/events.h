@@ -100,7 +100,11 @@ enum {
 	WINDOW_IS_OPEN = 16,
 	CONNECT_FAILED = 17,
 	UNDONE = 18,
+	UNSENT = 19,
 };
+
+/* The failure was reported; its error is in open_errors. */
+enum { FAILURE_REPORTED = 1, FAILURE_HAS_ERROR = 2 };
 
 enum { BY_NOTHING, BY_CONNECT, BY_LISTENER, BY_ACCEPTING, BY_SENDING, BY_RECEIVING };
 
@@ -117,7 +121,7 @@ struct known {
 	u8 direction; /* 1: we connected, 2: the peer did */
 	u8 first_fin; /* 1: ours, 2: the peer's */
 	u8 resets;    /* 1: sent, 2: received */
-	u8 is_failed; /* its connect() fails, and that was reported */
+	u8 failing;   /* its connect() fails: FAILURE_ */
 	u32 inode;    /* before the process let go of it */
 };
 
@@ -142,7 +146,7 @@ struct event {
 	u32 uid, inode;
 	struct known known;
 	s32 error;  /* sk_err */
-	s32 reason; /* of a reset, enum sk_rst_reason; of a retransmission, the timer; of an overflow, what becomes of it; -1: unknown */
+	s32 reason; /* of a reset, enum sk_rst_reason; of a retransmission, the timer; of an overflow, what becomes of it; of a packet that was not sent, CAUSE_; -1: unknown */
 	u8 is_orphan; /* SOCK_DEAD */
 	u8 ca_state;
 	u16 protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_MPTCP */
@@ -152,6 +156,8 @@ struct event {
 struct totals {
 	u64 bytes_acked, bytes_received, bytes_sent, bytes_retrans;
 	u32 segs_in, segs_out, data_segs_in, data_segs_out, total_retrans, srtt_us, min_rtt_us, dsack_dups;
+	u32 in_flight; /* sequence numbers that were sent and not acknowledged */
+	u32 is_all_sent; /* with the FIN, if there is one */
 };
 
 struct closed {
@@ -191,13 +197,13 @@ INLINE void take_from_listener(struct actor *owner, void *sk)
 }
 #endif
 
-/* Sockets that found no space in the maps: neither their owner nor their age is known. */
-struct map untracked SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+/* What found no space in the maps: sockets, of which neither owner nor age is known; errors of opens that fail. */
+enum { UNTRACKED_SOCKETS, UNTRACKED_ERRORS, UNTRACKED };
+struct map untracked SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), UNTRACKED, 0};
 
-INLINE void count_untracked(void)
+INLINE void count_untracked(u32 what)
 {
-	u32 first = 0;
-	u64 *count = map_lookup(&untracked, &first);
+	u64 *count = map_lookup(&untracked, &what);
 	if (count)
 		__sync_fetch_and_add(count, 1);
 }
@@ -212,7 +218,7 @@ INLINE void remember(void *sk, const struct known *known)
 {
 	u64 key = (u64)sk;
 	if (map_update(&known_sockets, &key, known, 0))
-		count_untracked();
+		count_untracked(UNTRACKED_SOCKETS);
 }
 
 /* --- parts of records --- */
@@ -381,6 +387,9 @@ INLINE void fill_totals(struct totals *t, u64 sk)
 	t->srtt_us = GET(u32, sk, tcp_sock, srtt_us) >> 3;
 	t->min_rtt_us = GET(u32, sk + AT(tcp_sock, rtt_min), minmax_sample, v);
 	t->dsack_dups = HAS(tcp_sock, dsack_dups) ? GET(u32, sk, tcp_sock, dsack_dups) : 0;
+	u32 next = GET(u32, sk, tcp_sock, snd_nxt);
+	t->in_flight = next - GET(u32, sk, tcp_sock, snd_una);
+	t->is_all_sent = next == GET(u32, sk, tcp_sock, write_seq);
 }
 
 /* What a connection of MPTCP has itself; the rest is with its subflows. */
@@ -402,9 +411,10 @@ INLINE void fill_mptcp_totals(struct totals *t, u64 sk)
  * of both ends are there, or none. */
 struct map event_every SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
 
-INLINE void *record_of_socket(u32 kind, u64 bytes, u64 sk)
+/* `ports`: the sum of both. */
+INLINE void *record_of_ports(u32 kind, u64 bytes, u32 ports)
 {
-	u32 first = 0, ports = swapped(GET(u16, sk, inet_sock___live, inet_sport)) + swapped((u16)GET(u32, sk, sock_common, skc_portpair));
+	u32 first = 0;
 	u64 *every = map_lookup(&event_every, &first);
 	/* Who listens is needed for the owners of others. */
 	if (every && *every > 1 && kind != LISTENS && kind != UNLISTENS && (ports * 0x9e3779b1u >> 8) % (u32)*every) {
@@ -412,6 +422,12 @@ INLINE void *record_of_socket(u32 kind, u64 bytes, u64 sk)
 		return NULL;
 	}
 	return record_of(kind, bytes);
+}
+
+INLINE void *record_of_socket(u32 kind, u64 bytes, u64 sk)
+{
+	return record_of_ports(kind, bytes,
+			       swapped(GET(u16, sk, inet_sock___live, inet_sport)) + swapped((u16)GET(u32, sk, sock_common, skc_portpair)));
 }
 
 #include "events_fail.h"
@@ -473,7 +489,6 @@ INLINE int begins(void *sock, u8 old, u8 state)
 	} else if (state == TCP_SYN_SENT) {
 		known.direction = OURS;
 		name_current(&known.owner, BY_CONNECT);
-		forget_open_error((u64)sock);
 	} else {
 		name_current(&known.owner, BY_LISTENER);
 		leave_to_children(sock, &known.owner);
@@ -544,11 +559,14 @@ int connection_changes(u64 *args)
 		if (watches_mptcp && old == TCP_SYN_RECV)
 			first_subflow_is_open(sk);
 	} else if (state == TCP_CLOSE && (old == TCP_SYN_SENT || old == TCP_SYN_RECV)) {
-		if (known)
-			known->is_failed = 1;
-		if (watches_mptcp)
-			subflow_has_failed(sk, known);
-		write_event(FAILED, sk, known, old, state, -1);
+		/* Without a peer it is a connection of MPTCP whose first subflow could not even begin: connect() returns why. */
+		if (protocol_of(sk) != PROTOCOL_MPTCP || GET(u32, sk, sock_common, skc_portpair) & 0xffff) {
+			if (known)
+				known->failing |= FAILURE_REPORTED;
+			if (watches_mptcp)
+				subflow_has_failed(sk, known);
+			write_event(FAILED, sk, known, old, state, -1);
+		}
 	} else if (state == TCP_CLOSE && old == TCP_LISTEN) {
 		write_event(UNLISTENS, sk, known, old, state, -1);
 	} else if (state == TCP_CLOSE) {
@@ -556,9 +574,14 @@ int connection_changes(u64 *args)
 	} else {
 		write_event(STATE, sk, known, old, state, -1);
 	}
+	if (known && known->failing & FAILURE_HAS_ERROR && state != TCP_SYN_SENT) {
+		u64 key = sk;
+		map_delete(&open_errors, &key);
+		known->failing &= (u8)~FAILURE_HAS_ERROR;
+	}
 	/* No tracepoint shows that a socket of MPTCP is destroyed. One whose connect() fails is needed when that returns. */
 	if (watches_mptcp && state == TCP_CLOSE && protocol_of(sk) == PROTOCOL_MPTCP &&
-	    !(known && known->is_failed && wanted & 1u << CONNECT_FAILED)) {
+	    !(known && known->failing & FAILURE_REPORTED && wanted & 1u << CONNECT_FAILED)) {
 		u64 key = sk;
 		map_delete(&known_sockets, &key);
 	}
@@ -643,6 +666,7 @@ int socket_is_destroyed(u64 *args)
 #include "events_listen.h"
 #include "events_window.h"
 #include "events_connect.h"
+#include "events_unsent.h"
 #include "events_retransmit.h"
 #include "events_undo.h"
 

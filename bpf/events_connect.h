@@ -69,8 +69,8 @@ int call_returns(u64 *args)
 		return 0;
 	/* A connection that was asked for, refused and reported. */
 	struct known *known = known_of((void *)sk);
-	if (known && known->is_failed) {
-		known->is_failed = 0;
+	if (known && known->failing & FAILURE_REPORTED) {
+		known->failing &= (u8)~FAILURE_REPORTED;
 		return 0;
 	}
 	probe_read_user(address, sizeof(address), (void *)LOAD(u64, registers + second_at));

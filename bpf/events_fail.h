@@ -12,13 +12,21 @@ struct sock___fail {
 	s32 sk_err_soft;
 } KERNEL;
 
-/* Errors that are known of a connection before it fails, by its socket. */
-#define MAP_TYPE_LRU_HASH 9
-struct map open_errors SEC("maps") = {MAP_TYPE_LRU_HASH, sizeof(u64), sizeof(s32), 1024, 0};
+/* Errors that are known of connections before they fail, by their socket. Each is deleted when its connection fails or is established:
+ * `failing` of what is known of it says that there is one. */
+struct map open_errors SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(s32), 4096, 0};
 
-INLINE void forget_open_error(u64 sk)
+static __attribute__((noinline)) int keep_open_error(u64 sk, s32 error)
 {
-	map_delete(&open_errors, &sk);
+	struct known *known = known_of((void *)sk);
+
+	if (!known)
+		return 0;
+	if (map_update(&open_errors, &sk, &error, 0))
+		count_untracked(UNTRACKED_ERRORS);
+	else
+		known->failing |= FAILURE_HAS_ERROR;
+	return 0;
 }
 
 /* include/uapi/asm-generic/errno.h */
@@ -62,7 +70,7 @@ static __attribute__((noinline)) int subflow_fails(u64 connection, u64 sk, u32 r
 		return 0;
 	known->resets |= (u8)resets;
 	if (error)
-		map_update(&open_errors, &connection, &error, 0);
+		keep_open_error(connection, error);
 	return 0;
 }
 
@@ -107,7 +115,6 @@ int packet_is_rejected(u64 *args)
 
 	if ((u32)args[1] != ICMP_DEST_UNREACH || (u32)args[2] == 4 || !sk || GET(u8, sk, sock_common, skc_state) != TCP_SYN_SENT)
 		return 0;
-	s32 error = error_of_icmp((u32)args[2]);
-	map_update(&open_errors, &sk, &error, 0);
+	keep_open_error(sk, error_of_icmp((u32)args[2]));
 	return 0;
 }

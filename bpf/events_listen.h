@@ -24,19 +24,17 @@ INLINE void write_overflow(u32 kind, u64 sk, u64 skb, s32 reason)
 
 	if (!(wanted & 1u << kind))
 		return;
-	if (is_filtered) {
-		take_ends(&ends, sk);
-		take_ends_of_arrived(&ends, skb);
-		if (!ends_match(&ends))
-			return;
-	}
-	struct event *record = record_of_socket(kind, sizeof(*record), sk);
+	take_ends(&ends, sk);
+	take_ends_of_arrived(&ends, skb);
+	if (is_filtered && !ends_match(&ends))
+		return;
+	struct event *record = record_of_ports(kind, sizeof(*record), (u32)ends.local_port + ends.peer_port);
 	if (!record)
 		return;
 	record->old_state = record->state = TCP_LISTEN;
 	record->reason = reason;
 	fill(record, sk);
-	take_ends_of_arrived(&record->ends, skb);
+	record->ends = ends;
 	fill_known(record, known_of((void *)sk));
 	record->is_tracked = 0;
 	record->known.direction = PEERS;

@@ -46,6 +46,23 @@ INLINE void take_ends_of_arrived(struct ends *e, u64 skb)
 	e->local_port = swapped(LOAD(u16, transport + 2));
 }
 
+/* The ends of a datagram that this host sends. */
+INLINE void take_ends_of_leaving(struct ends *e, u64 skb)
+{
+	u64 address[2];
+
+	take_ends_of_arrived(e, skb);
+	address[0] = e->local[0];
+	address[1] = e->local[1];
+	e->local[0] = e->peer[0];
+	e->local[1] = e->peer[1];
+	e->peer[0] = address[0];
+	e->peer[1] = address[1];
+	u16 port = e->local_port;
+	e->local_port = e->peer_port;
+	e->peer_port = port;
+}
+
 INLINE void no_known(struct known *known)
 {
 	u64 *words = (u64 *)known;

@@ -9,12 +9,20 @@ struct tcp_skb_cb {
 	u16 tcp_gso_segs;
 } KERNEL;
 
+/* Number of arguments of tcp_retransmit_skb. Since Linux 6.17 it also reports segments that could not be sent, and why. */
+const volatile u32 retransmit_arguments = 2;
+
 SEC("tp_btf/tcp_retransmit_skb")
 int segment_is_retransmitted(u64 *args)
 {
 	u64 sk = args[0], skb = args[1];
 	u8 state = GET(u8, sk, sock_common, skc_state);
 
+	if (retransmit_arguments > 2 && (s32)args[2]) {
+		if ((s32)args[2] == -E_HOSTUNREACH)
+			write_unsent(sk, CAUSE_NO_ROUTE, E_HOSTUNREACH);
+		return 0;
+	}
 	if (!(wanted & 1u << RETRANSMITTED) || (is_filtered && !matches(sk)))
 		return 0;
 	struct event *record = record_of_socket(RETRANSMITTED, sizeof(*record), sk);
@@ -27,6 +35,37 @@ int segment_is_retransmitted(u64 *args)
 	fill_known(record, known_of((void *)args[0]));
 	/* One skb can have many segments, which a device or the kernel divides later. */
 	record->ends.segments = LOAD(u16, skb + AT(sk_buff, cb) + AT(tcp_skb_cb, tcp_gso_segs));
+	submit(record, sizeof(*record));
+	return 0;
+}
+
+/* A SYN-ACK. The connection has no socket yet: the request has its ends, and the listener its owner. */
+SEC("tp_btf/tcp_retransmit_synack")
+int synack_is_retransmitted(u64 *args)
+{
+	u64 sk = args[0], request = args[1];
+	struct ends ends = {};
+
+	if (!(wanted & 1u << RETRANSMITTED))
+		return 0;
+	take_ends(&ends, request);
+	/* A request has its port where sockets have theirs before they are closed. */
+	ends.local_port = (u16)(GET(u32, request, sock_common, skc_portpair) >> 16);
+	if (is_filtered && !ends_match(&ends))
+		return 0;
+	struct event *record = record_of_ports(RETRANSMITTED, sizeof(*record), (u32)ends.local_port + ends.peer_port);
+	if (!record)
+		return 0;
+	record->old_state = record->state = TCP_SYN_RECV;
+	record->reason = -1;
+	fill(record, sk);
+	record->sock = request;
+	record->cookie = 0;
+	record->ends = ends;
+	record->ends.segments = 1;
+	fill_known(record, known_of((void *)args[0]));
+	record->is_tracked = 0;
+	record->known.direction = PEERS;
 	submit(record, sizeof(*record));
 	return 0;
 }

@@ -16,6 +16,8 @@ struct udp_known {
 	u16 peer_port, pad;
 	u32 inode;
 	u32 full, full_reported; /* datagrams that found it full, and those of them that were reported */
+	u32 unsent, unsent_reported; /* those that had no neighbor or route */
+	u64 unsent_shown;
 	u8 is_shown; /* its first use was */
 	u8 direction;
 	u8 is_icmp_pending; /* an error was reported that the next call returns */
@@ -27,7 +29,7 @@ struct datagrams {
 	u32 count; /* of datagrams that the error concerns */
 	u32 cause;
 };
-enum { CAUSE_NONE, CAUSE_ICMP, CAUSE_SEND, CAUSE_RECEIVE, CAUSE_FULL, CAUSE_MEMORY, CAUSE_CHECKSUM };
+enum { CAUSE_NONE, CAUSE_ICMP, CAUSE_SEND, CAUSE_RECEIVE, CAUSE_FULL, CAUSE_MEMORY, CAUSE_CHECKSUM, CAUSE_NO_NEIGHBOR, CAUSE_NO_ROUTE };
 
 struct udp_event {
 	struct event event;
@@ -44,8 +46,8 @@ struct map udp_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct 
 const volatile u32 has_send_length = 0;
 /* Numbers of arguments of tracepoints, and the reason of a wrong checksum; 0: there is none. */
 const volatile u32 kfree_arguments = 0, checksum_reason = 0, full_arguments = 2;
-/* How often a full receive buffer is reported. */
-#define FULL_INTERVAL_NS 100000000ull
+/* How often a full receive buffer is reported, and what is not sent. */
+#define REPORT_INTERVAL_NS 100000000ull
 enum { E_AGAIN = 11, E_INTR = 4, E_NOMEM = 12 };
 
 INLINE int is_udp(u64 sk)
@@ -70,7 +72,7 @@ INLINE struct udp_known *udp_remember(u64 sk)
 		return known;
 	struct udp_known made = {.started = ktime_ns(), .inode = inode};
 	if (map_update(&udp_sockets, &sk, &made, 0)) {
-		count_untracked();
+		count_untracked(UNTRACKED_SOCKETS);
 		return NULL;
 	}
 	return map_lookup(&udp_sockets, &sk);
@@ -85,30 +87,28 @@ INLINE void take_known_peer(struct ends *e, const struct udp_known *known)
 	}
 }
 
-/* Writes a record; the packet, if there is one, has arrived and has the ends. */
-INLINE void write_udp(u32 kind, u64 sk, const struct udp_known *known, s32 error, u32 cause, u32 count, u64 skb)
+/* Writes a record. `packet`: the ends of the datagram that it is about, or NULL. */
+INLINE void write_udp(u32 kind, u64 sk, const struct udp_known *known, s32 error, u32 cause, u32 count, const struct ends *packet)
 {
-	struct ends ends;
+	struct ends ends = {};
 
 	if (!(wanted & 1u << kind))
 		return;
-	if (is_filtered) {
+	if (packet) {
+		ends = *packet;
+	} else {
 		take_ends(&ends, sk);
 		take_known_peer(&ends, known);
-		if (skb)
-			take_ends_of_arrived(&ends, skb);
-		if (!ends_match(&ends))
-			return;
 	}
+	if (is_filtered && !ends_match(&ends))
+		return;
 	struct udp_event *record = record_of_socket(kind, sizeof(*record), sk);
 	if (!record)
 		return;
 	record->event.old_state = record->event.state = GET(u8, sk, sock_common, skc_state);
 	record->event.reason = -1;
 	fill(&record->event, sk);
-	take_known_peer(&record->event.ends, known);
-	if (skb)
-		take_ends_of_arrived(&record->event.ends, skb);
+	record->event.ends = ends;
 	record->event.error = error;
 	record->event.has_peers_fin = 0;
 	no_known(&record->event.known);
@@ -144,7 +144,7 @@ INLINE void is_used(u64 sk, struct udp_known *known, u32 how)
 		return;
 	known->is_shown = 1;
 	known->direction = how == BY_SENDING ? OURS : PEERS;
-	write_udp(UDP_USED, sk, known, 0, CAUSE_NONE, 0, 0);
+	write_udp(UDP_USED, sk, known, 0, CAUSE_NONE, 0, NULL);
 }
 
 /* A call that sends or receives has ended. */
@@ -162,7 +162,7 @@ INLINE void datagram_is_moved(u64 sk, s32 result, u32 how)
 		if (known->is_icmp_pending)
 			known->is_icmp_pending = 0;
 		else
-			write_udp(UDP_FAILED, sk, known, -result, how == BY_SENDING ? CAUSE_SEND : CAUSE_RECEIVE, 1, 0);
+			write_udp(UDP_FAILED, sk, known, -result, how == BY_SENDING ? CAUSE_SEND : CAUSE_RECEIVE, 1, NULL);
 		return;
 	}
 	if (how == BY_SENDING) {
@@ -205,7 +205,7 @@ int error_is_reported(u64 *args)
 	struct udp_known *known = udp_remember(sk);
 	if (known)
 		known->is_icmp_pending = 1;
-	write_udp(UDP_FAILED, sk, known, GET(s32, sk, sock___live, sk_err), CAUSE_ICMP, 1, 0);
+	write_udp(UDP_FAILED, sk, known, GET(s32, sk, sock___live, sk_err), CAUSE_ICMP, 1, NULL);
 	return 0;
 }
 
@@ -222,13 +222,18 @@ int datagram_is_not_queued(u64 *args)
 	if (!known)
 		return 0;
 	__sync_fetch_and_add(&known->full, 1);
-	if (now - known->full_shown < FULL_INTERVAL_NS)
+	if (now - known->full_shown < REPORT_INTERVAL_NS)
 		return 0;
 	known->full_shown = now;
 	u32 full = known->full, count = full - known->full_reported;
 	known->full_reported = full;
-	write_udp(UDP_FAILED, sk, known, -result, result == -E_NOMEM ? CAUSE_FULL : CAUSE_MEMORY, count,
-		  full_arguments > 2 ? args[2] : 0);
+	struct ends ends = {};
+	take_ends(&ends, sk);
+	if (full_arguments > 2)
+		take_ends_of_arrived(&ends, args[2]);
+	else
+		take_known_peer(&ends, known);
+	write_udp(UDP_FAILED, sk, known, -result, result == -E_NOMEM ? CAUSE_FULL : CAUSE_MEMORY, count, &ends);
 	return 0;
 }
 
@@ -239,8 +244,12 @@ int datagram_is_dropped(u64 *args)
 	if (kfree_arguments < 4 || !checksum_reason || (u32)args[2] != checksum_reason)
 		return 0;
 	u64 sk = args[3];
-	if (sk && is_udp(sk))
-		write_udp(UDP_FAILED, sk, udp_known_of(sk, inode_of(sk)), 0, CAUSE_CHECKSUM, 1, args[0]);
+	if (!sk || !is_udp(sk))
+		return 0;
+	struct ends ends = {};
+	take_ends(&ends, sk);
+	take_ends_of_arrived(&ends, args[0]);
+	write_udp(UDP_FAILED, sk, udp_known_of(sk, inode_of(sk)), 0, CAUSE_CHECKSUM, 1, &ends);
 	return 0;
 }
 
@@ -320,7 +329,8 @@ int socket_is_released(void *context)
 	struct udp_known *known = udp_known_of(sk, inode_of(sk));
 	/* One that was neither used nor bound means nothing. */
 	if (known || GET(u16, sk, inet_sock___live, inet_sport))
-		write_udp(UDP_CLOSED, sk, known, GET(s32, sk, sock___live, sk_err), CAUSE_NONE, known ? known->full - known->full_reported : 0, 0);
+		write_udp(UDP_CLOSED, sk, known, GET(s32, sk, sock___live, sk_err), CAUSE_NONE,
+			  known ? known->full - known->full_reported + known->unsent - known->unsent_reported : 0, NULL);
 	map_delete(&udp_sockets, &sk);
 	return 1;
 }

@@ -48,7 +48,7 @@ static __attribute__((noinline)) int window_is_announced(u64 sk, u32 side, u32 i
 		if (!windows) {
 			struct windows none = {};
 			if (map_update(&zero_windows, &sk, &none, 0))
-				count_untracked();
+				count_untracked(UNTRACKED_SOCKETS);
 			windows = map_lookup(&zero_windows, &sk);
 		}
 		if (!windows || windows->zero_since[side])

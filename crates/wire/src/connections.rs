@@ -49,6 +49,8 @@ pub mod kind {
     pub const CONNECT_FAILED: u32 = 17;
     /// Retransmissions were not needed.
     pub const UNDONE: u32 = 18;
+    /// A segment of TCP found no neighbor or no route.
+    pub const UNSENT: u32 = 19;
 }
 
 /// How an owner is known: [`Event::owner_how`].
@@ -77,7 +79,7 @@ pub mod refusal {
     pub const COOKIE: i32 = 4;
 }
 
-/// Why a datagram failed: [`Datagrams::cause`].
+/// Why a datagram failed: [`Datagrams::cause`]; why a segment was not sent: [`Event::reason`].
 pub mod cause {
     /// An error that the socket got, from an ICMP message.
     pub const ICMP: u32 = 1;
@@ -91,6 +93,10 @@ pub mod cause {
     pub const MEMORY: u32 = 5;
     /// The checksum was wrong.
     pub const CHECKSUM: u32 = 6;
+    /// The next hop did not answer.
+    pub const NO_NEIGHBOR: u32 = 7;
+    /// There is no route.
+    pub const NO_ROUTE: u32 = 8;
 }
 
 /// Who did something: [`Event::direction`], [`Event::first_fin`]; bits of [`Event::resets`].
@@ -167,7 +173,7 @@ record! {
         /// Error of the socket: an errno, or 0.
         error: i32 = ne_i32 @ 176;
         /// Of a reset, its reason, `enum sk_rst_reason`; of a retransmission, the timer that runs, `ICSK_TIME_`; of an overflow, one
-        /// of [`mod@refusal`]; negative if unknown.
+        /// of [`mod@refusal`]; of a segment that was not sent, one of [`mod@cause`]; negative if unknown.
         reason: i32 = ne_i32 @ 180;
         /// Whether no process has it any more.
         is_orphan: u8 = byte @ 184;
@@ -212,6 +218,10 @@ record! {
         min_rtt_us: u32 = ne_u32 @ 248;
         /// Segments that the peer reported as received twice (D-SACK).
         dsack_dups: u32 = ne_u32 @ 252;
+        /// Bytes that were sent and are not acknowledged, with SYN and FIN.
+        in_flight: u32 = ne_u32 @ 256;
+        /// Whether everything that the process has written was sent, with the FIN if it has closed.
+        is_all_sent: u32 = ne_u32 @ 260;
     }
 }
 

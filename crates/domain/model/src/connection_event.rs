@@ -73,8 +73,8 @@ impl ConnectionEvent {
 /// What only some kinds of events have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventDetails {
-    /// Why a datagram failed.
-    pub cause: Option<DatagramCause>,
+    /// Why a packet failed.
+    pub cause: Option<ErrorCause>,
     /// Datagrams that an error concerns.
     pub failed_datagrams: Option<u64>,
     /// Calls that sent a datagram by the socket.
@@ -93,9 +93,9 @@ pub struct EventDetails {
     pub mptcp_token: Option<u32>,
 }
 
-/// Why a datagram could not be sent, queued or read.
+/// Why a packet could not be sent, queued or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DatagramCause {
+pub enum ErrorCause {
     /// The socket got an error, from an ICMP message.
     Icmp,
     /// Sending failed.
@@ -108,9 +108,13 @@ pub enum DatagramCause {
     Memory,
     /// The checksum was wrong.
     Checksum,
+    /// The next hop did not answer: ARP or neighbour discovery failed.
+    NoNeighbor,
+    /// There is no route.
+    NoRoute,
 }
 
-impl DatagramCause {
+impl ErrorCause {
     /// Returns its word.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -121,6 +125,8 @@ impl DatagramCause {
             Self::BufferFull => "buffer-full",
             Self::Memory => "memory",
             Self::Checksum => "checksum",
+            Self::NoNeighbor => "no-neighbor",
+            Self::NoRoute => "no-route",
         }
     }
 }
@@ -186,7 +192,7 @@ pub enum ConnectionEventKind {
     ZeroWindow,
     /// It takes data again.
     WindowOpen,
-    /// A datagram could not be sent, queued or read.
+    /// A datagram could not be sent, queued or read, or a segment not be sent.
     Error,
 }
 

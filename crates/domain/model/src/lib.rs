@@ -58,8 +58,8 @@ mod workload;
 pub use cgroup_path::{cgroup_path, is_cgroup2_only, pod_of_cgroup, unit_of_cgroup};
 pub use congestion::{Algorithm, CongestionInfo};
 pub use connection_event::{
-    ConnectionEnd, ConnectionEvent, ConnectionEventKind, DatagramCause, EventDetails, EventOwner,
-    OwnerKnownBy, Refusal, Retransmission, Side,
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, ErrorCause, EventDetails, EventOwner, OwnerKnownBy,
+    Refusal, Retransmission, Side,
 };
 pub use container::{Container, Runtime};
 pub use counted::counted;

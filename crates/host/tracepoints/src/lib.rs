@@ -27,7 +27,9 @@ mod watch;
 
 pub use accounting::{Accounting, KINDS, KindCounts};
 pub use budget::Budget;
-pub use connections::{Collected, ConnectionCollector, ConnectionOptions, ConnectionWatch, Protocols};
+pub use connections::{
+    Collected, ConnectionCollector, ConnectionOptions, ConnectionWatch, Protocols, Untracked,
+};
 pub use drops::{DropCounts, DropOptions, DropWatch};
 pub use path::{PathEnd, PathOptions, PathWatch};
 pub use support::{WatchSupport, probe_watches};

@@ -25,7 +25,7 @@ pub fn probe_watches(engine: &BpfEngine) -> Vec<WatchSupport> {
 
 fn events(engine: &BpfEngine) -> WatchSupport {
     let options = ConnectionOptions {
-        kinds: (kind::OPENED..=kind::UNDONE).collect(),
+        kinds: (kind::OPENED..=kind::UNSENT).collect(),
         ends: Ends::ANYWHERE,
         families: Families::BOTH,
         netns: None,

@@ -20,7 +20,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     /// Adds an event that was read now.
-    pub(crate) fn push(&mut self, event: ConnectionEvent) {
+    pub(crate) fn push(&mut self, mut event: ConnectionEvent) {
         match event.kind {
             ConnectionEventKind::Close => {
                 let place = (true, self.last.len());
@@ -39,6 +39,10 @@ impl Batches {
                     let batch = if is_last { &mut self.last } else { &mut self.before };
                     if let Some(closed) = batch.get_mut(index) {
                         closed.add_reset(event.reset_reason);
+                        // The programs have forgotten the connection when the RST is sent.
+                        event.direction = event.direction.or(closed.direction);
+                        event.owner = event.owner.or(closed.owner);
+                        event.closer = event.closer.or(closed.closer);
                     }
                 }
             }
@@ -73,7 +77,9 @@ fn age<K: Eq + Hash>(places: &mut HashMap<K, (bool, usize)>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{ConnectionEnd, Side, Socket, State};
+    use sockeye_model::{
+        Comm, ConnectionEnd, Direction, EventOwner, OwnerKnownBy, Pid, Process, Side, Socket, State,
+    };
 
     fn event(kind: ConnectionEventKind, identity: u64) -> ConnectionEvent {
         ConnectionEvent {
@@ -87,7 +93,17 @@ mod tests {
     fn reset_after_close_is_its_end() {
         for reads_between in [0, 1] {
             let mut batches = Batches::default();
-            batches.push(event(ConnectionEventKind::Close, 7));
+            let mut close = event(ConnectionEventKind::Close, 7);
+            close.direction = Some(Direction::Passive);
+            close.owner = Some(EventOwner {
+                process: Process {
+                    pid: Pid(1),
+                    pgid: None,
+                    comm: Comm::new(b"nginx"),
+                },
+                known_by: OwnerKnownBy::Accept,
+            });
+            batches.push(close);
             let mut shown = Vec::new();
             for _ in 0..reads_between {
                 shown.extend(batches.take());
@@ -98,6 +114,8 @@ mod tests {
             shown.extend(batches.take());
             assert_eq!(shown[0].end, Some(ConnectionEnd::ResetSent), "{reads_between}");
             assert_eq!(shown[0].ended_by, Some(Side::Local));
+            assert_eq!(shown[1].owner, shown[0].owner, "{reads_between}");
+            assert!(shown[1].owner.is_some() && shown[1].direction.is_some());
             assert!(batches.is_empty());
         }
     }

@@ -5,7 +5,7 @@ use super::owners::KnownOwners;
 use sockeye_console::notes::say;
 use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol, counted};
 use sockeye_sys::bpf::LoadError;
-use sockeye_tracepoints::Protocols;
+use sockeye_tracepoints::{Protocols, Untracked};
 use sockeye_wire::connections::kind;
 
 /// Returns the protocols that are watched: TCP, unless others are chosen.
@@ -39,12 +39,18 @@ pub(crate) fn kinds(args: &EventsArgs) -> Vec<u32> {
         (ConnectionEventKind::SynOverflow, &[kind::SYN_OVERFLOWS]),
         (ConnectionEventKind::ZeroWindow, &[kind::WINDOW_IS_ZERO]),
         (ConnectionEventKind::WindowOpen, &[kind::WINDOW_IS_OPEN]),
-        (ConnectionEventKind::Error, &[kind::UDP_FAILED]),
+        (ConnectionEventKind::Error, &[kind::UDP_FAILED, kind::UNSENT]),
     ] {
         if args.shows(event) {
             kinds.extend_from_slice(of_event);
         }
     }
+    let Protocols { tcp, udp, .. } = protocols(args);
+    kinds.retain(|kind| match *kind {
+        kind::UDP_USED | kind::UDP_CLOSED | kind::UDP_FAILED => udp,
+        kind::UNSENT => tcp,
+        _ => true,
+    });
     kinds
 }
 
@@ -85,18 +91,25 @@ pub(crate) fn report_missing(args: &EventsArgs, missing: &[(&'static str, LoadEr
     }
 }
 
-/// Notes on stderr that sockets found no space.
-pub(crate) fn report_untracked(untracked: u64) {
-    if untracked > 0 {
-        let sockets = counted(usize::try_from(untracked).unwrap_or(usize::MAX), "socket");
+/// Notes on stderr what found no space.
+pub(crate) fn report_untracked(untracked: Untracked) {
+    let counted = |count, what| counted(usize::try_from(count).unwrap_or(usize::MAX), what);
+    if untracked.sockets > 0 {
+        let sockets = counted(untracked.sockets, "socket");
         say(&format!(
             "sockeye: too many sockets at a time: of {sockets} neither age nor owner is known\n"
+        ));
+    }
+    if untracked.errnos > 0 {
+        let opens = counted(untracked.errnos, "open");
+        say(&format!(
+            "sockeye: too many opens that fail at a time: the errno of {opens} is not known\n"
         ));
     }
 }
 
 /// What is not seen where this kernel lacks an event, or does not allow the program.
-const EFFECTS: [(&str, &str); 14] = [
+const EFFECTS: [(&str, &str); 15] = [
     ("cgroup_skb/ingress", "overflows of queues are not seen"),
     ("cgroup/sock_release", "closes of UDP sockets are not seen"),
     (
@@ -129,4 +142,5 @@ const EFFECTS: [(&str, &str); 14] = [
     ("net_dev_queue", "our zero windows are not seen"),
     ("tcp_cong_state_set", "retransmissions without need are not seen"),
     ("sys_exit", "failing connect calls are not seen"),
+    ("tcp_retransmit_synack", "retransmitted SYN-ACKs are not seen"),
 ];

@@ -7,10 +7,11 @@
 //! - `kinds`: what the kernel is asked for
 //! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
-//! - `summary`: counts for the end, or every so many seconds
+//! - `summary`: counts for the end, or every so many seconds; `at_least`: which of them may be too low
 //! - `output`: columns, and the text of the summary
 
 mod args;
+mod at_least;
 mod batch;
 mod by_diag;
 mod kinds;

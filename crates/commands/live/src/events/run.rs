@@ -1,6 +1,7 @@
 //! Runs `events`.
 
 use super::args::{EventFormat, EventsArgs};
+use super::at_least::AtLeast;
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
 use super::kinds;
@@ -266,11 +267,13 @@ impl<W: Write> EventStream<'_, W> {
         }
         self.owners.share(&mut events);
         self.owners.find_missing(&events, self.context);
+        let shown = self.shown;
         for mut event in events {
             self.owners.complete(&mut event);
             self.show_event(&event)?;
         }
-        if self.args.summary.is_none() {
+        // The first rows of a table decide how wide its columns are: without one there is no header yet.
+        if self.args.summary.is_none() && self.shown > shown {
             self.writer.flush().context(stdout::WRITING)?;
         }
         Ok(())
@@ -416,6 +419,8 @@ impl<W: Write> EventStream<'_, W> {
         } else {
             *counts
         };
+        let is_polled = matches!(self.source, EventSource::Diag(_));
+        let at_least = &AtLeast::of(counts, is_polled);
         let sampled_every = self.source.take_sampled_every();
         let interval_ms = u64::try_from(self.summary_begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = envelope::now();
@@ -428,7 +433,7 @@ impl<W: Write> EventStream<'_, W> {
             self.writer
                 .finish_with(&whole, |object| {
                     object.number("interval_ms", Some(interval_ms));
-                    output::summary::push_fields(object, summary, counts, untracked);
+                    output::summary::push_fields(object, summary, counts, untracked, at_least);
                     let every = Some(sampled_every).filter(|every| *every > 1);
                     object.number("sampled_every", every);
                 })
@@ -441,7 +446,7 @@ impl<W: Write> EventStream<'_, W> {
                     let (time, seconds) = (self.clock.text(now.time_us), interval_ms as f64 / 1000.0);
                     text.push_str(&format!("{time}, {seconds:.1} s\n"));
                 }
-                output::summary::push_text(&mut text, summary, counts, true);
+                output::summary::push_text(&mut text, summary, counts, at_least, true);
                 if repeats && !interrupted {
                     text.push('\n');
                 }
@@ -450,13 +455,13 @@ impl<W: Write> EventStream<'_, W> {
             EventFormat::Csv if only_summary => {
                 let begins = self.summaries == 1 && !self.args.no_header;
                 let mut table = Vec::new();
-                output::summary_csv::push(&mut table, &now, self.summaries, summary, begins);
+                output::summary_csv::push(&mut table, &now, self.summaries, summary, at_least, begins);
                 stdout::write(&table)?;
                 say(&format!("sockeye: {}\n", output::summary::losses(counts)));
             }
             // It is no row of the table.
             EventFormat::Table | EventFormat::Csv => {
-                output::summary::push_text(&mut text, summary, counts, false);
+                output::summary::push_text(&mut text, summary, counts, at_least, false);
                 say(&format!("sockeye: {text}"));
             }
             // The last line has it.

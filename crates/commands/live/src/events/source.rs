@@ -5,7 +5,7 @@ use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sockeye_model::ConnectionEvent;
-use sockeye_tracepoints::{Accounting, ConnectionWatch};
+use sockeye_tracepoints::{Accounting, ConnectionWatch, Untracked};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -74,11 +74,11 @@ impl EventSource<'_> {
         }
     }
 
-    /// Returns how many sockets found no space in the maps of the programs.
-    pub(crate) fn untracked(&self) -> Result<u64, Errno> {
+    /// Returns what found no space in the maps of the programs.
+    pub(crate) fn untracked(&self) -> Result<Untracked, Errno> {
         match self {
             Self::Bpf(watch) => watch.untracked(),
-            Self::Diag(_) => Ok(0),
+            Self::Diag(_) => Ok(Untracked::default()),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Counts of events, for the end.
 
-use sockeye_model::{ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Retransmission};
+use sockeye_model::{Comm, ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Retransmission};
 use std::collections::HashMap;
 use std::net::IpAddr;
 
@@ -9,7 +9,8 @@ use std::net::IpAddr;
 pub(crate) struct EventSummary {
     /// Events of each kind, in the order of [`ConnectionEventKind::ALL`].
     pub(crate) kinds: [u64; ConnectionEventKind::ALL.len()],
-    pub(crate) by_owner: Groups<String>,
+    /// By the name of the owner; `None` if it is unknown.
+    pub(crate) by_owner: Groups<Option<Comm>>,
     pub(crate) by_peer: Groups<IpAddr>,
     /// By the port of the service: the peer's, if we connected, else ours.
     pub(crate) by_port: Groups<u16>,
@@ -146,11 +147,8 @@ impl EventSummary {
                 None => self.unknown_lives += 1,
             }
         }
-        let owner = event.owner.map_or_else(
-            || "-".to_owned(),
-            |owner| String::from_utf8_lossy(owner.process.comm.as_bytes()).into_owned(),
-        );
-        self.by_owner.add(owner, event);
+        self.by_owner
+            .add(event.owner.map(|owner| owner.process.comm), event);
         if let Some(peer) = event.socket.peer.ip() {
             self.by_peer.add(peer.to_canonical(), event);
         }
@@ -208,7 +206,7 @@ mod tests {
             ),
             (15, 15)
         );
-        assert_eq!(summary.by_owner.groups["-"].retransmitted, 15);
+        assert_eq!(summary.by_owner.groups[&None].retransmitted, 15);
         assert_eq!(summary.count(ConnectionEventKind::Retransmit), 2);
     }
 

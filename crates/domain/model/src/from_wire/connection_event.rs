@@ -1,8 +1,8 @@
 //! Records of the programs that watch connections to `ConnectionEvent`.
 
 use crate::connection_event::{
-    ConnectionEnd, ConnectionEvent, ConnectionEventKind, DatagramCause, EventDetails, EventOwner,
-    OwnerKnownBy, Refusal, Retransmission, Side,
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, ErrorCause, EventDetails, EventOwner, OwnerKnownBy,
+    Refusal, Retransmission, Side,
 };
 use crate::{
     CaState, CgroupId, Comm, Cookie, Direction, Endpoint, Family, Inode, InterfaceIndex, NetnsInode, Pid,
@@ -75,10 +75,9 @@ impl ConnectionEvent {
                 .ok()
                 .filter(|_| event.kind == kind::RESET_SENT),
             retransmission: retransmission_of(&event, state),
-            // Each byte once: what was sent, less what was sent again. The peer may not have received all of it.
             sent_bytes: totals
                 .as_ref()
-                .map(|totals| totals.bytes_sent.saturating_sub(totals.bytes_retrans))
+                .map(|totals| sent_bytes(&event, totals))
                 .or(counted.map(|counted| counted.sent_bytes)),
             // The kernel counts a FIN as a byte.
             received_bytes: totals
@@ -97,6 +96,24 @@ impl ConnectionEvent {
             },
         })
     }
+}
+
+/// Returns how many bytes of data were sent, each once. The peer may not have received all of them.
+fn sent_bytes(event: &Event, totals: &Totals) -> u64 {
+    let counted = totals.bytes_sent.saturating_sub(totals.bytes_retrans);
+    if event.protocol == MPTCP {
+        return counted;
+    }
+    // A segment that this host drops itself, at a full queue or without a route, is counted as sent. It is sent again later, but the
+    // kernel does not count that as a retransmission. Sequence numbers are used once only; SYN and FIN use one each.
+    let has_syn = event.direction == side::OURS;
+    let is_closed_by_us = matches!(
+        State::from_number(event.old_state),
+        State::FinWait1 | State::FinWait2 | State::Closing | State::LastAck | State::TimeWait
+    );
+    let has_fin = is_closed_by_us && totals.is_all_sent != 0;
+    let numbers = totals.bytes_acked.saturating_add(totals.in_flight.into());
+    counted.min(numbers.saturating_sub(u64::from(has_syn) + u64::from(has_fin)))
 }
 
 /// Returns why a segment was sent again; `None` if this is unknown, or another event.
@@ -119,15 +136,22 @@ fn retransmission_of(event: &Event, state: State) -> Option<Retransmission> {
 fn details_of(event: &Event, datagrams: Option<&Datagrams>) -> EventDetails {
     let is_overflow = matches!(event.kind, kind::ACCEPT_OVERFLOWS | kind::SYN_OVERFLOWS);
     let is_window = matches!(event.kind, kind::WINDOW_IS_ZERO | kind::WINDOW_IS_OPEN);
-    let cause = datagrams.and_then(|datagrams| match datagrams.cause {
-        cause::ICMP => Some(DatagramCause::Icmp),
-        cause::SEND => Some(DatagramCause::Send),
-        cause::RECEIVE => Some(DatagramCause::Receive),
-        cause::BUFFER_FULL => Some(DatagramCause::BufferFull),
-        cause::MEMORY => Some(DatagramCause::Memory),
-        cause::CHECKSUM => Some(DatagramCause::Checksum),
+    let number = match (datagrams, event.kind) {
+        (Some(datagrams), _) => datagrams.cause,
+        (None, kind::UNSENT) => u32::try_from(event.reason).unwrap_or(0),
+        _ => 0,
+    };
+    let cause = match number {
+        cause::ICMP => Some(ErrorCause::Icmp),
+        cause::SEND => Some(ErrorCause::Send),
+        cause::RECEIVE => Some(ErrorCause::Receive),
+        cause::BUFFER_FULL => Some(ErrorCause::BufferFull),
+        cause::MEMORY => Some(ErrorCause::Memory),
+        cause::CHECKSUM => Some(ErrorCause::Checksum),
+        cause::NO_NEIGHBOR => Some(ErrorCause::NoNeighbor),
+        cause::NO_ROUTE => Some(ErrorCause::NoRoute),
         _ => None,
-    });
+    };
     EventDetails {
         cause,
         failed_datagrams: datagrams
@@ -162,7 +186,7 @@ fn kind_of(event: &Event) -> Option<ConnectionEventKind> {
         kind::RESET_SENT => ConnectionEventKind::ResetSent,
         kind::RESET_RECEIVED => ConnectionEventKind::ResetReceived,
         kind::RETRANSMITTED => ConnectionEventKind::Retransmit,
-        kind::UDP_FAILED => ConnectionEventKind::Error,
+        kind::UDP_FAILED | kind::UNSENT => ConnectionEventKind::Error,
         kind::ACCEPT_OVERFLOWS => ConnectionEventKind::AcceptOverflow,
         kind::SYN_OVERFLOWS => ConnectionEventKind::SynOverflow,
         kind::WINDOW_IS_ZERO => ConnectionEventKind::ZeroWindow,
@@ -292,7 +316,7 @@ mod tests {
 
     /// A record of this kind, changed by `change`.
     fn read(kind: u32, old_state: u8, change: impl FnOnce(&mut [u8])) -> ConnectionEvent {
-        let mut bytes = vec![0; 256];
+        let mut bytes = vec![0; 264];
         bytes[..4].copy_from_slice(&kind.to_ne_bytes());
         (bytes[4], bytes[5]) = (old_state, 7);
         bytes[64..66].copy_from_slice(&443_u16.to_ne_bytes());
@@ -333,11 +357,37 @@ mod tests {
     fn fin_and_retransmissions_are_no_data() {
         let event = read(kind::CLOSED, 9, |bytes| {
             bytes[7] = 1;
+            set(bytes, 192, 1001);
             set(bytes, 200, 101);
             set(bytes, 208, 1500);
             set(bytes, 216, 500);
+            bytes[260] = 1;
         });
         assert_eq!((event.received_bytes, event.sent_bytes), (Some(100), Some(1000)));
+    }
+
+    #[test]
+    fn segments_that_this_host_drops_are_counted_once() {
+        let (established, fin_wait_2) = (1, 5);
+        let sent = |old_state, protocol: u16, acked: u64, in_flight: u32, is_all_sent: u8| {
+            let event = read(kind::CLOSED, old_state, |bytes| {
+                bytes[168] = side::OURS;
+                bytes[186..188].copy_from_slice(&protocol.to_ne_bytes());
+                set(bytes, 192, acked);
+                set(bytes, 208, 3000);
+                bytes[256..260].copy_from_slice(&in_flight.to_ne_bytes());
+                bytes[260] = is_all_sent;
+            });
+            event.sent_bytes
+        };
+        // The SYN, 1000 bytes and the FIN.
+        assert_eq!(sent(fin_wait_2, 6, 1002, 0, 1), Some(1000));
+        assert_eq!(sent(fin_wait_2, 6, 502, 500, 1), Some(1000));
+        // Its FIN was never sent.
+        assert_eq!(sent(fin_wait_2, 6, 501, 500, 0), Some(1000));
+        assert_eq!(sent(established, 6, 501, 500, 1), Some(1000));
+        assert_eq!(sent(established, 6, 9000, 0, 1), Some(3000));
+        assert_eq!(sent(established, MPTCP, 501, 0, 0), Some(3000));
     }
 
     #[test]
@@ -381,7 +431,7 @@ mod tests {
         assert_eq!((failed.sent_bytes, failed.details.sent_datagrams), (None, None));
         assert_eq!(
             (failed.details.cause, failed.details.failed_datagrams),
-            (Some(DatagramCause::BufferFull), Some(5))
+            (Some(ErrorCause::BufferFull), Some(5))
         );
     }
 
@@ -416,6 +466,17 @@ mod tests {
     }
 
     #[test]
+    fn segment_that_is_not_sent_has_its_cause() {
+        let event = read(kind::UNSENT, 1, |bytes| {
+            bytes[180..184].copy_from_slice(&7_i32.to_ne_bytes());
+        });
+        assert_eq!(
+            (event.kind, event.details.cause, event.reset_reason),
+            (ConnectionEventKind::Error, Some(ErrorCause::NoNeighbor), None)
+        );
+    }
+
+    #[test]
     fn retransmission_has_the_number_of_its_segments() {
         let of = |kind: u32| {
             let event = read(kind, 1, |bytes| {
@@ -429,7 +490,7 @@ mod tests {
     #[test]
     fn short_and_unknown_records_are_none() {
         assert_eq!(ConnectionEvent::from_wire(&[0; 191]), None);
-        let mut closed = vec![0; 255];
+        let mut closed = vec![0; 263];
         closed[..4].copy_from_slice(&kind::CLOSED.to_ne_bytes());
         assert_eq!(ConnectionEvent::from_wire(&closed), None);
         assert_eq!(ConnectionEvent::from_wire(&[0xff; 300]), None);

@@ -5,6 +5,7 @@
 mod programs;
 
 use crate::budget::Budget;
+use crate::per_processor::sum_at;
 use crate::{Accounting, Objects, Watch, WatchOptions};
 use programs::Kernel;
 use rustix::io::Errno;
@@ -50,6 +51,15 @@ pub struct Protocols {
     pub udp: bool,
     /// MPTCP, where one connection can have many subflows.
     pub mptcp: bool,
+}
+
+/// What found no space in the maps of the programs. Nothing is evicted from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Untracked {
+    /// Sockets of which owner, age and counters are not known.
+    pub sockets: u64,
+    /// Opens whose errno was known before they failed, and is not any more.
+    pub errnos: u64,
 }
 
 /// A watch over connections.
@@ -98,10 +108,12 @@ impl ConnectionWatch {
             programs::REGISTERS[1],
             programs::REGISTERS[2],
             programs::CONNECT_CALL,
+            kernel.retransmit_arguments,
+            kernel.no_route_reason,
         ]
         .map(u32::to_ne_bytes);
         let compat_bit = programs::COMPAT_BIT.to_ne_bytes();
-        let constants: [(&str, &[u8]); 24] = [
+        let constants: [(&str, &[u8]); 27] = [
             ("wanted", &words[0]),
             ("families", &words[1]),
             ("only_netns", &words[2]),
@@ -117,6 +129,9 @@ impl ConnectionWatch {
             ("first_at", &words[12]),
             ("second_at", &words[13]),
             ("connect_call", &words[14]),
+            ("retransmit_arguments", &words[15]),
+            ("no_route_reason", &words[16]),
+            ("no_neighbor_reasons", &kernel.no_neighbor_reasons),
             ("compat_bit", &compat_bit),
             ("local_port_min", &local_min),
             ("local_port_max", &local_max),
@@ -161,16 +176,15 @@ impl ConnectionWatch {
         })
     }
 
-    /// Returns how many sockets found no space in the maps: their owner, age and counters are not known.
+    /// Returns what found no space in the maps.
     ///
     /// # Errors
     /// The errno of `bpf(2)`.
-    pub fn untracked(&self) -> Result<u64, Errno> {
-        let mut values = vec![0; self.untracked.values_bytes()];
-        self.untracked.lookup(&[0; 4], &mut values)?;
-        let copies = values.chunks_exact(self.untracked.copy_bytes().max(1));
-        let numbers = copies.filter_map(|copy| copy.first_chunk().map(|bytes| u64::from_ne_bytes(*bytes)));
-        Ok(numbers.sum())
+    pub fn untracked(&self) -> Result<Untracked, Errno> {
+        Ok(Untracked {
+            sockets: sum_at(&self.untracked, 0)?,
+            errnos: sum_at(&self.untracked, 1)?,
+        })
     }
 
     /// Compares the processor time that this process has taken since the last call with what it may take; beyond that, only one of so many

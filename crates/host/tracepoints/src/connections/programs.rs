@@ -2,7 +2,7 @@
 
 use super::ConnectionOptions;
 use crate::Tracepoint;
-use crate::reasons::checksum_reason;
+use crate::reasons::{checksum_reason, numbers};
 use sockeye_source::{BpfEngine, Unavailable};
 use sockeye_wire::connections::kind;
 
@@ -15,8 +15,13 @@ pub(super) struct Kernel {
     /// Numbers of arguments.
     pub(super) kfree_arguments: u32,
     pub(super) full_arguments: u32,
+    pub(super) retransmit_arguments: u32,
     /// `SKB_DROP_REASON_UDP_CSUM`; 0 if there is no such reason.
     pub(super) checksum_reason: u32,
+    /// Reasons of packets whose next hop did not answer, in native byte order.
+    pub(super) no_neighbor_reasons: [u8; 16],
+    /// The reason of packets without a route.
+    pub(super) no_route_reason: u32,
 }
 
 impl Kernel {
@@ -27,15 +32,32 @@ impl Kernel {
             "sock_send_length",
             "kfree_skb",
             "udp_fail_queue_rcv_skb",
+            "tcp_retransmit_skb",
         ];
         let arguments = engine.tracepoint_arguments(&events)?;
+        let names = [
+            "NEIGH_FAILED",
+            "NEIGH_CREATEFAIL",
+            "NEIGH_QUEUEFULL",
+            "NEIGH_DEAD",
+        ];
+        let mut no_neighbor_reasons = [0; 16];
+        for (bytes, reason) in no_neighbor_reasons
+            .chunks_exact_mut(4)
+            .zip(numbers(engine, names)?)
+        {
+            bytes.copy_from_slice(&reason.to_ne_bytes());
+        }
         let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
         Ok(Self {
             reset_reason_at: if count(0) >= 3 { 2 } else { 0 },
             has_send_length: count(1) > 0,
             kfree_arguments: count(2),
             full_arguments: count(3),
+            retransmit_arguments: count(4),
             checksum_reason: checksum_reason(engine)?,
+            no_neighbor_reasons,
+            no_route_reason: numbers(engine, ["IP_OUTNOROUTES"])?[0],
         })
     }
 }
@@ -56,10 +78,17 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
         if is_wanted(kind::FAILED) {
             all.push(tracepoint("packet_is_rejected", "icmp_send", false));
         }
-        if is_wanted(kind::RETRANSMITTED) {
+        if is_wanted(kind::RETRANSMITTED) || is_wanted(kind::UNSENT) {
             all.push(tracepoint(
                 "segment_is_retransmitted",
                 "tcp_retransmit_skb",
+                false,
+            ));
+        }
+        if is_wanted(kind::RETRANSMITTED) {
+            all.push(tracepoint(
+                "synack_is_retransmitted",
+                "tcp_retransmit_synack",
                 false,
             ));
         }
@@ -101,6 +130,9 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
         }
         all.push(tracepoint("datagram_is_sent", "sock_send_length", false));
         all.push(tracepoint("datagram_is_received", "sock_recv_length", false));
+    }
+    if is_wanted(kind::UNSENT) || is_wanted(kind::UDP_FAILED) {
+        all.push(tracepoint("packet_is_not_sent", "kfree_skb", false));
     }
     if is_wanted(kind::CONNECT_FAILED) {
         all.push(tracepoint("call_returns", "sys_exit", false));

@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import sys
+import time
 
 TCP_SYNCNT, TCP_USER_TIMEOUT = 7, 18
 SO_ATTACH_FILTER = 26
@@ -489,6 +490,87 @@ def resent(address, port):
     local = client.getsockname()[1]
     client.close()
     return {"client_port": local}
+
+
+def upload(address, port):
+    """Two million bytes, after which the client closes."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    child = os.fork()
+    if child == 0:
+        client.close()
+        while accepted.recv(1 << 20):
+            pass
+        os._exit(0)
+    accepted.close()
+    client.sendall(bytes(2_000_000))
+    client.shutdown(socket.SHUT_WR)
+    assert client.recv(1) == b""
+    os.waitpid(child, 0)
+    local = client.getsockname()[1]
+    client.close()
+    return {"client_port": local}
+
+
+def syn_retransmissions():
+    """TcpExt: TCPSynRetrans, which counts SYN-ACKs as well."""
+    names, values = [line.split() for line in open("/proc/self/net/netstat") if line.startswith("TcpExt:")]
+    return int(values[names.index("TCPSynRetrans")])
+
+
+def unfinished(address, port):
+    """The last segment of the handshake does not arrive: the server sends its SYN-ACK again."""
+    server = listener(address, port)
+    client = connect(address, port)
+    deadline = time.monotonic() + 10
+    while not syn_retransmissions() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    local = client.getsockname()[1]
+    # The same segment is what the server would take for the end of the handshake.
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    server.close()
+    return {"client_port": local, "retransmissions": syn_retransmissions()}
+
+
+def no_neighbor(address, port):
+    """Nothing answers at this address of a network that we are in: TCP and UDP."""
+    client = socket.socket()
+    client.setblocking(False)
+    client.connect_ex((address, port))
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.sendto(b"x", (address, port))
+    time.sleep(1.5)
+    ports = {"tcp_port": client.getsockname()[1], "udp_port": sender.getsockname()[1]}
+    client.close()
+    sender.close()
+    return ports
+
+
+def mptcp_without_route(address, port):
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    return {"errno": client.connect_ex((address, port))}
+
+
+def late_data(address, port):
+    """The server sends to a client that has closed, which answers with a RST."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    local = client.getsockname()[1]
+    client.close()
+    assert accepted.recv(1) == b""
+    accepted.sendall(b"too late")
+    time.sleep(0.1)
+    accepted.close()
+    return {"client_port": local}
+
+
+def named(address, port):
+    """Of a process whose name is neither UTF-8 nor harmless."""
+    ctypes.CDLL(None).prctl(15, b"\x9b31m\xff", 0, 0, 0)
+    return many(address, port)
 
 
 result = globals()[sys.argv[1]](sys.argv[2], int(sys.argv[3]))

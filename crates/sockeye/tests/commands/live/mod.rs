@@ -8,5 +8,6 @@ mod drops_report;
 mod drops_rules;
 mod event_ends;
 mod event_kinds;
+mod event_unsent;
 mod events;
 mod summaries;

@@ -1,8 +1,9 @@
 //! `sockeye events --summary SECS`.
 
-use super::events::{Running, connect};
+use super::events::{Running, connect, events};
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
+use rustix::process::Signal;
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need};
 use std::time::{Duration, Instant};
@@ -136,4 +137,98 @@ fn words_after_summary_are_a_filter() {
     let (outcome, _) = running.end();
     let headings = outcome.ok().lines().filter(|line| line.ends_with(" s")).count();
     assert!(headings >= 3, "{outcome}");
+}
+
+#[test]
+fn lost_events_make_numbers_lower_bounds() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("es_lost"));
+    let namespace = lab.namespace("alone");
+    for format in ["table", "jsonl", "csv"] {
+        let running = need!(Running::start(&format!(
+            "-n -N {} --format {format} --summary --ring 4096",
+            namespace.name()
+        )));
+        running.signal(Signal::STOP);
+        connect(&namespace, "many", "127.0.0.1", 0);
+        running.signal(Signal::CONT);
+        let (outcome, _) = running.end();
+        if format == "jsonl" {
+            let (_, summary) = events(&outcome);
+            let names: Vec<&str> = summary["at_least"]
+                .as_array()
+                .expect("an array")
+                .iter()
+                .map(|name| name.as_str().expect("text"))
+                .collect();
+            for name in [
+                "open_events",
+                "close_events",
+                "opened",
+                "closed",
+                "sent_bytes",
+                "lives",
+            ] {
+                assert!(names.contains(&name), "{name}: {names:?}");
+            }
+            // None was lost, since there was none.
+            assert!(!names.contains(&"failed"), "{names:?}");
+        } else {
+            let bounds = match format {
+                "table" => [" >=", "numbers with >= may be larger"],
+                _ => ["opened closed sent_bytes received_bytes", ",count\r\n"],
+            };
+            for text in bounds {
+                assert!(outcome.ok().contains(text), "{text}: {outcome}");
+            }
+        }
+    }
+    let running = need!(Running::start(&format!(
+        "-n -N {} --format jsonl --summary",
+        namespace.name()
+    )));
+    connect(&namespace, "many", "127.0.0.1", 0);
+    let (outcome, _) = running.end();
+    let (_, summary) = events(&outcome);
+    assert_eq!(summary["at_least"], serde_json::json!([]), "{summary:#}");
+}
+
+#[test]
+fn owners_of_any_name_are_distinct_and_harmless() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("es_named"));
+    let namespace = lab.namespace("alone");
+    for (format, text) in [
+        ("table", "\n\\x9b31m\\xff"),
+        ("csv", ",owner,\\x9b31m\\xff,"),
+        ("jsonl", "\"comm_hex\":\"9b33316dff\""),
+    ] {
+        let running = need!(Running::start(&format!(
+            "-n -N {} --format {format} --summary",
+            namespace.name()
+        )));
+        connect(&namespace, "named", "127.0.0.1", 0);
+        let (outcome, _) = running.end();
+        let out = format!("\n{}", outcome.ok());
+        assert!(out.contains(text), "{format}: {outcome}");
+    }
+}
+
+#[test]
+fn header_is_as_wide_as_the_first_rows() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("es_header"));
+    let namespace = lab.namespace("alone");
+    // The listener is an event that is not shown, and comes first.
+    let running = need!(Running::start(&format!(
+        "-n -N {} --kinds close",
+        namespace.name()
+    )));
+    connect(&namespace, "transfer", "127.0.0.1", 0);
+    let (outcome, _) = running.end();
+    let mut lines = outcome.ok().lines();
+    let place = |line: Option<&str>, word: &str| line.and_then(|line| line.find(word)).expect("a column");
+    let (header, row) = (lines.next(), lines.next());
+    assert_eq!(place(header, "Event"), place(row, "close"), "{outcome}");
+    assert_eq!(place(header, "Local"), place(row, "127."), "{outcome}");
 }

@@ -241,7 +241,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     word(
         "cause",
         "Cause",
-        "Why a datagram failed: icmp, send, receive, buffer-full, memory, checksum",
+        "Why a packet failed: icmp, send, receive, buffer-full, memory, checksum, no-neighbor, no-route",
         |row, _| {
             row.event
                 .details
@@ -571,6 +571,7 @@ pub(crate) fn errno_name(errno: i32) -> Option<&'static str> {
         13 => "EACCES",
         22 => "EINVAL",
         32 => "EPIPE",
+        64 => "ENONET",
         71 => "EPROTO",
         90 => "EMSGSIZE",
         92 => "ENOPROTOOPT",

@@ -1,41 +1,56 @@
 //! The summary at the end of events: as text, and as fields of JSON.
 
+use crate::events::at_least::{AtLeast, RECORDS};
 use crate::events::output::columns::errno_name;
 use crate::events::summary::{EventSummary, Group, Groups, LIVES_US};
-use sockeye_model::{ConnectionEventKind, counted};
+use sockeye_model::{Comm, ConnectionEventKind};
 use sockeye_output::JsonObject;
+use sockeye_output::json::json_string;
 use sockeye_output::number::{push_human, push_time_us};
 use sockeye_output::text::harmless;
-use sockeye_tracepoints::Accounting;
-use sockeye_wire::connections::kind;
+use sockeye_tracepoints::{Accounting, Untracked};
 use std::fmt::Display;
 
 /// Appends what happened, and whether everything was seen.
-pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accounting, whole: bool) {
+pub(crate) fn push_text(
+    out: &mut String,
+    summary: &EventSummary,
+    counts: &Accounting,
+    at_least: &AtLeast,
+    whole: bool,
+) {
     if whole {
-        push_groups(out, "Process", &summary.by_owner, |owner| {
-            harmless(owner.as_bytes())
-        });
-        push_groups(out, "Peer", &summary.by_peer, ToString::to_string);
-        push_groups(out, "Port", &summary.by_port, ToString::to_string);
-        push_ends(out, summary);
-        push_lives(out, summary);
+        push_groups(out, "Process", &summary.by_owner, at_least, owner_text);
+        push_groups(out, "Peer", &summary.by_peer, at_least, ToString::to_string);
+        push_groups(out, "Port", &summary.by_port, at_least, ToString::to_string);
+        push_ends(out, summary, at_least);
+        push_lives(out, summary, at_least);
     }
-    let count = |kind| summary.count(kind);
+    let count = |kind| format!("{}{}", at_least.sign(kind), summary.count(kind));
+    let again = if summary.retransmitted == 1 { "" } else { "s" };
     let mut text = format!(
-        "{} opened, {} failed, {} closed, {}",
+        "{} opened, {} failed, {} closed, {}{} retransmission{again}",
         count(ConnectionEventKind::Open),
         count(ConnectionEventKind::Fail),
         count(ConnectionEventKind::Close),
-        counted(summary.retransmitted as usize, "retransmission"),
+        at_least.sign(ConnectionEventKind::Retransmit),
+        summary.retransmitted,
     );
     for kind in RARE {
-        let number = count(kind);
-        if number > 0 {
-            text.push_str(&format!(", {number} {}", kind.name()));
+        if summary.count(kind) > 0 {
+            text.push_str(&format!(", {} {}", count(kind), kind.name()));
         }
     }
-    out.push_str(&format!("{text}; {}\n", losses(counts)));
+    out.push_str(&format!("{text}; {}", losses(counts)));
+    if at_least.any() {
+        out.push_str("; numbers with >= may be larger");
+    }
+    out.push('\n');
+}
+
+fn owner_text(owner: &Option<Comm>) -> String {
+    let name = owner.as_ref().map(|comm| harmless(comm.as_bytes()));
+    name.unwrap_or_else(|| "(unknown)".to_owned())
 }
 
 /// Returns what was lost, by kind, and what was left out.
@@ -53,9 +68,9 @@ fn losses_by_kind(counts: &Accounting) -> String {
     if total.lost == 0 && counts.missed == 0 && counts.unknown == 0 {
         return "no event was lost".to_owned();
     }
-    let mut parts: Vec<String> = LOSSES
+    let mut parts: Vec<String> = RECORDS
         .iter()
-        .filter_map(|(kind, name)| {
+        .filter_map(|(kind, name, _)| {
             let lost = counts.kinds[*kind as usize].lost;
             (lost > 0).then(|| format!("{lost} {name}"))
         })
@@ -94,7 +109,8 @@ pub(crate) fn push_fields(
     object: &mut JsonObject<'_>,
     summary: &EventSummary,
     counts: &Accounting,
-    untracked: u64,
+    untracked: Untracked,
+    at_least: &AtLeast,
 ) {
     let mut kinds = object.object("counts");
     for (kind, key) in ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS) {
@@ -102,7 +118,8 @@ pub(crate) fn push_fields(
     }
     kinds.end();
     push_group_fields(object, "by_owner", &summary.by_owner, |fields, owner| {
-        fields.text("comm", Some(owner));
+        fields.bytes("comm", owner.as_ref().map(Comm::as_bytes));
+        fields.boolean("unknown", owner.is_none().then_some(true));
     });
     push_group_fields(object, "by_peer", &summary.by_peer, |fields, peer| {
         fields.text("ip", Some(&peer.to_string()));
@@ -139,7 +156,9 @@ pub(crate) fn push_fields(
     }
     out.push(b']');
     object.number("lives_unknown", Some(summary.unknown_lives));
-    object.number("untracked_sockets", Some(untracked));
+    push_names(object, summary_names(at_least));
+    object.number("untracked_sockets", Some(untracked.sockets));
+    object.number("unknown_errnos", Some(untracked.errnos));
     let total = counts.total();
     let mut fields = object.object("records");
     fields.number("made", Some(total.made));
@@ -149,7 +168,7 @@ pub(crate) fn push_fields(
     fields.number("missed", Some(counts.missed));
     fields.number("unreadable", Some(counts.unknown));
     let mut by_kind = fields.object("lost_by_kind");
-    for (kind, name) in LOSSES {
+    for (kind, name, _) in RECORDS {
         let lost = counts.kinds[kind as usize].lost;
         by_kind.number(&name.replace(' ', "_"), (lost > 0).then_some(lost));
     }
@@ -157,7 +176,45 @@ pub(crate) fn push_fields(
     fields.end();
 }
 
-fn push_groups<K: Ord>(out: &mut String, heading: &str, groups: &Groups<K>, name: impl Fn(&K) -> String) {
+/// Returns the keys of the numbers and lists that may be too low.
+fn summary_names(at_least: &AtLeast) -> Vec<&'static str> {
+    let counts = ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS);
+    let counts = counts.filter(|(kind, _)| at_least.is(*kind)).map(|(_, key)| key);
+    let is_low = |kinds: &[ConnectionEventKind]| kinds.iter().any(|kind| at_least.is(*kind));
+    let lists = [
+        (
+            "ends",
+            is_low(&[ConnectionEventKind::Fail, ConnectionEventKind::Close]),
+        ),
+        ("lives", is_low(&[ConnectionEventKind::Close])),
+        ("lives_unknown", is_low(&[ConnectionEventKind::Close])),
+    ];
+    let lists = lists
+        .into_iter()
+        .filter(|(_, is_low)| *is_low)
+        .map(|(key, _)| key);
+    counts.chain(at_least.group_names()).chain(lists).collect()
+}
+
+fn push_names(object: &mut JsonObject<'_>, names: Vec<&str>) {
+    let out = object.key("at_least");
+    out.push(b'[');
+    for (nth, name) in names.into_iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(json_string(name).as_bytes());
+    }
+    out.push(b']');
+}
+
+fn push_groups<K: Ord>(
+    out: &mut String,
+    heading: &str,
+    groups: &Groups<K>,
+    at_least: &AtLeast,
+    name: impl Fn(&K) -> String,
+) {
     let (top, others) = groups.top(TOP);
     if top.is_empty() {
         return;
@@ -176,21 +233,28 @@ fn push_groups<K: Ord>(out: &mut String, heading: &str, groups: &Groups<K>, name
         "{heading:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
         "Opened", "Failed", "Closed", "Sent", "Received", "Retrans"
     ));
+    let [open, fail, close, again] = [
+        ConnectionEventKind::Open,
+        ConnectionEventKind::Fail,
+        ConnectionEventKind::Close,
+        ConnectionEventKind::Retransmit,
+    ]
+    .map(|kind| at_least.sign(kind));
     for (name, group) in rows {
         out.push_str(&format!(
             "{name:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
-            group.opened,
-            group.failed,
-            group.closed,
-            bytes(group.sent_bytes),
-            bytes(group.received_bytes),
-            group.retransmitted
+            format!("{open}{}", group.opened),
+            format!("{fail}{}", group.failed),
+            format!("{close}{}", group.closed),
+            format!("{close}{}", bytes(group.sent_bytes)),
+            format!("{close}{}", bytes(group.received_bytes)),
+            format!("{again}{}", group.retransmitted)
         ));
     }
     out.push('\n');
 }
 
-fn push_ends(out: &mut String, summary: &EventSummary) {
+fn push_ends(out: &mut String, summary: &EventSummary, at_least: &AtLeast) {
     let ends = sorted_ends(summary);
     if ends.is_empty() {
         return;
@@ -206,11 +270,13 @@ fn push_ends(out: &mut String, summary: &EventSummary) {
             how.push(' ');
             how.push_str(&errno_name(errno).map_or_else(|| errno.to_string(), str::to_owned));
         }
+        let count = format!("{}{count}", at_least.sign(kind));
         out.push_str(&format!("{how:<34}  {count:>7}\n"));
     }
     let mut why: Vec<_> = summary.retransmissions.iter().collect();
     why.sort_unstable();
     for (why, count) in why {
+        let count = format!("{}{count}", at_least.sign(ConnectionEventKind::Retransmit));
         out.push_str(&format!(
             "{:<34}  {count:>7}\n",
             format!("retransmit {}", why.name())
@@ -219,12 +285,13 @@ fn push_ends(out: &mut String, summary: &EventSummary) {
     out.push('\n');
 }
 
-fn push_lives(out: &mut String, summary: &EventSummary) {
+fn push_lives(out: &mut String, summary: &EventSummary, at_least: &AtLeast) {
     let most = summary.lives.iter().copied().max().unwrap_or(0);
     if most == 0 {
         return;
     }
     out.push_str("Life          Count\n");
+    let sign = at_least.sign(ConnectionEventKind::Close);
     for (nth, count) in summary.lives.iter().enumerate().filter(|(_, count)| **count > 0) {
         let mut bound = Vec::new();
         let (word, us) = match LIVES_US.get(nth) {
@@ -234,11 +301,13 @@ fn push_lives(out: &mut String, summary: &EventSummary) {
         push_time_us(&mut bound, us);
         let bar = "#".repeat((count * BAR / most) as usize);
         let label = format!("{word} {}", String::from_utf8_lossy(&bound));
+        let count = format!("{sign}{count}");
         out.push_str(format!("{label:<11} {count:>7}  {bar}").trim_end());
         out.push('\n');
     }
     if summary.unknown_lives > 0 {
-        out.push_str(&format!("{:<11} {:>7}\n", "older", summary.unknown_lives));
+        let count = format!("{sign}{}", summary.unknown_lives);
+        out.push_str(&format!("{:<11} {count:>7}\n", "older"));
     }
     out.push('\n');
 }
@@ -324,28 +393,6 @@ const COUNT_KEYS: [&str; ConnectionEventKind::ALL.len()] = [
     "zero_window_events",
     "window_open_events",
     "error_events",
-];
-
-/// Names of what can be lost.
-const LOSSES: [(u32, &str); 18] = [
-    (kind::OPENED, "opens"),
-    (kind::FAILED, "failed opens"),
-    (kind::CLOSED, "closes"),
-    (kind::STATE, "states"),
-    (kind::LISTENS, "listens"),
-    (kind::UNLISTENS, "unlistens"),
-    (kind::RESET_SENT, "resets sent"),
-    (kind::RESET_RECEIVED, "resets received"),
-    (kind::RETRANSMITTED, "retransmissions"),
-    (kind::UDP_USED, "first uses"),
-    (kind::UDP_CLOSED, "closes of UDP"),
-    (kind::UDP_FAILED, "errors"),
-    (kind::ACCEPT_OVERFLOWS, "accept overflows"),
-    (kind::SYN_OVERFLOWS, "syn overflows"),
-    (kind::WINDOW_IS_ZERO, "zero windows"),
-    (kind::WINDOW_IS_OPEN, "windows opened"),
-    (kind::CONNECT_FAILED, "connect errors"),
-    (kind::UNDONE, "undos"),
 ];
 
 /// Kinds that are mentioned if there are events of them.
