@@ -1,6 +1,9 @@
 //! `sockeye drops`: packets that the kernel drops, why and whose, and the counters that they explain.
 //!
-//! - `args`, `run`: what can be typed, and what it does
+//! - `args`, `run`: what can be typed, and how it begins; `session`: what is the same for all reports
+//! - `reports`: one report, or again and again; `interval`, `report`: what happened in one; `print`: how that looks
+//! - `packets`: each packet
+//! - `pace`: how often sockets are listed
 //! - `sockets`: owners of sockets, by inode and by addresses
 //! - `rows`: what the kernel counted, with names and owners
 //! - `counters`: counters before and after
@@ -12,9 +15,16 @@ mod args;
 mod counters;
 mod estimates;
 mod firewall;
+mod interval;
 mod output;
+mod pace;
+mod packets;
+mod print;
+mod report;
+mod reports;
 mod rows;
 mod run;
+mod session;
 mod sockets;
 
 pub use args::DropsArgs;

@@ -1,0 +1,40 @@
+//! An interval: what was read at its ends, and what happened in it.
+
+use super::counters::CounterSample;
+use super::firewall::FirewallSample;
+use super::output::NamedLine;
+use super::rows::DropRow;
+use sockeye_output::Envelope;
+use sockeye_tracepoints::DropCounts;
+use std::time::{Duration, Instant};
+
+/// What was read at one time.
+pub(super) struct Reading {
+    pub(super) counters: CounterSample,
+    pub(super) drops: DropCounts,
+    pub(super) firewalls: FirewallSample,
+    pub(super) at: Instant,
+}
+
+/// The result of an interval.
+pub(super) struct Report {
+    pub(super) rows: Vec<DropRow>,
+    pub(super) counters: Vec<NamedLine>,
+    /// Normal ends of packets that are not shown; `None` where one namespace is selected, since those that are counted by reason only
+    /// may be of others.
+    pub(super) normal: Option<u64>,
+    /// Whether drops were watched.
+    pub(super) is_watched: bool,
+    pub(super) evicted_keys: u64,
+    /// Drops that the program did not see.
+    pub(super) missed: u64,
+    /// Of how many drops one was counted by its key, at most; 1: each.
+    pub(super) sampled_every: u32,
+    /// Rules of the packet filter that drop, and that were added or removed.
+    pub(super) changed_rules: [usize; 2],
+    /// How many drops each reason has had, in all namespaces: exact.
+    pub(super) by_reason: Vec<(String, u64)>,
+    pub(super) interval: Duration,
+    pub(super) envelope: Envelope,
+    pub(super) sample: Option<u64>,
+}

@@ -1,0 +1,158 @@
+//! Each dropped packet, as it is dropped.
+
+use super::counters::CounterSample;
+use super::firewall::{self, FirewallSample, HostAddresses};
+use super::interval::Report;
+use super::output::{Drops, PACKET_COLUMNS, ShownPacket};
+use super::pace::{LISTING_MIN, after_listing};
+use super::rows::Naming;
+use super::session::Session;
+use super::sockets::SocketTable;
+use crate::clock::Clock;
+use anyhow::Context as _;
+use sockeye_console::notes::say;
+use sockeye_console::{envelope, stdout};
+use sockeye_dictionary::DropClass;
+use sockeye_observe::KernelFunctions;
+use sockeye_output::listing::{ListingWriter, Record as _};
+use sockeye_tracepoints::{DropWatch, Watch};
+use sockeye_wire::drops::Packet;
+use std::os::fd::AsFd as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+impl Session<'_> {
+    /// Reads the rules that can drop packets, and the addresses by which their directions are known.
+    pub(super) fn rules(&self) -> (FirewallSample, HostAddresses) {
+        let addresses = CounterSample::read(self.listing).addresses();
+        (FirewallSample::read_rules(self.listing), addresses)
+    }
+
+    /// Prints each dropped packet.
+    pub(super) fn packets(&self, mut watch: DropWatch) -> anyhow::Result<ExitCode> {
+        let mut report = self.listing.begin();
+        let mut sockets = SocketTable::read(self.listing, &mut report)?;
+        let mut next_listing = Instant::now() + LISTING_MIN;
+        let (mut firewalls, mut addresses) = self.rules();
+        let mut rules_read = Instant::now();
+        let functions = self.functions.get_or_init(KernelFunctions::read);
+        let mut clock = Clock::default();
+        clock.set();
+        watch.attach().context("drops")?;
+        let until = self.args.duration.map(|duration| Instant::now() + duration);
+        self.say_begin(until.is_none());
+        let result = Report {
+            rows: Vec::new(),
+            counters: Vec::new(),
+            normal: None,
+            is_watched: true,
+            evicted_keys: 0,
+            missed: 0,
+            sampled_every: 1,
+            changed_rules: [0, 0],
+            by_reason: Vec::new(),
+            interval: Duration::ZERO,
+            envelope: envelope::now(),
+            sample: None,
+        };
+        let mut layout = self.layout(self.shown.packets.as_deref(), PACKET_COLUMNS, &result, false);
+        layout.document_type = Drops::KEY;
+        let out = stdout::open().context(stdout::WRITING)?;
+        let mut writer = ListingWriter::new(out, layout);
+        writer.begin()?;
+        let empty = SocketTable::default();
+        let mut batch = Vec::new();
+        let mut is_open = true;
+        let mut accounting = None;
+        loop {
+            let is_over =
+                self.interrupts.caught().is_some() || until.is_some_and(|until| Instant::now() >= until);
+            if is_over {
+                let last = watch.finish(|packet| batch.push(packet.clone()));
+                accounting = Some(last.context("drops: end watching")?);
+            } else {
+                watch.packets(|packet| batch.push(packet.clone()));
+            }
+            let is_unknown =
+                |packet: &Packet| packet.key.inode != 0 && sockets.with_inode(packet.key.inode).is_none();
+            let begin = Instant::now();
+            if begin >= next_listing && batch.iter().any(is_unknown) {
+                sockets = SocketTable::read(self.listing, &mut report)?;
+                next_listing = after_listing(begin, Instant::now());
+            }
+            let is_by_rule = |packet: &Packet| {
+                self.reasons.name(packet.key.reason).as_deref() == Some(firewall::NETFILTER)
+            };
+            if rules_read.elapsed() >= LISTING_MIN && batch.iter().any(is_by_rule) {
+                (firewalls, addresses) = self.rules();
+                rules_read = Instant::now();
+            }
+            let netns_name = |inode| self.netns_name(inode);
+            let naming = Naming {
+                reasons: &self.reasons,
+                functions,
+                sockets: [&sockets, &empty],
+                netns_name: &netns_name,
+                has_keys: true,
+            };
+            let mut written = Ok(());
+            for packet in batch.drain(..) {
+                let mut row = naming.row(
+                    &packet.key,
+                    packet.socket.as_ref(),
+                    packet.device,
+                    std::slice::from_ref(&packet.sample),
+                );
+                row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
+                let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
+                if is_normal || !self.is_selected(row.netns) || !row.matches(self.listing.filter()) {
+                    continue;
+                }
+                let shown = ShownPacket {
+                    time: clock.rfc3339(packet.sample.ns),
+                    len: packet.sample.len,
+                    owner: row.owner_text(),
+                    row,
+                };
+                written = writer.row(&&shown);
+                if written.is_err() {
+                    break;
+                }
+            }
+            let written = written.and_then(|()| writer.flush()).map_err(anyhow::Error::from);
+            match written {
+                Err(error) if stdout::is_closed_pipe(&error) => is_open = false,
+                written => written.context(stdout::WRITING)?,
+            }
+            if is_over || !is_open {
+                break;
+            }
+            let left = until.map_or(Watch::INTERVAL, |until| {
+                until.saturating_duration_since(Instant::now())
+            });
+            watch
+                .wait(left.min(Watch::INTERVAL), &[self.interrupts.as_fd()])
+                .context("wait for drops")?;
+        }
+        let counts = accounting.map(|accounting| (accounting.total(), accounting.missed));
+        if is_open {
+            let sources = report.sources();
+            writer
+                .finish_with(&report.summary(&sources), |object| {
+                    if let Some((total, missed)) = counts {
+                        object.number("made", Some(total.made));
+                        object.number("lost", Some(total.lost));
+                        object.number("missed", Some(missed));
+                    }
+                })
+                .context(stdout::WRITING)?;
+        }
+        if let Some((total, missed)) = counts.filter(|(total, missed)| total.lost + missed > 0) {
+            say(&format!(
+                "sockeye: {} of {} packets did not fit into the ring (--ring), and {missed} were not seen\n",
+                total.lost, total.made
+            ));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

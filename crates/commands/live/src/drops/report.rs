@@ -1,0 +1,165 @@
+//! What happened in an interval.
+
+use super::counters::{listener_drops, socket_drops};
+use super::estimates;
+use super::firewall;
+use super::interval::{Reading, Report};
+use super::output::{NamedLine, counter_name, rule_text};
+use super::rows::{self, DropRow, Naming};
+use super::session::Session;
+use super::sockets::SocketTable;
+use sockeye_console::envelope;
+use sockeye_dictionary::{Dictionary, DropClass};
+use sockeye_drops::{CounterLine, CounterSubject, reconcile};
+use sockeye_observe::KernelFunctions;
+use sockeye_tracepoints::DropCounts;
+use sockeye_verdict::MEANINGS;
+use sockeye_wire::drops::reason_at;
+
+impl Session<'_> {
+    pub(super) fn report(
+        &self,
+        before: &Reading,
+        now: &Reading,
+        sockets: [&SocketTable; 2],
+        is_watched: bool,
+    ) -> Report {
+        let functions = self.functions.get_or_init(KernelFunctions::read);
+        let netns_name = |inode| self.netns_name(inode);
+        let naming = Naming {
+            reasons: &self.reasons,
+            functions,
+            sockets,
+            netns_name: &netns_name,
+            has_keys: self.args.keys > 0,
+        };
+        let (mut rows, normal_by_place) = naming.rows(&before.drops, &now.drops, self.args.all);
+        let devices = now.counters.devices();
+        for row in &mut rows {
+            if let (None, Some(index)) = (row.device, row.ifindex) {
+                row.device = devices.get(&(row.netns, index.0)).copied();
+            }
+        }
+        let addresses = now.counters.addresses();
+        for row in &mut rows {
+            row.rule = now.firewalls.rule_since(&before.firewalls, row, &addresses);
+        }
+        let by_rules = now.firewalls.since(&before.firewalls);
+        for row in &mut rows {
+            // The kept packets were dropped by a rule that did not drop all of them.
+            if firewall::has_counted_less(&by_rules.counters, row) {
+                row.rule = None;
+            }
+        }
+        // A reason that is not counted by key is in the totals only.
+        let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
+            .then(|| normal_by_place + self.normal(&before.drops, &now.drops));
+        rows.retain(|row| self.is_selected(row.netns));
+        let mut counters = Vec::new();
+        if self.args.filter.is_empty() {
+            let events: Vec<_> = rows.iter().map(DropRow::event).collect();
+            let mut moved = now.counters.since(&before.counters);
+            let mut of_sockets = socket_drops(sockets[1], sockets[0]);
+            of_sockets.retain(|moved| moved.netns.is_none_or(|netns| self.is_selected(Some(netns))));
+            moved.append(&mut of_sockets);
+            moved.extend(by_rules.counters);
+            let listeners = listener_drops(sockets[1], sockets[0]);
+            let lines = reconcile(&moved, &events, &listeners);
+            let name = |line| self.named(line, sockets[0], is_watched);
+            counters = lines.into_iter().map(name).collect();
+            if let Some(key) = &self.shown.counters_by {
+                let values: Vec<_> = counters.iter().map(|line| key.column.sort_value(&line)).collect();
+                counters = in_order(counters, key.order(&values));
+            }
+        } else {
+            rows.retain(|row| row.matches(self.listing.filter()));
+        }
+        if let Some(key) = &self.shown.drops_by {
+            let values: Vec<_> = rows.iter().map(|row| key.column.sort_value(&row)).collect();
+            rows = in_order(rows, key.order(&values));
+        }
+        Report {
+            rows,
+            counters,
+            normal,
+            is_watched: true,
+            evicted_keys: now.drops.evicted_keys.saturating_sub(before.drops.evicted_keys),
+            missed: 0,
+            sampled_every: 1,
+            changed_rules: [by_rules.added, by_rules.removed],
+            by_reason: estimates::by_reason(&before.drops, &now.drops, &self.reasons, self.args.all),
+            interval: now.at.duration_since(before.at),
+            envelope: envelope::now(),
+            sample: None,
+        }
+    }
+
+    /// Returns the number of normal ends that are counted by reason only.
+    pub(super) fn normal(&self, before: &DropCounts, now: &DropCounts) -> u64 {
+        if self.args.all {
+            return 0;
+        }
+        let is_normal = |index: &usize| {
+            reason_at(*index).is_some_and(|reason| self.reasons.class(reason) == Some(DropClass::Normal))
+        };
+        let all = (0..now.by_reason.len()).filter(is_normal);
+        all.map(|index| estimates::counted(before, now, index)).sum()
+    }
+
+    pub(super) fn named(&self, line: CounterLine, sockets: &SocketTable, is_watched: bool) -> NamedLine {
+        let name = counter_name(&line.moved.subject);
+        let mut advice = None;
+        let of = match &line.moved.subject {
+            CounterSubject::Protocol(counter) => {
+                let meaning = MEANINGS.iter().find(|meaning| meaning.counter == *counter);
+                advice = meaning.and_then(|meaning| meaning.remedy);
+                None
+            }
+            CounterSubject::Backlog => None,
+            CounterSubject::Qdisc(device)
+            | CounterSubject::Received(device)
+            | CounterSubject::Sent(device) => Some(String::from_utf8_lossy(device.as_bytes()).into_owned()),
+            CounterSubject::FirewallRule(name) => Some(rule_text(name)),
+            CounterSubject::Socket(inode) => sockets.with_inode(inode.0).map(|socket| {
+                let local = socket
+                    .local
+                    .map_or_else(|| inode.to_string(), |local| local.to_string());
+                let owner = socket.owner.as_ref().map(rows::owner_text);
+                let owner = owner.map_or(String::new(), |owner| format!(" {owner}"));
+                format!("udp {local}{owner}")
+            }),
+        };
+        let explain = match &line.moved.subject {
+            CounterSubject::Protocol(_) | CounterSubject::Backlog => explain_name(&name),
+            CounterSubject::Received(_) => explain_name("rx_dropped"),
+            CounterSubject::Sent(_) => explain_name("tx_dropped"),
+            CounterSubject::Qdisc(_) => explain_name("QDISC_DROP"),
+            CounterSubject::Socket(_) => explain_name("SOCKET_RCVBUFF"),
+            CounterSubject::FirewallRule(_) => explain_name("NETFILTER_DROP"),
+        };
+        NamedLine {
+            netns_name: line.moved.netns.and_then(|netns| self.netns_name(netns)),
+            line,
+            name,
+            of,
+            explain,
+            advice,
+            is_watched,
+        }
+    }
+}
+
+/// Returns items in another order.
+fn in_order<T>(items: Vec<T>, order: Vec<usize>) -> Vec<T> {
+    let mut items: Vec<Option<T>> = items.into_iter().map(Some).collect();
+    order
+        .into_iter()
+        .filter_map(|place| items.get_mut(place)?.take())
+        .collect()
+}
+
+/// Returns the name of the dictionary's entry of a counter or reason.
+fn explain_name(name: &str) -> Option<&'static str> {
+    let found = Dictionary::new().find(name);
+    found.entries.first().map(|entry| entry.name.as_ref())
+}
