@@ -3,7 +3,7 @@
 //!
 //! It deliberately does not print sockets and changes nothing.
 //!
-//! - `args`, `values`: flags and their parsers
+//! - `args`, `values`: flags and their parsers; `watch_args`: those of commands that watch by BPF programs
 //! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
 //! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
 //! - `workloads`: containers, cgroups, units and executables of sockets
@@ -33,6 +33,7 @@ pub mod sampling;
 mod scan;
 pub mod values;
 pub mod vitals;
+pub mod watch_args;
 pub mod when;
 mod workloads;
 

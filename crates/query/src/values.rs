@@ -23,6 +23,39 @@ pub fn ring_bytes(text: &str) -> Result<u32, String> {
         .ok_or_else(|| "expected a size from 4Ki to 512Mi".to_owned())
 }
 
+/// A share of a processor in millionths, as `--cpu` takes it; 0: no bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuShare(u64);
+
+impl CpuShare {
+    /// Returns the bound in millionths; `None` without one.
+    #[must_use]
+    pub const fn ppm_max(self) -> Option<u64> {
+        match self.0 {
+            0 => None,
+            ppm => Some(ppm),
+        }
+    }
+}
+
+/// Parses a share of one processor: `5%`, `0.5`.
+pub fn cpu_share(text: &str) -> Result<CpuShare, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
+    let percent = number.filter(|percent| (0.0..=100.0).contains(percent));
+    let percent = percent.ok_or("expected a percentage from 0 to 100")?;
+    // Below this nothing could be counted.
+    let ppm = (percent * 10_000.0)
+        .round()
+        .max(if percent > 0.0 { 1.0 } else { 0.0 });
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "from 0 to a million"
+    )]
+    let ppm = ppm as u64;
+    Ok(CpuShare(ppm))
+}
+
 const RING_BYTES_MIN: u32 = 4 << 10;
 const RING_BYTES_MAX: u32 = 512 << 20;
 
@@ -52,6 +85,17 @@ mod tests {
         }
         for bad in ["", "0", "2000", "1Gi", "4G", "-1", "4096Mi", "many"] {
             assert!(ring_bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn share_is_a_percentage() {
+        assert_eq!(cpu_share("5%"), Ok(CpuShare(50_000)));
+        assert_eq!(cpu_share("0.5"), Ok(CpuShare(5_000)));
+        assert_eq!(cpu_share("0.00001%"), Ok(CpuShare(1)));
+        assert_eq!(cpu_share("0").map(CpuShare::ppm_max), Ok(None));
+        for bad in ["", "%", "101", "-1", "NaN", "many"] {
+            assert!(cpu_share(bad).is_err(), "{bad}");
         }
     }
 }

@@ -9,4 +9,3 @@
 mod clock;
 pub mod drops;
 pub mod events;
-mod share;

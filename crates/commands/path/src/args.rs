@@ -1,8 +1,9 @@
 //! Arguments of `path`.
 
 use clap::Args;
-use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_query::args::{ListingArgs, SourceArg};
+use sockeye_console::args::FormatArg;
+use sockeye_query::args::ListingArgs;
+use sockeye_query::watch_args::WatchArgs;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -28,36 +29,17 @@ pub struct PathArgs {
     /// Slots for packets that are on their way: with a tenth as many packets, one of ten is not followed
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=1_048_576))]
     pub(crate) slots: u32,
-    /// Memory for what is not printed yet: bytes, or with a unit
-    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = sockeye_query::values::ring_bytes)]
-    pub(crate) ring: u32,
     /// Also draw the way into a file, as SVG
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
-    /// Columns of the table or of CSV, separated by commas; 'help' lists them
-    #[arg(long, value_name = "LIST")]
-    pub(crate) columns: Option<String>,
-    /// Numbers instead of the names of services, users and hosts
-    #[arg(short = 'n', long)]
-    pub(crate) numeric: bool,
     /// Only sockets in a network namespace: its name, a process in it, a path, a container's name or id, or 'all'
     #[arg(short = 'N', long, value_name = "NAME|PID|PATH|all", default_value = "all")]
     pub(crate) netns: String,
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(crate) format: FormatArg,
-    /// Leave out the header line
-    #[arg(short = 'H', long)]
-    pub(crate) no_header: bool,
-    /// Colours in tables
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    pub(crate) color: ColorArg,
-    /// File with the kernel's type information, for BPF
-    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
-    pub(crate) btf: PathBuf,
-    /// Report on stderr which sources were used
-    #[arg(short = 'v', long)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) common: WatchArgs,
     /// Only packets of sockets that match, as in ss, for example: dport = :443 or owner = nginx
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
@@ -77,18 +59,9 @@ impl PathArgs {
     pub(crate) fn listing(&self) -> ListingArgs {
         ListingArgs {
             processes: false,
-            numeric: self.numeric,
-            ipv4: false,
-            ipv6: false,
-            netns: Some(self.netns.clone()),
-            complete: false,
-            source: SourceArg::Auto,
-            format: self.format,
-            no_header: self.no_header,
-            color: self.color,
-            btf: self.btf.clone(),
-            names_timeout: Duration::from_millis(500),
-            verbose: self.verbose,
+            ..self
+                .common
+                .listing(Some(self.netns.clone()), self.format, Duration::from_millis(500))
         }
     }
 

@@ -23,10 +23,15 @@ use std::io::{BufWriter, Write as _};
 /// # Errors
 /// If an option is wrong, packets cannot be followed, or output failed.
 pub fn run(args: &PathArgs) -> anyhow::Result<()> {
-    if args.columns.as_deref() == Some("help") {
+    if args.common.columns.as_deref() == Some("help") {
         return stdout::write_lines(columns_help::<Hops>());
     }
-    let columns = args.columns.as_deref().map(parse_columns::<Hops>).transpose();
+    let columns = args
+        .common
+        .columns
+        .as_deref()
+        .map(parse_columns::<Hops>)
+        .transpose();
     let columns = columns.map_err(|error| UsageError::unknown_column("--columns", "path", &error))?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let picture = args.svg.as_deref().map(OutputFile::create).transpose()?;
@@ -78,9 +83,9 @@ fn print(
             .collect(),
     };
     let mut layout = Layout::new(format, columns);
-    layout.style = stdout::style(args.color);
+    layout.style = stdout::style(args.common.color);
     layout.width = stdout::width();
-    layout.no_header = args.no_header;
+    layout.no_header = args.common.no_header;
     layout.marks_last = true;
     layout.document_type = "path";
     layout.envelope = envelope::now();

@@ -62,18 +62,18 @@ pub(crate) fn follow(
             .common_filter()
             .map_or(Ends::ANYWHERE, |resolved| resolved.ends),
         sample_every: args.sample,
-        ring_bytes: args.ring,
+        ring_bytes: args.common.ring,
         slots: args.slots,
         pid_namespace: sockeye_source::own_pid_namespace(),
     };
     let mut watch = PathWatch::begin(&listing.context.engine, &options)
         .context("packets are followed by BPF programs in the kernel")?;
     for (event, error) in watch.missing() {
-        if args.verbose {
+        if args.common.verbose {
             say(&format!("sockeye: path: no {event}: {error}\n"));
         }
     }
-    if args.verbose || std::io::stderr().is_terminal() {
+    if args.common.verbose || std::io::stderr().is_terminal() {
         say("sockeye: packets are followed; ^C ends and reports\n");
     }
     let mut queues = QueueWatch::begin(listing);

@@ -1,11 +1,9 @@
 //! Arguments of `drops`.
 
-use crate::share::{Share, percent};
 use clap::Args;
-use sockeye_console::args::{ColorArg, FormatArg};
-use sockeye_query::args::{ListingArgs, SourceArg};
-use sockeye_query::values::ring_bytes;
-use std::path::PathBuf;
+use sockeye_console::args::FormatArg;
+use sockeye_query::args::ListingArgs;
+use sockeye_query::watch_args::{BudgetArgs, WatchArgs};
 use std::time::Duration;
 
 /// Packets that the kernel drops: why, where, whose, and which counters they explain
@@ -36,19 +34,10 @@ pub struct DropsArgs {
     /// Print the counters only
     #[arg(long)]
     pub(crate) counters: bool,
-    /// Memory for what is not printed yet: bytes, or with a unit
-    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = ring_bytes)]
-    pub(crate) ring: u32,
     /// Most combinations of reason, place, namespace, device and socket that are counted apart; the longest unused one makes room. 0: only reasons are
     /// counted, at the least cost
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(0..=1_048_576))]
     pub(crate) keys: u32,
-    /// Most of one processor that counting may take, in percent: beyond it, drops are sampled at random and their number is estimated; 0: no bound
-    #[arg(long, value_name = "PERCENT", default_value = "5%", value_parser = percent, conflicts_with = "packets")]
-    pub(crate) cpu: Share,
-    /// Columns of the table or of CSV, separated by commas; 'help' lists them
-    #[arg(long, value_name = "LIST")]
-    pub(crate) columns: Option<String>,
     /// Sort by a column, ascending; with '-' before its name descending
     #[arg(
         long,
@@ -57,9 +46,6 @@ pub struct DropsArgs {
         conflicts_with = "packets"
     )]
     pub(crate) sort: Option<String>,
-    /// Numbers instead of the names of services, users and hosts
-    #[arg(short = 'n', long)]
-    pub(crate) numeric: bool,
     /// In another network namespace: its name, a process in it, a path, a container's name or id, or 'all'
     ///
     /// The default is all, and without the right to watch drops the current one.
@@ -68,18 +54,10 @@ pub struct DropsArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = FormatArg::Table)]
     pub(crate) format: FormatArg,
-    /// Leave out the header line
-    #[arg(short = 'H', long)]
-    pub(crate) no_header: bool,
-    /// Colours in tables
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    pub(crate) color: ColorArg,
-    /// File with the kernel's type information, for BPF
-    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
-    pub(crate) btf: PathBuf,
-    /// Report on stderr which sources were used
-    #[arg(short = 'v', long)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    #[command(flatten)]
+    pub(crate) common: WatchArgs,
     /// Only drops of packets that match, as in ss, for example: dport = :443 or owner = nginx. Counters are not compared then
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
@@ -99,20 +77,7 @@ sockeye explain REASON says what a reason means.";
 impl DropsArgs {
     /// Returns the flags of a listing of sockets, by which owners are found.
     pub(super) fn listing(&self, netns: Option<String>) -> ListingArgs {
-        ListingArgs {
-            processes: true,
-            numeric: self.numeric,
-            ipv4: false,
-            ipv6: false,
-            netns,
-            complete: false,
-            source: SourceArg::Auto,
-            format: self.format,
-            no_header: self.no_header,
-            color: self.color,
-            btf: self.btf.clone(),
-            names_timeout: Duration::from_millis(500),
-            verbose: self.verbose,
-        }
+        self.common
+            .listing(netns, self.format, Duration::from_millis(500))
     }
 }

@@ -158,9 +158,9 @@ impl Session<'_> {
             _ => R::columns().iter().collect(),
         };
         let mut layout = Layout::new(format, columns);
-        layout.style = stdout::style(self.args.color);
+        layout.style = stdout::style(self.args.common.color);
         layout.width = stdout::width();
-        layout.no_header = self.args.no_header || no_header;
+        layout.no_header = self.args.common.no_header || no_header;
         layout.marks_last = true;
         layout.sample = result.sample;
         layout.envelope = result.envelope;

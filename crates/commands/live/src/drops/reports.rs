@@ -78,10 +78,10 @@ impl Session<'_> {
                 printed => printed?,
             }
             // Sockets without a process have no owner, which is all that is looked for.
-            if let Some(everywhere) = report.all_netns.as_mut().filter(|_| !self.args.verbose) {
+            if let Some(everywhere) = report.all_netns.as_mut().filter(|_| !self.args.common.verbose) {
                 everywhere.descriptors_only = false;
             }
-            self.listing.write_notes(&report, self.args.verbose);
+            self.listing.write_notes(&report, self.args.common.verbose);
             self.say_losses(&result, &now);
             if is_over {
                 // The last report is drawn, too.
@@ -186,7 +186,7 @@ impl Session<'_> {
     }
 
     pub(super) fn say_begin(&self, is_endless: bool) {
-        if self.args.verbose || (is_endless && std::io::stderr().is_terminal()) {
+        if self.args.common.verbose || (is_endless && std::io::stderr().is_terminal()) {
             say("sockeye: drops are counted; ^C ends and reports\n");
         }
     }

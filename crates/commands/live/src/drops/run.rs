@@ -22,7 +22,7 @@ use std::process::ExitCode;
 /// If an option is wrong, nothing can be watched, or output failed.
 pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     let interrupts = Interrupts::catch().context("handle SIGINT, SIGTERM and SIGHUP")?;
-    if args.columns.as_deref() == Some("help") {
+    if args.common.columns.as_deref() == Some("help") {
         let help = match (args.packets, args.counters) {
             (true, _) => columns_help::<DropPackets>(),
             (_, true) => columns_help::<DropCounters>(),
@@ -36,15 +36,19 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
             "sockeye: drops: with --keys 0 only reasons are counted: no packets, and nothing to filter\n";
         return Err(UsageError(text.to_owned()).into());
     }
-    let engine = bpf_engine(&args.btf)?;
+    if args.packets && args.budget.cpu.is_some() {
+        let text = "sockeye: drops: with --packets nothing is sampled: leave out --cpu\n";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let engine = bpf_engine(&args.common.btf)?;
     let mut reasons = reasons_of(&engine);
     let options = DropOptions {
         treatments: &reasons.treatments(args.all, args.keys > 0),
         packets: args.packets,
-        ring_bytes: args.ring,
+        ring_bytes: args.common.ring,
         // The kernel wants at least one.
         keys: args.keys.max(1),
-        cpu_ppm_max: args.cpu.ppm_max(),
+        cpu_ppm_max: args.budget.ppm_max(5),
     };
     let watch = match DropWatch::load(&engine, &options) {
         Ok(watch) => Some(watch),

@@ -50,7 +50,7 @@ impl Shown {
     pub(super) fn parse(args: &DropsArgs) -> anyhow::Result<Self> {
         let mut shown = Self::default();
         let columns_error = |error: UnknownColumn| UsageError::unknown_column("--columns", "drops", &error);
-        if let Some(list) = &args.columns {
+        if let Some(list) = &args.common.columns {
             if args.packets {
                 shown.packets = Some(parse_columns(list).map_err(columns_error)?);
             } else if args.counters {

@@ -1,13 +1,10 @@
 //! Arguments of `events`.
 
 use super::source::EventSourceArg;
-use crate::share::{Share, percent};
 use clap::{Args, ValueEnum};
-use sockeye_console::args::ColorArg;
 use sockeye_console::values;
 use sockeye_model::ConnectionEventKind;
-use sockeye_query::values::ring_bytes;
-use std::path::PathBuf;
+use sockeye_query::watch_args::{BudgetArgs, WatchArgs};
 use std::time::Duration;
 
 /// Connections as they open and close, with their owners
@@ -51,20 +48,10 @@ pub struct EventsArgs {
     /// End after so many seconds
     #[arg(short = 'd', long, value_name = "SECS", allow_negative_numbers = true, value_parser = values::seconds)]
     pub(crate) duration: Option<Duration>,
-    /// Memory for what is not printed yet: bytes, or with a unit
-    #[arg(long, value_name = "BYTES", default_value = "4Mi", value_parser = ring_bytes)]
-    pub(crate) ring: u32,
-    /// Most of one processor that Sockeye may take, in percent: beyond it, only the events of one in so many connections are shown, and how many
-    /// are left out is counted; 0: no bound
-    #[arg(long, value_name = "PERCENT", default_value = "50%", value_parser = percent)]
-    pub(crate) cpu: Share,
     /// Do not find out which process reads or writes the data of accepted connections: less work for the kernel at each call, and connections of
     /// a server with several processes have the owner of the listener until they are closed
     #[arg(long)]
     pub(crate) no_readers: bool,
-    /// Numbers instead of the names of services, users and hosts
-    #[arg(short = 'n', long)]
-    pub(crate) numeric: bool,
     /// Accepted for the sake of habit: owners are always shown
     #[arg(short = 'p', long, hide = true)]
     pub(crate) processes: bool,
@@ -80,21 +67,10 @@ pub struct EventsArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = EventFormat::Table)]
     pub(crate) format: EventFormat,
-    /// Columns of the table or of CSV, separated by commas; 'help' lists them
-    #[arg(long, value_name = "LIST")]
-    pub(crate) columns: Option<String>,
-    /// Leave out the header line
-    #[arg(short = 'H', long)]
-    pub(crate) no_header: bool,
-    /// Colours in tables
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    pub(crate) color: ColorArg,
-    /// File with the kernel's type information, for BPF
-    #[arg(long, value_name = "FILE", default_value = "/sys/kernel/btf/vmlinux")]
-    pub(crate) btf: PathBuf,
-    /// Report on stderr what is watched
-    #[arg(short = 'v', long)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) budget: BudgetArgs,
+    #[command(flatten)]
+    pub(crate) common: WatchArgs,
     /// Which connections: an expression as in ss, for example: dport = :443 and dst 10.0.0.0/8
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,

@@ -78,7 +78,7 @@ pub(crate) fn sources(args: &EventsArgs, name: &'static str) -> Vec<(&'static st
 
 /// Notes on stderr what this kernel does not show. What nearly every watch would like to have is noted with `--verbose` only.
 pub(crate) fn report_missing(args: &EventsArgs, missing: &[(&'static str, LoadError)]) {
-    let verbose = args.verbose;
+    let verbose = args.common.verbose;
     for (event, error) in missing {
         // TCP uses it as well, to name the owner of few connections earlier.
         let is_for_tcp = *event == "sock_send_length" && !args.udp;

@@ -22,7 +22,7 @@ use sockeye_filter::KernelFeatures;
 use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::{Format, Summary};
-use sockeye_query::args::{ListingArgs, SourceArg};
+use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::netns_targets::NetnsTargets;
 use sockeye_source::{Ends, Families};
@@ -37,10 +37,15 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// If the filter or an option is wrong, connections cannot be watched, or output failed.
 pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
-    if args.columns.as_deref() == Some("help") {
+    if args.common.columns.as_deref() == Some("help") {
         return stdout::write_lines(columns_help::<Events>());
     }
-    let columns = args.columns.as_deref().map(parse_columns::<Events>).transpose();
+    let columns = args
+        .common
+        .columns
+        .as_deref()
+        .map(parse_columns::<Events>)
+        .transpose();
     let columns = columns.map_err(|error| UsageError::unknown_column("--columns", "events", &error))?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = QueryContext::new(&listing_args(args), false, true)?;
@@ -57,11 +62,11 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
             _ => Families::BOTH,
         },
         netns,
-        ring_bytes: args.ring,
+        ring_bytes: args.common.ring,
         pid_namespace: sockeye_source::own_pid_namespace(),
         readers: !args.no_readers,
         protocols: kinds::protocols(args),
-        cpu_ppm_max: args.cpu.ppm_max(),
+        cpu_ppm_max: args.budget.ppm_max(50),
     };
     let source = begin_source(args, &context, &options)?;
     let begin = Instant::now();
@@ -86,10 +91,10 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
             EventSource::Diag(watch) => watch.present(&mut |event| present.push(event)),
         }
     }
-    if let (true, EventSource::Bpf(_)) = (args.verbose, &source) {
+    if let (true, EventSource::Bpf(_)) = (args.common.verbose, &source) {
         say(&format!(
             "sockeye: watching by BPF at tracepoints, a ring of {} bytes; older sockets were read in {:.1} ms\n",
-            args.ring,
+            args.common.ring,
             begin.elapsed().as_secs_f64() * 1e3
         ));
     }
@@ -111,8 +116,8 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     };
     let mut layout = output::layout(format, columns, netns.is_some(), kinds::has_protocols(args));
     layout.envelope = envelope::now();
-    layout.no_header = args.no_header;
-    layout.style = stdout::style(args.color);
+    layout.no_header = args.common.no_header;
+    layout.style = stdout::style(args.common.color);
     layout.width = stdout::width();
     let out = stdout::open().context(stdout::WRITING)?;
     let mut events = EventStream {
@@ -169,7 +174,7 @@ fn begin_source<'a>(
         }
         say("sockeye: UDP and MPTCP are not seen without BPF programs\n");
     }
-    let watch = DiagWatch::begin(context, options.families, args.ring)?;
+    let watch = DiagWatch::begin(context, options.families, args.common.ring)?;
     say(&format!(
         "sockeye: watching closes by sock_diag and opens by polling, {reason}. Not seen: other network namespaces; opens of \
          connections shorter than {} ms; how and by whom one ended; most failed opens, and retransmissions; which process another \
@@ -453,7 +458,7 @@ impl<W: Write> EventStream<'_, W> {
                 stdout::write(text.as_bytes())?;
             }
             EventFormat::Csv if only_summary => {
-                let begins = self.summaries == 1 && !self.args.no_header;
+                let begins = self.summaries == 1 && !self.args.common.no_header;
                 let mut table = Vec::new();
                 output::summary_csv::push(&mut table, &now, self.summaries, summary, at_least, begins);
                 stdout::write(&table)?;
@@ -488,23 +493,14 @@ fn listing_args(args: &EventsArgs) -> ListingArgs {
         .filter
         .iter()
         .any(|word| word.contains("dev") || word.contains("autobound"));
+    let netns = match args.netns.as_deref() {
+        Some("all") | None => names_interfaces.then(|| "all".to_owned()),
+        Some(netns) => Some(netns.to_owned()),
+    };
     ListingArgs {
-        processes: true,
-        numeric: args.numeric,
         ipv4: args.ipv4,
         ipv6: args.ipv6,
-        netns: match args.netns.as_deref() {
-            Some("all") | None => names_interfaces.then(|| "all".to_owned()),
-            Some(netns) => Some(netns.to_owned()),
-        },
-        complete: false,
-        source: SourceArg::Auto,
-        format: FormatArg::Jsonl,
-        no_header: args.no_header,
-        color: args.color,
-        btf: args.btf.clone(),
-        names_timeout: Duration::ZERO,
-        verbose: args.verbose,
+        ..args.common.listing(netns, FormatArg::Jsonl, Duration::ZERO)
     }
 }
 
