@@ -10,6 +10,7 @@ use sockeye_lab::{need, wait_until};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A store in a folder of its own, which is removed at the end.
 struct Store(PathBuf);
@@ -238,8 +239,11 @@ fn recorded_findings_have_evidence_remedy_and_time() {
         let kept = store.kept();
         microseconds(kept[0]["from"].as_str().unwrap()).unwrap()
     };
-    // `history` has times to a second: the check is somewhere in it.
+    // `history` has times to a second: the check is somewhere in it. What the server sees itself comes later.
     let found_us = record_a_finding(&store) + 1_000_000;
+    wait_until("that second is over", || {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap() > Duration::from_micros(found_us)
+    });
     let (mut server, cookie) = started(&store);
     let findings = server.json(&format!("/api/findings?at={found_us}"), &cookie);
     assert_follows(&findings, "recorded_findings");
@@ -265,7 +269,12 @@ fn recorded_findings_have_evidence_remedy_and_time() {
         &format!("/api/findings?at={}", unchecked_us + 1_000_000),
     );
     assert_eq!(unchecked.status, 404, "{unchecked:?}");
-    assert!(unchecked.body.contains("nothing was checked"), "{unchecked:?}");
+    // A busy machine may have been too late for a sample of that moment.
+    let reasons = ["nothing was checked", "there is a gap (late)"];
+    assert!(
+        reasons.iter().any(|reason| unchecked.body.contains(reason)),
+        "{unchecked:?}"
+    );
     let mut browser = need!(Browser::start("recorded-findings"));
     browser.resize(1440, 900);
     let url = line(&mut server.lines);
