@@ -87,6 +87,8 @@ struct Packed {
     /// Numbers of the entries that have each word
     words: BTreeMap<String, BTreeSet<u16>>,
     texts: Vec<PackedText>,
+    /// Number of the entry of each driver's family
+    drivers: BTreeMap<String, u16>,
 }
 
 /// Exactness of a text, what is known of it, and the text: in the order in which they are tried.
@@ -111,6 +113,11 @@ impl Packed {
             for text in described.chain(&entry.texts).chain(&entry.also) {
                 for word in words::words(&text.to_lowercase()) {
                     self.words.entry(word.to_owned()).or_default().insert(number);
+                }
+            }
+            for driver in &entry.drivers {
+                if self.drivers.insert(driver.to_string(), number).is_some() {
+                    return Err(format!("{driver} is a driver of two entries").into());
                 }
             }
             for (nth, text) in entry.texts.iter().enumerate() {
@@ -204,8 +211,16 @@ impl Packed {
                 before = number;
             }
         }
+        let drivers: String = self
+            .drivers
+            .iter()
+            .fold(String::new(), |mut lines, (driver, number)| {
+                let _ = writeln!(lines, "    ({driver:?}, {number}),");
+                lines
+            });
         let constants = format!(
-            "const ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            "const DRIVERS: [(&str, u16); {}] = [\n{drivers}];\nconst ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            self.drivers.len(),
             self.entries,
             texts.len(),
             spellings.len(),

@@ -28,7 +28,8 @@ pub(crate) fn part(text: &str) -> Option<Part<'_>> {
     if let Some(frame) = frame(after.unwrap_or(text).trim_start()) {
         return Some(Part::Frame(frame));
     }
-    let is_detail = after.is_some()
+    // `IP: ` is also how the protocol's messages begin.
+    let is_detail = after.is_some() && !text.starts_with("IP: ")
         || head_of(text, &DETAIL_HEADS).is_some()
         || is_register(text)
         || is_fault_address(text)
@@ -229,7 +230,19 @@ const MARKS: [&str; 18] = [
 ];
 
 /// Begins of lines that have a function.
-const FRAME_HEADS: [&str; 7] = ["RIP: ", "pc : ", "lr : ", "PC is at ", "LR is at ", "? ", "NIP ["];
+const FRAME_HEADS: [&str; 11] = [
+    "RIP: ",
+    "RIP [",
+    "IP: ",
+    "EIP: ",
+    "EIP is at ",
+    "pc : ",
+    "lr : ",
+    "PC is at ",
+    "LR is at ",
+    "? ",
+    "NIP [",
+];
 
 /// Begins of lines that have none.
 const DETAIL_HEADS: [&str; 53] = [

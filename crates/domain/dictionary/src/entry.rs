@@ -19,6 +19,8 @@ pub struct Entry<'a> {
     pub wordings: Vec<Wording<'a>>,
     /// A line for each text
     pub examples: Vec<Cow<'a, str>>,
+    /// How the messages of a family's drivers begin: those that no text has have this entry, if they look like trouble
+    pub drivers: Vec<Cow<'a, str>>,
     /// Severity of the message, or of a counter that moves. `None`: neutral
     pub severity: Option<Severity>,
     /// Class of a drop reason. `None`: the reason does not say, or it is of another kind
@@ -87,6 +89,7 @@ impl Entry<'_> {
             texts: Vec::new(),
             wordings: Vec::new(),
             examples: Vec::new(),
+            drivers: Vec::new(),
             severity: None,
             class: None,
             unit: None,

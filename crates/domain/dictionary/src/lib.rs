@@ -27,6 +27,7 @@ mod dictionary;
 mod drop_class;
 mod entry;
 mod event;
+mod family;
 #[cfg(test)]
 mod files;
 mod kind;

@@ -3,6 +3,7 @@
 use crate::blanks::collapsed;
 use crate::block::{self, Part};
 use crate::event::{Events, Role};
+use crate::family;
 use crate::line_reader::{LineReader, ReadLine};
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
@@ -27,6 +28,8 @@ pub struct Log {
     /// The last line, if nothing matched it (`has_partial`): the next one may be its rest
     partial: Partial,
     has_partial: bool,
+    /// Whether the last line is `------------[ cut here ]------------`
+    is_cut: bool,
     unknown: UnknownLines,
     statistics: Statistics,
     events: Events,
@@ -131,6 +134,8 @@ struct Partial {
     is_of_kernel: bool,
     /// Lines that it consists of
     lines: u64,
+    /// Whether the line before is `------------[ cut here ]------------`
+    is_after_cut: bool,
 }
 
 impl Log {
@@ -143,6 +148,7 @@ impl Log {
             pending_time: None,
             partial: Partial::default(),
             has_partial: false,
+            is_cut: false,
             unknown: UnknownLines::default(),
             statistics: Statistics::new(),
             events: Events::default(),
@@ -232,6 +238,7 @@ impl Log {
             return;
         }
         if let Some(times) = log_line::repeats(message.text) {
+            self.flush();
             self.count.empty += 1;
             if let Some(latest) = self.latest {
                 let met = &mut self.met[latest].occurrences;
@@ -255,10 +262,18 @@ impl Log {
         known: Option<&MatchedLine<'_>>,
         bare: Option<&str>,
     ) {
-        if let Some(known) = known {
+        let is_after_cut = std::mem::take(&mut self.is_cut);
+        // A frame of a trace is a part of what came before it.
+        if let Some(known) = known
+            && (self.latest.is_none() || !is_frame(known))
+        {
+            let said = self.take_said(text);
             self.flush();
             self.count.known += 1;
             self.add(known, text, times, message.time);
+            if let (Some(said), Some(latest)) = (said, self.latest) {
+                self.met[latest].add_value(Placeholder::Text, &said);
+            }
             return;
         }
         let is_of_kernel = message.is_of_kernel();
@@ -267,7 +282,7 @@ impl Log {
             return;
         }
         if bare.is_some_and(|line| self.join(line, text, message.is_quoted))
-            || is_of_kernel && self.take_part(text)
+            || is_of_kernel && self.take_part(text, message.time)
         {
             return;
         }
@@ -286,6 +301,17 @@ impl Log {
         partial.time.push_str(message.time.unwrap_or_default());
         partial.is_of_kernel = is_of_kernel;
         partial.lines = 1;
+        partial.is_after_cut = is_after_cut;
+    }
+
+    /// Takes what a failed check of the kernel says, which stands between `cut here` and the head of the warning.
+    fn take_said(&mut self, head: &str) -> Option<String> {
+        if !self.has_partial || !self.partial.is_after_cut || !head.starts_with("WARNING: ") {
+            return None;
+        }
+        self.has_partial = false;
+        self.count.parts += self.partial.lines;
+        Some(std::mem::take(&mut self.partial.text))
     }
 
     /// Takes a line as the rest of the one before, which a terminal or a mail program wrapped.
@@ -363,34 +389,53 @@ impl Log {
     }
 
     /// Takes a line as a part of the message before it.
-    fn take_part(&mut self, text: &str) -> bool {
+    fn take_part(&mut self, text: &str, time: Option<&str>) -> bool {
         let Some(part) = block::part(text) else {
             return false;
         };
         self.flush();
-        self.count.parts += 1;
-        if let Part::Frame(frame) = part
-            && let Some(latest) = self.latest
-        {
+        self.is_cut = text == CUT;
+        let Part::Frame(frame) = part else {
+            self.count.parts += 1;
+            return true;
+        };
+        if let Some(latest) = self.latest {
+            self.count.parts += 1;
             self.met[latest].occurrences.take_frame(frame);
+            return true;
         }
+        // A trace whose head is missing.
+        let Some(trace) = family::trace(text) else {
+            return false;
+        };
+        self.count.known += 1;
+        self.add(&trace, text, 1, time);
         true
     }
 
     /// Gives up on the rest of the last line.
     fn flush(&mut self) {
-        if self.has_partial {
-            self.has_partial = false;
-            let Partial {
-                text,
-                times,
-                time,
-                is_of_kernel,
-                ..
-            } = &self.partial;
+        if !self.has_partial {
+            return;
+        }
+        self.has_partial = false;
+        let partial = std::mem::take(&mut self.partial);
+        let Partial {
+            text,
+            times,
+            time,
+            is_of_kernel,
+            ..
+        } = &partial;
+        if let Some(known) = is_of_kernel.then(|| family::matched(text)).flatten() {
+            self.count.known += 1;
+            self.add(&known, text, *times, some(time));
+        } else {
             let is_trouble = self.unknown.add(text, *times, some(time), *is_of_kernel);
             self.count.trouble += u64::from(is_trouble);
         }
+        // Its buffers are used again.
+        self.partial = partial;
     }
 
     /// Ends the log: no line follows.
@@ -500,23 +545,33 @@ impl Met {
         met.line.push_str(text);
         met.wording = known.wording;
         for &(place, value) in &known.values {
-            let key = key(place, value);
-            let mut same = (0..self.keys.len()).filter(|&nth| self.keys[nth] == key);
-            let is_it = |&nth: &usize| met.values[nth].place == place && met.values[nth].text == value;
-            if let Some(nth) = same.find(is_it) {
-                met.values[nth].times += 1;
-            } else if met.values.len() < VALUES_MAX {
-                self.keys.push(key);
-                met.values.push(Value {
-                    place,
-                    text: value.to_owned(),
-                    times: 1,
-                });
-            } else {
-                met.values_left_out += 1;
-            }
+            self.add_value(place, value);
         }
     }
+
+    fn add_value(&mut self, place: Placeholder, value: &str) {
+        let met = &mut self.occurrences;
+        let key = key(place, value);
+        let mut same = (0..self.keys.len()).filter(|&nth| self.keys[nth] == key);
+        let is_it = |&nth: &usize| met.values[nth].place == place && met.values[nth].text == value;
+        if let Some(nth) = same.find(is_it) {
+            met.values[nth].times += 1;
+        } else if met.values.len() < VALUES_MAX {
+            self.keys.push(key);
+            met.values.push(Value {
+                place,
+                text: value.to_owned(),
+                times: 1,
+            });
+        } else {
+            met.values_left_out += 1;
+        }
+    }
+}
+
+/// Whether the line is a frame of a trace, which has an entry only if the head of the trace is missing.
+fn is_frame(known: &MatchedLine<'_>) -> bool {
+    known.entry().name == "kernel-trace"
 }
 
 /// A key of a value: most lines have other values than those that are kept, and comparing numbers costs no call.
@@ -540,3 +595,6 @@ fn some(text: &str) -> Option<&str> {
 const VALUES_MAX: usize = 64;
 /// Lines that one message may be wrapped to.
 const WRAPPED_LINES_MAX: u64 = 2;
+
+/// The mark before a warning.
+const CUT: &str = "------------[ cut here ]------------";

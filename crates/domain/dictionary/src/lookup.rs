@@ -2,6 +2,7 @@
 
 use crate::blanks::collapsed;
 use crate::counter_name::counter_names;
+use crate::family;
 use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
 use crate::names::normal;
@@ -38,15 +39,20 @@ pub(crate) fn find(text: &str) -> Found {
         near: Vec::new(),
         meant: None,
     };
-    if text.contains([' ', ':', '='])
-        && packed::named(&normal(text)).is_empty()
-        && let Some(known) = Messages::built_in().match_line(&collapsed(message_of(&plain(text)).text))
-    {
-        found.entries.push(known.entry());
-        found.severity = Some(known.severity);
-        found.wording = Some(known.wording);
-        let values = known.values.into_iter();
-        found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
+    if text.contains([' ', ':', '=']) && packed::named(&normal(text)).is_empty() {
+        let line = plain(text);
+        let line = collapsed(message_of(&line).text);
+        if let Some(known) = Messages::built_in()
+            .match_line(&line)
+            .or_else(|| family::matched(&line))
+            .or_else(|| family::trace(&line))
+        {
+            found.entries.push(known.entry());
+            found.severity = Some(known.severity);
+            found.wording = Some(known.wording);
+            let values = known.values.into_iter();
+            found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
+        }
     }
     let lookups: [&dyn Fn() -> Vec<&'static Entry<'static>>; 4] = [
         &|| named(text),
@@ -87,7 +93,7 @@ pub(crate) fn error(number: u16) -> Option<&'static Entry<'static>> {
 
 /// The message that has most words of this text.
 pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
-    static TEXTS: OnceLock<Vec<String>> = OnceLock::new();
+    static TEXTS: OnceLock<Vec<(usize, String)>> = OnceLock::new();
     // Driver and device say nothing about what happened.
     let said = text.rsplit_once(": ").map_or(
         text,
@@ -95,26 +101,21 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
             if rest.len() < head.len() / 2 { text } else { rest }
         },
     );
-    // Entries that are no messages have no texts.
+    // Each text by itself: all texts of a large family together have the words of any line.
     let texts = TEXTS.get_or_init(|| {
-        let mut texts = vec![String::new(); packed::len()];
-        for line in packed::texts().lines() {
+        let of_line = |line: &str| {
             let mut fields = line.splitn(6, ' ');
-            if let Some(Ok(number)) = fields.next().map(str::parse::<usize>)
-                && let Some(text) = fields.nth(4)
-            {
-                texts[number].push_str(&text.to_lowercase());
-                texts[number].push(' ');
-            }
-        }
-        texts
+            let number = fields.next()?.parse().ok()?;
+            Some((number, fields.nth(4)?.to_lowercase()))
+        };
+        packed::texts().lines().filter_map(of_line).collect()
     });
     let said = said.to_lowercase();
     let words = search_words(&said);
     // A bit for each word that the text has.
     let held: Vec<u32> = texts
         .iter()
-        .map(|text| {
+        .map(|(_, text)| {
             let words = words.iter().enumerate();
             words.fold(0, |bits, (nth, word)| {
                 bits | u32::from(has_word(text, word)) << nth
@@ -122,7 +123,7 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
         })
         .collect();
     let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, &held);
-    ranked.first().map(|&(_, number)| packed::entry(number))
+    ranked.first().map(|&(_, nth)| packed::entry(texts[nth].0))
 }
 
 /// Entries with this name. An exact match excludes others that differ in case (`rtt`, `RTT`).

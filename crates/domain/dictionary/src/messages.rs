@@ -2,7 +2,7 @@
 
 use crate::anchors::Anchors;
 use crate::pattern::{Budget, Pattern};
-use crate::unknown::is_bus_id;
+use crate::unknown::{is_bus_id, is_rdma_device};
 use crate::{Entry, Placeholder, Severity, packed};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -311,12 +311,21 @@ impl Starts {
 }
 
 /// The last word of `e1000e 0000:00:1f.6 eth0: `, if it may be an interface.
-fn interface(prefix: &str) -> Option<&str> {
+pub(crate) fn interface(prefix: &str) -> Option<&str> {
     let words = prefix.strip_suffix(": ")?;
+    // `(unnamed net_device) (uninitialized)`, `eth0 (uninitialized)`: the name is not given yet, or stands before.
+    let words = words.strip_suffix(" (uninitialized)").unwrap_or(words);
     let last = words.rsplit([' ', '(']).next()?;
-    let is_bus = last.contains(':') || last.contains('.') && last.bytes().next()?.is_ascii_digit();
-    let is_name = (1..16).contains(&last.len()) && last.bytes().all(|byte| byte.is_ascii_graphic());
-    (is_name && !is_bus && words.contains(' ')).then_some(last)
+    let is_bus =
+        last.contains(':') || last.contains('.') && last.bytes().next()?.is_ascii_digit() || is_bus_id(last);
+    let is_name = (1..16).contains(&last.len())
+        && !last.ends_with(')')
+        && last.bytes().all(|byte| byte.is_ascii_graphic());
+    // The radio of a wireless driver, which may have several interfaces.
+    let is_radio = last
+        .strip_prefix("phy")
+        .is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_name && !is_bus && !is_radio && !is_rdma_device(last) && words.contains(' ')).then_some(last)
 }
 
 /// The interface of `mlx5_core {text}: ` and its kin, where `{text}` is `0000:01:00.0 eth0`.
@@ -330,7 +339,7 @@ fn interface_of_head<'l>(values: &[(Placeholder, &'l str)]) -> Option<&'l str> {
         && interface
             .bytes()
             .all(|byte| byte.is_ascii_graphic() && byte != b':' && byte != b'(');
-    (is_name && is_bus_id(device)).then_some(interface)
+    (is_name && !is_rdma_device(interface) && is_bus_id(device)).then_some(interface)
 }
 
 /// Limit for a line in bytes; the kernel prints no line that is half as long.

@@ -60,6 +60,24 @@ fn name_key(&[a, b, c, d, ..]: &[u8; 6]) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
+/// Number of the entry of the family that has this driver.
+pub(crate) fn driver(name: &str) -> Option<usize> {
+    let exact = DRIVERS.binary_search_by(|(driver, _)| driver.cmp(&name));
+    let number = match exact {
+        Ok(nth) => DRIVERS[nth].1,
+        // The longest beginning says most.
+        Err(_) => {
+            let beginnings = DRIVERS.iter().filter(|(driver, _)| {
+                driver
+                    .strip_suffix('*')
+                    .is_some_and(|beginning| name.starts_with(beginning))
+            });
+            beginnings.max_by_key(|(driver, _)| driver.len())?.1
+        }
+    };
+    Some(usize::from(number))
+}
+
 /// The texts of all messages, one a line: number of the entry, place in it, severity, whether a program may print it, offset of the
 /// anchor (see [`anchors`](crate::anchors)), text.
 pub(crate) fn texts() -> &'static str {

@@ -9,6 +9,7 @@
 //! | Also | other spellings, separated by commas | 0-1 |
 //! | Text | what the kernel prints, with placeholders ([`Placeholder`](crate::Placeholder)) | messages: 1 or more |
 //! | Example | a line that the Text at the same place matches | as many |
+//! | Drivers | first words of the messages of a family of drivers, separated by commas; `mt76*`: all that begin so | 0-1 |
 //! | Severity | `info`, `notice`, `warning`, `critical`; `Text (info)` has one of its own | messages: 1 |
 //! | Class | `normal`, `refusal`, `policy`, `loss` ([`DropClass`]) | drop reasons: 0-1 |
 //! | Unit, Default, Range | of counters, settings, fields | 0-1 |
@@ -26,7 +27,8 @@
 //!
 //! Messages that a driver prints with `netdev_err()` and its kin have no prefix `DRIVER BUS-ID IFACE: ` in their Text, those of
 //! `dev_err()` and `pci_err()` no `DRIVER BUS-ID: `. Entries named `*-driver-error` have what a family of drivers says when a request
-//! of it fails; a message with an entry of its own is more exact and wins.
+//! of it fails; a message with an entry of its own is more exact and wins. With the field `Drivers` they also explain what no text has, if it
+//! looks like trouble. RDMA devices are the driver `infiniband`, PHYs the driver `phy`.
 
 use crate::blanks::collapsed;
 use crate::entry::Wording;
@@ -121,6 +123,10 @@ impl<'a> Entry<'a> {
             // Lines are matched with one blank for each run of blanks.
             "Text" => self.push_text(Wording::default(), value),
             "Example" => self.examples.push(value),
+            "Drivers" => {
+                twice(!self.drivers.is_empty())?;
+                self.drivers = list(value);
+            }
             "Severity" => {
                 twice(self.severity.is_some())?;
                 let severity = Severity::from_name(&value);

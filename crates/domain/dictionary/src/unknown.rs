@@ -58,7 +58,7 @@ impl UnknownLines {
     /// Adds a line; returns whether it looks like trouble.
     pub(crate) fn add(&mut self, text: &str, times: u64, time: Option<&str>, is_of_kernel: bool) -> bool {
         // What programs print is their business.
-        let is_trouble = is_of_kernel && (is_trouble(text) || errno(text).is_some());
+        let is_trouble = is_of_kernel && looks_like_trouble(text);
         if !is_trouble && !self.keeps_all {
             return false;
         }
@@ -144,6 +144,28 @@ impl Reading {
         }
         reading
     }
+}
+
+/// The interface in the head of a message: `bnx2x: [bnx2x_nic_load:2727(eno1)]...` has it in parentheses.
+pub(crate) fn interface_of(text: &str) -> Option<&str> {
+    let head = &text[..text.floor_char_boundary(HEAD_LEN_MAX)];
+    let mut words = head
+        .split([' ', '(', ')', '[', ']', ',', ':'])
+        .take(HEAD_WORDS_MAX);
+    words.find(|word| is_interface(word))
+}
+
+/// `mlx5_0`, `bnxt_re1`, `hns_0`: a device of RDMA, not an interface.
+pub(crate) fn is_rdma_device(word: &str) -> bool {
+    RDMA_PREFIXES.iter().any(|prefix| {
+        word.strip_prefix(prefix)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// Whether the words or the error number of a message are those of trouble.
+pub(crate) fn looks_like_trouble(text: &str) -> bool {
+    is_trouble(text) || errno(text).is_some()
 }
 
 /// The address on the bus in the head of a message.
@@ -233,7 +255,16 @@ pub(crate) fn is_bus_id(word: &str) -> bool {
             .or_else(|| word.strip_prefix("vmbus_"))
             .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
     };
-    is_pci() || is_usb() || is_platform() || is_virtual()
+    let is_spi = || {
+        word.strip_prefix("spi")
+            .and_then(|rest| rest.split_once('.'))
+            .is_some_and(|(bus, chip)| {
+                let is_number =
+                    |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+                is_number(bus) && is_number(chip)
+            })
+    };
+    is_pci() || is_usb() || is_platform() || is_virtual() || is_spi()
 }
 
 /// A name that network interfaces have by convention.
@@ -244,6 +275,7 @@ fn is_interface(word: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte));
     is_name
         && !DRIVERS.contains(&word)
+        && !is_rdma_device(word)
         && INTERFACE_PREFIXES.iter().any(|prefix| {
             word.strip_prefix(prefix).is_some_and(|rest| {
                 rest.starts_with(|first: char| first.is_ascii_digit())
@@ -351,6 +383,12 @@ const HARMLESS: [&str; 10] = [
 const INTERFACE_PREFIXES: [&str; 25] = [
     "eth", "en", "wl", "ww", "sl", "ib", "br", "bond", "team", "veth", "tun", "tap", "wg", "ppp", "vlan",
     "vxlan", "docker", "lan", "wan", "swp", "usb", "can", "cali", "dummy", "vnet",
+];
+
+/// How names of RDMA devices begin that the kernel gives.
+const RDMA_PREFIXES: [&str; 16] = [
+    "bnxt_re", "cxgb4_", "efa_", "erdma_", "hfi1_", "hns_", "i40iw", "ionic_", "irdma", "mana_", "mlx4_",
+    "mlx5_", "mthca", "ocrdma", "qedr", "rxe",
 ];
 
 /// Modules of network drivers, as they stand at the start of a message.

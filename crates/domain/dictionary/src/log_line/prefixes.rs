@@ -116,7 +116,7 @@ fn has_form(text: &[u8], form: &[u8]) -> bool {
 fn take_one(message: &mut Message<'_>) -> bool {
     match message.text.as_bytes().first() {
         None => false,
-        Some(b'[') => bracketed(message) || caller(message) || pod(message),
+        Some(b'[') => bracketed(message) || caller(message) || pod(message) || footnote(message),
         Some(b'<') => priority(message),
         Some(b'>' | b'|' | b'`') => quote(message),
         Some(b'0'..=b'9') => {
@@ -487,6 +487,23 @@ fn bracketed(message: &mut Message<'_>) -> bool {
     true
 }
 
+/// `[1] text` of a mail, `[] text` whose time was removed
+fn footnote(message: &mut Message<'_>) -> bool {
+    let Some((inside, rest)) = message
+        .text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    else {
+        return false;
+    };
+    // `[12] Timeout` is a bit of a PCIe error, `[5] not valid` the rest of a wrapped line.
+    if inside.len() > 1 || !all_digits(inside) || !rest.contains(": ") {
+        return false;
+    }
+    message.continue_with(rest);
+    true
+}
+
 /// A kernel's time behind what no other rule knows: `web-1 login: [   12.345678] text`
 fn late_kernel_time(message: &mut Message<'_>) {
     let text = message.text;
@@ -500,7 +517,9 @@ fn late_kernel_time(message: &mut Message<'_>) {
             .split_once('.')
             .is_some_and(|(whole, fraction)| {
                 !whole.is_empty() && all_digits(whole) && fraction.len() == 6 && all_digits(fraction)
-            });
+            })
+            // `dmesg -T`
+            || inside.len() == DATE_LEN && is_weekday(first_word(inside));
         if is_time {
             message.take_time(inside.trim());
             message.is_kernel_time = true;
@@ -860,6 +879,8 @@ fn is_tag(tag: &str) -> bool {
 
 /// Parts of one prefix; malicious lines could have thousands.
 const PARTS_MAX: usize = 12;
+/// Length of `Wed May 15 11:27:32 2024`.
+const DATE_LEN: usize = 24;
 /// Where a kernel's time may begin at the latest.
 const LATE_TIME_MAX: usize = 120;
 const MONTHS: [&[u8]; 12] = [

@@ -1,0 +1,218 @@
+//! Trouble of drivers that no text has: the entry of the driver's family explains it.
+//!
+//! A driver has more messages than a dictionary can have, and each kernel has new ones. The entries of families say in their field
+//! `Drivers` how messages of their drivers begin.
+
+use crate::block::{self, Part};
+use crate::messages::{MatchedLine, Messages, interface};
+use crate::unknown::{interface_of, is_rdma_device, looks_like_trouble};
+use crate::{Placeholder, Severity, packed};
+
+/// The entry of the family, if the line is trouble of a driver that has one. `line` is what the kernel printed.
+pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
+    // Driver, device and interface; what happened follows.
+    let (head, said) = match line.strip_prefix('[') {
+        // `[bnx2x_nic_load:2727(eno1)]...`
+        Some(line) => line.split_once(']')?,
+        None => line.split_once(": ")?,
+    };
+    if said.is_empty() || head.len() > HEAD_LEN_MAX {
+        return None;
+    }
+    let is_trouble = looks_like_trouble(line);
+    if !is_trouble && !is_refusal(said) {
+        return None;
+    }
+    let mut devices = head.split(' ').skip(1);
+    let number = if devices.any(is_rdma_device) {
+        packed::driver(RDMA)
+    } else {
+        driver_at(head)
+            .or_else(|| driver_at(said))
+            .or_else(|| is_phy(head).then(|| packed::driver(PHY)).flatten())
+    }?;
+    let end = head.len() + ": ".len();
+    let interface = interface(&line[..end]).or_else(|| interface_of(line));
+    let values = interface.map(|interface| (Placeholder::Interface, interface));
+    Some(MatchedLine {
+        number,
+        wording: NO_WORDING,
+        severity: packed::entry(number).severity.map(|severity| {
+            if is_trouble {
+                severity
+            } else {
+                severity.min(Severity::Notice)
+            }
+        })?,
+        values: values.into_iter().collect(),
+    })
+}
+
+/// The entry of a line of a stack trace that stands alone.
+pub(crate) fn trace(line: &str) -> Option<MatchedLine<'_>> {
+    let Some(Part::Frame(frame)) = block::part(line) else {
+        return None;
+    };
+    let trace = Messages::built_in().match_line(FRAME)?;
+    let values = vec![(Placeholder::Text, frame.function)];
+    Some(MatchedLine { values, ..trace })
+}
+
+/// Whether the words say that something is not there or not possible. Of the messages in the source of Linux 6.12's network drivers that
+/// have one of them and no word of trouble, nine in ten are warnings or errors; other subsystems say such things at each start.
+fn is_refusal(said: &str) -> bool {
+    let mut words = said.split([' ', ':', ',', '.', ';', '(', ')', '[', ']']);
+    words.any(|word| REFUSALS.iter().any(|refusal| word.eq_ignore_ascii_case(refusal)))
+}
+
+/// The family of the driver whose name is the first word.
+fn driver_at(text: &str) -> Option<usize> {
+    packed::driver(text.split([' ', ':', '[', '(']).next()?)
+}
+
+/// Whether a PHY says it: `RTL8211F Gigabit Ethernet stmmac-0:01`, the name of its driver and its address on an MDIO bus.
+fn is_phy(head: &str) -> bool {
+    let Some((name, address)) = head.rsplit_once(' ') else {
+        return false;
+    };
+    let Some((bus, address)) = address.rsplit_once(':') else {
+        return false;
+    };
+    let is_address = address.len() == 2 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_address && !bus.is_empty() && name.contains(|first: char| first.is_ascii_alphabetic())
+}
+
+/// A line of the entry `kernel-trace`.
+const FRAME: &str = "PC is at f+0x0/0x1";
+/// How RDMA devices and PHYs are called in the field `Drivers`.
+const RDMA: &str = "infiniband";
+const PHY: &str = "phy";
+const REFUSALS: [&str; 31] = [
+    "already",
+    "but",
+    "collide",
+    "conflict",
+    "conflicts",
+    "dead",
+    "disallowed",
+    "duplicate",
+    "ignored",
+    "ignoring",
+    "incompatible",
+    "inconsistent",
+    "incorrect",
+    "insufficient",
+    "malicious",
+    "must",
+    "never",
+    "no",
+    "not",
+    "only",
+    "rejecting",
+    "still",
+    "too",
+    "truncated",
+    "unable",
+    "unavailable",
+    "unhandled",
+    "unknown",
+    "unrecognized",
+    "without",
+    "wrong",
+];
+/// `bnxt_en 0000:02:00.0 (unnamed net_device) (uninitialized)` is a long one.
+const HEAD_LEN_MAX: usize = 120;
+/// No text has the line.
+const NO_WORDING: usize = usize::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, entry: &str, interface: &str) {
+        let found = matched(line).map(|known| {
+            let value = known.values.first().map_or("", |(_, value)| value);
+            (packed::entry(known.number).name.as_ref(), value)
+        });
+        let expected = (!entry.is_empty()).then_some((entry, interface));
+        assert_eq!(found, expected, "{line}");
+    }
+
+    #[test]
+    fn trouble_of_a_driver_has_the_entry_of_its_family() {
+        check(
+            "bnxt_en 0000:3b:00.0 p1p1: Frobnication is gone, resetting",
+            "broadcom-driver-error",
+            "p1p1",
+        );
+        check(
+            "bnx2x: [bnx2x_frob:12(eno1)]Frob exceeded",
+            "broadcom-driver-error",
+            "eno1",
+        );
+        check("rtw89_8852zz 0000:01:00.0: frob mismatch", "wifi-rtw89-error", "");
+        check(
+            "ieee80211 phy0: brcmf_frob: no frob (-5)",
+            "wifi-brcmfmac-error",
+            "",
+        );
+        check(
+            "[bnx2x_frob:2514(ens9f0)]frob failed with -12",
+            "broadcom-driver-error",
+            "ens9f0",
+        );
+        check(
+            "mt7530-mdio mdio-bus:1f: frob is missing",
+            "switch-chip-driver-error",
+            "",
+        );
+    }
+
+    #[test]
+    fn refusal_is_a_notice() {
+        let severity = |line| matched(line).map(|known| known.severity);
+        assert_eq!(severity("ice 0000:01:00.0: Frob failed"), Some(Severity::Warning));
+        assert_eq!(
+            severity("ice 0000:01:00.0: Frob is not there"),
+            Some(Severity::Notice)
+        );
+        assert_eq!(severity("ice 0000:01:00.0: Frob is there"), None);
+    }
+
+    #[test]
+    fn rdma_devices_are_no_interfaces() {
+        check(
+            "hns3 0000:7d:00.0 hns_0: frob is illegal",
+            "rdma-driver-error",
+            "",
+        );
+        check(
+            "infiniband mlx5_2: frob is not supported",
+            "rdma-driver-error",
+            "",
+        );
+    }
+
+    #[test]
+    fn phy_is_known_by_its_address() {
+        check(
+            "Frob 88X f1072004.mdio-mii:01: frob timed out",
+            "phy-driver-error",
+            "",
+        );
+        check("frob f1072004.mdio:x1: frob timed out", "", "");
+    }
+
+    #[test]
+    fn other_lines_have_no_family() {
+        check(
+            "bnxt_en 0000:3b:00.0 p1p1: Frobnication done, nothing to do",
+            "",
+            "",
+        );
+        check("frob 0000:3b:00.0 p1p1: Frobnication failed", "", "");
+        check("bnxt_en Frobnication failed", "", "");
+        check("bnxt_en: ", "", "");
+    }
+}
