@@ -1,4 +1,4 @@
-//! Trouble of drivers that no text has: the entry of the driver's family explains it.
+//! Messages that no text has and that name an error: the entry of the driver's family explains them.
 //!
 //! A driver has more messages than a dictionary can have, and each kernel has new ones. The entries of families say in their field
 //! `Drivers` how messages of their drivers begin.
