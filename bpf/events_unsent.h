@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT
  *
  * Packets that a socket sends and that do not leave: the next hop does not answer (ARP, neighbor discovery), or there is no route any
- * more. The process is told much later, or never.
+ * more. The process learns that much later, or never.
  *
  * Kernels since 5.17 give a reason where they drop such a packet; those since 6.17 also report a retransmission without a route.
  */

@@ -5,6 +5,7 @@
 //! - `source`: where events come from; `by_diag`: without BPF
 //! - `owners`: owners of what is older than the watch; `since_start`: what is open when it begins
 //! - `kinds`: what the kernel is asked for
+//! - `command_lines`: of owners
 //! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
 //! - `summary`: counts for the end, or every so many seconds; `at_least`: which of them may be too low
@@ -14,6 +15,7 @@ mod args;
 mod at_least;
 mod batch;
 mod by_diag;
+mod command_lines;
 mod kinds;
 mod late_names;
 pub mod output;

@@ -4,6 +4,7 @@ use super::args::{EventFormat, EventsArgs};
 use super::at_least::AtLeast;
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
+use super::command_lines::CommandLines;
 use super::kinds;
 use super::late_names::LateNames;
 use super::output::{self, EventRow, Events};
@@ -119,6 +120,12 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     layout.no_header = args.common.no_header;
     layout.style = stdout::style(args.common.color);
     layout.width = stdout::width();
+    let has_command_lines = args.summary.is_none()
+        && (format == Format::Jsonl
+            || layout
+                .columns
+                .iter()
+                .any(|column| column.name == output::COMMAND_LINE));
     let out = stdout::open().context(stdout::WRITING)?;
     let mut events = EventStream {
         args,
@@ -129,6 +136,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         batches: Batches::default(),
         summary: EventSummary::default(),
         late_names: LateNames::default(),
+        command_lines: has_command_lines.then(CommandLines::default),
         writer: ListingWriter::new(out, layout),
         shown: 0,
         reported_losses: 0,
@@ -194,6 +202,8 @@ struct EventStream<'a, W: Write> {
     batches: Batches,
     summary: EventSummary,
     late_names: LateNames,
+    /// If they are shown.
+    command_lines: Option<CommandLines>,
     writer: ListingWriter<W, Events>,
     source: EventSource<'a>,
     /// The counts of events at the last summary.
@@ -256,8 +266,13 @@ impl<W: Write> EventStream<'_, W> {
     /// Reads what is in the ring, and shows what was there before.
     fn step(&mut self) -> anyhow::Result<()> {
         self.clock.set();
-        let batches = &mut self.batches;
-        self.source.read(&mut |event| batches.push(event))?;
+        let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
+        self.source.read(&mut |event| {
+            if let Some(lines) = command_lines {
+                lines.note(&event);
+            }
+            batches.push(event);
+        })?;
         if self.batches.is_empty() {
             return Ok(());
         }
@@ -275,6 +290,9 @@ impl<W: Write> EventStream<'_, W> {
         let shown = self.shown;
         for mut event in events {
             self.owners.complete(&mut event);
+            if let Some(lines) = &mut self.command_lines {
+                lines.note(&event);
+            }
             self.show_event(&event)?;
         }
         // The first rows of a table decide how wide its columns are: without one there is no header yet.
@@ -331,6 +349,7 @@ impl<W: Write> EventStream<'_, W> {
             clock: &clock,
             container: workload(WorkloadKind::Container),
             unit: workload(WorkloadKind::Unit),
+            command_line: self.command_lines.as_ref().and_then(|lines| lines.of(event)),
         };
         self.writer.row(&row)
     }
@@ -396,8 +415,13 @@ impl<W: Write> EventStream<'_, W> {
 
     /// Ends the watch, and writes the summary.
     fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
-        let batches = &mut self.batches;
-        let finished = self.source.finish(&mut |event| batches.push(event));
+        let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
+        let finished = self.source.finish(&mut |event| {
+            if let Some(lines) = command_lines {
+                lines.note(&event);
+            }
+            batches.push(event);
+        });
         let counts = finished.context("read the counts of events")?;
         for _ in 0..2 {
             self.show()?;

@@ -10,6 +10,7 @@
 mod append_only_map;
 mod cgroup_mount;
 mod cgroups;
+mod command_line;
 mod container_names;
 mod daemon;
 mod docker;
@@ -28,6 +29,7 @@ mod workloads;
 
 pub use cgroup_mount::CgroupMount;
 pub use cgroups::Cgroups;
+pub use command_line::command_line;
 pub use first_processes::{FirstProcesses, SeenCgroup, SeenProcess};
 use hosts::Hosts;
 pub use hosts::{HostCounts, ResolveError, resolve};

@@ -130,3 +130,12 @@ fn retransmissions_are_counted_by_their_segments() {
     let all = events.iter().filter(|event| event["event"] == "retransmit");
     assert_eq!(counted, all.map(segments).sum::<u64>());
 }
+
+#[test]
+fn owner_has_its_command_line() {
+    let (events, made) = need!(watched("ev_command", "late_data", "127.0.0.1", ""));
+    let open = only(&events, "open", "active");
+    assert_eq!(open["owner"]["pid"], made["pid"], "{open:#}");
+    let line = open["command_line"].as_str().expect("text");
+    assert!(line.contains("connections.py late_data 127.0.0.1"), "{line}");
+}

@@ -293,6 +293,13 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     .fields(&["uid", "user"])
     .aliases(&["user"]),
     EventColumn::value(
+        COMMAND_LINE,
+        "Command",
+        Left,
+        "Command line of the owner, if the process has not ended before it was read",
+        |row, _| Value::text(row.command_line),
+    ),
+    EventColumn::value(
         "container",
         "Container",
         Left,
@@ -332,6 +339,9 @@ pub(super) static COLUMNS: &[EventColumn] = &[
     )
     .unit(Unit::Hexadecimal),
 ];
+
+/// Name of the column that takes reading `/proc`.
+pub(crate) const COMMAND_LINE: &str = "command_line";
 
 const fn word(
     name: &'static str,

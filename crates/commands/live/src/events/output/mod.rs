@@ -4,6 +4,8 @@ mod columns;
 pub(crate) mod summary;
 pub(crate) mod summary_csv;
 
+pub(crate) use columns::COMMAND_LINE;
+
 use sockeye_model::{ConnectionEvent, Names};
 use sockeye_output::Format;
 use sockeye_output::listing::{Column, Layout, Record, all_columns, named_columns};
@@ -36,6 +38,8 @@ pub struct EventRow<'a> {
     pub container: Option<&'a str>,
     /// Its systemd unit, likewise.
     pub unit: Option<&'a str>,
+    /// The command line of its owner; `None` if it was not asked for, or not read in time.
+    pub command_line: Option<&'a [u8]>,
 }
 
 /// Returns the layout of events with these columns; `None`: the default ones in a table, all in CSV. JSON always has all values.

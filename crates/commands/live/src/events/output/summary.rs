@@ -119,7 +119,7 @@ pub(crate) fn push_fields(
     kinds.end();
     push_group_fields(object, "by_owner", &summary.by_owner, |fields, owner| {
         fields.bytes("comm", owner.as_ref().map(Comm::as_bytes));
-        fields.boolean("unknown", owner.is_none().then_some(true));
+        fields.boolean("unknown_owner", owner.is_none().then_some(true));
     });
     push_group_fields(object, "by_peer", &summary.by_peer, |fields, peer| {
         fields.text("ip", Some(&peer.to_string()));
