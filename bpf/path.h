@@ -11,6 +11,10 @@
  * four bytes of its transport header after the ports (TCP's sequence number, UDP's length) are compared at each point. A journey
  * that is found to be of another packet ends as lost, with the stamps it has.
  *
+ * Two processors can have the same packet in their hands: the one that has put it into a receive queue, the one whose program reads it, and,
+ * since Linux 6.18, the one that frees what UDP has read (skb_attempt_defer_free). So a journey that may end elsewhere is claimed before a
+ * stamp is written, and only one of them ends it.
+ *
  * Of the sockets of such packets a little is kept: when their program has read or written, and, since UDP frees what was read without a
  * trace, which packet is the next to be read.
  */
@@ -53,6 +57,13 @@ struct Qdisc {
 	struct {
 		u32 qlen;
 	} q;
+} KERNEL;
+
+struct flowi4 {
+	u32 saddr, daddr;
+} KERNEL;
+struct flowi6 {
+	struct in6 saddr, daddr;
 } KERNEL;
 
 struct task_struct___path {
@@ -106,6 +117,7 @@ enum {
 	WRITTEN = 12,
 	MERGED = 13,  /* into another one in the receive queue */
 	DIVIDED = 14, /* into segments, which are followed from there on */
+	ROUTED = 15,  /* the stack looks up its route */
 };
 
 #define NO_QUEUE 0xfffffffeu /* the device has none */
@@ -120,13 +132,16 @@ struct stamp {
 	char device[16];
 };
 
+/* Flags of a journey: more stamps did not fit; the packet was read and is freed, but the call that reads has not returned. */
+enum { TRUNCATED = 1, FREED = 2 };
+
 #define STAMPS 32
 #define MIDDLE 16
 #define SHORT 8
 struct journey {
 	u32 kind;
-	u8 count, protocol, end, is_truncated;
-	u64 skb; /* whose it is; 0: the slot is empty */
+	u8 count, protocol, end, flags;
+	u64 skb; /* whose it is, with CLAIMED; 0: the slot is empty */
 	u64 source[2], destination[2];
 	u16 source_port, destination_port;
 	u32 bytes;
@@ -154,8 +169,9 @@ struct sock_state {
 	u32 ports, pad; /* of the socket: another one can have its address later */
 };
 struct map sockets SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct sock_state), SOCKETS_MASK + 1, 0};
-/* The packet that this processor's network stack has in its hands. */
-struct map packet_here SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+/* The packet that this processor's network stack has in its hands; and the same if a look-up of its route is of interest: on loopback little
+ * happens before, and the stamp costs something. */
+struct map packet_here SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), 2 * sizeof(u64), 1, 0};
 /* Whether this processor has divided a packet since one was about to enter a queue: what it transmits next are the segments. */
 struct map is_divided SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
 /* Numbers of packets that match. */
@@ -202,12 +218,75 @@ INLINE struct journey *slot_of(u64 skb)
 	return map_lookup(&journeys, &index);
 }
 
-/* The journey of a packet; NULL if it is not followed. */
+/* A program works on the journey, and no other one may. An address is a multiple of eight. */
+#define CLAIMED 1ull
+
+/* The journey of a packet; NULL if it is not followed, or if a program is about to end it. */
 INLINE struct journey *journey_of(u64 skb)
 {
 	struct journey *slot = slot_of(skb);
 
 	return slot && slot->skb == skb ? slot : NULL;
+}
+
+/* The same, also if another program works on it. */
+INLINE struct journey *journey_to_end(u64 skb)
+{
+	struct journey *slot = slot_of(skb);
+
+	return slot && (slot->skb | CLAIMED) == (skb | CLAIMED) ? slot : NULL;
+}
+
+/* Changes a slot's owner if it is `from`; returns who it was. Linux 5.10 has no compare-and-swap: two programs may both succeed there, within
+ * a few nanoseconds. */
+INLINE u64 exchange_if(u64 *slot, u64 from, u64 to)
+{
+#ifdef BY_PROBE_READ
+	u64 was = *(volatile u64 *)slot;
+
+	if (was == from)
+		*(volatile u64 *)slot = to;
+	return was;
+#else
+	return __sync_val_compare_and_swap(slot, from, to);
+#endif
+}
+
+/* Gives a slot that is claimed to another owner, after all that was written there. */
+INLINE void release(u64 *slot, u64 to)
+{
+#ifdef BY_PROBE_READ
+	*(volatile u64 *)slot = to;
+#else
+	__sync_lock_test_and_set(slot, to);
+#endif
+}
+
+/* The same, where a barrier has come before, or comes before another processor has the packet: an exchange costs more than all else here. */
+INLINE void release_in_order(u64 *slot, u64 to)
+{
+	asm volatile("" ::: "memory");
+	*(volatile u64 *)slot = to;
+}
+
+/* Claims the journey of a packet; 0 if it has none, or if it ends elsewhere. A program that puts the packet into a receive queue on another
+ * processor has it for less than a microsecond. */
+static __attribute__((noinline)) int claim(u64 skb)
+{
+	struct journey *slot = slot_of(skb);
+
+	if (!slot)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 tries = 0; tries < 100; tries++)
+	{
+		u64 owner = exchange_if(&slot->skb, skb, skb | CLAIMED);
+
+		if (owner == skb)
+			return 1;
+		if (owner != (skb | CLAIMED))
+			return 0;
+	}
+	return 0;
 }
 
 /* --- packets --- */
@@ -313,14 +392,15 @@ INLINE void hand_over(const struct journey *journey, u32 kind, u32 stamps)
 	submit(record, bytes);
 }
 
-/* Hands the journey over and forgets it. */
-static __attribute__((noinline)) int finish(u64 skb, u32 end, s32 reason)
+/* Hands a claimed journey over and forgets it. */
+static __attribute__((noinline)) int finish_claimed(u64 skb, u32 end, s32 reason)
 {
-	struct journey *journey = journey_of(skb);
+	struct journey *journey = slot_of(skb);
 
 	if (!journey)
 		return 0;
-	journey->end = (u8)end;
+	/* What was freed as read was not lost. */
+	journey->end = (u8)(end == LOST && journey->flags & FREED ? CONSUMED : end);
 	journey->reason = reason;
 	if (journey->count <= SHORT)
 		hand_over(journey, SHORT_JOURNEY, SHORT);
@@ -328,21 +408,15 @@ static __attribute__((noinline)) int finish(u64 skb, u32 end, s32 reason)
 		hand_over(journey, MIDDLE_JOURNEY, MIDDLE);
 	else
 		hand_over(journey, JOURNEY, STAMPS);
-	journey->skb = 0;
+	/* The ring has exchanged a number. */
+	release_in_order(&journey->skb, 0);
 	return 0;
 }
 
-/* Makes an empty slot that of a packet. Linux 5.10 has no compare-and-swap: there two packets may both get it, and one of them is lost. */
-INLINE int take(u64 *slot, u64 skb)
+/* Ends the journey of a packet, if it does not end elsewhere. */
+static __attribute__((noinline)) int finish(u64 skb, u32 end, s32 reason)
 {
-#ifdef BY_PROBE_READ
-	if (*slot)
-		return 0;
-	*slot = skb;
-	return 1;
-#else
-	return __sync_val_compare_and_swap(slot, 0, skb) == 0;
-#endif
+	return claim(skb) ? finish_claimed(skb, end, reason) : 0;
 }
 
 /* What of a transport header stays the same on the way: TCP's sequence number, UDP's length. UDP's checksum, next to it, is changed by NAT, and
@@ -374,12 +448,12 @@ static __attribute__((noinline)) int begin(u64 skb, u64 ip)
 	count(BEGUN);
 	journey = slot_of(skb);
 	if (journey && journey->skb && ktime_ns() - journey->stamps[0].ns > STALE_NS)
-		finish(journey->skb, LOST, -1);
-	if (!journey || !take(&journey->skb, skb)) {
+		finish(journey->skb & ~CLAIMED, LOST, -1);
+	if (!journey || exchange_if(&journey->skb, 0, skb | CLAIMED)) {
 		count(NO_SPACE);
 		return 0;
 	}
-	journey->count = journey->is_truncated = journey->end = 0;
+	journey->count = journey->flags = journey->end = 0;
 	journey->reader = 0;
 	((u64 *)journey->comm)[0] = ((u64 *)journey->comm)[1] = 0;
 	journey->unsent = journey->unacked = UNKNOWN;
@@ -395,6 +469,8 @@ static __attribute__((noinline)) int begin(u64 skb, u64 ip)
 	journey->mark_at = (u32)(h.transport + 4 - GET(u64, skb, sk_buff, head));
 	journey->mark = mark_of(h.transport + 4, h.protocol);
 	journey->reason = -1;
+	/* The queues between processors have locks. */
+	release_in_order(&journey->skb, skb);
 	return 1;
 }
 
@@ -405,7 +481,7 @@ INLINE int is_same(const struct journey *journey, u64 skb)
 
 INLINE u32 last_point(const struct journey *journey)
 {
-	return journey->stamps[(journey->count - 1) & (STAMPS - 1)].point;
+	return journey->count ? journey->stamps[(journey->count - 1) & (STAMPS - 1)].point : 0;
 }
 
 /* The length of the queue of a device that the packet is about to enter. */
@@ -431,7 +507,7 @@ INLINE void stamp_at(struct journey *journey, u32 point, u64 device, u32 length,
 	struct stamp *s = &journey->stamps[number & (STAMPS - 1)];
 
 	if (number >= STAMPS) {
-		journey->is_truncated = 1;
+		journey->flags |= TRUNCATED;
 		return;
 	}
 	s->ns = ns;
@@ -453,6 +529,15 @@ INLINE void stamp_at(struct journey *journey, u32 point, u64 device, u32 length,
 INLINE void stamp(struct journey *journey, u32 point, u64 device, u32 length)
 {
 	stamp_at(journey, point, device, length, ktime_ns());
+}
+
+/* Ends the journey of a packet, if it does not end elsewhere, with a stamp of its own. */
+INLINE int finish_at(struct journey *journey, u64 skb, u32 point, u32 length, u32 end, s32 reason)
+{
+	if (!claim(skb))
+		return 0;
+	stamp(journey, point, 0, length);
+	return finish_claimed(skb, end, reason);
 }
 
 /* --- sockets --- */
@@ -543,11 +628,11 @@ INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 /* The current process has read the packet. */
 static __attribute__((noinline)) int is_read(u64 skb, u64 sk)
 {
-	struct journey *journey = journey_of(skb);
+	struct journey *journey = slot_of(skb);
 	struct sock_state *state;
 	u64 now = ktime_ns(), task = current_task(), comm;
 
-	if (!journey)
+	if (!journey || !claim(skb))
 		return 0;
 	comm = GET(u64, task, task_struct, group_leader) + AT(task_struct, comm);
 	journey->reader = number_of(task, pid_namespace);
@@ -567,7 +652,7 @@ static __attribute__((noinline)) int is_read(u64 skb, u64 sk)
 			state->run_delay = delay;
 		}
 	}
-	return finish(skb, READ, -1);
+	return finish_claimed(skb, READ, -1);
 }
 
 /* --- programs --- */
@@ -675,11 +760,67 @@ int packet_is_received(u64 *args)
 	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data)))
 		journey = journey_of(skb);
 	here = map_lookup(&packet_here, &first);
-	if (here)
-		*here = journey ? skb : 0;
+	if (here) {
+		here[0] = journey ? skb : 0;
+		here[1] = journey && !(GET(u32, device, net_device, flags) & IFF_LOOPBACK_) ? skb : 0;
+	}
 	if (journey)
 		stamp(journey, RECEIVED, device, UNKNOWN);
 	return 0;
+}
+
+/* Whether a packet that the stack has received, and has not delivered, is in its hands. */
+INLINE int is_in_stack(u32 last)
+{
+	return last == RECEIVED || last == ROUTED;
+}
+
+/* Whether the stack has received a packet, and no program has read it. */
+INLINE int is_unread(u32 last)
+{
+	return is_in_stack(last) || last == DELIVERED;
+}
+
+/* The packet whose route this processor's network stack looks up has passed netfilter's prerouting hook. A filter of reverse paths looks up
+ * the way back: those addresses are not the packet's. */
+INLINE int is_routed(u32 version, u64 source, u64 destination)
+{
+	u32 first = 0;
+	u64 *here = map_lookup(&packet_here, &first), skb, ip;
+	struct journey *journey;
+
+	if (!here || !here[1])
+		return 0;
+	skb = here[1];
+	journey = journey_of(skb);
+	if (!journey || last_point(journey) != RECEIVED || !is_same(journey, skb))
+		return 0;
+	ip = network_header_of(skb);
+	if (LOAD(u8, ip) >> 4 != version)
+		return 0;
+	if (version == 4 ? LOAD(u32, ip + 12) != LOAD(u32, source) || LOAD(u32, ip + 16) != LOAD(u32, destination) :
+			   LOAD(u64, ip + 8) != LOAD(u64, source) || LOAD(u64, ip + 16) != LOAD(u64, source + 8) ||
+				   LOAD(u64, ip + 24) != LOAD(u64, destination) ||
+				   LOAD(u64, ip + 32) != LOAD(u64, destination + 8))
+		return 0;
+	stamp(journey, ROUTED, GET(u64, skb, sk_buff, dev), UNKNOWN);
+	return 0;
+}
+
+SEC("tp_btf/fib_table_lookup")
+int packet_is_routed(u64 *args)
+{
+	u64 flow = address_of(args[1]);
+
+	return is_routed(4, flow + AT(flowi4, saddr), flow + AT(flowi4, daddr));
+}
+
+SEC("tp_btf/fib6_table_lookup")
+int packet_is_routed6(u64 *args)
+{
+	u64 flow = address_of(args[3]);
+
+	return is_routed(6, flow + AT(flowi6, saddr), flow + AT(flowi6, daddr));
 }
 
 /* Whether the packet is one of TCP whose bytes the socket has: of its connection, and none is missing before it. */
@@ -701,19 +842,24 @@ int packet_is_delivered(u64 *args)
 	struct sock_state *state;
 
 	here = map_lookup(&packet_here, &first);
-	if (journey && last_point(journey) == RECEIVED && is_same(journey, last)) {
-		stamp(journey, DELIVERED, 0, length);
+	if (journey && is_in_stack(last_point(journey)) && is_same(journey, last)) {
+		/* A program that does not sleep may read what UDP has received before this one has run. TCP has a lock. */
+		if (journey->protocol == PROTOCOL_TCP) {
+			stamp(journey, DELIVERED, 0, length);
+		} else if (claim(last)) {
+			stamp(journey, DELIVERED, 0, length);
+			release(&journey->skb, last);
+		}
 		state_or_new(sk);
 	} else if (here && *here && *here != last) {
 		u64 skb = *here;
 
 		/* TCP has merged it into the one before. */
 		journey = journey_of(skb);
-		if (journey && last_point(journey) == RECEIVED && has_bytes_of(sk, journey)) {
+		if (journey && is_in_stack(last_point(journey)) && has_bytes_of(sk, journey)) {
 			*here = 0;
-			stamp(journey, DELIVERED, 0, length);
 			state_or_new(sk);
-			return finish(skb, MERGED, -1);
+			return finish_at(journey, skb, DELIVERED, length, MERGED, -1);
 		}
 	}
 	state = state_of(sk);
@@ -727,7 +873,7 @@ SEC("tp_btf/skb_copy_datagram_iovec")
 int packet_is_read(u64 *args)
 {
 	u64 skb = address_of(args[0]);
-	struct journey *journey = journey_of(skb);
+	struct journey *journey = journey_to_end(skb);
 
 	if (!journey)
 		return 0;
@@ -752,10 +898,12 @@ int socket_is_read(u64 *args)
 	state->read_ns = ktime_ns();
 	/* Of several threads that read, another one has. */
 	if (before && before != now) {
-		struct journey *journey = journey_of(before);
+		struct journey *journey = journey_to_end(before);
+		u32 last = journey ? last_point(journey) : 0;
 
 		/* A packet that is sent may have the address of one that was freed. */
-		if (journey && journey->protocol == PROTOCOL_UDP && journey->destination_port == ports_of(sk) >> 16)
+		if (journey && journey->protocol == PROTOCOL_UDP && journey->destination_port == ports_of(sk) >> 16 &&
+		    is_unread(last))
 			is_read(before, sk);
 	}
 	return 0;
@@ -781,7 +929,7 @@ SEC("tp_btf/consume_skb")
 int packet_is_consumed(u64 *args)
 {
 	u64 skb = address_of(args[0]);
-	struct journey *journey = journey_of(skb);
+	struct journey *journey = journey_to_end(skb);
 	u32 last, first = 0;
 	u64 *divided;
 
@@ -794,30 +942,35 @@ int packet_is_consumed(u64 *args)
 		divided = map_lookup(&is_divided, &first);
 		if (divided)
 			*divided = 1;
-		stamp(journey, DIVIDED, 0, UNKNOWN);
-		return finish(skb, DIVIDED, -1);
+		return finish_at(journey, skb, DIVIDED, UNKNOWN, DIVIDED, -1);
 	}
-	/* What was read of UDP is freed that way before Linux 6.18. */
-	if (journey->protocol == PROTOCOL_UDP && (last == RECEIVED || last == DELIVERED))
-		return is_read(skb, 0);
+	if (journey->protocol == PROTOCOL_UDP && is_unread(last)) {
+		/* What was read of UDP is freed by its reader. Since Linux 6.18 the processor that made the packet frees it, later, or
+		 * before the reader's call has returned: who has read it, and when, is seen there (socket_is_read). */
+		if (!HAS(sock, sk_drop_counters))
+			return is_read(skb, 0);
+		if (claim(skb)) {
+			journey->flags |= FREED;
+			release(&journey->skb, skb);
+		}
+		return 0;
+	}
 	if (last != TRANSMITTED)
 		return finish(skb, CONSUMED, -1);
-	stamp(journey, SENT, 0, UNKNOWN);
-	return finish(skb, SENT, -1);
+	return finish_at(journey, skb, SENT, UNKNOWN, SENT, -1);
 }
 
 SEC("tp_btf/kfree_skb")
 int packet_is_dropped(u64 *args)
 {
 	u64 skb = address_of(args[0]);
-	struct journey *journey = journey_of(skb);
+	struct journey *journey = journey_to_end(skb);
 
 	if (!journey)
 		return 0;
 	if (!is_same(journey, skb))
 		return finish(skb, LOST, -1);
-	stamp(journey, DROPPED, 0, UNKNOWN);
-	return finish(skb, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
+	return finish_at(journey, skb, DROPPED, UNKNOWN, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
 }
 
 char license_[] SEC("license") = "GPL";

@@ -48,6 +48,8 @@ pub enum Point {
     Merged,
     /// It was divided into segments, which are followed from there on.
     Divided,
+    /// The network stack looks up its route: `fib_table_lookup`.
+    Routed,
     /// A number that is unknown here.
     Unknown(u32),
 }
@@ -69,6 +71,7 @@ impl Point {
             12 => Self::Written,
             13 => Self::Merged,
             14 => Self::Divided,
+            15 => Self::Routed,
             other => Self::Unknown(other),
         }
     }
@@ -153,9 +156,10 @@ impl Journey {
     #[must_use]
     pub fn in_slot(bytes: &[u8]) -> Option<Self> {
         ne_u64(bytes, 8).filter(|skb| *skb != 0)?;
-        // What is in a slot has not ended, whatever the packet before has left there.
+        // What is in a slot has not ended, whatever the packet before has left there, unless it is freed.
+        let is_freed = byte(bytes, 7)? & FREED != 0;
         Some(Self {
-            end: None,
+            end: is_freed.then_some(Point::Consumed),
             ..Self::read(bytes)?
         })
     }
@@ -170,7 +174,7 @@ impl Journey {
             end: Some(byte(bytes, 6)?)
                 .filter(|end| *end > 0)
                 .map(|end| Point::from_number(end.into())),
-            is_truncated: byte(bytes, 7)? != 0,
+            is_truncated: byte(bytes, 7)? & TRUNCATED != 0,
             source: SocketAddr::new(ip(bytes, 16)?, ne_u16(bytes, 48)?),
             destination: SocketAddr::new(ip(bytes, 32)?, ne_u16(bytes, 50)?),
             bytes: ne_u32(bytes, 52)?,
@@ -233,6 +237,9 @@ fn queue_length(bytes: &[u8], at: usize) -> Option<QueueLength> {
     })
 }
 
+/// Flags of a journey.
+const TRUNCATED: u8 = 1;
+const FREED: u8 = 2;
 const NO_QUEUE: u32 = u32::MAX - 1;
 const STAMPS_AT: usize = 104;
 
@@ -312,5 +319,18 @@ mod tests {
         bytes[8] = 1;
         assert_eq!(Journey::read(&bytes).unwrap().end, Some(Point::Read));
         assert_eq!(Journey::in_slot(&bytes).unwrap().end, None);
+    }
+
+    #[test]
+    fn freed_packet_in_a_slot_has_done_its_work() {
+        let mut bytes = record(1);
+        (bytes[7], bytes[8]) = (FREED, 1);
+        let journey = Journey::in_slot(&bytes).unwrap();
+        assert_eq!(
+            (journey.end, journey.is_truncated),
+            (Some(Point::Consumed), false)
+        );
+        bytes[7] = TRUNCATED;
+        assert!(Journey::in_slot(&bytes).unwrap().is_truncated);
     }
 }

@@ -40,7 +40,7 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
     let port = args.port_filter();
     let listing = Listing::new(&common, &args.filter, port.as_deref(), &context)?;
     let reasons = reasons_of(&context.engine);
-    let seen = follow(args, &listing, &reasons, &interrupts)?;
+    let seen = follow(args, &listing, reasons, &interrupts)?;
     let rows: Vec<HopRow<'_>> = seen
         .report
         .hops

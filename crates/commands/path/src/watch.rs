@@ -45,7 +45,7 @@ impl Seen {
 pub(crate) fn follow(
     args: &PathArgs,
     listing: &Listing<'_>,
-    reasons: &Reasons,
+    reasons: Reasons,
     interrupts: &Interrupts,
 ) -> anyhow::Result<Seen> {
     let mut folding = Folding {
@@ -68,6 +68,7 @@ pub(crate) fn follow(
     };
     let mut watch = PathWatch::begin(&listing.context.engine, &options)
         .context("packets are followed by BPF programs in the kernel")?;
+    folding.reasons.are_given = watch.has_reasons();
     for (event, error) in watch.missing() {
         if args.common.verbose {
             say(&format!("sockeye: path: no {event}: {error}\n"));
@@ -117,7 +118,7 @@ pub(crate) fn follow(
 
 struct Folding<'a> {
     selection: Selection<'a>,
-    reasons: &'a Reasons,
+    reasons: Reasons,
     fold: PathFold,
     truncated: u64,
     not_selected: u64,
@@ -164,5 +165,5 @@ impl Folding<'_> {
 /// else.
 fn is_merged(journey: &Journey) -> bool {
     let last = journey.stamps.last().map(|stamp| stamp.point);
-    journey.protocol == TCP && matches!(last, Some(Point::Received | Point::Delivered))
+    journey.protocol == TCP && matches!(last, Some(Point::Received | Point::Routed | Point::Delivered))
 }

@@ -58,8 +58,12 @@ impl PathFold {
             Ending::Lost => &mut self.report.lost,
             Ending::Unfinished => &mut self.report.unfinished,
         } += 1;
-        for (rank, pair) in journey.stamps.windows(2).enumerate() {
+        // What the sender did before is known of some packets only: the places of all are counted from the first queue on.
+        let is_before = |stamp: &&Stamp| matches!(stamp.point, Point::ReadBefore | Point::Written);
+        let before = journey.stamps.iter().take_while(is_before).count();
+        for (nth, pair) in journey.stamps.windows(2).enumerate() {
             let [from, to] = pair else { continue };
+            let rank = nth.saturating_sub(before);
             let Some(kind) = HopKind::between(from.point, to.point) else {
                 continue;
             };
@@ -70,7 +74,7 @@ impl PathFold {
                 self.read(key, journey, from.ns, to.ns);
             }
         }
-        let rank = journey.stamps.len();
+        let rank = journey.stamps.len() - before;
         match (ending, &journey.stamps[..]) {
             (Ending::Dropped(reason), [.., from, _]) => {
                 if let Some(kind) = HopKind::after(from.point) {
@@ -97,7 +101,12 @@ impl PathFold {
     pub fn finish(mut self) -> PathReport {
         self.merge_guesses();
         let mut hops: Vec<_> = self.hops.into_iter().collect();
-        hops.sort_by_key(|(key, hop)| (key.direction, hop.rank_ppm(), *key));
+        hops.sort_by_key(|(key, hop)| {
+            let of_sender = [HopKind::Program, HopKind::Send]
+                .iter()
+                .position(|kind| *kind == key.kind);
+            (key.direction, of_sender.unwrap_or(2), hop.rank_ppm(), *key)
+        });
         self.report.hops = hops.into_iter().map(|(key, hop)| hop.finish(key)).collect();
         self.report
     }

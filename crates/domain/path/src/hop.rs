@@ -27,6 +27,8 @@ pub enum HopKind {
     Backlog,
     /// From one device to another one upon it (bridge, macvlan, vxlan).
     Handover,
+    /// The network layer and netfilter's prerouting hook (connection tracking, NAT), until the route is looked up.
+    Prerouting,
     /// Routing and forwarding, with bridges and the packet filter, to the queue of the next device.
     Forward,
     /// Routing, packet filter and transport, to the receive queue of a socket.
@@ -39,7 +41,7 @@ pub enum HopKind {
 
 impl HopKind {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Program,
         Self::Send,
         Self::Qdisc,
@@ -50,6 +52,7 @@ impl HopKind {
         Self::Upper,
         Self::Backlog,
         Self::Handover,
+        Self::Prerouting,
         Self::Forward,
         Self::Stack,
         Self::Socket,
@@ -70,6 +73,7 @@ impl HopKind {
             Self::Upper => "upper-device",
             Self::Backlog => "backlog",
             Self::Handover => "handover",
+            Self::Prerouting => "prerouting",
             Self::Forward => "forward",
             Self::Stack => "stack",
             Self::Socket => "socket",
@@ -90,10 +94,11 @@ impl HopKind {
             (Point::Transmitted, Point::Backlogged | Point::Received) => Self::Device,
             (Point::Transmitted, Point::Queued) => Self::Upper,
             (Point::Backlogged, Point::Received) => Self::Backlog,
-            (Point::Received, Point::Received | Point::Backlogged) => Self::Handover,
-            (Point::Received, Point::Queued) => Self::Forward,
-            (Point::Received, Point::Delivered) => Self::Stack,
-            (Point::Received | Point::Delivered, Point::Read) => Self::Socket,
+            (Point::Received, Point::Routed) => Self::Prerouting,
+            (Point::Received | Point::Routed, Point::Received | Point::Backlogged) => Self::Handover,
+            (Point::Received | Point::Routed, Point::Queued) => Self::Forward,
+            (Point::Received | Point::Routed, Point::Delivered) => Self::Stack,
+            (Point::Received | Point::Routed | Point::Delivered, Point::Read) => Self::Socket,
             _ => return None,
         })
     }
@@ -105,7 +110,7 @@ impl HopKind {
             Point::Queued => Self::Qdisc,
             Point::Transmitted => Self::Device,
             Point::Backlogged => Self::Backlog,
-            Point::Received => Self::Stack,
+            Point::Received | Point::Routed => Self::Stack,
             Point::Delivered => Self::Socket,
             _ => return None,
         })
@@ -178,6 +183,9 @@ mod tests {
             (Point::Transmitted, Point::Read, Some(HopKind::Tunnel)),
             (Point::Transmitted, Point::Received, Some(HopKind::Device)),
             (Point::Received, Point::Read, Some(HopKind::Socket)),
+            (Point::Received, Point::Routed, Some(HopKind::Prerouting)),
+            (Point::Routed, Point::Queued, Some(HopKind::Forward)),
+            (Point::Routed, Point::Delivered, Some(HopKind::Stack)),
             (Point::Read, Point::Queued, None),
             (Point::Unknown(77), Point::Read, None),
         ] {

@@ -101,6 +101,9 @@ fn place(hop: &Hop) -> String {
         HopKind::Upper => format!("in {device}, on the way to the device below"),
         HopKind::Backlog => format!("in the softirq backlog of {device}"),
         HopKind::Handover => format!("from {device} to the device above"),
+        HopKind::Prerouting => {
+            format!("from {device} until its route is looked up (netfilter's prerouting hook)")
+        }
         HopKind::Forward => format!("on the way from {device} to the next device"),
         HopKind::Stack => format!("from {device} to the socket (routing, packet filter, transport)"),
         HopKind::Socket => "in the receive queue of the socket".to_owned(),

@@ -33,6 +33,7 @@ pub struct PathWatch {
     counts: Table,
     /// Records that could not be decoded.
     broken: u64,
+    has_reasons: bool,
 }
 
 /// What was seen until the end.
@@ -100,7 +101,14 @@ impl PathWatch {
             journeys,
             counts,
             broken: 0,
+            has_reasons: count(0) > 2,
         })
+    }
+
+    /// Whether the kernel gives reasons for drops (Linux 5.17).
+    #[must_use]
+    pub const fn has_reasons(&self) -> bool {
+        self.has_reasons
     }
 
     /// As [`Watch::wait`].
@@ -157,7 +165,7 @@ fn take_record(record: &[u8], broken: &mut u64, take: &mut impl FnMut(&Journey))
 }
 
 /// First those at which journeys end: a journey that begins then finds its end.
-const TRACEPOINTS: [Tracepoint; 10] = [
+const TRACEPOINTS: [Tracepoint; 12] = [
     required("packet_is_dropped", "kfree_skb"),
     required("packet_is_consumed", "consume_skb"),
     required("packet_is_read", "skb_copy_datagram_iovec"),
@@ -165,6 +173,9 @@ const TRACEPOINTS: [Tracepoint; 10] = [
     optional("socket_is_read", "sock_recv_length"),
     // Linux 6.2
     optional("packet_is_delivered", "sk_data_ready"),
+    optional("packet_is_routed", "fib_table_lookup"),
+    // Not in kernels without IPv6.
+    optional("packet_is_routed6", "fib6_table_lookup"),
     required("packet_is_received", "netif_receive_skb"),
     required("packet_is_backlogged", "netif_rx"),
     required("packet_is_transmitted", "net_dev_start_xmit"),

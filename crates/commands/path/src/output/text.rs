@@ -3,7 +3,7 @@
 use super::columns::HopRow;
 use sockeye_measure::Sentence;
 use sockeye_output::report::push_sentence;
-use sockeye_path::PathReport;
+use sockeye_path::{HopKind, PathReport};
 
 /// Appends the picture, which packets the numbers are of, and the sentences.
 pub(crate) fn push_text(
@@ -18,7 +18,23 @@ pub(crate) fn push_text(
     for sentence in sentences {
         push_sentence(out, sentence, width);
     }
+    push_unmeasured(out, rows);
 }
+
+/// Says what the kernel does not show of hops that are in the table.
+fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>]) {
+    let has = |kinds: &[HopKind]| rows.iter().any(|row| kinds.contains(&row.hop.key.kind));
+    if has(&[HopKind::Accept]) {
+        out.extend_from_slice(ACCEPT.as_bytes());
+    }
+    if has(&[HopKind::Prerouting, HopKind::Forward]) {
+        out.extend_from_slice(NETFILTER.as_bytes());
+    }
+}
+
+const ACCEPT: &str = "Not measured: the time in accept queues. What the first request of a connection waits there is in 'socket'.\n";
+const NETFILTER: &str =
+    "Not measured apart: netfilter's hooks, which are in 'prerouting', 'forward', 'stack' and 'send'.\n";
 
 /// Appends a line for each hop, as long as its part of the time, where the one before ends.
 fn push_bars(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
@@ -89,6 +105,7 @@ const COLUMNS_MIN: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_path::{Part, QueueFold};
 
     #[test]
     fn every_end_but_the_usual_one_is_counted() {
@@ -105,5 +122,35 @@ mod tests {
             "102 packets were followed; 97.0 % of those that have ended were followed to their end; \
              3 were lost sight of; 2 were still on their way at the end."
         );
+    }
+
+    #[test]
+    fn what_is_not_measured_is_said() {
+        let mut queues = QueueFold::default();
+        let listener = Part::Listener {
+            local: ([127, 0, 0, 1], 80).into(),
+            netns: None,
+            limit: None,
+        };
+        queues.add_listener(listener, 3);
+        let mut report = PathReport::default();
+        let text = |report: &PathReport| {
+            let rows: Vec<HopRow<'_>> = report
+                .hops
+                .iter()
+                .map(|hop| HopRow {
+                    hop,
+                    share_ppm: None,
+                    netns_name: None,
+                    part_name: None,
+                })
+                .collect();
+            let mut out = Vec::new();
+            push_unmeasured(&mut out, &rows);
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(text(&report), "");
+        report.add_queues(&queues);
+        assert_eq!(text(&report), ACCEPT);
     }
 }

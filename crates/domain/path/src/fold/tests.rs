@@ -61,6 +61,35 @@ fn hops_have_the_time_between_their_points() {
 }
 
 #[test]
+fn hops_are_in_the_order_of_the_way_where_only_few_packets_have_the_first_ones() {
+    let answer = [
+        (1, Point::ReadBefore),
+        (2, Point::Written),
+        (3, Point::Queued),
+        (4, Point::Transmitted),
+        (5, Point::Received),
+        (6, Point::Routed),
+        (7, Point::Delivered),
+        (8, Point::Read),
+    ];
+    let mut journeys = vec![(&answer[..], Ending::Complete)];
+    // Whose write, and whose look-up of a route, was not seen.
+    let others = [&answer[2..5], &answer[6..]].concat();
+    journeys.extend([(&others[..], Ending::Complete); 9]);
+    let kinds: Vec<_> = fold(&journeys).hops.iter().map(|hop| hop.key.kind).collect();
+    let expected = [
+        HopKind::Program,
+        HopKind::Send,
+        HopKind::Qdisc,
+        HopKind::Device,
+        HopKind::Prerouting,
+        HopKind::Stack,
+        HopKind::Socket,
+    ];
+    assert_eq!(kinds, expected);
+}
+
+#[test]
 fn drop_after_the_driver_is_in_the_queue_of_the_program() {
     let dropped = [
         (2_000, Point::Queued),

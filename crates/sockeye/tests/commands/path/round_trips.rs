@@ -7,6 +7,7 @@ use sockeye_lab::{Lab, Namespace, need, program};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const ROUNDS: u32 = 3000;
@@ -75,9 +76,9 @@ fn tcp([mut asking, mut answering]: [TcpStream; 2]) -> f64 {
 
 /// Nanoseconds of all hops together, for each round trip.
 fn sum_of_parts(document: &Value) -> f64 {
-    let hops = document["hops"].as_array().unwrap();
-    let mean = |hop: &Value| hop["total_ns"].as_f64().unwrap() / hop["packets"].as_f64().unwrap();
-    hops.iter().map(mean).sum()
+    let hops = document["hops"].as_array().unwrap().iter();
+    let total: f64 = hops.map(|hop| hop["total_ns"].as_f64().unwrap()).sum();
+    total / f64::from(ROUNDS)
 }
 
 #[track_caller]
@@ -92,12 +93,31 @@ fn assert_parts_make_up(document: &Value, round_trip_ns: f64) {
     assert_eq!(document["ring_lost"], 0);
 }
 
-/// Asserts that a packet of each round passed a hop, give or take one in a hundred on a loaded machine.
+/// Asserts that a packet of each round passed a hop, but those whose stamp the kernel has left out: a program does not run while it runs on
+/// the same processor, and the document counts that.
 #[track_caller]
-fn assert_nearly_all(document: &Value, hop: &Value) {
+fn assert_all(document: &Value, hop: &Value) {
     let packets = hop["packets"].as_u64().unwrap();
-    let few = u64::from(ROUNDS / 100);
-    assert!(u64::from(ROUNDS).abs_diff(packets) <= few, "{document:#}");
+    let missed = document["missed"].as_u64().unwrap();
+    let rounds = u64::from(ROUNDS);
+    assert!(
+        (rounds.saturating_sub(missed)..=rounds).contains(&packets),
+        "{document:#}"
+    );
+}
+
+/// Segments that a namespace has sent again: its TCP does that when a machine is slow, too.
+fn sent_again(namespace: &Namespace) -> u64 {
+    let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
+    let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
+    let [names, values] = [lines.next().unwrap(), lines.next().unwrap()].map(str::split_whitespace);
+    let mut pairs = names.zip(values);
+    pairs
+        .find(|(name, _)| *name == "RetransSegs")
+        .unwrap()
+        .1
+        .parse()
+        .unwrap()
 }
 
 #[test]
@@ -110,8 +130,40 @@ fn parts_of_datagrams_on_loopback_make_up_the_round_trip() {
     for direction in ["in", "out"] {
         assert_eq!(hop(&document, direction, "qdisc")["has_queue"], false);
         let socket = hop(&document, direction, "socket");
-        assert_nearly_all(&document, socket);
+        assert_all(&document, socket);
         assert_eq!(socket["reader"]["pid"], std::process::id());
+    }
+    assert_eq!(document["followed"], 2 * ROUNDS, "{document:#}");
+    assert_eq!(document["complete"], 2 * ROUNDS, "{document:#}");
+}
+
+/// Since Linux 6.18 the processor that made a packet frees it, when another one's program has read it, and while that call has not returned.
+#[test]
+fn packet_that_is_freed_elsewhere_while_it_is_read_is_counted_once() {
+    let (lab, here) = need!(alone("path_freed"));
+    let following = Following::start(&lab, &format!("--format json --port 5356 -N {}", here.name()));
+    let busy = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    busy.set_nonblocking(true).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // Softirqs that free what was read.
+        scope.spawn(|| {
+            let own = busy.local_addr().unwrap();
+            while !done.load(Ordering::Relaxed) {
+                let _ = busy.send_to(&[0; 500], own);
+                let _ = busy.recv(&mut [0; 500]);
+            }
+        });
+        udp(&here, &here, "127.0.0.1:5356".parse().unwrap());
+        done.store(true, Ordering::Relaxed);
+    });
+    let document = following.document();
+    assert_eq!(document["followed"], 2 * ROUNDS, "{document:#}");
+    for direction in ["in", "out"] {
+        for kind in ["qdisc", "device", "backlog"] {
+            assert_eq!(hop(&document, direction, kind)["packets"], ROUNDS, "{document:#}");
+        }
+        assert_all(&document, hop(&document, direction, "socket"));
     }
 }
 
@@ -122,8 +174,16 @@ fn parts_of_a_connection_on_loopback_make_up_the_round_trip() {
     let round_trip_ns = tcp(connect(&here, &here, "127.0.0.1:5432".parse().unwrap()));
     let document = following.document();
     assert_parts_make_up(&document, round_trip_ns);
-    // A segment that arrives while its reader has the socket waits in the backlog instead; one that is late is sent twice.
-    assert_nearly_all(&document, hop(&document, "out", "stack"));
+    for direction in ["in", "out"] {
+        assert_all(&document, hop(&document, direction, "stack"));
+        assert_eq!(
+            hop(&document, direction, "socket")["packets"],
+            ROUNDS,
+            "{document:#}"
+        );
+    }
+    let sent = u64::from(2 * ROUNDS) + sent_again(&here);
+    assert_eq!(document["followed"], sent, "{document:#}");
     // Acknowledgements have no reader.
     assert_eq!(document["lost"], 0);
 }
@@ -197,6 +257,14 @@ fn way_through_two_namespaces_has_the_devices_of_both() {
     let round_trip_ns = tcp(connect(&client, &server, address));
     let document = following.document();
     assert_parts_make_up(&document, round_trip_ns);
+    for direction in ["in", "out"] {
+        assert_all(&document, hop(&document, direction, "stack"));
+        assert_eq!(
+            hop(&document, direction, "socket")["packets"],
+            ROUNDS,
+            "{document:#}"
+        );
+    }
     let out = hop(&document, "out", "device");
     assert_eq!(out["device"], link.devices().0);
     assert_eq!(out["netns_inode"], client.inode());
@@ -237,7 +305,51 @@ fn datagrams_are_followed_through_nat() {
         (Some(100), Some(0)),
         "{document:#}"
     );
+    // The route is looked up once, with the address that NAT has written; in the server's namespace, too, since the socket is not connected.
+    for kind in ["prerouting", "stack"] {
+        let hops = document["hops"].as_array().unwrap().iter();
+        let devices: Vec<_> = hops
+            .filter(|hop| hop["hop"] == kind && hop["packets"] == 100)
+            .map(|hop| hop["device"].as_str().unwrap())
+            .collect();
+        let server = far.devices().1;
+        let expected = if kind == "stack" {
+            vec![server]
+        } else {
+            vec![near.devices().1, server]
+        };
+        assert_eq!(devices, expected, "{kind}: {document:#}");
+    }
     assert_eq!(hop(&document, "out", "forward")["packets"], 100, "{document:#}");
+}
+
+#[test]
+fn packets_that_netfilter_drops_have_its_reason() {
+    let lab = need!(Lab::new("path_nft"));
+    need!(program("nft"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    let address = SocketAddr::new(link.server_addresses().0, 5444);
+    server.output(
+        "nft",
+        &["table ip n { chain a { type filter hook input priority 0; udp dport 5444 drop; }; }"],
+    );
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5444", address.ip()),
+    );
+    let sending = client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    for _ in 0..50 {
+        sending.send_to(&[1; 100], address).unwrap();
+    }
+    let document = following.document();
+    let stack = hop(&document, "out", "stack");
+    assert_eq!(
+        (&stack["drops"], &stack["device"]),
+        (&50.into(), &link.devices().1.into())
+    );
+    assert_eq!(stack["drop_reasons"]["NETFILTER_DROP"], 50, "{document:#}");
+    assert_eq!(document["dropped"], 50, "{document:#}");
 }
 
 #[test]
@@ -287,7 +399,8 @@ fn filter_by_owner_selects_the_sockets_of_a_process() {
     let following = Following::start(&lab, &format!("--format json pid = {pid} and sport = :5433"));
     tcp(older);
     let document = following.document();
-    assert_eq!(document["followed"], 2 * ROUNDS, "{document:#}");
+    let sent = u64::from(2 * ROUNDS) + sent_again(&here);
+    assert_eq!(document["followed"], sent, "{document:#}");
     let none = Following::start(&lab, "--format json pid = 1 and sport = :5434");
     tcp(connect(&here, &here, address(5434)));
     let document = none.document();

@@ -54,6 +54,8 @@ fn queue_of_three_frames_and_its_slow_program_are_found() {
     assert_eq!(sentences[1]["code"], "drops");
     let text = sentences[1]["text"].as_str().unwrap();
     assert!(text.contains("at most 3 packets were in it at once"), "{text}");
+    assert!(text.contains("(FULL_RING)"), "{text}");
+    assert_eq!(tunnel["drop_reasons"]["FULL_RING"], tunnel["drops"]);
     let remedy = sentences[1]["remedies"][0].as_str().unwrap();
     assert!(remedy.starts_with("ip link set dev tun0 txqueuelen "), "{remedy}");
 }
