@@ -28,10 +28,10 @@ fn views_filter_and_details_follow_keys() {
     top.wait_for(&format!("--> 127.0.0.1:{server}"));
     top.press_for(b"2", "ESTAB");
     top.wait_for(&format!("127.0.0.1:{client}"));
-    top.press_for(b"3", "UDP sent/s");
+    top.press_for(b"3", "UDP-sent/s");
     top.press_for(b"5", &format!("127.0.0.1:{server}"));
     top.press_for(b"2/sport = \r", "found the end of the expression");
-    top.press_for(format!(":{client}\r").as_bytes(), "  1 sockets  /sport = ");
+    top.press_for(format!(":{client}\r").as_bytes(), "  1 socket  /sport = ");
     top.press_for(b"\r", "snd_cwnd");
     top.wait_for("held back by");
     top.press_for(b"\x1b", "Retrans/s");

@@ -27,8 +27,9 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
     let all: Vec<usize> = (0..headings.len()).collect();
     let [whole, first_word, first_letters] = HEADING_FORMS;
     for (shorten, gap) in [(whole, 2), (whole, 1), (first_word, 1), (first_letters, 1)] {
-        let widths = natural(&all, shorten);
-        if line_width(&widths, gap) <= width {
+        let mut widths = natural(&all, shorten);
+        if let Some(left) = width.checked_sub(line_width(&widths, gap)) {
+            widen(&mut widths, rows, left);
             return (places(&all, &widths, gap), 0);
         }
     }
@@ -47,10 +48,24 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
     (places(&first, &widths, 1), headings.len() - first.len())
 }
 
+/// Gives the space that is left to cells that are wider than others may be, the first ones first.
+fn widen(widths: &mut [usize], rows: &[&Row], mut left: usize) {
+    for (column, width) in widths.iter_mut().enumerate() {
+        let more = whole_width(rows, column).saturating_sub(*width).min(left);
+        *width += more;
+        left -= more;
+    }
+}
+
 fn cell_width(rows: &[&Row], column: usize) -> usize {
+    whole_width(rows, column).clamp(1, WIDTH_MAX)
+}
+
+/// Returns the width of the widest cell.
+fn whole_width(rows: &[&Row], column: usize) -> usize {
     let cells = rows.iter().filter_map(|row| row.cells.get(column));
     let widest = cells.map(|cell| display_width(cell.text.as_bytes())).max();
-    widest.unwrap_or(0).clamp(1, WIDTH_MAX)
+    widest.unwrap_or(0)
 }
 
 /// Takes characters from the widest columns of text until the line fits; `None` if it does not.
@@ -110,7 +125,7 @@ fn first_letters(heading: &str) -> &str {
     }
 }
 
-/// Wider cells are cut.
+/// Wider cells are cut, unless there is space for them.
 const WIDTH_MAX: usize = 50;
 /// Cells are not made narrower than this.
 const WIDTH_MIN: usize = 15;
@@ -138,6 +153,14 @@ mod tests {
         check(19, &[(0, 19)], 1);
         check(15, &[(0, 15)], 1);
         check(0, &[(0, 21)], 1);
+    }
+
+    #[test]
+    fn long_text_has_the_space_that_is_left() {
+        let table = table(&[row(1, &"long ".repeat(16), Some(5))]);
+        let rows: Vec<&Row> = table.rows.iter().collect();
+        let width = |columns| fit(&table.headings, &rows, "name", columns).0[0].width;
+        assert_eq!((width(200), width(80), width(60), width(58)), (80, 72, 52, 50));
     }
 
     #[test]

@@ -113,7 +113,12 @@ fn title(state: &State) -> String {
             View::Groups => format!(" by {}", group_name(state.group_by())),
             _ => String::new(),
         };
-        parts.push(format!("{count} {}{of}", state.view.name()));
+        let noun = if count == 1 {
+            state.view.noun()
+        } else {
+            state.view.name()
+        };
+        parts.push(format!("{count} {noun}{of}"));
         if !state.filter.is_empty() {
             parts.push(format!("/{}", sockeye_output::harmless(state.filter.as_bytes())));
         }

@@ -61,6 +61,20 @@ impl View {
         Self::ALL[(self.index() + step) % count]
     }
 
+    /// Returns the name of one row.
+    pub(crate) const fn noun(self) -> &'static str {
+        match self {
+            Self::Flows => "flow",
+            Self::Sockets => "socket",
+            Self::Processes => "process",
+            Self::Groups => "group",
+            Self::Listeners => "listener",
+            Self::Drops => "drop",
+            Self::Findings => "finding",
+            Self::Devices => "device",
+        }
+    }
+
     /// Returns the order without a choice.
     pub(crate) const fn order(self) -> Order {
         let (column, descending) = match self {

@@ -68,7 +68,7 @@ fn columns() -> Vec<ProcessColumn> {
         .unit(Unit::ByteRate),
         value(
             "tcp_sent_bytes_per_s",
-            "TCP sent/s",
+            "TCP-sent/s",
             Right,
             "Bytes per second that the peers acknowledged",
             |row, _| Value::float(row.traffic.tcp_sent),
@@ -76,7 +76,7 @@ fn columns() -> Vec<ProcessColumn> {
         .unit(Unit::ByteRate),
         value(
             "tcp_received_bytes_per_s",
-            "TCP recv/s",
+            "TCP-recv/s",
             Right,
             "Bytes received per second over TCP",
             |row, _| Value::float(row.traffic.tcp_received),
@@ -84,7 +84,7 @@ fn columns() -> Vec<ProcessColumn> {
         .unit(Unit::ByteRate),
         value(
             "udp_sent_bytes_per_s",
-            "UDP sent/s",
+            "UDP-sent/s",
             Right,
             "Bytes sent per second over UDP",
             |row, _| Value::float(row.traffic.udp_sent),
@@ -92,7 +92,7 @@ fn columns() -> Vec<ProcessColumn> {
         .unit(Unit::ByteRate),
         value(
             "udp_received_bytes_per_s",
-            "UDP recv/s",
+            "UDP-recv/s",
             Right,
             "Bytes received per second over UDP",
             |row, _| Value::float(row.traffic.udp_received),
