@@ -4,35 +4,47 @@ use crate::finding::{Example, Facts, Subject};
 use crate::socket_counters::SocketCounters;
 use crate::{Finding, Limit, Limits, Rule, remedy};
 use foldhash::fast::FixedState;
-use sockeye_model::{Endpoint, Entry, NetnsInode, Process, Socket, State};
+use sockeye_model::{Entry, NetnsInode, Process, Socket, State};
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 
 /// The established connections of each program to each service.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionGrowth {
-    services: HashMap<Service, Connections, FixedState>,
+    services: HashMap<ServiceHash, Connections, FixedState>,
 }
 
 /// Numbers of connections by program and service, for the next sample.
-pub(crate) type ConnectionCounts = HashMap<Service, u64, FixedState>;
+pub(crate) type ConnectionCounts = HashMap<ServiceHash, u32, FixedState>;
 
-/// A program and a service that it uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Service {
+/// A hash of a program and a service that it uses: each incoming connection has a service of its own, its peer, and 150 bytes for each are
+/// many. Two services with the same hash would be counted as one.
+type ServiceHash = u64;
+
+#[derive(Debug)]
+struct Connections {
     netns: Option<NetnsInode>,
     owner: Process,
-    peer: Endpoint,
+    /// Those that were there in the earlier sample, and were neither written nor read since
+    unused: u32,
+    /// Those that were there, and were used
+    used: u32,
+    /// Those that were not
+    new: u32,
+    examples: Vec<Example>,
 }
 
-#[derive(Debug, Default)]
-struct Connections {
-    /// Those that were there in the earlier sample, and were neither written nor read since
-    unused: u64,
-    /// Those that were there, and were used
-    used: u64,
-    /// Those that were not
-    new: u64,
-    examples: Vec<Example>,
+impl Connections {
+    const fn of(netns: Option<NetnsInode>, owner: Process) -> Self {
+        Self {
+            netns,
+            owner,
+            unused: 0,
+            used: 0,
+            new: 0,
+            examples: Vec::new(),
+        }
+    }
 }
 
 impl ConnectionGrowth {
@@ -43,20 +55,23 @@ impl ConnectionGrowth {
         let (Some(owner), State::Established, Some(_)) = (owner, socket.state, socket.inode) else {
             return;
         };
-        let service = Service {
-            netns: socket.netns,
-            owner: owner.process,
-            peer: socket.peer,
-        };
+        let service = self
+            .services
+            .hasher()
+            .hash_one((socket.netns, owner.process, socket.peer));
         if self.services.len() >= SERVICES_MAX && !self.services.contains_key(&service) {
             return;
         }
-        let connections = self.services.entry(service).or_default();
+        let connections = self
+            .services
+            .entry(service)
+            .or_insert_with(|| Connections::of(socket.netns, owner.process));
         match earlier {
             None => connections.new += 1,
             Some(earlier) if is_unused(socket, earlier) => {
                 connections.unused += 1;
-                if connections.examples.len() < EXAMPLES_MAX {
+                // Most services have a single connection, and an example takes more than all else here.
+                if connections.unused > 1 && connections.examples.len() < EXAMPLES_MAX {
                     let idle_ms = socket.idle_ms();
                     let facts = Facts::NONE.with("idle_ms", idle_ms);
                     connections.examples.push(Example::new(socket, facts));
@@ -71,22 +86,22 @@ impl ConnectionGrowth {
         let grown = self.services.iter().filter_map(|(service, connections)| {
             let before = before.get(service).copied()?;
             let stayed = connections.unused + connections.used;
-            let total = stayed + connections.new;
+            let total = u64::from(stayed) + u64::from(connections.new);
             let applies = before <= stayed
                 && connections.used.saturating_mul(USED_FACTOR) <= connections.unused
                 && total >= limits.of(Limit::ConnectionGrowthCount)
-                && connections.new >= limits.of(Limit::ConnectionGrowthNew).max(1);
+                && u64::from(connections.new) >= limits.of(Limit::ConnectionGrowthNew).max(1);
             applies.then(|| {
                 let mut finding = Finding {
-                    owner: Some(service.owner),
+                    owner: Some(connections.owner),
                     facts: Facts::NONE
                         .with("connections", total)
-                        .with("opened", connections.new)
+                        .with("opened", u64::from(connections.new))
                         .with("closed", 0_u64)
-                        .with("unused", connections.unused),
+                        .with("unused", u64::from(connections.unused)),
                     sockets: total,
                     examples: connections.examples.clone(),
-                    ..Finding::about(Rule::ConnectionGrowth, service.netns, Subject::Sockets)
+                    ..Finding::about(Rule::ConnectionGrowth, connections.netns, Subject::Sockets)
                 };
                 finding.remedies = remedy::remedies(&finding);
                 finding
@@ -113,6 +128,6 @@ fn is_unused(socket: &Socket, earlier: &SocketCounters) -> bool {
 /// Programs and services that are counted. Each incoming connection has a peer of its own.
 const SERVICES_MAX: usize = 100_000;
 /// So many times more connections must be unused than used: the newest ones had their request when they were seen first.
-const USED_FACTOR: u64 = 10;
+const USED_FACTOR: u32 = 10;
 /// Sockets that are shown.
 const EXAMPLES_MAX: usize = 5;

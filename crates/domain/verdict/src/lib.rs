@@ -36,6 +36,7 @@ mod closing;
 mod connection;
 mod connection_growth;
 mod counter;
+mod counter_samples;
 mod device;
 mod device_counters;
 mod dns;

@@ -5,6 +5,7 @@ mod silent;
 use crate::closing::HalfClosed;
 use crate::connection::ConnectionCheck;
 use crate::connection_growth::{ConnectionCounts, ConnectionGrowth};
+use crate::counter_samples::CounterSamples;
 use crate::dns::{Resolvers, Server};
 use crate::egress::EgressDevices;
 use crate::firewall::{EarlierDrops, Firewalls};
@@ -103,8 +104,6 @@ pub struct Baseline {
     unix_queues: UnixQueues,
 }
 
-type CounterSamples = HashMap<Inode, SocketCounters, FixedState>;
-
 impl<'a> Snapshot<'a> {
     /// A snapshot without an earlier one. Counters then cover their whole life.
     #[must_use]
@@ -198,7 +197,8 @@ impl<'a> Snapshot<'a> {
     /// Keeps the counters of all sockets for the next snapshot.
     #[must_use]
     pub fn keep_counters(mut self) -> Self {
-        self.samples = Some(CounterSamples::default());
+        let earlier = self.earlier.map(|(baseline, _)| &baseline.samples);
+        self.samples = Some(CounterSamples::with_space_of(earlier));
         self
     }
 
@@ -428,7 +428,7 @@ impl<'a> Snapshot<'a> {
             None => EarlierDrops::default(),
         };
         Baseline {
-            samples: self.samples.unwrap_or_default(),
+            samples: self.samples.unwrap_or_default().sorted(),
             namespaces: self
                 .namespaces
                 .into_iter()
@@ -643,7 +643,7 @@ impl<'a> Snapshot<'a> {
         if let (Some(samples), Some(inode)) = (&mut self.samples, socket.inode)
             && samples.len() < SAMPLES_MAX
         {
-            samples.insert(inode, SocketCounters::of(socket));
+            samples.add(inode, SocketCounters::of(socket));
         }
         change
     }
@@ -654,7 +654,7 @@ impl<'a> Snapshot<'a> {
 
     fn earlier_sample(&self, socket: &Socket) -> Option<SocketCounters> {
         let (baseline, _) = self.earlier?;
-        baseline.samples.get(&socket.inode?).copied()
+        baseline.samples.of(socket.inode?)
     }
 }
 
