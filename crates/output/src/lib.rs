@@ -58,6 +58,7 @@ pub mod json;
 pub mod listing;
 pub mod number;
 pub mod picture;
+mod place;
 pub mod report;
 /// Buffered output of rows.
 pub mod rows;

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use sockeye_console::values;
 use sockeye_model::GroupBy;
 use sockeye_query::args::ListingArgs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A live screen: connections, sockets, processes and listeners, as they change
@@ -33,6 +34,9 @@ pub struct TopArgs {
     /// Look up the names of hosts; with -n too, ports and users stay numbers
     #[arg(short = 'r', long)]
     pub(crate) resolve: bool,
+    /// Show country and autonomous system of peers, from this database (MMDB); again for another one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) mmdb: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) common: ListingArgs,
     /// Which connections: an expression as in ss, for example: dport = :443 and dst 10.0.0.0/8
@@ -89,6 +93,7 @@ Examples:
   sockeye top --view processes             traffic of each process
   sockeye top -w 1 'dport = :443'          only HTTPS, every second
   sockeye top --view groups --group-by unit --once
+  sockeye top --mmdb GeoLite2-Country.mmdb --mmdb GeoLite2-ASN.mmdb
   sockeye top --view sockets --format jsonl -c 10
 
 The filter language is that of ss: state, src, dst, sport, dport, dev, fwmark, cgroup, autobound; \

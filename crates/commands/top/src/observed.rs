@@ -1,6 +1,6 @@
 //! Names of hosts as they were observed in packets, in bounded memory. Pure.
 
-use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Port, Protocol, Uid, WorkloadId};
+use sockeye_model::{CgroupId, InterfaceIndex, Names, NetnsInode, Place, Port, Protocol, Uid, WorkloadId};
 use sockeye_wire::packet::DnsMessage;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -54,6 +54,8 @@ impl ObservedNames {
 pub(crate) struct WithObserved<'a> {
     pub(crate) names: &'a dyn Names,
     pub(crate) observed: &'a ObservedNames,
+    /// Where addresses are.
+    pub(crate) place_of: &'a dyn Fn(IpAddr) -> Option<Place>,
 }
 
 impl Names for WithObserved<'_> {
@@ -67,6 +69,10 @@ impl Names for WithObserved<'_> {
 
     fn host(&self, ip: IpAddr) -> Option<&str> {
         self.names.host(ip).or_else(|| self.observed.of(ip))
+    }
+
+    fn place(&self, ip: IpAddr) -> Option<Place> {
+        (self.place_of)(ip)
     }
 
     fn user(&self, uid: Uid) -> Option<&str> {
@@ -115,6 +121,7 @@ mod tests {
         let names = WithObserved {
             names: &NoNames,
             observed: &observed,
+            place_of: &|_| None,
         };
         let host = |text: &str| names.host(text.parse().unwrap());
         assert_eq!(host("192.0.2.1"), Some("dns:new.example"));

@@ -1,7 +1,8 @@
 //! Samples as text, for `--once` and `--format`: the listings of `flows` and `sockets`, and those of drops and devices.
 
 use crate::args::TopArgs;
-use crate::sample::{About, Rows, Sink, Source, Totals, context, pacing, require, words};
+use crate::observed::{ObservedNames, WithObserved};
+use crate::sample::{About, Places, Rows, Sink, Source, Totals, context, pacing, require, words};
 use crate::state::Plan;
 use anyhow::Context;
 use sockeye_console::{envelope, stdout};
@@ -17,7 +18,15 @@ pub(crate) fn run(args: &TopArgs, plan: &Plan) -> anyhow::Result<()> {
     let context = context(args, plan)?;
     let mut listing = Listing::new(&args.common, &words(plan), None, &context)?;
     require(&mut listing, plan);
-    let mut source = Source::new(&listing, plan);
+    let places = Places::open(&args.mmdb)?;
+    let place_of = |ip| places.of(ip);
+    let nothing = ObservedNames::default();
+    let names = WithObserved {
+        names: &context,
+        observed: &nothing,
+        place_of: &place_of,
+    };
+    let mut source = Source::new(&listing, plan, &places);
     for number in 1.. {
         let (begun, cpu) = (Instant::now(), pacing::cpu_time());
         let mut report = listing.begin();
@@ -29,7 +38,7 @@ pub(crate) fn run(args: &TopArgs, plan: &Plan) -> anyhow::Result<()> {
             is_printed,
         };
         source
-            .take(&listing, plan, &context, &mut report, &mut sink)
+            .take(&listing, plan, &names, &mut report, &mut sink)
             .context(stdout::WRITING)?;
         if is_printed {
             listing.write_notes(&report, args.common.verbose);

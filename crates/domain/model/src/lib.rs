@@ -42,6 +42,7 @@ mod namespace;
 mod nearest_name;
 mod netns_name;
 mod owner;
+mod place;
 mod protocol;
 mod protocol_set;
 mod quantity_name;
@@ -81,6 +82,7 @@ pub use namespace::{
 pub use nearest_name::nearest_name;
 pub use netns_name::{InvalidNetnsName, NetnsName};
 pub use owner::{Comm, Owner, Process};
+pub use place::Place;
 pub use protocol::{Family, Protocol};
 pub use protocol_set::ProtocolSet;
 pub use quantity_name::{is_name_of, is_same_name, strip_unit};

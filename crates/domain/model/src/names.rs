@@ -1,7 +1,7 @@
 //! Interface of the renderers to names of interfaces, services, hosts, users, cgroups and namespaces.
 //! It keeps `output` pure: `host/source/src/names/`, `query` and the drop-ins implement it.
 
-use crate::{CgroupId, InterfaceIndex, NetnsInode, Port, Protocol, Uid, WorkloadId};
+use crate::{CgroupId, InterfaceIndex, NetnsInode, Place, Port, Protocol, Uid, WorkloadId};
 use std::net::IpAddr;
 
 /// A source of names for numbers.
@@ -19,6 +19,10 @@ pub trait Names {
     }
     /// Returns the name of the host with this address.
     fn host(&self, _ip: IpAddr) -> Option<&str> {
+        None
+    }
+    /// Returns where this address is.
+    fn place(&self, _ip: IpAddr) -> Option<Place> {
         None
     }
     /// Returns the name of this user.

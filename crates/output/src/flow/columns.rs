@@ -1,6 +1,6 @@
 //! The columns of a listing of flows.
 
-use super::composites::{Address, Arrow, Direction, Owners, Process, States};
+use super::composites::{Address, Arrow, Direction, Owners, PeerPlace, Process, States};
 use super::{FlowRow, Flows};
 use crate::listing::Align::{Left, Right};
 use crate::listing::{Column, Value};
@@ -154,6 +154,8 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
             "peer.host",
             "peer.service",
             "peer.prefix_bits",
+            "peer.country",
+            "peer.as_number",
         ],
     )
     .aliases(&["dst"]),
@@ -166,6 +168,16 @@ pub(super) static COLUMNS: &[FlowColumn] = &[
     )
     .part()
     .aliases(&["dport"]),
+    FlowColumn::composite(
+        "peer_place",
+        "Peer Place",
+        Left,
+        "Country and autonomous system of the peer: 'top --mmdb'",
+        &PeerPlace,
+        &["peer_country", "peer_as_number"],
+        &[],
+    )
+    .part(),
     FlowColumn::value(
         "connections",
         "Connections",

@@ -6,12 +6,13 @@ use crate::csv::Line;
 use crate::json::Object;
 use crate::listing::{Composite, SortValue};
 use crate::number::push_decimal;
+use crate::place::{place_sort_value, push_place, push_place_cell, push_place_csv};
 use crate::socket::push_process_fields;
 use crate::socket::state::push_state;
 use crate::table::Tint;
 use crate::text::push_clean;
 use sockeye_model::{
-    Direction as FlowDirection, Flow, FlowKey, Names, Process as OneProcess, Protocol, State,
+    Direction as FlowDirection, Flow, FlowKey, Names, Place, Process as OneProcess, Protocol, State,
 };
 use std::net::IpAddr;
 
@@ -124,6 +125,9 @@ impl Composite<Flows> for Address {
             port.and_then(|port| row.names.service(row.protocol, port)),
         );
         fields.number("prefix_bits", prefix);
+        if matches!(self, Self::Peer) {
+            push_place(&mut fields, PeerPlace::of(row));
+        }
         fields.end();
     }
 
@@ -131,6 +135,33 @@ impl Composite<Flows> for Address {
         let key = &row.flow.key;
         let port = key.port_of(self.serves());
         Some(SortValue::Address(self.ip(key)?, port.map_or(0, |port| port.0)))
+    }
+}
+
+/// The country and the autonomous system of the peer.
+pub(super) struct PeerPlace;
+
+impl PeerPlace {
+    fn of(row: &FlowRow<'_>) -> Option<Place> {
+        let key = &row.flow.key;
+        row.names.place(key.peer.filter(|_| key.peer_prefix.is_none())?)
+    }
+}
+
+impl Composite<Flows> for PeerPlace {
+    fn push_cell(&self, out: &mut Vec<u8>, row: &FlowRow<'_>) -> Tint {
+        push_place_cell(out, Self::of(row))
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, row: &FlowRow<'_>) {
+        push_place_csv(line, Self::of(row));
+    }
+
+    // The column of the address has it.
+    fn push_json(&self, _object: &mut Object<'_>, _row: &FlowRow<'_>) {}
+
+    fn sort_value(&self, row: &FlowRow<'_>) -> Option<SortValue> {
+        place_sort_value(Self::of(row))
     }
 }
 

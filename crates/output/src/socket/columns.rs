@@ -1,7 +1,9 @@
 //! The table of columns: the one place that defines what a socket's column is.
 
 use super::Sockets;
-use super::composites::{CongestionInfo, End, Family, Netid, Options, Queue, Shutdown, State, Timer};
+use super::composites::{
+    CongestionInfo, End, Family, Netid, Options, PeerPlace, Queue, Shutdown, State, Timer,
+};
 use super::memory::Memory;
 use super::owners::Owners;
 use super::row::SocketRow;
@@ -117,6 +119,16 @@ fn plain() -> Vec<Column<Sockets>> {
         })
         .part()
         .aliases(&["dport"]),
+        SocketColumn::composite(
+            "peer_place",
+            "Peer Place",
+            Left,
+            "Country and autonomous system of the peer: 'top --mmdb'",
+            &PeerPlace,
+            &["peer_country", "peer_as_number"],
+            &[],
+        )
+        .part(),
         SocketColumn::composite(
             "timer",
             "Timer",

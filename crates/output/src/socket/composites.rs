@@ -9,10 +9,11 @@ use crate::csv::Line;
 use crate::json::Object;
 use crate::listing::{Composite, SortValue};
 use crate::number::{push_decimal, push_short, push_time_us};
+use crate::place::{place_sort_value, push_place_cell, push_place_csv};
 use crate::table::Tint;
 use sockeye_model::{
-    Endpoint, Family as SocketFamily, Options as OptionSet, Protocol, Queues, Socket, State as SocketState,
-    Timer as RunningTimer, TimerKind,
+    Endpoint, Family as SocketFamily, Options as OptionSet, Place, Protocol, Queues, Socket,
+    State as SocketState, Timer as RunningTimer, TimerKind,
 };
 
 /// The protocol.
@@ -212,6 +213,32 @@ impl Composite<Sockets> for End {
 
     fn sort_value(&self, row: &SocketRow<'_>) -> Option<SortValue> {
         endpoint::sort_value(self.of(row.entry.socket))
+    }
+}
+
+/// The country and the autonomous system of the peer.
+pub(super) struct PeerPlace;
+
+impl PeerPlace {
+    fn of(row: &SocketRow<'_>) -> Option<Place> {
+        row.names.place(row.entry.socket.peer.ip()?)
+    }
+}
+
+impl Composite<Sockets> for PeerPlace {
+    fn push_cell(&self, out: &mut Vec<u8>, row: &SocketRow<'_>) -> Tint {
+        push_place_cell(out, Self::of(row))
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, row: &SocketRow<'_>) {
+        push_place_csv(line, Self::of(row));
+    }
+
+    // The column of the address has it.
+    fn push_json(&self, _object: &mut Object<'_>, _row: &SocketRow<'_>) {}
+
+    fn sort_value(&self, row: &SocketRow<'_>) -> Option<SortValue> {
+        place_sort_value(Self::of(row))
     }
 }
 

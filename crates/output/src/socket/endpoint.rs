@@ -4,6 +4,7 @@ use crate::address::{canonical, ethertype_name, netlink_name, push_ip};
 use crate::csv::Line;
 use crate::json::Object;
 use crate::listing::SortValue;
+use crate::place::push_place;
 use sockeye_model::{Endpoint, Names, Socket};
 
 /// Appends the 14 fields of an endpoint: [`super::LOCAL_FIELDS`] or [`super::PEER_FIELDS`].
@@ -76,6 +77,7 @@ pub fn push_endpoint(
             if port.0 != 0 {
                 fields.text("service", names.service(socket.protocol, *port));
             }
+            push_place(&mut fields, names.place(*ip));
             fields.end();
         }
         Endpoint::Unix { name, inode } => {

@@ -24,6 +24,12 @@ impl Names for AllNames {
     fn host(&self, _: IpAddr) -> Option<&str> {
         Some("db.example")
     }
+    fn place(&self, _: IpAddr) -> Option<Place> {
+        Some(Place {
+            country: Some(ShortText::new(b"DE")),
+            as_number: Some(3320),
+        })
+    }
     fn user(&self, _: Uid) -> Option<&str> {
         Some("www-data")
     }

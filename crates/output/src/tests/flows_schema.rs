@@ -6,7 +6,7 @@ use super::schema_check::{check, check_columns, check_keys};
 use crate::flow::{FlowLayout, Flows};
 use crate::listing::ListingWriter;
 use crate::{Format, Summary};
-use sockeye_model::{ConnectionTotals, Names, NoNames, Workload, WorkloadId, WorkloadKind};
+use sockeye_model::{ConnectionTotals, Direction, Names, NoNames, Workload, WorkloadId, WorkloadKind};
 
 const FLOWS: &str = include_str!("../../../../docs/schema/flows.schema.json");
 
@@ -19,7 +19,9 @@ fn flows(format: Format, names: &dyn Names, summary: &Summary<'_>) -> String {
     };
     let mut listing = ListingWriter::new(&mut out, layout.listing());
     listing.begin().unwrap();
-    for flow in [fixtures::full_flow(), fixtures::bare_flow()] {
+    // The place of a peer is known of one address only.
+    let of_one_peer = fixtures::flow(fixtures::key(Direction::Active), 1);
+    for flow in [fixtures::full_flow(), fixtures::bare_flow(), of_one_peer] {
         listing.row(&row(&flow, names, false)).unwrap();
     }
     for kind in WorkloadKind::ALL {

@@ -170,6 +170,31 @@ fn once_prints_rates_and_jsonl_follows_the_listings() {
 }
 
 #[test]
+fn peers_have_the_places_of_a_database() {
+    let lab = need!(Lab::new("topmmdb"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let _pair = lab.link(&client, &server).net_path().established();
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/mmdb/lab.mmdb");
+    let line = format!("top -n --once -w 0.1 --mmdb {file}");
+    let table = words_in(&client, &line);
+    assert!(
+        table.ok().contains("Peer Place") && table.ok().contains("DE AS64512"),
+        "{table}"
+    );
+    for (view, rows) in [("flows", "flows"), ("sockets", "sockets")] {
+        let document = words_in(&client, &format!("{line} --view {view} --format json")).json();
+        let peer = &document[rows][0]["peer"];
+        assert_eq!(
+            (&peer["country"], &peer["as_number"]),
+            (&"DE".into(), &64512.into()),
+            "{document:#}"
+        );
+    }
+    let wrong = words_in(&client, "top --once --mmdb /proc/version");
+    assert!(wrong.failed(1).contains("/proc/version is no MMDB"), "{wrong}");
+}
+
+#[test]
 fn processes_have_their_bytes_of_udp() {
     let lab = need!(Lab::new("topudp"));
     let here = lab.namespace("here");

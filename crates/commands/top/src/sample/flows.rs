@@ -20,10 +20,12 @@ pub(crate) struct FlowView<'a> {
     sampler: FlowSampler<'a>,
     group_by: GroupBy,
     has_owners: bool,
+    /// Whether a database says where peers are.
+    has_places: bool,
 }
 
 impl<'a> FlowView<'a> {
-    pub(crate) fn new(listing: &'a Listing<'a>, plan: &Plan) -> Self {
+    pub(crate) fn new(listing: &'a Listing<'a>, plan: &Plan, has_places: bool) -> Self {
         let group_by = match plan.view {
             View::Groups => plan.group_by,
             // Of recorded time, which has no bytes of UDP.
@@ -51,6 +53,7 @@ impl<'a> FlowView<'a> {
             sampler,
             group_by,
             has_owners,
+            has_places,
         }
     }
 
@@ -80,6 +83,9 @@ impl<'a> FlowView<'a> {
         columns.extend(named_columns::<Flows>(&["rtt_us_median"]));
         if self.has_owners {
             columns.extend(named_columns::<Flows>(&["owners"]));
+        }
+        if self.has_places && self.group_by == GroupBy::Host {
+            columns.extend(named_columns::<Flows>(&["peer_place"]));
         }
         columns
     }

@@ -4,12 +4,13 @@ use crate::observed::{ObservedNames, WithObserved};
 use sockeye_console::notes;
 use sockeye_filter::NoResolve;
 use sockeye_filter::pcap::{Link, PacketFilter};
-use sockeye_model::Names;
+use sockeye_model::{Names, Place};
 use sockeye_query::context::QueryContext;
 use sockeye_query::packet_program;
 use sockeye_sys::packet_ring::{PacketRing, RingOptions};
 use sockeye_wire::packet::{Decoded, LinkType, Notice, decode, notice};
 use sockeye_wire::tls::server_name;
+use std::net::IpAddr;
 
 /// Names of hosts from the packets of this host.
 pub(super) struct HostNames {
@@ -53,10 +54,15 @@ impl HostNames {
     }
 
     /// Returns names, with those that were observed for hosts that have none.
-    pub(super) fn with<'a>(&'a self, names: &'a dyn Names) -> WithObserved<'a> {
+    pub(super) fn with<'a>(
+        &'a self,
+        names: &'a dyn Names,
+        place_of: &'a dyn Fn(IpAddr) -> Option<Place>,
+    ) -> WithObserved<'a> {
         WithObserved {
             names,
             observed: &self.observed,
+            place_of,
         }
     }
 }

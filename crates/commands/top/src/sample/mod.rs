@@ -8,6 +8,7 @@ mod flows;
 mod host_names;
 mod limit;
 pub(crate) mod pacing;
+mod places;
 mod presence;
 mod processes;
 mod replay;
@@ -16,6 +17,7 @@ mod sink;
 mod sockets;
 mod source;
 
+pub(crate) use places::Places;
 pub(crate) use replay::Replay;
 pub(crate) use rows::{About, Rows};
 pub(crate) use sink::{Sink, Totals};
@@ -182,7 +184,9 @@ fn sample_plan(
     let host_names = lasting.host_names.get_or_insert_with(begin);
     let mut listing = Listing::new(&args.common, &words(plan), None, context)?;
     require(&mut listing, plan);
-    let mut source = Source::new(&listing, plan);
+    let places = Places::open(&args.mmdb)?;
+    let place_of = |ip| places.of(ip);
+    let mut source = Source::new(&listing, plan, &places);
     let mut next_search = Instant::now() + SEARCH_INTERVAL;
     loop {
         let (begun, cpu) = (Instant::now(), pacing::cpu_time());
@@ -195,7 +199,13 @@ fn sample_plan(
         let mut report = listing.begin();
         let mut sink = ScreenSink::new(plan, args.resolve.then_some(context));
         host_names.read();
-        source.take(&listing, plan, &host_names.with(context), &mut report, &mut sink)?;
+        source.take(
+            &listing,
+            plan,
+            &host_names.with(context, &place_of),
+            &mut report,
+            &mut sink,
+        )?;
         listing.write_notes(&report, false);
         let mut sample = sink.sample;
         lasting.number += 1;

@@ -32,7 +32,7 @@ pub(crate) struct Replay {
 /// What was read of the moment before the one that is shown.
 enum Before {
     Flows(Option<PreviousFlows>),
-    Sockets(Box<SocketView>),
+    Sockets(Box<SocketView<'static>>),
 }
 
 impl Replay {
@@ -164,7 +164,7 @@ impl Replay {
         let read = if matches!(plan.view, View::Sockets | View::Listeners) {
             let mut view = match before {
                 Some(Before::Sockets(view)) => view,
-                _ => Box::new(SocketView::new(&listing, plan)),
+                _ => Box::new(SocketView::new(&listing, plan, None)),
             };
             let mut rows = sink.begin(view.columns())?;
             let totals = view.take(&listing, listing.context, plan.watched, &mut rows, &mut report)?;
@@ -175,7 +175,7 @@ impl Replay {
                 Some(Before::Flows(previous)) => previous,
                 _ => None,
             };
-            let mut view = FlowView::new(&listing, plan).after(previous);
+            let mut view = FlowView::new(&listing, plan, false).after(previous);
             let mut rows = sink.begin(view.columns())?;
             let totals = view.take(listing.context, &mut rows, &mut report)?;
             sink.end(rows, totals, &report)?;

@@ -2,6 +2,7 @@
 
 use super::details;
 use super::limit::LimitSampler;
+use super::places::Places;
 use super::rows::{About, Rows};
 use super::sink::Totals;
 use crate::state::Plan;
@@ -18,19 +19,21 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::ControlFlow;
 
 /// What takes samples of sockets.
-pub(crate) struct SocketView {
+pub(crate) struct SocketView<'a> {
     options: QueryOptions,
     /// States of the sockets that are listed; others are followed from sample to sample.
     states: StateSet,
     is_listeners: bool,
     has_netns: bool,
+    /// Where peers are; `None` without a database.
+    places: Option<&'a Places>,
     before: Option<(SocketSample, SampleTime)>,
     /// Times of the connection that is watched.
     limits: LimitSampler,
 }
 
-impl SocketView {
-    pub(crate) fn new(listing: &Listing<'_>, plan: &Plan) -> Self {
+impl<'a> SocketView<'a> {
+    pub(crate) fn new(listing: &Listing<'_>, plan: &Plan, places: Option<&'a Places>) -> Self {
         let is_listeners = plan.view == View::Listeners;
         let filter = listing.filter();
         let states = filter.states().unwrap_or(if is_listeners {
@@ -66,6 +69,7 @@ impl SocketView {
             states,
             is_listeners,
             has_netns: listing.context.namespaces.are_many(),
+            places: places.filter(|places| !places.is_empty()),
             before: None,
             limits: LimitSampler::default(),
         }
@@ -98,7 +102,12 @@ impl SocketView {
             ]
         };
         let netns: &[&str] = if self.has_netns { &["netns"] } else { &[] };
-        named_columns(&[netns, names].concat())
+        let place: &[&str] = if self.places.is_some() && !self.is_listeners {
+            &["peer_place"]
+        } else {
+            &[]
+        };
+        named_columns(&[netns, names, place].concat())
     }
 
     /// Takes a sample: the rows, what changed, and the details of the connection `watched`.
@@ -146,7 +155,12 @@ impl SocketView {
                     .as_ref()
                     .map(|info| limits.sample(watched, info))
                     .unwrap_or_default();
-                details = Some(Box::new(details::of(watched, &row, limit)));
+                let mut known = details::of(watched, &row, limit);
+                let peer = socket.peer.ip();
+                if let Some(place) = peer.zip(self.places).and_then(|(ip, places)| places.in_full(ip)) {
+                    known.facts.push(("peer's place", place.into()));
+                }
+                details = Some(Box::new(known));
                 path = details::path_query(socket);
             }
             if matches {

@@ -4,6 +4,7 @@ use super::devices::DeviceView;
 use super::drops::DropView;
 use super::findings::FindingView;
 use super::flows::FlowView;
+use super::places::Places;
 use super::processes::ProcessView;
 use super::sink::Sink;
 use super::sockets::SocketView;
@@ -16,18 +17,18 @@ use sockeye_query::listing::{Listing, ListingReport};
 pub(crate) enum Source<'a> {
     Flows(FlowView<'a>),
     Processes(Box<ProcessView<'a>>),
-    Sockets(SocketView),
+    Sockets(SocketView<'a>),
     Drops(Box<DropView>),
     Findings(Box<FindingView<'a>>),
     Devices(DeviceView),
 }
 
 impl<'a> Source<'a> {
-    pub(crate) fn new(listing: &'a Listing<'a>, plan: &Plan) -> Self {
+    pub(crate) fn new(listing: &'a Listing<'a>, plan: &Plan, places: &'a Places) -> Self {
         match plan.view {
-            View::Flows | View::Groups => Self::Flows(FlowView::new(listing, plan)),
+            View::Flows | View::Groups => Self::Flows(FlowView::new(listing, plan, !places.is_empty())),
             View::Processes => Self::Processes(Box::new(ProcessView::new(listing, plan))),
-            View::Sockets | View::Listeners => Self::Sockets(SocketView::new(listing, plan)),
+            View::Sockets | View::Listeners => Self::Sockets(SocketView::new(listing, plan, Some(places))),
             View::Drops => Self::Drops(Box::new(DropView::new(listing))),
             View::Findings => Self::Findings(Box::new(FindingView::new(listing, plan))),
             View::Devices => Self::Devices(DeviceView::default()),
