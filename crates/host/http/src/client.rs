@@ -29,8 +29,29 @@ pub struct Target {
 pub struct Reply {
     /// Its status.
     pub status: StatusCode,
-    /// The first bytes of its body, at most [`REPLY_BYTES`].
+    /// Its headers.
+    pub headers: HeaderMap,
+    /// The first bytes of its body, at most [`PostLimits::reply_bytes`].
     pub body: Vec<u8>,
+    /// Whether the body is longer.
+    pub is_cut: bool,
+}
+
+/// How long to wait for a server, and how much of its answer to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PostLimits {
+    /// Time for a connection, a request and its answer.
+    pub timeout: Duration,
+    /// Bytes of an answer that are read.
+    pub reply_bytes: usize,
+}
+
+impl PostLimits {
+    /// For servers that take what is sent, and answer little: [`TIMEOUT`], [`REPLY_BYTES`].
+    pub const SMALL: Self = Self {
+        timeout: TIMEOUT,
+        reply_bytes: REPLY_BYTES,
+    };
 }
 
 /// Why there is no answer.
@@ -40,8 +61,8 @@ pub enum PostError {
     Connect(io::Error),
     /// It answered no HTTP, or its connection ended.
     Http(hyper::Error),
-    /// It took longer than [`TIMEOUT`].
-    TimedOut,
+    /// It took longer than this.
+    TimedOut(Duration),
 }
 
 impl Target {
@@ -83,6 +104,30 @@ impl Target {
             ..self.clone()
         }
     }
+
+    /// Returns the same with parameters appended to its query.
+    #[must_use]
+    pub fn with_query(&self, pairs: &[(&str, &str)]) -> Self {
+        let mut path = self.path.clone();
+        for (name, value) in pairs {
+            path.push(if path.contains('?') { '&' } else { '?' });
+            push_encoded(&mut path, name);
+            path.push('=');
+            push_encoded(&mut path, value);
+        }
+        Self { path, ..self.clone() }
+    }
+}
+
+/// Appends text as a query has it: all but letters, digits and a few signs as `%` and two digits.
+fn push_encoded(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
 }
 
 impl fmt::Display for Target {
@@ -95,12 +140,26 @@ impl fmt::Display for Target {
 ///
 /// # Errors
 /// Why there is none.
-pub async fn post(target: &Target, headers: HeaderMap, body: Bytes) -> Result<Reply, PostError> {
-    let exchanged = timeout(TIMEOUT, exchange(target, headers, body)).await;
-    exchanged.unwrap_or(Err(PostError::TimedOut))
+pub async fn post(
+    target: &Target,
+    headers: HeaderMap,
+    body: Bytes,
+    limits: PostLimits,
+) -> Result<Reply, PostError> {
+    let exchanged = timeout(
+        limits.timeout,
+        exchange(target, headers, body, limits.reply_bytes),
+    )
+    .await;
+    exchanged.unwrap_or(Err(PostError::TimedOut(limits.timeout)))
 }
 
-async fn exchange(target: &Target, headers: HeaderMap, body: Bytes) -> Result<Reply, PostError> {
+async fn exchange(
+    target: &Target,
+    headers: HeaderMap,
+    body: Bytes,
+    reply_bytes: usize,
+) -> Result<Reply, PostError> {
     let stream = TcpStream::connect((target.host.as_str(), target.port))
         .await
         .map_err(PostError::Connect)?;
@@ -120,17 +179,22 @@ async fn exchange(target: &Target, headers: HeaderMap, body: Bytes) -> Result<Re
         }
     }
     let answer = sender.send_request(request).await.map_err(PostError::Http)?;
-    let status = answer.status();
+    let (status, headers) = (answer.status(), answer.headers().clone());
     let mut incoming = pin!(answer.into_body());
-    let mut body = Vec::new();
-    while body.len() < REPLY_BYTES
-        && let Some(frame) = poll_fn(|cx| incoming.as_mut().poll_frame(cx)).await
-    {
+    let (mut body, mut is_cut) = (Vec::new(), false);
+    while !is_cut && let Some(frame) = poll_fn(|cx| incoming.as_mut().poll_frame(cx)).await {
         if let Ok(bytes) = frame.map_err(PostError::Http)?.into_data() {
-            body.extend_from_slice(&bytes[..bytes.len().min(REPLY_BYTES - body.len())]);
+            let taken = bytes.len().min(reply_bytes - body.len());
+            body.extend_from_slice(&bytes[..taken]);
+            is_cut = taken < bytes.len();
         }
     }
-    Ok(Reply { status, body })
+    Ok(Reply {
+        status,
+        headers,
+        body,
+        is_cut,
+    })
 }
 
 impl fmt::Display for PostError {
@@ -138,7 +202,7 @@ impl fmt::Display for PostError {
         match self {
             Self::Connect(_) => f.write_str("connect"),
             Self::Http(_) => f.write_str("exchange HTTP"),
-            Self::TimedOut => write!(f, "no answer within {TIMEOUT:?}"),
+            Self::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
         }
     }
 }
@@ -148,7 +212,7 @@ impl std::error::Error for PostError {
         match self {
             Self::Connect(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::TimedOut => None,
+            Self::TimedOut(_) => None,
         }
     }
 }
@@ -173,6 +237,16 @@ mod tests {
         }
         let target = Target::parse("http://[::1]").unwrap();
         assert_eq!((target.host.as_str(), target.port), ("::1", 80));
+    }
+
+    #[test]
+    fn query_is_encoded() {
+        let target = Target::parse("http://a:1/x?a=b").unwrap();
+        let target = target.with_query(&[("query", "SELECT 'é' + 1"), ("n", "5")]);
+        assert_eq!(
+            target.to_string(),
+            "http://a:1/x?a=b&query=SELECT%20%27%C3%A9%27%20%2B%201&n=5"
+        );
     }
 
     #[test]

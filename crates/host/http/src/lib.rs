@@ -15,6 +15,6 @@ mod stream;
 mod timer;
 
 pub use body::{Answer, AnswerBody};
-pub use client::{PostError, REPLY_BYTES, Reply, TIMEOUT, Target, post};
+pub use client::{PostError, PostLimits, REPLY_BYTES, Reply, TIMEOUT, Target, post};
 pub use listener::Listener;
 pub use server::serve;

@@ -4,7 +4,7 @@ use anyhow::Context;
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use sockeye_console::notes::say;
-use sockeye_http::{Target, post};
+use sockeye_http::{PostLimits, Target, post};
 use sockeye_output::text::harmless_start;
 use std::sync::mpsc;
 use std::thread;
@@ -53,7 +53,7 @@ fn send_all(runtime: &Runtime, target: &Target, headers: &HeaderMap, requests: &
 
 /// Sends a request. Returns what went wrong.
 async fn send(target: &Target, headers: HeaderMap, request: Bytes) -> Result<(), String> {
-    let reply = post(target, headers, request)
+    let reply = post(target, headers, request, PostLimits::SMALL)
         .await
         .map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
     if reply.status.is_success() {
