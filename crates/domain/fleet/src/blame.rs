@@ -1,0 +1,248 @@
+//! Which part of an edge makes it slow: the client, the network, or the server.
+//!
+//! Evidence of one end is better than none, and called so: an edge that one end saw is judged by that end alone.
+
+use crate::question::{AcceptQueue, Edge, EdgeEnd};
+
+/// What makes an edge slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// The server does not accept or read.
+    Server,
+    /// Segments are lost on the way, or the way is longer than that of other clients.
+    Network,
+    /// The client does not read.
+    Client,
+    /// Nothing is seen.
+    None,
+}
+
+impl Cause {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Network => "network",
+            Self::Client => "client",
+            Self::None => "none",
+        }
+    }
+}
+
+/// The judgement of an edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blame {
+    /// The first cause: the end that does not accept or read, before what follows from it.
+    pub cause: Cause,
+    /// What was seen, of all causes.
+    pub evidence: String,
+}
+
+/// Judges edges of one service, each by itself; their median round trip time is what one of them is compared with.
+#[must_use]
+pub fn blame(edges: &[Edge], queues: &[AcceptQueue]) -> Vec<Blame> {
+    let mut rtts: Vec<u64> = edges.iter().filter_map(rtt_us).collect();
+    rtts.sort_unstable();
+    let median_us = rtts.get(rtts.len().saturating_sub(1) / 2).copied();
+    let judge = |edge: &Edge| {
+        let mut found = Vec::new();
+        let of_server = |queue: &&AcceptQueue| queue.host == edge.server_end.host && queue.port == edge.port;
+        if let Some(queue) = queues.iter().find(of_server)
+            && edge.server_end.is_seen
+            && is_full(queue)
+        {
+            let AcceptQueue {
+                waiting_max, backlog, ..
+            } = queue;
+            found.push((
+                Cause::Server,
+                format!("{waiting_max} connections wait to be accepted, {backlog} may"),
+            ));
+        }
+        for (end, cause) in [
+            (&edge.server_end, Cause::Server),
+            (&edge.client_end, Cause::Client),
+        ] {
+            if end.receive_queue_bytes >= UNREAD_BYTES {
+                found.push((
+                    cause,
+                    format!(
+                        "the {} had {} bytes unread",
+                        cause.name(),
+                        end.receive_queue_bytes
+                    ),
+                ));
+            }
+        }
+        for (end, bytes, name) in [
+            (&edge.client_end, edge.request_bytes, "client"),
+            (&edge.server_end, edge.response_bytes, "server"),
+        ] {
+            if let Some(percent) = lost_percent(end, bytes) {
+                found.push((
+                    Cause::Network,
+                    format!(
+                        "the {name} retransmitted {} segments, {percent}% of what it sent",
+                        end.retrans_segs
+                    ),
+                ));
+            }
+        }
+        if let Some((rtt_us, median_us)) = rtt_us(edge).zip(median_us)
+            && rtt_us >= RTT_US_MIN
+            && rtt_us >= median_us * RTT_FACTOR
+        {
+            found.push((
+                Cause::Network,
+                format!(
+                    "round trips take {} ms, {} ms of most edges",
+                    rtt_us / 1_000,
+                    median_us / 1_000
+                ),
+            ));
+        }
+        found.sort_by_key(|(cause, _)| *cause);
+        let evidence: Vec<_> = found.iter().map(|(_, text)| text.as_str()).collect();
+        Blame {
+            cause: found.first().map_or(Cause::None, |(cause, _)| *cause),
+            evidence: evidence.join("; "),
+        }
+    };
+    edges.iter().map(judge).collect()
+}
+
+/// Returns the mean round trip time: that of the client, which waits for it.
+fn rtt_us(edge: &Edge) -> Option<u64> {
+    let of_ends = [edge.client_end.rtt_us_mean, edge.server_end.rtt_us_mean];
+    of_ends.into_iter().find(|us| *us > 0)
+}
+
+/// Whether at least half of a queue was in use.
+const fn is_full(queue: &AcceptQueue) -> bool {
+    queue.backlog > 0 && queue.waiting_max >= queue.backlog.div_ceil(2)
+}
+
+/// Returns the share of segments that an end sent again, if it is worth a word. The number of all is an estimate: of full ones.
+fn lost_percent(end: &EdgeEnd, sent_bytes: u64) -> Option<u64> {
+    let sent_segs = sent_bytes / SEGMENT_BYTES + end.retrans_segs;
+    if end.retrans_segs < RETRANS_SEGS_MIN {
+        return None;
+    }
+    let percent = end.retrans_segs * 100 / sent_segs.max(1);
+    (percent >= RETRANS_PERCENT_MIN).then_some(percent)
+}
+
+/// Bytes that a program that reads does not leave.
+const UNREAD_BYTES: u64 = 64 << 10;
+/// Fewer retransmissions are no evidence.
+const RETRANS_SEGS_MIN: u64 = 10;
+const RETRANS_PERCENT_MIN: u64 = 1;
+/// Bytes of a full segment on Ethernet.
+const SEGMENT_BYTES: u64 = 1_448;
+/// A shorter round trip is not slow.
+const RTT_US_MIN: u64 = 10_000;
+/// How many times longer than most.
+const RTT_FACTOR: u64 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn end(host: &str, rtt_us_mean: u64) -> EdgeEnd {
+        EdgeEnd {
+            is_seen: true,
+            host: host.to_owned(),
+            rtt_us_mean,
+            ..EdgeEnd::default()
+        }
+    }
+
+    fn edge(client: u8, rtt_us: u64) -> Edge {
+        Edge {
+            zone: String::new(),
+            client: [10, 0, 0, client].into(),
+            server: [10, 0, 1, 1].into(),
+            port: 443,
+            client_end: end("web1", rtt_us),
+            server_end: end("db1", 0),
+            request_bytes: 1_448_000,
+            response_bytes: 14_480_000,
+            opened: 1,
+            connections: 1,
+            first_s: 0,
+            last_s: 0,
+        }
+    }
+
+    fn queue(waiting_max: u32) -> AcceptQueue {
+        AcceptQueue {
+            host: "db1".to_owned(),
+            port: 443,
+            waiting_max,
+            backlog: 128,
+            intervals: 1,
+        }
+    }
+
+    #[track_caller]
+    fn check(change: impl Fn(&mut Edge), waiting_max: u32, cause: Cause, evidence: &str) {
+        let mut edges = vec![edge(1, 1_000), edge(2, 1_100), edge(3, 900)];
+        change(&mut edges[1]);
+        let judged = blame(&edges, &[queue(waiting_max)]);
+        assert_eq!(judged[1].cause, cause, "{judged:?}");
+        assert!(judged[1].evidence.contains(evidence), "{judged:?}");
+    }
+
+    #[test]
+    fn end_that_does_not_read_or_accept_is_named() {
+        check(|_| {}, 0, Cause::None, "");
+        check(|_| {}, 63, Cause::None, "");
+        check(|_| {}, 64, Cause::Server, "64 connections wait");
+        check(
+            |edge| edge.client_end.receive_queue_bytes = 70_000,
+            0,
+            Cause::Client,
+            "70000 bytes unread",
+        );
+        check(
+            |edge| edge.server_end.receive_queue_bytes = 70_000,
+            0,
+            Cause::Server,
+            "70000 bytes unread",
+        );
+    }
+
+    #[test]
+    fn losses_and_long_ways_are_the_network() {
+        check(
+            |edge| edge.server_end.retrans_segs = 200,
+            0,
+            Cause::Network,
+            "the server retransmitted 200",
+        );
+        check(|edge| edge.server_end.retrans_segs = 50, 0, Cause::None, "");
+        check(|edge| edge.client_end.retrans_segs = 9, 0, Cause::None, "");
+        check(
+            |edge| edge.client_end.rtt_us_mean = 30_000,
+            0,
+            Cause::Network,
+            "30 ms, 1 ms of most",
+        );
+        // Three times as long, and short.
+        check(|edge| edge.client_end.rtt_us_mean = 5_000, 0, Cause::None, "");
+    }
+
+    #[test]
+    fn cause_comes_before_what_follows_from_it() {
+        check(
+            |edge| {
+                edge.server_end.receive_queue_bytes = 1 << 20;
+                edge.client_end.retrans_segs = 500;
+            },
+            0,
+            Cause::Server,
+            "unread; the client retransmitted 500",
+        );
+    }
+}

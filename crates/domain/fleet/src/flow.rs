@@ -1,0 +1,349 @@
+//! A flow over an interval, as one of its two ends saw it.
+
+use sockeye_history::{ConnectionKey, Identity, Sums};
+use sockeye_model::{NetnsInode, WorkloadKind};
+use std::net::{IpAddr, Ipv6Addr};
+
+/// Which end of its connections a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    /// It connected.
+    Client,
+    /// It listens.
+    Server,
+}
+
+impl Side {
+    /// The name, as in the tables.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
+
+    /// The number that the tables have for it.
+    #[must_use]
+    pub const fn number(self) -> u8 {
+        match self {
+            Self::Client => 1,
+            Self::Server => 2,
+        }
+    }
+}
+
+/// What connections are folded by.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FlowKey {
+    /// Network namespace; `None` if only one is recorded.
+    pub netns: Option<NetnsInode>,
+    /// Which end this host is.
+    pub side: Side,
+    /// Address of the end that connected; v4-mapped ones as IPv4. Unspecified in a row of several flows.
+    pub client: IpAddr,
+    /// Address of the end that listens.
+    pub server: IpAddr,
+    /// Port that it listens on.
+    pub port: u16,
+    /// Name of the first owner; `None` if there is none or it is unknown.
+    pub owner: Option<String>,
+    /// Name of the systemd unit.
+    pub unit: Option<String>,
+    /// Name of the container.
+    pub container: Option<String>,
+}
+
+impl FlowKey {
+    /// Whether its addresses mean the same ends on every host. Loopback and link-local ones do not.
+    #[must_use]
+    pub fn is_global(&self) -> bool {
+        let is_local = |ip: IpAddr| match ip {
+            IpAddr::V4(ip) => ip.is_loopback() || ip.is_link_local(),
+            IpAddr::V6(ip) => ip.is_loopback() || ip.is_unicast_link_local(),
+        };
+        !is_local(self.client) && !is_local(self.server)
+    }
+
+    /// Returns the key of the row that this flow is folded into with others.
+    pub(crate) fn folded(&self) -> Self {
+        Self {
+            netns: None,
+            client: Ipv6Addr::UNSPECIFIED.into(),
+            server: Ipv6Addr::UNSPECIFIED.into(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the key of the row that folded rows which do not fit are in.
+    pub(crate) const fn of_side(side: Side) -> Self {
+        Self {
+            netns: None,
+            side,
+            client: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            server: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            port: 0,
+            owner: None,
+            unit: None,
+            container: None,
+        }
+    }
+}
+
+impl ConnectionKey for FlowKey {
+    fn of(identity: &Identity, is_passive: bool) -> Option<Self> {
+        let ((local, local_port), (peer, peer_port)) = identity.local.zip(identity.peer)?;
+        let (local, peer) = (local.to_canonical(), peer.to_canonical());
+        let (side, client, server, port) = if is_passive {
+            (Side::Server, peer, local, local_port.0)
+        } else {
+            (Side::Client, local, peer, peer_port.0)
+        };
+        let workload = |kind| identity.workload(kind).map(str::to_owned);
+        Some(Self {
+            netns: identity.netns,
+            side,
+            client,
+            server,
+            port,
+            owner: identity.first_owner(),
+            unit: workload(WorkloadKind::Unit),
+            container: workload(WorkloadKind::Container),
+        })
+    }
+}
+
+/// Round trip times of the connections of a flow, at the last sample that has some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RoundTrips {
+    /// Connections that have one.
+    pub count: u32,
+    /// Their sum.
+    pub sum_us: u64,
+    /// Their median; 0: unknown.
+    pub median_us: u32,
+    /// 95 of 100 are not above it.
+    pub p95_us: u32,
+    /// The smallest that the kernel has seen.
+    pub min_us: u32,
+}
+
+impl RoundTrips {
+    /// Returns the summary of round trip times, which are sorted.
+    pub(crate) fn of(rtts_us: &mut [u32], min_us: Option<u32>) -> Self {
+        rtts_us.sort_unstable();
+        let at = |percent: usize| {
+            let place = (rtts_us.len() * percent).div_ceil(100).max(1) - 1;
+            rtts_us.get(place).copied().unwrap_or(0)
+        };
+        Self {
+            count: rtts_us.len() as u32,
+            sum_us: rtts_us.iter().copied().map(u64::from).sum(),
+            median_us: at(50),
+            p95_us: at(95),
+            min_us: min_us.unwrap_or(0),
+        }
+    }
+
+    /// Adds those of another flow. The median becomes that of the larger one.
+    fn add(&mut self, other: &Self) {
+        if other.count > self.count {
+            self.median_us = other.median_us;
+        }
+        self.count += other.count;
+        self.sum_us += other.sum_us;
+        self.p95_us = self.p95_us.max(other.p95_us);
+        let both = [self.min_us, other.min_us];
+        self.min_us = both.into_iter().filter(|us| *us > 0).min().unwrap_or(0);
+    }
+}
+
+/// A flow over an interval.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowRow {
+    /// What its connections have in common.
+    pub key: FlowKey,
+    /// Flows that were folded into this row; 0: it is one flow.
+    pub folded: u32,
+    /// Sums over the interval; `connections` is the largest number in a sample.
+    pub sums: Sums,
+    /// Round trip times.
+    pub rtt: RoundTrips,
+    /// Bytes that were received and not read, in the sample in which they were most.
+    pub receive_queue_bytes: u64,
+    /// Bytes that were written and not acknowledged, in the sample in which they were most.
+    pub send_queue_bytes: u64,
+}
+
+impl FlowRow {
+    /// Whether nothing happened in the interval.
+    #[must_use]
+    pub const fn is_idle(&self) -> bool {
+        let Sums {
+            sent_bytes,
+            received_bytes,
+            retrans_segs,
+            opened,
+            closed,
+            connections: _,
+        } = self.sums;
+        sent_bytes == 0 && received_bytes == 0 && retrans_segs == 0 && opened == 0 && closed == 0
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.folded += other.folded.max(1);
+        self.sums += other.sums;
+        self.rtt.add(&other.rtt);
+        self.receive_queue_bytes += other.receive_queue_bytes;
+        self.send_queue_bytes += other.send_queue_bytes;
+    }
+}
+
+/// Keeps at most `flows_max` rows: those with most bytes, most connections, or most trouble (retransmissions, bytes that wait). The
+/// others become one row for each side, port and service, which has their sums.
+#[must_use]
+pub fn fold_rest(mut rows: Vec<FlowRow>, flows_max: usize) -> Vec<FlowRow> {
+    rows.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    if rows.len() <= flows_max {
+        return rows;
+    }
+    let measures: [fn(&FlowRow) -> u64; 3] = [
+        |row| row.sums.sent_bytes + row.sums.received_bytes,
+        |row| row.sums.connections + row.sums.opened,
+        |row| row.sums.retrans_segs * 1_448 + row.receive_queue_bytes + row.send_queue_bytes,
+    ];
+    let mut ranks = vec![usize::MAX; rows.len()];
+    for measure in measures {
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        // Stable: the same rows in each run.
+        order.sort_by_key(|place| std::cmp::Reverse(measure(&rows[*place])));
+        for (rank, place) in order.into_iter().enumerate() {
+            // What a flow does not have is no reason to keep it.
+            if measure(&rows[place]) > 0 {
+                ranks[place] = ranks[place].min(rank);
+            }
+        }
+    }
+    let mut order: Vec<usize> = (0..rows.len()).collect();
+    order.sort_by_key(|place| ranks[*place]);
+    let mut is_kept = vec![false; rows.len()];
+    order[..flows_max].iter().for_each(|place| is_kept[*place] = true);
+    let mut kept = Vec::with_capacity(flows_max);
+    let mut others: Vec<FlowRow> = Vec::new();
+    let mut places = std::collections::HashMap::new();
+    for (row, is_kept) in rows.into_iter().zip(is_kept) {
+        if is_kept {
+            kept.push(row);
+            continue;
+        }
+        let mut key = row.key.folded();
+        if places.len() >= OTHERS_MAX && !places.contains_key(&key) {
+            key = FlowKey::of_side(key.side);
+        }
+        let place = *places.entry(key.clone()).or_insert(others.len());
+        match others.get_mut(place) {
+            Some(other) => other.add(&row),
+            None => others.push(FlowRow {
+                key,
+                folded: row.folded.max(1),
+                ..row
+            }),
+        }
+    }
+    kept.extend(others);
+    kept
+}
+
+/// Rows of folded flows, without those of the rest of a side.
+const OTHERS_MAX: usize = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(client: u8, port: u16, sent_bytes: u64, connections: u64, retrans_segs: u64) -> FlowRow {
+        FlowRow {
+            key: FlowKey {
+                netns: Some(NetnsInode(1)),
+                side: Side::Server,
+                client: [10, 0, 0, client].into(),
+                server: [10, 0, 1, 1].into(),
+                port,
+                owner: Some("nginx".to_owned()),
+                unit: None,
+                container: None,
+            },
+            folded: 0,
+            sums: Sums {
+                sent_bytes,
+                connections,
+                retrans_segs,
+                ..Sums::default()
+            },
+            rtt: RoundTrips::of(&mut [sent_bytes as u32 + 1], None),
+            receive_queue_bytes: 0,
+            send_queue_bytes: 0,
+        }
+    }
+
+    #[test]
+    fn largest_busiest_and_troubled_flows_are_kept_and_sums_stay() {
+        let rows = vec![
+            row(1, 80, 1_000, 1, 0),
+            row(2, 80, 5, 90, 0),
+            row(3, 80, 7, 1, 50),
+            row(4, 80, 20, 2, 0),
+            row(5, 80, 30, 3, 0),
+            row(6, 443, 1, 1, 0),
+        ];
+        let all: u64 = rows.iter().map(|row| row.sums.sent_bytes).sum();
+        let folded = fold_rest(rows, 3);
+        let shown: Vec<_> = folded
+            .iter()
+            .map(|row| (row.key.port, row.folded, row.sums.sent_bytes, row.rtt.count))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                (80, 0, 1_000, 1),
+                (80, 0, 5, 1),
+                (80, 0, 7, 1),
+                (80, 2, 50, 2),
+                (443, 1, 1, 1)
+            ]
+        );
+        assert!(folded[3].key.client.is_unspecified());
+        assert_eq!(folded.iter().map(|row| row.sums.sent_bytes).sum::<u64>(), all);
+    }
+
+    #[test]
+    fn many_services_are_bounded() {
+        let rows = (0..5_000).map(|port| row(1, port, 1, 1, 0)).collect();
+        let folded = fold_rest(rows, 10);
+        assert_eq!(folded.len(), 10 + OTHERS_MAX + 1);
+        let rest = folded.last().unwrap();
+        assert_eq!((rest.key.port, rest.folded), (0, 5_000 - 1_010));
+    }
+
+    #[test]
+    fn percentiles_are_values_that_were_measured() {
+        let rtt = RoundTrips::of(&mut [30, 10, 20, 40], Some(9));
+        let expected = RoundTrips {
+            count: 4,
+            sum_us: 100,
+            median_us: 20,
+            p95_us: 40,
+            min_us: 9,
+        };
+        assert_eq!(rtt, expected);
+        assert_eq!(RoundTrips::of(&mut [], None), RoundTrips::default());
+    }
+
+    #[test]
+    fn addresses_of_the_host_itself_are_not_global() {
+        let mut key = row(1, 80, 0, 0, 0).key;
+        assert!(key.is_global());
+        key.server = [127, 0, 0, 1].into();
+        assert!(!key.is_global());
+    }
+}

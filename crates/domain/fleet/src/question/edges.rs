@@ -1,0 +1,246 @@
+//! Edges: a client, a server and a port, as either end or both saw them.
+
+use super::{Answer, Question, TimeRange};
+use crate::filter::Filter;
+use crate::row_binary::{RowError, RowReader};
+use std::net::IpAddr;
+
+/// An edge over a time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edge {
+    /// Where the addresses are valid: empty: everywhere, else on this host.
+    pub zone: String,
+    /// The end that connected; unspecified in a row of folded flows, whose zone is the host that folded them.
+    pub client: IpAddr,
+    /// The end that listens.
+    pub server: IpAddr,
+    /// The port that it listens on.
+    pub port: u16,
+    /// What the client said of itself.
+    pub client_end: EdgeEnd,
+    /// What the server said of itself.
+    pub server_end: EdgeEnd,
+    /// Bytes from client to server.
+    pub request_bytes: u64,
+    /// Bytes from server to client.
+    pub response_bytes: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// The most connections in an interval.
+    pub connections: u64,
+    /// First interval with it, in seconds since 1970.
+    pub first_s: u32,
+    /// Last interval with it.
+    pub last_s: u32,
+}
+
+/// One end of an edge, as its host saw it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EdgeEnd {
+    /// Whether this end sent rows. Otherwise all that follows is empty.
+    pub is_seen: bool,
+    /// Name of its host.
+    pub host: String,
+    /// Container, else systemd unit, else process; empty: unknown.
+    pub service: String,
+    /// Segments that it retransmitted.
+    pub retrans_segs: u64,
+    /// Mean round trip time of its connections; 0: unknown.
+    pub rtt_us_mean: u64,
+    /// The largest of the 95th percentiles.
+    pub rtt_us_p95: u32,
+    /// The most bytes that it had received and not read.
+    pub receive_queue_bytes: u64,
+    /// The most bytes that it had written and that were not acknowledged.
+    pub send_queue_bytes: u64,
+}
+
+impl Edge {
+    /// Returns which ends saw it.
+    #[must_use]
+    pub const fn seen_by(&self) -> &'static str {
+        match (self.client_end.is_seen, self.server_end.is_seen) {
+            (true, true) => "both",
+            (true, false) => "client",
+            (false, true) => "server",
+            (false, false) => "none",
+        }
+    }
+}
+
+/// Which edges are asked for, and how many of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// A condition; `None`: all.
+    pub filter: Option<Filter>,
+    /// The most edges, those with most bytes first.
+    pub edges_max: u64,
+}
+
+/// Asks for the edges of a time.
+#[must_use]
+pub fn edges(range: &TimeRange, selection: &Selection) -> Question {
+    let (inner, outer) = selection.conditions();
+    let rows = format!(
+        "{} AS f WHERE f.t >= fromUnixTimestamp({{since:UInt32}}) AND f.t < fromUnixTimestamp({{until:UInt32}}){inner}",
+        range.flows_table()
+    );
+    Question {
+        sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
+        parameters: selection.parameters(range.parameters()),
+    }
+}
+
+/// Asks for the edges that had connections at a time, in seconds since 1970. A flow in which nothing happens is sent every five minutes.
+#[must_use]
+pub fn edges_at(at_s: u64, selection: &Selection) -> Question {
+    let (inner, outer) = selection.conditions();
+    let last = |column: &str| format!("argMax(r.{column}, r.t) AS {column}");
+    let values: Vec<_> = [
+        "connections",
+        "opened",
+        "sent_bytes",
+        "received_bytes",
+        "retrans_segs",
+        "rtt_count",
+        "rtt_us_sum",
+        "rtt_us_p95",
+        "receive_queue_bytes",
+        "send_queue_bytes",
+        "folded",
+    ]
+    .into_iter()
+    .map(last)
+    .collect();
+    let keys = "r.zone, r.server, r.port, r.client, r.side, r.host, r.netns, r.owner, r.unit, r.container";
+    let named = keys
+        .split(", ")
+        .map(|key| format!("{key} AS {}", key.trim_start_matches("r.")));
+    let named: Vec<_> = named.collect();
+    let inner = inner.replace("f.", "r.");
+    let rows = format!(
+        "(SELECT max(r.t) AS t, {}, {} FROM flows AS r\n\
+         WHERE r.t > fromUnixTimestamp({{since:UInt32}}) AND r.t <= fromUnixTimestamp({{until:UInt32}}){inner}\n\
+         GROUP BY {keys} HAVING connections > 0) AS f",
+        named.join(", "),
+        values.join(", ")
+    );
+    let parameters = vec![
+        ("since", at_s.saturating_sub(LOOK_BACK_S).to_string()),
+        ("until", at_s.to_string()),
+    ];
+    Question {
+        sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
+        parameters: selection.parameters(parameters),
+    }
+}
+
+impl Selection {
+    /// Returns what restricts rows, and what restricts edges: a property of one end is known only when both are folded.
+    pub(super) fn conditions(&self) -> (String, String) {
+        match &self.filter {
+            None => (String::new(), String::new()),
+            Some(filter) if filter.is_of_key() => (format!(" AND ({})", filter.sql_of_rows()), String::new()),
+            Some(filter) => (String::new(), format!("\nHAVING {}", filter.sql_of_edges())),
+        }
+    }
+
+    fn end(&self) -> String {
+        format!(
+            "ORDER BY request_bytes + response_bytes DESC, server, port, client LIMIT {}",
+            self.edges_max
+        )
+    }
+
+    pub(super) fn parameters(&self, mut all: Vec<(&'static str, String)>) -> Vec<(&'static str, String)> {
+        all.extend(self.filter.iter().flat_map(Filter::parameters));
+        all
+    }
+}
+
+/// Returns the statement that folds rows to edges.
+pub(super) fn folded(rows: &str, having: &str) -> String {
+    let end = |side: &str| {
+        format!(
+            "toUInt8(countIf(f.side = '{side}') > 0) AS {side}_is_seen,
+    toString(anyIf(f.host, f.side = '{side}')) AS {side}_host,
+    toString(anyIf({SERVICE}, f.side = '{side}')) AS {side}_service,
+    toUInt64(sumIf(f.retrans_segs, f.side = '{side}')) AS {side}_retrans_segs,
+    toUInt64(sumIf(f.rtt_us_sum, f.side = '{side}')) AS {side}_rtt_us_sum,
+    toUInt64(sumIf(f.rtt_count, f.side = '{side}')) AS {side}_rtt_count,
+    toUInt32(maxIf(f.rtt_us_p95, f.side = '{side}')) AS {side}_rtt_us_p95,
+    toUInt64(maxIf(f.receive_queue_bytes, f.side = '{side}')) AS {side}_receive_queue_bytes,
+    toUInt64(maxIf(f.send_queue_bytes, f.side = '{side}')) AS {side}_send_queue_bytes"
+        )
+    };
+    let either = |of_client: &str, of_server: &str, function: &str| {
+        format!(
+            "toUInt64(greatest({function}If(f.{of_client}, f.side = 'client'), {function}If(f.{of_server}, f.side = 'server')))"
+        )
+    };
+    format!(
+        "SELECT toString({ZONE}) AS edge_zone, f.client AS client, f.server AS server, f.port AS port,
+    {},
+    {},
+    {} AS request_bytes,
+    {} AS response_bytes,
+    {} AS opened,
+    {} AS connections,
+    toUInt32(min(f.t)) AS first_s, toUInt32(max(f.t)) AS last_s
+FROM {rows}
+GROUP BY edge_zone, f.client, f.server, f.port{having}",
+        end("client"),
+        end("server"),
+        either("sent_bytes", "received_bytes", "sum"),
+        either("received_bytes", "sent_bytes", "sum"),
+        either("opened", "opened", "sum"),
+        either("connections", "connections", "max"),
+    )
+}
+
+impl Answer for Edge {
+    fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
+        Ok(Self {
+            zone: reader.text()?,
+            client: reader.ip()?,
+            server: reader.ip()?,
+            port: reader.u16()?,
+            client_end: EdgeEnd::read(reader)?,
+            server_end: EdgeEnd::read(reader)?,
+            request_bytes: reader.u64()?,
+            response_bytes: reader.u64()?,
+            opened: reader.u64()?,
+            connections: reader.u64()?,
+            first_s: reader.u32()?,
+            last_s: reader.u32()?,
+        })
+    }
+}
+
+impl Answer for EdgeEnd {
+    fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
+        let is_seen = reader.u8()? != 0;
+        let (host, service) = (reader.text()?, reader.text()?);
+        let retrans_segs = reader.u64()?;
+        let (sum_us, count) = (reader.u64()?, reader.u64()?);
+        Ok(Self {
+            is_seen,
+            host,
+            service,
+            retrans_segs,
+            rtt_us_mean: sum_us.checked_div(count).unwrap_or(0),
+            rtt_us_p95: reader.u32()?,
+            receive_queue_bytes: reader.u64()?,
+            send_queue_bytes: reader.u64()?,
+        })
+    }
+}
+
+/// Folded flows of two hosts are not one.
+const ZONE: &str = "if(f.folded > 0, f.host, f.zone)";
+
+/// What a row's end is called.
+pub(super) const SERVICE: &str = "multiIf(f.container != '', f.container, f.unit != '', f.unit, f.owner)";
+
+/// A row of an idle flow is at most this old: five minutes, and the interval in which it was sent.
+const LOOK_BACK_S: u64 = 360;

@@ -1,0 +1,95 @@
+//! The map of services: who uses whom.
+
+use super::edges::{Selection, folded};
+use super::{Answer, Question, TimeRange};
+use crate::row_binary::{RowError, RowReader};
+
+/// All edges between two services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceEdge {
+    /// Service of the clients; their address if none of them sent rows.
+    pub client: String,
+    /// Service of the servers; their address if none of them sent rows.
+    pub server: String,
+    /// Port of the servers.
+    pub port: u16,
+    /// Edges between hosts.
+    pub edges: u64,
+    /// Edges that both ends saw.
+    pub edges_of_both: u64,
+    /// The most connections of the edges in an interval, summed.
+    pub connections: u64,
+    /// Connections opened.
+    pub opened: u64,
+    /// Bytes from clients to servers.
+    pub request_bytes: u64,
+    /// Bytes from servers to clients.
+    pub response_bytes: u64,
+    /// Segments that either end retransmitted.
+    pub retrans_segs: u64,
+    /// Mean round trip time, as the clients see it, else the servers; 0: unknown.
+    pub rtt_us_mean: u64,
+}
+
+/// Asks for the map of a time. `selection.edges_max` bounds its edges.
+#[must_use]
+pub fn service_map(range: &TimeRange, selection: &Selection) -> Question {
+    let (inner, outer) = selection.conditions();
+    let rows = format!(
+        "{} AS f WHERE f.t >= fromUnixTimestamp({{since:UInt32}}) AND f.t < fromUnixTimestamp({{until:UInt32}}){inner}",
+        range.flows_table()
+    );
+    let name = |side: &str| {
+        format!(
+            "multiIf(e.{side}_service != '', e.{side}_service, e.{side} = toIPv6('::'), 'other', \
+             replaceOne(toString(e.{side}), '::ffff:', ''))"
+        )
+    };
+    Question {
+        sql: format!(
+            "SELECT {} AS client_name, {} AS server_name, e.port AS port,
+    count() AS edges,
+    countIf(e.client_is_seen = 1 AND e.server_is_seen = 1) AS edges_of_both,
+    sum(e.connections) AS all_connections, sum(e.opened) AS all_opened,
+    sum(e.request_bytes) AS all_request_bytes, sum(e.response_bytes) AS all_response_bytes,
+    sum(e.client_retrans_segs + e.server_retrans_segs) AS all_retrans_segs,
+    sum(if(e.client_rtt_count > 0, e.client_rtt_us_sum, e.server_rtt_us_sum)) AS rtt_us_sum,
+    sum(if(e.client_rtt_count > 0, e.client_rtt_count, e.server_rtt_count)) AS rtt_count
+FROM (
+{}
+) AS e
+GROUP BY client_name, server_name, e.port
+ORDER BY all_request_bytes + all_response_bytes DESC, client_name, server_name, port LIMIT {}",
+            name("client"),
+            name("server"),
+            folded(&rows, &outer),
+            selection.edges_max
+        ),
+        parameters: selection.parameters(range.parameters()),
+    }
+}
+
+impl Answer for ServiceEdge {
+    fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
+        let (client, server, port) = (reader.text()?, reader.text()?, reader.u16()?);
+        let mut number = || reader.u64();
+        let edge = Self {
+            client,
+            server,
+            port,
+            edges: number()?,
+            edges_of_both: number()?,
+            connections: number()?,
+            opened: number()?,
+            request_bytes: number()?,
+            response_bytes: number()?,
+            retrans_segs: number()?,
+            rtt_us_mean: 0,
+        };
+        let (sum_us, count) = (number()?, number()?);
+        Ok(Self {
+            rtt_us_mean: sum_us.checked_div(count).unwrap_or(0),
+            ..edge
+        })
+    }
+}
