@@ -5,6 +5,7 @@
 //! - `args`: the formats; `sample_args`: the options that all of them have
 //! - `sampling`: from samples of the host to `sockeye_metrics::HostMetrics`
 //! - `prometheus`: serves them, or writes them to a file; `otlp`: sends them
+//! - `clickhouse`: sends what was recorded, from the store of the recorder
 //! - `output`: the formats; pure
 //!
 //! # Who waits for whom
@@ -12,6 +13,7 @@
 //! requests with the last one: no client makes more work than to send it.
 
 mod args;
+mod clickhouse;
 mod otlp;
 mod output;
 mod prometheus;
@@ -30,5 +32,6 @@ pub fn run(args: &ExportArgs) -> anyhow::Result<()> {
     match &args.format {
         Format::Prometheus(args) => prometheus::run(args),
         Format::Otlp(args) => otlp::run(args),
+        Format::Clickhouse(args) => clickhouse::run(args),
     }
 }

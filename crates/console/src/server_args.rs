@@ -1,0 +1,58 @@
+//! Options of commands that ask a ClickHouse server.
+
+use anyhow::Context;
+use clap::Args;
+use std::path::{Path, PathBuf};
+
+/// The server, and who asks it.
+#[derive(Debug, Clone, Args)]
+pub struct ServerArgs {
+    /// The ClickHouse server, by its HTTP port
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8123")]
+    pub url: String,
+    /// The database with the tables
+    #[arg(long, value_name = "NAME", default_value = "sockeye", value_parser = database)]
+    pub database: String,
+    /// The user
+    #[arg(long, value_name = "NAME", default_value = "default")]
+    pub user: String,
+    /// File with the password of the user, in its first line
+    #[arg(long, value_name = "FILE")]
+    pub password_file: Option<PathBuf>,
+}
+
+impl ServerArgs {
+    /// Reads the password; `None`: there is none.
+    ///
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn password(&self) -> anyhow::Result<Option<String>> {
+        self.password_file.as_deref().map(read_password).transpose()
+    }
+}
+
+fn read_password(path: &Path) -> anyhow::Result<String> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
+    Ok(text.lines().next().unwrap_or_default().to_owned())
+}
+
+fn database(name: &str) -> Result<String, String> {
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err("expected letters, digits and _".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn database_is_a_plain_name() {
+        assert_eq!(database("sockeye_2").as_deref(), Ok("sockeye_2"));
+        for bad in ["", "a.b", "a b", "`a"] {
+            assert!(database(bad).is_err(), "{bad}");
+        }
+    }
+}
