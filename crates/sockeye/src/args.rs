@@ -88,6 +88,7 @@ pub(crate) enum Command {
     Explain(sockeye_explain::ExplainArgs),
     Serve(Box<sockeye_serve::ServeArgs>),
     Export(Box<sockeye_export::ExportArgs>),
+    Fleet(sockeye_fleet_command::FleetArgs),
     Ns(sockeye_netns::NsArgs),
     Keepalive(sockeye_actions::keepalive::KeepaliveArgs),
     Kill(sockeye_actions::kill::KillArgs),

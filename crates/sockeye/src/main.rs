@@ -61,6 +61,7 @@ fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
         Some(Command::Explain(args)) => return sockeye_explain::run(&args),
         Some(Command::Serve(args)) => sockeye_serve::run(*args),
         Some(Command::Export(args)) => sockeye_export::run(&args),
+        Some(Command::Fleet(args)) => sockeye_fleet_command::run(&args),
         Some(Command::Prof(args)) => return sockeye_prof::run(&args),
         Some(Command::Ns(args)) => return sockeye_netns::run(&args),
         Some(Command::Keepalive(args)) => return sockeye_actions::keepalive::run(&args),

@@ -1,0 +1,208 @@
+//! Asks one question, and lists the answer.
+
+use crate::args::{AtArgs, BlameArgs, CommonArgs, FindingsArgs, HostsArgs, MapArgs, SelectionArgs, WhoArgs};
+use crate::output::{
+    BlameRow, BlameRows, EdgeRow, EdgeRows, FindingRow, FindingRows, HostRow, HostRows, ServiceRows,
+    map_picture,
+};
+use anyhow::Context;
+use sockeye_clickhouse::Server;
+use sockeye_console::notes::say;
+use sockeye_console::output_file::{OutputFile, Readers};
+use sockeye_console::server_args::ServerArgs;
+use sockeye_console::usage::UsageError;
+use sockeye_console::{envelope, stdout};
+use sockeye_fleet::question::{
+    self, AcceptQueue, Answer, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
+};
+use sockeye_fleet::{Blame, Cause, Filter, FilterError};
+use sockeye_http::Target;
+use sockeye_output::listing::{Column, Layout, ListingWriter, Record};
+use sockeye_output::picture::svg;
+use sockeye_output::text::harmless;
+use sockeye_output::{Format, GraphTheme, Summary};
+use sockeye_query::when;
+
+/// `sockeye fleet hosts`.
+pub(super) fn hosts(args: &HostsArgs) -> anyhow::Result<()> {
+    let hosts: Vec<FleetHost> = ask(&args.common, &question::hosts(&args.range.range()?))?;
+    let rows: Vec<_> = hosts.iter().map(|host| HostRow::of(host, &when::local)).collect();
+    write::<HostRows>(&args.common, HostRows::columns().iter().collect(), rows.iter())
+}
+
+/// `sockeye fleet who`.
+pub(super) fn who(args: &WhoArgs) -> anyhow::Result<()> {
+    let port = args.port.map(|port| format!("port = {port}"));
+    let selection = selection(&args.selection, port)?;
+    edges(
+        &args.common,
+        &question::edges(&args.range.range()?, &selection),
+        args.selection.top,
+    )
+}
+
+/// `sockeye fleet at`.
+pub(super) fn at(args: &AtArgs) -> anyhow::Result<()> {
+    let at_ms = when::parse(&args.at, &when::now())
+        .map_err(|error| UsageError(format!("sockeye: {}: {error}\n", args.at)))?;
+    let selection = selection(&args.selection, None)?;
+    edges(
+        &args.common,
+        &question::edges_at(at_ms / 1_000, &selection),
+        args.selection.top,
+    )
+}
+
+/// `sockeye fleet map`.
+pub(super) fn map(args: &MapArgs) -> anyhow::Result<()> {
+    let selection = selection(&args.selection, None)?;
+    let question = question::service_map(&args.range.range()?, &selection);
+    let services: Vec<ServiceEdge> = ask(&args.common, &question)?;
+    note_limit(services.len(), args.selection.top);
+    if let Some(path) = &args.svg {
+        let mut file = OutputFile::create_for(path, Readers::Owner)?;
+        svg::write(file.file(), &map_picture(&services), GraphTheme::Auto)
+            .with_context(|| format!("write {}", path.display()))?;
+        file.finish()?;
+    }
+    write::<ServiceRows>(
+        &args.common,
+        ServiceRows::columns().iter().collect(),
+        services.iter(),
+    )
+}
+
+/// `sockeye fleet findings`.
+pub(super) fn findings(args: &FindingsArgs) -> anyhow::Result<()> {
+    let (rule, host) = (args.rule.as_deref(), args.host.as_deref());
+    let question = question::findings(
+        &args.range.range()?,
+        rule.unwrap_or_default(),
+        host.unwrap_or_default(),
+        args.top.into(),
+    );
+    let findings: Vec<FleetFinding> = ask(&args.common, &question)?;
+    note_limit(findings.len(), args.top);
+    let rows: Vec<_> = findings
+        .iter()
+        .map(|finding| FindingRow::of(finding, &when::local))
+        .collect();
+    write::<FindingRows>(&args.common, FindingRows::table_columns(), rows.iter())
+}
+
+/// `sockeye fleet blame`.
+pub(super) fn blame(args: &BlameArgs) -> anyhow::Result<()> {
+    let range = args.range.range()?;
+    let selection = Selection {
+        filter: Some(Filter::of_service(&args.service)),
+        edges_max: args.top.into(),
+    };
+    let mut edges: Vec<Edge> = ask(&args.common, &question::edges(&range, &selection))?;
+    note_limit(edges.len(), args.top);
+    // What was folded is no edge.
+    edges.retain(|edge| !edge.server.is_unspecified());
+    let queues: Vec<AcceptQueue> = ask(&args.common, &question::accept_queues(&range))?;
+    let judged = sockeye_fleet::blame(&edges, &queues);
+    let mut rows: Vec<_> = edges
+        .iter()
+        .zip(&judged)
+        .map(|(edge, blame)| BlameRow::of(edge, blame))
+        .collect();
+    rows.sort_by_key(|row| row.blame.cause);
+    write::<BlameRows>(&args.common, BlameRows::columns().iter().collect(), rows.iter())?;
+    say(&format!("sockeye: {}\n", blame_summary(&args.service, &judged)));
+    Ok(())
+}
+
+/// Returns how many edges have each cause.
+fn blame_summary(service: &str, judged: &[Blame]) -> String {
+    let counts = [Cause::Server, Cause::Network, Cause::Client, Cause::None].map(|cause| {
+        let count = judged.iter().filter(|blame| blame.cause == cause).count();
+        format!("{} {count}", cause.name())
+    });
+    let service = harmless(service.as_bytes());
+    format!("{} edges to {service}: {}", judged.len(), counts.join(", "))
+}
+
+fn edges(common: &CommonArgs, question: &Question, top: u32) -> anyhow::Result<()> {
+    let edges: Vec<Edge> = ask(common, question)?;
+    note_limit(edges.len(), top);
+    let rows: Vec<_> = edges.iter().map(EdgeRow::of).collect();
+    write::<EdgeRows>(common, EdgeRows::table_columns(), rows.iter())
+}
+
+fn selection(args: &SelectionArgs, port: Option<String>) -> anyhow::Result<Selection> {
+    let words = args.filter.join(" ");
+    let filter = match (port, words.is_empty()) {
+        (None, true) => None,
+        (Some(port), true) => Some(port),
+        (None, false) => Some(words),
+        (Some(port), false) => Some(format!("{port} and ( {words} )")),
+    };
+    let parsed = filter.as_deref().map(Filter::parse).transpose();
+    let wrong = |error: FilterError| UsageError(format!("sockeye: the filter: {error}\n"));
+    Ok(Selection {
+        filter: parsed.map_err(wrong)?,
+        edges_max: args.top.into(),
+    })
+}
+
+/// Returns the server that options name.
+pub(super) fn server(args: &ServerArgs) -> anyhow::Result<Server> {
+    let target =
+        Target::parse(&args.url).map_err(|error| UsageError(format!("sockeye: --url: {error}\n")))?;
+    let password = args.password()?;
+    let server = Server::new(target, &args.database, &args.user, password.as_deref());
+    server.map_err(|error| UsageError(format!("sockeye: {error}\n")).into())
+}
+
+fn ask<A: Answer>(args: &CommonArgs, question: &Question) -> anyhow::Result<Vec<A>> {
+    let server = server(&args.server)?;
+    let answer = match server.query(&question.sql, &question.parameters) {
+        Ok(answer) => answer,
+        Err(error) => {
+            let hint = if error.is_missing() {
+                ": `sockeye fleet schema --apply` creates the tables"
+            } else {
+                ""
+            };
+            return Err(anyhow::Error::from(error)).with_context(|| format!("{}{hint}", server.target()));
+        }
+    };
+    Ok(question::read_rows(&answer)?)
+}
+
+/// Says that there may be more rows than were asked for.
+fn note_limit(rows: usize, top: u32) {
+    if rows == top as usize {
+        say(&format!("sockeye: the first {top}: --top shows more\n"));
+    }
+}
+
+/// Writes rows; a table has `columns`, the other formats all.
+fn write<'r, R: Record>(
+    args: &CommonArgs,
+    columns: Vec<&'static Column<R>>,
+    rows: impl Iterator<Item = R::Row<'r>>,
+) -> anyhow::Result<()> {
+    let format = Format::from(args.format);
+    let columns = if format == Format::Table {
+        columns
+    } else {
+        R::columns().iter().collect()
+    };
+    let mut layout = Layout::new(format, columns);
+    layout.style = stdout::style(args.color);
+    layout.width = stdout::width();
+    layout.no_header = args.no_header;
+    layout.envelope = envelope::now();
+    let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout);
+    let write = || {
+        writer.begin()?;
+        for row in rows {
+            writer.row(&row)?;
+        }
+        writer.finish(&Summary::default())
+    };
+    write().context(stdout::WRITING)
+}
