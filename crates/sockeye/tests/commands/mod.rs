@@ -8,6 +8,7 @@ mod demo;
 mod dropins;
 mod explain;
 mod export;
+mod fleet;
 mod history;
 mod iperf3;
 mod listing;

@@ -35,6 +35,7 @@ pages! {
     guide_explain "docs/guide/explain.md",
     guide_export "docs/guide/export.md",
     guide_filters "docs/guide/filters.md",
+    guide_fleet "docs/guide/fleet.md",
     guide_graph "docs/guide/graph.md",
     guide_history "docs/guide/history.md",
     guide_install "docs/guide/install.md",

@@ -1,0 +1,180 @@
+//! A host with a store of its own, which has what a recorder would have written.
+
+use crate::fixtures::binary::command;
+use sockeye_history::{FindingRecord, FindingSeverity, Identity, Recorded, SampleClocks, Values};
+use sockeye_model::{
+    Comm, Cookie, Endpoint, Entry, Fd, Owner, Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo,
+};
+use sockeye_store::{Check, Limits, Lost, Run, StoreWriter};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Milliseconds between samples.
+pub(super) const INTERVAL_MS: u64 = 10_000;
+
+/// Samples that hosts have: twelve minutes, more than one group of the store, and the last interval is not complete.
+pub(super) const SAMPLES: u64 = 70;
+
+/// A simulated host.
+pub(super) struct SimulatedHost {
+    folder: PathBuf,
+}
+
+/// A connection of a host at the sample with a number.
+#[derive(Clone, Copy)]
+pub(super) struct Connection {
+    pub(super) cookie: u64,
+    pub(super) local: ([u8; 4], u16),
+    pub(super) peer: ([u8; 4], u16),
+    pub(super) owner: &'static str,
+    /// Bytes sent and received, and segments retransmitted, between two samples.
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) retrans: u32,
+    pub(super) rtt_us: u32,
+    /// Bytes that are received and not read.
+    pub(super) unread: u32,
+}
+
+/// Returns a time that begins five minutes, in milliseconds, so that the samples are over.
+pub(super) fn begin_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    (now.as_secs() / 300 - 4) * 300_000
+}
+
+impl SimulatedHost {
+    /// Records samples from a time on: connections, listeners with waiting connections, and a finding in the fifth minute.
+    pub(super) fn record(
+        folder: &Path,
+        name: &'static str,
+        begin_ms: u64,
+        listens_on: &[(u16, u32)],
+        connections: &[Connection],
+    ) -> Self {
+        let folder = folder.join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let host = Self { folder };
+        let limits = Limits {
+            max_bytes: 1 << 28,
+            max_age: None,
+        };
+        let run = Run {
+            host: Some(name.to_owned()),
+            version: "0.1.0",
+            interval_ms: INTERVAL_MS,
+        };
+        let mut store = StoreWriter::open(&host.store(), limits, run).expect("a store");
+        for number in 0..SAMPLES {
+            let at_ms = begin_ms + number * INTERVAL_MS;
+            let clocks = SampleClocks {
+                at_ms,
+                monotonic_ms: 1_000_000 + number * INTERVAL_MS,
+                boottime_ms: 1_000_000 + number * INTERVAL_MS,
+                boot_id: Some(format!("boot-of-{name}")),
+            };
+            if number % 6 == 0 {
+                store.take_check(Check {
+                    findings: (24..=30).contains(&number).then(finding).into_iter().collect(),
+                    ..Check::default()
+                });
+            }
+            let listeners = listens_on.iter().map(|(port, waiting)| listener(*port, *waiting));
+            let sockets = connections.iter().map(|connection| connection.at(number));
+            store
+                .add(clocks, listeners.chain(sockets), Lost::default())
+                .expect("it is written");
+        }
+        host
+    }
+
+    pub(super) fn store(&self) -> PathBuf {
+        self.folder.join("record.db")
+    }
+
+    /// Removes what the exporter knows of what it sent.
+    pub(super) fn forget_sent(&self) {
+        std::fs::remove_file(self.folder.join("record.db-clickhouse")).expect("it was sent");
+    }
+
+    /// Returns the exporter for its store.
+    pub(super) fn export(&self, url: &str) -> Command {
+        let mut exporter = command();
+        exporter
+            .args(["export", "clickhouse", "--url", url, "--store"])
+            .arg(self.store())
+            .stdin(Stdio::null());
+        exporter
+    }
+}
+
+impl Connection {
+    fn at(&self, number: u64) -> Recorded {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        socket.cookie = Some(Cookie(self.cookie));
+        let endpoint = |(ip, port): ([u8; 4], u16)| Endpoint::inet(IpAddr::from(ip), Port(port));
+        (socket.local, socket.peer) = (endpoint(self.local), endpoint(self.peer));
+        socket.queues = Queues::Data {
+            receive_bytes: self.unread,
+            send_bytes: 0,
+        };
+        socket.tcp_info = Some(TcpInfo {
+            bytes_acked: Some(self.sent * number),
+            bytes_received: Some(self.received * number),
+            total_retrans_segs: Some(self.retrans * number as u32),
+            rtt_us: Some(self.rtt_us),
+            min_rtt_us: Some(self.rtt_us / 2),
+            ..TcpInfo::default()
+        });
+        let owners = [owner(self.owner)];
+        let mut entry = Entry::new(&socket);
+        entry.owners = Some(&owners);
+        Recorded {
+            identity: Identity::of(&entry, &mut |_| None),
+            values: Values::of(&socket, 0),
+        }
+    }
+}
+
+fn owner(name: &str) -> Owner {
+    let process = Process {
+        pid: Pid(100),
+        pgid: None,
+        comm: Comm::new(name.as_bytes()),
+    };
+    Owner { process, fd: Fd(3) }
+}
+
+fn listener(port: u16, waiting: u32) -> Recorded {
+    let mut socket = Socket::new(Protocol::Tcp, State::Listen);
+    socket.cookie = Some(Cookie(u64::from(port)));
+    socket.local = Endpoint::inet([0, 0, 0, 0].into(), Port(port));
+    socket.peer = Endpoint::inet([0, 0, 0, 0].into(), Port(0));
+    socket.queues = Queues::Accept {
+        waiting,
+        backlog: Some(128),
+    };
+    Recorded {
+        identity: Identity::of(&Entry::new(&socket), &mut |_| None),
+        values: Values::of(&socket, 0),
+    }
+}
+
+fn finding() -> FindingRecord {
+    FindingRecord {
+        rule: "accept-queue".to_owned(),
+        severity: FindingSeverity {
+            rank: 3,
+            name: "critical".to_owned(),
+        },
+        netns: None,
+        subject: "listener 0.0.0.0:5432".to_owned(),
+        owner: None,
+        sockets: 1,
+        example: None,
+        facts: vec![("waiting".to_owned(), 7)],
+        meaning: "The program accepts too slowly.".to_owned(),
+        remedies: Vec::new(),
+    }
+}
