@@ -516,7 +516,7 @@ const HEADER_LEN_MAX: usize = 64;
 const PAIR_PREFIXES: [&str; 11] = [
     "Ip", "Icmp", "IcmpMsg", "Tcp", "Udp", "UdpLite", "TcpExt", "IpExt", "MPTcpExt", "Ip6", "Icmp6",
 ];
-const HEADERS: [&str; 7] = [
+const HEADERS: [&str; 10] = [
     "Ethernet Channel Bonding Driver",
     "qdisc ",
     "class ",
@@ -524,6 +524,9 @@ const HEADERS: [&str; 7] = [
     "cpu=",
     "Tcp",
     "Ip",
+    "Udp",
+    "Icmp",
+    "MPTcpExt",
 ];
 /// Begins of lines of /proc/net/bonding/BOND.
 const BONDING_KEYS: [&str; 31] = [
@@ -684,6 +687,10 @@ mod tests {
         check(
             "Tcp: RtoAlgorithm AttemptFails\nTcp: 0 4",
             &[("TcpAttemptFails", 4)],
+        );
+        check(
+            "Udp: InDatagrams NoPorts InErrors\nUdp: 0 0 4",
+            &[("UdpInErrors", 4)],
         );
         check(
             "00000001 00000002 00000003 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000\n00000000 00000004 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000000 00000001 00000000 00000000",
