@@ -879,7 +879,11 @@ int packet_is_read(u64 *args)
 		return 0;
 	if (!is_same(journey, skb))
 		return finish(skb, LOST, -1);
-	return is_read(skb, last_point(journey) == TRANSMITTED ? 0 : GET(u64, skb, sk_buff, sk));
+	if (last_point(journey) != TRANSMITTED)
+		return is_read(skb, GET(u64, skb, sk_buff, sk));
+	/* A program reads the device, unless it reads a socket, and the kernel has not run the programs on the way there: TCP clears
+	 * the device. */
+	return GET(u64, skb, sk_buff, dev) ? is_read(skb, 0) : finish(skb, CONSUMED, -1);
 }
 
 #define MSG_PEEK_ 2
