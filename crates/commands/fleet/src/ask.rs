@@ -43,12 +43,14 @@ pub(super) fn who(args: &WhoArgs) -> anyhow::Result<()> {
 
 /// `sockeye fleet at`.
 pub(super) fn at(args: &AtArgs) -> anyhow::Result<()> {
-    let at_ms = when::parse(&args.at, &when::now())
+    let now = when::now();
+    let at_ms = when::parse(&args.at, &now)
         .map_err(|error| UsageError(format!("sockeye: {}: {error}\n", args.at)))?;
+    let now_ms = when::since("now", &now).unwrap_or(at_ms);
     let selection = selection(&args.selection, None)?;
     edges(
         &args.common,
-        &question::edges_at(at_ms / 1_000, &selection),
+        &question::edges_at(at_ms / 1_000, now_ms / 1_000, &selection),
         args.selection.top,
     )
 }

@@ -45,7 +45,7 @@ pub struct EdgeEnd {
     pub service: String,
     /// Segments that it retransmitted.
     pub retrans_segs: u64,
-    /// Mean round trip time of its connections; 0: unknown.
+    /// Mean of the median round trip times of its connections; 0: unknown.
     pub rtt_us_mean: u64,
     /// The largest of the 95th percentiles.
     pub rtt_us_p95: u32,
@@ -92,8 +92,20 @@ pub fn edges(range: &TimeRange, selection: &Selection) -> Question {
 }
 
 /// Asks for the edges that had connections at a time, in seconds since 1970. A flow in which nothing happens is sent every five minutes.
+/// What is older than the rows of `flows` has the edges of the five minutes, or of the hour, around it.
 #[must_use]
-pub fn edges_at(at_s: u64, selection: &Selection) -> Question {
+pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
+    let range = TimeRange {
+        since_s: at_s.saturating_sub(LOOK_BACK_S),
+        until_s: at_s,
+        now_s,
+    };
+    let table = range.flows_table();
+    let look_back_s = match table {
+        "flows_5m" => 300,
+        "flows_1h" => 3_600,
+        _ => LOOK_BACK_S,
+    };
     let (inner, outer) = selection.conditions();
     let last = |column: &str| format!("argMax(r.{column}, r.t) AS {column}");
     let values: Vec<_> = [
@@ -119,14 +131,14 @@ pub fn edges_at(at_s: u64, selection: &Selection) -> Question {
     let named: Vec<_> = named.collect();
     let inner = inner.replace("f.", "r.");
     let rows = format!(
-        "(SELECT max(r.t) AS t, {}, {} FROM flows AS r\n\
+        "(SELECT max(r.t) AS t, {}, {} FROM {table} AS r\n\
          WHERE r.t > fromUnixTimestamp({{since:UInt32}}) AND r.t <= fromUnixTimestamp({{until:UInt32}}){inner}\n\
          GROUP BY {keys} HAVING connections > 0) AS f",
         named.join(", "),
         values.join(", ")
     );
     let parameters = vec![
-        ("since", at_s.saturating_sub(LOOK_BACK_S).to_string()),
+        ("since", at_s.saturating_sub(look_back_s).to_string()),
         ("until", at_s.to_string()),
     ];
     Question {
@@ -244,3 +256,45 @@ pub(super) const SERVICE: &str = "multiIf(f.container != '', f.container, f.unit
 
 /// A row of an idle flow is at most this old: five minutes, and the interval in which it was sent.
 const LOOK_BACK_S: u64 = 360;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(days_ago: u64, table: &str, since_s: &str) {
+        let now_s = 1_795_000_200;
+        let question = edges_at(now_s - days_ago * 86_400, now_s, &Selection::default());
+        assert!(
+            question.sql.contains(&format!("FROM {table} AS r")),
+            "{}",
+            question.sql
+        );
+        assert_eq!(question.parameters[0].1, since_s);
+    }
+
+    #[test]
+    fn time_is_looked_up_where_it_is_kept() {
+        check(1, "flows", "1794913440");
+        check(30, "flows_5m", "1792407900");
+        check(300, "flows_1h", "1769076600");
+    }
+
+    #[test]
+    fn condition_about_one_end_is_one_about_edges() {
+        let range = TimeRange {
+            since_s: 0,
+            until_s: 1,
+            now_s: 1,
+        };
+        let of = |text: &str| {
+            let selection = Selection {
+                filter: Some(Filter::parse(text).unwrap()),
+                edges_max: 5,
+            };
+            edges(&range, &selection).sql
+        };
+        assert!(of("port = 80").contains("AND (f.port = 80)\nGROUP BY"));
+        assert!(of("host = a").contains("HAVING (client_host = {f0:String} OR"));
+    }
+}

@@ -9,7 +9,7 @@ use sockeye_store::{Check, Limits, Lost, Run, StoreWriter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Milliseconds between samples.
 pub(super) const INTERVAL_MS: u64 = 10_000;
@@ -53,12 +53,24 @@ impl SimulatedHost {
         listens_on: &[(u16, u32)],
         connections: &[Connection],
     ) -> Self {
+        Self::record_within(None, folder, name, begin_ms, listens_on, connections)
+    }
+
+    /// The same, in a store that deletes what is older.
+    pub(super) fn record_within(
+        max_age: Option<Duration>,
+        folder: &Path,
+        name: &'static str,
+        begin_ms: u64,
+        listens_on: &[(u16, u32)],
+        connections: &[Connection],
+    ) -> Self {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
         let host = Self { folder };
         let limits = Limits {
             max_bytes: 1 << 28,
-            max_age: None,
+            max_age,
         };
         let run = Run {
             host: Some(name.to_owned()),
@@ -93,9 +105,9 @@ impl SimulatedHost {
         self.folder.join("record.db")
     }
 
-    /// Removes what the exporter knows of what it sent.
-    pub(super) fn forget_sent(&self) {
-        std::fs::remove_file(self.folder.join("record.db-clickhouse")).expect("it was sent");
+    /// The file in which the exporter notes what it has sent.
+    pub(super) fn cursor(&self) -> PathBuf {
+        self.folder.join("record.db-clickhouse")
     }
 
     /// Returns the exporter for its store.
