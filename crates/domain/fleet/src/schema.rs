@@ -89,7 +89,7 @@ impl SchemaOptions {
             ttl: Some("t + INTERVAL 7 DAY"),
             shard: "cityHash64(server, port, zone)",
         };
-        all.extend(self.table_of::<FlowRow>("", &flows));
+        all.extend(self.table_of::<FlowRow>(RTT_SUM, &flows));
         for (name, ttl, partition) in [
             ("flows_5m", "t + INTERVAL 90 DAY", "toYYYYMM(t)"),
             ("flows_1h", "t + INTERVAL 400 DAY", "toYYYYMM(t)"),
@@ -205,7 +205,12 @@ impl SchemaOptions {
         let database = quoted(&self.database);
         let mut values = String::new();
         for (column, _, function) in ROLLUP_VALUES {
-            let _ = write!(values, ",\n    {function}(f.{column}) AS {column}");
+            // A view does not see columns that are not stored.
+            let value = match column {
+                "rtt_us_sum" => "toUInt64(f.rtt_us_median) * f.rtt_count".to_owned(),
+                _ => format!("f.{column}"),
+            };
+            let _ = write!(values, ",\n    {function}({value}) AS {column}");
         }
         let keys: Vec<_> = ROLLUP_KEYS
             .iter()
@@ -283,6 +288,10 @@ struct Storage {
     shard: &'static str,
 }
 
+/// For the mean of the medians, as rollups have it.
+const RTT_SUM: &str =
+    "    rtt_us_sum UInt64 ALIAS toUInt64(rtt_us_median) * rtt_count COMMENT 'not stored',\n";
+
 /// What rows of flows are rolled up by, with types.
 const ROLLUP_KEYS: [(&str, &str); 10] = [
     ("server", "IPv6"),
@@ -314,7 +323,7 @@ const ROLLUP_VALUES: [(&str, &str, &str); 12] = [
 ];
 
 fn rollup_columns() -> String {
-    let mut columns = "    t DateTime('UTC') CODEC(Delta, ZSTD(3)),\n".to_owned();
+    let mut columns = "    t DateTime('UTC') CODEC(T64, ZSTD(3)),\n".to_owned();
     for (name, sql_type) in ROLLUP_KEYS {
         let _ = writeln!(columns, "    {name} {sql_type} CODEC(ZSTD(3)),");
     }

@@ -122,7 +122,7 @@ impl Table for FlowRow {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "t",
-            "DateTime('UTC') CODEC(Delta, ZSTD(3))",
+            "DateTime('UTC') CODEC(T64, ZSTD(3))",
             "begin of the interval",
             |out, slice, _| out.u32(slice.start_s)
         ),
@@ -248,12 +248,6 @@ impl Table for FlowRow {
             |out, _, row| out.u32(row.rtt.count)
         ),
         column!(
-            "rtt_us_sum",
-            "UInt64 CODEC(T64, ZSTD(3))",
-            "sum of these times",
-            |out, _, row| out.u64(row.rtt.sum_us)
-        ),
-        column!(
             "rtt_us_median",
             "UInt32 CODEC(T64, ZSTD(3))",
             "their median, 0: unknown",
@@ -292,7 +286,7 @@ impl Table for ListenerRow {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "t",
-            "DateTime('UTC') CODEC(Delta, ZSTD(3))",
+            "DateTime('UTC') CODEC(T64, ZSTD(3))",
             "begin of the interval",
             |out, slice, _| out.u32(slice.start_s)
         ),
@@ -346,7 +340,7 @@ impl Table for HostRow {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "t",
-            "DateTime('UTC') CODEC(Delta, ZSTD(3))",
+            "DateTime('UTC') CODEC(T64, ZSTD(3))",
             "begin of the interval",
             |out, slice, _| out.u32(slice.start_s)
         ),
@@ -516,7 +510,7 @@ impl Table for CountRow {
     const COLUMNS: &'static [Column<Self>] = &[
         column!(
             "t",
-            "DateTime('UTC') CODEC(Delta, ZSTD(3))",
+            "DateTime('UTC') CODEC(T64, ZSTD(3))",
             "begin of the minute",
             |out, _, row| out.u32(u32::try_from(row.start_s).unwrap_or(u32::MAX))
         ),
@@ -666,7 +660,7 @@ mod tests {
             b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\x09",
             b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\x01\x01\xbb\x01\x05nginx\0\x03web",
             b"\0\0\0\0\x07\0\0\0\x05\0\0\0\x06\0\0\0\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0",
-            b"\x01\0\0\0\x0a\0\0\0\0\0\0\0\x0a\0\0\0\x0a\0\0\0\x08\0\0\0",
+            b"\x01\0\0\0\x0a\0\0\0\x0a\0\0\0\x08\0\0\0",
             b"\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
         ];
         assert_eq!(encode(&slice, &slice.flows), expected.concat());

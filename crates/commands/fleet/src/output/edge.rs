@@ -179,7 +179,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "client_rtt_us_mean",
         "Client RTT",
         Right,
-        "Mean round trip time that the client measured",
+        "Mean of the median round trip times that the client measured",
         |row, _| Value::number(known(row.client_end.rtt_us_mean)),
     )
     .unit(Unit::RoundTripUs),
@@ -219,7 +219,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "server_rtt_us_mean",
         "Server RTT",
         Right,
-        "Mean round trip time that the server measured",
+        "Mean of the median round trip times that the server measured",
         |row, _| Value::number(known(row.server_end.rtt_us_mean)),
     )
     .unit(Unit::RoundTripUs),

@@ -89,9 +89,13 @@ static COLUMNS: &[ServiceColumn] = &[
         |row, _| Value::Number(row.retrans_segs),
     )
     .unit(Unit::Count),
-    ServiceColumn::value("rtt_us_mean", "RTT", Right, "Mean round trip time", |row, _| {
-        Value::number(known(row.rtt_us_mean))
-    })
+    ServiceColumn::value(
+        "rtt_us_mean",
+        "RTT",
+        Right,
+        "Mean of the median round trip times",
+        |row, _| Value::number(known(row.rtt_us_mean)),
+    )
     .unit(Unit::RoundTripUs),
 ];
 
