@@ -57,13 +57,13 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
-    /// Returns the table of flows that has this time in the fewest rows: intervals for some hours of the last days, else five minutes, else
+    /// Returns the table of flows that has this time in the fewest rows: intervals for half an hour of the last days, else five minutes, else
     /// hours. A begin within a period of a coarser table is that of the period.
     #[must_use]
     pub const fn flows_table(&self) -> &'static str {
         let age_s = self.now_s.saturating_sub(self.since_s);
         let length_s = self.until_s.saturating_sub(self.since_s);
-        if age_s <= 6 * DAY_S && length_s <= 6 * 3_600 {
+        if age_s <= 6 * DAY_S && length_s <= 1_800 {
             "flows"
         } else if age_s <= 89 * DAY_S && length_s <= 14 * DAY_S {
             "flows_5m"
@@ -107,7 +107,8 @@ mod tests {
             };
             (range.flows_table(), since_s - range.begin_s())
         };
-        assert_eq!(table(3_600, 3_600), ("flows", 0));
+        assert_eq!(table(3_600, 1_800), ("flows", 0));
+        assert_eq!(table(3_600, 3_600), ("flows_5m", 34));
         assert_eq!(table(DAY_S, DAY_S), ("flows_5m", 34));
         assert_eq!(table(8 * DAY_S, 60), ("flows_5m", 34));
         assert_eq!(table(100 * DAY_S, 60), ("flows_1h", 1_234));

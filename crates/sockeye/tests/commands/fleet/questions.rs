@@ -78,7 +78,7 @@ fn hosts_are_listed_with_what_they_sent() {
 #[test]
 fn edge_has_what_both_ends_saw() {
     let fleet = need!(Fleet::filled("who"));
-    for since in ["1h", "10h", "99d"] {
+    for since in ["28m", "1h", "99d"] {
         let edges = fleet.rows(&format!("who --port 5432 --since {since}"));
         assert_eq!(edges.len(), 1, "{since}: {edges:?}");
         let edge = &edges[0];
