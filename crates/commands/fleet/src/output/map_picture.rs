@@ -46,12 +46,12 @@ fn columns_of(edges: &[ServiceEdge]) -> BTreeMap<&str, usize> {
     for _ in 0..COLUMNS_MAX {
         let mut has_moved = false;
         for edge in edges.iter().filter(|edge| edge.client != edge.server) {
-            let beside = columns.get(edge.client.as_str()).map_or(0, |column| column + 1);
+            let next = columns.get(edge.client.as_str()).map_or(0, |column| column + 1);
             if let Some(column) = columns.get_mut(edge.server.as_str())
-                && *column < beside
-                && beside < COLUMNS_MAX
+                && *column < next
+                && next < COLUMNS_MAX
             {
-                *column = beside;
+                *column = next;
                 has_moved = true;
             }
         }

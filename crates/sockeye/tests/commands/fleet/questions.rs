@@ -122,7 +122,7 @@ fn filters_choose_edges() {
         ("server = 10.0.0.0/24", &["5432", "23"][..]),
         ("not client = 10.0.0.0/8 and port != 6379", &["23"]),
         ("host = web1", &["5432", "6379"]),
-        ("service = postgres or service = nobody", &["5432"]),
+        ("service = postgres or service = other", &["5432"]),
         ("client_service = webshop and not ( port = 6379 )", &["5432"]),
     ] {
         let edges = fleet.rows(&format!("who {filter}"));
