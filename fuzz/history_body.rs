@@ -3,6 +3,7 @@
 
 use sockeye_history::{
     GroupReader, GroupWriter, Identity, Recorded, Values, facts_of, remedies_of, seal, unseal,
+    unseal_version_1,
 };
 
 /// Chunks of one group, each with its length in two bytes.
@@ -28,8 +29,9 @@ pub(crate) fn recorded_chunks(bytes: &[u8]) {
     assert_eq!(read_again.at_ms(), reader.at_ms());
     assert!(read_again.sockets().count() <= sockets.len());
     // Sealed, it has the same chunks.
-    let block = seal(&chunks).expect("each was read");
-    let back = unseal(&block, usize::MAX).expect("it was sealed");
+    let mut sections = Vec::new();
+    seal(&chunks, &mut |section| sections.push(section)).expect("each was read");
+    let back = unseal(&sections, usize::MAX).expect("it was sealed");
     assert_eq!(back.len(), chunks.len());
 }
 
@@ -38,7 +40,15 @@ pub(crate) fn recorded_blocks(bytes: &[u8]) {
     let Some((&count, block)) = bytes.split_first() else {
         return;
     };
-    if let Ok(chunks) = unseal(block, count.into()) {
+    // Sections of a length that the first byte chooses, too.
+    let sections: Vec<Vec<u8>> = block.chunks(usize::from(count) + 1).map(<[u8]>::to_vec).collect();
+    for chunks in [
+        unseal_version_1(block, count.into()),
+        unseal(&sections, count.into()),
+    ]
+    .into_iter()
+    .flatten()
+    {
         assert!(chunks.len() <= usize::from(count));
         let mut reader = GroupReader::default();
         // Damage shows itself in the chunk, at the latest.

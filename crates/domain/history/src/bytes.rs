@@ -68,6 +68,11 @@ impl<'a> Reader<'a> {
         self.bytes.is_empty()
     }
 
+    /// Returns how many bytes are left.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     pub(crate) const fn error(&self, what: &'static str) -> DecodeError {
         DecodeError {
             what,

@@ -1,7 +1,7 @@
 //! Chunks to samples.
 
 use crate::bytes::{DecodeError, Reader, unzigzag};
-use crate::chunk::{stream, streams};
+use crate::chunk::{TIMES_FROM_SAMPLE, stream, streams};
 use crate::identity::Identity;
 use crate::values::{COLUMNS, Values};
 
@@ -27,7 +27,17 @@ impl GroupReader {
     pub fn apply(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
         let streams = streams(chunk)?;
         let reader = |place: usize| Reader::new(streams.get(place).copied().unwrap_or_default());
-        self.at_ms = reader(stream::TIME).difference(self.at_ms, "the time of a sample")?;
+        let mut time = reader(stream::TIME);
+        self.at_ms = time.difference(self.at_ms, "the time of a sample")?;
+        let coding = if time.is_empty() {
+            0
+        } else {
+            time.number("a version")?
+        };
+        if coding > TIMES_FROM_SAMPLE {
+            return Err(time.error("a later version of sockeye has written this"));
+        }
+        let sample_s = (coding == TIMES_FROM_SAMPLE).then_some(self.at_ms / 1000);
         let mut identities = reader(stream::IDENTITIES);
         while !identities.is_empty() {
             self.sockets.push(Read {
@@ -49,7 +59,8 @@ impl GroupReader {
             socket.is_there = true;
             for (index, column) in columns.iter_mut().enumerate() {
                 if mask & 1 << index != 0 {
-                    let before = socket.values.at(index).unwrap_or(0);
+                    let base = sample_s.filter(|_| COLUMNS[index].is_time);
+                    let before = base.or(socket.values.at(index)).unwrap_or(0);
                     let number = column.number("a value")?.checked_sub(1);
                     socket
                         .values
@@ -150,7 +161,9 @@ mod tests {
     #[test]
     fn samples_survive_chunks_and_blocks() {
         check(&chunks());
-        check(&unseal(&seal(&chunks()).unwrap(), usize::MAX).unwrap());
+        let mut sections = Vec::new();
+        seal(&chunks(), &mut |section| sections.push(section)).unwrap();
+        check(&unseal(&sections, usize::MAX).unwrap());
     }
 
     #[test]
@@ -187,8 +200,53 @@ mod tests {
             reader.apply(&writer.push(0, sample)).unwrap();
             let expected = [(&last.identity, &last.values)];
             assert_eq!(reader.sockets().collect::<Vec<_>>(), expected);
-            assert_eq!(writer.sockets().collect::<Vec<_>>(), expected);
+            assert_eq!(writer.sample_len(), 1);
         }
+    }
+
+    #[test]
+    fn times_are_small_numbers_and_those_of_older_chunks_are_read() {
+        let sample = |number: u64| {
+            let mut socket = Socket::new(Protocol::Tcp, State::Established);
+            socket.cookie = Some(Cookie(1));
+            socket.tcp_info = Some(TcpInfo {
+                last_data_sent_ms: Some(3_000),
+                ..TcpInfo::default()
+            });
+            let at_ms = 1_795_000_000_000 + number * 600_000;
+            let recorded = Recorded {
+                identity: Identity::of(&Entry::new(&socket), &mut |_| None),
+                values: Values::of(&socket, at_ms),
+            };
+            (at_ms, recorded)
+        };
+        let mut writer = GroupWriter::default();
+        let mut reader = GroupReader::default();
+        for number in 0..2 {
+            let (at_ms, recorded) = sample(number);
+            let chunk = writer.push(at_ms, vec![recorded.clone()]);
+            let streams = streams(&chunk).unwrap();
+            let place = COLUMNS
+                .iter()
+                .position(|column| column.name == "last_data_sent_at_s");
+            // Three seconds before: zigzag, and one.
+            assert_eq!(streams[stream::VALUES + place.unwrap()], [6]);
+            reader.apply(&chunk).unwrap();
+            assert_eq!(reader.sockets().next().unwrap().1, &recorded.values);
+        }
+        // A chunk of one entry whose time has no version: its second number is a difference to the value before, which is none.
+        let mut old = crate::chunk::Streams::empty();
+        let (at_ms, recorded) = sample(0);
+        crate::bytes::push_difference(&mut old.0[stream::TIME], at_ms, 0);
+        recorded.identity.push(&mut old.0[stream::IDENTITIES]);
+        old.0[stream::GONE] = vec![0];
+        old.0[stream::CHANGED] = vec![1, 0];
+        crate::bytes::push_number(&mut old.0[stream::COLUMNS], 1 << 17);
+        crate::bytes::push_number(&mut old.0[stream::VALUES + 17], 2 * 1_794_999_997 + 1);
+        let mut reader = GroupReader::default();
+        reader.apply(&old.encode()).unwrap();
+        let (_, values) = reader.sockets().next().unwrap();
+        assert_eq!(values.number("last_data_sent_at_s"), Some(1_794_999_997));
     }
 
     #[test]

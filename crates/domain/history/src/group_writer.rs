@@ -1,12 +1,12 @@
 //! Samples to chunks: the first of a group is whole, each later one has what changed.
 
 use crate::bytes::{push_difference, push_number};
-use crate::chunk::{Streams, stream};
+use crate::chunk::{Streams, TIMES_FROM_SAMPLE, stream};
 use crate::group_reader::GroupReader;
 use crate::identity::Identity;
 use crate::values::{COLUMNS, Values};
 use std::collections::HashMap;
-use std::rc::Rc;
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
 
 /// A socket in a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,15 @@ pub struct Recorded {
 }
 
 /// Encodes the samples of one group, one after the other. Each is begun, takes its sockets one by one, and is finished: only what changed
-/// is in memory twice.
+/// is in memory twice. Of what identifies a socket it keeps a digest.
 #[derive(Debug, Default)]
 pub struct GroupWriter {
-    places: HashMap<Rc<Identity>, usize>,
+    digests: Digests,
+    /// The encoded identity of a socket, for its digest.
+    encoded: Vec<u8>,
+    places: HashMap<u64, u32, BuildHasherDefault<DigestHasher>>,
     sockets: Vec<Written>,
-    samples: u64,
+    samples: u32,
     at_ms: u64,
     sample: InHand,
     /// Number of different sockets of the last sample, or the one in hand.
@@ -48,10 +51,11 @@ struct InHand {
 /// What the last sample wrote of a socket.
 #[derive(Debug)]
 struct Written {
-    identity: Rc<Identity>,
+    /// The second half of the digest of its identity.
+    digest: u64,
     values: Values,
     /// The number of the last sample that has it; 0: none since it was resumed.
-    sample: u64,
+    sample: u32,
 }
 
 impl GroupWriter {
@@ -66,12 +70,15 @@ impl GroupWriter {
         };
         for (identity, values, is_there) in reader.into_sockets() {
             resumed.sample_len += usize::from(is_there);
-            let identity = Rc::new(identity);
-            resumed.places.insert(Rc::clone(&identity), resumed.sockets.len());
+            // One that is there twice, which no writer does, keeps its place.
+            resumed.encode(&identity);
+            if let Err((key, _)) = resumed.find() {
+                resumed.places.insert(key, resumed.sockets.len() as u32);
+            }
             resumed.sockets.push(Written {
-                identity,
+                digest: resumed.digests.of(&resumed.encoded).1,
                 values,
-                sample: u64::from(is_there),
+                sample: u32::from(is_there),
             });
         }
         resumed
@@ -80,8 +87,8 @@ impl GroupWriter {
     /// Encodes a sample.
     pub fn push(&mut self, at_ms: u64, sample: Vec<Recorded>) -> Vec<u8> {
         self.begin(at_ms);
-        for socket in sample {
-            self.add(socket);
+        for Recorded { identity, values } in sample {
+            self.add(&identity, values);
         }
         self.finish()
     }
@@ -91,15 +98,20 @@ impl GroupWriter {
         (self.sample, self.sample_len) = (InHand::default(), 0);
         self.sample.first_new = self.sockets.len();
         push_difference(&mut self.sample.time, at_ms, self.at_ms);
+        push_number(&mut self.sample.time, TIMES_FROM_SAMPLE);
         self.at_ms = at_ms;
         self.samples += 1;
     }
 
     /// Adds a socket to the sample. Of sockets with the same identity the last counts.
-    pub fn add(&mut self, Recorded { identity, mut values }: Recorded) {
-        let place = match self.places.get(&identity) {
-            Some(place) => *place,
-            None => self.enter(identity),
+    pub fn add(&mut self, identity: &Identity, mut values: Values) {
+        self.encode(identity);
+        let place = match self.find() {
+            Ok(place) => place,
+            Err((key, digest)) => {
+                self.sample.identities.extend_from_slice(&self.encoded);
+                self.enter(key, digest)
+            }
         };
         let written = &mut self.sockets[place];
         if written.sample == self.samples {
@@ -161,11 +173,12 @@ impl GroupWriter {
             let columns = now.settle(&before);
             push_number(&mut streams.0[stream::COLUMNS], columns.into());
             for index in (0..COLUMNS.len()).filter(|index| columns & 1 << index != 0) {
-                push_value(
-                    &mut streams.0[stream::VALUES + index],
-                    now.at(index),
-                    before.at(index),
-                );
+                let base = if COLUMNS[index].is_time {
+                    Some(self.at_ms / 1000)
+                } else {
+                    before.at(index)
+                };
+                push_value(&mut streams.0[stream::VALUES + index], now.at(index), base);
             }
         }
         streams.encode()
@@ -183,27 +196,74 @@ impl GroupWriter {
         self.sockets.len()
     }
 
-    /// Returns the sockets of the last sample.
-    pub fn sockets(&self) -> impl Iterator<Item = (&Identity, &Values)> {
-        let last = self.sockets.iter().filter(|socket| socket.sample == self.samples);
-        last.map(|socket| (&*socket.identity, &socket.values))
+    fn encode(&mut self, identity: &Identity) {
+        self.encoded.clear();
+        identity.push(&mut self.encoded);
+    }
+
+    /// Returns the place of the encoded socket in the dictionary, or where its digest is entered.
+    fn find(&self) -> Result<usize, (u64, u64)> {
+        let (mut key, digest) = self.digests.of(&self.encoded);
+        while let Some(place) = self.places.get(&key) {
+            let place = *place as usize;
+            if self
+                .sockets
+                .get(place)
+                .is_some_and(|socket| socket.digest == digest)
+            {
+                return Ok(place);
+            }
+            // Another one with the same first half.
+            key = key.wrapping_add(1);
+        }
+        Err((key, digest))
     }
 
     /// Adds an entry to the dictionary.
-    fn enter(&mut self, identity: Identity) -> usize {
-        identity.push(&mut self.sample.identities);
-        let (identity, place) = (Rc::new(identity), self.sockets.len());
+    fn enter(&mut self, key: u64, digest: u64) -> usize {
+        let place = self.sockets.len();
         if place == self.sockets.capacity() {
             // Doubled, half of it would stay empty on the largest hosts.
             self.sockets.reserve_exact(place / 8 + 64);
         }
-        self.places.insert(Rc::clone(&identity), place);
+        self.places.insert(key, place as u32);
         self.sockets.push(Written {
-            identity,
+            digest,
             values: Values::UNKNOWN,
             sample: 0,
         });
         place
+    }
+}
+
+/// Digests of identities, of 128 bits: that two of a host are the same by chance, or by intention of a peer, who does not know the keys,
+/// need not be expected.
+#[derive(Debug, Default)]
+struct Digests(RandomState, RandomState);
+
+impl Digests {
+    fn of(&self, encoded: &[u8]) -> (u64, u64) {
+        (self.0.hash_one(encoded), self.1.hash_one(encoded))
+    }
+}
+
+/// A hasher of what is a digest already.
+#[derive(Debug, Default)]
+struct DigestHasher(u64);
+
+impl Hasher for DigestHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0 << 8 | u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number;
     }
 }
 

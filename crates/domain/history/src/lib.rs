@@ -4,8 +4,8 @@
 //! - [`Values`]: what changes; [`Values::COLUMNS`] lists the columns
 //! - [`GroupWriter`], [`GroupReader`]: samples of a group to chunks and back; the first sample is whole, each later one has what
 //!   changed since the one before
-//! - [`seal`], [`unseal`]: all chunks of a group as one block in which each column is contiguous, so that it compresses well
-//! - [`SumTable`], [`SumKey`], [`ConnectionKey`]: what each talker transferred between two samples
+//! - [`seal`], [`unseal`]: all chunks of a group as sections in which each column is contiguous, so that each compresses well
+//! - [`SumTable`], [`SumKey`]: what each talker transferred between two samples; [`KeyedSums`], [`ConnectionKey`]: by another key
 //! - [`Timeline`], [`add_findings`]: a selection of connections over time
 //! - [`Gap`], [`GapReason`]: times without samples
 //! - [`FindingRecord`], [`Unseen`]: findings of `check`, and what cannot be seen; [`PeriodLog`] finds when each begins and ends
@@ -38,6 +38,8 @@ mod gap;
 mod group_reader;
 mod group_writer;
 mod identity;
+mod identity_columns;
+mod keyed_sums;
 mod period;
 mod point_findings;
 mod sums;
@@ -47,7 +49,7 @@ mod values;
 
 pub use bytes::DecodeError;
 pub use check_time::CheckTime;
-pub use chunk::{seal, unseal};
+pub use chunk::{seal, unseal, unseal_version_1};
 pub use counts::{CountKey, CountKind, CounterTable};
 pub use finding::{FindingRecord, FindingSeverity, RemedyText};
 pub use finding_text::{facts_of, facts_text, remedies_of, remedies_text};
@@ -55,9 +57,10 @@ pub use gap::{Gap, GapReason, SampleClocks, gap_between};
 pub use group_reader::GroupReader;
 pub use group_writer::{GroupWriter, Recorded};
 pub use identity::Identity;
+pub use keyed_sums::{ConnectionKey, KeyedSums};
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
-pub use sums::{ConnectionKey, SumKey, SumTable, Sums};
+pub use sums::{SumKey, SumTable, Sums};
 pub use timeline::{Point, PointConnection, Timeline};
 pub use unseen::{DataKind, Unseen};
 pub use values::Values;

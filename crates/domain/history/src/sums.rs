@@ -1,10 +1,9 @@
 //! What each talker transferred between two samples: the rows that are summed up over minutes.
 
 use crate::identity::Identity;
-use crate::values::Values;
+use crate::values::{BYTES_ACKED, BYTES_RECEIVED, RETRANS_SEGS, Values};
 use sockeye_model::{Cookie, NetnsInode, Protocol, State, StateSet, WorkloadKind};
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// What is summed up together.
@@ -52,166 +51,237 @@ impl std::ops::AddAssign for Sums {
     }
 }
 
-/// What connections are summed up by.
-pub trait ConnectionKey: Clone + Eq + Hash {
-    /// Returns the key of a TCP connection; `None` if it is not counted. `is_passive`: whether the peer connected to us.
-    fn of(identity: &Identity, is_passive: bool) -> Option<Self>;
-}
-
-impl ConnectionKey for SumKey {
-    fn of(identity: &Identity, is_passive: bool) -> Option<Self> {
-        let ((_, local), (peer, port)) = identity.local.zip(identity.peer)?;
-        Some(Self {
-            netns: identity.netns,
-            is_passive,
-            peer: peer.to_canonical(),
-            port: if is_passive { local.0 } else { port.0 },
-            owner: identity.first_owner(),
-            container: identity.workload(WorkloadKind::Container).map(str::to_owned),
-        })
-    }
-}
-
-/// Counters of connections at the last sample, for differences.
-#[derive(Debug)]
-pub struct SumTable<K = SumKey> {
-    before: Option<Before<K>>,
-}
-
-impl<K> Default for SumTable<K> {
-    fn default() -> Self {
-        Self { before: None }
-    }
+/// Counters of connections at the last sample, for differences. Samples are added socket by socket, and finished: of a socket in hand
+/// it keeps what its sums need.
+#[derive(Debug, Default)]
+pub struct SumTable {
+    /// Connections of the last sample. `None`: there is none to compare with.
+    before: Option<Before>,
+    sample: InHand,
+    /// The number of the sample in hand.
+    number: u32,
 }
 
 /// The connections of a sample. Each has the place of its key, which many of them share.
-#[derive(Debug)]
-struct Before<K> {
-    connections: HashMap<ConnectionId, (Counters, u32)>,
-    keys: Vec<K>,
+#[derive(Debug, Default)]
+struct Before {
+    connections: HashMap<ConnectionId, Known>,
+    keys: Vec<SumKey>,
 }
 
-/// The keys of a sample, each with its sums and its place.
-#[derive(Debug)]
-struct Keys<K> {
-    places: HashMap<K, u32>,
-    sums: Vec<Sums>,
-}
-
-impl<K: ConnectionKey> Keys<K> {
-    fn place(&mut self, key: K) -> u32 {
-        let next = self.sums.len() as u32;
-        let place = *self.places.entry(key).or_insert(next);
-        if place == next {
-            self.sums.push(Sums::default());
-        }
-        place
-    }
-
-    fn at(&mut self, place: u32) -> &mut Sums {
-        &mut self.sums[place as usize]
-    }
-
-    /// Returns the keys by their places, and each with its sums.
-    fn finish(self) -> (Vec<K>, HashMap<K, Sums>) {
-        let sums = &self.sums;
-        let mut keys: Vec<_> = self.places.iter().collect();
-        keys.sort_unstable_by_key(|(_, place)| **place);
-        let keys = keys.into_iter().map(|(key, _)| key.clone()).collect();
-        let of_place = |(key, place): (K, u32)| (key, sums[place as usize]);
-        (keys, self.places.into_iter().map(of_place).collect())
-    }
+/// A connection that was there at the last sample.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    counters: Counters,
+    /// The place of its key in that sample.
+    key: u32,
+    /// The number of that sample.
+    sample: u32,
 }
 
 /// Old kernels number cookies per namespace.
-type ConnectionId = (Option<NetnsInode>, Cookie);
+type ConnectionId = (u64, Option<NetnsInode>);
+
+/// What the sockets of a sample add to its sums. Which side opened a connection is known when all listeners are.
+#[derive(Debug, Default)]
+struct InHand {
+    connections: Vec<Seen>,
+    listeners: HashSet<(Option<NetnsInode>, u16)>,
+    owners: Texts,
+    containers: Texts,
+    /// Whether connections that have not ended lack their cookies.
+    lacks_cookies: bool,
+}
+
+/// A connection in the sample in hand.
+#[derive(Debug)]
+struct Seen {
+    cookie: Option<Cookie>,
+    counters: Counters,
+    peer: IpAddr,
+    netns: Option<NetnsInode>,
+    /// Places of texts and one; 0: none.
+    owner: u32,
+    container: u32,
+    local_port: u16,
+    peer_port: u16,
+    has_ended: bool,
+}
+
+/// What connections are summed up by, with the places of texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    netns: Option<NetnsInode>,
+    is_passive: bool,
+    peer: IpAddr,
+    port: u16,
+    owner: u32,
+    container: u32,
+}
+
+/// Texts that many connections share.
+#[derive(Debug, Default)]
+struct Texts {
+    places: HashMap<Box<[u8]>, u32>,
+}
+
+impl Texts {
+    /// Returns the place of a text and one; of none 0.
+    fn place(&mut self, text: Option<&[u8]>) -> u32 {
+        let Some(text) = text else {
+            return 0;
+        };
+        if let Some(place) = self.places.get(text) {
+            return *place;
+        }
+        let place = self.places.len() as u32 + 1;
+        self.places.insert(text.into(), place);
+        place
+    }
+
+    /// Returns the texts by their places.
+    fn list(self) -> Vec<String> {
+        let mut all: Vec<_> = self.places.into_iter().collect();
+        all.sort_unstable_by_key(|(_, place)| *place);
+        let text = |(text, _): (Box<[u8]>, u32)| String::from_utf8_lossy(&text).into_owned();
+        all.into_iter().map(text).collect()
+    }
+}
 
 #[derive(Debug, Clone, Copy)]
-struct Counters {
-    sent: u64,
-    received: u64,
-    retrans: u64,
+pub(crate) struct Counters {
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) retrans: u32,
 }
 
 impl Counters {
-    fn of(values: &Values) -> Self {
-        let number = |name| values.number(name).unwrap_or(0);
+    pub(crate) fn of(values: &Values) -> Self {
+        let number = |place| values.at(place).unwrap_or(0);
         Self {
-            sent: number("bytes_acked"),
-            received: number("bytes_received"),
-            retrans: number("total_retrans_segs"),
+            sent: number(BYTES_ACKED),
+            received: number(BYTES_RECEIVED),
+            retrans: u32::try_from(number(RETRANS_SEGS)).unwrap_or(u32::MAX),
         }
     }
 }
 
-impl<K: ConnectionKey> SumTable<K> {
-    /// Returns what the connections of a sample transferred since the one before. The first sample has nothing before it: it counts
-    /// connections only. Of connections without a cookie those are summed up that have ended: the kernel creates a cookie when a socket
-    /// is first listed, so that they were in no sample before. If those that are there have none either, this is not so.
-    pub fn add<'a>(
-        &mut self,
-        sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone,
-    ) -> HashMap<K, Sums> {
-        self.add_visiting(sockets, &mut |_, _| {})
+impl SumTable {
+    /// Adds a socket to the sample in hand.
+    pub fn add(&mut self, identity: &Identity, values: &Values) {
+        let sample = &mut self.sample;
+        if values.state() == Some(State::Listen) {
+            sample
+                .listeners
+                .extend(identity.local.map(|(_, port)| (identity.netns, port.0)));
+        }
+        if !is_connection(identity, values) {
+            return;
+        }
+        let has_ended = has_ended(values);
+        sample.lacks_cookies |= identity.cookie.is_none() && !has_ended;
+        let Some(((_, local_port), (peer, peer_port))) = identity.local.zip(identity.peer) else {
+            return;
+        };
+        let owner = identity.owners.as_ref().and_then(|owners| owners.first());
+        let container = identity.workload(WorkloadKind::Container);
+        sample.connections.push(Seen {
+            cookie: identity.cookie,
+            counters: Counters::of(values),
+            peer: peer.to_canonical(),
+            netns: identity.netns,
+            owner: sample
+                .owners
+                .place(owner.map(|owner| owner.process.comm.as_bytes())),
+            container: sample.containers.place(container.map(str::as_bytes)),
+            local_port: local_port.0,
+            peer_port: peer_port.0,
+            has_ended,
+        });
     }
 
-    /// The same, and calls `visit` with each connection that is counted in the sample.
-    pub fn add_visiting<'a>(
-        &mut self,
-        sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone,
-        visit: &mut dyn FnMut(&K, &Values),
-    ) -> HashMap<K, Sums> {
-        let listeners = Listeners::of(sockets.clone());
-        let lacks_cookies = sockets.clone().any(|(identity, values)| {
-            identity.cookie.is_none() && is_connection(identity, values) && !has_ended(values)
-        });
-        let mut before = self.before.take();
-        let mut now = HashMap::new();
-        let mut keys = Keys {
-            places: HashMap::new(),
-            sums: Vec::new(),
-        };
-        for (identity, values) in sockets {
-            let has_ended = has_ended(values);
-            let id = identity.cookie.map(|cookie| (identity.netns, cookie));
-            if id.is_none() && (lacks_cookies || !has_ended) {
+    /// Returns what the connections of the sample in hand transferred since the one before. The first sample has nothing before it: it
+    /// counts connections only. Of connections without a cookie those are summed up that have ended: the kernel creates a cookie when a
+    /// socket is first listed, so that they were in no sample before. If those that are there have none either, this is not so.
+    pub fn finish(&mut self) -> HashMap<SumKey, Sums> {
+        let InHand {
+            connections,
+            listeners,
+            owners,
+            containers,
+            lacks_cookies,
+        } = std::mem::take(&mut self.sample);
+        self.number += 1;
+        let number = self.number;
+        let is_compared = self.before.is_some();
+        let Before {
+            connections: mut known,
+            keys: keys_before,
+        } = self.before.take().unwrap_or_default();
+        let (mut places, mut sums): (HashMap<Key, u32>, Vec<Sums>) = <_>::default();
+        for seen in connections {
+            let id = seen.cookie.map(|cookie| (cookie.0, seen.netns));
+            if id.is_none() && (lacks_cookies || !seen.has_ended) {
                 continue;
             }
-            let Some(key) = listeners.key_of(identity, values) else {
-                continue;
+            let next = sums.len() as u32;
+            let place = *places.entry(seen.key(&listeners)).or_insert(next);
+            if place == next {
+                sums.push(Sums::default());
+            }
+            let sum = &mut sums[place as usize];
+            let now = Known {
+                counters: seen.counters,
+                key: place,
+                sample: number,
             };
-            visit(&key, values);
-            let counters = Counters::of(values);
-            let place = keys.place(key);
-            let sum = keys.at(place);
-            sum.connections += u64::from(!has_ended);
-            if let Some(before) = &mut before {
-                let then = id.and_then(|id| before.connections.remove(&id));
+            let then = match id {
+                None => None,
+                Some(id) if seen.has_ended => known.remove(&id),
+                Some(id) => known.insert(id, now),
+            };
+            // One that the walk has met twice is one connection.
+            let is_again = then.is_some_and(|then| then.sample == number);
+            sum.connections += u64::from(!seen.has_ended && !is_again);
+            sum.closed += u64::from(seen.has_ended);
+            if is_compared {
                 sum.opened += u64::from(then.is_none());
-                let since = |now: u64, then: Option<u64>| now.saturating_sub(then.unwrap_or(0));
-                let then = then.map(|(counters, _)| counters);
-                sum.sent_bytes += since(counters.sent, then.map(|then| then.sent));
-                sum.received_bytes += since(counters.received, then.map(|then| then.received));
-                sum.retrans_segs += since(counters.retrans, then.map(|then| then.retrans));
-            }
-            if has_ended {
-                sum.closed += 1;
-            } else if let Some(id) = id {
-                now.insert(id, (counters, place));
+                let (now, then) = (seen.counters, then.map(|then| then.counters));
+                sum.sent_bytes += now.sent.saturating_sub(then.map_or(0, |then| then.sent));
+                sum.received_bytes += now.received.saturating_sub(then.map_or(0, |then| then.received));
+                let retrans = now.retrans.saturating_sub(then.map_or(0, |then| then.retrans));
+                sum.retrans_segs += u64::from(retrans);
             }
         }
-        if let Some(before) = before {
-            for (_, place) in before.connections.into_values() {
-                let place = keys.place(before.keys[place as usize].clone());
-                keys.at(place).closed += 1;
-            }
+        let mut keys: Vec<Option<SumKey>> = vec![None; sums.len()];
+        let (owners, containers) = (owners.list(), containers.list());
+        for (key, place) in places {
+            keys[place as usize] = Some(key.with(&owners, &containers));
         }
-        let (keys, sums) = keys.finish();
+        let mut keys: Vec<SumKey> = keys.into_iter().flatten().collect();
+        let mut by_key: HashMap<SumKey, Sums> = keys.iter().cloned().zip(sums).collect();
+        known.retain(|_, connection| {
+            let is_there = connection.sample == number;
+            if !is_there && let Some(key) = keys_before.get(connection.key as usize) {
+                by_key.entry(key.clone()).or_default().closed += 1;
+            }
+            is_there
+        });
+        // Many connections have ended: their room is given back.
+        if known.capacity() / 4 > known.len() {
+            known.shrink_to_fit();
+        }
+        keys.shrink_to_fit();
         self.before = Some(Before {
-            connections: now,
+            connections: known,
             keys,
         });
-        sums
+        by_key
+    }
+
+    /// Forgets the sample in hand: it is not finished.
+    pub fn discard(&mut self) {
+        self.sample = InHand::default();
     }
 
     /// Forgets the last sample: after a gap that no difference may span.
@@ -220,37 +290,46 @@ impl<K: ConnectionKey> SumTable<K> {
     }
 }
 
+impl Seen {
+    fn key(&self, listeners: &HashSet<(Option<NetnsInode>, u16)>) -> Key {
+        let is_passive = listeners.contains(&(self.netns, self.local_port));
+        Key {
+            netns: self.netns,
+            is_passive,
+            peer: self.peer,
+            port: if is_passive {
+                self.local_port
+            } else {
+                self.peer_port
+            },
+            owner: self.owner,
+            container: self.container,
+        }
+    }
+}
+
+impl Key {
+    fn with(self, owners: &[String], containers: &[String]) -> SumKey {
+        let text = |all: &[String], place: u32| all.get((place as usize).checked_sub(1)?).cloned();
+        SumKey {
+            netns: self.netns,
+            is_passive: self.is_passive,
+            peer: self.peer,
+            port: self.port,
+            owner: text(owners, self.owner),
+            container: text(containers, self.container),
+        }
+    }
+}
+
 /// Whether a socket is a TCP connection that transfers data, or has ended since the sample before.
-fn is_connection(identity: &Identity, values: &Values) -> bool {
+pub(crate) fn is_connection(identity: &Identity, values: &Values) -> bool {
     let is_counted = |state| state == State::Close || StateSet::FLOWS.contains(state);
     identity.protocol == Protocol::Tcp && !values.is_left_over() && values.state().is_some_and(is_counted)
 }
 
-fn has_ended(values: &Values) -> bool {
+pub(crate) fn has_ended(values: &Values) -> bool {
     values.state() == Some(State::Close)
-}
-
-/// Ports that something listens on, which decide the direction.
-struct Listeners(std::collections::HashSet<(Option<NetnsInode>, u16)>);
-
-impl Listeners {
-    fn of<'a>(sockets: impl Iterator<Item = (&'a Identity, &'a Values)>) -> Self {
-        let listeners = sockets.filter(|(_, values)| values.state() == Some(State::Listen));
-        Self(
-            listeners
-                .filter_map(|(identity, _)| Some((identity.netns, identity.local?.1.0)))
-                .collect(),
-        )
-    }
-
-    /// Returns the key of a TCP connection; `None` for other sockets.
-    fn key_of<K: ConnectionKey>(&self, identity: &Identity, values: &Values) -> Option<K> {
-        if !is_connection(identity, values) {
-            return None;
-        }
-        let (_, port) = identity.local?;
-        K::of(identity, self.0.contains(&(identity.netns, port.0)))
-    }
 }
 
 #[cfg(test)]
@@ -272,8 +351,10 @@ mod tests {
     }
 
     fn add(table: &mut SumTable, sockets: &[(Identity, Values)]) -> Vec<(bool, u16, Sums)> {
-        let sums = table.add(sockets.iter().map(|(identity, values)| (identity, values)));
-        let mut sums: Vec<_> = sums.into_iter().collect();
+        for (identity, values) in sockets {
+            table.add(identity, values);
+        }
+        let mut sums: Vec<_> = table.finish().into_iter().collect();
         sums.sort_by(|a, b| a.0.cmp(&b.0));
         sums.into_iter()
             .map(|(key, sums)| (key.is_passive, key.port, sums))
@@ -281,8 +362,28 @@ mod tests {
     }
 
     #[test]
+    fn connection_that_is_met_twice_is_one() {
+        let mut table = SumTable::default();
+        add(&mut table, &[socket(1, State::Established, 50_000, 443, 100)]);
+        let twice = [150, 170].map(|bytes| socket(1, State::Established, 50_000, 443, bytes));
+        let expected = Sums {
+            sent_bytes: 70,
+            connections: 1,
+            ..Sums::default()
+        };
+        assert_eq!(add(&mut table, &twice), [(false, 443, expected)]);
+        table.add(&twice[0].0, &twice[0].1);
+        table.discard();
+        let gone = Sums {
+            closed: 1,
+            ..Sums::default()
+        };
+        assert_eq!(add(&mut table, &[]), [(false, 443, gone)]);
+    }
+
+    #[test]
     fn differences_count_and_short_connections_too() {
-        let mut table: SumTable = SumTable::default();
+        let mut table = SumTable::default();
         let established = State::Established;
         let listener = socket(9, State::Listen, 443, 0, 0);
         let first = [
@@ -329,7 +430,7 @@ mod tests {
     #[test]
     fn bytes_before_time_wait_count_once() {
         for state in [State::TimeWait, State::FinWait2] {
-            let mut table: SumTable = SumTable::default();
+            let mut table = SumTable::default();
             let mut all = Sums::default();
             let ended = left_over(1, state, 50_000, 443);
             for sample in [
@@ -355,7 +456,7 @@ mod tests {
 
     #[test]
     fn what_is_no_connection_has_no_sums() {
-        let mut table: SumTable = SumTable::default();
+        let mut table = SumTable::default();
         for _ in 0..2 {
             let sample = [
                 left_over(1, State::TimeWait, 443, 50_000),
@@ -370,7 +471,7 @@ mod tests {
     fn ended_connection_that_was_never_listed_has_no_cookie_and_counts() {
         let mut short = socket(1, State::Close, 50_000, 443, 30);
         short.0.cookie = None;
-        let mut table: SumTable = SumTable::default();
+        let mut table = SumTable::default();
         add(&mut table, &[]);
         let expected = Sums {
             sent_bytes: 30,

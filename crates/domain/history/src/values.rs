@@ -15,8 +15,14 @@ pub struct Values {
     known: u32,
 }
 
+// Places of columns that are read for each socket.
+const STATE: usize = 0;
+pub(crate) const BYTES_ACKED: usize = 5;
+pub(crate) const BYTES_RECEIVED: usize = 6;
+pub(crate) const RETRANS_SEGS: usize = 7;
+
 /// Places of the columns whose numbers exceed 32 bits: bytes sent and received.
-const WIDE: [usize; 2] = [5, 6];
+const WIDE: [usize; 2] = [BYTES_ACKED, BYTES_RECEIVED];
 
 /// A column: its name, how it is read from a socket and written to one, and which difference is none. The second
 /// argument is the time of the sample, in milliseconds since 1970.
@@ -27,6 +33,8 @@ pub struct ValueColumn {
     read: fn(&Socket, u64) -> Option<u64>,
     write: fn(&mut Socket, u64, u64),
     tolerance: u64,
+    /// Whether it is a time, in seconds since 1970: it is near that of the sample.
+    pub(crate) is_time: bool,
 }
 
 /// A column of tcp_info.
@@ -37,6 +45,7 @@ macro_rules! tcp_info {
             read: |socket, _| socket.tcp_info.as_ref()?.$field.map(u64::from),
             write: |socket, number, _| info(socket).$field = <$type>::try_from(number).ok(),
             tolerance: 0,
+            is_time: false,
         }
     };
 }
@@ -53,6 +62,7 @@ macro_rules! time_of {
                 info(socket).$field = Some(u32::try_from(age_ms).unwrap_or(u32::MAX));
             },
             tolerance: 1,
+            is_time: true,
         }
     };
 }
@@ -65,6 +75,7 @@ impl Values {
             read: |socket, _| Some(socket.state.number().into()),
             write: |socket, number, _| socket.state = State::from_number(number as u8),
             tolerance: 0,
+            is_time: false,
         },
         ValueColumn {
             name: "receive_queue_bytes",
@@ -79,6 +90,7 @@ impl Values {
                 };
             },
             tolerance: 0,
+            is_time: false,
         },
         ValueColumn {
             name: "send_queue_bytes",
@@ -92,6 +104,7 @@ impl Values {
                 }
             },
             tolerance: 0,
+            is_time: false,
         },
         ValueColumn {
             name: "accept_waiting",
@@ -106,6 +119,7 @@ impl Values {
                 };
             },
             tolerance: 0,
+            is_time: false,
         },
         ValueColumn {
             name: "accept_backlog",
@@ -119,6 +133,7 @@ impl Values {
                 }
             },
             tolerance: 0,
+            is_time: false,
         },
         tcp_info!(bytes_acked: u64),
         tcp_info!(bytes_received: u64),
@@ -131,6 +146,7 @@ impl Values {
             read: |socket, _| Some(rate_code(socket.tcp_info.as_ref()?.delivery_rate_bytes_per_s?)),
             write: |socket, code, _| info(socket).delivery_rate_bytes_per_s = Some(rate_of_code(code)),
             tolerance: 0,
+            is_time: false,
         },
         tcp_info!(unacked_segs: u32),
         tcp_info!(lost_segs: u32),
@@ -146,6 +162,7 @@ impl Values {
                 socket.memory.get_or_insert_with(Memory::default).drops = u32::try_from(number).ok();
             },
             tolerance: 0,
+            is_time: false,
         },
     ];
 
@@ -184,7 +201,7 @@ impl Values {
     /// Returns the state; `None` if it is unknown.
     #[must_use]
     pub fn state(&self) -> Option<State> {
-        Some(State::from_number(self.number("state")? as u8))
+        Some(State::from_number(self.at(STATE)? as u8))
     }
 
     /// Whether the socket transfers no data any more: one in TIME_WAIT, which keeps the cookie of its connection, or one in FIN_WAIT2 that
@@ -193,7 +210,7 @@ impl Values {
     pub fn is_left_over(&self) -> bool {
         match self.state() {
             Some(State::TimeWait) => true,
-            Some(State::FinWait2) => self.number("bytes_acked").is_none(),
+            Some(State::FinWait2) => self.at(BYTES_ACKED).is_none(),
             _ => false,
         }
     }
@@ -278,6 +295,8 @@ mod tests {
     fn wide_columns_are_those_of_bytes() {
         let names = WIDE.map(|place| COLUMNS[place].name);
         assert_eq!(names, ["bytes_acked", "bytes_received"]);
+        assert_eq!(COLUMNS[STATE].name, "state");
+        assert_eq!(COLUMNS[RETRANS_SEGS].name, "total_retrans_segs");
         assert!(size_of::<Values>() <= 92);
     }
 

@@ -1,5 +1,5 @@
 //! A day of a host with 2,000 connections, a third of them active in each sample, 31 new ones a sample: how large its store is, and how
-//! long answers take. `cargo run -p sockeye-store --example day [CONNECTIONS [SAMPLES]]`.
+//! long answers take. `cargo run -p sockeye-store --example day [CONNECTIONS [SAMPLES [FOLDER]]]`; with a folder the store stays there.
 
 use sockeye_history::{Identity, Recorded, SampleClocks, Values};
 use sockeye_model::{
@@ -86,10 +86,12 @@ fn transfer(numbers: &mut Numbers, info: &mut TcpInfo) {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1).map(|text| text.parse::<u64>());
-    let connections = arguments.next().transpose()?.unwrap_or(2_000);
-    let samples = arguments.next().transpose()?.unwrap_or(8_640);
-    let folder = std::env::temp_dir().join(format!("sockeye-day-{}", std::process::id()));
+    let mut arguments = std::env::args().skip(1);
+    let mut number = || arguments.next().map(|text| text.parse::<u64>()).transpose();
+    let (connections, samples) = (number()?.unwrap_or(2_000), number()?.unwrap_or(8_640));
+    let kept = arguments.next().map(std::path::PathBuf::from);
+    let own = std::env::temp_dir().join(format!("sockeye-day-{}", std::process::id()));
+    let folder = kept.clone().unwrap_or(own);
     std::fs::create_dir_all(&folder)?;
     let path = folder.join("record.db");
     let limits = Limits {
@@ -157,6 +159,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "a sample: {:.2} ms, with making it up",
         took.as_secs_f64() * 1e3 / samples as f64
     );
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find(|line| line.starts_with("VmHWM"));
+    println!("memory: {}", peak.unwrap_or_default());
     let reader = StoreReader::open(&path)?;
     let blocks = reader.kept()?.groups.iter().map(|group| group.bytes).sum::<u64>();
     println!("of it groups of samples: {:.1} MB", blocks as f64 / 1e6);
@@ -180,6 +185,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             begun.elapsed().as_secs_f64() * 1e3
         );
     }
-    std::fs::remove_dir_all(folder)?;
+    if kept.is_none() {
+        std::fs::remove_dir_all(folder)?;
+    }
     Ok(())
 }

@@ -34,6 +34,7 @@ pub use error::StoreError;
 pub use follower::{FollowedSample, Resumed, StoreFollower};
 pub use overview::{PeriodTotals, Toward};
 pub use reader::{GroupInfo, Kept, Moment, Nearest, StoreReader};
+pub use sealing::compress;
 pub use talkers::{By, PeriodSums, Talker};
 pub use writer::{Lost, NewSample, Run, StoreWriter};
 

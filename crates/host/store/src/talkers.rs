@@ -1,6 +1,6 @@
 //! Sums of talkers: written with each sample, and read for `history top`.
 
-use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use sockeye_history::{SumKey, Sums};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -173,42 +173,129 @@ pub(crate) fn top(
     by: By,
     count: usize,
 ) -> rusqlite::Result<(Vec<Talker>, usize)> {
-    let (column, from_s) = (by.name(), from_s / 300 * 300);
+    let from_s = from_s / 300 * 300;
     // Whole hours are summed up already; of the five minutes only those before and after them are left.
     let (first_hour_s, end_hour_s) = (from_s.div_ceil(3600) * 3600, to_s / 3600 * 3600);
     let hours_end_s = end_hour_s.max(first_hour_s);
-    let sql = format!(
-        "SELECT nullif(name, ''), sum(sent_bytes), sum(received_bytes), sum(retrans_segs), sum(opened), sum(closed),
-            max(connections) FROM (
-            SELECT name, sent_bytes, received_bytes, retrans_segs, opened, closed, connections_max AS connections
-                FROM top_1h WHERE by = ?5 AND start_s >= ?3 AND start_s < ?4
-            UNION ALL
-            SELECT ifnull(CAST({column} AS TEXT), ''), sum(sent_bytes), sum(received_bytes), sum(retrans_segs), sum(opened),
-                sum(closed), sum(connections_max)
-                FROM sum_5m JOIN talker ON talker.id = talker_id
-                WHERE (start_s >= ?1 AND start_s < min(?2, ?3)) OR (start_s >= ?4 AND start_s < ?2)
-                GROUP BY start_s, {column})
-         GROUP BY name ORDER BY sum(sent_bytes) + sum(received_bytes) DESC, name"
-    );
-    let mut rows = store.prepare(&sql)?;
-    let all = rows.query_map(params![from_s, to_s, first_hour_s, hours_end_s, column], |row| {
-        Ok(Talker {
-            name: row.get(0)?,
-            sums: Sums {
-                sent_bytes: row.get(1)?,
-                received_bytes: row.get(2)?,
-                retrans_segs: row.get(3)?,
-                opened: row.get(4)?,
-                closed: row.get(5)?,
-                connections: row.get(6)?,
-            },
-        })
-    })?;
-    let mut all = all.collect::<rusqlite::Result<Vec<_>>>()?;
-    let number = all.len();
-    all.truncate(count);
-    Ok((all, number))
+    let mut table = TopTable::default();
+    let sql =
+        format!("SELECT {SUM_COLUMNS}, name FROM top_1h WHERE by = ?1 AND start_s >= ?2 AND start_s < ?3");
+    let mut hours = store.prepare(&sql)?;
+    let mut rows = hours.query(params![by.name(), first_hour_s, hours_end_s])?;
+    while let Some(row) = rows.next()? {
+        let sums = sums_of(row)?;
+        table.add(row.get(6)?, sums);
+    }
+    table.add_five_minutes(store, by, (from_s, to_s.min(first_hour_s)))?;
+    table.add_five_minutes(store, by, (hours_end_s, to_s))?;
+    Ok(table.largest(count))
 }
+
+/// The sums of talkers by their names; of an unknown name it is empty.
+#[derive(Debug, Default)]
+struct TopTable {
+    places: HashMap<String, usize>,
+    /// The sums, of which `connections` is the largest number.
+    sums: Vec<Sums>,
+}
+
+impl TopTable {
+    fn place(&mut self, name: String) -> usize {
+        let next = self.sums.len();
+        let place = *self.places.entry(name).or_insert(next);
+        if place == next {
+            self.sums.push(Sums::default());
+        }
+        place
+    }
+
+    fn add(&mut self, name: String, sums: Sums) {
+        let place = self.place(name);
+        add_period(&mut self.sums[place], sums);
+    }
+
+    /// Adds the sums of five minutes between two times. A name has many talkers, each of them in many of these: it is read once for each.
+    fn add_five_minutes(
+        &mut self,
+        store: &Connection,
+        by: By,
+        (from_s, to_s): (u64, u64),
+    ) -> rusqlite::Result<()> {
+        let sql = format!(
+            "SELECT {SUM_COLUMNS}, start_s, talker_id FROM sum_5m WHERE start_s >= ?1 AND start_s < ?2 ORDER BY start_s"
+        );
+        let mut periods = store.prepare(&sql)?;
+        let sql = format!(
+            "SELECT ifnull(CAST({} AS TEXT), '') FROM talker WHERE id = ?1",
+            by.name()
+        );
+        let mut name = store.prepare(&sql)?;
+        let mut of_talker: HashMap<i64, usize> = HashMap::new();
+        // Those of one period, since its numbers of connections add up.
+        let (mut start_s, mut period): (u64, HashMap<usize, Sums>) = (0, HashMap::new());
+        let mut rows = periods.query(params![from_s, to_s])?;
+        while let Some(row) = rows.next()? {
+            let (begin_s, talker): (u64, i64) = (row.get(6)?, row.get(7)?);
+            if begin_s != start_s {
+                start_s = begin_s;
+                self.end_period(&mut period);
+            }
+            let place = match of_talker.get(&talker) {
+                Some(place) => *place,
+                None => {
+                    let place = self.place(name.query_row(params![talker], |row| row.get(0))?);
+                    of_talker.insert(talker, place);
+                    place
+                }
+            };
+            *period.entry(place).or_default() += sums_of(row)?;
+        }
+        self.end_period(&mut period);
+        Ok(())
+    }
+
+    fn end_period(&mut self, period: &mut HashMap<usize, Sums>) {
+        for (place, sums) in period.drain() {
+            add_period(&mut self.sums[place], sums);
+        }
+    }
+
+    /// Returns those that transferred most, and how many there are.
+    fn largest(self, count: usize) -> (Vec<Talker>, usize) {
+        let sums = &self.sums;
+        let talker = |(name, place): (String, usize)| Talker {
+            name: Some(name).filter(|name| !name.is_empty()),
+            sums: sums[place],
+        };
+        let mut all: Vec<Talker> = self.places.into_iter().map(talker).collect();
+        let bytes = |talker: &Talker| std::cmp::Reverse(talker.sums.sent_bytes + talker.sums.received_bytes);
+        all.sort_unstable_by(|a, b| (bytes(a), &a.name).cmp(&(bytes(b), &b.name)));
+        let number = all.len();
+        all.truncate(count);
+        (all, number)
+    }
+}
+
+/// Adds the sums of a period: its number of connections is not added to that of another one.
+fn add_period(all: &mut Sums, period: Sums) {
+    let connections = all.connections.max(period.connections);
+    *all += period;
+    all.connections = connections;
+}
+
+/// Reads the columns of [`SUM_COLUMNS`], which are the first ones.
+fn sums_of(row: &Row<'_>) -> rusqlite::Result<Sums> {
+    Ok(Sums {
+        sent_bytes: row.get(0)?,
+        received_bytes: row.get(1)?,
+        retrans_segs: row.get(2)?,
+        opened: row.get(3)?,
+        closed: row.get(4)?,
+        connections: row.get(5)?,
+    })
+}
+
+const SUM_COLUMNS: &str = "sent_bytes, received_bytes, retrans_segs, opened, closed, connections_max";
 
 /// The sums of a talker over five minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -139,7 +139,7 @@ impl StoreWriter {
     ) -> Result<Option<Gap>, StoreError> {
         let mut sample = self.begin(clocks)?;
         for socket in sockets {
-            sample.push(socket);
+            sample.push(&socket);
         }
         sample.finish(lost)
     }
@@ -171,6 +171,8 @@ impl StoreWriter {
             }
         };
         group.writer.begin(clocks.at_ms);
+        // One that was not finished is not part of this one.
+        self.sums.discard();
         Ok(NewSample {
             store: self,
             clocks,
@@ -251,7 +253,12 @@ impl StoreWriter {
                 .store
                 .transaction_with_behavior(TransactionBehavior::Immediate)
                 .map_err(&during)?;
-            seal_group(&all, group)?;
+            match seal_group(&all, group) {
+                Ok(()) => {}
+                // What the disk has damaged stays as it is: it must not keep others from being recorded.
+                Err(StoreError::Damaged(_) | StoreError::Compression(_)) => continue,
+                Err(error) => return Err(error),
+            }
             let kept_s = (last_ms / 1000).saturating_sub(MINUTES_KEPT_S);
             all.execute("DELETE FROM sum_1m WHERE start_s < ?1", params![kept_s])
                 .map_err(&during)?;
@@ -286,7 +293,10 @@ fn resume_group(store: &Connection, sums: &mut SumTable) -> Result<Option<Group>
         reader.apply(&chunk)?;
         bytes += chunk.len() as u64;
     }
-    sums.add(reader.sockets().collect::<Vec<_>>().into_iter());
+    for (identity, values) in reader.sockets() {
+        sums.add(identity, values);
+    }
+    sums.finish();
     Ok(Some(Group {
         id,
         begun_ms,

@@ -6,6 +6,7 @@
 //! - sockets: the option of extended acknowledgements, TCP options, packet sockets and their rings, sending from mapped files
 //! - observation: `bpf(2)` and memory shared with a BPF program, perf events and their rings
 //! - processes: `unshare(2)`, signal handlers, programs that wait before `execve(2)`, the processor time of threads
+//! - memory: what the allocator keeps
 //! - benchmarks: TUN devices, `io_uring(7)`, memory loops in assembly
 //!
 //! Functions take borrowed descriptors and return owned ones.
@@ -17,6 +18,7 @@
 //! assert!(socket.send(b"not a netlink message").is_ok()); // the kernel drops it silently
 //! ```
 
+pub mod allocator;
 pub mod bpf;
 pub mod capabilities;
 pub mod closed_stdout;

@@ -66,6 +66,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Whether a look is due.
+    pub(super) fn is_due(&self) -> bool {
+        Instant::now() >= self.due
+    }
+
     /// Looks, if it is due. The first of several looks has nothing to compare with, and no result.
     pub(super) fn look(&mut self) -> Option<Check> {
         let now = Instant::now();

@@ -14,6 +14,7 @@ use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
 use sockeye_query::{past, when};
 use sockeye_store::{Limits, Lost, Run, StoreWriter};
+use sockeye_sys::allocator;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// If an option is wrong, the store cannot be opened, or with `--once` there is no sample.
 pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
+    allocator::return_large_blocks();
     let path = past::store_path(args.store.as_deref())?;
     // Sockets carry their namespace: another may be listed later.
     let context = QueryContext::new(&args.listing(), false, true)?;
@@ -96,8 +98,13 @@ impl Recorder<'_> {
     fn take_sample(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         // It takes its time, which is not that of the sockets.
+        let has_checked = self.checker.as_ref().is_some_and(Checker::is_due);
         if let Some(check) = self.checker.as_mut().and_then(Checker::look) {
             self.store.take_check(check);
+        }
+        // It needs more memory than a sample, and less often.
+        if has_checked {
+            allocator::return_free_memory();
         }
         let mut report = self.listing.begin();
         let envelope = envelope::now();
@@ -107,7 +114,7 @@ impl Recorder<'_> {
         let mut count = 0;
         let sampled = self.sampler.sample(at_ms, &mut report, &mut |socket| {
             count += 1;
-            sample.push(socket);
+            sample.push(&socket);
         });
         let lost_events = match sampled {
             Ok(lost_events) => lost_events,

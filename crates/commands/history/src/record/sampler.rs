@@ -2,14 +2,12 @@
 
 use sockeye_flow::EndedIn;
 use sockeye_history::{Identity, Recorded, Values};
-use sockeye_model::{
-    Cookie, Entry, Names as _, NetnsInode, Protocol, ProtocolSet, State, StateSet, WorkloadId,
-};
+use sockeye_model::{Entry, Names as _, NetnsInode, Protocol, ProtocolSet, State, StateSet, WorkloadId};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_query::sampling::Between;
 use sockeye_source::Detail;
 use sockeye_source::owners::Owners;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -50,7 +48,7 @@ impl<'a> Sampler<'a> {
     ) -> anyhow::Result<u64> {
         let listing = self.listing;
         let owners = listing.owners(report)?;
-        let mut there = HashSet::new();
+        let mut there = Vec::new();
         for (protocols, more) in [
             (
                 ProtocolSet::of(&[Protocol::Tcp, Protocol::Mptcp]),
@@ -84,13 +82,15 @@ impl<'a> Sampler<'a> {
                 ControlFlow::Continue(())
             })?;
         }
+        there.sort_unstable();
         self.add_ended(&there, at_ms, owners.as_ref(), add)
     }
 
-    /// Adds the connections that ended since the last sample, closed and with their counters at the end. `there`: those that the sample has.
+    /// Adds the connections that ended since the last sample, closed and with their counters at the end. `there`: those that the
+    /// sample has, sorted.
     fn add_ended(
         &mut self,
-        there: &HashSet<ConnectionId>,
+        there: &[ConnectionId],
         at_ms: u64,
         owners: Option<&Owners>,
         add: &mut dyn FnMut(Recorded),
@@ -100,7 +100,7 @@ impl<'a> Sampler<'a> {
         };
         let counts = between.take(listing, owners, &mut |entry, _| {
             let mut ended = self.names.recorded(listing, entry, at_ms);
-            if id(&ended.identity).is_some_and(|id| there.contains(&id)) {
+            if id(&ended.identity).is_some_and(|id| there.binary_search(&id).is_ok()) {
                 return EndedIn::Later;
             }
             let mut socket = entry.socket.clone();
@@ -138,10 +138,10 @@ impl SharedNames {
 }
 
 /// Identifies a connection.
-type ConnectionId = (Option<NetnsInode>, Cookie);
+type ConnectionId = (u64, Option<NetnsInode>);
 
 fn id(identity: &Identity) -> Option<ConnectionId> {
-    Some((identity.netns, identity.cookie?))
+    Some((identity.cookie?.0, identity.netns))
 }
 
 /// Names that are kept.

@@ -2,7 +2,8 @@
 
 use super::{BEGIN_MS, Folder, clocks, connection, run};
 use crate::{By, Limits, Lost, StoreError, StoreReader, StoreWriter};
-use sockeye_model::{Cookie, Port};
+use sockeye_history::Values;
+use sockeye_model::{Cookie, Port, Protocol, Socket, State, TcpInfo};
 use std::time::Duration;
 
 /// Connections that all transfer something in each sample, so that samples are large.
@@ -112,12 +113,21 @@ fn group_that_would_not_fit_ends_early() {
         max_age: None,
     };
     let mut writer = StoreWriter::open(&folder.store(), limits, run()).unwrap();
+    let mut random = 1_u64;
     for number in 0..70 {
         let mut sockets: Vec<_> = (0..5).flat_map(|_| sample(number)).collect();
         for (cookie, socket) in sockets.iter_mut().enumerate() {
             // One talker, whose sums are small.
             socket.identity.cookie = Some(Cookie(cookie as u64));
             socket.identity.peer = Some(([10, 0, 0, 1].into(), Port(5432)));
+            // Numbers that do not compress.
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let mut now = Socket::new(Protocol::Tcp, State::Established);
+            now.tcp_info = Some(TcpInfo {
+                bytes_acked: Some(random >> 24),
+                ..TcpInfo::default()
+            });
+            socket.values = Values::of(&now, 0);
         }
         let added = writer.add(clocks(number), sockets, Lost::default());
         assert!(matches!(added, Ok(None)), "{number}: {added:?}");

@@ -4,7 +4,7 @@ use super::{Group, Lost, StoreWriter};
 use crate::check_log::Check;
 use crate::check_log::CheckLog;
 use crate::error::StoreError;
-use crate::sealing::kind;
+use crate::sealing::{self, kind};
 use rusqlite::{TransactionBehavior, params};
 use sockeye_history::{Gap, GapReason, Recorded, SampleClocks, SumKey, Sums};
 use std::collections::HashMap;
@@ -21,8 +21,9 @@ pub struct NewSample<'a> {
 
 impl NewSample<'_> {
     /// Adds a socket. Of sockets with the same identity the last counts.
-    pub fn push(&mut self, socket: Recorded) {
-        self.group.writer.add(socket);
+    pub fn push(&mut self, socket: &Recorded) {
+        self.store.sums.add(&socket.identity, &socket.values);
+        self.group.writer.add(&socket.identity, socket.values);
     }
 
     /// Writes the sample, with the gap before it if there is one. Makes room first. `lost`: what it lacks.
@@ -37,11 +38,17 @@ impl NewSample<'_> {
             gap,
             check,
         } = self;
+        // First, since it frees what it has of each connection.
+        let sums = store.sums.finish();
         let count = group.writer.sample_len();
-        let chunk = group.writer.finish();
+        let chunk = match sealing::compressed(&group.writer.finish()) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                store.skip(GapReason::NotWritten);
+                return Err(error);
+            }
+        };
         group.bytes += chunk.len() as u64;
-        let sockets: Vec<_> = group.writer.sockets().collect();
-        let sums = store.sums.add(sockets.into_iter());
         let rows = Rows {
             group: group.id,
             chunk: &chunk,
