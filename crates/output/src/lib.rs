@@ -57,6 +57,7 @@ pub mod format;
 pub mod json;
 pub mod listing;
 pub mod number;
+pub mod parquet;
 pub mod picture;
 mod place;
 pub mod report;

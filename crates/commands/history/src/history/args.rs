@@ -120,7 +120,7 @@ pub(super) struct CountsArgs {
     pub(super) common: StoreArgs,
 }
 
-/// Write sums of talkers as CSV or JSON lines, or a copy of the store as an SQLite file
+/// Write sums of talkers as CSV, JSON lines or Parquet, or a copy of the store as an SQLite file
 #[derive(Debug, Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub(super) struct ExportArgs {
@@ -130,7 +130,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_enum)]
     pub(super) format: ExportFormat,
     /// The file to write; CSV and JSON lines go to the standard output without it
-    #[arg(short = 'o', long, value_name = "FILE", required_if_eq("format", "sqlite"))]
+    #[arg(short = 'o', long, value_name = "FILE", required_if_eq_any([("format", "sqlite"), ("format", "parquet")]))]
     pub(super) output: Option<PathBuf>,
     /// The file that was recorded; otherwise that of the host, or your own
     #[arg(long, value_name = "FILE")]
@@ -144,6 +144,8 @@ pub(super) enum ExportFormat {
     Csv,
     /// One JSON object a line
     Jsonl,
+    /// A Parquet file, which DuckDB, ClickHouse and pandas read
+    Parquet,
     /// A copy of the whole store
     Sqlite,
 }
@@ -282,4 +284,5 @@ Examples:
 const EXPORT_EXAMPLES: &str = "\
 Examples:
   sockeye history export --format csv           sums of five minutes, of the last 24 h
+  sockeye history export --format parquet --since 7d -o week.parquet
   sockeye history export --format sqlite -o copy.db";

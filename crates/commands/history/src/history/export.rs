@@ -1,16 +1,17 @@
 //! `sockeye history export`: sums of talkers, or a copy of the store.
 
 use super::args::{ExportArgs, ExportFormat};
-use crate::output::{SumRow, SumRows};
+use crate::output::{SUM_COLUMNS, SumRow, SumRows, sum_values};
 use anyhow::Context;
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_console::{envelope, stdout};
 use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::listing::{Layout, ListingWriter, Record as _};
+use sockeye_output::parquet::ParquetWriter;
 use sockeye_output::{Format, Summary};
 use sockeye_query::past;
 use sockeye_store::StoreReader;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 
 /// Exports.
@@ -21,6 +22,13 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let format = match args.format {
         ExportFormat::Csv => Format::Csv,
         ExportFormat::Jsonl => Format::Jsonl,
+        ExportFormat::Parquet => {
+            let path = args.output.as_deref().context("--output names the file")?;
+            let mut file = OutputFile::create_for(path, Readers::Owner)?;
+            write_parquet(&store, times_s, file.file())
+                .with_context(|| format!("write {}", path.display()))?;
+            return file.finish();
+        }
         ExportFormat::Sqlite => {
             let path = args.output.as_deref().context("--output names the file")?;
             return Ok(store.copy_to(path)?);
@@ -56,4 +64,18 @@ fn write(store: &StoreReader, times_s: (u64, u64), format: Format, out: impl Wri
     })?;
     written?;
     Ok(writer.finish(&Summary::default())?)
+}
+
+fn write_parquet(store: &StoreReader, times_s: (u64, u64), out: impl Write) -> anyhow::Result<()> {
+    let mut writer = ParquetWriter::begin(BufWriter::new(out), SUM_COLUMNS, &sockeye_store::compress)?;
+    let mut written: io::Result<()> = Ok(());
+    store.visit_sums(times_s, &mut |sums| {
+        written = writer.row(&sum_values(sums));
+        match written {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    })?;
+    written?;
+    Ok(writer.finish()?.flush()?)
 }

@@ -2,6 +2,7 @@
 
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
+use sockeye_output::parquet::{ParquetColumn, ParquetKind, ParquetValue};
 use sockeye_store::PeriodSums;
 
 /// Sums over five minutes, with their begin as text.
@@ -83,3 +84,60 @@ static COLUMNS: &[SumColumn] = &[
     sum!("closed", closed, "Connections closed"),
     sum!("connections_max", connections, "The most connections of a sample"),
 ];
+
+/// The same columns in a Parquet file, where the begin is a time and not a text.
+pub(crate) static SUM_COLUMNS: &[ParquetColumn] = &[
+    column("start_time", ParquetKind::TimeMs),
+    column("netns_inode", ParquetKind::Number),
+    column("direction", ParquetKind::Text),
+    column("peer_ip", ParquetKind::Text),
+    column("port", ParquetKind::Number),
+    column("owner_comm", ParquetKind::Text),
+    column("container", ParquetKind::Text),
+    column("sent_bytes", ParquetKind::Number),
+    column("received_bytes", ParquetKind::Number),
+    column("retrans_segs", ParquetKind::Number),
+    column("opened", ParquetKind::Number),
+    column("closed", ParquetKind::Number),
+    column("connections_max", ParquetKind::Number),
+];
+
+const fn column(name: &'static str, kind: ParquetKind) -> ParquetColumn {
+    ParquetColumn { name, kind }
+}
+
+/// Returns the values of [`SUM_COLUMNS`].
+pub(crate) fn sum_values(sums: &PeriodSums) -> [ParquetValue<'_>; 13] {
+    [
+        ParquetValue::Number(sums.start_s * 1000),
+        sums.netns_inode
+            .map_or(ParquetValue::Absent, ParquetValue::Number),
+        ParquetValue::Text(&sums.direction),
+        ParquetValue::Text(&sums.peer),
+        ParquetValue::Number(sums.port),
+        sums.owner
+            .as_deref()
+            .map_or(ParquetValue::Absent, ParquetValue::Text),
+        sums.container
+            .as_deref()
+            .map_or(ParquetValue::Absent, ParquetValue::Text),
+        ParquetValue::Number(sums.sums.sent_bytes),
+        ParquetValue::Number(sums.sums.received_bytes),
+        ParquetValue::Number(sums.sums.retrans_segs),
+        ParquetValue::Number(sums.sums.opened),
+        ParquetValue::Number(sums.sums.closed),
+        ParquetValue::Number(sums.sums.connections),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parquet_has_the_columns_of_csv() {
+        let of_csv: Vec<_> = COLUMNS.iter().map(|column| column.name).collect();
+        let of_parquet: Vec<_> = SUM_COLUMNS.iter().map(|column| column.name).collect();
+        assert_eq!(of_parquet, of_csv);
+    }
+}

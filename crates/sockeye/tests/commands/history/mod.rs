@@ -9,8 +9,9 @@ use crate::fixtures::envelope::rows;
 use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use serde_json::Value;
+use sockeye_lab::Skip;
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -210,6 +211,12 @@ fn history_follows_its_schema() {
     assert!(backwards.failed(2).contains("FROM is "), "{backwards:?}");
     let sums = rows(&store.succeed("history export --format jsonl"));
     assert!(sums.iter().any(|row| row["port"] == port), "{sums:?}");
+    let parquet = store.folder.join("sums.parquet");
+    store.succeed(&format!(
+        "history export --format parquet -o {}",
+        parquet.display()
+    ));
+    check_parquet(&parquet, &sums);
     let copy = store.folder.join("copy.db");
     store.succeed(&format!("history export --format sqlite -o {}", copy.display()));
     let list = run(command().args(["history", "list", "--store"]).arg(&copy));
@@ -238,4 +245,36 @@ fn second_recorder_is_refused() {
     let outcome = store.run("record --once");
     assert_eq!(outcome.code, Some(1));
     assert!(String::from_utf8_lossy(&outcome.stderr).contains("another `sockeye record`"));
+}
+
+/// Compares a Parquet file, as pyarrow reads it, with the rows of an export.
+fn check_parquet(file: &Path, sums: &[Value]) {
+    let program = "import json, sys, pyarrow.parquet as pq\nt = pq.read_table(sys.argv[1])\n\
+                   print(json.dumps([{k: v for k, v in r.items() if k != 'start_time'} for r in t.to_pylist()]))\n\
+                   print(t.schema.field('start_time').type)";
+    let read = std::process::Command::new("python3")
+        .args(["-c", program])
+        .arg(file)
+        .output()
+        .expect("python3");
+    let error = String::from_utf8_lossy(&read.stderr);
+    if error.contains("No module named") {
+        return Skip::new("pyarrow is not installed: the Parquet file is not read").print();
+    }
+    assert!(read.status.success(), "{error}");
+    let text = String::from_utf8_lossy(&read.stdout);
+    let (table, kind) = text.trim().split_once('\n').expect("two lines");
+    assert_eq!(kind, "timestamp[ms, tz=UTC]");
+    let table: Vec<Value> = serde_json::from_str(table).expect("JSON");
+    assert_eq!(table.len(), sums.len());
+    for (row, sum) in table.iter().zip(sums) {
+        for (name, value) in row.as_object().expect("a row") {
+            // What is absent has no key in JSON lines.
+            assert_eq!(
+                value,
+                sum.get(name).unwrap_or(&Value::Null),
+                "{name}: {row} {sum}"
+            );
+        }
+    }
 }
