@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Show connections and findings on a page in the browser, now and of the past
 ///
 /// It prints a URL that works once: the browser then has a cookie, and a new URL is printed for the next one. The page is for this host
-/// alone unless --listen names another address, which needs a secret and a proxy with TLS in front. Nothing can be changed from it.
+/// alone unless --listen names another address, which needs a secret and a certificate, or a proxy that has one. Nothing can be changed from it.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
@@ -34,6 +34,12 @@ pub struct ServeArgs {
     /// File whose first line is a secret with which one can log in, readable by its owner only
     #[arg(long, value_name = "FILE")]
     pub(crate) secret_file: Option<PathBuf>,
+    /// Certificate, with its chain, as PEM: the page is at https then. It is read when the server starts
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM, which other users may not read
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// A proxy with TLS is in front: other addresses than this host's own may be listened on
     #[arg(long, requires = "public_url")]
     pub(crate) behind_proxy: bool,
@@ -87,5 +93,8 @@ Examples:
                                          all network namespaces, every 10 seconds
   ssh -L 7117:127.0.0.1:7117 HOST sockeye serve
                                          a page of another host, through ssh
+  sockeye serve --listen 10.0.0.5:7117 --tls-cert web1.pem --tls-key web1.key \\
+      --public-url https://web1.example.org:7117 --secret-file /etc/sockeye/secret
+                                         for others, with a certificate for web1.example.org
   sockeye serve --listen 10.0.0.5:7117 --behind-proxy --public-url https://sockeye.example.org \\
       --secret-file /etc/sockeye/secret  for others, behind a proxy that has the certificate";

@@ -1,7 +1,7 @@
 //! `sockeye serve`: a page in the browser with flows, findings, a map and a timeline, of now, of the last 15 minutes, and of what
 //! `sockeye record` has kept.
 //!
-//! It deliberately changes nothing on the host, writes nothing to disk, and speaks no TLS: a proxy does.
+//! It deliberately changes nothing on the host and writes nothing to disk.
 //!
 //! - `args`, `run`: arguments, and the threads that they start
 //! - `announce`: prints one-time URLs
@@ -10,7 +10,7 @@
 //! - `recorded`: the same from the store of `record`; `history`: which of them answers for a time
 //! - `view`: which flows are shown, in which order, and sums of them; pure
 //! - `output`: documents and events for the page; pure
-//! - `access`: who may read: host names, one-time URLs, secrets, cookies
+//! - `access`: who may read: host names, one-time URLs, secrets, cookies; the certificate
 //! - `http`: answers and fields of requests; `routes`: from a request to its answer
 //! - `program`: other commands, each in a process of its own
 //! - `assets`: the files of the page, in `page/`

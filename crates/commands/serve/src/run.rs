@@ -1,6 +1,6 @@
 //! Starts the threads: one takes samples, one looks for findings, one answers requests.
 
-use crate::access::{Gate, Origin, Secret};
+use crate::access::{Gate, Origin, Secret, certificate};
 use crate::announce;
 use crate::args::ServeArgs;
 use crate::history::History;
@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
+use sockeye_http::{TlsIdentity, TlsListener};
 use sockeye_query::context::QueryContext;
 use sockeye_query::past;
 use sockeye_store::StoreReader;
@@ -27,6 +28,10 @@ use std::thread;
 /// If an option is wrong, the address cannot be listened on, nothing can be sampled, or output failed.
 pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let secret = secret(&args)?;
+    let identity = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(certificate::read(certificate, key)?),
+        _ => None,
+    };
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = Arc::new(QueryContext::new(&args.listing(), false, true)?);
     let listener = TcpListener::bind(args.listen).with_context(|| format!("--listen {}", args.listen))?;
@@ -36,7 +41,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let origin = args
         .public_url
         .clone()
-        .unwrap_or_else(|| Origin::of_address(address, false));
+        .unwrap_or_else(|| Origin::of_address(address, identity.is_some()));
     let bytes = usize::try_from(args.max_memory << 20).unwrap_or(usize::MAX);
     let moments = Arc::new(Moments::new(args.sample_interval, bytes));
     let gate = Gate::new(origin, secret);
@@ -60,7 +65,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         })?;
     }
     start("server", &ends, move || {
-        serve(listener, Arc::new(page)).map_err(End::Failed)
+        serve(listener, identity, Arc::new(page)).map_err(End::Failed)
     })?;
     start("interrupts", &ends, move || Err(caught(interrupts)))?;
     // The other threads end with the process.
@@ -129,7 +134,7 @@ fn caught(interrupts: Interrupts) -> End {
 }
 
 /// Answers requests until the process ends.
-fn serve(listener: TcpListener, page: Arc<Page>) -> anyhow::Result<()> {
+fn serve(listener: TcpListener, identity: Option<TlsIdentity>, page: Arc<Page>) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -139,10 +144,11 @@ fn serve(listener: TcpListener, page: Arc<Page>) -> anyhow::Result<()> {
     runtime.block_on(async {
         listener.set_nonblocking(true).context("start the server")?;
         let listener = tokio::net::TcpListener::from_std(listener).context("start the server")?;
-        sockeye_http::serve(listener, move |request| {
-            routes::answer(Arc::clone(&page), request)
-        })
-        .await;
+        let answer = move |request| routes::answer(Arc::clone(&page), request);
+        match identity {
+            Some(identity) => sockeye_http::serve(TlsListener::new(listener, identity), answer).await,
+            None => sockeye_http::serve(listener, answer).await,
+        }
         Ok(())
     })
 }
@@ -151,19 +157,35 @@ fn serve(listener: TcpListener, page: Arc<Page>) -> anyhow::Result<()> {
 fn secret(args: &ServeArgs) -> anyhow::Result<Option<Secret>> {
     if !args.listen.ip().is_loopback() && !is_guarded(args) {
         let text = format!(
-            "sockeye: --listen {}: others can reach this address, and read along what is sent to it: it needs a proxy with TLS in \
-             front (--behind-proxy --public-url https://NAME) and a secret (--secret-file FILE). For yourself: ssh -L\n",
+            "sockeye: --listen {}: others can reach this address, and read along what is sent to it: it needs a certificate \
+             (--tls-cert FILE --tls-key FILE) or a proxy that has one (--behind-proxy --public-url https://NAME), and a secret \
+             (--secret-file FILE). For yourself: ssh -L\n",
             args.listen
         );
         return Err(UsageError(text).into());
     }
+    if args.tls_cert.is_some() {
+        check_public_url(args)?;
+    }
     args.secret_file.as_deref().map(Secret::read).transpose()
 }
 
-/// Whether a proxy with TLS and a secret are between others and the page.
+/// Whether TLS and a secret are between others and the page.
 fn is_guarded(args: &ServeArgs) -> bool {
     let is_by_tls = args.public_url.as_ref().is_some_and(|origin| origin.is_https);
-    args.behind_proxy && is_by_tls && args.secret_file.is_some()
+    (args.tls_cert.is_some() || args.behind_proxy && is_by_tls) && args.secret_file.is_some()
+}
+
+/// Checks that the page has a URL that browsers can open with TLS.
+fn check_public_url(args: &ServeArgs) -> Result<(), UsageError> {
+    let problem = match &args.public_url {
+        Some(origin) if !origin.is_https => "--public-url: with --tls-cert it begins with https://",
+        None if args.listen.ip().is_unspecified() => {
+            "--listen: of all addresses --public-url has to name the one that browsers open"
+        }
+        _ => return Ok(()),
+    };
+    Err(UsageError(format!("sockeye: {problem}\n")))
 }
 
 /// Threads for answers that are computed and names that are looked up.
@@ -189,5 +211,25 @@ mod tests {
             let args = ServeArgs::from_arg_matches(&matches).unwrap();
             assert_eq!(is_guarded(&args), expected, "{url}");
         }
+    }
+
+    fn args(words: &[&str]) -> ServeArgs {
+        let command = ServeArgs::augment_args(Command::new("serve"));
+        let matches = command.get_matches_from(["serve"].iter().chain(words));
+        ServeArgs::from_arg_matches(&matches).unwrap()
+    }
+
+    #[test]
+    fn certificate_guards_only_with_a_secret_and_a_url_that_browsers_open() {
+        let tls = ["--tls-cert", "CERT", "--tls-key", "KEY"];
+        let with = |more: &[&str]| args(&[&tls[..], more].concat());
+        assert!(!is_guarded(&with(&[])));
+        assert!(is_guarded(&with(&["--secret-file", "FILE"])));
+        assert!(check_public_url(&with(&["--listen", "10.0.0.5:7117"])).is_ok());
+        let all = ["--listen", "0.0.0.0:7117"];
+        assert!(check_public_url(&with(&all)).is_err());
+        let named = |url| check_public_url(&with(&[&all[..], &["--public-url", url]].concat()));
+        assert!(named("https://a.example:7117").is_ok());
+        assert!(named("http://a.example:7117").is_err());
     }
 }

@@ -1,11 +1,11 @@
 //! HTTP/1.1 for commands that answer or send requests: connections and their limits, so that no peer can take more than its share.
 //!
 //! - [`serve`]: accepts connections and answers their requests
-//! - [`Listener`]: where they come from: a TCP port or a UNIX socket
+//! - [`Listener`]: where they come from: a TCP port or a UNIX socket, or a [`TlsListener`]
 //! - [`Answer`], [`AnswerBody`]: what is answered
 //! - [`post`]: sends a request to a [`Target`]
 //!
-//! What it deliberately does not do: decide what is answered and to whom, and speak TLS.
+//! What it deliberately does not do: decide what is answered and to whom, and speak TLS to a server.
 
 mod body;
 mod client;
@@ -13,8 +13,10 @@ mod listener;
 mod server;
 mod stream;
 mod timer;
+mod tls;
 
 pub use body::{Answer, AnswerBody};
 pub use client::{PostError, PostLimits, REPLY_BYTES, Reply, TIMEOUT, Target, post};
 pub use listener::Listener;
 pub use server::serve;
+pub use tls::{TlsError, TlsIdentity, TlsListener, TlsStream};

@@ -66,7 +66,8 @@ fn form(
 
 /// Answers what a message, a counter, a setting or a finding means.
 pub(super) fn explain(_page: &Page, query: &str) -> Answer {
-    let Some(text) = field(query, "text").filter(|text| text.len() <= TEXT_BYTES_MAX) else {
+    let Some(text) = field(query, "text").filter(|text| text.len() <= TEXT_BYTES_MAX && !text.contains('\0'))
+    else {
         return error(StatusCode::BAD_REQUEST, "text: expected what to explain");
     };
     answered(

@@ -97,6 +97,10 @@ pub(super) fn filter_text(query: &str) -> Result<String, String> {
     if text.len() > FILTER_BYTES_MAX {
         return Err(format!("the filter is longer than {FILTER_BYTES_MAX} bytes"));
     }
+    // No command can be given one.
+    if text.contains('\0') {
+        return Err("the filter has a NUL byte".to_owned());
+    }
     Ok(text)
 }
 

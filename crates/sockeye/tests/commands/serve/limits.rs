@@ -45,6 +45,15 @@ fn broken_requests_are_refused_and_the_server_goes_on() {
     }
     let deep = format!("/api/flows?filter={}", "%28".repeat(1300));
     assert_eq!(server.get(&deep, &format!("Cookie: {cookie}\r\n")).status, 400);
+    // No command can be started with a NUL byte: that is the request's fault.
+    for path in [
+        "/api/sockets?filter=%00",
+        "/api/flows?filter=%00",
+        "/api/explain?text=%00",
+    ] {
+        let answer = server.get(path, &format!("Cookie: {cookie}\r\n"));
+        assert_eq!(answer.status, 400, "{path}: {answer:?}");
+    }
     assert_eq!(server.get("/", &format!("Cookie: {cookie}\r\n")).status, 200);
 }
 

@@ -6,6 +6,7 @@ mod data;
 mod limits;
 mod page;
 mod recorded;
+mod tls;
 
 use crate::fixtures::binary::command;
 use crate::fixtures::http::Answer;

@@ -10,7 +10,6 @@ use sockeye_lab::{need, wait_until};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// A store in a folder of its own, which is removed at the end.
 struct Store(PathBuf);
@@ -186,43 +185,32 @@ fn overflow(receiver: &UdpSocket) {
     }
 }
 
-/// Records until there is a finding about sockets of this process. Returns the time of a check that found it.
-fn record_a_finding(store: &Store) -> u64 {
+/// Records until there is a finding about sockets of this process, which the last check has found too.
+fn record_a_finding(store: &Store) {
+    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
     let child = command()
-        .args([
-            "record",
-            "--interval",
-            "0.5",
-            "--check-interval",
-            "0.5",
-            "--store",
-            &store.path(),
-        ])
+        .args(["record", "--interval", "0.5", "--check-interval", "1", "--store"])
+        .arg(store.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
+    // It ends before the socket does.
     let _recorder = Recorder(child.expect("the program starts"));
-    let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut last_us = None;
     wait_until("a finding is recorded", || {
         overflow(&receiver);
-        let found = run(command().args([
+        let words = [
             "history",
             "findings",
             "--format",
             "jsonl",
             "--store",
             &store.path(),
-        ]));
-        let found = rows(&String::from_utf8_lossy(&found.stdout)).into_iter();
-        let mut own = found.filter(|row| row["pid"] == std::process::id());
-        last_us = own
-            .next()
-            .and_then(|row| microseconds(row["last_seen"].as_str()?));
-        last_us.is_some()
+        ];
+        let found = run(command().args(words));
+        let mut found = rows(&String::from_utf8_lossy(&found.stdout)).into_iter();
+        found.any(|row| row["pid"] == std::process::id())
     });
-    last_us.unwrap()
 }
 
 /// Returns a time that `history` has written.
@@ -239,12 +227,12 @@ fn recorded_findings_have_evidence_remedy_and_time() {
         let kept = store.kept();
         microseconds(kept[0]["from"].as_str().unwrap()).unwrap()
     };
-    // `history` has times to a second: the check is somewhere in it. What the server sees itself comes later.
-    let found_us = record_a_finding(&store) + 1_000_000;
-    wait_until("that second is over", || {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap() > Duration::from_micros(found_us)
-    });
+    record_a_finding(&store);
     let (mut server, cookie) = started(&store);
+    // The last sample: a check answers for two seconds.
+    let found_us = server.json("/api/moments", &cookie)["recorded_until_us"]
+        .as_u64()
+        .unwrap();
     let findings = server.json(&format!("/api/findings?at={found_us}"), &cookie);
     assert_follows(&findings, "recorded_findings");
     let all = findings["findings"].as_array().unwrap();
