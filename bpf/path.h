@@ -484,6 +484,15 @@ INLINE u32 last_point(const struct journey *journey)
 	return journey->count ? journey->stamps[(journey->count - 1) & (STAMPS - 1)].point : 0;
 }
 
+/* Whether the last stamp is of this device. */
+INLINE int was_at(const struct journey *journey, u64 device)
+{
+	const struct stamp *s = &journey->stamps[(journey->count - 1) & (STAMPS - 1)];
+	u64 net = GET(u64, device, net_device, nd_net.net);
+
+	return s->ifindex == GET(s32, device, net_device, ifindex) && s->netns == GET(u32, net, net, ns.inum);
+}
+
 /* The length of the queue of a device that the packet is about to enter. */
 INLINE u32 qdisc_length(u64 skb, u64 device)
 {
@@ -675,7 +684,8 @@ int packet_is_queued(u64 *args)
 		*divided = 0;
 	if (journey) {
 		/* What a socket sends is new, unless a device upon another one passes it on. */
-		if (!is_same(journey, skb) || (GET(u64, skb, sk_buff, sk) && last_point(journey) != TRANSMITTED)) {
+		if (!is_same(journey, skb) ||
+		    (GET(u64, skb, sk_buff, sk) && (last_point(journey) != TRANSMITTED || was_at(journey, device)))) {
 			finish(skb, LOST, -1);
 			journey = NULL;
 		}
