@@ -5,7 +5,7 @@
 //! - [`Table`], [`Column`]: what is sent, column by column; [`encode`], [`insert_statement`], [`token`]
 //! - [`SchemaOptions`]: the statements that make the tables
 //! - [`question`], [`Filter`]: the statements that answer questions, and their rows
-//! - [`blame`]: whether client, network or server makes an edge slow
+//! - [`blame()`]: whether client, network or server makes an edge slow
 //! - [`RowWriter`], [`RowReader`]: ClickHouse's format of rows
 //!
 //! What it deliberately does not do: read a store, send, read a clock. `sockeye export clickhouse` and `sockeye fleet` do.
