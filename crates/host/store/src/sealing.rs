@@ -80,7 +80,8 @@ pub(crate) fn chunk_of(store: &Connection, sample: i64) -> Result<Option<Vec<u8>
         let row = statement.query_row(params![sample, kind::SOCKETS], |row| row.get(0));
         row.optional()
     };
-    read().map_err(StoreError::during("read a sample"))
+    let row: Option<Vec<u8>> = read().map_err(StoreError::during("read a sample"))?;
+    row.map(decompressed).transpose()
 }
 
 fn recent_chunks(store: &Connection, group: i64, until: i64) -> Result<Vec<Vec<u8>>, StoreError> {
