@@ -169,14 +169,8 @@ impl StoreFollower {
     /// # Errors
     /// If the store is damaged.
     pub fn findings(&self, times_ms: (u64, u64)) -> Result<Vec<Period<FindingRecord>>, StoreError> {
-        let read = || {
-            if schema::has_checks(&self.store)? {
-                periods::between(&self.store, times_ms)
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        read().map_err(StoreError::during("read the findings"))
+        schema::with_checks(&self.store, || periods::between(&self.store, times_ms))
+            .map_err(StoreError::during("read the findings"))
     }
 
     /// Returns what was counted in the minutes that begin between two times, in seconds since 1970.
@@ -184,14 +178,8 @@ impl StoreFollower {
     /// # Errors
     /// If the store is damaged.
     pub fn counts(&self, times_s: (u64, u64)) -> Result<Vec<CountedMinute>, StoreError> {
-        let read = || {
-            if schema::has_checks(&self.store)? {
-                counts::minutes(&self.store, times_s)
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        read().map_err(StoreError::during("read what was counted"))
+        schema::with_checks(&self.store, || counts::minutes(&self.store, times_s))
+            .map_err(StoreError::during("read what was counted"))
     }
 
     fn read_sample(

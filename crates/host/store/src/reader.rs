@@ -214,14 +214,8 @@ impl StoreReader {
     /// # Errors
     /// If the store is damaged.
     pub fn findings(&self, times_ms: (u64, u64)) -> Result<Vec<Period<FindingRecord>>, StoreError> {
-        let read = || {
-            if schema::has_checks(&self.store)? {
-                periods::between(&self.store, times_ms)
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        read().map_err(StoreError::during("read the findings"))
+        schema::with_checks(&self.store, || periods::between(&self.store, times_ms))
+            .map_err(StoreError::during("read the findings"))
     }
 
     /// Returns what could not be seen at some time between two, in milliseconds since 1970, by its begin.
@@ -229,14 +223,8 @@ impl StoreReader {
     /// # Errors
     /// If the store is damaged.
     pub fn unseen(&self, times_ms: (u64, u64)) -> Result<Vec<Period<Unseen>>, StoreError> {
-        let read = || {
-            if schema::has_checks(&self.store)? {
-                periods::between(&self.store, times_ms)
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        read().map_err(StoreError::during("read what could not be seen"))
+        schema::with_checks(&self.store, || periods::between(&self.store, times_ms))
+            .map_err(StoreError::during("read what could not be seen"))
     }
 
     /// Returns the counters that moved and the drops by reason between two times, in seconds since 1970, those with most first.
@@ -245,14 +233,8 @@ impl StoreReader {
     /// # Errors
     /// If the store is damaged.
     pub fn counts(&self, times_s: (u64, u64)) -> Result<Vec<Counted>, StoreError> {
-        let read = || {
-            if schema::has_checks(&self.store)? {
-                counts::between(&self.store, times_s)
-            } else {
-                Ok(Vec::new())
-            }
-        };
-        read().map_err(StoreError::during("read what was counted"))
+        schema::with_checks(&self.store, || counts::between(&self.store, times_s))
+            .map_err(StoreError::during("read what was counted"))
     }
 
     /// Returns the check that answers for a time, in milliseconds since 1970; `None`: nothing was checked then, or a version before 3

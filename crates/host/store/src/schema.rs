@@ -80,9 +80,16 @@ pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
     options.open(path).map(|_| ())
 }
 
-/// Whether a file has the tables of version 2: what only reads does not upgrade it.
-pub(crate) fn has_checks(store: &Connection) -> rusqlite::Result<bool> {
-    Ok(version(store)? >= 2)
+/// Reads tables that a file has since version 2. An older one has no rows of them: what only reads does not upgrade it.
+pub(crate) fn with_checks<T>(
+    store: &Connection,
+    read: impl FnOnce() -> rusqlite::Result<Vec<T>>,
+) -> rusqlite::Result<Vec<T>> {
+    if version(store)? >= 2 {
+        read()
+    } else {
+        Ok(Vec::new())
+    }
 }
 
 /// Returns the version of the schema of a file.
