@@ -51,6 +51,27 @@ impl Date {
     }
 }
 
+/// Writes a time in microseconds since 1970 over one that [`push_rfc3339_us`] wrote.
+pub(crate) fn replace_rfc3339_us(text: &mut [u8; RFC3339_BYTES], unix_us: u64) {
+    let date = Date::from_unix_s(unix_us / 1_000_000);
+    let micros = unix_us % 1_000_000;
+    let mut put = |at: usize, digits: usize, mut number: u64| {
+        for byte in text[at..at + digits].iter_mut().rev() {
+            *byte = b'0' + (number % 10) as u8;
+            number /= 10;
+        }
+    };
+    put(0, 4, date.year);
+    let places = [date.month, date.day, date.hour, date.minute, date.second];
+    for (nth, number) in places.into_iter().enumerate() {
+        put(5 + 3 * nth, 2, number.into());
+    }
+    put(20, 6, micros);
+}
+
+/// Length of `2026-11-22T15:16:23.000001Z`.
+pub(crate) const RFC3339_BYTES: usize = 27;
+
 /// Appends a time in microseconds since 1970 as RFC 3339 writes it, in UTC: `2026-11-22T15:16:23.000001Z`.
 pub fn push_rfc3339_us(out: &mut String, unix_us: u64) {
     let Date {
@@ -78,6 +99,9 @@ mod tests {
         let mut text = String::new();
         push_rfc3339_us(&mut text, unix_us);
         assert_eq!(text, expected);
+        let mut replaced = *b"9999-99-99T99:99:99.999999Z";
+        replace_rfc3339_us(&mut replaced, unix_us);
+        assert_eq!(replaced, expected.as_bytes());
     }
 
     #[test]

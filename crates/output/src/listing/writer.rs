@@ -4,6 +4,7 @@ use super::column::{Column, Record, Series};
 use super::sort::SortKey;
 use super::sort_value::SortValue;
 use crate::csv::{Line, WaitingRows};
+use crate::date::{RFC3339_BYTES, replace_rfc3339_us};
 use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
 use crate::json::{Object, push_summary_fields};
@@ -101,6 +102,8 @@ pub struct ListingWriter<W, R: Record> {
 struct Parts<R: Record> {
     /// What each row of CSV or JSON lines begins with: the envelope.
     begin: Vec<u8>,
+    /// Where the time is in it.
+    time: Option<usize>,
     csv: Vec<CsvPart<R>>,
     /// Columns that write JSON themselves.
     json: Vec<&'static Column<R>>,
@@ -135,7 +138,11 @@ impl<R: Record> Parts<R> {
             Format::Jsonl => layout.envelope.line_begin(layout.row_type),
             Format::Table | Format::Json => Vec::new(),
         };
+        let time = layout.envelope.time();
         Self {
+            time: begin
+                .windows(RFC3339_BYTES)
+                .position(|window| window == time.as_bytes()),
             begin,
             csv,
             json: json.collect(),
@@ -372,11 +379,10 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
     /// Sets the time of the following rows, in microseconds since 1970; for records that have their own.
     pub fn set_time(&mut self, time_us: u64) {
         self.layout.envelope.time_us = time_us;
-        self.parts.begin = match self.layout.format {
-            Format::Csv => self.layout.envelope.csv_fields(),
-            Format::Jsonl => self.layout.envelope.line_begin(self.layout.row_type),
-            Format::Table | Format::Json => Vec::new(),
-        };
+        let Parts { begin, time, .. } = &mut self.parts;
+        if let Some(text) = time.and_then(|at| begin.get_mut(at..)?.first_chunk_mut()) {
+            replace_rfc3339_us(text, time_us);
+        }
     }
 
     /// Sets the number of the sample of the summaries that follow.
