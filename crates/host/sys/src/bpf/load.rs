@@ -1,12 +1,15 @@
 //! Loading several programs of one object, with all maps that it defines.
 
 use super::attach_call;
-use super::object::{LoadError, Object};
+use super::object::{Linked, LoadError, Object};
 use super::program::Program;
 use super::table::{Definition, Table};
 use rustix::io::Errno;
 use std::collections::HashMap;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// What to load from an object.
 #[derive(Debug, Clone, Copy, Default)]
@@ -234,19 +237,18 @@ impl Object<'_> {
             .map(|(name, table)| (name.as_str(), table.as_fd().as_raw_fd()))
             .collect();
         let linked = self.link(&descriptors)?;
-        let mut programs = Vec::with_capacity(options.programs.len());
-        for (name, kind) in options.programs {
-            let (program_type, attach_type) = kind.types();
-            let id = match kind.kernel_function().or(kind.kernel_typedef()) {
-                None => Ok(0),
-                Some(name) => btf_id(name).ok_or(LoadError::System(
-                    "find what it is attached to among the kernel's types",
-                    Errno::NOENT,
-                )),
+        let ids = options.programs.iter().map(|(_, kind)| {
+            let Some(name) = kind.kernel_function().or(kind.kernel_typedef()) else {
+                return Ok(0);
             };
-            let program = id
-                .and_then(|id| linked.load(name, program_type, attach_type, id))
-                .map(|fd| Program { fd, array: None });
+            btf_id(name).ok_or(LoadError::System(
+                "find what it is attached to among the kernel's types",
+                Errno::NOENT,
+            ))
+        });
+        let ids = ids.collect::<Vec<Result<u32, LoadError>>>();
+        let mut programs = Vec::with_capacity(options.programs.len());
+        for ((name, kind), program) in options.programs.iter().zip(linked.load_all(options, &ids)) {
             let function = kind.traced_function().map(str::to_owned);
             if function.is_none()
                 && let Err(error) = program
@@ -256,10 +258,54 @@ impl Object<'_> {
             programs.push(Requested {
                 name: (*name).to_owned(),
                 function,
-                program,
+                program: program.map(|fd| Program { fd, array: None }),
             });
         }
         Ok(LoadedObject { programs, tables })
+    }
+}
+
+impl Linked {
+    /// Loads the programs of `options` with these BTF ids, and returns them in their order.
+    ///
+    /// Most of the start of a command that watches is the verifier, which works on the processor that asks: so a thread for each of a few processors
+    /// takes the next program until there is none left.
+    fn load_all(
+        &self,
+        options: &LoadOptions<'_>,
+        ids: &[Result<u32, LoadError>],
+    ) -> Vec<Result<OwnedFd, LoadError>> {
+        let loaded: Vec<OnceLock<_>> = ids.iter().map(|_| OnceLock::new()).collect();
+        let next = AtomicUsize::new(0);
+        let work = || {
+            loop {
+                let place = next.fetch_add(1, Ordering::Relaxed);
+                let (Some((name, kind)), Some(id), Some(result)) =
+                    (options.programs.get(place), ids.get(place), loaded.get(place))
+                else {
+                    return;
+                };
+                let (program_type, attach_type) = kind.types();
+                let _ = result.set(
+                    id.clone()
+                        .and_then(|id| self.load(name, program_type, attach_type, id)),
+                );
+            }
+        };
+        let useful = (options.programs.len() / PROGRAMS_PER_THREAD).min(THREADS_MAX);
+        let threads = match useful {
+            // Without asking for the number of processors.
+            0 | 1 => 1,
+            _ => thread::available_parallelism().map_or(1, usize::from).min(useful),
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // Without it, the others do its work.
+                let _ = thread::Builder::new().spawn_scoped(scope, work);
+            }
+            work();
+        });
+        loaded.into_iter().filter_map(OnceLock::into_inner).collect()
     }
 }
 
@@ -314,6 +360,10 @@ const KPROBE_MULTI: u32 = 42;
 const UPROBE_MULTI: u32 = 48;
 const KPROBE_SESSION: u32 = 56;
 const UPROBE_SESSION: u32 = 57;
+
+/// A thread costs as much as the verification of a small program.
+const PROGRAMS_PER_THREAD: usize = 3;
+const THREADS_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
