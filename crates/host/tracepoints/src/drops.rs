@@ -71,6 +71,7 @@ impl DropWatch {
             }],
             ring_bytes: if options.packets { options.ring_bytes } else { 0 },
             entries: &[(drops::DROPS, options.keys)],
+            in_place_entries: &[],
             constants: &[
                 ("arguments", &arguments.to_ne_bytes()),
                 ("treatment", &treatments),

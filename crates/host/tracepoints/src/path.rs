@@ -72,6 +72,7 @@ impl PathWatch {
             tracepoints: &TRACEPOINTS,
             ring_bytes: options.ring_bytes,
             entries: &[(JOURNEYS, slots)],
+            in_place_entries: &[],
             constants: &[
                 ("local_port_min", &ports[0]),
                 ("local_port_max", &ports[1]),

@@ -25,6 +25,7 @@ impl UdpBytesWatch {
             tracepoints: &TRACEPOINTS,
             ring_bytes: 0,
             entries: &[],
+            in_place_entries: &[],
             constants: &[("pid_namespace", &own_pid_namespace().to_ne_bytes())],
         };
         let mut watch = Watch::load(engine, &OBJECTS, &options)?;

@@ -39,6 +39,9 @@ pub struct WatchOptions<'a> {
     pub ring_bytes: u32,
     /// Sizes of maps, where they replace the object's.
     pub entries: &'a [(&'a str, u32)],
+    /// Sizes of maps of the object that reads in place, where they replace those of both. The kernels of the other one allocate all entries in
+    /// advance.
+    pub in_place_entries: &'a [(&'a str, u32)],
     /// Values of constants.
     pub constants: &'a [(&'a str, &'a [u8])],
 }
@@ -66,14 +69,19 @@ impl Watch {
         objects: &Objects,
         options: &WatchOptions<'_>,
     ) -> Result<Self, Unavailable> {
-        match Self::load_object(engine, objects.in_place, options) {
+        match Self::load_object(engine, objects.in_place, options, options.in_place_entries) {
             // Before Linux 6.2.
-            Err(Unavailable::Lacks(_)) => Self::load_object(engine, objects.by_copy, options),
+            Err(Unavailable::Lacks(_)) => Self::load_object(engine, objects.by_copy, options, &[]),
             loaded => loaded,
         }
     }
 
-    fn load_object(engine: &BpfEngine, elf: &[u8], options: &WatchOptions<'_>) -> Result<Self, Unavailable> {
+    fn load_object(
+        engine: &BpfEngine,
+        elf: &[u8],
+        options: &WatchOptions<'_>,
+        first_entries: &[(&str, u32)],
+    ) -> Result<Self, Unavailable> {
         let typedef = |tracepoint: &Tracepoint| match CgroupHook::from_name(tracepoint.event) {
             Some(hook) => hook.name().to_owned(),
             None => format!("btf_trace_{}", tracepoint.event),
@@ -94,6 +102,8 @@ impl Watch {
         let page_bytes = u32::try_from(sockeye_sys::page_bytes()).unwrap_or(u32::MAX);
         let ring_bytes = options.ring_bytes.max(page_bytes).next_power_of_two();
         let mut entries = vec![("ring", ring_bytes)];
+        // The first of a name counts.
+        entries.extend_from_slice(first_entries);
         entries.extend_from_slice(options.entries);
         let parts = LoadOptions {
             programs: &programs,
@@ -198,8 +208,12 @@ impl Watch {
 
     /// Passes the records that are in the ring to `take`, at most as many as fit into it, so that it ends also while programs write
     /// faster than they are read. Returns their number.
-    pub fn read(&mut self, mut take: impl FnMut(u32, &[u8])) -> usize {
-        let most = self.ring.bytes() / RECORD_BYTES_MIN;
+    pub fn read(&mut self, take: impl FnMut(u32, &[u8])) -> usize {
+        self.read_some(self.ring.bytes() / RECORD_BYTES_MIN, take)
+    }
+
+    /// As [`Self::read`], but at most so many records.
+    pub fn read_some(&mut self, most: usize, mut take: impl FnMut(u32, &[u8])) -> usize {
         let accounting = &mut self.accounting;
         self.ring.read(most, |record| {
             let kind = record.first_chunk().map(|kind| u32::from_ne_bytes(*kind));

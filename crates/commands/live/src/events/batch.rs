@@ -3,8 +3,8 @@
 //! When a process aborts a connection, the kernel closes it first and sends the RST afterwards, within microseconds. Which of the
 //! two a close was is known only then: so events wait until the ring was read once more.
 
+use foldhash::HashMap;
 use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol};
-use std::collections::HashMap;
 use std::hash::Hash;
 
 /// Two batches of events: those that were read last, and those before them.
@@ -12,6 +12,8 @@ use std::hash::Hash;
 pub(crate) struct Batches {
     before: Vec<ConnectionEvent>,
     last: Vec<ConnectionEvent>,
+    /// Memory for the next batch.
+    unused: Vec<ConnectionEvent>,
     /// Closes in both, by the identity of the socket: batch and index.
     closes: HashMap<u64, (bool, usize)>,
     /// Those of MPTCP by their token: their subflows send the RST.
@@ -59,8 +61,14 @@ impl Batches {
     pub(crate) fn take(&mut self) -> Vec<ConnectionEvent> {
         age(&mut self.closes);
         age(&mut self.connections);
-        let last = std::mem::take(&mut self.last);
+        let last = std::mem::replace(&mut self.last, std::mem::take(&mut self.unused));
         std::mem::replace(&mut self.before, last)
+    }
+
+    /// Gives the memory of events back that were taken.
+    pub(crate) fn give_back(&mut self, mut events: Vec<ConnectionEvent>) {
+        events.clear();
+        self.unused = events;
     }
 
     /// Whether an event waits.

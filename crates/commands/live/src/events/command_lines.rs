@@ -1,8 +1,8 @@
 //! Command lines of the owners of events. They are read when an event is read and not when it is shown: a process may end meanwhile.
 
+use foldhash::HashMap;
 use sockeye_model::{ConnectionEvent, Pid, Process};
 use sockeye_source::names::command_line;
-use std::collections::HashMap;
 
 /// The command lines of the processes of the last second.
 #[derive(Debug, Default)]

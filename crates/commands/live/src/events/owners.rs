@@ -1,5 +1,6 @@
 //! Owners of sockets that are older than the watch: listeners, and connections that were open when it began.
 
+use foldhash::HashMap;
 use sockeye_model::{
     ConnectionEvent, ConnectionEventKind, Direction, EventOwner, NetnsInode, OwnerKnownBy, Port, Process,
     Protocol, ProtocolSet, Socket, State, StateSet,
@@ -7,7 +8,6 @@ use sockeye_model::{
 use sockeye_query::context::QueryContext;
 use sockeye_source::owners::Owners;
 use sockeye_source::{Choice, Detail, Ends, Families, NetnsScope, Query, list};
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ impl KnownOwners {
             choice: Choice::Auto,
             scope: NetnsScope::All,
         };
-        let mut listeners: HashMap<_, Vec<Listener>> = HashMap::new();
+        let mut listeners: HashMap<_, Vec<Listener>> = HashMap::default();
         let listed = list(&context.engine, &query, &mut |socket, _| {
             let key = socket.netns.zip(socket.local.port());
             if let (State::Listen, Some(key), Some(address)) = (socket.state, key, socket.local.ip()) {

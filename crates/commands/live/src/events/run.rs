@@ -266,35 +266,47 @@ impl<W: Write> EventStream<'_, W> {
     /// Reads what is in the ring, and shows what was there before.
     fn step(&mut self) -> anyhow::Result<()> {
         self.clock.set();
-        let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
-        self.source.read(&mut |event| {
-            if let Some(lines) = command_lines {
-                lines.note(&event);
+        let shown = self.shown;
+        // So that it ends also while events are made faster than they are read.
+        for _ in 0..BATCHES_MAX {
+            let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
+            let has_more = self.source.read(&mut |event| {
+                if let Some(lines) = command_lines {
+                    lines.note(&event);
+                }
+                batches.push(event);
+            })?;
+            self.show()?;
+            if !has_more {
+                break;
             }
-            batches.push(event);
-        })?;
-        if self.batches.is_empty() {
-            return Ok(());
         }
-        self.show()
+        self.flush_since(shown)
     }
 
     /// Shows the events that have waited long enough.
     fn show(&mut self) -> anyhow::Result<()> {
-        let mut events = self.batches.take();
-        if events.is_empty() {
+        if self.batches.is_empty() {
             return Ok(());
         }
-        self.owners.share(&mut events);
-        self.owners.find_missing(&events, self.context);
-        let shown = self.shown;
-        for mut event in events {
-            self.owners.complete(&mut event);
-            if let Some(lines) = &mut self.command_lines {
-                lines.note(&event);
-            }
-            self.show_event(&event)?;
+        let mut events = self.batches.take();
+        if kinds::protocols(self.args).udp {
+            self.owners.share(&mut events);
+            self.owners.find_missing(&events, self.context);
         }
+        for event in &mut events {
+            self.owners.complete(event);
+            if let Some(lines) = &mut self.command_lines {
+                lines.note(event);
+            }
+            self.show_event(event)?;
+        }
+        self.batches.give_back(events);
+        Ok(())
+    }
+
+    /// Writes what was shown since so many events had been.
+    fn flush_since(&mut self, shown: u64) -> anyhow::Result<()> {
         // The first rows of a table decide how wide its columns are: without one there is no header yet.
         if self.args.summary.is_none() && self.shown > shown {
             self.writer.flush().context(stdout::WRITING)?;
@@ -319,10 +331,10 @@ impl<W: Write> EventStream<'_, W> {
         self.clock.set();
         // What was opened since the watch began is listed as well, and has its own event.
         let (batches, mut opened) = (&mut self.batches, Opened::default());
-        self.source.read(&mut |event| {
+        while self.source.read(&mut |event| {
             opened.add(&event);
             batches.push(event);
-        })?;
+        })? {}
         since_start::remove_opened(&mut present, &opened);
         for event in &present {
             self.show_event(event)?;
@@ -423,9 +435,11 @@ impl<W: Write> EventStream<'_, W> {
             batches.push(event);
         });
         let counts = finished.context("read the counts of events")?;
+        let shown = self.shown;
         for _ in 0..2 {
             self.show()?;
         }
+        self.flush_since(shown)?;
         self.write_summary(&counts, interrupted)
     }
 
@@ -528,5 +542,7 @@ fn listing_args(args: &EventsArgs) -> ListingArgs {
     }
 }
 
+/// How many batches are read before anything else is done.
+const BATCHES_MAX: usize = 1000;
 /// How often losses and the reader of the output are looked at.
 const CHECK: Duration = Duration::from_secs(1);

@@ -51,20 +51,26 @@ impl EventSource<'_> {
         }
     }
 
-    /// Passes the events that are there to `take`.
-    pub(crate) fn read(&mut self, take: &mut dyn FnMut(ConnectionEvent)) -> anyhow::Result<()> {
+    /// Passes the events that are there to `take`, at most [`Self::BATCH_RECORDS`]. Returns whether there may be more.
+    pub(crate) fn read(&mut self, take: &mut dyn FnMut(ConnectionEvent)) -> anyhow::Result<bool> {
         match self {
             Self::Bpf(watch) => {
-                watch.read(|record| {
+                let taken = watch.read_some(Self::BATCH_RECORDS, |record| {
                     if let Some(event) = ConnectionEvent::from_wire(record) {
                         take(event);
                     }
                 });
-                Ok(())
+                Ok(taken == Self::BATCH_RECORDS)
             }
-            Self::Diag(watch) => watch.read(take),
+            Self::Diag(watch) => {
+                watch.read(take)?;
+                Ok(false)
+            }
         }
     }
+
+    /// How many records are read at once. An event has 1.5 KB: those of two batches stay in the processor's cache.
+    const BATCH_RECORDS: usize = 128;
 
     /// Returns the counts of events so far.
     pub(crate) fn accounting(&mut self) -> Result<Accounting, Errno> {

@@ -1,7 +1,7 @@
 //! Counts of events, for the end.
 
+use foldhash::HashMap;
 use sockeye_model::{Comm, ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Retransmission};
-use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Counts of the events that matched.
@@ -48,7 +48,7 @@ pub(crate) struct Groups<K> {
 impl<K> Default for Groups<K> {
     fn default() -> Self {
         Self {
-            groups: HashMap::new(),
+            groups: HashMap::default(),
             others: Group::default(),
         }
     }

@@ -59,6 +59,7 @@ impl Ring {
         let mut taken = 0;
         // Only this function writes it.
         let mut position = self.position(&self.consumer).load(Ordering::Relaxed);
+        let mut freed = position;
         // Acquire: the headers before the kernel's position are visible once the position is.
         let mut end = self.position(&self.producer).load(Ordering::Acquire);
         while taken < most {
@@ -80,10 +81,22 @@ impl Ring {
                 taken += 1;
             }
             position += (HEADER_BYTES + len).next_multiple_of(8) as u64;
-            // Release: our reads come before the kernel's next writes there.
-            self.position(&self.consumer).store(position, Ordering::Release);
+            // The programs read our position for each record: a write to it takes its cache line from their processors.
+            if position - freed >= (self.bytes / 64) as u64 {
+                self.free_until(position);
+                freed = position;
+            }
+        }
+        if position != freed {
+            self.free_until(position);
         }
         taken
+    }
+
+    /// Gives the space of the records before this position back to the programs.
+    fn free_until(&self, position: u64) {
+        // Release: our reads come before the kernel's next writes there.
+        self.position(&self.consumer).store(position, Ordering::Release);
     }
 
     /// Returns the size of the ring in bytes.

@@ -9,6 +9,7 @@ use crate::per_processor::sum_at;
 use crate::{Accounting, Objects, Watch, WatchOptions};
 use programs::Kernel;
 use rustix::io::Errno;
+use rustix::system::sysinfo;
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_source::{BpfEngine, End, Ends, Families, Unavailable};
 use sockeye_sys::bpf::{LoadError, Table};
@@ -154,7 +155,9 @@ impl ConnectionWatch {
         {
             entries.push(("zero_windows", 1));
         }
-        if !(options.protocols.tcp || options.protocols.mptcp) {
+        let has_tcp = options.protocols.tcp || options.protocols.mptcp;
+        let in_place_entries = [("known_sockets", sockets_max())];
+        if !has_tcp {
             entries.push(("known_sockets", 1));
         }
         let cpu_ppm_max = options.cpu_ppm_max;
@@ -162,6 +165,7 @@ impl ConnectionWatch {
             tracepoints: &tracepoints,
             ring_bytes: options.ring_bytes,
             entries: &entries,
+            in_place_entries: if has_tcp { &in_place_entries } else { &[] },
             constants: &constants,
         };
         let mut watch = Watch::load(engine, &OBJECTS, &options)?;
@@ -222,6 +226,11 @@ impl ConnectionWatch {
         self.watch.read(|_, record| take(record))
     }
 
+    /// Passes at most so many records that are there to `take`. Returns their number.
+    pub fn read_some(&mut self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
+        self.watch.read_some(most, |_, record| take(record))
+    }
+
     /// As [`Watch::accounting`].
     ///
     /// # Errors
@@ -248,6 +257,16 @@ impl ConnectionWatch {
     pub fn missing(&self) -> &[(&'static str, LoadError)] {
         self.watch.missing()
     }
+}
+
+/// Returns how many connections that opened during the watch are known at once: one for each 64 KiB of the host's memory, which connections with
+/// their buffers use up before. The kernel allocates and clears a bucket for each when the watch begins: 5 ms for 2^20.
+fn sockets_max() -> u32 {
+    let info = sysinfo();
+    let bytes = info.totalram.saturating_mul(u64::from(info.mem_unit));
+    let most = u32::try_from(bytes / (64 << 10)).unwrap_or(u32::MAX);
+    // Rounded down: the buckets are a power of two.
+    (1 << most.max(1).ilog2()).clamp(1 << 16, 1 << 20)
 }
 
 const OBJECTS: Objects = Objects {
