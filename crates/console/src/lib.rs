@@ -20,5 +20,6 @@ pub mod output_file;
 pub mod progress;
 pub mod server_args;
 pub mod stdout;
+pub mod tls_args;
 pub mod usage;
 pub mod values;

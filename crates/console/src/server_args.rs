@@ -1,5 +1,6 @@
 //! Options of commands that ask a ClickHouse server.
 
+use crate::tls_args::TlsArgs;
 use anyhow::Context;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The server, and who asks it.
 #[derive(Debug, Clone, Args)]
 pub struct ServerArgs {
-    /// The ClickHouse server, by its HTTP port
+    /// The ClickHouse server, by its HTTP port, or with https:// by that for TLS
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8123")]
     pub url: String,
     /// The database with the tables
@@ -19,6 +20,9 @@ pub struct ServerArgs {
     /// File with the password of the user, in its first line
     #[arg(long, value_name = "FILE")]
     pub password_file: Option<PathBuf>,
+    /// Whom to trust, with a URL that begins with `https`.
+    #[command(flatten)]
+    pub tls: TlsArgs,
 }
 
 impl ServerArgs {
@@ -31,12 +35,20 @@ impl ServerArgs {
     }
 }
 
-fn read_password(path: &Path) -> anyhow::Result<String> {
+/// Reads a password: the first line of a file.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_password(path: &Path) -> anyhow::Result<String> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-fn database(name: &str) -> Result<String, String> {
+/// Checks the name of a database.
+///
+/// # Errors
+/// What it may have.
+pub fn database(name: &str) -> Result<String, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     if name.is_empty() || !name.bytes().all(is_name) {
         return Err("expected letters, digits and _".to_owned());

@@ -154,7 +154,8 @@ pub(super) fn server(args: &ServerArgs) -> anyhow::Result<Server> {
     let target =
         Target::parse(&args.url).map_err(|error| UsageError(format!("sockeye: --url: {error}\n")))?;
     let password = args.password()?;
-    let server = Server::new(target, &args.database, &args.user, password.as_deref());
+    let tls = args.tls.client(&target)?;
+    let server = Server::new(target, tls, &args.database, &args.user, password.as_deref());
     server.map_err(|error| UsageError(format!("sockeye: {error}\n")).into())
 }
 

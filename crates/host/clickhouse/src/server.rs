@@ -3,7 +3,7 @@
 use crate::error::ServerError;
 use bytes::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
-use sockeye_http::{PostLimits, Target, post};
+use sockeye_http::{PostLimits, Target, TlsClient, post};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -11,18 +11,20 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Debug)]
 pub struct Server {
     target: Target,
+    tls: Option<TlsClient>,
     database: String,
     headers: HeaderMap,
     runtime: Runtime,
 }
 
 impl Server {
-    /// Names a server. It is not connected to before it is asked.
+    /// Names a server. It is not connected to before it is asked. `tls`: whom to trust, if its URL begins with `https`.
     ///
     /// # Errors
     /// If name or password cannot be in a header, or the client cannot be started.
     pub fn new(
         target: Target,
+        tls: Option<TlsClient>,
         database: &str,
         user: &str,
         password: Option<&str>,
@@ -41,6 +43,7 @@ impl Server {
         let runtime = Builder::new_current_thread().enable_io().enable_time().build();
         Ok(Self {
             target,
+            tls,
             database: database.to_owned(),
             headers,
             runtime: runtime.map_err(ServerError::Local)?,
@@ -124,7 +127,13 @@ impl Server {
         let target = self.target.with_query(parameters);
         let reply = self
             .runtime
-            .block_on(post(&target, headers, Bytes::from(body), limits))
+            .block_on(post(
+                &target,
+                self.tls.as_ref(),
+                headers,
+                Bytes::from(body),
+                limits,
+            ))
             .map_err(ServerError::Unreachable)?;
         let code = reply.headers.get(CODE);
         let code = code.and_then(|code| code.to_str().ok()?.parse().ok());
@@ -198,6 +207,6 @@ mod tests {
     #[test]
     fn password_that_http_does_not_allow_is_an_error() {
         let target = Target::parse("http://127.0.0.1:1").unwrap();
-        assert!(Server::new(target, "sockeye", "default", Some("a\nb")).is_err());
+        assert!(Server::new(target, None, "sockeye", "default", Some("a\nb")).is_err());
     }
 }

@@ -1,11 +1,14 @@
 //! Sends a request to a server, within limits.
 
+use crate::TlsClient;
 use crate::body::AnswerBody;
 use crate::stream::TimedStream;
+use crate::tls_client::reason;
 use bytes::Bytes;
 use http_body::Body;
 use hyper::client::conn::http1;
 use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderValue};
+use hyper::rt::{Read, Write};
 use hyper::{Method, Request, StatusCode, Uri};
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,9 +17,10 @@ use std::{fmt, io};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Where requests go: `http://HOST[:PORT][/PATH]`.
+/// Where requests go: `http://HOST[:PORT][/PATH]`, or the same with `https`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
+    is_tls: bool,
     authority: String,
     /// Address or name, and port.
     host: String,
@@ -59,6 +63,8 @@ impl PostLimits {
 pub enum PostError {
     /// The server could not be reached.
     Connect(io::Error),
+    /// TLS failed, as with a certificate that is not trusted: why, in words.
+    Tls(String),
     /// It answered no HTTP, or its connection ended.
     Http(hyper::Error),
     /// It took longer than this.
@@ -74,26 +80,29 @@ impl Target {
         let uri: Uri = url
             .parse()
             .map_err(|_| "expected a URL, such as http://127.0.0.1:4318")?;
-        match uri.scheme_str() {
-            Some("http") => {}
-            Some("https") => {
-                return Err(
-                    "TLS is not spoken: name a collector or proxy on this host with http://".to_owned(),
-                );
-            }
-            _ => return Err("expected a URL that begins with http://".to_owned()),
-        }
-        let authority = uri.authority().ok_or("expected a host behind http://")?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err("expected a URL that begins with http:// or https://".to_owned()),
+        };
+        let authority = uri.authority().ok_or("expected a host behind ://")?;
         if authority.as_str().contains('@') {
             return Err("a URL has no password here: options have it".to_owned());
         }
         let host = authority.host();
         Ok(Self {
+            is_tls,
             authority: authority.as_str().to_owned(),
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: authority.port_u16().unwrap_or(80),
+            port: authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 }),
             path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
         })
+    }
+
+    /// Whether TLS is spoken there.
+    #[must_use]
+    pub const fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// Returns the same with a path appended.
@@ -132,40 +141,54 @@ fn push_encoded(out: &mut String, text: &str) {
 
 impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}{}", self.authority, self.path)
+        let scheme = if self.is_tls { "https" } else { "http" };
+        write!(f, "{scheme}://{}{}", self.authority, self.path)
     }
 }
 
-/// Sends a request with a body, and returns the answer.
+/// Sends a request with a body, and returns the answer. `tls`: whom to trust, if the target speaks TLS.
 ///
 /// # Errors
 /// Why there is none.
 pub async fn post(
     target: &Target,
+    tls: Option<&TlsClient>,
     headers: HeaderMap,
     body: Bytes,
     limits: PostLimits,
 ) -> Result<Reply, PostError> {
-    let exchanged = timeout(
-        limits.timeout,
-        exchange(target, headers, body, limits.reply_bytes),
-    )
+    let exchanged = timeout(limits.timeout, async {
+        let stream = TcpStream::connect((target.host.as_str(), target.port))
+            .await
+            .map_err(PostError::Connect)?;
+        if !target.is_tls {
+            return exchange(
+                target,
+                TimedStream::new(stream),
+                headers,
+                body,
+                limits.reply_bytes,
+            )
+            .await;
+        }
+        let tls = tls.ok_or_else(|| PostError::Tls("no authorities are known".to_owned()))?;
+        let connected = tls.connect(&target.host, stream).await;
+        let stream =
+            connected.map_err(|error| PostError::Tls(reason(&error).unwrap_or_else(|| error.to_string())))?;
+        exchange(target, stream, headers, body, limits.reply_bytes).await
+    })
     .await;
     exchanged.unwrap_or(Err(PostError::TimedOut(limits.timeout)))
 }
 
 async fn exchange(
     target: &Target,
+    stream: impl Read + Write + Unpin + Send + 'static,
     headers: HeaderMap,
     body: Bytes,
     reply_bytes: usize,
 ) -> Result<Reply, PostError> {
-    let stream = TcpStream::connect((target.host.as_str(), target.port))
-        .await
-        .map_err(PostError::Connect)?;
-    let (mut sender, connection) = http1::handshake(TimedStream::new(stream))
-        .await
-        .map_err(PostError::Http)?;
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
     // It ends when the answer was read.
     tokio::spawn(connection);
     let mut request = Request::new(AnswerBody::Whole(Some(body)));
@@ -178,12 +201,12 @@ async fn exchange(
             request.headers_mut().insert(name, value);
         }
     }
-    let answer = sender.send_request(request).await.map_err(PostError::Http)?;
+    let answer = sender.send_request(request).await.map_err(failed)?;
     let (status, headers) = (answer.status(), answer.headers().clone());
     let mut incoming = pin!(answer.into_body());
     let (mut body, mut is_cut) = (Vec::new(), false);
     while !is_cut && let Some(frame) = poll_fn(|cx| incoming.as_mut().poll_frame(cx)).await {
-        if let Ok(bytes) = frame.map_err(PostError::Http)?.into_data() {
+        if let Ok(bytes) = frame.map_err(failed)?.into_data() {
             let taken = bytes.len().min(reply_bytes - body.len());
             body.extend_from_slice(&bytes[..taken]);
             is_cut = taken < bytes.len();
@@ -197,10 +220,19 @@ async fn exchange(
     })
 }
 
+/// Returns why an exchange failed: a server that does not accept a client's certificate may say so after the handshake.
+fn failed(error: hyper::Error) -> PostError {
+    match reason(&error) {
+        Some(reason) => PostError::Tls(reason),
+        None => PostError::Http(error),
+    }
+}
+
 impl fmt::Display for PostError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Connect(_) => f.write_str("connect"),
+            Self::Tls(reason) => f.write_str(reason),
             Self::Http(_) => f.write_str("exchange HTTP"),
             Self::TimedOut(limit) => write!(f, "no answer within {limit:?}"),
         }
@@ -212,7 +244,7 @@ impl std::error::Error for PostError {
         match self {
             Self::Connect(error) => Some(error),
             Self::Http(error) => Some(error),
-            Self::TimedOut(_) => None,
+            Self::Tls(_) | Self::TimedOut(_) => None,
         }
     }
 }
@@ -237,6 +269,9 @@ mod tests {
         }
         let target = Target::parse("http://[::1]").unwrap();
         assert_eq!((target.host.as_str(), target.port), ("::1", 80));
+        let target = Target::parse("https://a.example/x").unwrap();
+        assert_eq!((target.port, target.is_tls()), (443, true));
+        assert_eq!(target.to_string(), "https://a.example/x");
     }
 
     #[test]
@@ -252,7 +287,7 @@ mod tests {
     #[test]
     fn other_urls_are_refused_with_a_reason() {
         for (url, reason) in [
-            ("https://a.example", "TLS"),
+            ("ftp://a.example", "https://"),
             ("a.example:4318", "http://"),
             ("http://user:secret@a.example", "password"),
             ("", "URL"),

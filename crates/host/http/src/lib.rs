@@ -3,9 +3,9 @@
 //! - [`serve`]: accepts connections and answers their requests
 //! - [`Listener`]: where they come from: a TCP port or a UNIX socket, or a [`TlsListener`]
 //! - [`Answer`], [`AnswerBody`]: what is answered
-//! - [`post`]: sends a request to a [`Target`]
+//! - [`post`]: sends a request to a [`Target`]; [`TlsClient`]: whom to trust there
 //!
-//! What it deliberately does not do: decide what is answered and to whom, and speak TLS to a server.
+//! What it deliberately does not do: decide what is answered and to whom.
 
 mod body;
 mod client;
@@ -14,9 +14,11 @@ mod server;
 mod stream;
 mod timer;
 mod tls;
+mod tls_client;
 
 pub use body::{Answer, AnswerBody};
 pub use client::{PostError, PostLimits, REPLY_BYTES, Reply, TIMEOUT, Target, post};
 pub use listener::Listener;
 pub use server::serve;
 pub use tls::{TlsError, TlsIdentity, TlsListener, TlsStream};
+pub use tls_client::TlsClient;

@@ -43,8 +43,6 @@ Examples:
   sockeye export clickhouse --url http://clickhouse:8123 --user sockeye --password-file /etc/sockeye/clickhouse
   sockeye export clickhouse --once                   what was recorded until now
 
-There is no TLS: name a proxy on this host.
-
 Exit status: 0 ended, 1 a failure, 2 usage error.";
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ pub(crate) fn run(args: &ClickhouseArgs) -> anyhow::Result<()> {
     let target =
         Target::parse(&args.server.url).map_err(|error| UsageError(format!("sockeye: --url: {error}\n")))?;
     let password = args.server.password()?;
+    let tls = args.server.tls.client(&target)?;
     let server = Server::new(
         target,
+        tls,
         &args.server.database,
         &args.server.user,
         password.as_deref(),

@@ -53,7 +53,7 @@ fn send_all(runtime: &Runtime, target: &Target, headers: &HeaderMap, requests: &
 
 /// Sends a request. Returns what went wrong.
 async fn send(target: &Target, headers: HeaderMap, request: Bytes) -> Result<(), String> {
-    let reply = post(target, headers, request, PostLimits::SMALL)
+    let reply = post(target, None, headers, request, PostLimits::SMALL)
         .await
         .map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
     if reply.status.is_success() {

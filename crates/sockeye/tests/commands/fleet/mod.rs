@@ -5,6 +5,7 @@ mod engine;
 mod host;
 mod questions;
 mod recorded;
+mod tls;
 
 use crate::fixtures::binary::{Outcome, command, run};
 use engine::Engine;
