@@ -3,9 +3,11 @@
 mod gaps;
 mod remedies;
 mod rules;
+mod words;
 
 pub use remedies::RemedyAccess;
 pub use rules::RuleSelection;
+pub use words::finding_record;
 
 use crate::drops::{DropLosses, DropObserver, DropSelection};
 use crate::listing::{Listing, ListingReport, QueryOptions, Scope};

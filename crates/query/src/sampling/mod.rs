@@ -2,6 +2,7 @@
 //! have, and by the kernel's events those of connections that opened or closed between them.
 
 mod between;
+mod ends;
 mod opens;
 mod recorded;
 mod resets;
@@ -9,6 +10,7 @@ mod time;
 mod watched;
 
 pub use self::between::{Between, EndedCounts};
+pub use self::ends::{EndedConnection, EndedConnections, EndedSince};
 use self::opens::Opens;
 pub use self::recorded::{RecordedFlows, recorded_flows};
 pub use self::resets::{Reset, ResetCounter, ResetCounts};

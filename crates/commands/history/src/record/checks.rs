@@ -1,9 +1,11 @@
 //! Looks at the host less often than at its sockets: findings, counters that moved, drops by reason, and what of them cannot be seen.
 
-use super::checked_words::{drop_counts, finding, not_judged};
+use super::checked_words::{drop_counts, not_judged};
 use sockeye_history::{CountKey, CountKind, CounterTable, DataKind, Unseen};
 use sockeye_query::drops::{DropLosses, DropObserver};
-use sockeye_query::findings::{FindingOptions, FindingSample, FindingSampler, RemedyAccess, RuleSelection};
+use sockeye_query::findings::{
+    FindingOptions, FindingSample, FindingSampler, RemedyAccess, RuleSelection, finding_record,
+};
 use sockeye_query::listing::Listing;
 use sockeye_store::Check;
 use sockeye_verdict::Severity;
@@ -110,7 +112,7 @@ impl<'a> Checker<'a> {
 
     fn findings(&self, sample: &FindingSample) -> Vec<sockeye_history::FindingRecord> {
         let access = RemedyAccess::find(&sample.findings, self.listing.context);
-        let words = |found| finding(found, access.remedies(found));
+        let words = |found| finding_record(found, access.remedies(found));
         sample.findings.iter().map(words).collect()
     }
 
