@@ -1,10 +1,10 @@
 //! `sockeye export`: what monitoring systems collect, for more hosts than anyone can look at one by one.
 //!
-//! It deliberately keeps no history, which these systems do, changes nothing on the host, and speaks no TLS: a proxy does.
+//! It deliberately keeps no history, which these systems do, and changes nothing on the host.
 //!
 //! - `args`: the formats; `sample_args`: the options that all of them have
 //! - `sampling`: from samples of the host to `sockeye_metrics::HostMetrics`
-//! - `prometheus`: serves them, or writes them to a file; `otlp`: sends them
+//! - `prometheus`: serves them, or writes them to a file; `otlp`: sends them, and what happened as log records
 //! - `clickhouse`: sends what was recorded, from the store of the recorder
 //! - `output`: the formats; pure
 //!

@@ -3,6 +3,7 @@
 use clap::Args;
 use sockeye_console::args::FormatArg;
 use sockeye_query::args::{ListingArgs, SampledArgs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What is sampled, and how often.
@@ -17,6 +18,9 @@ pub(crate) struct SampleArgs {
     /// The most services that have metrics of their own; the rest counts as service "other"
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub(crate) services: u16,
+    /// The file of `sockeye record` whose health is among the metrics; otherwise that of the host, or your own, if there is one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) sampled: SampledArgs,
 }

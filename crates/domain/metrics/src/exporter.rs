@@ -17,6 +17,8 @@ pub enum Source {
     Drops,
     /// Findings.
     Findings,
+    /// The store of `sockeye record`; only where there is one.
+    Recorder,
 }
 
 impl Source {
@@ -29,8 +31,20 @@ impl Source {
             Self::Resets => "resets",
             Self::Drops => "drops",
             Self::Findings => "findings",
+            Self::Recorder => "recorder",
         }
     }
+}
+
+/// The health of `sockeye record`, as its store shows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecorderHealth {
+    /// Time of its last sample, in milliseconds since 1970; `None`: there is none.
+    pub last_sample_ms: Option<u64>,
+    /// Time without samples, of the last 24 hours, in milliseconds.
+    pub gaps_ms: u64,
+    /// Bytes of the store.
+    pub bytes: u64,
 }
 
 /// The health of the exporter.
@@ -46,6 +60,8 @@ pub struct ExporterHealth {
     pub duration: Option<Duration>,
     /// When it was taken, in seconds since 1970; `None` without one.
     pub sampled_at_s: Option<f64>,
+    /// The recorder on this host; `None`: there is none, or its store cannot be read.
+    pub recorder: Option<RecorderHealth>,
     /// What was lost, by kind.
     pub losses: BTreeMap<&'static str, u64>,
     /// Whether each source works.

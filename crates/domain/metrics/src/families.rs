@@ -256,6 +256,44 @@ pub const FAMILIES: &[Family] = &[
         labels: &[],
         visit: |metrics, visit| visit(&[], Value::Count(metrics.services.folded() as u64)),
     },
+    Family {
+        name: "sockeye_recorder_last_sample_timestamp_seconds",
+        help: "When `sockeye record` took its last sample, since 1970",
+        kind: Kind::Gauge,
+        unit: Some(Unit::Seconds),
+        labels: &[],
+        visit: |metrics, visit| {
+            if let Some(recorder) = &metrics.exporter.recorder
+                && let Some(ms) = recorder.last_sample_ms
+            {
+                visit(&[], Value::Amount(ms as f64 / 1e3));
+            }
+        },
+    },
+    Family {
+        name: "sockeye_recorder_gaps_seconds",
+        help: "Time of the last 24 hours of which `sockeye record` has no samples",
+        kind: Kind::Gauge,
+        unit: Some(Unit::Seconds),
+        labels: &[],
+        visit: |metrics, visit| {
+            if let Some(recorder) = &metrics.exporter.recorder {
+                visit(&[], Value::Amount(recorder.gaps_ms as f64 / 1e3));
+            }
+        },
+    },
+    Family {
+        name: "sockeye_recorder_store_bytes",
+        help: "Size of the store of `sockeye record`",
+        kind: Kind::Gauge,
+        unit: Some(Unit::Bytes),
+        labels: &[],
+        visit: |metrics, visit| {
+            if let Some(recorder) = &metrics.exporter.recorder {
+                visit(&[], Value::Count(recorder.bytes));
+            }
+        },
+    },
 ];
 
 const SERVICE: &[&str] = &["direction", "service"];
@@ -322,7 +360,7 @@ fn labels(service: &Service) -> [(&'static str, &str); 2] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FindingCount, ServiceSample, Source};
+    use crate::{FindingCount, RecorderHealth, ServiceSample, Source};
     use sockeye_model::{ConnectionTotals, Direction, Losses};
 
     /// A host of which everything is known.
@@ -355,6 +393,11 @@ mod tests {
         (exporter.duration, exporter.sampled_at_s) = (Some(std::time::Duration::ZERO), Some(0.0));
         exporter.add_losses(&Losses::default(), 0, 0);
         exporter.sources.insert(Source::Owners, true);
+        exporter.recorder = Some(RecorderHealth {
+            last_sample_ms: Some(1),
+            gaps_ms: 0,
+            bytes: 1,
+        });
         metrics
     }
 

@@ -20,7 +20,7 @@ mod service_metrics;
 mod services;
 
 pub use counted::Counted;
-pub use exporter::{ExporterHealth, Source};
+pub use exporter::{ExporterHealth, RecorderHealth, Source};
 pub use families::FAMILIES;
 pub use family::{Family, Kind, Labels, Unit, Value, VisitValue};
 pub use histogram::Histogram;

@@ -2,6 +2,7 @@
 
 mod args;
 mod environment;
+mod queue;
 mod run;
 mod sender;
 

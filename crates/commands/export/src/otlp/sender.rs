@@ -1,71 +1,266 @@
 //! Sends requests on a thread of its own: a collector that is slow or away delays no sample.
 
+use super::queue::{Queue, Request, Signal};
+use crate::output::otlp::ExportResponse;
 use anyhow::Context;
 use bytes::Bytes;
-use hyper::header::HeaderMap;
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, RETRY_AFTER};
+use prost::Message;
 use sockeye_console::notes::say;
-use sockeye_http::{PostLimits, Target, post};
+use sockeye_http::{PostLimits, Reply, Target, TlsClient, post};
 use sockeye_output::text::harmless_start;
-use std::sync::mpsc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::thread;
+use std::time::{Duration, SystemTime};
 use tokio::runtime::{Builder, Runtime};
 
 /// Takes requests for the thread that sends them.
-pub(super) struct Sender(mpsc::SyncSender<Vec<u8>>);
+pub(super) struct Sender(Arc<Queue>);
+
+/// A collector.
+pub(super) struct Collector {
+    pub(super) metrics: Target,
+    pub(super) logs: Target,
+    pub(super) tls: Option<TlsClient>,
+    pub(super) headers: HeaderMap,
+}
 
 impl Sender {
     /// Starts the thread, which ends with the process.
-    pub(super) fn start(target: Target, headers: HeaderMap) -> anyhow::Result<Self> {
-        let (sender, requests) = mpsc::sync_channel(1);
+    pub(super) fn start(collector: Collector) -> anyhow::Result<Self> {
+        let queue = Arc::new(Queue::default());
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
             .build()
             .context("start the sender")?;
-        let work = move || send_all(&runtime, &target, &headers, &requests);
+        let requests = Arc::clone(&queue);
+        let work = move || send_all(&runtime, &collector, &requests);
         let started = thread::Builder::new().name("sender".to_owned()).spawn(work);
         started.context("start the thread of the sender")?;
-        Ok(Self(sender))
+        Ok(Self(queue))
     }
 
-    /// Hands over a request. While one waits it is left out: the next one has the same totals, and more.
-    pub(super) fn send(&self, request: Vec<u8>) {
-        drop(self.0.try_send(request));
+    /// Hands over metrics. Those that still wait are left out: these have the same totals, and more.
+    pub(super) fn send_metrics(&self, body: Vec<u8>) {
+        self.0.add(Request {
+            signal: Signal::Metrics,
+            body,
+            records: 0,
+        });
+    }
+
+    /// Hands over log records.
+    pub(super) fn send_logs(&self, body: Vec<u8>, records: u64) {
+        self.0.add(Request {
+            signal: Signal::Logs,
+            body,
+            records,
+        });
+    }
+
+    /// Returns how many log records were lost: they found no place, or the collector refused them.
+    pub(super) fn lost_records(&self) -> u64 {
+        self.0.lost_records()
     }
 }
 
+/// What became of a request.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Taken,
+    /// Taken but for so many points or records; the collector says why.
+    Partly(u64, String),
+    /// To be sent again: why, and when if the collector says so.
+    Later(String, Option<Duration>),
+    /// Never to be taken.
+    Refused(String),
+}
+
 /// Sends requests, and notes when that begins to fail and when it works again.
-fn send_all(runtime: &Runtime, target: &Target, headers: &HeaderMap, requests: &mpsc::Receiver<Vec<u8>>) {
-    let mut last_problem = None;
-    for request in requests {
-        let problem = runtime
-            .block_on(send(target, headers.clone(), request.into()))
-            .err();
-        if problem != last_problem {
+fn send_all(runtime: &Runtime, collector: &Collector, queue: &Queue) {
+    let (mut metrics_problem, mut logs_problem) = (None, None);
+    let random = RandomState::new();
+    let mut number = 0_u64;
+    loop {
+        let request = queue.next();
+        number += 1;
+        let (target, last_problem, what) = match request.signal {
+            Signal::Metrics => (&collector.metrics, &mut metrics_problem, "metrics"),
+            Signal::Logs => (&collector.logs, &mut logs_problem, "log records"),
+        };
+        let body = Bytes::from(request.body.clone());
+        let sent = runtime.block_on(post(
+            target,
+            collector.tls.as_ref(),
+            collector.headers.clone(),
+            body,
+            PostLimits::SMALL,
+        ));
+        let outcome = match sent {
+            Ok(reply) => outcome(&reply),
+            Err(error) => Outcome::Later(format!("{:#}", anyhow::Error::from(error)), None),
+        };
+        let problem = match outcome {
+            Outcome::Taken => {
+                queue.taken(&request, 0);
+                None
+            }
+            Outcome::Partly(rejected, why) => {
+                queue.taken(&request, rejected);
+                Some(why)
+            }
+            Outcome::Later(why, retry_after) => {
+                queue.put_back(request, retry_after, random.hash_one(number));
+                Some(format!("{why}; trying again"))
+            }
+            Outcome::Refused(why) => {
+                queue.refused(&request);
+                Some(match request.signal {
+                    Signal::Metrics => format!("{why}; trying again with the next sample"),
+                    Signal::Logs => format!("{why}; these are lost"),
+                })
+            }
+        };
+        if problem != *last_problem {
             say(&match &problem {
-                Some(problem) => format!("sockeye: {target}: {problem}; trying again with the next sample\n"),
-                None => format!("sockeye: {target}: metrics are taken again\n"),
+                Some(problem) => format!("sockeye: {target}: {problem}\n"),
+                None => format!("sockeye: {target}: {what} are taken again\n"),
             });
-            last_problem = problem;
+            *last_problem = problem;
         }
     }
 }
 
-/// Sends a request. Returns what went wrong.
-async fn send(target: &Target, headers: HeaderMap, request: Bytes) -> Result<(), String> {
-    let reply = post(target, None, headers, request, PostLimits::SMALL)
-        .await
-        .map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+/// Returns what an answer means, by OTLP's rules.
+fn outcome(reply: &Reply) -> Outcome {
     if reply.status.is_success() {
-        return Ok(());
+        let part = ExportResponse::decode(reply.body.as_slice())
+            .ok()
+            .and_then(|response| response.partial_success);
+        return match part {
+            Some(part) if part.rejected > 0 || !part.message.is_empty() => {
+                let why = harmless_start(part.message.as_bytes(), TEXT_MAX);
+                let rejected = part.rejected.max(0).unsigned_abs();
+                Outcome::Partly(rejected, format!("the collector left out {rejected}: {why}"))
+            }
+            _ => Outcome::Taken,
+        };
     }
-    let text = harmless_start(&reply.body, TEXT_MAX);
-    Err(format!(
-        "the collector answered {}: {}",
+    let text = text(&reply.body);
+    let why = format!("the collector answered {}: {text}", reply.status);
+    let is_passing = matches!(
         reply.status,
-        text.trim()
-    ))
+        StatusCode::TOO_MANY_REQUESTS
+            | StatusCode::BAD_GATEWAY
+            | StatusCode::SERVICE_UNAVAILABLE
+            | StatusCode::GATEWAY_TIMEOUT
+    );
+    if is_passing {
+        let after = reply.headers.get(RETRY_AFTER);
+        let after = after.and_then(|value| value.to_str().ok());
+        Outcome::Later(why, after.and_then(|text| retry_after(text, SystemTime::now())))
+    } else {
+        Outcome::Refused(why)
+    }
+}
+
+/// Returns the text of an answer: what a collector sends with an error is a `google.rpc.Status`, of which this is the message, or plain text.
+fn text(body: &[u8]) -> String {
+    match Status::decode(body) {
+        Ok(status) if !status.message.is_empty() => harmless_start(status.message.as_bytes(), TEXT_MAX),
+        _ => harmless_start(body.trim_ascii(), TEXT_MAX),
+    }
+}
+
+/// `google.rpc.Status`
+#[derive(Clone, PartialEq, Message)]
+struct Status {
+    #[prost(int32, tag = "1")]
+    code: i32,
+    #[prost(string, tag = "2")]
+    message: String,
+}
+
+/// Returns the time of a header `Retry-After`: seconds, or a date.
+fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(until.duration_since(now).unwrap_or_default())
 }
 
 /// Characters of an answer that are shown.
 const TEXT_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::otlp::PartialSuccess;
+    use hyper::header::HeaderValue;
+
+    fn reply(status: u16, body: &[u8]) -> Reply {
+        Reply {
+            status: StatusCode::from_u16(status).unwrap(),
+            headers: HeaderMap::new(),
+            body: body.to_vec(),
+            is_cut: false,
+        }
+    }
+
+    #[test]
+    fn only_passing_failures_are_tried_again() {
+        for (status, is_later) in [
+            (429, true),
+            (502, true),
+            (503, true),
+            (504, true),
+            (400, false),
+            (500, false),
+        ] {
+            let outcome = outcome(&reply(status, b"busy\n"));
+            assert_eq!(matches!(outcome, Outcome::Later(..)), is_later, "{status}");
+        }
+        assert_eq!(outcome(&reply(200, b"")), Outcome::Taken);
+    }
+
+    #[test]
+    fn time_that_the_collector_asks_for_is_kept() {
+        let mut busy = reply(429, b"");
+        busy.headers.insert(RETRY_AFTER, HeaderValue::from_static("7"));
+        assert!(matches!(outcome(&busy), Outcome::Later(_, Some(after)) if after.as_secs() == 7));
+        let now = httpdate::parse_http_date("Fri, 27 Nov 2026 03:00:00 GMT").unwrap();
+        let at = |text| retry_after(text, now).map(|after| after.as_secs());
+        assert_eq!(at("Fri, 27 Nov 2026 03:00:09 GMT"), Some(9));
+        assert_eq!(at("Fri, 27 Nov 2026 02:00:00 GMT"), Some(0));
+        assert_eq!(at("soon"), None);
+    }
+
+    #[test]
+    fn part_that_was_left_out_is_named_and_not_sent_again() {
+        let response = ExportResponse {
+            partial_success: Some(PartialSuccess {
+                rejected: 3,
+                message: "too old".to_owned(),
+            }),
+        };
+        let expected = "the collector left out 3: too old".to_owned();
+        assert_eq!(
+            outcome(&reply(200, &response.encode_to_vec())),
+            Outcome::Partly(3, expected)
+        );
+    }
+
+    #[test]
+    fn message_of_a_status_is_shown_without_its_bytes() {
+        let status = Status {
+            code: 3,
+            message: "no such tenant".to_owned(),
+        };
+        assert_eq!(text(&status.encode_to_vec()), "no such tenant");
+        assert_eq!(text(b"busy\n"), "busy");
+    }
+}

@@ -6,7 +6,7 @@ use super::endpoint::{Endpoint, Listening};
 use super::published::Published;
 use super::textfile;
 use crate::output::Exposition;
-use crate::sampling::repeat;
+use crate::sampling::{EventSelection, repeat};
 use anyhow::Context;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -23,22 +23,27 @@ pub(crate) fn run(args: &PrometheusArgs) -> anyhow::Result<()> {
     }
     let published = Arc::new(Published::default());
     let mut socket_name = None;
-    let outcome = repeat(&args.samples, args.once, &mut |metrics| {
-        let exposition = Exposition::of(metrics).context("write the metrics")?;
-        if let Some(path) = &args.textfile {
-            textfile::write(path, &exposition.text)?;
-        }
-        published.set(exposition);
-        // A client that connects finds a sample.
-        if let Some(endpoint) = endpoint.take() {
-            let (listening, name) = endpoint.listen()?;
-            let url = listening.url().context("read the address of the listener")?;
-            start(listening, Arc::clone(&published))?;
-            say(&format!("sockeye: metrics are at {url}\n"));
-            socket_name = name;
-        }
-        Ok(())
-    });
+    let outcome = repeat(
+        &args.samples,
+        args.once,
+        EventSelection::default(),
+        &mut |metrics, _| {
+            let exposition = Exposition::of(metrics).context("write the metrics")?;
+            if let Some(path) = &args.textfile {
+                textfile::write(path, &exposition.text)?;
+            }
+            published.set(exposition);
+            // A client that connects finds a sample.
+            if let Some(endpoint) = endpoint.take() {
+                let (listening, name) = endpoint.listen()?;
+                let url = listening.url().context("read the address of the listener")?;
+                start(listening, Arc::clone(&published))?;
+                say(&format!("sockeye: metrics are at {url}\n"));
+                socket_name = name;
+            }
+            Ok(())
+        },
+    );
     drop(socket_name);
     outcome
 }

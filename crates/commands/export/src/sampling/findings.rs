@@ -3,23 +3,31 @@
 use crate::sample_args::SampleArgs;
 use anyhow::Context;
 use sockeye_console::notes::say;
+use sockeye_history::FindingRecord;
 use sockeye_metrics::FindingCount;
 use sockeye_query::context::QueryContext;
-use sockeye_query::findings::{FindingOptions, FindingSampler, RuleSelection};
+use sockeye_query::findings::{FindingOptions, FindingSampler, RemedyAccess, RuleSelection, finding_record};
 use sockeye_query::listing::Listing;
 use sockeye_verdict::Severity;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
-/// The kinds of all findings of a check.
-pub(super) type FindingCounts = Vec<FindingCount>;
+/// The findings of a check.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// Their kinds.
+    pub(super) kinds: Vec<FindingCount>,
+    /// They in words; empty if these are not wanted.
+    pub(super) records: Vec<FindingRecord>,
+}
 
-/// Starts checks on a thread that ends with the process. Each sends its findings; `None`: it failed.
+/// Starts checks on a thread that ends with the process. Each sends its findings; `None`: it failed. `has_records`: also in words.
 pub(super) fn start(
     args: &SampleArgs,
+    has_records: bool,
     context: &Arc<QueryContext>,
-) -> anyhow::Result<mpsc::Receiver<Option<FindingCounts>>> {
+) -> anyhow::Result<mpsc::Receiver<Option<Found>>> {
     let (sender, findings) = mpsc::channel();
     if args.check_interval.is_zero() {
         return Ok(findings);
@@ -31,7 +39,7 @@ pub(super) fn start(
             listing
         });
         match listing {
-            Ok(listing) => check(&mut Checker::new(&listing, true), interval, &sender),
+            Ok(listing) => check(&mut Checker::new(&listing, true, has_records), interval, &sender),
             Err(error) => {
                 say(&format!("sockeye: no findings: {error:#}\n"));
                 drop(sender.send(None));
@@ -44,7 +52,7 @@ pub(super) fn start(
 }
 
 /// Checks until the process ends.
-fn check(checker: &mut Checker<'_>, interval: Duration, findings: &mpsc::Sender<Option<FindingCounts>>) {
+fn check(checker: &mut Checker<'_>, interval: Duration, findings: &mpsc::Sender<Option<Found>>) {
     // The first result needs two checks.
     let mut next = FIRST_INTERVAL.min(interval);
     loop {
@@ -60,7 +68,7 @@ fn check(checker: &mut Checker<'_>, interval: Duration, findings: &mpsc::Sender<
 
 /// What a check gave.
 pub(super) enum Outcome {
-    Found(FindingCounts),
+    Found(Found),
     /// It is the first of several, which has nothing to compare with.
     NotYet,
     Failed,
@@ -68,7 +76,7 @@ pub(super) enum Outcome {
 
 impl Outcome {
     /// Returns the findings; `None` if there is no result.
-    pub(super) fn found(self) -> Option<FindingCounts> {
+    pub(super) fn found(self) -> Option<Found> {
         match self {
             Self::Found(found) => Some(found),
             Self::NotYet | Self::Failed => None,
@@ -81,14 +89,16 @@ pub(super) struct Checker<'a> {
     listing: &'a Listing<'a>,
     sampler: FindingSampler<'a>,
     is_repeated: bool,
+    has_records: bool,
     has_sample: bool,
     /// Whether a failure was reported.
     has_failed: bool,
 }
 
 impl<'a> Checker<'a> {
-    /// Prepares checks. `is_repeated`: what changed between two is judged, too, and the first has no result.
-    pub(super) fn new(listing: &'a Listing<'a>, is_repeated: bool) -> Self {
+    /// Prepares checks. `is_repeated`: what changed between two is judged, too, and the first has no result. `has_records`: findings are
+    /// put in words.
+    pub(super) fn new(listing: &'a Listing<'a>, is_repeated: bool, has_records: bool) -> Self {
         let rules = RuleSelection::new(None, None, &[], Severity::Info);
         let options = FindingOptions {
             is_repeated,
@@ -100,6 +110,7 @@ impl<'a> Checker<'a> {
             // Whom drops hit is not exported.
             sampler: FindingSampler::new(listing, rules, options, None),
             is_repeated,
+            has_records,
             has_sample: false,
             has_failed: false,
         }
@@ -114,11 +125,20 @@ impl<'a> Checker<'a> {
                     rule: finding.rule.name(),
                     severity: finding.severity.name(),
                 });
-                if is_result {
-                    Outcome::Found(kinds.collect())
-                } else {
-                    Outcome::NotYet
+                if !is_result {
+                    return Outcome::NotYet;
                 }
+                let mut found = Found {
+                    kinds: kinds.collect(),
+                    records: Vec::new(),
+                };
+                if self.has_records {
+                    let access = RemedyAccess::find(&sample.findings, self.listing.context);
+                    let worst = sample.findings.iter().take(RECORDS_MAX);
+                    let records = worst.map(|found| finding_record(found, access.remedies(found)));
+                    found.records = records.collect();
+                }
+                Outcome::Found(found)
             }
             Err(error) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
@@ -129,6 +149,9 @@ impl<'a> Checker<'a> {
         }
     }
 }
+
+/// Findings of a check that are put in words: the worst.
+const RECORDS_MAX: usize = 500;
 
 /// Time between the first two checks, so that the first result is soon there.
 const FIRST_INTERVAL: Duration = Duration::from_secs(5);

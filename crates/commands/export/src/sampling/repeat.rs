@@ -1,5 +1,6 @@
 //! Takes one sample after the other.
 
+use super::events::{EventSelection, HostEvents};
 use super::findings::{self, Checker};
 use super::sampler::Sampler;
 use crate::sample_args::SampleArgs;
@@ -14,30 +15,33 @@ use sockeye_sys::interrupts::Interrupts;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Takes samples until the program is ended, and hands the metrics to `publish` after each. `is_single`: takes one.
+/// Takes samples until the program is ended, and hands the metrics to `publish` after each, and what happened since the one before.
+/// `is_single`: takes one.
 ///
 /// # Errors
 /// If an option is wrong, or the first sample fails or cannot be published: what is wrong at first stays wrong.
 pub(crate) fn repeat(
     args: &SampleArgs,
     is_single: bool,
-    publish: &mut dyn FnMut(&HostMetrics) -> anyhow::Result<()>,
+    events: EventSelection,
+    publish: &mut dyn FnMut(&HostMetrics, HostEvents) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = Arc::new(QueryContext::new(&args.listing(), false, false)?);
     let mut listing = Listing::new(&args.listing(), &[], None, &context)?;
     listing.require_owners();
-    let mut sampler = Sampler::new(&listing, args, is_single);
+    let mut sampler = Sampler::new(&listing, args, is_single, events);
     if is_single && !args.check_interval.is_zero() {
-        sampler.set_findings(Checker::new(&listing, false).check().found());
+        sampler.set_findings(Checker::new(&listing, false, false).check().found());
     }
     let report = sampler.sample()?;
     listing.write_notes(&report, args.sampled.verbose);
-    publish(sampler.metrics())?;
+    let happened = sampler.take_events();
+    publish(sampler.metrics(), happened)?;
     if is_single {
         return Ok(());
     }
-    let findings = findings::start(args, &context)?;
+    let findings = findings::start(args, events.findings, &context)?;
     let mut due = Instant::now();
     let mut last_problem = None;
     loop {
@@ -50,7 +54,8 @@ pub(crate) fn repeat(
         }
         let sampled = sampler.sample().map(drop);
         // A sample that failed is published, too: it was counted.
-        let published = publish(sampler.metrics());
+        let happened = sampler.take_events();
+        let published = publish(sampler.metrics(), happened);
         let problem = sampled.and(published).err().map(|error| format!("{error:#}"));
         if problem != last_problem {
             say(&match &problem {

@@ -1,7 +1,9 @@
 //! Takes samples of the host, and adds them to its metrics.
 
 use super::drops::DropCounter;
-use super::findings::FindingCounts;
+use super::events::{EventSelection, FindingsThere, HostEvents, now_us};
+use super::findings::Found;
+use super::recorder::RecorderWatch;
 use super::resets::Resets;
 use super::visitor::Visitor;
 use crate::sample_args::SampleArgs;
@@ -11,7 +13,7 @@ use sockeye_metrics::{HostMetrics, HostSample, ServiceNames, Source};
 use sockeye_model::{GroupBy, Protocol, StateSet};
 use sockeye_output::flow::connections;
 use sockeye_query::listing::{Listing, ListingReport};
-use sockeye_query::sampling::{FlowSampler, SamplingOptions};
+use sockeye_query::sampling::{EndedConnections, FlowSampler, SamplingOptions};
 use sockeye_source::{ProtocolSource, SourceKind, ephemeral_ports};
 use std::ops::RangeInclusive;
 use std::time::Instant;
@@ -24,6 +26,11 @@ pub(super) struct Sampler<'a> {
     resets: Option<Resets>,
     /// `None` if drops are not counted.
     drops: Option<DropCounter>,
+    /// `None` if the ends of connections are not wanted, or not seen.
+    ended: Option<EndedConnections>,
+    recorder: RecorderWatch,
+    findings: FindingsThere,
+    events: HostEvents,
     metrics: HostMetrics,
     /// When the sockets of the last sample were read.
     taken: Option<Instant>,
@@ -33,7 +40,12 @@ pub(super) struct Sampler<'a> {
 
 impl<'a> Sampler<'a> {
     /// Prepares the samples of a listing. `is_single`: there is only one, so that nothing can be counted between two.
-    pub(super) fn new(listing: &'a Listing<'a>, args: &SampleArgs, is_single: bool) -> Self {
+    pub(super) fn new(
+        listing: &'a Listing<'a>,
+        args: &SampleArgs,
+        is_single: bool,
+        events: EventSelection,
+    ) -> Self {
         let version = envelope::now().origin.version;
         let mut metrics = HostMetrics::new(args.services.into(), version);
         let options = SamplingOptions {
@@ -57,8 +69,14 @@ impl<'a> Sampler<'a> {
             sources.insert(Source::Resets, resets.is_some());
             sources.insert(Source::Drops, drops.is_some());
         }
+        let ended = events.ended.then(|| EndedConnections::begin(listing));
+        let ended = ended.and_then(|begun| available(begun, "connections that end are not logged"));
         Self {
             listing,
+            ended,
+            recorder: RecorderWatch::new(args.store.as_deref()),
+            findings: FindingsThere::default(),
+            events: HostEvents::default(),
             flows,
             resets,
             drops,
@@ -73,12 +91,19 @@ impl<'a> Sampler<'a> {
         &self.metrics
     }
 
+    /// Returns what happened since the last call.
+    pub(super) fn take_events(&mut self) -> HostEvents {
+        std::mem::take(&mut self.events)
+    }
+
     /// Replaces the findings; `None`: they cannot be found.
-    pub(super) fn set_findings(&mut self, found: Option<FindingCounts>) {
+    pub(super) fn set_findings(&mut self, found: Option<Found>) {
         let exporter = &mut self.metrics.exporter;
         exporter.sources.insert(Source::Findings, found.is_some());
         if let Some(found) = found {
-            self.metrics.set_findings(found.into_iter());
+            self.metrics.set_findings(found.kinds.into_iter());
+            let events = self.findings.replace(found.records, now_us());
+            self.events.findings.extend(events);
         }
     }
 
@@ -121,6 +146,13 @@ impl<'a> Sampler<'a> {
         if let Some(drops) = &mut self.drops {
             drops.add_to(&mut self.metrics);
         }
+        if let Some(ended) = &mut self.ended {
+            let since = ended.take(listing, ENDED_MAX)?;
+            self.events.ended.extend(since.connections);
+            let left_out = self.metrics.exporter.losses.entry("log_records").or_default();
+            *left_out += since.left_out + since.lost;
+        }
+        self.recorder.add_to(&mut self.metrics, now_us() / 1_000);
         let totals = taken.totals.unwrap_or_default();
         let exporter = &mut self.metrics.exporter;
         exporter
@@ -140,6 +172,9 @@ fn available<T>(begun: Result<T, String>, effect: &str) -> Option<T> {
         .inspect_err(|reason| say(&format!("sockeye: {effect}: {reason}\n")))
         .ok()
 }
+
+/// Connections of an interval that are logged one by one.
+const ENDED_MAX: usize = 5_000;
 
 /// The kernel's default, if the setting cannot be read.
 const DEFAULT_EPHEMERAL: RangeInclusive<u16> = 32_768..=60_999;

@@ -1,8 +1,10 @@
 //! `export`: metrics of known traffic, and the monitoring systems that read them.
 
+mod collector;
 mod exporter;
 mod otlp;
 mod prometheus;
 mod serving;
 mod textfile;
+mod tls;
 mod traffic;

@@ -1,6 +1,7 @@
 //! The real Prometheus scrapes the exporter; its alert rules and the queries of the dashboard have data.
 
 use super::exporter::Exporter;
+use crate::fixtures::binary::{command, run};
 use crate::fixtures::http::Answer;
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need, program, wait_within};
@@ -139,7 +140,10 @@ fn dashboard_and_rules_have_data_in_the_real_prometheus() {
     let lab = need!(Lab::new("export-prometheus"));
     let host = lab.namespace("host");
     let path = host.loopback();
-    let exporter = Exporter::start(&host, &["--check-interval", "1"]);
+    let store = lab.directory().join("record.db").display().to_string();
+    let recorded = host.run(|| run(command().args(["record", "--once", "--store", &store])));
+    assert_eq!(recorded.code, Some(0), "{recorded}");
+    let exporter = Exporter::start(&host, &["--check-interval", "1", "--store", &store]);
     let _full = path.full_accept_queue(4);
     let _busy = path.established();
     make_traffic(&host);

@@ -1,6 +1,7 @@
 //! Metrics of known traffic.
 
 use super::exporter::Exporter;
+use crate::fixtures::binary::{command, run};
 use sockeye_lab::{Lab, Namespace, need};
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -88,6 +89,34 @@ fn queues_states_and_owners_of_a_listener_are_shown() {
         ),
         (r#"sockeye_exporter_source_available{source="owners"}"#, 1.0),
     ]);
+}
+
+#[test]
+fn recorder_is_among_the_metrics_where_it_has_a_store() {
+    let lab = need!(Lab::new("export-recorder"));
+    let host = lab.namespace("host");
+    let store = lab.directory().join("record.db").display().to_string();
+    let words = ["--check-interval", "0", "--store", &store];
+    let available = r#"sockeye_exporter_source_available{source="recorder"}"#;
+    {
+        let exporter = Exporter::start(&host, &words);
+        let scrape = exporter.scrape();
+        scrape.check(&[(available, 0.0)]);
+        assert_eq!(scrape.names("sockeye_recorder"), [""; 0]);
+    }
+    let outcome = host.run(|| run(command().args(["record", "--once", "--store", &store])));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let exporter = Exporter::start(&host, &words);
+    let scrape = exporter.scrape();
+    scrape.check(&[(available, 1.0)]);
+    let last = scrape.value("sockeye_recorder_last_sample_timestamp_seconds");
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let age = now.expect("after 1970").as_secs_f64() - last.expect("a time");
+    assert!((0.0..300.0).contains(&age), "{age}");
+    assert!(
+        scrape.value("sockeye_recorder_store_bytes") > Some(0.0),
+        "{scrape:#?}"
+    );
 }
 
 #[test]

@@ -110,7 +110,12 @@ fn name(family: &Family) -> String {
         return "system.network.connection.count".to_owned();
     }
     let ours = family.base_name();
-    for part in ["sockeye_tcp_", "sockeye_exporter_", "sockeye_"] {
+    for part in [
+        "sockeye_tcp_",
+        "sockeye_exporter_",
+        "sockeye_recorder_",
+        "sockeye_",
+    ] {
         if let Some(rest) = ours.strip_prefix(part) {
             return format!("{}{rest}", part.replace('_', "."));
         }

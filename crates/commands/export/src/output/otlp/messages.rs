@@ -1,6 +1,6 @@
-//! The messages of OTLP that metrics need: opentelemetry-proto 1.x, `metrics/v1`, `resource/v1`, `common/v1`.
+//! The messages of OTLP that metrics and log records need: opentelemetry-proto 1.x, `metrics/v1`, `logs/v1`, `resource/v1`, `common/v1`.
 //!
-//! The published types also bring the other signals and their client; these are the twelve that are sent.
+//! The published types also bring the other signals and their client; these are the ones that are sent and received.
 
 use prost::{Message, Oneof};
 
@@ -139,22 +139,103 @@ pub(crate) struct KeyValue {
     pub(crate) value: Option<AnyValue>,
 }
 
-/// `AnyValue`, of which only text is sent.
+/// `AnyValue`, of which text and numbers are sent.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AnyValue {
-    #[prost(string, optional, tag = "1")]
-    pub(crate) text: Option<String>,
+    #[prost(oneof = "Scalar", tags = "1, 3")]
+    pub(crate) value: Option<Scalar>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(crate) enum Scalar {
+    #[prost(string, tag = "1")]
+    Text(String),
+    #[prost(int64, tag = "3")]
+    Integer(i64),
+}
+
+impl AnyValue {
+    pub(crate) fn text(text: &str) -> Self {
+        Self {
+            value: Some(Scalar::Text(text.to_owned())),
+        }
+    }
 }
 
 impl KeyValue {
     pub(crate) fn new(key: &str, text: &str) -> Self {
         Self {
             key: key.to_owned(),
+            value: Some(AnyValue::text(text)),
+        }
+    }
+
+    pub(crate) fn number(key: &str, number: u64) -> Self {
+        Self {
+            key: key.to_owned(),
             value: Some(AnyValue {
-                text: Some(text.to_owned()),
+                value: Some(Scalar::Integer(i64::try_from(number).unwrap_or(i64::MAX))),
             }),
         }
     }
+}
+
+/// `ExportLogsServiceRequest`
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LogsRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub(crate) resource_logs: Vec<ResourceLogs>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ResourceLogs {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) resource: Option<Resource>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) scope_logs: Vec<ScopeLogs>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ScopeLogs {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) scope: Option<Scope>,
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) records: Vec<LogRecord>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct LogRecord {
+    #[prost(fixed64, tag = "1")]
+    pub(crate) time_ns: u64,
+    #[prost(fixed64, tag = "11")]
+    pub(crate) observed_ns: u64,
+    /// `SeverityNumber`: 9 information, 13 warning, 17 error
+    #[prost(int32, tag = "2")]
+    pub(crate) severity: i32,
+    #[prost(string, tag = "3")]
+    pub(crate) severity_text: String,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) body: Option<AnyValue>,
+    #[prost(message, repeated, tag = "6")]
+    pub(crate) attributes: Vec<KeyValue>,
+    #[prost(string, tag = "12")]
+    pub(crate) event_name: String,
+}
+
+/// `ExportMetricsServiceResponse` and `ExportLogsServiceResponse`, which have the same fields.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) partial_success: Option<PartialSuccess>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PartialSuccess {
+    /// Points or records that were not taken.
+    #[prost(int64, tag = "1")]
+    pub(crate) rejected: i64,
+    #[prost(string, tag = "2")]
+    pub(crate) message: String,
 }
 
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`: each value counts since the begin, so that a request that is lost loses nothing.

@@ -1,21 +1,36 @@
 //! What the metrics are about: the host, and what OTEL_RESOURCE_ATTRIBUTES says of it, as Kubernetes and containers do.
 
+/// What is known of the host, and of the container that the exporter runs in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct HostAttributes {
+    pub(crate) host: Option<String>,
+    pub(crate) host_id: Option<String>,
+    pub(crate) container: Option<String>,
+    pub(crate) pod: Option<String>,
+    pub(crate) namespace: Option<String>,
+    pub(crate) version: &'static str,
+}
+
 /// Returns the attributes of the host; those in `extra`, `KEY=VALUE,...`, replace others.
 ///
 /// # Errors
 /// What is wrong with `extra`.
-pub(crate) fn resource(
-    host: Option<&str>,
-    host_id: Option<&str>,
-    version: &str,
-    extra: &str,
-) -> Result<Vec<(String, String)>, String> {
+pub(crate) fn resource(known: &HostAttributes, extra: &str) -> Result<Vec<(String, String)>, String> {
+    let arch = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
     let own = [
-        ("host.name", host),
-        ("host.id", host_id),
+        ("host.name", known.host.as_deref()),
+        ("host.id", known.host_id.as_deref()),
+        ("host.arch", Some(arch)),
         ("os.type", Some("linux")),
+        ("container.id", known.container.as_deref()),
+        ("k8s.pod.uid", known.pod.as_deref()),
+        ("k8s.namespace.name", known.namespace.as_deref()),
         ("service.name", Some("sockeye")),
-        ("service.version", Some(version)),
+        ("service.version", Some(known.version)),
     ];
     let mut attributes: Vec<(String, String)> = own
         .into_iter()
@@ -56,7 +71,12 @@ mod tests {
     #[test]
     fn environment_adds_and_replaces_attributes() {
         let extra = "k8s.pod.name=a%2Cb, host.name = node1,";
-        let found = resource(Some("db1"), None, "1.2.3", extra).unwrap();
+        let known = HostAttributes {
+            host: Some("db1".to_owned()),
+            version: "1.2.3",
+            ..HostAttributes::default()
+        };
+        let found = resource(&known, extra).unwrap();
         let value = |key: &str| {
             found
                 .iter()
@@ -67,7 +87,8 @@ mod tests {
         assert_eq!(value("host.name"), Some("node1"));
         assert_eq!(value("service.version"), Some("1.2.3"));
         assert_eq!(value("host.id"), None);
-        assert!(resource(None, None, "", "novalue").is_err());
+        assert_eq!(value("container.id"), None);
+        assert!(resource(&HostAttributes::default(), "novalue").is_err());
     }
 
     #[test]
