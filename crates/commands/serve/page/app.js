@@ -1,8 +1,9 @@
 // Starts the page: which view is shown, the filter, the timeline, downloads and keys.
 
-import { url } from "./api.js";
+import { json, url } from "./api.js";
 import { Details } from "./details.js";
 import { Findings } from "./findings.js";
+import { FleetMap } from "./fleet.js";
 import { Flows } from "./flows.js";
 import { when } from "./format.js";
 import { ServiceMap } from "./map.js";
@@ -27,6 +28,7 @@ const views = {
   map: new ServiceMap($("view-map"), { onStatus: say, onError: refuse }),
   sockets: new Sockets($("view-sockets"), { onStatus: say, onError: refuse }),
   findings: new Findings($("view-findings"), { onStatus: say }),
+  fleet: new FleetMap($("view-fleet"), { onStatus: say, onError: refuse }),
 };
 
 function refuse(message) {
@@ -46,13 +48,15 @@ function show(state, before) {
     tab.href = link({ view: tab.dataset.view, socket: "" });
     tab.dataset.view === state.view ? tab.setAttribute("aria-current", "page") : tab.removeAttribute("aria-current");
   });
+  // It is about connections of this host.
+  $("filter-form").hidden = state.view === "fleet";
   for (const name of Object.keys(views)) $(`view-${name}`).hidden = name !== state.view;
   if (!before || before.filter !== state.filter) $("filter").value = state.filter;
   downloads(state);
   details.show();
   const changed = (...keys) => !before || keys.some((key) => before[key] !== state[key]);
   if (changed("view")) for (const name of Object.keys(views)) if (name !== state.view && (name === before?.view || name === "flows")) views[name].stop();
-  if (changed("view", "filter", "sort", "at", "by", "color")) (views[state.view] ?? views.flows).show();
+  if (changed("view", "filter", "sort", "at", "by", "color") || (state.view === "fleet" && changed("range", "nodes", "edges"))) (views[state.view] ?? views.flows).show();
   if (state.at && changed("at")) $("moment").textContent = when(Number(state.at));
   if (changed("filter", "at", "series", "range")) timeline.refresh();
 }
@@ -62,6 +66,7 @@ function downloads({ view, filter, sort, at }) {
     flows: { json: ["/api/flows", { filter, sort, at, download: "json" }], csv: ["/api/flows", { filter, sort, at, download: "csv" }] },
     sockets: { json: ["/api/sockets", { filter, at, download: "json" }], csv: ["/api/sockets", { filter, at, download: "csv" }] },
     findings: { json: ["/api/findings", { at }] },
+    fleet: {},
     map: { json: ["/api/map", { filter, at, by: current().by }] },
   }[view] ?? {};
   for (const format of ["json", "csv"]) {
@@ -70,14 +75,14 @@ function downloads({ view, filter, sort, at }) {
     if (files[format]) place.href = url(...files[format]);
     place.download = `${view}.${format}`;
   }
-  $("download-svg").hidden = view !== "map";
+  $("download-svg").hidden = !views[view]?.svg;
 }
 
 $("download-svg").addEventListener("click", (event) => {
-  const picture = views.map.svg();
+  const picture = views[current().view].svg?.();
   if (!picture) return event.preventDefault();
   const file = URL.createObjectURL(new Blob([picture], { type: "image/svg+xml" }));
-  Object.assign($("download-svg"), { href: file, download: "map.svg" });
+  Object.assign($("download-svg"), { href: file, download: `${current().view}.svg` });
   setTimeout(() => URL.revokeObjectURL(file), 10_000);
 });
 
@@ -89,7 +94,7 @@ $("filter-form").addEventListener("submit", (event) => {
 addEventListener("keydown", (event) => {
   if (event.target.closest("input, select, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
   const act = { "/": () => $("filter").focus(), "[": () => timeline.step(-1), "]": () => timeline.step(1), "{": () => timeline.leap(-1), "}": () => timeline.leap(1), l: () => change({ at: "" }) }[event.key];
-  const view = { 1: "flows", 2: "map", 3: "sockets", 4: "findings" }[event.key];
+  const view = { 1: "flows", 2: "map", 3: "sockets", 4: "findings", 5: hasFleet && "fleet" }[event.key];
   if (!act && !view) return;
   event.preventDefault();
   act ? act() : change({ view });
@@ -103,6 +108,12 @@ views.flows.onSample = (page) => {
   timeline.tick();
   if (["map", "findings"].includes(current().view)) views[current().view].show();
 };
+
+let hasFleet = false;
+json("/api/fleet").then((found) => {
+  hasFleet = found !== undefined;
+  document.querySelector("nav [data-view=fleet]").hidden = !hasFleet;
+});
 
 onChange(show);
 show(current());

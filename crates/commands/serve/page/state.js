@@ -1,6 +1,6 @@
 // What is shown, all of it in the fragment of the URL: a link to it shows the same.
 
-const DEFAULTS = { view: "flows", filter: "", sort: "-connections", at: "", by: "owner", color: "retrans", series: "rates", range: "15m", socket: "" };
+const DEFAULTS = { view: "flows", filter: "", sort: "-connections", at: "", by: "owner", color: "retrans", series: "rates", range: "15m", socket: "", nodes: "service", edges: "" };
 
 const listeners = [];
 let state = read();

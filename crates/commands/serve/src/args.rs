@@ -3,7 +3,9 @@
 use crate::access::Origin;
 use clap::{Args, ValueEnum as _};
 use sockeye_console::args::FormatArg;
+use sockeye_console::server_args;
 use sockeye_console::values;
+use sockeye_http::Target;
 use sockeye_query::args::{ListingArgs, SampledArgs};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -47,7 +49,29 @@ pub struct ServeArgs {
     #[arg(long, value_name = "URL", value_parser = Origin::parse)]
     pub(crate) public_url: Option<Origin>,
     #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+    #[command(flatten)]
     pub(crate) sampled: SampledArgs,
+}
+
+/// The ClickHouse server that knows many hosts.
+#[derive(Debug, Args)]
+pub(crate) struct FleetArgs {
+    /// Show also the map of many hosts, from the ClickHouse server to which they send; the browser never connects to it
+    #[arg(long, value_name = "URL", value_parser = Target::parse)]
+    pub(crate) fleet: Option<Target>,
+    /// The database with the tables
+    #[arg(long, value_name = "NAME", default_value = "sockeye", value_parser = server_args::database, requires = "fleet")]
+    pub(crate) fleet_database: String,
+    /// The user who asks; it needs SELECT only
+    #[arg(long, value_name = "NAME", default_value = "default", requires = "fleet")]
+    pub(crate) fleet_user: String,
+    /// File with the password of the user, in its first line
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    pub(crate) fleet_password_file: Option<PathBuf>,
+    /// File with the certificates of the authorities to trust, as PEM; otherwise those of the host
+    #[arg(long, value_name = "FILE", requires = "fleet")]
+    pub(crate) fleet_tls_ca: Option<PathBuf>,
 }
 
 impl ServeArgs {
@@ -97,4 +121,6 @@ Examples:
       --public-url https://web1.example.org:7117 --secret-file /etc/sockeye/secret
                                          for others, with a certificate for web1.example.org
   sockeye serve --listen 10.0.0.5:7117 --behind-proxy --public-url https://sockeye.example.org \\
-      --secret-file /etc/sockeye/secret  for others, behind a proxy that has the certificate";
+      --secret-file /etc/sockeye/secret  for others, behind a proxy that has the certificate
+  sockeye serve --fleet https://clickhouse:8443 --fleet-user reader --fleet-password-file /etc/sockeye/reader
+                                         also the map of all hosts that send there";

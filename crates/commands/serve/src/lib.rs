@@ -7,6 +7,7 @@
 //! - `announce`: prints one-time URLs
 //! - `sampler`: takes samples and looks for findings, and waits for no request
 //! - `moments`: what memory keeps of the past, and the times of which nothing is known
+//! - `fleet`: many hosts, which a ClickHouse server knows
 //! - `recorded`: the same from the store of `record`; `history`: which of them answers for a time
 //! - `view`: which flows are shown, in which order, and sums of them; pure
 //! - `output`: documents and events for the page; pure
@@ -24,6 +25,7 @@ mod access;
 mod announce;
 mod args;
 mod assets;
+mod fleet;
 mod history;
 mod http;
 mod moments;

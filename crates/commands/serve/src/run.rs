@@ -3,6 +3,7 @@
 use crate::access::{Gate, Origin, Secret, certificate};
 use crate::announce;
 use crate::args::ServeArgs;
+use crate::fleet::Fleet;
 use crate::history::History;
 use crate::moments::Moments;
 use crate::recorded::Recorded;
@@ -32,6 +33,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         (Some(certificate), Some(key)) => Some(certificate::read(certificate, key)?),
         _ => None,
     };
+    let fleet = Fleet::of(&args.fleet)?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = Arc::new(QueryContext::new(&args.listing(), false, true)?);
     let listener = TcpListener::bind(args.listen).with_context(|| format!("--listen {}", args.listen))?;
@@ -50,6 +52,7 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
         gate,
         History::new(Arc::clone(&moments), recorded(&args)?),
         Arc::clone(&context),
+        fleet,
         args.listing_words(),
     );
     let args = Arc::new(args);

@@ -1,7 +1,7 @@
 //! Everything that is computed for an answer, on threads of its own.
 
 use super::turns::{Work, may_be_large};
-use super::{Page, commands, flows, no_moment, not_found, request};
+use super::{Page, commands, fleet, flows, no_moment, not_found, request};
 use crate::http::answer::{Answer, JSON, error, in_place, whole};
 use crate::http::query::field;
 use crate::output::{MomentsPage, push_map, push_moments, push_recorded_findings, push_step, push_timeline};
@@ -20,6 +20,8 @@ pub(super) async fn answer(page: &Arc<Page>, path: &str, query: &str) -> Answer 
         "/api/step" => step,
         "/api/findings" => findings,
         "/api/map" => map,
+        "/api/fleet" => fleet::known,
+        "/api/fleet/map" => fleet::map,
         "/api/sockets" => commands::sockets,
         "/api/explain" => commands::explain,
         _ => return not_found(),
@@ -56,10 +58,11 @@ pub(super) async fn answer(page: &Arc<Page>, path: &str, query: &str) -> Answer 
 /// Returns how an answer is computed.
 fn work(page: &Page, path: &str, query: &str) -> Work {
     let is_command = ["/api/sockets", "/api/explain"].contains(&path);
+    let asks_server = path == "/api/fleet/map" && page.fleet.is_some();
     let time = request::time(query).unwrap_or_default();
     let is_recorded = page.history.store_of(time).is_some();
     let has_recorded = path == "/api/timeline" && field(query, "from").is_some();
-    if is_command || is_recorded || has_recorded || request::has_host_names(query) {
+    if is_command || asks_server || is_recorded || has_recorded || request::has_host_names(query) {
         Work::Slow
     } else {
         Work::Quick

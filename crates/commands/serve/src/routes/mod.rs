@@ -2,6 +2,7 @@
 
 mod commands;
 mod data;
+mod fleet;
 mod flows;
 mod live;
 mod request;
@@ -9,6 +10,7 @@ mod turns;
 
 use crate::access::{Gate, Head, Verdict};
 use crate::assets;
+use crate::fleet::Fleet;
 use crate::history::{History, NoMoment};
 use crate::http::answer::{Answer, HTML, TEXT, error, redirect, refusal, whole};
 use crate::http::query;
@@ -30,6 +32,8 @@ pub(crate) struct Page {
     pub(crate) gate: Gate,
     pub(crate) history: History,
     pub(crate) context: Arc<QueryContext>,
+    /// `None` without --fleet.
+    pub(crate) fleet: Option<Fleet>,
     /// Flags of commands that list what is sampled.
     listing_words: Vec<String>,
     /// Streams of live data at the same time.
@@ -43,6 +47,7 @@ impl Page {
         gate: Gate,
         history: History,
         context: Arc<QueryContext>,
+        fleet: Option<Fleet>,
         listing_words: Vec<String>,
     ) -> Self {
         Self {
@@ -50,6 +55,7 @@ impl Page {
             gate,
             history,
             context,
+            fleet,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             turns: Turns::new(),
         }

@@ -3,6 +3,7 @@
 
 mod engine;
 mod host;
+mod page;
 mod questions;
 mod recorded;
 mod tls;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// A browser with one page.
-pub(super) struct Browser {
+pub(in crate::commands) struct Browser {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
@@ -20,7 +20,7 @@ pub(super) struct Browser {
 
 impl Browser {
     /// Starts it with an empty page; a [`Skip`] if there is none here.
-    pub(super) fn start(purpose: &str) -> Result<Self, Skip> {
+    pub(in crate::commands) fn start(purpose: &str) -> Result<Self, Skip> {
         let names = ["chromium-headless-shell", "chromium"];
         let name = names.into_iter().find(|name| program(name).is_ok());
         let name = name.ok_or_else(|| Skip::new("no chromium-headless-shell or chromium here"))?;
@@ -60,18 +60,18 @@ impl Browser {
         Ok(browser)
     }
 
-    pub(super) fn open(&mut self, url: &str) {
+    pub(in crate::commands) fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({ "url": url }));
     }
 
-    pub(super) fn resize(&mut self, width: u32, height: u32) {
+    pub(in crate::commands) fn resize(&mut self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500 });
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
     /// Runs a function body in the page, and returns what it returns. It may wait with `await until(() => ...)`.
     #[track_caller]
-    pub(super) fn run(&mut self, script: &str) -> Value {
+    pub(in crate::commands) fn run(&mut self, script: &str) -> Value {
         let expression = format!(
             "(async () => {{ const until = async (holds) => {{ for (let turn = 0; turn < 600; turn++) {{ \
              try {{ const value = await holds(); if (value) return value; }} catch {{}} \
@@ -88,8 +88,24 @@ impl Browser {
         outcome["result"]["value"].clone()
     }
 
+    /// Writes what the page shows as a PNG, to look at it.
+    pub(in crate::commands) fn screenshot(&mut self, path: &std::path::Path) {
+        let answer = self.call("Page.captureScreenshot", json!({ "format": "png" }));
+        let decoded = Command::new("base64")
+            .arg("-d")
+            .stdin(Stdio::piped())
+            .stdout(std::fs::File::create(path).expect("a file"))
+            .spawn();
+        let mut decoded = decoded.expect("base64 starts");
+        let text = answer["data"].as_str().expect("a picture");
+        let mut input = decoded.stdin.take().expect("a pipe");
+        input.write_all(text.as_bytes()).expect("it reads");
+        drop(input);
+        decoded.wait().expect("it ends");
+    }
+
     /// Presses a key.
-    pub(super) fn key(&mut self, key: &str) {
+    pub(in crate::commands) fn key(&mut self, key: &str) {
         let text = if key.len() == 1 { key } else { "" };
         // Dialogs look at the code.
         let code = if key == "Escape" { 27 } else { 0 };
@@ -100,7 +116,7 @@ impl Browser {
     }
 
     /// Returns the errors that the page has reported so far.
-    pub(super) fn errors(&mut self) -> Vec<String> {
+    pub(in crate::commands) fn errors(&mut self) -> Vec<String> {
         // What was reported before the answer is read now.
         self.run("return 1");
         std::mem::take(&mut self.errors)

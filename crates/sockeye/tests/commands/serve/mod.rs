@@ -8,6 +8,8 @@ mod page;
 mod recorded;
 mod tls;
 
+pub(super) use browser::Browser;
+
 use crate::fixtures::binary::command;
 use crate::fixtures::http::Answer;
 use serde_json::Value;
@@ -17,17 +19,17 @@ use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
 /// A running server.
-struct Server {
+pub(super) struct Server {
     child: Child,
     lines: BufReader<ChildStdout>,
     /// The URL that works once.
-    url: String,
+    pub(super) url: String,
     address: SocketAddr,
 }
 
 impl Server {
     /// Starts it on a free port.
-    fn start(words: &[&str]) -> Self {
+    pub(super) fn start(words: &[&str]) -> Self {
         let mut child = command()
             .args(["serve", "--listen", "127.0.0.1:0", "--sample-interval", "0.5"])
             .args(words)
@@ -50,7 +52,7 @@ impl Server {
     }
 
     /// Uses the one-time URL, and returns the cookie.
-    fn log_in(&self) -> String {
+    pub(super) fn log_in(&self) -> String {
         let (_, token) = self.url.split_once("?token=").expect("a token");
         let answer = self.get(&format!("/?token={token}"), "");
         assert_eq!(answer.status, 303, "{answer:?}");
@@ -59,14 +61,14 @@ impl Server {
     }
 
     /// Sends a GET with further header lines, each with its line end.
-    fn get(&self, path: &str, headers: &str) -> Answer {
+    pub(super) fn get(&self, path: &str, headers: &str) -> Answer {
         self.send(&format!(
             "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n{headers}\r\n",
             self.address
         ))
     }
 
-    fn json(&self, path: &str, cookie: &str) -> Value {
+    pub(super) fn json(&self, path: &str, cookie: &str) -> Value {
         let answer = self.get(path, &format!("Cookie: {cookie}\r\n"));
         assert_eq!(answer.status, 200, "{path}: {answer:?}");
         serde_json::from_str(&answer.body).expect("JSON")
