@@ -1,6 +1,7 @@
 //! `export clickhouse` and `fleet`: hosts send to ClickHouse (chdb behind a small HTTP server), whatever fails between them, and the
 //! questions are answered from what they sent.
 
+mod deployment;
 mod engine;
 mod host;
 mod page;
