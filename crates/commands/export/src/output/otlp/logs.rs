@@ -4,7 +4,7 @@
 use super::messages::{AnyValue, KeyValue, LogRecord, LogsRequest, Resource, ResourceLogs, Scope, ScopeLogs};
 use crate::sampling::{FindingChange, FindingEvent};
 use prost::Message;
-use sockeye_model::{ConnectionEnd, ConnectionEventKind, Direction, Process};
+use sockeye_model::{ConnectionEnd, ConnectionEventKind, Direction, Process, Side};
 use sockeye_output::text::harmless;
 use sockeye_query::sampling::EndedConnection;
 use sockeye_source::names::ProcessContainer;
@@ -115,7 +115,7 @@ pub(crate) fn ended_record(ended: &EndedConnection, observed_ns: u64) -> LogReco
     let words = [
         ("sockeye.direction", direction),
         ("sockeye.end", end),
-        ("sockeye.ended_by", event.ended_by.map(|side| side.name())),
+        ("sockeye.ended_by", event.ended_by.map(Side::name)),
     ];
     attributes.extend(
         words
