@@ -77,7 +77,7 @@ impl Fleet {
     }
 }
 
-/// Edges of a map: more cannot be told apart.
+/// Edges of a map: with more of them none can be seen.
 const EDGES_MAX: u64 = 300;
 /// Edges between addresses that become those between hosts.
 const ROWS_MAX: u64 = 20_000;
