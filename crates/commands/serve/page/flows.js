@@ -72,7 +72,7 @@ export class Flows {
   }
 
   get #isShown() {
-    return !(current().view in { map: 0, sockets: 0, findings: 0 });
+    return !(current().view in { map: 0, sockets: 0, findings: 0, fleet: 0 });
   }
 
   #forget() {
