@@ -26,7 +26,7 @@ use sockeye_wire::proc_pid::{Stat, cgroup_lines, netns_inode, open_files_max, so
 use sockeye_wire::tcp_info::TcpInfo as WireTcpInfo;
 use sockeye_wire::unix_diag::{UnixDiag, Vfs, waiting};
 use sockeye_wire::walk::{self, KernelClock, Reply, detail, hz, nets, records};
-use sockeye_wire::{Error, ethtool, netlink, nf_tables, proc_sys, rtnetlink};
+use sockeye_wire::{Error, conntrack, ethtool, netlink, nf_tables, proc_sys, rtnetlink};
 
 /// Parses a received buffer: each message as every kind, whatever family it has.
 pub(crate) fn netlink_messages(bytes: &[u8]) {
@@ -84,6 +84,7 @@ fn payload(bytes: &[u8]) {
         rtnetlink::NeighbourTable::parse(bytes)
             .map(|table| NeighbourTable::from_wire(&table))
             .map(drop),
+        conntrack::Conntrack::parse(bytes).map(drop),
         nf_tables::Chain::parse(bytes).map(drop),
         nf_tables::Rule::parse(bytes).map(drop),
         nf_tables::Elements::parse(bytes).map(drop),

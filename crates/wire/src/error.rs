@@ -55,6 +55,8 @@ pub enum Layer {
     RouteNsid,
     /// nf_tables
     NfTables,
+    /// `struct nfgenmsg` of a tracked connection
+    Conntrack,
     /// A line of `/proc/net/tcp`, `udp`, `raw` and their like
     ProcNetInet,
     /// A line of `/proc/net/unix`
@@ -137,6 +139,7 @@ impl fmt::Display for Error {
             Layer::RouteNeighbourTable => "rtnetlink message about a table of neighbours",
             Layer::GenericNetlink => "generic netlink message",
             Layer::NfTables => "nf_tables message",
+            Layer::Conntrack => "ctnetlink message",
             Layer::RouteNsid => "rtnetlink message about a network namespace",
             Layer::ProcNetInet => "line of /proc/net/{tcp,udp,raw}",
             Layer::ProcNetUnix => "line of /proc/net/unix",

@@ -37,6 +37,7 @@ pub mod bytecode;
 mod bytes;
 pub mod calls;
 pub mod connections;
+pub mod conntrack;
 pub mod drops;
 mod error;
 pub mod ethtool;

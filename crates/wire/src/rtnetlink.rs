@@ -191,7 +191,7 @@ impl InterfaceAddress {
 }
 
 /// Parses an address in network order; the length decides the family.
-fn ip(bytes: &[u8]) -> Option<IpAddr> {
+pub(crate) fn ip(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = || Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?));
     v4().or_else(|| Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?)))
 }

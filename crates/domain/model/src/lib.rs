@@ -53,6 +53,7 @@ mod tcp_info;
 mod tests;
 mod text;
 mod timer;
+mod translation;
 mod vitals;
 mod workload;
 
@@ -91,6 +92,7 @@ pub use state::{State, StateSet};
 pub use tcp_info::{CaState, TcpInfo};
 pub use text::ShortText;
 pub use timer::{Timer, TimerKind};
+pub use translation::{ConnectionEnds, Translation};
 pub use vitals::{
     Base, Bond, BondPort, BridgePort, Counter, Counters, DescriptorKinds, Device, DeviceName, DeviceQueues,
     Duplex, Element, Expression, Fill, Firewall, FirewallChain, FirewallFamily, FirewallRule,

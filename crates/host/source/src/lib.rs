@@ -39,6 +39,7 @@ extern crate self as sockeye_source;
 
 mod bpf;
 pub mod capture;
+mod conntrack;
 pub mod destroy_events;
 pub mod destroy_reader;
 mod devices;
@@ -76,6 +77,7 @@ pub mod vitals;
 mod walk;
 
 pub use bpf::BpfEngine;
+pub use conntrack::{Translations, TranslationsError, translations};
 pub use devices::{Address, Devices, Link, Map, net_file};
 pub use keepalive::KeepaliveSettings;
 pub use ladder::{list, list_with_message};
