@@ -20,7 +20,11 @@ impl Past {
         let selection = &context.namespaces;
         let is_here = selection.iter().any(|netns| netns.is_none());
         let here = own_namespace();
-        let all = self.moment.sockets.sockets().filter(move |(identity, _)| {
+        let all = self.moment.sockets.sockets().filter(move |(identity, values)| {
+            // They are counted, and are no sockets.
+            if values.failures().is_some() {
+                return false;
+            }
             let is_in_selection = match identity.netns {
                 Some(netns) if is_here => here.is_none_or(|here| here == netns),
                 Some(netns) => selection.are_many() || selection.with_inode(netns).is_some(),

@@ -13,7 +13,7 @@ use sockeye_console::server_args::ServerArgs;
 use sockeye_console::usage::UsageError;
 use sockeye_console::{envelope, stdout};
 use sockeye_fleet::question::{
-    self, AcceptQueue, Answer, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
+    self, AcceptQueue, Answer, ClockPair, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
 };
 use sockeye_fleet::{Blame, Cause, Filter, FilterError};
 use sockeye_http::Target;
@@ -25,8 +25,12 @@ use sockeye_query::when;
 
 /// `sockeye fleet hosts`.
 pub(super) fn hosts(args: &HostsArgs) -> anyhow::Result<()> {
-    let hosts: Vec<FleetHost> = ask(&args.common, &question::hosts(&args.range.range()?))?;
-    let rows: Vec<_> = hosts.iter().map(|host| HostRow::of(host, &when::local)).collect();
+    let range = args.range.range()?;
+    let hosts: Vec<FleetHost> = ask(&args.common, &question::hosts(&range))?;
+    let pairs: Vec<ClockPair> = ask(&args.common, &question::clock_pairs(&range))?;
+    let skews = sockeye_fleet::skews(&pairs);
+    let row = |host| HostRow::of(host, skews.get(&host.host).copied(), &when::local);
+    let rows: Vec<_> = hosts.iter().map(row).collect();
     write::<HostRows>(&args.common, HostRows::columns().iter().collect(), rows.iter())
 }
 

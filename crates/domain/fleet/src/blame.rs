@@ -3,15 +3,16 @@
 //! Evidence of one end is better than none, and called so: an edge that one end saw is judged by that end alone.
 
 use crate::question::{AcceptQueue, Edge, EdgeEnd};
+use sockeye_history::Limits;
 
 /// What makes an edge slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The server does not accept or read.
+    /// The server does not accept, refuses, does not read, or has a small send buffer.
     Server,
-    /// Segments are lost on the way, or the way is longer than that of other clients.
+    /// Segments or connects are lost on the way, or the way is longer than that of other clients.
     Network,
-    /// The client does not read.
+    /// The client does not read, or has a small send buffer.
     Client,
     /// Nothing is seen.
     None,
@@ -75,6 +76,40 @@ pub fn blame(edges: &[Edge], queues: &[AcceptQueue]) -> Vec<Blame> {
                 ));
             }
         }
+        // An end that is slow to read lets the window of the other one close; without a larger send buffer an end waits for itself.
+        for (end, peer, own) in [
+            (&edge.client_end, Cause::Server, Cause::Client),
+            (&edge.server_end, Cause::Client, Cause::Server),
+        ] {
+            let Limits {
+                busy_ms,
+                rwnd_limited_ms,
+                sndbuf_limited_ms,
+            } = end.limits;
+            if let Some(percent) = limited_percent(rwnd_limited_ms, busy_ms, edge) {
+                let text = format!(
+                    "the window of the {} held the {} back {percent}% of the time",
+                    peer.name(),
+                    own.name()
+                );
+                found.push((peer, text));
+            }
+            if let Some(percent) = limited_percent(sndbuf_limited_ms, busy_ms, edge) {
+                let text = format!(
+                    "the send buffer of the {} held it back {percent}% of the time",
+                    own.name()
+                );
+                found.push((own, text));
+            }
+        }
+        let EdgeEnd { failed, refused, .. } = edge.client_end;
+        if refused > 0 {
+            found.push((Cause::Server, format!("the server refused {refused} connects")));
+        }
+        if failed > refused {
+            let unanswered = failed - refused;
+            found.push((Cause::Network, format!("{unanswered} connects got no answer")));
+        }
         for (end, bytes, name) in [
             (&edge.client_end, edge.request_bytes, "client"),
             (&edge.server_end, edge.response_bytes, "server"),
@@ -133,6 +168,20 @@ fn lost_percent(end: &EdgeEnd, sent_bytes: u64) -> Option<u64> {
     (percent >= RETRANS_PERCENT_MIN).then_some(percent)
 }
 
+/// Returns the share of the time with data to send in which an end was held back, if it is worth a word: of the intervals in which it was,
+/// and if it is not only a moment of all.
+fn limited_percent(limited_ms: u64, busy_ms: u64, edge: &Edge) -> Option<u64> {
+    let span_ms = u64::from(edge.last_s - edge.first_s.min(edge.last_s)) * 1_000;
+    if limited_ms < LIMITED_MS_MIN || limited_ms * 100 < span_ms {
+        return None;
+    }
+    let percent = limited_ms * 100 / busy_ms.max(1);
+    (percent >= LIMITED_PERCENT_MIN).then_some(percent)
+}
+
+/// Less time is no evidence.
+const LIMITED_MS_MIN: u64 = 250;
+const LIMITED_PERCENT_MIN: u64 = 25;
 /// Bytes that a program that reads does not leave.
 const UNREAD_BYTES: u64 = 64 << 10;
 /// Fewer retransmissions are no evidence.
@@ -164,6 +213,7 @@ mod tests {
             client: [10, 0, 0, client].into(),
             server: [10, 0, 1, 1].into(),
             port: 443,
+            via: None,
             client_end: end("web1", rtt_us),
             server_end: end("db1", 0),
             request_bytes: 1_448_000,
@@ -231,6 +281,45 @@ mod tests {
         );
         // Three times as long, and short.
         check(|edge| edge.client_end.rtt_us_mean = 5_000, 0, Cause::None, "");
+    }
+
+    #[test]
+    fn end_that_holds_the_other_back_is_named() {
+        let limits = |busy_ms: u64, rwnd_limited_ms: u64, sndbuf_limited_ms: u64| Limits {
+            busy_ms,
+            rwnd_limited_ms,
+            sndbuf_limited_ms,
+        };
+        let client = |limits: Limits| move |edge: &mut Edge| edge.client_end.limits = limits;
+        let server = |limits: Limits| move |edge: &mut Edge| edge.server_end.limits = limits;
+        let of_server = "the window of the server held the client back 25%";
+        check(client(limits(1_000, 250, 0)), 0, Cause::Server, of_server);
+        check(client(limits(1_000, 240, 0)), 0, Cause::None, "");
+        check(client(limits(240, 240, 0)), 0, Cause::None, "");
+        let long = |edge: &mut Edge| {
+            edge.client_end.limits = limits(1_000, 900, 0);
+            edge.last_s = 120;
+        };
+        check(long, 0, Cause::None, "");
+        let of_client = "the window of the client held the server back 90%";
+        check(server(limits(1_000, 900, 0)), 0, Cause::Client, of_client);
+        let buffer = "the send buffer of the server held it back 50%";
+        check(server(limits(1_000, 0, 500)), 0, Cause::Server, buffer);
+    }
+
+    #[test]
+    fn failed_connects_are_those_of_server_or_network() {
+        let failed = |failed, refused| {
+            move |edge: &mut Edge| (edge.client_end.failed, edge.client_end.refused) = (failed, refused)
+        };
+        check(failed(3, 3), 0, Cause::Server, "the server refused 3 connects");
+        check(failed(3, 0), 0, Cause::Network, "3 connects got no answer");
+        check(
+            failed(3, 2),
+            0,
+            Cause::Server,
+            "refused 2 connects; 1 connects got no answer",
+        );
     }
 
     #[test]

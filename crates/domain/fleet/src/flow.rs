@@ -1,7 +1,8 @@
 //! A flow over an interval, as one of its two ends saw it.
 
-use sockeye_history::{ConnectionKey, Identity, Sums};
+use sockeye_history::{ConnectionKey, Identity, Limits, Sums};
 use sockeye_model::{NetnsInode, WorkloadKind};
+use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 
 /// Which end of its connections a host is.
@@ -42,6 +43,8 @@ pub struct FlowKey {
     pub side: Side,
     /// Address of the end that connected; v4-mapped ones as IPv4. Unspecified in a row of several flows.
     pub client: IpAddr,
+    /// Its port, of a connection that NAT may translate: what the other end has is found by it. 0: connections from any port.
+    pub client_port: u16,
     /// Address of the end that listens.
     pub server: IpAddr,
     /// Port that it listens on.
@@ -70,6 +73,7 @@ impl FlowKey {
         Self {
             netns: None,
             client: Ipv6Addr::UNSPECIFIED.into(),
+            client_port: 0,
             server: Ipv6Addr::UNSPECIFIED.into(),
             ..self.clone()
         }
@@ -81,6 +85,7 @@ impl FlowKey {
             netns: None,
             side,
             client: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+            client_port: 0,
             server: IpAddr::V6(Ipv6Addr::UNSPECIFIED),
             port: 0,
             owner: None,
@@ -91,25 +96,39 @@ impl FlowKey {
 }
 
 impl ConnectionKey for FlowKey {
-    fn of(identity: &Identity, is_passive: bool) -> Option<Self> {
+    type Context = TranslatedFlows;
+
+    fn of(translated: &TranslatedFlows, identity: &Identity, is_passive: bool) -> Option<Self> {
         let ((local, local_port), (peer, peer_port)) = identity.local.zip(identity.peer)?;
         let (local, peer) = (local.to_canonical(), peer.to_canonical());
-        let (side, client, server, port) = if is_passive {
-            (Side::Server, peer, local, local_port.0)
+        let (side, client, client_port, server, port) = if is_passive {
+            (Side::Server, peer, peer_port.0, local, local_port.0)
         } else {
-            (Side::Client, local, peer, peer_port.0)
+            (Side::Client, local, local_port.0, peer, peer_port.0)
         };
+        let is_translated = translated.0.contains(&(client, server, port));
         let workload = |kind| identity.workload(kind).map(str::to_owned);
         Some(Self {
             netns: identity.netns,
             side,
             client,
+            client_port: if is_translated { client_port } else { 0 },
             server,
             port,
             owner: identity.first_owner(),
             unit: workload(WorkloadKind::Unit),
             container: workload(WorkloadKind::Container),
         })
+    }
+}
+
+/// The flows that NAT translates somewhere, as one of their ends has them: client, server and port. Their connections are rows of their own.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TranslatedFlows(HashSet<(IpAddr, IpAddr, u16)>);
+
+impl FromIterator<(IpAddr, IpAddr, u16)> for TranslatedFlows {
+    fn from_iter<I: IntoIterator<Item = (IpAddr, IpAddr, u16)>>(flows: I) -> Self {
+        Self(flows.into_iter().collect())
     }
 }
 
@@ -169,6 +188,12 @@ pub struct FlowRow {
     pub folded: u32,
     /// Sums over the interval; `connections` is the largest number in a sample.
     pub sums: Sums,
+    /// Connects that failed.
+    pub failed: u64,
+    /// Of these, those that the server refused.
+    pub refused: u64,
+    /// What held connections back.
+    pub limits: Limits,
     /// Round trip times.
     pub rtt: RoundTrips,
     /// Bytes that were received and not read, in the sample in which they were most.
@@ -181,6 +206,10 @@ impl FlowRow {
     /// Whether nothing happened in the interval.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
+        // Data that waits is not idle.
+        if self.failed > 0 || self.limits.busy_ms > 0 {
+            return false;
+        }
         let Sums {
             sent_bytes,
             received_bytes,
@@ -195,13 +224,16 @@ impl FlowRow {
     fn add(&mut self, other: &Self) {
         self.folded += other.folded.max(1);
         self.sums += other.sums;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.limits += other.limits;
         self.rtt.add(&other.rtt);
         self.receive_queue_bytes += other.receive_queue_bytes;
         self.send_queue_bytes += other.send_queue_bytes;
     }
 }
 
-/// Keeps at most `flows_max` rows: those with most bytes, most connections, or most trouble (retransmissions, bytes that wait). The
+/// Keeps at most `flows_max` rows: those with most bytes, most connections, or most trouble (failed connects, retransmissions, bytes that wait). The
 /// others become one row for each side, port and service, which has their sums.
 #[must_use]
 pub fn fold_rest(mut rows: Vec<FlowRow>, flows_max: usize) -> Vec<FlowRow> {
@@ -212,7 +244,7 @@ pub fn fold_rest(mut rows: Vec<FlowRow>, flows_max: usize) -> Vec<FlowRow> {
     let measures: [fn(&FlowRow) -> u64; 3] = [
         |row| row.sums.sent_bytes + row.sums.received_bytes,
         |row| row.sums.connections + row.sums.opened,
-        |row| row.sums.retrans_segs * 1_448 + row.receive_queue_bytes + row.send_queue_bytes,
+        |row| (row.sums.retrans_segs + row.failed) * 1_448 + row.receive_queue_bytes + row.send_queue_bytes,
     ];
     let mut ranks = vec![usize::MAX; rows.len()];
     for measure in measures {
@@ -269,6 +301,7 @@ mod tests {
                 netns: Some(NetnsInode(1)),
                 side: Side::Server,
                 client: [10, 0, 0, client].into(),
+                client_port: 0,
                 server: [10, 0, 1, 1].into(),
                 port,
                 owner: Some("nginx".to_owned()),
@@ -282,6 +315,9 @@ mod tests {
                 retrans_segs,
                 ..Sums::default()
             },
+            failed: 0,
+            refused: 0,
+            limits: Limits::default(),
             rtt: RoundTrips::of(&mut [sent_bytes as u32 + 1], None),
             receive_queue_bytes: 0,
             send_queue_bytes: 0,
@@ -316,6 +352,52 @@ mod tests {
         );
         assert!(folded[3].key.client.is_unspecified());
         assert_eq!(folded.iter().map(|row| row.sums.sent_bytes).sum::<u64>(), all);
+    }
+
+    #[test]
+    fn no_sum_changes_when_rows_are_folded() {
+        let mut random = 27_u64;
+        let mut next = move |below: u64| {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let rows: Vec<FlowRow> = (0..3_000)
+            .map(|number| {
+                let mut row = row(
+                    (number % 200) as u8,
+                    next(40) as u16,
+                    next(1_000_000),
+                    next(9),
+                    next(3),
+                );
+                row.key.server = [10, 2, (number / 200) as u8, 1].into();
+                row.sums.received_bytes = next(1_000);
+                row.sums.opened = next(5);
+                row.sums.closed = next(5);
+                (row.failed, row.refused) = (next(7), next(3));
+                row.limits = Limits {
+                    busy_ms: next(100),
+                    rwnd_limited_ms: next(50),
+                    sndbuf_limited_ms: next(50),
+                };
+                row
+            })
+            .collect();
+        let sums = |rows: &[FlowRow]| {
+            let mut all = rows[0].clone();
+            rows[1..].iter().for_each(|row| all.add(row));
+            (all.sums, all.failed, all.refused, all.limits, all.rtt.count)
+        };
+        let expected = sums(&rows);
+        for flows_max in [0, 1, 100, 2_999, 3_000] {
+            let folded = fold_rest(rows.clone(), flows_max);
+            assert_eq!(sums(&folded), expected, "{flows_max}");
+            let flows: u32 = folded.iter().map(|row| row.folded.max(1)).sum();
+            assert_eq!(flows, 3_000);
+            assert!(folded.len() <= flows_max + 40, "{flows_max}: {}", folded.len());
+        }
     }
 
     #[test]

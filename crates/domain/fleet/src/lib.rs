@@ -6,6 +6,7 @@
 //! - [`SchemaOptions`]: the statements that make the tables
 //! - [`question`], [`Filter`]: the statements that answer questions, and their rows
 //! - [`blame()`]: whether client, network or server makes an edge slow
+//! - [`skews`]: how far the clocks of hosts are apart
 //! - [`RowWriter`], [`RowReader`]: ClickHouse's format of rows
 //!
 //! What it deliberately does not do: read a store, send, read a clock. `sockeye export clickhouse` and `sockeye fleet` do.
@@ -16,13 +17,17 @@ mod flow;
 pub mod question;
 mod row_binary;
 mod schema;
+mod skew;
 mod slice;
 mod tables;
 
 pub use blame::{Blame, Cause, blame};
 pub use filter::{Filter, FilterError};
-pub use flow::{FlowKey, FlowRow, RoundTrips, Side, fold_rest};
+pub use flow::{FlowKey, FlowRow, RoundTrips, Side, TranslatedFlows, fold_rest};
 pub use row_binary::{RowError, RowReader, RowWriter};
 pub use schema::{REMEMBERED_MAX, REMEMBERED_MINUTES, SCHEMA_VERSION, SchemaOptions};
+pub use skew::{Skew, skews};
 pub use slice::{KEYFRAME_S, ListenerRow, Origin, SampleHead, SampleMark, Slice, SliceBuilder, SliceOptions};
-pub use tables::{Column, CountRow, GapRow, HostRow, Table, encode, insert_statement, token};
+pub use tables::{
+    Column, CountRow, ExchangeRow, GapRow, HostRow, Table, TranslationRow, encode, insert_statement, token,
+};

@@ -2,7 +2,7 @@
 
 use crate::flow::FlowRow;
 use crate::slice::ListenerRow;
-use crate::tables::{CountRow, GapRow, HostRow, Table};
+use crate::tables::{CountRow, ExchangeRow, GapRow, HostRow, Table, TranslationRow};
 use sockeye_history::{FindingRecord, Period};
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub struct SchemaOptions {
 }
 
 /// The version that the statements lead to.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Minutes for which a host may send again what it does not know to be stored. Each host makes an insert a table and minute.
 pub const REMEMBERED_MINUTES: u32 = 24 * 60;
@@ -49,10 +49,15 @@ impl SchemaOptions {
     /// Returns the statements that lead from a version to [`SCHEMA_VERSION`]. Each may be repeated.
     #[must_use]
     pub fn statements(&self, from_version: u32) -> Vec<String> {
-        let mut all = Vec::new();
-        if from_version < 1 {
-            all.extend(self.version_1());
-        }
+        let mut all = match from_version {
+            0 => self.created(),
+            1 => self.upgraded_from_1(),
+            _ => return Vec::new(),
+        };
+        all.push(format!(
+            "INSERT INTO {}.migrations (version) VALUES ({SCHEMA_VERSION})",
+            quoted(&self.database)
+        ));
         all
     }
 
@@ -65,7 +70,8 @@ impl SchemaOptions {
         )
     }
 
-    fn version_1(&self) -> Vec<String> {
+    /// Returns the statements that create all tables as they are now.
+    fn created(&self) -> Vec<String> {
         let database = quoted(&self.database);
         let mut all = vec![format!(
             "CREATE DATABASE IF NOT EXISTS {database}{}",
@@ -90,24 +96,18 @@ impl SchemaOptions {
             shard: "cityHash64(server, port, zone)",
         };
         all.extend(self.table_of::<FlowRow>(RTT_SUM, &flows));
-        for (name, ttl, partition) in [
-            ("flows_5m", "t + INTERVAL 90 DAY", "toYYYYMM(t)"),
-            ("flows_1h", "t + INTERVAL 400 DAY", "toYYYYMM(t)"),
-        ] {
-            let rollup = Storage {
+        for rollup in &ROLLUPS {
+            let storage = Storage {
                 engine: "AggregatingMergeTree",
-                order: "t, server, port, client, side, zone, host, netns, owner, unit, container",
-                partition: Some(partition),
-                ttl: Some(ttl),
+                order: &rollup.order(),
+                partition: Some("toYYYYMM(t)"),
+                ttl: Some(rollup.ttl),
                 shard: "cityHash64(server, port, zone)",
             };
-            all.extend(self.table(name, &rollup_columns(), &rollup));
+            all.extend(self.table(rollup.name, &rollup.columns(), &storage));
         }
-        for (name, begin) in [
-            ("flows_5m", "toStartOfFiveMinutes(f.t)"),
-            ("flows_1h", "toStartOfHour(f.t)"),
-        ] {
-            all.push(self.rollup_view(name, begin));
+        for rollup in &ROLLUPS {
+            all.push(self.rollup_view(rollup));
         }
         let of_day = |order, ttl| Storage {
             engine: "MergeTree",
@@ -148,12 +148,101 @@ impl SchemaOptions {
                 shard: "cityHash64(host)",
             },
         ));
-        all.push(format!("INSERT INTO {database}.migrations (version) VALUES (1)"));
+        all.extend(self.connection_tables());
         all
     }
 
+    /// Returns the statements that create the tables about single connections.
+    fn connection_tables(&self) -> Vec<String> {
+        let mut all = self.table_of::<TranslationRow>(
+            "",
+            &Storage {
+                engine: "ReplacingMergeTree",
+                order: "toStartOfFiveMinutes(t), server, port, client, client_port, host, netns, conntrack_zone,\n    \
+                        original_client, original_client_port, original_server, original_port",
+                partition: Some("toDate(t)"),
+                ttl: Some("t + INTERVAL 90 DAY"),
+                shard: "cityHash64(server, port)",
+            },
+        );
+        all.extend(self.table_of::<ExchangeRow>(
+            "",
+            &Storage {
+                engine: "AggregatingMergeTree",
+                order: "day, server, port, client, client_port, request_bytes, response_bytes",
+                partition: Some("toYYYYMM(day)"),
+                ttl: Some("day + INTERVAL 90 DAY"),
+                shard: "cityHash64(server, port)",
+            },
+        ));
+        let database = quoted(&self.database);
+        all.push(format!(
+            "CREATE VIEW IF NOT EXISTS {database}.clock_offsets{} AS\n{}",
+            self.on_cluster(),
+            clock_offsets(&database)
+        ));
+        all
+    }
+
+    /// Returns the statements that add what version 2 has: failed connects, what held connections back, what NAT translates, and the
+    /// clocks of both ends.
+    fn upgraded_from_1(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        for column in FlowRow::COLUMNS {
+            if ADDED_IN_2.contains(&column.name) {
+                let definition = format!("{} COMMENT {}", column.sql_type, text(column.comment));
+                all.extend(self.added_column(FlowRow::NAME, column.name, &definition));
+            }
+        }
+        for rollup in &ROLLUPS {
+            for (name, sql_type, function) in ROLLUP_VALUES {
+                if ADDED_IN_2.contains(&name) {
+                    let definition =
+                        format!("SimpleAggregateFunction({function}, {sql_type}) CODEC(T64, ZSTD(3))");
+                    all.extend(self.added_column(rollup.name, name, &definition));
+                }
+            }
+            if rollup.has_client_ports {
+                let (name, sql_type) = CLIENT_PORT;
+                let mut added = self.added_column(rollup.name, name, &format!("{sql_type} CODEC(ZSTD(3))"));
+                // The stored table is the first one. Only a column that is added by the same statement may become part of the key.
+                let _ = write!(added[0], ", MODIFY ORDER BY ({})", rollup.order());
+                all.extend(added);
+            }
+        }
+        for rollup in &ROLLUPS {
+            // In place: rows that come meanwhile are rolled up by the one or by the other query.
+            all.push(format!(
+                "ALTER TABLE {}.{}_view{} MODIFY QUERY\n{}",
+                quoted(&self.database),
+                rollup.name,
+                self.on_cluster(),
+                self.rollup_query(rollup)
+            ));
+        }
+        all.extend(self.connection_tables());
+        all
+    }
+
+    /// Returns the statements that add a column to a table: first to the stored one.
+    fn added_column(&self, table: &str, column: &str, definition: &str) -> Vec<String> {
+        let stored = self.stored_name(table);
+        let mut tables = vec![stored.as_str()];
+        if stored != table {
+            tables.push(table);
+        }
+        let add = |table: &&str| {
+            format!(
+                "ALTER TABLE {}.{table}{} ADD COLUMN IF NOT EXISTS {column} {definition}",
+                quoted(&self.database),
+                self.on_cluster()
+            )
+        };
+        tables.iter().map(add).collect()
+    }
+
     /// Returns the statements for a table of rows that hosts send, and further columns.
-    fn table_of<R: Table>(&self, further: &str, storage: &Storage) -> Vec<String> {
+    fn table_of<R: Table>(&self, further: &str, storage: &Storage<'_>) -> Vec<String> {
         let mut columns = String::new();
         for column in R::COLUMNS {
             let comment = text(column.comment);
@@ -170,7 +259,7 @@ impl SchemaOptions {
     }
 
     /// Returns the statements for a table; on a cluster it is one on each server, and one that distributes.
-    fn table(&self, name: &str, columns: &str, storage: &Storage) -> Vec<String> {
+    fn table(&self, name: &str, columns: &str, storage: &Storage<'_>) -> Vec<String> {
         let database = quoted(&self.database);
         let stored = self.stored_name(name);
         let mut sql = format!(
@@ -201,7 +290,20 @@ impl SchemaOptions {
     }
 
     /// Returns the view that adds each insert of flows to a rollup.
-    fn rollup_view(&self, name: &str, begin: &str) -> String {
+    fn rollup_view(&self, rollup: &Rollup) -> String {
+        format!(
+            "CREATE MATERIALIZED VIEW IF NOT EXISTS {}.{}_view{} TO {0}.{} AS\n{}",
+            quoted(&self.database),
+            rollup.name,
+            self.on_cluster(),
+            self.stored_name(rollup.name),
+            self.rollup_query(rollup)
+        )
+    }
+
+    /// Returns the query of the view.
+    fn rollup_query(&self, rollup: &Rollup) -> String {
+        let begin = rollup.begin;
         let database = quoted(&self.database);
         let mut values = String::new();
         for (column, _, function) in ROLLUP_VALUES {
@@ -212,20 +314,14 @@ impl SchemaOptions {
             };
             let _ = write!(values, ",\n    {function}({value}) AS {column}");
         }
-        let keys: Vec<_> = ROLLUP_KEYS
-            .iter()
-            .map(|(column, _)| format!("f.{column}"))
-            .collect();
-        let named: Vec<_> = ROLLUP_KEYS
-            .iter()
+        let keys: Vec<_> = rollup.keys().map(|(column, _)| format!("f.{column}")).collect();
+        let named: Vec<_> = rollup
+            .keys()
             .map(|(column, _)| format!("f.{column} AS {column}"))
             .collect();
         let (keys, named) = (keys.join(", "), named.join(", "));
         format!(
-            "CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.{name}_view{} TO {database}.{} AS\n\
-             SELECT {begin} AS t, {named}{values}\nFROM {database}.{} AS f\nGROUP BY {begin}, {keys}",
-            self.on_cluster(),
-            self.stored_name(name),
+            "SELECT {begin} AS t, {named}{values}\nFROM {database}.{} AS f\nGROUP BY {begin}, {keys}",
             self.stored_name(FlowRow::NAME),
         )
     }
@@ -261,7 +357,7 @@ impl SchemaOptions {
         )
     }
 
-    fn settings(&self, storage: &Storage) -> String {
+    fn settings(&self, storage: &Storage<'_>) -> String {
         let remembered = self.inserts_remembered();
         let window = match self.cluster {
             None => format!("non_replicated_deduplication_window = {remembered}"),
@@ -279,9 +375,9 @@ impl SchemaOptions {
 }
 
 /// How a table is stored.
-struct Storage {
+struct Storage<'a> {
     engine: &'static str,
-    order: &'static str,
+    order: &'a str,
     partition: Option<&'static str>,
     ttl: Option<&'static str>,
     /// What decides on which server of a cluster a row is.
@@ -291,6 +387,72 @@ struct Storage {
 /// For the mean of the medians, as rollups have it.
 const RTT_SUM: &str =
     "    rtt_us_sum UInt64 ALIAS toUInt64(rtt_us_median) * rtt_count COMMENT 'not stored',\n";
+
+/// A rollup of flows.
+struct Rollup {
+    name: &'static str,
+    /// The begin of a row's period.
+    begin: &'static str,
+    ttl: &'static str,
+    /// Whether connections that NAT may translate are rows of their own.
+    has_client_ports: bool,
+}
+
+impl Rollup {
+    /// Returns what its rows are made by, besides the time, with types.
+    fn keys(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let ports = self.has_client_ports.then_some(CLIENT_PORT);
+        ROLLUP_KEYS.into_iter().chain(ports)
+    }
+
+    fn order(&self) -> String {
+        let keys: Vec<_> = self.keys().map(|(column, _)| column).collect();
+        format!("t, {}", keys.join(", "))
+    }
+
+    fn columns(&self) -> String {
+        let mut columns = "    t DateTime('UTC') CODEC(T64, ZSTD(3)),\n".to_owned();
+        for (name, sql_type) in self.keys() {
+            let _ = writeln!(columns, "    {name} {sql_type} CODEC(ZSTD(3)),");
+        }
+        for (name, sql_type, function) in ROLLUP_VALUES {
+            let _ = writeln!(
+                columns,
+                "    {name} SimpleAggregateFunction({function}, {sql_type}) CODEC(T64, ZSTD(3)),"
+            );
+        }
+        columns.truncate(columns.len() - 2);
+        columns.push('\n');
+        columns
+    }
+}
+
+const ROLLUPS: [Rollup; 2] = [
+    Rollup {
+        name: "flows_5m",
+        begin: "toStartOfFiveMinutes(f.t)",
+        ttl: "t + INTERVAL 90 DAY",
+        has_client_ports: true,
+    },
+    Rollup {
+        name: "flows_1h",
+        begin: "toStartOfHour(f.t)",
+        ttl: "t + INTERVAL 400 DAY",
+        has_client_ports: false,
+    },
+];
+
+const CLIENT_PORT: (&str, &str) = ("client_port", "UInt16");
+
+/// Columns that version 1 of the tables of flows lacks.
+const ADDED_IN_2: [&str; 6] = [
+    "client_port",
+    "failed",
+    "refused",
+    "busy_ms",
+    "rwnd_limited_ms",
+    "sndbuf_limited_ms",
+];
 
 /// What rows of flows are rolled up by, with types.
 const ROLLUP_KEYS: [(&str, &str); 10] = [
@@ -307,7 +469,7 @@ const ROLLUP_KEYS: [(&str, &str); 10] = [
 ];
 
 /// Values of rollups, with type and what combines them.
-const ROLLUP_VALUES: [(&str, &str, &str); 12] = [
+const ROLLUP_VALUES: [(&str, &str, &str); 17] = [
     ("folded", "UInt32", "max"),
     ("connections", "UInt32", "max"),
     ("opened", "UInt64", "sum"),
@@ -315,6 +477,11 @@ const ROLLUP_VALUES: [(&str, &str, &str); 12] = [
     ("sent_bytes", "UInt64", "sum"),
     ("received_bytes", "UInt64", "sum"),
     ("retrans_segs", "UInt64", "sum"),
+    ("failed", "UInt64", "sum"),
+    ("refused", "UInt64", "sum"),
+    ("busy_ms", "UInt64", "sum"),
+    ("rwnd_limited_ms", "UInt64", "sum"),
+    ("sndbuf_limited_ms", "UInt64", "sum"),
     ("rtt_count", "UInt64", "sum"),
     ("rtt_us_sum", "UInt64", "sum"),
     ("rtt_us_p95", "UInt32", "max"),
@@ -322,21 +489,28 @@ const ROLLUP_VALUES: [(&str, &str, &str); 12] = [
     ("send_queue_bytes", "UInt64", "max"),
 ];
 
-fn rollup_columns() -> String {
-    let mut columns = "    t DateTime('UTC') CODEC(T64, ZSTD(3)),\n".to_owned();
-    for (name, sql_type) in ROLLUP_KEYS {
-        let _ = writeln!(columns, "    {name} {sql_type} CODEC(ZSTD(3)),");
-    }
-    for (name, sql_type, function) in ROLLUP_VALUES {
-        let _ = writeln!(
-            columns,
-            "    {name} SimpleAggregateFunction({function}, {sql_type}) CODEC(T64, ZSTD(3)),"
-        );
-    }
-    columns.truncate(columns.len() - 2);
-    columns.push('\n');
-    columns
+/// Returns the query of how far the clock of a server is ahead of that of a client, by the last data that both saw: half of how much longer
+/// requests take than responses, by both clocks. Between the two clocks, the way takes `delay_ms` there and back: the estimate is wrong by at
+/// most half of it. Exchanges whose time there and back is negative are of clocks that were set meanwhile.
+fn clock_offsets(database: &str) -> String {
+    format!(
+        "SELECT day, client, client_port, server, port, t, client_host, server_host,
+    (there_ms - back_ms) / 2 AS server_ahead_ms, there_ms + back_ms AS delay_ms
+FROM (
+    SELECT e.day AS day, e.client AS client, e.client_port AS client_port, e.server AS server, e.port AS port,
+        max(e.t) AS t, toString(max(e.client_host)) AS client_host, toString(max(e.server_host)) AS server_host,
+        toInt64(max(e.server_received_ms)) - toInt64(max(e.client_sent_ms)) AS there_ms,
+        toInt64(max(e.client_received_ms)) - toInt64(max(e.server_sent_ms)) AS back_ms
+    FROM {database}.exchanges AS e
+    GROUP BY e.day, e.client, e.client_port, e.server, e.port, e.request_bytes, e.response_bytes
+    HAVING client_host != '' AND server_host != '' AND client_host != server_host
+)
+WHERE delay_ms > -{TICKS_MS}"
+    )
 }
+
+/// Both ends have the ages of their data by a clock that ticks every 1 to 10 ms.
+const TICKS_MS: u32 = 40;
 
 /// Returns a name as SQL has it.
 fn quoted(name: &str) -> String {
@@ -398,6 +572,32 @@ mod tests {
         for sql in &statements[..statements.len() - 1] {
             assert!(sql.contains(" ON CLUSTER `main`"), "{sql}");
         }
+    }
+
+    #[test]
+    fn upgrade_adds_columns_to_stored_tables_first() {
+        let all = options(Some("main"), 1).statements(1);
+        let of_failed: Vec<_> = all
+            .iter()
+            .filter(|sql| sql.contains("IF NOT EXISTS failed "))
+            .collect();
+        let begins = [
+            "flows_local",
+            "flows",
+            "flows_5m_local",
+            "flows_5m",
+            "flows_1h_local",
+            "flows_1h",
+        ]
+        .map(|table| format!("ALTER TABLE `sockeye`.{table} ON CLUSTER `main` ADD COLUMN"));
+        assert_eq!(of_failed.len(), begins.len());
+        for (sql, begin) in of_failed.iter().zip(&begins) {
+            assert!(sql.starts_with(begin), "{sql}");
+        }
+        assert!(all.last().unwrap().ends_with("VALUES (2)"));
+        let single = options(None, 1).statements(1);
+        // Columns of three tables and the port of two, views, two tables and a view, and the version.
+        assert_eq!(single.len(), 5 * 3 + 2 + 2 + 3 + 1);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Samples of one host to intervals that are sent.
 
-use crate::flow::{FlowKey, FlowRow, RoundTrips, fold_rest};
-use sockeye_history::{Gap, Identity, KeyedSums, Sums, Values};
+use crate::flow::{FlowKey, FlowRow, RoundTrips, TranslatedFlows, fold_rest};
+use sockeye_history::{ConnectionSums, Gap, Identity, KeyedSums, Values};
 use sockeye_model::{NetnsInode, State, WorkloadKind};
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -113,6 +113,7 @@ pub struct SliceOptions {
 pub struct SliceBuilder {
     options: SliceOptions,
     sums: KeyedSums<FlowKey>,
+    translated: TranslatedFlows,
     open: Option<OpenSlice>,
     /// Whether the next interval is the first, or follows a gap.
     is_after_gap: bool,
@@ -138,7 +139,7 @@ type ListenerKey = (
 
 #[derive(Debug, Default)]
 struct OpenFlow {
-    sums: Sums,
+    sums: ConnectionSums,
     rtt: RoundTrips,
     receive_queue_bytes: u64,
     send_queue_bytes: u64,
@@ -160,14 +161,20 @@ impl SliceBuilder {
         Self {
             options,
             sums: KeyedSums::default(),
+            translated: TranslatedFlows::default(),
             open: None,
             is_after_gap: true,
         }
     }
 
+    /// Sets the flows that NAT translates. Their connections are rows of their own from the next sample on.
+    pub fn set_translated(&mut self, translated: TranslatedFlows) {
+        self.translated = translated;
+    }
+
     /// Takes a sample that was sent before, so that the next one has differences to it.
     pub fn resume<'a>(&mut self, sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone) {
-        drop(self.sums.add_visiting(sockets, &mut |_, _| {}));
+        drop(self.sums.add_visiting(&self.translated, sockets, &mut |_, _| {}));
         self.is_after_gap = false;
     }
 
@@ -217,13 +224,15 @@ impl SliceBuilder {
             self.is_after_gap = true;
         }
         let mut now: HashMap<FlowKey, Now> = HashMap::new();
-        let sums = self.sums.add_visiting(
-            sockets.clone(),
-            &mut |key: &FlowKey, values| match now.get_mut(key) {
-                Some(of_flow) => of_flow.add(values),
-                None => now.entry(key.clone()).or_default().add(values),
-            },
-        );
+        let sums =
+            self.sums.add_visiting(
+                &self.translated,
+                sockets.clone(),
+                &mut |key: &FlowKey, values| match now.get_mut(key) {
+                    Some(of_flow) => of_flow.add(values),
+                    None => now.entry(key.clone()).or_default().add(values),
+                },
+            );
         let start_s = self.start_of(sample.at_ms);
         let (options, is_after_gap) = (self.options, self.is_after_gap);
         let open = self
@@ -273,7 +282,7 @@ impl OpenSlice {
     fn add<'a>(
         &mut self,
         sample: &SampleHead,
-        sums: HashMap<FlowKey, Sums>,
+        sums: HashMap<FlowKey, ConnectionSums>,
         mut now: HashMap<FlowKey, Now>,
         sockets: impl Iterator<Item = (&'a Identity, &'a Values)>,
     ) {
@@ -289,9 +298,10 @@ impl OpenSlice {
         for (key, more) in sums {
             let now = now.remove(&key).unwrap_or_default();
             let flow = self.flows.entry(key).or_default();
-            let connections = flow.sums.connections.max(more.connections);
+            let of_flow = flow.sums.transferred.connections;
+            let connections = of_flow.max(more.transferred.connections);
             flow.sums += more;
-            flow.sums.connections = connections;
+            flow.sums.transferred.connections = connections;
             flow.take(now);
         }
         let listeners = sockets.filter(|(_, values)| values.state() == Some(State::Listen));
@@ -360,7 +370,10 @@ impl OpenFlow {
         FlowRow {
             key,
             folded: 0,
-            sums: self.sums,
+            sums: self.sums.transferred,
+            failed: self.sums.failed,
+            refused: self.sums.refused,
+            limits: self.sums.limits,
             rtt: self.rtt,
             receive_queue_bytes: self.receive_queue_bytes,
             send_queue_bytes: self.send_queue_bytes,
@@ -397,6 +410,7 @@ const LISTENERS_MAX: usize = 10_000;
 mod tests {
     use super::*;
     use crate::flow::Side;
+    use sockeye_history::{Limits, Sums};
     use sockeye_model::{Cookie, Endpoint, Entry, Port, Protocol, Queues, Socket, TcpInfo};
 
     const BEGIN_MS: u64 = 1_795_000_200_000;
@@ -509,6 +523,93 @@ mod tests {
             (5, 128)
         );
         assert_eq!((slices[1].losses, slices[1].sockets_max), (3, 2));
+    }
+
+    #[test]
+    fn connections_that_are_translated_are_rows_of_their_own() {
+        let mut builder = SliceBuilder::new(OPTIONS);
+        let with_port = |cookie: u64, client: u8, port: u16, bytes: u64| {
+            let (mut identity, values) = connection(cookie, client, bytes, 9);
+            identity.peer = Some(([10, 0, 0, client].into(), Port(port)));
+            (identity, values)
+        };
+        let mut slices = Vec::new();
+        for number in 0..7_u64 {
+            let sample = [
+                listener(0),
+                with_port(1, 1, 40_001, number * 10),
+                with_port(2, 1, 40_002, number * 20),
+                with_port(3, 2, 40_003, number * 5),
+                with_port(4, 2, 40_004, number * 5),
+            ];
+            slices.extend(add(
+                &mut builder,
+                &head(number, BEGIN_MS + number * 20_000),
+                &sample,
+            ));
+            let translated = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 1, 1]), 80);
+            builder.set_translated([translated].into_iter().collect());
+        }
+        let mut of: Vec<_> = slices[1]
+            .flows
+            .iter()
+            .map(|row| (row.key.client, row.key.client_port, row.sums.sent_bytes))
+            .collect();
+        of.sort_unstable();
+        let client = |last: u8| IpAddr::from([10, 0, 0, last]);
+        assert_eq!(
+            of,
+            [
+                (client(1), 40_001, 30),
+                (client(1), 40_002, 60),
+                (client(2), 0, 30)
+            ]
+        );
+    }
+
+    #[test]
+    fn failed_connects_and_limits_are_summed_up() {
+        let mut builder = SliceBuilder::new(OPTIONS);
+        let (mut identity, _) = connection(9, 9, 0, 0);
+        identity.local = Some(([10, 0, 0, 5].into(), Port(0)));
+        identity.peer = Some(([10, 0, 1, 1].into(), Port(443)));
+        identity.cookie = None;
+        let limited = |busy_ms: u64| {
+            let (identity, _) = connection(1, 1, 0, 9);
+            let mut socket = identity.socket();
+            socket.state = State::Established;
+            socket.tcp_info = Some(TcpInfo {
+                busy_time_us: Some(busy_ms * 1_000),
+                rwnd_limited_us: Some(busy_ms * 500),
+                sndbuf_limited_us: Some(0),
+                ..TcpInfo::default()
+            });
+            (identity, Values::of(&socket, 0))
+        };
+        let mut slices = Vec::new();
+        for number in 0..7_u64 {
+            let at_ms = BEGIN_MS + number * 20_000;
+            let failures = (identity.clone(), Values::of_failures(4, 3));
+            let sample = [listener(0), limited(number * 100), failures];
+            slices.extend(add(&mut builder, &head(number, at_ms), &sample));
+        }
+        let of: Vec<_> = slices[1]
+            .flows
+            .iter()
+            .map(|row| {
+                let Limits {
+                    busy_ms,
+                    rwnd_limited_ms,
+                    ..
+                } = row.limits;
+                (row.key.port, row.failed, row.refused, busy_ms, rwnd_limited_ms)
+            })
+            .collect();
+        assert_eq!(of, [(443, 12, 9, 0, 0), (80, 0, 0, 300, 150)]);
+        assert_eq!(slices[1].flows[0].sums, Sums::default());
+        assert_eq!(slices[1].flows[0].key.side, Side::Client);
+        // What failed before the first sample is not known to be of this interval.
+        assert_eq!(slices[0].flows.iter().map(|row| row.failed).sum::<u64>(), 8);
     }
 
     #[test]

@@ -3,7 +3,10 @@
 use crate::flow::FlowRow;
 use crate::row_binary::RowWriter;
 use crate::slice::{ListenerRow, Slice};
-use sockeye_history::{CountKey, FindingRecord, Gap, Period, PeriodEnd, facts_text, remedies_text};
+use sockeye_history::{
+    CountKey, Exchange, FindingRecord, Gap, Limits, Period, PeriodEnd, SeenTranslation, facts_text,
+    remedies_text,
+};
 
 /// A column of a table whose rows are made from `R`.
 #[derive(Debug)]
@@ -94,6 +97,24 @@ impl From<&Gap> for GapRow {
     }
 }
 
+/// A connection that NAT translates, when a sample saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TranslationRow {
+    /// Time of the sample, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The translation, and where.
+    pub seen: SeenTranslation,
+}
+
+/// The last data of a connection, as one end saw it. The rows of both ends become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExchangeRow {
+    /// Time of the sample, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// When it sent and received.
+    pub exchange: Exchange,
+}
+
 /// A counter of a minute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CountRow {
@@ -170,6 +191,12 @@ impl Table for FlowRow {
             |out, _, row| out.ip(row.key.client)
         ),
         column!(
+            "client_port",
+            "UInt16 CODEC(ZSTD(3))",
+            "its port, where NAT may translate the connection, else 0",
+            |out, _, row| out.u16(row.key.client_port)
+        ),
+        column!(
             "server",
             "IPv6 CODEC(ZSTD(3))",
             "the end that listens, :: if folded",
@@ -240,6 +267,36 @@ impl Table for FlowRow {
             "UInt32 CODEC(T64, ZSTD(3))",
             "segments retransmitted by this end",
             |out, _, row| out.u32(small(row.sums.retrans_segs))
+        ),
+        column!(
+            "failed",
+            "UInt32 CODEC(T64, ZSTD(3))",
+            "connects of this end that failed",
+            |out, _, row| out.u32(small(row.failed))
+        ),
+        column!(
+            "refused",
+            "UInt32 CODEC(T64, ZSTD(3))",
+            "of these, refused by the server",
+            |out, _, row| out.u32(small(row.refused))
+        ),
+        column!(
+            "busy_ms",
+            "UInt32 CODEC(T64, ZSTD(3))",
+            "connections of this end had data to send, summed; 0 if nothing held them back",
+            |out, _, row| out.u32(small(sent_busy_ms(&row.limits)))
+        ),
+        column!(
+            "rwnd_limited_ms",
+            "UInt32 CODEC(T64, ZSTD(3))",
+            "of busy_ms, held back by the window of the other end",
+            |out, _, row| out.u32(small(row.limits.rwnd_limited_ms))
+        ),
+        column!(
+            "sndbuf_limited_ms",
+            "UInt32 CODEC(T64, ZSTD(3))",
+            "of busy_ms, held back by the send buffer of this end",
+            |out, _, row| out.u32(small(row.limits.sndbuf_limited_ms))
         ),
         column!(
             "rtt_count",
@@ -556,6 +613,184 @@ impl Table for CountRow {
     ];
 }
 
+impl Table for TranslationRow {
+    const NAME: &'static str = "translations";
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        column!(
+            "t",
+            "DateTime('UTC') CODEC(T64, ZSTD(3))",
+            "when it was seen",
+            |out, _, row| out.u32(small(row.at_ms / 1_000))
+        ),
+        column!(
+            "host",
+            "LowCardinality(String) CODEC(ZSTD(3))",
+            "the host that translates",
+            |out, slice, _| out.text(slice.origin.host.as_bytes())
+        ),
+        column!(
+            "netns",
+            "UInt32 CODEC(ZSTD(3))",
+            "its network namespace, 0: only one is recorded",
+            |out, _, row| out.u32(row.seen.netns.map_or(0, |netns| netns.0))
+        ),
+        column!(
+            "conntrack_zone",
+            "UInt16 CODEC(ZSTD(3))",
+            "zone of conntrack",
+            |out, _, row| out.u16(row.seen.translation.zone)
+        ),
+        column!(
+            "client",
+            "IPv6 CODEC(ZSTD(3))",
+            "the client as the server has it",
+            |out, _, row| out.ip(row.seen.translation.translated.client.0)
+        ),
+        column!(
+            "client_port",
+            "UInt16 CODEC(ZSTD(3))",
+            "its port",
+            |out, _, row| {
+                out.u16(row.seen.translation.translated.client.1);
+            }
+        ),
+        column!("server", "IPv6 CODEC(ZSTD(3))", "the server", |out, _, row| out
+            .ip(row.seen.translation.translated.server.0)),
+        column!("port", "UInt16 CODEC(ZSTD(3))", "its port", |out, _, row| {
+            out.u16(row.seen.translation.translated.server.1);
+        }),
+        column!(
+            "original_client",
+            "IPv6 CODEC(ZSTD(3))",
+            "the client",
+            |out, _, row| out.ip(row.seen.translation.original.client.0)
+        ),
+        column!(
+            "original_client_port",
+            "UInt16 CODEC(ZSTD(3))",
+            "its port",
+            |out, _, row| out.u16(row.seen.translation.original.client.1)
+        ),
+        column!(
+            "original_server",
+            "IPv6 CODEC(ZSTD(3))",
+            "the server as the client has it",
+            |out, _, row| out.ip(row.seen.translation.original.server.0)
+        ),
+        column!(
+            "original_port",
+            "UInt16 CODEC(ZSTD(3))",
+            "its port",
+            |out, _, row| out.u16(row.seen.translation.original.server.1)
+        ),
+    ];
+}
+
+/// Writes a value of one end, and nothing for the row of the other one: both rows become one.
+macro_rules! of_end {
+    ($name:literal, $sql_type:literal, $comment:literal, $is_server:literal, $write:expr) => {
+        column!($name, $sql_type, $comment, |out, slice, row| {
+            let write: fn(&mut RowWriter, Option<(&Slice, &Exchange)>) = $write;
+            let is_of_end = row.exchange.is_server == $is_server;
+            write(out, is_of_end.then_some((slice, &row.exchange)));
+        })
+    };
+}
+
+impl Table for ExchangeRow {
+    const NAME: &'static str = "exchanges";
+
+    const COLUMNS: &'static [Column<Self>] = &[
+        column!("day", "Date CODEC(ZSTD(3))", "the day", |out, _, row| {
+            out.u16((row.at_ms / 86_400_000) as u16);
+        }),
+        column!(
+            "client",
+            "IPv6 CODEC(ZSTD(3))",
+            "the end that connected",
+            |out, _, row| out.ip(row.exchange.ends.client.0)
+        ),
+        column!(
+            "client_port",
+            "UInt16 CODEC(ZSTD(3))",
+            "its port",
+            |out, _, row| {
+                out.u16(row.exchange.ends.client.1);
+            }
+        ),
+        column!(
+            "server",
+            "IPv6 CODEC(ZSTD(3))",
+            "the end that listens",
+            |out, _, row| out.ip(row.exchange.ends.server.0)
+        ),
+        column!("port", "UInt16 CODEC(ZSTD(3))", "its port", |out, _, row| {
+            out.u16(row.exchange.ends.server.1);
+        }),
+        column!(
+            "request_bytes",
+            "UInt64 CODEC(ZSTD(3))",
+            "bytes from client to server",
+            |out, _, row| out.u64(row.exchange.request_bytes)
+        ),
+        column!(
+            "response_bytes",
+            "UInt64 CODEC(ZSTD(3))",
+            "bytes from server to client",
+            |out, _, row| out.u64(row.exchange.response_bytes)
+        ),
+        column!(
+            "t",
+            "SimpleAggregateFunction(max, DateTime('UTC')) CODEC(T64, ZSTD(3))",
+            "when it was last seen",
+            |out, _, row| out.u32(small(row.at_ms / 1_000))
+        ),
+        of_end!(
+            "client_host",
+            "SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(3))",
+            "host of the client, empty: not seen",
+            false,
+            |out, row| out.text(row.map_or(&[], |(slice, _)| slice.origin.host.as_bytes()))
+        ),
+        of_end!(
+            "client_sent_ms",
+            "SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(3))",
+            "when it last sent, by its clock",
+            false,
+            |out, row| out.u64(row.map_or(0, |(_, exchange)| exchange.sent_ms))
+        ),
+        of_end!(
+            "client_received_ms",
+            "SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(3))",
+            "when it last received, by its clock",
+            false,
+            |out, row| out.u64(row.map_or(0, |(_, exchange)| exchange.received_ms))
+        ),
+        of_end!(
+            "server_host",
+            "SimpleAggregateFunction(max, LowCardinality(String)) CODEC(ZSTD(3))",
+            "host of the server, empty: not seen",
+            true,
+            |out, row| out.text(row.map_or(&[], |(slice, _)| slice.origin.host.as_bytes()))
+        ),
+        of_end!(
+            "server_sent_ms",
+            "SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(3))",
+            "when it last sent, by its clock",
+            true,
+            |out, row| out.u64(row.map_or(0, |(_, exchange)| exchange.sent_ms))
+        ),
+        of_end!(
+            "server_received_ms",
+            "SimpleAggregateFunction(max, UInt64) CODEC(T64, ZSTD(3))",
+            "when it last received, by its clock",
+            true,
+            |out, row| out.u64(row.map_or(0, |(_, exchange)| exchange.received_ms))
+        ),
+    ];
+}
+
 impl Table for GapRow {
     const NAME: &'static str = "gaps";
 
@@ -581,6 +816,16 @@ impl Table for GapRow {
             |out, _, row| out.text(row.reason.as_bytes())
         ),
     ];
+}
+
+/// Returns how long connections had data to send, if that is part of a share: nobody asks for it otherwise, and it would take a byte of each
+/// active row.
+const fn sent_busy_ms(limits: &Limits) -> u64 {
+    if limits.rwnd_limited_ms + limits.sndbuf_limited_ms > 0 {
+        limits.busy_ms
+    } else {
+        0
+    }
 }
 
 fn or_empty(text: Option<&str>) -> &[u8] {
@@ -631,6 +876,7 @@ mod tests {
                 netns: None,
                 side: Side::Server,
                 client: client.into(),
+                client_port: 0x0203,
                 server: [10, 0, 1, 1].into(),
                 port: 443,
                 owner: Some("nginx".to_owned()),
@@ -646,6 +892,13 @@ mod tests {
                 closed: 6,
                 connections: 7,
             },
+            failed: 12,
+            refused: 11,
+            limits: Limits {
+                busy_ms: 15,
+                rwnd_limited_ms: 14,
+                sndbuf_limited_ms: 13,
+            },
             rtt: RoundTrips::of(&mut [0x0a], Some(8)),
             receive_queue_bytes: 9,
             send_queue_bytes: 0,
@@ -657,13 +910,26 @@ mod tests {
         let slice = slice();
         let expected = [
             &b"\x88\x87\xfd\x6a\x3c\0\x04web1\0\0\0\0\0\x02"[..],
-            b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\x09",
+            b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\0\x09\x03\x02",
             b"\0\0\0\0\0\0\0\0\0\0\xff\xff\x0a\0\x01\x01\xbb\x01\x05nginx\0\x03web",
             b"\0\0\0\0\x07\0\0\0\x05\0\0\0\x06\0\0\0\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\x04\0\0\0",
+            b"\x0c\0\0\0\x0b\0\0\0\x0f\0\0\0\x0e\0\0\0\x0d\0\0\0",
             b"\x01\0\0\0\x0a\0\0\0\x0a\0\0\0\x08\0\0\0",
             b"\x09\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0",
         ];
         assert_eq!(encode(&slice, &slice.flows), expected.concat());
+    }
+
+    #[test]
+    fn busy_time_is_sent_where_something_held_connections_back() {
+        let sent = |rwnd_limited_ms, sndbuf_limited_ms| {
+            sent_busy_ms(&Limits {
+                busy_ms: 777,
+                rwnd_limited_ms,
+                sndbuf_limited_ms,
+            })
+        };
+        assert_eq!([sent(0, 0), sent(1, 0), sent(0, 1)], [0, 777, 777]);
     }
 
     #[test]

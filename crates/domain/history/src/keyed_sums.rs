@@ -10,8 +10,66 @@ use std::hash::Hash;
 
 /// What connections are summed up by.
 pub trait ConnectionKey: Clone + Eq + Hash {
+    /// What decides about keys besides the connection.
+    type Context;
+
     /// Returns the key of a TCP connection; `None` if it is not counted. `is_passive`: whether the peer connected to us.
-    fn of(identity: &Identity, is_passive: bool) -> Option<Self>;
+    fn of(context: &Self::Context, identity: &Identity, is_passive: bool) -> Option<Self>;
+}
+
+/// Sums of the connections of a key, with connects that failed and what held connections back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectionSums {
+    /// What connections transferred.
+    pub transferred: Sums,
+    /// Connects that failed.
+    pub failed: u64,
+    /// Of these, those that the peer refused with a RST.
+    pub refused: u64,
+    /// What held connections back.
+    pub limits: Limits,
+}
+
+/// How long connections had data to send, and what held them back meanwhile, in milliseconds. What a connection had between its last sample
+/// and its end is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Limits {
+    /// With data to send or to be acknowledged.
+    pub busy_ms: u64,
+    /// Of this, limited by the receive window of the peer: it does not read as fast.
+    pub rwnd_limited_ms: u64,
+    /// Of this, limited by the send buffer of this end.
+    pub sndbuf_limited_ms: u64,
+}
+
+impl std::ops::AddAssign for ConnectionSums {
+    fn add_assign(&mut self, other: Self) {
+        self.transferred += other.transferred;
+        self.failed += other.failed;
+        self.refused += other.refused;
+        self.limits += other.limits;
+    }
+}
+
+impl std::ops::AddAssign for Limits {
+    fn add_assign(&mut self, other: Self) {
+        self.busy_ms += other.busy_ms;
+        self.rwnd_limited_ms += other.rwnd_limited_ms;
+        self.sndbuf_limited_ms += other.sndbuf_limited_ms;
+    }
+}
+
+impl Limits {
+    /// Returns what was added to the counters of a connection since then; `None` before the first sample that has it.
+    fn since(now: [u64; 3], then: Option<[u64; 3]>) -> Self {
+        let then = then.unwrap_or_default();
+        let more = |place: usize| now[place].saturating_sub(then[place]);
+        Self {
+            busy_ms: more(0),
+            rwnd_limited_ms: more(1),
+            sndbuf_limited_ms: more(2),
+        }
+    }
 }
 
 /// Counters of connections at the last sample, for differences.
@@ -29,15 +87,23 @@ impl<K> Default for KeyedSums<K> {
 /// The connections of a sample. Each has the place of its key, which many of them share.
 #[derive(Debug)]
 struct Before<K> {
-    connections: HashMap<ConnectionId, (Counters, u32)>,
+    connections: HashMap<ConnectionId, Known>,
     keys: Vec<K>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    counters: Counters,
+    limits_ms: Option<[u64; 3]>,
+    /// The place of its key.
+    key: u32,
 }
 
 /// The keys of a sample, each with its sums and its place.
 #[derive(Debug)]
 struct Keys<K> {
     places: HashMap<K, u32>,
-    sums: Vec<Sums>,
+    sums: Vec<ConnectionSums>,
 }
 
 impl<K: ConnectionKey> Keys<K> {
@@ -45,17 +111,17 @@ impl<K: ConnectionKey> Keys<K> {
         let next = self.sums.len() as u32;
         let place = *self.places.entry(key).or_insert(next);
         if place == next {
-            self.sums.push(Sums::default());
+            self.sums.push(ConnectionSums::default());
         }
         place
     }
 
-    fn at(&mut self, place: u32) -> &mut Sums {
+    fn at(&mut self, place: u32) -> &mut ConnectionSums {
         &mut self.sums[place as usize]
     }
 
     /// Returns the keys by their places, and each with its sums.
-    fn finish(self) -> (Vec<K>, HashMap<K, Sums>) {
+    fn finish(self) -> (Vec<K>, HashMap<K, ConnectionSums>) {
         let sums = &self.sums;
         let mut keys: Vec<_> = self.places.iter().collect();
         keys.sort_unstable_by_key(|(_, place)| **place);
@@ -76,9 +142,10 @@ impl<K: ConnectionKey> KeyedSums<K> {
     /// `visit` is called with each connection that is counted in the sample.
     pub fn add_visiting<'a>(
         &mut self,
+        context: &K::Context,
         sockets: impl Iterator<Item = (&'a Identity, &'a Values)> + Clone,
         visit: &mut dyn FnMut(&K, &Values),
-    ) -> HashMap<K, Sums> {
+    ) -> HashMap<K, ConnectionSums> {
         let listeners = Listeners::of(sockets.clone());
         let lacks_cookies = sockets.clone().any(|(identity, values)| {
             identity.cookie.is_none() && is_connection(identity, values) && !has_ended(values)
@@ -90,24 +157,44 @@ impl<K: ConnectionKey> KeyedSums<K> {
             sums: Vec::new(),
         };
         for (identity, values) in sockets {
+            if let Some((failed, refused)) = values.failures() {
+                // Those of the first sample are older than what is summed up.
+                let key = before.as_ref().and_then(|_| K::of(context, identity, false));
+                if let Some(key) = key {
+                    let place = keys.place(key);
+                    let sum = keys.at(place);
+                    sum.failed += failed;
+                    sum.refused += refused;
+                }
+                continue;
+            }
             let has_ended = has_ended(values);
             let id = identity.cookie.map(|cookie| (identity.netns, cookie));
             if id.is_none() && (lacks_cookies || !has_ended) {
                 continue;
             }
-            let Some(key) = listeners.key_of(identity, values) else {
+            let Some(key) = listeners.key_of(context, identity, values) else {
                 continue;
             };
             visit(&key, values);
-            let counters = Counters::of(values);
+            let (counters, limits_ms) = (Counters::of(values), values.limits_ms());
             let place = keys.place(key);
-            let sum = keys.at(place);
+            let ConnectionSums {
+                transferred: sum,
+                limits,
+                ..
+            } = keys.at(place);
             sum.connections += u64::from(!has_ended);
             if let Some(before) = &mut before {
                 let then = id.and_then(|id| before.connections.remove(&id));
                 sum.opened += u64::from(then.is_none());
+                // One whose sample before lacks them is older than that.
+                let then_ms = then.map(|then| then.limits_ms);
+                if let Some(now) = limits_ms.filter(|_| then_ms != Some(None)) {
+                    *limits += Limits::since(now, then_ms.flatten());
+                }
                 let since = |now: u64, then: Option<u64>| now.saturating_sub(then.unwrap_or(0));
-                let then = then.map(|(counters, _)| counters);
+                let then = then.map(|then| then.counters);
                 sum.sent_bytes += since(counters.sent, then.map(|then| then.sent));
                 sum.received_bytes += since(counters.received, then.map(|then| then.received));
                 sum.retrans_segs += since(counters.retrans.into(), then.map(|then| then.retrans.into()));
@@ -115,13 +202,18 @@ impl<K: ConnectionKey> KeyedSums<K> {
             if has_ended {
                 sum.closed += 1;
             } else if let Some(id) = id {
-                now.insert(id, (counters, place));
+                let known = Known {
+                    counters,
+                    limits_ms,
+                    key: place,
+                };
+                now.insert(id, known);
             }
         }
         if let Some(before) = before {
-            for (_, place) in before.connections.into_values() {
-                let place = keys.place(before.keys[place as usize].clone());
-                keys.at(place).closed += 1;
+            for known in before.connections.into_values() {
+                let place = keys.place(before.keys[known.key as usize].clone());
+                keys.at(place).transferred.closed += 1;
             }
         }
         let (keys, sums) = keys.finish();
@@ -152,11 +244,16 @@ impl Listeners {
     }
 
     /// Returns the key of a TCP connection; `None` for other sockets.
-    fn key_of<K: ConnectionKey>(&self, identity: &Identity, values: &Values) -> Option<K> {
+    fn key_of<K: ConnectionKey>(
+        &self,
+        context: &K::Context,
+        identity: &Identity,
+        values: &Values,
+    ) -> Option<K> {
         if !is_connection(identity, values) {
             return None;
         }
         let (_, port) = identity.local?;
-        K::of(identity, self.0.contains(&(identity.netns, port.0)))
+        K::of(context, identity, self.0.contains(&(identity.netns, port.0)))
     }
 }

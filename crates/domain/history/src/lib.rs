@@ -10,6 +10,7 @@
 //! - [`Gap`], [`GapReason`]: times without samples
 //! - [`FindingRecord`], [`Unseen`]: findings of `check`, and what cannot be seen; [`PeriodLog`] finds when each begins and ends
 //! - [`CheckTime`]: when a recorder looked for findings
+//! - [`SeenTranslation`], [`Exchange`]: what NAT makes of connections, and when they last sent and received
 //! - [`CountKey`], [`CounterTable`]: counters that moved, and drops by reason
 //!
 //! What it deliberately does not do: compress, touch files, read a clock. `sockeye_store` does.
@@ -32,6 +33,7 @@ mod bytes;
 mod check_time;
 mod chunk;
 mod counts;
+mod exchange;
 mod finding;
 mod finding_text;
 mod gap;
@@ -42,6 +44,7 @@ mod identity_columns;
 mod keyed_sums;
 mod period;
 mod point_findings;
+mod seen_translation;
 mod sums;
 mod timeline;
 mod unseen;
@@ -51,15 +54,17 @@ pub use bytes::DecodeError;
 pub use check_time::CheckTime;
 pub use chunk::{seal, unseal, unseal_version_1};
 pub use counts::{CountKey, CountKind, CounterTable};
+pub use exchange::{Exchange, ExchangePicker};
 pub use finding::{FindingRecord, FindingSeverity, RemedyText};
 pub use finding_text::{facts_of, facts_text, remedies_of, remedies_text};
 pub use gap::{Gap, GapReason, SampleClocks, gap_between};
 pub use group_reader::GroupReader;
 pub use group_writer::{GroupWriter, Recorded};
 pub use identity::Identity;
-pub use keyed_sums::{ConnectionKey, KeyedSums};
+pub use keyed_sums::{ConnectionKey, ConnectionSums, KeyedSums, Limits};
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
+pub use seen_translation::SeenTranslation;
 pub use sums::{SumKey, SumTable, Sums};
 pub use timeline::{Point, PointConnection, Timeline};
 pub use unseen::{DataKind, Unseen};

@@ -325,7 +325,10 @@ impl Key {
 /// Whether a socket is a TCP connection that transfers data, or has ended since the sample before.
 pub(crate) fn is_connection(identity: &Identity, values: &Values) -> bool {
     let is_counted = |state| state == State::Close || StateSet::FLOWS.contains(state);
-    identity.protocol == Protocol::Tcp && !values.is_left_over() && values.state().is_some_and(is_counted)
+    identity.protocol == Protocol::Tcp
+        && !values.is_left_over()
+        && values.failures().is_none()
+        && values.state().is_some_and(is_counted)
 }
 
 pub(crate) fn has_ended(values: &Values) -> bool {

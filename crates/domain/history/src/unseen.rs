@@ -13,11 +13,19 @@ pub enum DataKind {
     Counters,
     /// Packets that the kernel drops, by reason.
     Drops,
+    /// Connections that NAT translates.
+    Translations,
 }
 
 impl DataKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Ends, Self::Findings, Self::Counters, Self::Drops];
+    pub const ALL: [Self; 5] = [
+        Self::Ends,
+        Self::Findings,
+        Self::Counters,
+        Self::Drops,
+        Self::Translations,
+    ];
 
     /// The name, as in the store and in output.
     #[must_use]
@@ -27,6 +35,7 @@ impl DataKind {
             Self::Findings => "findings",
             Self::Counters => "counters",
             Self::Drops => "drops",
+            Self::Translations => "translations",
         }
     }
 

@@ -20,6 +20,11 @@ const STATE: usize = 0;
 pub(crate) const BYTES_ACKED: usize = 5;
 pub(crate) const BYTES_RECEIVED: usize = 6;
 pub(crate) const RETRANS_SEGS: usize = 7;
+const BUSY_MS: usize = 20;
+const RWND_LIMITED_MS: usize = 21;
+const SNDBUF_LIMITED_MS: usize = 22;
+const CONNECT_FAILURES: usize = 23;
+const CONNECT_REFUSALS: usize = 24;
 
 /// Places of the columns whose numbers exceed 32 bits: bytes sent and received.
 const WIDE: [usize; 2] = [BYTES_ACKED, BYTES_RECEIVED];
@@ -50,6 +55,32 @@ macro_rules! tcp_info {
     };
 }
 
+/// A column for a time of tcp_info in microseconds: milliseconds fit into 32 bits for 49 days.
+macro_rules! duration {
+    ($name:literal, $field:ident) => {
+        ValueColumn {
+            name: $name,
+            read: |socket, _| Some((socket.tcp_info.as_ref()?.$field? / 1000).min(u32::MAX.into())),
+            write: |socket, number, _| info(socket).$field = Some(number.saturating_mul(1000)),
+            tolerance: 0,
+            is_time: false,
+        }
+    };
+}
+
+/// A column that no socket has: [`Values::of_failures`] sets it.
+macro_rules! failures {
+    ($name:literal) => {
+        ValueColumn {
+            name: $name,
+            read: |_, _| None,
+            write: |_, _, _| {},
+            tolerance: 0,
+            is_time: false,
+        }
+    };
+}
+
 /// A column for what tcp_info has as an age: its time, in seconds since 1970, changes only when it happens. Samples read the age at
 /// slightly different times, by a clock that ticks every 1 to 10 ms.
 macro_rules! time_of {
@@ -69,7 +100,7 @@ macro_rules! time_of {
 
 impl Values {
     /// All columns. A store names them by their places: a new one comes at the end.
-    pub const COLUMNS: [ValueColumn; 20] = [
+    pub const COLUMNS: [ValueColumn; 25] = [
         ValueColumn {
             name: "state",
             read: |socket, _| Some(socket.state.number().into()),
@@ -164,6 +195,11 @@ impl Values {
             tolerance: 0,
             is_time: false,
         },
+        duration!("busy_ms", busy_time_us),
+        duration!("rwnd_limited_ms", rwnd_limited_us),
+        duration!("sndbuf_limited_ms", sndbuf_limited_us),
+        failures!("connect_failures"),
+        failures!("connect_refusals"),
     ];
 
     /// Nothing is known.
@@ -181,6 +217,30 @@ impl Values {
             values.set(index, (column.read)(socket, at_ms));
         }
         values
+    }
+
+    /// The values of connects that failed since the sample before, which no socket has: `refused` of them were refused by the peer.
+    #[must_use]
+    pub fn of_failures(failed: u32, refused: u32) -> Self {
+        let mut values = Self::UNKNOWN;
+        values.set(STATE, Some(State::Close.number().into()));
+        values.set(CONNECT_FAILURES, Some(failed.into()));
+        values.set(CONNECT_REFUSALS, Some(refused.into()));
+        values
+    }
+
+    /// Returns how many connects failed since the sample before, and how many of them the peer refused; `None` for sockets.
+    #[must_use]
+    pub fn failures(&self) -> Option<(u64, u64)> {
+        Some((self.at(CONNECT_FAILURES)?, self.at(CONNECT_REFUSALS).unwrap_or(0)))
+    }
+
+    /// Returns how long the connection had data to send, and of this, how long the peer's window and our send buffer held it back, in
+    /// milliseconds; `None` if it is unknown.
+    pub(crate) fn limits_ms(&self) -> Option<[u64; 3]> {
+        let [busy, window, buffer] =
+            [BUSY_MS, RWND_LIMITED_MS, SNDBUF_LIMITED_MS].map(|place| self.at(place));
+        Some([busy?, window?, buffer?])
     }
 
     /// Writes what is known into a socket, for a sample of this time.
@@ -297,7 +357,12 @@ mod tests {
         assert_eq!(names, ["bytes_acked", "bytes_received"]);
         assert_eq!(COLUMNS[STATE].name, "state");
         assert_eq!(COLUMNS[RETRANS_SEGS].name, "total_retrans_segs");
-        assert!(size_of::<Values>() <= 92);
+        assert_eq!(COLUMNS[BUSY_MS].name, "busy_ms");
+        assert_eq!(COLUMNS[SNDBUF_LIMITED_MS].name, "sndbuf_limited_ms");
+        assert_eq!(COLUMNS[CONNECT_FAILURES].name, "connect_failures");
+        assert_eq!(COLUMNS[CONNECT_REFUSALS].name, "connect_refusals");
+        // 25 columns, the upper halves of two, and a bit for each.
+        assert!(size_of::<Values>() <= 112);
     }
 
     fn connection() -> Socket {
@@ -310,9 +375,22 @@ mod tests {
             bytes_acked: Some(1 << 40),
             rtt_us: Some(12_000),
             last_data_sent_ms: Some(4_000),
+            busy_time_us: Some(7_000),
+            rwnd_limited_us: Some(2_000),
+            sndbuf_limited_us: Some(0),
             ..TcpInfo::default()
         });
         socket
+    }
+
+    #[test]
+    fn failed_connects_are_no_socket() {
+        let values = Values::of_failures(5, 3);
+        assert_eq!(values.failures(), Some((5, 3)));
+        assert_eq!(values.state(), Some(State::Close));
+        assert_eq!(Values::of(&connection(), 0).failures(), None);
+        assert_eq!(Values::of(&connection(), 0).limits_ms(), Some([7, 2, 0]));
+        assert_eq!(values.limits_ms(), None);
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl Bounds {
             all.execute("DELETE FROM top_1h WHERE start_s + 3600 <= ?1", params![last_s])?;
             all.execute("DELETE FROM count_1m WHERE start_s + 60 <= ?1", params![last_s])?;
             all.execute("DELETE FROM checked WHERE at_ms <= ?1", params![last_ms])?;
+            all.execute("DELETE FROM observed WHERE at_ms <= ?1", params![last_ms])?;
             periods::delete_before::<FindingRecord>(&all, last_ms)?;
             periods::delete_before::<Unseen>(&all, last_ms)?;
             all.execute(

@@ -2,11 +2,12 @@
 
 use crate::counts::{self, CountedMinute};
 use crate::error::StoreError;
+use crate::observed;
 use crate::periods;
 use crate::schema;
 use crate::sealing::{chunk_of, chunks_until};
 use rusqlite::{Connection, OptionalExtension, params};
-use sockeye_history::{FindingRecord, Gap, GapReason, GroupReader, Period};
+use sockeye_history::{Exchange, FindingRecord, Gap, GapReason, GroupReader, Period, SeenTranslation};
 use std::collections::VecDeque;
 use std::fmt;
 use std::path::Path;
@@ -180,6 +181,23 @@ impl StoreFollower {
     pub fn counts(&self, times_s: (u64, u64)) -> Result<Vec<CountedMinute>, StoreError> {
         schema::with_checks(&self.store, || counts::minutes(&self.store, times_s))
             .map_err(StoreError::during("read what was counted"))
+    }
+
+    /// Returns the connections that NAT translates, as samples after a time and until another one saw them, in milliseconds since 1970, each
+    /// with the time of its sample.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn translations(&self, times_ms: (u64, u64)) -> Result<Vec<(u64, SeenTranslation)>, StoreError> {
+        observed::translations(&self.store, times_ms)
+    }
+
+    /// Returns when connections last sent and received, likewise.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn exchanges(&self, times_ms: (u64, u64)) -> Result<Vec<(u64, Exchange)>, StoreError> {
+        observed::exchanges(&self.store, times_ms)
     }
 
     fn read_sample(

@@ -2,6 +2,7 @@
 //!
 //! - [`StoreWriter`], [`NewSample`]: adds samples; each is one transaction, so that a killed process loses at most the sample in hand
 //! - [`Check`]: findings, counts, and what cannot be seen, which are written with a sample
+//! - [`Observed`]: what NAT translates, and when connections last sent and received, which is written with some samples
 //! - [`StoreReader`]: a moment, what is kept, gaps, sums of talkers, findings, counts; `overview` has what it reads of a long time
 //! - [`StoreFollower`]: one sample after the other, for what sends them elsewhere
 //! - [`Limits`]: size and age; the oldest groups are deleted before a sample is written
@@ -19,6 +20,7 @@ mod counts;
 mod error;
 mod finding_rows;
 mod follower;
+mod observed;
 mod overview;
 mod periods;
 mod reader;
@@ -32,6 +34,7 @@ pub use check_log::Check;
 pub use counts::{Counted, CountedMinute};
 pub use error::StoreError;
 pub use follower::{FollowedSample, Resumed, StoreFollower};
+pub use observed::Observed;
 pub use overview::{PeriodTotals, Toward};
 pub use reader::{GroupInfo, Kept, Moment, Nearest, StoreReader};
 pub use sealing::compress;

@@ -111,7 +111,7 @@ pub fn compress(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 /// The inverse of [`compressed`]. Before version 3 of the schema rows were not compressed: such a chunk cannot begin as a frame does, since
 /// its second byte is the length of a time.
-fn decompressed(row: Vec<u8>) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn decompressed(row: Vec<u8>) -> Result<Vec<u8>, StoreError> {
     if !row.starts_with(&FRAME_MAGIC) {
         return Ok(row);
     }

@@ -179,6 +179,7 @@ impl StoreWriter {
             group,
             gap,
             check,
+            observed: Vec::new(),
         })
     }
 

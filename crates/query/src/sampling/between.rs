@@ -2,9 +2,11 @@
 
 use super::watched::{Watched, watched};
 use crate::listing::Listing;
+use rustix::io::Errno;
 use sockeye_flow::{Ended, EndedIn, Fold};
 use sockeye_model::{
-    ConnectionEnd, ConnectionEvent, Direction, Entry, Fd, Owner, OwnerKnownBy, Pid, Process, State,
+    ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Entry, Fd, Owner, OwnerKnownBy, Pid,
+    Process, State,
 };
 use sockeye_source::owners::Owners;
 use sockeye_tracepoints::ConnectionCollector;
@@ -36,7 +38,19 @@ impl Between {
     /// # Errors
     /// Why that is not possible.
     pub fn begin(listing: &Listing<'_>, needs_owners: bool) -> Result<Self, String> {
-        let Watched { options, is_here } = watched(listing, vec![kind::CLOSED], needs_owners)?;
+        Self::of(listing, vec![kind::CLOSED], needs_owners)
+    }
+
+    /// As [`Self::begin`] with owners, and watches connects that fail.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn begin_with_failures(listing: &Listing<'_>) -> Result<Self, String> {
+        Self::of(listing, vec![kind::CLOSED, kind::FAILED], true)
+    }
+
+    fn of(listing: &Listing<'_>, kinds: Vec<u32>, needs_owners: bool) -> Result<Self, String> {
+        let Watched { options, is_here } = watched(listing, kinds, needs_owners)?;
         let context = listing.context;
         let collector =
             ConnectionCollector::begin(&context.engine, &options).map_err(|error| error.to_string())?;
@@ -54,11 +68,17 @@ impl Between {
         listing: &Listing<'_>,
         owners: Option<&Owners>,
     ) -> anyhow::Result<EndedCounts> {
-        self.take(listing, owners, &mut |entry, ended| fold.add_ended(entry, ended))
+        self.take(
+            listing,
+            owners,
+            &mut |entry, ended| fold.add_ended(entry, ended),
+            &mut |_, _| {},
+        )
     }
 
     /// Calls `visit` with each connection that has ended, and its counters at the end. It returns which samples have it: one that is
-    /// still in the present sample is visited again with the next.
+    /// still in the present sample is visited again with the next. Calls `failed` with each connect that failed, and its errno if that is
+    /// known.
     ///
     /// # Errors
     /// If the counts of events cannot be read.
@@ -67,6 +87,7 @@ impl Between {
         listing: &Listing<'_>,
         owners: Option<&Owners>,
         visit: &mut dyn FnMut(&Entry<'_>, Ended) -> EndedIn,
+        failed: &mut dyn FnMut(&Entry<'_>, Option<Errno>),
     ) -> anyhow::Result<EndedCounts> {
         let collected = self.collector.take()?;
         let processes = owners.map(processes).unwrap_or_default();
@@ -84,12 +105,21 @@ impl Between {
             if !listing.selects(&event.socket) {
                 continue;
             }
-            let syn_bytes = prepare(&mut event);
+            let has_failed = event.kind == ConnectionEventKind::Fail;
+            if has_failed && event.direction != Some(Direction::Active) {
+                continue;
+            }
+            let syn_bytes = if has_failed { 0 } else { prepare(&mut event) };
             let owner = owner(&event).map(|process| Owner {
                 process: processes.get(&process.pid).copied().unwrap_or(process),
                 fd: Fd(0),
             });
             let of_socket = owners.is_some().then_some(owner.as_slice());
+            if has_failed {
+                let errno = event.errno.map(Errno::from_raw_os_error);
+                listing.visit_ended(&event.socket, of_socket, owners, |entry, _| failed(entry, errno));
+                continue;
+            }
             let mut ended_in = EndedIn::Unknown;
             listing.visit_ended(&event.socket, of_socket, owners, |entry, matches| {
                 let ended = Ended {

@@ -2,15 +2,16 @@
 
 use super::args::ClickhouseArgs;
 use super::cursor::CursorFile;
-use super::shipper::{Shipper, backoff, note_failure};
+use super::shipper::{Connections, Shipper, backoff, note_failure};
 use anyhow::{Context, bail};
 use sockeye_clickhouse::Server;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
+use sockeye_fleet::question::{self, TranslatedFlow};
 use sockeye_fleet::{
-    GapRow, Origin, RowReader, SCHEMA_VERSION, SampleHead, SampleMark, SchemaOptions, Slice, SliceBuilder,
-    SliceOptions,
+    ExchangeRow, GapRow, Origin, RowReader, SCHEMA_VERSION, SampleHead, SampleMark, SchemaOptions, Slice,
+    SliceBuilder, SliceOptions, TranslatedFlows, TranslationRow,
 };
 use sockeye_http::Target;
 use sockeye_query::past;
@@ -47,6 +48,8 @@ pub(crate) fn run(args: &ClickhouseArgs) -> anyhow::Result<()> {
     }
     let mut export = Export::begin(&mut follower, args, sent)?;
     let mut shipper = Shipper::new(&server, args.once);
+    let begin_ms = sent.map_or_else(|| envelope::now().time_us / 1_000, |sent| sent.at_ms);
+    export.ask_for_translated(&shipper, begin_ms);
     loop {
         let Some(sample) = follower.next_sample()? else {
             if let Some(slice) = export.builder.end_at(envelope::now().time_us / 1_000) {
@@ -76,6 +79,8 @@ struct Export {
     skips: bool,
     /// What was deleted before it was sent.
     lost: Option<GapRow>,
+    /// Whether it was said that what NAT translates is not known.
+    has_noted: bool,
 }
 
 impl Export {
@@ -94,6 +99,7 @@ impl Export {
             skipped_start_s: None,
             skips: false,
             lost: None,
+            has_noted: false,
         };
         let resumed = match sent {
             Some(sent) => follower.resume(sent.id, sent.at_ms)?,
@@ -143,6 +149,20 @@ impl Export {
         self.builder.add(head, separates, sockets.into_iter());
     }
 
+    /// Asks the server for the flows that NAT translates at about a time. Without an answer those before stay.
+    fn ask_for_translated(&mut self, shipper: &Shipper<'_>, at_ms: u64) {
+        match translated_flows(shipper.server(), at_ms) {
+            Ok(flows) => self.builder.set_translated(flows),
+            Err(error) if !self.has_noted => {
+                self.has_noted = true;
+                say(&format!(
+                    "sockeye: what NAT translates is not known: {error:#}; such flows are seen from one side\n"
+                ));
+            }
+            Err(_) => {}
+        }
+    }
+
     fn send(
         &mut self,
         shipper: &mut Shipper<'_>,
@@ -155,11 +175,35 @@ impl Export {
         let findings = follower.findings((findings_from_ms, slice.last.at_ms))?;
         let minute = |at_ms: u64| at_ms / 60_000 * 60;
         let counts = follower.counts((minute(before_ms), minute(slice.last.at_ms)))?;
-        shipper.send(slice, &findings, counts, self.lost.take())?;
+        // Those of the first sample, too, if nothing was sent before.
+        let after_ms = self.sent.map_or(before_ms.saturating_sub(1), |sent| sent.at_ms);
+        let connections = Connections {
+            translations: follower
+                .translations((after_ms, slice.last.at_ms))?
+                .into_iter()
+                .map(|(at_ms, seen)| TranslationRow { at_ms, seen })
+                .collect(),
+            exchanges: follower
+                .exchanges((after_ms, slice.last.at_ms))?
+                .into_iter()
+                .map(|(at_ms, exchange)| ExchangeRow { at_ms, exchange })
+                .collect(),
+        };
+        shipper.send(slice, &findings, counts, self.lost.take(), &connections)?;
+        self.ask_for_translated(shipper, slice.last.at_ms);
         cursor.write(slice.last)?;
         self.sent = Some(slice.last);
         Ok(())
     }
+}
+
+/// Returns the flows that NAT translated at about a time.
+fn translated_flows(server: &Server, at_ms: u64) -> anyhow::Result<TranslatedFlows> {
+    let question = question::translated_flows(at_ms / 1_000);
+    let answer = server.query(&question.sql, &question.parameters)?;
+    let flows: Vec<TranslatedFlow> = question::read_rows(&answer)?;
+    let flows = flows.into_iter();
+    Ok(flows.map(|flow| (flow.client, flow.server, flow.port)).collect())
 }
 
 fn head(sample: FollowedSample) -> SampleHead {

@@ -5,12 +5,20 @@ use sockeye_clickhouse::{Server, ServerError};
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
 use sockeye_fleet::{
-    CountRow, FlowRow, GapRow, HostRow, ListenerRow, Slice, Table, encode, insert_statement, token,
+    CountRow, ExchangeRow, FlowRow, GapRow, HostRow, ListenerRow, Slice, Table, TranslationRow, encode,
+    insert_statement, token,
 };
 use sockeye_history::{FindingRecord, Period};
 use sockeye_store::CountedMinute;
 use std::thread;
 use std::time::Duration;
+
+/// What is sent of single connections.
+#[derive(Debug)]
+pub(super) struct Connections {
+    pub(super) translations: Vec<TranslationRow>,
+    pub(super) exchanges: Vec<ExchangeRow>,
+}
 
 /// Sends to a server.
 pub(super) struct Shipper<'a> {
@@ -24,6 +32,11 @@ impl<'a> Shipper<'a> {
         Self { server, is_once }
     }
 
+    /// Returns the server.
+    pub(super) const fn server(&self) -> &Server {
+        self.server
+    }
+
     /// Sends all rows of an interval. The row of the host comes last: where it is, all others are.
     pub(super) fn send(
         &mut self,
@@ -31,7 +44,10 @@ impl<'a> Shipper<'a> {
         findings: &[Period<FindingRecord>],
         counts: Vec<CountedMinute>,
         lost: Option<GapRow>,
+        connections: &Connections,
     ) -> anyhow::Result<()> {
+        self.insert::<TranslationRow>(slice, &|| encode(slice, &connections.translations))?;
+        self.insert::<ExchangeRow>(slice, &|| encode(slice, &connections.exchanges))?;
         self.insert::<FlowRow>(slice, &|| encode(slice, &slice.flows))?;
         self.insert::<ListenerRow>(slice, &|| encode(slice, &slice.listeners))?;
         self.insert::<Period<FindingRecord>>(slice, &|| encode(slice, findings))?;

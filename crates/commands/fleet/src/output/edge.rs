@@ -12,6 +12,7 @@ pub(crate) struct EdgeRow<'a> {
     edge: &'a Edge,
     pub(super) client: Option<String>,
     pub(super) server: Option<String>,
+    via: Option<String>,
 }
 
 impl<'a> EdgeRow<'a> {
@@ -21,6 +22,9 @@ impl<'a> EdgeRow<'a> {
             edge,
             client: address(edge.client),
             server: address(edge.server),
+            via: edge
+                .via
+                .map(|(ip, port)| std::net::SocketAddr::new(ip, port).to_string()),
         }
     }
 }
@@ -66,9 +70,11 @@ const SHOWN: &[&str] = &[
     "server_service",
     "server_ip",
     "port",
+    "via",
     "seen_by",
     "connections_max",
     "opened",
+    "failed",
     "request_bytes",
     "response_bytes",
     "client_rtt_us_mean",
@@ -126,6 +132,13 @@ static COLUMNS: &[EdgeColumn] = &[
         Value::Number(row.port.into())
     }),
     EdgeColumn::value(
+        "via",
+        "Via",
+        Left,
+        "Address and port that the client connected to, if NAT makes those of the server of it",
+        |row, _| Value::text(row.via.as_deref().map(str::as_bytes)),
+    ),
+    EdgeColumn::value(
         "zone",
         "Zone",
         Left,
@@ -150,6 +163,22 @@ static COLUMNS: &[EdgeColumn] = &[
     EdgeColumn::value("opened", "Opened", Right, "Connections opened", |row, _| {
         Value::Number(row.opened)
     })
+    .unit(Unit::Count),
+    EdgeColumn::value(
+        "failed",
+        "Failed",
+        Right,
+        "Connects that failed, as the client saw it",
+        |row, _| seen(&row.client_end, row.client_end.failed),
+    )
+    .unit(Unit::Count),
+    EdgeColumn::value(
+        "refused",
+        "Refused",
+        Right,
+        "Of these, those that the server refused",
+        |row, _| seen(&row.client_end, row.client_end.refused),
+    )
     .unit(Unit::Count),
     EdgeColumn::value(
         "request_bytes",
@@ -208,6 +237,27 @@ static COLUMNS: &[EdgeColumn] = &[
     )
     .unit(Unit::Bytes),
     EdgeColumn::value(
+        "client_busy_ms",
+        "Client busy ms",
+        Right,
+        "Time in which connections of the client had data to send, summed over intervals in which something held them back",
+        |row, _| seen(&row.client_end, row.client_end.limits.busy_ms),
+    ),
+    EdgeColumn::value(
+        "client_rwnd_limited_ms",
+        "Client by window ms",
+        Right,
+        "Of this, held back by the receive window of the server",
+        |row, _| seen(&row.client_end, row.client_end.limits.rwnd_limited_ms),
+    ),
+    EdgeColumn::value(
+        "client_sndbuf_limited_ms",
+        "Client by buffer ms",
+        Right,
+        "Of this, held back by the send buffer of the client",
+        |row, _| seen(&row.client_end, row.client_end.limits.sndbuf_limited_ms),
+    ),
+    EdgeColumn::value(
         "server_retrans_segs",
         "Server retrans",
         Right,
@@ -247,6 +297,27 @@ static COLUMNS: &[EdgeColumn] = &[
         |row, _| seen(&row.server_end, row.server_end.send_queue_bytes),
     )
     .unit(Unit::Bytes),
+    EdgeColumn::value(
+        "server_busy_ms",
+        "Server busy ms",
+        Right,
+        "Time in which connections of the server had data to send, summed over intervals in which something held them back",
+        |row, _| seen(&row.server_end, row.server_end.limits.busy_ms),
+    ),
+    EdgeColumn::value(
+        "server_rwnd_limited_ms",
+        "Server by window ms",
+        Right,
+        "Of this, held back by the receive window of the client",
+        |row, _| seen(&row.server_end, row.server_end.limits.rwnd_limited_ms),
+    ),
+    EdgeColumn::value(
+        "server_sndbuf_limited_ms",
+        "Server by buffer ms",
+        Right,
+        "Of this, held back by the send buffer of the server",
+        |row, _| seen(&row.server_end, row.server_end.limits.sndbuf_limited_ms),
+    ),
     EdgeColumn::value(
         "first_s",
         "First",

@@ -1,5 +1,6 @@
 //! The columns of hosts.
 
+use sockeye_fleet::Skew;
 use sockeye_fleet::question::FleetHost;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
@@ -9,13 +10,15 @@ use sockeye_output::unit::Unit;
 #[derive(Debug)]
 pub(crate) struct HostRow<'a> {
     host: &'a FleetHost,
+    skew: Option<Skew>,
     last: String,
 }
 
 impl<'a> HostRow<'a> {
-    pub(crate) fn of(host: &'a FleetHost, local: &dyn Fn(u64) -> String) -> Self {
+    pub(crate) fn of(host: &'a FleetHost, skew: Option<Skew>, local: &dyn Fn(u64) -> String) -> Self {
         Self {
             host,
+            skew,
             last: local(host.last_ms),
         }
     }
@@ -109,5 +112,22 @@ static COLUMNS: &[HostColumn] = &[
         Right,
         "Its clock minus that of the server, at most: the way of the rows makes it smaller",
         |row, _| Value::Float(row.host.clock_ahead_ms as f64),
+    ),
+    HostColumn::value(
+        "skew_ms",
+        "Skew ms",
+        Right,
+        "Its clock minus the median clock of the hosts that it exchanges data with, directly or by others; absent: unknown",
+        |row, _| {
+            row.skew
+                .map_or(Value::Absent, |skew| Value::Float(skew.ahead_ms as f64))
+        },
+    ),
+    HostColumn::value(
+        "skew_error_ms",
+        "Error ms",
+        Right,
+        "The largest error of it, by the time that data takes",
+        |row, _| Value::number(row.skew.map(|skew| skew.error_ms)),
     ),
 ];

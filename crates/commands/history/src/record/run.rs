@@ -3,17 +3,18 @@
 use super::args::RecordArgs;
 use super::checks::{Checker, all_of};
 use super::clocks;
-use super::sampler::Sampler;
+use super::observer::{self, Observer};
+use super::sampler::{Sampled, Sampler};
 use anyhow::Context;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
-use sockeye_history::{DataKind, Gap, GapReason};
+use sockeye_history::{DataKind, Gap, GapReason, Unseen};
 use sockeye_model::{WorkloadKind, counted};
 use sockeye_output::flow::connections;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
 use sockeye_query::{past, when};
-use sockeye_store::{Limits, Lost, Run, StoreWriter};
+use sockeye_store::{Limits, Lost, Observed, Run, StoreWriter};
 use sockeye_sys::allocator;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -62,6 +63,8 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
         sampler,
         checker,
         store: StoreWriter::open(&path, limits, run)?,
+        observer: Observer::default(),
+        unseen: Vec::new(),
         is_verbose: args.verbose,
         last_problem: None,
     };
@@ -89,6 +92,9 @@ struct Recorder<'a> {
     /// `None`: only sockets are recorded.
     checker: Option<Checker<'a>>,
     store: StoreWriter,
+    observer: Observer,
+    /// What the last look could not see of translations.
+    unseen: Vec<Unseen>,
     is_verbose: bool,
     /// What was reported last, so that a disk that stays full is reported once.
     last_problem: Option<String>,
@@ -99,7 +105,20 @@ impl Recorder<'_> {
         let begun = Instant::now();
         // It takes its time, which is not that of the sockets.
         let has_checked = self.checker.as_ref().is_some_and(Checker::is_due);
-        if let Some(check) = self.checker.as_mut().and_then(Checker::look) {
+        let check = self.checker.as_mut().and_then(Checker::look);
+        let mut observed = Vec::new();
+        let mut picker = None;
+        if has_checked {
+            let at_ms = envelope::now().time_us / 1_000;
+            let (translations, unseen) = self.observer.translations(self.listing, at_ms);
+            if !translations.is_empty() {
+                observed.push(Observed::Translations(translations));
+            }
+            self.unseen = unseen;
+            picker = self.observer.exchanges();
+        }
+        if let Some(mut check) = check {
+            check.unseen.extend(self.unseen.drain(..));
             self.store.take_check(check);
         }
         // It needs more memory than a sample, and less often.
@@ -112,18 +131,30 @@ impl Recorder<'_> {
         let at_ms = clocks.at_ms;
         let mut sample = self.store.begin(clocks).context(NOT_KEPT)?;
         let mut count = 0;
-        let sampled = self.sampler.sample(at_ms, &mut report, &mut |socket| {
-            count += 1;
-            sample.push(&socket);
-        });
-        let lost_events = match sampled {
-            Ok(lost_events) => lost_events,
+        let sampled = self
+            .sampler
+            .sample(at_ms, &mut report, picker.as_mut(), &mut |socket| {
+                count += 1;
+                sample.push(&socket);
+            });
+        let Sampled {
+            lost_events,
+            listeners,
+        } = match sampled {
+            Ok(sampled) => sampled,
             Err(error) => {
                 drop(sample);
                 self.store.skip(GapReason::NotRead);
                 return Err(error);
             }
         };
+        if let Some(picker) = picker {
+            let exchanges = observer::exchanges(picker, &listeners);
+            if !exchanges.is_empty() {
+                observed.push(Observed::Exchanges(exchanges));
+            }
+        }
+        observed.into_iter().for_each(|one| sample.observe(one));
         let lost = Lost {
             losses: report.losses,
             events: lost_events,

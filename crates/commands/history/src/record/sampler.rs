@@ -1,15 +1,28 @@
-//! Samples of all sockets with their owners, and of the connections that ended between two samples.
+//! Samples of all sockets with their owners, of the connections that ended between two samples, and of the connects that failed.
 
+use super::observer::add_exchange;
+use rustix::io::Errno;
 use sockeye_flow::EndedIn;
-use sockeye_history::{Identity, Recorded, Values};
-use sockeye_model::{Entry, Names as _, NetnsInode, Protocol, ProtocolSet, State, StateSet, WorkloadId};
+use sockeye_history::{ExchangePicker, Identity, Recorded, Values};
+use sockeye_model::{
+    Entry, Names as _, NetnsInode, Port, Protocol, ProtocolSet, State, StateSet, WorkloadId,
+};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_query::sampling::Between;
 use sockeye_source::Detail;
 use sockeye_source::owners::Owners;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
+
+/// What a sample has besides its sockets.
+#[derive(Debug)]
+pub(super) struct Sampled {
+    /// Events that were lost since the last one.
+    pub(super) lost_events: u64,
+    /// Ports that something listens on; empty without a picker.
+    pub(super) listeners: HashSet<(Option<NetnsInode>, u16)>,
+}
 
 /// Takes one sample after the other.
 pub(super) struct Sampler<'a> {
@@ -32,11 +45,11 @@ impl<'a> Sampler<'a> {
     /// # Errors
     /// Why it is not seen.
     pub(super) fn watch_between(&mut self) -> Result<(), String> {
-        self.between = Some(Between::begin(self.listing, true)?);
+        self.between = Some(Between::begin_with_failures(self.listing)?);
         Ok(())
     }
 
-    /// Passes the sockets of a sample to `add`, one by one. Returns how many events were lost since the last one.
+    /// Passes the sockets of a sample to `add`, one by one, and connections to `picker`.
     ///
     /// # Errors
     /// If they cannot be listed, or the events not be read.
@@ -44,9 +57,11 @@ impl<'a> Sampler<'a> {
         &mut self,
         at_ms: u64,
         report: &mut ListingReport,
+        mut picker: Option<&mut ExchangePicker>,
         add: &mut dyn FnMut(Recorded),
-    ) -> anyhow::Result<u64> {
+    ) -> anyhow::Result<Sampled> {
         let listing = self.listing;
+        let mut listeners = HashSet::new();
         let owners = listing.owners(report)?;
         let mut there = Vec::new();
         for (protocols, more) in [
@@ -73,6 +88,13 @@ impl<'a> Sampler<'a> {
                 scope: Scope::All,
             };
             listing.run(&options, owners.as_ref(), report, &mut |entry, _| {
+                if let Some(picker) = &mut picker {
+                    add_exchange(picker, entry.socket);
+                    if entry.socket.state == State::Listen {
+                        let port = entry.socket.local.port();
+                        listeners.extend(port.map(|port| (entry.socket.netns, port.0)));
+                    }
+                }
                 let socket = self.names.recorded(listing, entry, at_ms);
                 // One in TIME_WAIT has the cookie of a connection that has ended.
                 if self.between.is_some() && !socket.values.is_left_over() {
@@ -83,7 +105,11 @@ impl<'a> Sampler<'a> {
             })?;
         }
         there.sort_unstable();
-        self.add_ended(&there, at_ms, owners.as_ref(), add)
+        let lost_events = self.add_ended(&there, at_ms, owners.as_ref(), add)?;
+        Ok(Sampled {
+            lost_events,
+            listeners,
+        })
     }
 
     /// Adds the connections that ended since the last sample, closed and with their counters at the end. `there`: those that the
@@ -98,18 +124,69 @@ impl<'a> Sampler<'a> {
         let (listing, Some(between)) = (self.listing, &mut self.between) else {
             return Ok(0);
         };
-        let counts = between.take(listing, owners, &mut |entry, _| {
-            let mut ended = self.names.recorded(listing, entry, at_ms);
-            if id(&ended.identity).is_some_and(|id| there.binary_search(&id).is_ok()) {
-                return EndedIn::Later;
-            }
-            let mut socket = entry.socket.clone();
-            socket.state = State::Close;
-            ended.values = Values::of(&socket, at_ms);
-            add(ended);
-            EndedIn::Neither
-        })?;
-        Ok(counts.lost)
+        let names = std::cell::RefCell::new(&mut self.names);
+        let mut failures = Failures::default();
+        let counts = between.take(
+            listing,
+            owners,
+            &mut |entry, _| {
+                let mut ended = names.borrow_mut().recorded(listing, entry, at_ms);
+                if id(&ended.identity).is_some_and(|id| there.binary_search(&id).is_ok()) {
+                    return EndedIn::Later;
+                }
+                let mut socket = entry.socket.clone();
+                socket.state = State::Close;
+                ended.values = Values::of(&socket, at_ms);
+                add(ended);
+                EndedIn::Neither
+            },
+            &mut |entry, errno| {
+                let recorded = names.borrow_mut().recorded(listing, entry, at_ms);
+                failures.add(recorded.identity, errno);
+            },
+        )?;
+        let lost = failures.finish(add);
+        Ok(counts.lost + lost)
+    }
+}
+
+/// Connects that failed since the last sample, by what is the same for all that go from one process to one place: each has a local port and
+/// a socket of its own, and a process that tries again and again would fill the dictionary of the store.
+#[derive(Debug, Default)]
+struct Failures {
+    counts: HashMap<Identity, Failed>,
+    /// Those that did not fit.
+    lost: u64,
+}
+
+#[derive(Debug, Default)]
+struct Failed {
+    all: u32,
+    refused: u32,
+}
+
+impl Failures {
+    fn add(&mut self, mut identity: Identity, errno: Option<Errno>) {
+        identity.local = identity.local.map(|(ip, _)| (ip, Port(0)));
+        (identity.cookie, identity.inode) = (None, None);
+        if self.counts.len() >= FAILURES_MAX && !self.counts.contains_key(&identity) {
+            self.lost += 1;
+            return;
+        }
+        let failed = self.counts.entry(identity).or_default();
+        failed.all += 1;
+        failed.refused += u32::from(errno == Some(Errno::CONNREFUSED));
+    }
+
+    /// Passes them on. Returns how many are lost.
+    fn finish(self, add: &mut dyn FnMut(Recorded)) -> u64 {
+        for (identity, Failed { all, refused }) in self.counts {
+            add(Recorded {
+                identity,
+                values: Values::of_failures(all, refused),
+            });
+        }
+        self.lost
     }
 }
 
@@ -144,5 +221,54 @@ fn id(identity: &Identity) -> Option<ConnectionId> {
     Some((identity.cookie?.0, identity.netns))
 }
 
+/// Processes and places of failed connects that a sample has.
+const FAILURES_MAX: usize = 10_000;
+
 /// Names that are kept.
 const NAMES_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Cookie, Endpoint, Socket};
+
+    fn connect(local: u16, peer: u16) -> Identity {
+        let mut socket = Socket::new(Protocol::Tcp, State::Close);
+        socket.local = Endpoint::inet([10, 0, 0, 1].into(), Port(local));
+        socket.peer = Endpoint::inet([10, 0, 0, 2].into(), Port(peer));
+        socket.cookie = Some(Cookie(local.into()));
+        Identity::of(&Entry::new(&socket), &mut |_| None)
+    }
+
+    #[test]
+    fn connects_that_fail_again_are_one_entry() {
+        let mut failures = Failures::default();
+        for local in 40_000..40_005 {
+            let errno = (local % 2 == 0).then_some(Errno::CONNREFUSED);
+            failures.add(connect(local, 443), errno.or(Some(Errno::TIMEDOUT)));
+        }
+        failures.add(connect(40_000, 80), None);
+        let mut found = Vec::new();
+        let lost = failures.finish(&mut |recorded| {
+            let port = recorded.identity.peer.map(|(_, port)| port.0);
+            found.push((port, recorded.identity.cookie, recorded.values.failures()));
+        });
+        found.sort_unstable();
+        assert_eq!(lost, 0);
+        assert_eq!(
+            found,
+            [(Some(80), None, Some((1, 0))), (Some(443), None, Some((5, 3)))]
+        );
+    }
+
+    #[test]
+    fn places_of_failed_connects_are_bounded() {
+        let mut failures = Failures::default();
+        for number in 0..FAILURES_MAX + 7 {
+            let mut identity = connect(1, 1);
+            identity.peer = Some(([10, 1, (number >> 8) as u8, number as u8].into(), Port(1)));
+            failures.add(identity, None);
+        }
+        assert_eq!(failures.finish(&mut |_| {}), 7);
+    }
+}

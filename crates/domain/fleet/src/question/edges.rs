@@ -1,8 +1,9 @@
 //! Edges: a client, a server and a port, as either end or both saw them.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, rows};
 use crate::filter::Filter;
 use crate::row_binary::{RowError, RowReader};
+use sockeye_history::Limits;
 use std::net::IpAddr;
 
 /// An edge over a time.
@@ -16,6 +17,8 @@ pub struct Edge {
     pub server: IpAddr,
     /// The port that it listens on.
     pub port: u16,
+    /// Address and port that the client connected to, if NAT made another of it; `None` if it is that of the server, or unknown.
+    pub via: Option<(IpAddr, u16)>,
     /// What the client said of itself.
     pub client_end: EdgeEnd,
     /// What the server said of itself.
@@ -45,6 +48,12 @@ pub struct EdgeEnd {
     pub service: String,
     /// Segments that it retransmitted.
     pub retrans_segs: u64,
+    /// Connects of this end that failed.
+    pub failed: u64,
+    /// Of these, those that the other end refused.
+    pub refused: u64,
+    /// What held its connections back.
+    pub limits: Limits,
     /// Mean of the median round trip times of its connections; 0: unknown.
     pub rtt_us_mean: u64,
     /// The largest of the 95th percentiles.
@@ -81,10 +90,7 @@ pub struct Selection {
 #[must_use]
 pub fn edges(range: &TimeRange, selection: &Selection) -> Question {
     let (inner, outer) = selection.conditions();
-    let rows = format!(
-        "{} AS f WHERE f.t >= fromUnixTimestamp({{since:UInt32}}) AND f.t < fromUnixTimestamp({{until:UInt32}}){inner}",
-        range.flows_table()
-    );
+    let rows = format!("{} WHERE 1{inner}", rows::of_range(range));
     Question {
         sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
         parameters: selection.parameters(range.parameters()),
@@ -114,6 +120,11 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
         "sent_bytes",
         "received_bytes",
         "retrans_segs",
+        "failed",
+        "refused",
+        "busy_ms",
+        "rwnd_limited_ms",
+        "sndbuf_limited_ms",
         "rtt_count",
         "rtt_us_sum",
         "rtt_us_p95",
@@ -124,19 +135,26 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
     .into_iter()
     .map(last)
     .collect();
-    let keys = "r.zone, r.server, r.port, r.client, r.side, r.host, r.netns, r.owner, r.unit, r.container";
+    let mut keys =
+        "r.zone, r.server, r.port, r.client, r.side, r.host, r.netns, r.owner, r.unit, r.container"
+            .to_owned();
+    if table != "flows_1h" {
+        keys.push_str(", r.client_port");
+    }
     let named = keys
         .split(", ")
         .map(|key| format!("{key} AS {}", key.trim_start_matches("r.")));
     let named: Vec<_> = named.collect();
-    let inner = inner.replace("f.", "r.");
-    let rows = format!(
-        "(SELECT max(r.t) AS t, {}, {} FROM {table} AS r\n\
-         WHERE r.t > fromUnixTimestamp({{since:UInt32}}) AND r.t <= fromUnixTimestamp({{until:UInt32}}){inner}\n\
-         GROUP BY {keys} HAVING connections > 0) AS f",
-        named.join(", "),
-        values.join(", ")
-    );
+    let source = |and: &str| {
+        format!(
+            "(SELECT max(r.t) AS t, {}, {} FROM {table} AS r\n\
+             WHERE r.t > fromUnixTimestamp({{since:UInt32}}) AND r.t <= fromUnixTimestamp({{until:UInt32}}){and}\n\
+             GROUP BY {keys} HAVING connections > 0) AS r",
+            named.join(", "),
+            values.join(", ")
+        )
+    };
+    let rows = format!("{} WHERE 1{inner}", rows::with_real_ends(table, &source));
     let parameters = vec![
         ("since", at_s.saturating_sub(look_back_s).to_string()),
         ("until", at_s.to_string()),
@@ -178,6 +196,11 @@ pub(super) fn folded(rows: &str, having: &str) -> String {
     toString(anyIf(f.host, f.side = '{side}')) AS {side}_host,
     toString(anyIf({SERVICE}, f.side = '{side}')) AS {side}_service,
     toUInt64(sumIf(f.retrans_segs, f.side = '{side}')) AS {side}_retrans_segs,
+    toUInt64(sumIf(f.failed, f.side = '{side}')) AS {side}_failed,
+    toUInt64(sumIf(f.refused, f.side = '{side}')) AS {side}_refused,
+    toUInt64(sumIf(f.busy_ms, f.side = '{side}')) AS {side}_busy_ms,
+    toUInt64(sumIf(f.rwnd_limited_ms, f.side = '{side}')) AS {side}_rwnd_limited_ms,
+    toUInt64(sumIf(f.sndbuf_limited_ms, f.side = '{side}')) AS {side}_sndbuf_limited_ms,
     toUInt64(sumIf(f.rtt_us_sum, f.side = '{side}')) AS {side}_rtt_us_sum,
     toUInt64(sumIf(f.rtt_count, f.side = '{side}')) AS {side}_rtt_count,
     toUInt32(maxIf(f.rtt_us_p95, f.side = '{side}')) AS {side}_rtt_us_p95,
@@ -192,6 +215,7 @@ pub(super) fn folded(rows: &str, having: &str) -> String {
     };
     format!(
         "SELECT toString({ZONE}) AS edge_zone, f.client AS client, f.server AS server, f.port AS port,
+    max(f.via) AS edge_via, toUInt16(max(f.via_port)) AS edge_via_port,
     {},
     {},
     {} AS request_bytes,
@@ -217,6 +241,7 @@ impl Answer for Edge {
             client: reader.ip()?,
             server: reader.ip()?,
             port: reader.u16()?,
+            via: via(reader.ip()?, reader.u16()?),
             client_end: EdgeEnd::read(reader)?,
             server_end: EdgeEnd::read(reader)?,
             request_bytes: reader.u64()?,
@@ -229,17 +254,30 @@ impl Answer for Edge {
     }
 }
 
+/// Returns what the client connected to; `None`: the server.
+fn via(ip: IpAddr, port: u16) -> Option<(IpAddr, u16)> {
+    (port > 0).then_some((ip, port))
+}
+
 impl Answer for EdgeEnd {
     fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
         let is_seen = reader.u8()? != 0;
         let (host, service) = (reader.text()?, reader.text()?);
-        let retrans_segs = reader.u64()?;
+        let (retrans_segs, failed, refused) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let limits = Limits {
+            busy_ms: reader.u64()?,
+            rwnd_limited_ms: reader.u64()?,
+            sndbuf_limited_ms: reader.u64()?,
+        };
         let (sum_us, count) = (reader.u64()?, reader.u64()?);
         Ok(Self {
             is_seen,
             host,
             service,
             retrans_segs,
+            failed,
+            refused,
+            limits,
             rtt_us_mean: sum_us.checked_div(count).unwrap_or(0),
             rtt_us_p95: reader.u32()?,
             receive_queue_bytes: reader.u64()?,
@@ -294,7 +332,7 @@ mod tests {
             };
             edges(&range, &selection).sql
         };
-        assert!(of("port = 80").contains("AND (f.port = 80)\nGROUP BY"));
+        assert!(of("port = 80").contains("WHERE 1 AND (f.port = 80)\nGROUP BY"));
         assert!(of("host = a").contains("HAVING (client_host = {f0:String} OR"));
     }
 }

@@ -1,7 +1,7 @@
 //! The map of services: who uses whom.
 
 use super::edges::{Selection, folded};
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, rows};
 use crate::row_binary::{RowError, RowReader};
 
 /// All edges between two services.
@@ -35,10 +35,7 @@ pub struct ServiceEdge {
 #[must_use]
 pub fn service_map(range: &TimeRange, selection: &Selection) -> Question {
     let (inner, outer) = selection.conditions();
-    let rows = format!(
-        "{} AS f WHERE f.t >= fromUnixTimestamp({{since:UInt32}}) AND f.t < fromUnixTimestamp({{until:UInt32}}){inner}",
-        range.flows_table()
-    );
+    let rows = format!("{} WHERE 1{inner}", rows::of_range(range));
     let name = |side: &str| {
         format!(
             "multiIf(e.{side}_service != '', e.{side}_service, e.{side} = toIPv6('::'), 'other', \

@@ -1,16 +1,22 @@
-//! What is asked of the tables. Both ends of a flow are folded to the edge between them first, by one GROUP BY: rows are never joined.
+//! What is asked of the tables. Both ends of a flow are folded to the edge between them first, by one GROUP BY: rows are never joined with each
+//! other. Rows of connections that NAT translates are joined with what it makes of them.
 
+mod clocks;
 mod edges;
 mod findings;
 mod hosts;
 mod map;
 mod queues;
+mod rows;
+mod translated;
 
+pub use clocks::{ClockPair, clock_pairs};
 pub use edges::{Edge, EdgeEnd, Selection, edges, edges_at};
 pub use findings::{FleetFinding, findings};
 pub use hosts::{FleetHost, hosts};
 pub use map::{ServiceEdge, service_map};
 pub use queues::{AcceptQueue, accept_queues};
+pub use translated::{TranslatedFlow, translated_flows};
 
 use crate::row_binary::{RowError, RowReader};
 

@@ -1,7 +1,7 @@
 //! Findings, counts and what is not seen: written with samples, read back, deleted with their group.
 
 use super::{BEGIN_MS, Folder, clocks, connection, open, run};
-use crate::{Check, Limits, Lost, StoreReader, StoreWriter};
+use crate::{Check, Limits, Lost, StoreFollower, StoreReader, StoreWriter};
 use sockeye_history::{
     CountKey, CountKind, DataKind, FindingRecord, FindingSeverity, PeriodEnd, RemedyText, Unseen,
 };
@@ -223,7 +223,7 @@ fn store_of_version_1_is_upgraded_and_read() {
     drop(open(&folder.store()));
     let store = rusqlite::Connection::open(folder.store()).unwrap();
     store
-        .execute_batch("DROP TABLE finding; DROP TABLE unseen; DROP TABLE counted; DROP TABLE count_1m; DROP TABLE checked; PRAGMA user_version = 1;")
+        .execute_batch("DROP TABLE finding; DROP TABLE unseen; DROP TABLE counted; DROP TABLE count_1m; DROP TABLE checked; DROP TABLE observed; PRAGMA user_version = 1;")
         .unwrap();
     drop(store);
     // A reader does not change it.
@@ -232,6 +232,8 @@ fn store_of_version_1_is_upgraded_and_read() {
     assert_eq!(reader.counts((0, 1)).unwrap(), []);
     assert_eq!(reader.checked_at(1).unwrap(), None);
     assert_eq!(reader.checks((0, 1)).unwrap(), []);
+    let follower = StoreFollower::open(&folder.store()).unwrap();
+    assert_eq!(follower.translations((0, 1)).unwrap(), []);
     add(&mut open(&folder.store()), 0, found(&["a"]));
     assert_eq!(periods(&folder, (0, u64::MAX >> 1)).len(), 1);
 }

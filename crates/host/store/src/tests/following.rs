@@ -1,8 +1,9 @@
 //! Samples one after the other, while they are written, sealed and deleted.
 
 use super::{Folder, UNBOUNDED, clocks, connection, open, run};
-use crate::{Limits, Lost, Resumed, StoreFollower, StoreWriter};
-use sockeye_history::GapReason;
+use crate::{Limits, Lost, Observed, Resumed, StoreFollower, StoreWriter};
+use sockeye_history::{GapReason, SeenTranslation};
+use sockeye_model::{ConnectionEnds, Translation};
 
 fn add(writer: &mut StoreWriter, number: u64) {
     let sockets = [connection(1, number * 100), connection(number + 2, 5)];
@@ -103,4 +104,47 @@ fn gap_comes_with_the_sample_after_it() {
     let gap = follower.next_sample().unwrap().unwrap().gap.unwrap();
     assert_eq!(gap.reason, GapReason::NotRead);
     assert_eq!((gap.from_ms, gap.to_ms), (clocks(0).at_ms, clocks(5).at_ms));
+}
+
+#[test]
+fn observations_come_once_and_go_with_their_samples() {
+    let folder = Folder::new("follow-observed");
+    let limits = Limits {
+        max_age: Some(std::time::Duration::from_mins(15)),
+        ..UNBOUNDED
+    };
+    let mut writer = StoreWriter::open(&folder.store(), limits, run()).unwrap();
+    let follower = StoreFollower::open(&folder.store()).unwrap();
+    let seen = |number: u64| {
+        let ends = |port| ConnectionEnds {
+            client: ([10, 0, 0, 1].into(), number as u16),
+            server: ([10, 0, 0, 2].into(), port),
+        };
+        SeenTranslation {
+            netns: None,
+            translation: Translation {
+                zone: 0,
+                original: ends(80),
+                translated: ends(8_080),
+            },
+        }
+    };
+    let mut add = |number: u64| {
+        let mut sample = writer.begin(clocks(number)).unwrap();
+        sample.push(&connection(1, number));
+        sample.observe(Observed::Translations(vec![seen(number), seen(number + 1_000)]));
+        sample.observe(Observed::Exchanges(Vec::new()));
+        sample.finish(Lost::default()).unwrap();
+    };
+    (0..90).for_each(&mut add);
+    let at_ms = |number: u64| clocks(number).at_ms;
+    let found = follower.translations((at_ms(3), at_ms(5))).unwrap();
+    let expected =
+        [4, 5].map(|number| [seen(number), seen(number + 1_000)].map(|seen| (at_ms(number), seen)));
+    assert_eq!(found, expected.concat());
+    assert_eq!(follower.exchanges((0, u64::MAX >> 1)).unwrap(), []);
+    // The first group is too old then, and its observations with it.
+    (90..190).for_each(&mut add);
+    let (oldest, _) = follower.translations((0, u64::MAX >> 1)).unwrap()[0];
+    assert_eq!(oldest, at_ms(60));
 }

@@ -4,6 +4,7 @@ use super::{Group, Lost, StoreWriter};
 use crate::check_log::Check;
 use crate::check_log::CheckLog;
 use crate::error::StoreError;
+use crate::observed::{Observed, ObservedRow};
 use crate::sealing::{self, kind};
 use rusqlite::{TransactionBehavior, params};
 use sockeye_history::{Gap, GapReason, Recorded, SampleClocks, SumKey, Sums};
@@ -17,6 +18,7 @@ pub struct NewSample<'a> {
     pub(super) group: Group,
     pub(super) gap: Option<Gap>,
     pub(super) check: Option<Check>,
+    pub(super) observed: Vec<Observed>,
 }
 
 impl NewSample<'_> {
@@ -24,6 +26,11 @@ impl NewSample<'_> {
     pub fn push(&mut self, socket: &Recorded) {
         self.store.sums.add(&socket.identity, &socket.values);
         self.group.writer.add(&socket.identity, socket.values);
+    }
+
+    /// Adds what was observed besides sockets.
+    pub fn observe(&mut self, observed: Observed) {
+        self.observed.push(observed);
     }
 
     /// Writes the sample, with the gap before it if there is one. Makes room first. `lost`: what it lacks.
@@ -37,12 +44,15 @@ impl NewSample<'_> {
             mut group,
             gap,
             check,
+            observed,
         } = self;
         // First, since it frees what it has of each connection.
         let sums = store.sums.finish();
         let count = group.writer.sample_len();
-        let chunk = match sealing::compressed(&group.writer.finish()) {
-            Ok(chunk) => chunk,
+        let chunk = sealing::compressed(&group.writer.finish());
+        let observed = observed.iter().map(Observed::row).collect::<Result<Vec<_>, _>>();
+        let (chunk, observed) = match chunk.and_then(|chunk| Ok((chunk, observed?))) {
+            Ok(data) => data,
             Err(error) => {
                 store.skip(GapReason::NotWritten);
                 return Err(error);
@@ -57,6 +67,7 @@ impl NewSample<'_> {
             sums: &sums,
             gap: gap.as_ref(),
             check: check.as_ref(),
+            observed: &observed,
         };
         if let Err(error) = make_room_and_write(store, &clocks, &rows) {
             store.skip(GapReason::NotWritten);
@@ -78,12 +89,15 @@ struct Rows<'a> {
     sums: &'a HashMap<SumKey, Sums>,
     gap: Option<&'a Gap>,
     check: Option<&'a Check>,
+    observed: &'a [ObservedRow],
 }
 
 impl Rows<'_> {
     /// Returns about how many bytes they take in the log of changes.
     fn bytes(&self) -> u64 {
-        (self.chunk.len() + self.sums.len() * SUM_BYTES) as u64 + self.check.map_or(0, Check::bytes)
+        (self.chunk.len() + self.sums.len() * SUM_BYTES) as u64
+            + self.check.map_or(0, Check::bytes)
+            + self.observed.iter().map(ObservedRow::bytes).sum::<u64>()
     }
 }
 
@@ -156,6 +170,9 @@ fn write(store: &mut StoreWriter, clocks: &SampleClocks, rows: &Rows<'_>) -> Res
             )?;
         }
         talkers.add(&all, *at_ms / 1000, rows.sums)?;
+        for row in rows.observed {
+            row.write(&all, *at_ms)?;
+        }
         match rows.check {
             Some(check) => checks.write(&all, *at_ms, check)?,
             None => checks.write_cut(&all)?,

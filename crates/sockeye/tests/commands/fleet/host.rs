@@ -5,7 +5,7 @@ use sockeye_history::{FindingRecord, FindingSeverity, Identity, Recorded, Sample
 use sockeye_model::{
     Comm, Cookie, Endpoint, Entry, Fd, Owner, Pid, Port, Process, Protocol, Queues, Socket, State, TcpInfo,
 };
-use sockeye_store::{Check, Limits, Lost, Run, StoreWriter};
+use sockeye_store::{Check, Limits, Lost, Observed, Run, StoreWriter};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -56,6 +56,18 @@ impl SimulatedHost {
         Self::record_within(None, folder, name, begin_ms, listens_on, connections)
     }
 
+    /// The same, with what its samples observe besides sockets, by their times.
+    pub(super) fn record_observing(
+        folder: &Path,
+        name: &'static str,
+        begin_ms: u64,
+        listens_on: &[(u16, u32)],
+        connections: &[Connection],
+        observed: &dyn Fn(u64) -> Vec<Observed>,
+    ) -> Self {
+        Self::record_all(None, folder, name, begin_ms, listens_on, connections, observed)
+    }
+
     /// The same, in a store that deletes what is older.
     pub(super) fn record_within(
         max_age: Option<Duration>,
@@ -64,6 +76,20 @@ impl SimulatedHost {
         begin_ms: u64,
         listens_on: &[(u16, u32)],
         connections: &[Connection],
+    ) -> Self {
+        Self::record_all(max_age, folder, name, begin_ms, listens_on, connections, &|_| {
+            Vec::new()
+        })
+    }
+
+    fn record_all(
+        max_age: Option<Duration>,
+        folder: &Path,
+        name: &'static str,
+        begin_ms: u64,
+        listens_on: &[(u16, u32)],
+        connections: &[Connection],
+        observed: &dyn Fn(u64) -> Vec<Observed>,
     ) -> Self {
         let folder = folder.join(name);
         std::fs::create_dir_all(&folder).expect("a folder");
@@ -94,9 +120,10 @@ impl SimulatedHost {
             }
             let listeners = listens_on.iter().map(|(port, waiting)| listener(*port, *waiting));
             let sockets = connections.iter().map(|connection| connection.at(number));
-            store
-                .add(clocks, listeners.chain(sockets), Lost::default())
-                .expect("it is written");
+            let mut sample = store.begin(clocks).expect("a sample");
+            listeners.chain(sockets).for_each(|socket| sample.push(&socket));
+            observed(at_ms).into_iter().for_each(|one| sample.observe(one));
+            sample.finish(Lost::default()).expect("it is written");
         }
         host
     }

@@ -8,6 +8,8 @@ mod page;
 mod questions;
 mod recorded;
 mod tls;
+mod skew;
+mod translated;
 
 use crate::fixtures::binary::{Outcome, command, run};
 use engine::Engine;
@@ -295,14 +297,143 @@ fn tables_are_needed_and_created_once() {
     let host = SimulatedHost::record(&folder.0, "web1", begin_ms(), &[], &[TO_DATABASE]);
     let outcome = run(host.export(&engine.url()).arg("--once"));
     assert!(outcome.failed(1).contains("fleet schema --apply"), "{outcome}");
-    for before in [0, 1] {
+    for before in [0, 2] {
         let outcome = run(command().args(["fleet", "schema", "--apply", "--url", &engine.url()]));
         assert_eq!(outcome.code, Some(0), "{outcome}");
         let note = String::from_utf8_lossy(&outcome.stderr).into_owned();
-        assert!(note.contains(&format!("version 1 (before: {before})")), "{note}");
+        assert!(note.contains(&format!("version 2 (before: {before})")), "{note}");
     }
     let window = "SELECT count() FROM system.tables WHERE database = 'sockeye' AND create_table_query LIKE '%deduplication_window = 144000%'";
-    assert_eq!(engine.query(window), "9");
+    assert_eq!(engine.query(window), "11");
+}
+
+#[test]
+fn tables_of_version_1_are_upgraded_with_their_rows() {
+    let folder = Folder::new("upgraded");
+    let engine = need!(Engine::start(&folder.0));
+    for statement in include_str!("schema_1.sql").split(";\n") {
+        if !statement.trim().is_empty() {
+            engine.execute(statement);
+        }
+    }
+    engine.execute(
+        "INSERT INTO sockeye.flows (t, length_s, host, side, client, server, port, connections, sent_bytes)
+         VALUES (now() - 600, 60, 'old', 'client', toIPv6('10.0.0.1'), toIPv6('10.0.0.2'), 22, 1, 77)",
+    );
+    let host = SimulatedHost::record(&folder.0, "web1", begin_ms(), &[], &[TO_DATABASE]);
+    let outcome = run(host.export(&engine.url()).arg("--once"));
+    assert!(outcome.failed(1).contains("fleet schema --apply"), "{outcome}");
+    let outcome = run(command().args(["fleet", "schema", "--apply", "--url", &engine.url()]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let note = String::from_utf8_lossy(&outcome.stderr).into_owned();
+    assert!(note.contains("version 2 (before: 1)"), "{note}");
+    let outcome = run(host.export(&engine.url()).arg("--once"));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    for table in ["flows", "flows_5m", "flows_1h"] {
+        let sums = engine.query(&format!(
+            "SELECT host, sum(sent_bytes), sum(failed), sum(rwnd_limited_ms) FROM {table} GROUP BY host ORDER BY host"
+        ));
+        let sent = 1_000 * SENT_SAMPLES;
+        assert_eq!(sums, format!("old\t77\t0\t0\nweb1\t{sent}\t0\t0"), "{table}");
+    }
+    // What is created anew has the same columns and keys.
+    let described = "SELECT table, name, type, is_in_sorting_key FROM system.columns WHERE database = 'sockeye' ORDER BY table, name";
+    let upgraded = engine.query(described);
+    engine.execute("DROP DATABASE sockeye");
+    let outcome = run(command().args(["fleet", "schema", "--apply", "--url", &engine.url()]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    assert_eq!(engine.query(described), upgraded);
+}
+
+#[test]
+fn flows_that_do_not_fit_are_one_row_with_their_sums() {
+    let folder = Folder::new("folded");
+    let engine = need!(Engine::start(&folder.0));
+    let outcome = run(command().args(["fleet", "schema", "--apply", "--url", &engine.url()]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let connections: Vec<Connection> = (0..300_u64)
+        .map(|number| Connection {
+            cookie: 100 + number,
+            local: ([10, 0, 0, 1], 30_000 + number as u16),
+            peer: (
+                [10, 1, (number / 200) as u8, (number % 200) as u8],
+                if number % 3 == 0 { 443 } else { 80 },
+            ),
+            owner: if number % 2 == 0 { "webshop" } else { "worker" },
+            sent: 10 + number,
+            received: 1_000 - number,
+            retrans: u32::from(number == 7) * 5,
+            ..TO_DATABASE
+        })
+        .collect();
+    let host = SimulatedHost::record(&folder.0, "web1", begin_ms(), &[], &connections);
+    let outcome = run(host.export(&engine.url()).args(["--once", "--flows", "10"]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let sum = |value: fn(&Connection) -> u64| connections.iter().map(value).sum::<u64>() * SENT_SAMPLES;
+    let expected = format!(
+        "{}\t{}\t{}",
+        sum(|one| one.sent),
+        sum(|one| one.received),
+        sum(|one| one.retrans.into())
+    );
+    for table in ["flows", "flows_5m", "flows_1h"] {
+        let sums = format!("SELECT sum(sent_bytes), sum(received_bytes), sum(retrans_segs) FROM {table}");
+        assert_eq!(engine.query(&sums), expected, "{table}");
+    }
+    // In each of twelve intervals: ten flows, and two ports of two services, with how many they are.
+    let counts = engine.query(
+        "SELECT countIf(folded = 0), countIf(folded > 0), sum(folded), sumIf(connections, folded > 0),
+             uniqExactIf((port, owner, side), folded > 0), countIf(folded > 0 AND server != toIPv6('::')) FROM flows",
+    );
+    assert_eq!(counts, "120\t48\t3480\t3480\t4\t0");
+    // The one with retransmissions is among those that are kept.
+    let troubled = engine.query("SELECT count() FROM flows WHERE retrans_segs > 0 AND folded = 0");
+    assert_eq!(troubled, "12");
+}
+
+/// Kills exporter and server in turns, at any time, and asserts that nothing is missing or twice. `SOCKEYE_FLEET_KILLS` says how often.
+#[test]
+fn kills_of_exporter_and_server_in_turns_change_no_sum() {
+    let kills: u64 = std::env::var("SOCKEYE_FLEET_KILLS").map_or(8, |count| count.parse().expect("a number"));
+    let mut fleet = need!(Fleet::new("kills"));
+    let mut random = 27_u64;
+    let mut next = move |below: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % below
+    };
+    let mut finished = 0;
+    for kill in 0..kills {
+        let host = if next(2) == 0 { &fleet.web } else { &fleet.db };
+        let mut exporter = fleet.start(host);
+        std::thread::sleep(Duration::from_millis(20 + next(900)));
+        if kill % 2 == 0 {
+            drop(exporter);
+        } else {
+            fleet.engine.restart();
+            // It goes on with the one that was started.
+            std::thread::sleep(Duration::from_millis(next(300)));
+            let status = exporter.0.try_wait().expect("a status");
+            assert!(status.is_none(), "an exporter outlives its server: {status:?}");
+            drop(exporter);
+        }
+        // What was sent is sent again, now and then.
+        if next(4) == 0 {
+            for host in [&fleet.web, &fleet.db] {
+                finished += u64::from(std::fs::remove_file(host.cursor()).is_ok());
+            }
+        }
+        if kill % 100 == 99 {
+            fleet.send(&fleet.web);
+            fleet.send(&fleet.db);
+            fleet.check_sums();
+            eprintln!("{} kills, begun again {finished} times: sums are equal", kill + 1);
+        }
+    }
+    fleet.send(&fleet.web);
+    fleet.send(&fleet.db);
+    fleet.check_sums();
 }
 
 #[test]

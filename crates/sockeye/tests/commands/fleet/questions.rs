@@ -12,7 +12,7 @@ const SCHEMA: &str = include_str!("../../../../../docs/schema/fleet.schema.json"
 impl Fleet {
     /// Returns the rows of an answer, which the schema describes.
     #[track_caller]
-    fn rows(&self, words: &str) -> Vec<Value> {
+    pub(super) fn rows(&self, words: &str) -> Vec<Value> {
         let document = self.ask(&format!("{words} --format json"));
         assert_eq!(document.code, Some(0), "{words}: {document}");
         let schema = JSONSchema::options()
@@ -44,7 +44,7 @@ impl Fleet {
 }
 
 /// Returns values of each row.
-fn values(rows: &[Value], names: &[&str]) -> Vec<Vec<String>> {
+pub(super) fn values(rows: &[Value], names: &[&str]) -> Vec<Vec<String>> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     rows.iter()
         .map(|row| names.iter().map(|name| text(&row[*name])).collect())

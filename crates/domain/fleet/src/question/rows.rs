@@ -1,0 +1,120 @@
+//! Rows of flows with the ends that their connections have in truth: what NAT changes is undone, where it is known.
+
+use super::TimeRange;
+
+/// What `WHERE` has of rows `r` in a time.
+pub(super) const IN_RANGE: &str =
+    "r.t >= fromUnixTimestamp({since:UInt32}) AND r.t < fromUnixTimestamp({until:UInt32})";
+
+/// Columns that do not change.
+const COLUMNS: [&str; 24] = [
+    "t",
+    "zone",
+    "side",
+    "host",
+    "owner",
+    "unit",
+    "container",
+    "folded",
+    "connections",
+    "opened",
+    "sent_bytes",
+    "received_bytes",
+    "retrans_segs",
+    "failed",
+    "refused",
+    "busy_ms",
+    "rwnd_limited_ms",
+    "sndbuf_limited_ms",
+    "rtt_count",
+    "rtt_us_sum",
+    "rtt_us_p95",
+    "receive_queue_bytes",
+    "send_queue_bytes",
+    "client_port",
+];
+
+/// Returns rows of flows as `f`, those of a time.
+pub(super) fn of_range(range: &TimeRange) -> String {
+    let table = range.flows_table();
+    with_real_ends(table, &|and| format!("{table} AS r WHERE {IN_RANGE}{and}"))
+}
+
+/// Returns rows as `f`, from what `source` returns as `r` with a further condition. `via` and `via_port` are what the client connected to, if
+/// that is not the server.
+///
+/// A connection is found by all four numbers of its end, in the five minutes in which it was there. If these have two meanings, such as in
+/// two zones, neither is taken: then each end is an edge of its own.
+pub(super) fn with_real_ends(table: &str, source: &dyn Fn(&str) -> String) -> String {
+    let columns = |has_ports: bool| {
+        let columns = COLUMNS
+            .into_iter()
+            .filter(|column| has_ports || *column != "client_port");
+        let named: Vec<_> = columns.map(|column| format!("r.{column} AS {column}")).collect();
+        named.join(", ")
+    };
+    let plain = |columns: &str, and: &str| {
+        format!(
+            "SELECT {columns}, r.client AS client, r.server AS server, r.port AS port,\n    \
+             toIPv6('::') AS via, toUInt16(0) AS via_port\nFROM {}",
+            source(and)
+        )
+    };
+    if table == "flows_1h" {
+        return format!("({}) AS f", plain(&columns(false), ""));
+    }
+    format!(
+        "({plain}
+UNION ALL
+SELECT {columns}, if(x.real_port > 0, x.real_client, r.client) AS client, if(x.real_port > 0, x.real_server, r.server) AS server,
+    if(x.real_port > 0, x.real_port, r.port) AS port, x.via AS via, x.via_port AS via_port
+FROM (SELECT {columns}, r.client AS client, r.server AS server, r.port AS port FROM {translated}) AS r
+LEFT ANY JOIN ({TRANSLATIONS}) AS x
+ON x.period = toStartOfFiveMinutes(r.t) AND x.side = toString(r.side) AND x.client = r.client AND x.client_port = r.client_port
+    AND x.server = r.server AND x.port = r.port) AS f",
+        plain = plain(&columns(true), " AND r.client_port = 0"),
+        columns = columns(true),
+        translated = source(" AND r.client_port > 0 AND r.zone = ''"),
+    )
+}
+
+/// For each end of a connection that NAT translates: the ends in truth. One that is seen after its end is of the two minutes before, too.
+const TRANSLATIONS: &str = "
+    SELECT period, side, client, client_port, server, port, any(of_client) AS real_client, any(of_server) AS real_server,
+        any(of_port) AS real_port, any(of_via) AS via, any(of_via_port) AS via_port
+    FROM (
+        SELECT arrayJoin(arrayDistinct([toStartOfFiveMinutes(n.t), toStartOfFiveMinutes(n.t - 120)])) AS period,
+            end.1 AS side, end.2 AS client, end.3 AS client_port, end.4 AS server, end.5 AS port,
+            n.original_client AS of_client, n.server AS of_server, n.port AS of_port,
+            if(n.original_server = n.server AND n.original_port = n.port, toIPv6('::'), n.original_server) AS of_via,
+            if(n.original_server = n.server AND n.original_port = n.port, 0, n.original_port) AS of_via_port,
+            n.conntrack_zone AS conntrack_zone
+        FROM translations AS n
+        ARRAY JOIN [('client', n.original_client, n.original_client_port, n.original_server, n.original_port),
+            ('server', n.client, n.client_port, n.server, n.port)] AS end
+        WHERE n.t >= fromUnixTimestamp({since:UInt32}) - 300 AND n.t < fromUnixTimestamp({until:UInt32}) + 300
+    )
+    GROUP BY period, side, client, client_port, server, port
+    HAVING uniqExact(of_client, of_server, of_port, of_via, of_via_port) = 1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hours_have_no_ports() {
+        let source = |and: &str| format!("flows_1h AS r WHERE 1{and}");
+        let sql = with_real_ends("flows_1h", &source);
+        assert!(!sql.contains("client_port") && !sql.contains("JOIN"), "{sql}");
+        assert!(sql.ends_with("FROM flows_1h AS r WHERE 1) AS f"), "{sql}");
+    }
+
+    #[test]
+    fn rows_of_single_connections_alone_are_joined() {
+        let source = |and: &str| format!("flows AS r WHERE 1{and}");
+        let sql = with_real_ends("flows", &source);
+        let (plain, joined) = sql.split_once("UNION ALL").unwrap();
+        assert!(plain.contains("WHERE 1 AND r.client_port = 0") && !plain.contains("JOIN"));
+        assert!(joined.contains("WHERE 1 AND r.client_port > 0") && joined.contains("LEFT ANY JOIN"));
+    }
+}

@@ -1,0 +1,176 @@
+//! Edges through NAT: found by what the host that translates recorded, and by nothing else.
+
+use super::host::begin_ms;
+use super::questions::values;
+use super::{Connection, Engine, Fleet, Folder, SENT_SAMPLES, SimulatedHost};
+use crate::fixtures::binary::{command, run};
+use sockeye_history::SeenTranslation;
+use sockeye_lab::{Skip, need};
+use sockeye_model::{ConnectionEnds, Translation};
+use sockeye_store::Observed;
+
+type End = ([u8; 4], u16);
+
+const CLIENT: End = ([10, 0, 0, 9], 40_000);
+const SECOND: End = ([10, 0, 0, 9], 40_001);
+const SERVICE: End = ([10, 9, 0, 1], 80);
+const ROUTER: End = ([10, 1, 0, 1], 1_024);
+const BACKEND: End = ([10, 1, 0, 7], 8_080);
+
+fn connection(cookie: u64, local: End, peer: End, owner: &'static str, bytes: (u64, u64)) -> Connection {
+    Connection {
+        cookie,
+        local,
+        peer,
+        owner,
+        sent: bytes.0,
+        received: bytes.1,
+        retrans: 0,
+        rtt_us: 900,
+        unread: 0,
+    }
+}
+
+fn translation(zone: u16, original: (End, End), translated: (End, End)) -> SeenTranslation {
+    let ends = |(client, server): (End, End)| {
+        let end = |(ip, port): End| (std::net::IpAddr::from(ip), port);
+        ConnectionEnds {
+            client: end(client),
+            server: end(server),
+        }
+    };
+    SeenTranslation {
+        netns: None,
+        translation: Translation {
+            zone,
+            original: ends(original),
+            translated: ends(translated),
+        },
+    }
+}
+
+/// A client that has two connections to a service, of which a router makes one of its own to a backend; the other one goes to a backend
+/// that sends nothing.
+fn fleet(test: &str, translations: &[SeenTranslation]) -> Result<Fleet, Skip> {
+    let folder = Folder::new(test);
+    let engine = Engine::start(&folder.0)?;
+    let begin_ms = begin_ms();
+    let web = [
+        connection(1, CLIENT, SERVICE, "webshop", (100, 700)),
+        connection(2, SECOND, SERVICE, "webshop", (30, 70)),
+    ];
+    let backend = [connection(3, BACKEND, ROUTER, "api", (700, 100))];
+    let fleet = Fleet {
+        web: SimulatedHost::record(&folder.0, "web1", begin_ms, &[], &web),
+        db: SimulatedHost::record(&folder.0, "api1", begin_ms, &[(8_080, 0)], &backend),
+        engine,
+        begin_ms,
+        folder,
+    };
+    let outcome = fleet.ask("schema --apply --hosts 10");
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let observed = |_| vec![Observed::Translations(translations.to_vec())];
+    let router = SimulatedHost::record_observing(&fleet.folder.0, "router", begin_ms, &[], &[], &observed);
+    fleet.send(&router);
+    // What is known to be translated decides which flows are sent connection by connection.
+    fleet.send(&fleet.web);
+    fleet.send(&fleet.db);
+    Ok(fleet)
+}
+
+const NAMES: [&str; 8] = [
+    "client_host",
+    "client_ip",
+    "server_host",
+    "server_ip",
+    "port",
+    "via",
+    "seen_by",
+    "response_bytes",
+];
+
+#[test]
+fn edge_through_nat_has_both_ends() {
+    let seen = translation(0, (CLIENT, SERVICE), (ROUTER, BACKEND));
+    let fleet = need!(fleet("nat", &[seen]));
+    for since in ["28m", "1h"] {
+        let edges = fleet.rows(&format!("who --since {since}"));
+        let bytes = |one: u64| (one * SENT_SAMPLES).to_string();
+        assert_eq!(
+            values(&edges, &NAMES),
+            [
+                [
+                    "web1",
+                    "10.0.0.9",
+                    "api1",
+                    "10.1.0.7",
+                    "8080",
+                    "10.9.0.1:80",
+                    "both",
+                    &bytes(700)
+                ],
+                [
+                    "web1",
+                    "10.0.0.9",
+                    "null",
+                    "10.9.0.1",
+                    "80",
+                    "null",
+                    "client",
+                    &bytes(70)
+                ],
+            ],
+            "{since}"
+        );
+        assert_eq!(edges[0]["request_bytes"], 100 * SENT_SAMPLES);
+    }
+    let at_s = fleet.begin_ms / 1_000 + 400;
+    let now_s = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs();
+    let rows = fleet.rows(&format!("at -{}s port = 8080", now_s - at_s));
+    assert_eq!(values(&rows, &["client_host", "server_host"]), [["web1", "api1"]]);
+    let services = fleet.rows("map");
+    assert_eq!(
+        values(&services, &["client_service", "server_service", "pairs_of_both"]),
+        [["webshop", "api", "1"], ["webshop", "10.9.0.1", "0"]]
+    );
+}
+
+#[test]
+fn tuple_with_two_meanings_is_not_joined() {
+    let other: End = ([10, 0, 0, 77], 50_000);
+    let translations = [
+        translation(1, (CLIENT, SERVICE), (ROUTER, BACKEND)),
+        translation(2, (other, SERVICE), (ROUTER, BACKEND)),
+    ];
+    let fleet = need!(fleet("nat-zones", &translations));
+    let edges = fleet.rows("who --port 8080");
+    // What the client has is one connection of one zone: it is where it went to. What the server has may be either.
+    let mut shown = values(&edges, &["client_ip", "server_ip", "seen_by"]);
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            ["10.0.0.9", "10.1.0.7", "client"],
+            ["10.1.0.1", "10.1.0.7", "server"]
+        ]
+    );
+}
+
+#[test]
+fn without_translations_each_end_is_an_edge() {
+    let fleet = need!(fleet("nat-unknown", &[]));
+    let mut shown = values(&fleet.rows("who"), &["client_ip", "server_ip", "port", "seen_by"]);
+    shown.sort();
+    assert_eq!(
+        shown,
+        [
+            ["10.0.0.9", "10.9.0.1", "80", "client"],
+            ["10.1.0.1", "10.1.0.7", "8080", "server"]
+        ]
+    );
+    let outcome = run(command().args(["fleet", "who", "--url", &fleet.engine.url()]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+}
