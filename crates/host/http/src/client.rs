@@ -16,6 +16,7 @@ use std::time::Duration;
 use std::{fmt, io};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
+use tokio_rustls::client::TlsStream;
 
 /// Where requests go: `http://HOST[:PORT][/PATH]`, or the same with `https`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,6 +115,36 @@ impl Target {
         }
     }
 
+    pub(crate) async fn connect(&self) -> Result<TcpStream, PostError> {
+        TcpStream::connect((self.host.as_str(), self.port))
+            .await
+            .map_err(PostError::Connect)
+    }
+
+    /// Returns whom to trust; `None`: TLS is not spoken there.
+    pub(crate) fn tls<'a>(&self, tls: Option<&'a TlsClient>) -> Result<Option<&'a TlsClient>, PostError> {
+        match tls {
+            _ if !self.is_tls => Ok(None),
+            Some(tls) => Ok(Some(tls)),
+            None => Err(PostError::Tls("no authorities are known".to_owned())),
+        }
+    }
+
+    /// Makes the handshake of TLS.
+    pub(crate) async fn secure(
+        &self,
+        tls: &TlsClient,
+        stream: TcpStream,
+    ) -> Result<TimedStream<TlsStream<TcpStream>>, PostError> {
+        let connected = tls.connect(&self.host, stream).await;
+        connected.map_err(|error| PostError::Tls(reason(&error).unwrap_or_else(|| error.to_string())))
+    }
+
+    /// Returns the whole URL.
+    pub(crate) fn uri(&self) -> Uri {
+        self.to_string().parse().unwrap_or_default()
+    }
+
     /// Returns the same with parameters appended to its query.
     #[must_use]
     pub fn with_query(&self, pairs: &[(&str, &str)]) -> Self {
@@ -158,24 +189,23 @@ pub async fn post(
     limits: PostLimits,
 ) -> Result<Reply, PostError> {
     let exchanged = timeout(limits.timeout, async {
-        let stream = TcpStream::connect((target.host.as_str(), target.port))
-            .await
-            .map_err(PostError::Connect)?;
-        if !target.is_tls {
-            return exchange(
-                target,
-                TimedStream::new(stream),
-                headers,
-                body,
-                limits.reply_bytes,
-            )
-            .await;
+        let stream = target.connect().await?;
+        match target.tls(tls)? {
+            None => {
+                exchange(
+                    target,
+                    TimedStream::new(stream),
+                    headers,
+                    body,
+                    limits.reply_bytes,
+                )
+                .await
+            }
+            Some(tls) => {
+                let stream = target.secure(tls, stream).await?;
+                exchange(target, stream, headers, body, limits.reply_bytes).await
+            }
         }
-        let tls = tls.ok_or_else(|| PostError::Tls("no authorities are known".to_owned()))?;
-        let connected = tls.connect(&target.host, stream).await;
-        let stream =
-            connected.map_err(|error| PostError::Tls(reason(&error).unwrap_or_else(|| error.to_string())))?;
-        exchange(target, stream, headers, body, limits.reply_bytes).await
     })
     .await;
     exchanged.unwrap_or(Err(PostError::TimedOut(limits.timeout)))
@@ -221,7 +251,7 @@ async fn exchange(
 }
 
 /// Returns why an exchange failed: a server that does not accept a client's certificate may say so after the handshake.
-fn failed(error: hyper::Error) -> PostError {
+pub(crate) fn failed(error: hyper::Error) -> PostError {
     match reason(&error) {
         Some(reason) => PostError::Tls(reason),
         None => PostError::Http(error),

@@ -72,6 +72,13 @@ impl TlsClient {
             .find(|path| path.exists())
     }
 
+    /// Returns the same for a server that speaks HTTP/2.
+    pub(crate) fn with_http2(&self) -> Self {
+        let mut config = ClientConfig::clone(&self.0);
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        Self(Arc::new(config))
+    }
+
     /// Makes the handshake with a server of this name or address.
     pub(crate) async fn connect(
         &self,

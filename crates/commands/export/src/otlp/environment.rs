@@ -1,6 +1,6 @@
 //! What the environment says, with the names that OpenTelemetry has given it.
 
-use super::args::OtlpArgs;
+use super::args::{OtlpArgs, Protocol};
 use crate::output::otlp::{HostAttributes, percent_decoded, resource};
 use anyhow::Context;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -32,13 +32,28 @@ pub(super) fn attributes() -> Result<Vec<(String, String)>, UsageError> {
     resource(&known, &extra).map_err(|error| wrong(ATTRIBUTES, &error))
 }
 
+/// Returns how the collector is spoken to.
+pub(super) fn protocol(args: &OtlpArgs) -> Result<Protocol, UsageError> {
+    let named = env::var(PROTOCOL).unwrap_or_default();
+    match (args.protocol, named.as_str()) {
+        (Some(protocol), _) => Ok(protocol),
+        (None, "grpc") => Ok(Protocol::Grpc),
+        (None, "" | "http/protobuf") => Ok(Protocol::Http),
+        (None, _) => Err(wrong(PROTOCOL, "expected grpc or http/protobuf")),
+    }
+}
+
 /// Returns where the collector is.
-pub(super) fn endpoint(args: &OtlpArgs) -> Result<Target, UsageError> {
+pub(super) fn endpoint(args: &OtlpArgs, protocol: Protocol) -> Result<Target, UsageError> {
     if let Some(named) = &args.endpoint {
         return Ok(named.clone());
     }
     let named = env::var(ENDPOINT).ok().filter(|url| !url.is_empty());
-    let url = named.as_deref().unwrap_or(DEFAULT_ENDPOINT);
+    let default = match protocol {
+        Protocol::Http => "http://127.0.0.1:4318",
+        Protocol::Grpc => "http://127.0.0.1:4317",
+    };
+    let url = named.as_deref().unwrap_or(default);
     Target::parse(url).map_err(|error| wrong(ENDPOINT, &error))
 }
 
@@ -113,6 +128,7 @@ const CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CERTIFICATE";
 const CLIENT_CERTIFICATE: &str = "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE";
 const CLIENT_KEY: &str = "OTEL_EXPORTER_OTLP_CLIENT_KEY";
 
-const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4318";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+
 /// Where Kubernetes puts the name of the namespace of a pod.
 const SERVICE_ACCOUNT_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";

@@ -2,6 +2,8 @@
 
 mod args;
 mod environment;
+mod grpc;
+mod outcome;
 mod queue;
 mod run;
 mod sender;

@@ -2,6 +2,7 @@
 
 use super::args::{LogKind, OtlpArgs};
 use super::environment;
+use super::queue::Signal;
 use super::sender::{Collector, Sender};
 use crate::output::otlp::{LogRecord, Period, ended_record, finding_record, logs_request, request};
 use crate::sampling::{EventSelection, HostEvents, repeat};
@@ -11,14 +12,20 @@ use sockeye_console::notes::say;
 /// Exports until it is ended.
 pub(crate) fn run(args: &OtlpArgs) -> anyhow::Result<()> {
     let resource = environment::attributes()?;
-    let endpoint = environment::endpoint(args)?;
+    let protocol = environment::protocol(args)?;
+    let endpoint = environment::endpoint(args, protocol)?;
     let collector = Collector {
+        protocol,
         metrics: endpoint.join("v1/metrics"),
         logs: endpoint.join("v1/logs"),
+        endpoint: endpoint.clone(),
         tls: environment::tls(&args.tls, &endpoint).client(&endpoint)?,
         headers: environment::headers(args.headers_file.as_deref())?,
     };
-    say(&format!("sockeye: metrics go to {}\n", collector.metrics));
+    say(&format!(
+        "sockeye: metrics go to {}\n",
+        collector.target(Signal::Metrics)
+    ));
     let sender = Sender::start(collector)?;
     let begun_ns = now_ns();
     let selection = EventSelection {

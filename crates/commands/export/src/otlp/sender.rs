@@ -1,14 +1,16 @@
 //! Sends requests on a thread of its own: a collector that is slow or away delays no sample.
 
+use super::args::Protocol;
+use super::grpc;
+use super::outcome::{Outcome, TEXT_MAX, taken};
 use super::queue::{Queue, Request, Signal};
-use crate::output::otlp::ExportResponse;
 use anyhow::Context;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{HeaderMap, RETRY_AFTER};
 use prost::Message;
 use sockeye_console::notes::say;
-use sockeye_http::{PostLimits, Reply, Target, TlsClient, post};
+use sockeye_http::{PostLimits, Reply, Target, TlsClient, call, post};
 use sockeye_output::text::harmless_start;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -21,6 +23,9 @@ pub(super) struct Sender(Arc<Queue>);
 
 /// A collector.
 pub(super) struct Collector {
+    pub(super) protocol: Protocol,
+    /// What its URL names: by gRPC all is sent there.
+    pub(super) endpoint: Target,
     pub(super) metrics: Target,
     pub(super) logs: Target,
     pub(super) tls: Option<TlsClient>,
@@ -67,16 +72,32 @@ impl Sender {
     }
 }
 
-/// What became of a request.
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    Taken,
-    /// Taken but for so many points or records; the collector says why.
-    Partly(u64, String),
-    /// To be sent again: why, and when if the collector says so.
-    Later(String, Option<Duration>),
-    /// Never to be taken.
-    Refused(String),
+impl Collector {
+    /// Returns where requests go.
+    pub(super) const fn target(&self, signal: Signal) -> &Target {
+        match (self.protocol, signal) {
+            (Protocol::Grpc, _) => &self.endpoint,
+            (Protocol::Http, Signal::Metrics) => &self.metrics,
+            (Protocol::Http, Signal::Logs) => &self.logs,
+        }
+    }
+
+    async fn send(&self, request: &Request) -> Outcome {
+        let (target, tls) = (self.target(request.signal), self.tls.as_ref());
+        let (headers, body) = (self.headers.clone(), Bytes::from(request.body.clone()));
+        let sent = match self.protocol {
+            Protocol::Http => post(target, tls, headers, body, PostLimits::SMALL)
+                .await
+                .map(|reply| outcome(&reply)),
+            Protocol::Grpc => {
+                let method = grpc::method(request.signal);
+                call(target, tls, method, headers, body, PostLimits::SMALL)
+                    .await
+                    .map(|reply| grpc::outcome(&reply))
+            }
+        };
+        sent.unwrap_or_else(|error| Outcome::Later(format!("{:#}", anyhow::Error::from(error)), None))
+    }
 }
 
 /// Sends requests, and notes when that begins to fail and when it works again.
@@ -87,22 +108,12 @@ fn send_all(runtime: &Runtime, collector: &Collector, queue: &Queue) {
     loop {
         let request = queue.next();
         number += 1;
-        let (target, last_problem, what) = match request.signal {
-            Signal::Metrics => (&collector.metrics, &mut metrics_problem, "metrics"),
-            Signal::Logs => (&collector.logs, &mut logs_problem, "log records"),
+        let target = collector.target(request.signal);
+        let (last_problem, what) = match request.signal {
+            Signal::Metrics => (&mut metrics_problem, "metrics"),
+            Signal::Logs => (&mut logs_problem, "log records"),
         };
-        let body = Bytes::from(request.body.clone());
-        let sent = runtime.block_on(post(
-            target,
-            collector.tls.as_ref(),
-            collector.headers.clone(),
-            body,
-            PostLimits::SMALL,
-        ));
-        let outcome = match sent {
-            Ok(reply) => outcome(&reply),
-            Err(error) => Outcome::Later(format!("{:#}", anyhow::Error::from(error)), None),
-        };
+        let outcome = runtime.block_on(collector.send(&request));
         let problem = match outcome {
             Outcome::Taken => {
                 queue.taken(&request, 0);
@@ -137,17 +148,7 @@ fn send_all(runtime: &Runtime, collector: &Collector, queue: &Queue) {
 /// Returns what an answer means, by OTLP's rules.
 fn outcome(reply: &Reply) -> Outcome {
     if reply.status.is_success() {
-        let part = ExportResponse::decode(reply.body.as_slice())
-            .ok()
-            .and_then(|response| response.partial_success);
-        return match part {
-            Some(part) if part.rejected > 0 || !part.message.is_empty() => {
-                let why = harmless_start(part.message.as_bytes(), TEXT_MAX);
-                let rejected = part.rejected.max(0).unsigned_abs();
-                Outcome::Partly(rejected, format!("the collector left out {rejected}: {why}"))
-            }
-            _ => Outcome::Taken,
-        };
+        return taken(&reply.body);
     }
     let text = text(&reply.body);
     let why = format!("the collector answered {}: {text}", reply.status);
@@ -193,13 +194,10 @@ fn retry_after(text: &str, now: SystemTime) -> Option<Duration> {
     Some(until.duration_since(now).unwrap_or_default())
 }
 
-/// Characters of an answer that are shown.
-const TEXT_MAX: usize = 200;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::output::otlp::PartialSuccess;
+    use crate::output::otlp::{ExportResponse, PartialSuccess};
     use hyper::header::HeaderValue;
 
     fn reply(status: u16, body: &[u8]) -> Reply {

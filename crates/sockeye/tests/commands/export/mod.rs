@@ -2,6 +2,7 @@
 
 mod collector;
 mod exporter;
+mod grpc;
 mod otlp;
 mod prometheus;
 mod serving;
