@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
@@ -10,22 +11,23 @@ pub trait Listener: Send {
     /// One of them.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Waits for the next one.
-    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+    /// Waits for the next one. Returns it with the address of its peer; `None` if it has none.
+    fn next(&self) -> impl Future<Output = io::Result<(Self::Stream, Option<IpAddr>)>> + Send;
 }
 
 impl Listener for TcpListener {
     type Stream = TcpStream;
 
-    async fn next(&self) -> io::Result<TcpStream> {
-        self.accept().await.map(|(stream, _)| stream)
+    async fn next(&self) -> io::Result<(TcpStream, Option<IpAddr>)> {
+        let (stream, peer) = self.accept().await?;
+        Ok((stream, Some(peer.ip())))
     }
 }
 
 impl Listener for UnixListener {
     type Stream = UnixStream;
 
-    async fn next(&self) -> io::Result<UnixStream> {
-        self.accept().await.map(|(stream, _)| stream)
+    async fn next(&self) -> io::Result<(UnixStream, Option<IpAddr>)> {
+        self.accept().await.map(|(stream, _)| (stream, None))
     }
 }

@@ -8,6 +8,7 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::fmt;
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -107,11 +108,10 @@ impl TlsListener {
 impl Listener for TlsListener {
     type Stream = TlsStream;
 
-    async fn next(&self) -> io::Result<TlsStream> {
-        let (stream, _) = self.listener.accept().await?;
-        Ok(TlsStream(State::Handshake(Box::new(
-            self.acceptor.accept(stream),
-        ))))
+    async fn next(&self) -> io::Result<(TlsStream, Option<IpAddr>)> {
+        let (stream, peer) = self.listener.accept().await?;
+        let handshake = State::Handshake(Box::new(self.acceptor.accept(stream)));
+        Ok((TlsStream(handshake), Some(peer.ip())))
     }
 }
 

@@ -4,7 +4,7 @@ use super::token::Token;
 use super::{Origin, Secret};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 
 /// Decides about requests.
@@ -13,7 +13,7 @@ pub(crate) struct Gate {
     secret: Option<Secret>,
     sessions: Mutex<Sessions>,
     /// The turn of a browser that guesses a secret.
-    guesses: Semaphore,
+    guesses: Arc<Semaphore>,
 }
 
 #[derive(Default)]
@@ -57,12 +57,12 @@ impl Gate {
             origin,
             secret,
             sessions: Mutex::default(),
-            guesses: Semaphore::new(1),
+            guesses: Arc::new(Semaphore::new(1)),
         }
     }
 
     /// Returns the turns of wrong secrets: one at a time.
-    pub(crate) const fn guesses(&self) -> &Semaphore {
+    pub(crate) const fn guesses(&self) -> &Arc<Semaphore> {
         &self.guesses
     }
 

@@ -18,13 +18,14 @@ use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
+use sockeye_http::Place;
 use sockeye_query::context::QueryContext;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use turns::Turns;
 
 /// What all requests share.
@@ -77,14 +78,20 @@ pub(crate) async fn answer(page: Arc<Page>, request: Request<Incoming>) -> Answe
     let sent = headers(&head);
     // A secret that is sent with a request is a guess as well: it is compared in its turn.
     let turn = match sent.authorization {
-        Some(_) if page.gate.has_secret() => page.gate.guesses().acquire().await.ok(),
+        Some(_) if page.gate.has_secret() => guess(&page).await,
         _ => None,
     };
     let verdict = page.gate.verdict(&sent);
-    if turn.is_some() && verdict == Verdict::Unknown {
-        tokio::time::sleep(GUESS_TIME).await;
+    // Those that are logged in are served before others.
+    if verdict != Verdict::Allowed
+        && let Some(place) = head.extensions.get::<Arc<Place>>()
+    {
+        place.give_way();
     }
-    drop(turn);
+    match turn {
+        Some(turn) if verdict == Verdict::Unknown => take_guess_time(turn).await,
+        turn => drop(turn),
+    }
     if verdict == Verdict::WrongHost {
         let url = page.gate.origin().url("/");
         return refusal(
@@ -164,13 +171,28 @@ async fn log_in(page: &Page, body: Incoming) -> Answer {
     let form = tokio::time::timeout(BODY_TIMEOUT, read_body(body)).await;
     let form = form.ok().flatten();
     let secret = form.as_deref().and_then(|form| query::field(form, "secret"));
-    // One guess a second. It is compared in its turn, so that going away early gains nothing.
-    let _turn = page.gate.guesses().acquire().await;
+    let turn = guess(page).await;
     if let Some(cookie) = secret.and_then(|secret| page.gate.log_in(&secret)) {
         return redirect("/", &cookie);
     }
-    tokio::time::sleep(GUESS_TIME).await;
+    if let Some(turn) = turn {
+        take_guess_time(turn).await;
+    }
     whole(StatusCode::UNAUTHORIZED, HTML, assets::LOGIN)
+}
+
+/// Waits for the turn to compare a secret: one guess a second.
+async fn guess(page: &Page) -> Option<OwnedSemaphorePermit> {
+    Arc::clone(page.gate.guesses()).acquire_owned().await.ok()
+}
+
+/// Keeps the turn for the time that a wrong guess costs, also if its client goes away early.
+async fn take_guess_time(turn: OwnedSemaphorePermit) {
+    let waiting = tokio::spawn(async move {
+        tokio::time::sleep(GUESS_TIME).await;
+        drop(turn);
+    });
+    drop(waiting.await);
 }
 
 /// Reads a body, which the server has limited; `None`: it is no text or broken.

@@ -2,8 +2,12 @@
 
 use super::Server;
 use sockeye_lab::wait_until;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 #[test]
 fn broken_requests_are_refused_and_the_server_goes_on() {
@@ -57,19 +61,89 @@ fn broken_requests_are_refused_and_the_server_goes_on() {
     assert_eq!(server.get("/", &format!("Cookie: {cookie}\r\n")).status, 200);
 }
 
-/// Clients that send a head byte by byte, or nothing, do not keep others out for longer than a head may take.
+/// Clients that send half a head, and come back when their connection is closed, delay no other client.
+#[test]
+fn half_heads_delay_no_other_client() {
+    let server = Server::start(&[]);
+    let cookie = server.log_in();
+    let host = server.address;
+    let ends = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let connect = || {
+                    let mut stream = TcpStream::connect(host).ok()?;
+                    stream.write_all(b"GET / HT").ok()?;
+                    stream.set_nonblocking(true).ok()?;
+                    Some(stream)
+                };
+                let mut held: Vec<_> = (0..50).map(|_| connect()).collect();
+                while !ends.load(Ordering::Relaxed) {
+                    for stream in &mut held {
+                        let is_open = stream.as_mut().is_some_and(|stream| {
+                            matches!(stream.read(&mut [0; 64]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+                        });
+                        if !is_open {
+                            *stream = connect();
+                        }
+                    }
+                    thread::sleep(Duration::from_millis(20));
+                }
+            });
+        }
+        thread::sleep(Duration::from_millis(500));
+        let begun = Instant::now();
+        let answers: Vec<_> = (0..5)
+            .map(|_| {
+                server
+                    .get("/api/moments", &format!("Cookie: {cookie}\r\n"))
+                    .status
+            })
+            .collect();
+        let took = begun.elapsed();
+        ends.store(true, Ordering::Relaxed);
+        assert_eq!(answers, [200; 5]);
+        // Each takes milliseconds; when they waited for the end of other heads, each took up to 18 s.
+        assert!(took < Duration::from_secs(8), "{took:?}");
+    });
+}
+
+/// Wrong secrets, each of which waits for its turn of a second, delay no client that is logged in.
+#[test]
+fn guesses_delay_no_other_client() {
+    let folder = std::env::temp_dir().join(format!("sockeye-serve-guesses-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("secret");
+    std::fs::write(&file, "correct horse battery staple\n").unwrap();
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let server = Server::start(&["--secret-file", file.to_str().unwrap()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    let cookie = server.log_in();
+    let guess = format!(
+        "POST /login HTTP/1.1\r\nHost: {}\r\nContent-Length: 12\r\n\r\nsecret=wrong",
+        server.address
+    );
+    let mut guesses: Vec<_> = (0..100).map(|_| server.connect()).collect();
+    for stream in &mut guesses {
+        // One that made room is closed.
+        drop(stream.write_all(guess.as_bytes()));
+    }
+    let begun = Instant::now();
+    let answer = server.get("/api/moments", &format!("Cookie: {cookie}\r\n"));
+    let took = begun.elapsed();
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // 64 turns take 64 s.
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// A head that does not come ends its connection.
 #[test]
 fn idle_connections_end() {
     let server = Server::start(&[]);
-    let cookie = server.log_in();
-    let mut idle: Vec<TcpStream> = (0..100).map(|_| server.connect()).collect();
-    for stream in &mut idle {
-        stream.write_all(b"GET / HT").unwrap();
-    }
-    let answer = server.get("/", &format!("Cookie: {cookie}\r\n"));
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let mut idle = server.connect();
+    idle.write_all(b"GET / HT").unwrap();
     let mut ended = Vec::new();
-    drop(idle[0].read_to_end(&mut ended));
+    idle.read_to_end(&mut ended).unwrap();
 }
 
 /// Streams whose reader takes nothing: others and the samples go on.
