@@ -170,6 +170,13 @@ impl Fallback<'_> {
             };
             match outcome {
                 Ok(ended_early) => {
+                    let is_dump = matches!(source, SourceKind::OnePass | SourceKind::DiagV2);
+                    if is_dump
+                        && group.walk() == Some(Walk::Tcp)
+                        && self.query.detail.contains(Detail::COOKIE)
+                    {
+                        self.engine.set_has_cookies(true);
+                    }
                     (used.source, used.ended_early) = (Some(source), ended_early);
                     break;
                 }
@@ -244,7 +251,7 @@ impl Fallback<'_> {
             Walk::Tcp => split_dump::tcp_sockets_in_use,
             Walk::Udp => split_dump::udp_sockets_in_use,
         };
-        if let Some(what) = walk::unsupported(query) {
+        if let Some(what) = walk::unsupported(self.engine, walk, query) {
             return Err(Reason::NotReported(what).into());
         }
         let is_auto = query.choice == Choice::Auto && !matches!(query.scope, NetnsScope::All);

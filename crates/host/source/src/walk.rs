@@ -13,13 +13,18 @@ use sockeye_wire::walk::{Request, Table, detail};
 use std::ops::ControlFlow;
 
 /// Returns what the query asks for and a walk cannot report; `None` if there is nothing.
-pub(crate) fn unsupported(query: &Query<'_>) -> Option<&'static str> {
-    [
-        (Detail::COOKIE, "the cookie of each socket"),
-        (Detail::AUTOBOUND, "which ports were chosen by the kernel"),
-    ]
-    .into_iter()
-    .find_map(|(flag, what)| query.detail.contains(flag).then_some(what))
+///
+/// The kernel creates the cookie of a socket when it is first asked for. A walk reads those that are there, and asks for the others one
+/// by one: after a dump, which has created those of all, they are few.
+pub(crate) fn unsupported(engine: &BpfEngine, walk: Walk, query: &Query<'_>) -> Option<&'static str> {
+    let can_ask = walk == Walk::Tcp && !matches!(query.scope, NetnsScope::All);
+    if query.detail.contains(Detail::COOKIE) && !(can_ask && engine.has_cookies()) {
+        return Some("the cookie of each socket");
+    }
+    query
+        .detail
+        .contains(Detail::AUTOBOUND)
+        .then_some("which ports were chosen by the kernel")
 }
 
 /// A protocol with a walk.
@@ -96,6 +101,8 @@ pub(crate) fn walk(
     };
     let mut place = Socket::new(Protocol::Tcp, State::Close);
     let mut exact = ExactQuery::new(query);
+    let wants_cookies = query.detail.contains(Detail::COOKIE);
+    let mut without_cookie = 0;
     for (nth, found) in found.iter().enumerate() {
         for &(table, states) in passes {
             // A namespace can have its own table of TCP connections only, not of listeners: inet_pernet_hashinfo_alloc() of
@@ -124,7 +131,9 @@ pub(crate) fn walk(
                     // The record itself has the protocol, as one of a pass over descriptors does.
                     Walk::Udp => place.read_by_descriptor(record, Some(now), &kernel),
                 }
-                let message = if record.needs_diag() {
+                let lacks_cookie = wants_cookies && place.cookie.is_none();
+                without_cookie += u64::from(lacks_cookie);
+                let message = if record.needs_diag() || lacks_cookie {
                     exact.ask(record, &mut place)
                 } else {
                     None
@@ -143,5 +152,11 @@ pub(crate) fn walk(
         }
     }
     walked.losses.broken_records += exact.unanswered;
+    if without_cookie > WITHOUT_COOKIE_MAX && without_cookie > walked.delivered / 4 {
+        engine.set_has_cookies(false);
+    }
     Ok(Ok(()))
 }
+
+/// If more sockets, and more than a quarter of all, have no cookie yet, a dump is faster the next time.
+const WITHOUT_COOKIE_MAX: u64 = 1000;

@@ -36,6 +36,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Our BPF programs. Each is loaded at its first use and stays loaded.
 #[derive(Debug)]
@@ -50,6 +51,8 @@ pub struct BpfEngine {
     owned_sockets: Lazy<OwnedSockets>,
     task_file: Lazy<TaskFile>,
     netns_file: Lazy<NetnsFile>,
+    /// Whether a dump has given the sockets of TCP their cookies: later ones are few.
+    has_cookies: AtomicBool,
 }
 
 impl Default for BpfEngine {
@@ -76,7 +79,17 @@ impl BpfEngine {
             owned_sockets: Lazy::default(),
             task_file: Lazy::default(),
             netns_file: Lazy::default(),
+            has_cookies: AtomicBool::new(false),
         }
+    }
+
+    /// Whether most sockets of TCP have been given their cookies.
+    pub(crate) fn has_cookies(&self) -> bool {
+        self.has_cookies.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_has_cookies(&self, has_cookies: bool) {
+        self.has_cookies.store(has_cookies, Ordering::Relaxed);
     }
 
     /// Makes the engine treat this kernel as one before Linux 6.2, without `bpf_rdonly_cast`, whose programs read by copying. For

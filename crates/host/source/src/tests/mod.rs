@@ -3,6 +3,7 @@
 
 mod capture_files;
 mod capture_tshark;
+mod cookies;
 mod names;
 mod owners;
 mod owners_bpf;
