@@ -1,5 +1,6 @@
 //! Findings: the host is read and judged, once or repeatedly. The rules are in `sockeye_verdict`.
 
+mod crowded;
 mod gaps;
 mod remedies;
 mod rules;
@@ -12,6 +13,7 @@ pub use words::finding_record;
 use crate::drops::{DropLosses, DropObserver, DropSelection};
 use crate::listing::{Listing, ListingReport, QueryOptions, Scope};
 use crate::namespaces::{Namespace, NetnsSelection};
+use crowded::Crowded;
 use gaps::Gaps;
 use rustix::io::Errno;
 use sockeye_console::{envelope, stdout};
@@ -22,7 +24,7 @@ use sockeye_model::{
 use sockeye_output::Envelope;
 use sockeye_source::names::{NameKinds, SystemNames};
 use sockeye_source::owners::Owners;
-use sockeye_source::{Detail, Error, OpenNetns, own_namespace, vitals, within};
+use sockeye_source::{Detail, Error, Families, OpenNetns, own_namespace, vitals, within};
 use sockeye_verdict::{
     Baseline, Coverage, Finding, Limit, Rule, Scope as Concerns, Severity, Snapshot, Suspects, Victim,
 };
@@ -169,7 +171,8 @@ impl<'a> FindingSampler<'a> {
         self.read_namespaces(&mut snapshot, &mut gaps, report)?;
         let drops_watched = self.read_drops(&mut snapshot);
         let looked = Instant::now();
-        let owning = self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        let mut crowded = self.crowded(owners.as_ref(), &mut gaps);
+        let owning = self.read_sockets(&mut snapshot, owners.as_ref(), &mut crowded, report)?;
         self.read_unix_listeners(&mut snapshot, owners.as_ref(), report)?;
         let queues_looked = Instant::now();
         for netns in snapshot.unix_queues_in_question() {
@@ -197,7 +200,7 @@ impl<'a> FindingSampler<'a> {
             }
         }
         if !self.options.is_filtered {
-            snapshot.host(self.read_host(&owning, &mut gaps));
+            snapshot.host(self.read_host(&owning, &crowded, &mut gaps));
             gaps.unclear_neighbours = snapshot.has_unclear_neighbours();
         }
         // With several samples the next one is the second look.
@@ -228,7 +231,7 @@ impl<'a> FindingSampler<'a> {
         let begun = Instant::now();
         let owners = self.listing.owners(report)?;
         let mut snapshot = Snapshot::new(&self.rules.limits);
-        self.read_sockets(&mut snapshot, owners.as_ref(), report)?;
+        self.read_sockets(&mut snapshot, owners.as_ref(), &mut Crowded::default(), report)?;
         let mut gaps = Gaps::default();
         gaps.unproven = snapshot.needs_second_look();
         let timing = Timing {
@@ -349,11 +352,29 @@ impl<'a> FindingSampler<'a> {
         vitals
     }
 
+    /// Finds the processes that use much of their limit of open files, if a rule judges them.
+    fn crowded(&self, owners: Option<&Owners>, gaps: &mut Gaps) -> Crowded {
+        if self.options.is_filtered || !self.rules.has(Rule::OpenFiles) {
+            return Crowded::default();
+        }
+        // All processes are looked at.
+        let scan = vitals::crowded_processes(self.rules.limits.of(Limit::OpenFilesShare));
+        gaps.unreadable_files = scan.unreadable;
+        let (selection, own) = (&self.listing.context.namespaces, own_namespace());
+        let all_families = self.listing.families() == Families::BOTH;
+        let is_walked = |netns: NetnsInode| match selection {
+            NetnsSelection::Here => own == Some(netns),
+            _ => selection.with_inode(netns).is_some(),
+        };
+        Crowded::new(scan.processes, owners.filter(|_| all_families), is_walked)
+    }
+
     /// Adds all sockets to the snapshot; returns the processes that own them.
     fn read_sockets(
         &self,
         snapshot: &mut Snapshot<'_>,
         owners: Option<&Owners>,
+        crowded: &mut Crowded,
         report: &mut ListingReport,
     ) -> anyhow::Result<HashSet<Pid>> {
         let filter = self.listing.filter();
@@ -370,11 +391,15 @@ impl<'a> FindingSampler<'a> {
                 | Detail::MEMORY,
             scope: Scope::Matching,
         };
-        let mut processes = HashSet::new();
+        let (mut processes, mut last) = (HashSet::new(), None);
         self.listing.run(&options, owners, report, &mut |entry, _| {
             for owner in entry.owners.unwrap_or_default() {
-                processes.insert(owner.process.pid);
+                // Most sockets are owned by the process that owns the one before.
+                if last.replace(owner.process.pid) != Some(owner.process.pid) {
+                    processes.insert(owner.process.pid);
+                }
             }
+            crowded.socket(entry);
             snapshot.socket(entry);
             ControlFlow::Continue(())
         })?;
@@ -516,25 +541,19 @@ impl<'a> FindingSampler<'a> {
 
     /// Reads what all namespaces share; with one selected namespace, only the open files of its processes and the
     /// tables of neighbours, which all namespaces share.
-    fn read_host(&self, owning: &HashSet<Pid>, gaps: &mut Gaps) -> HostVitals {
+    fn read_host(&self, owning: &HashSet<Pid>, crowded: &Crowded, gaps: &mut Gaps) -> HostVitals {
         let mut host = vitals::host();
         if self.rules.has(Rule::Neighbours) {
             host.neighbours_elsewhere = self.neighbours_elsewhere(&host);
         }
-        // All processes are looked at: only if a rule needs it.
-        let mut files = Vec::new();
-        if self.rules.has(Rule::OpenFiles) {
-            let scan = vitals::open_files(self.rules.limits.of(Limit::OpenFilesShare));
-            gaps.unreadable_files = scan.unreadable;
-            files = scan.files;
-        }
+        let mut processes: Vec<_> = crowded.processes().collect();
         if self.concerns(Concerns::Host) {
             gaps.host(&host);
             // Seen from another namespace than the host's, processes of others are not in question.
             let is_here = matches!(self.listing.context.namespaces, NetnsSelection::Here);
             if is_here && vitals::lacks_host_settings() {
                 let own = own_namespace();
-                files.retain(|(_, netns)| netns.is_none() || *netns == own);
+                processes.retain(|process| process.netns.is_none() || process.netns == own);
             }
         } else {
             let neighbours = std::mem::take(&mut host.neighbours);
@@ -546,12 +565,16 @@ impl<'a> FindingSampler<'a> {
                 ..HostVitals::default()
             };
             let selection = &self.listing.context.namespaces;
-            files.retain(|(files, netns)| {
-                owning.contains(&files.process.pid)
+            processes.retain(|process| {
+                let netns = process.netns;
+                owning.contains(&process.pid())
                     || netns.is_some_and(|netns| selection.with_inode(netns).is_some())
             });
         }
-        host.files = files.into_iter().map(|(files, _)| files).collect();
+        host.files = processes
+            .into_iter()
+            .map(|process| crowded.files(process))
+            .collect();
         host
     }
 

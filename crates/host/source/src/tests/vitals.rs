@@ -1,7 +1,8 @@
 //! The vitals of a host, read in namespaces with known values.
 
 use sockeye_lab::{Lab, Namespace, need, program, wait_for, wait_until};
-use sockeye_model::{Counter, Device, Duplex, NetnsInode, Pid, Settings, Vitals};
+use sockeye_model::{Counter, Device, Duplex, Inode, NetnsInode, Pid, Settings, Vitals};
+use sockeye_source::owners::{Owners, ScanOptions};
 use sockeye_source::{OpenNetns, vitals};
 use std::collections::HashMap;
 use std::fs::File;
@@ -360,6 +361,58 @@ sys.stdin.read()
         (u64::try_from(open).unwrap(), 40)
     );
     assert!(open >= 40);
+}
+
+/// What owners and a walk show says the same as all descriptors and tables.
+#[test]
+fn kinds_of_descriptors_are_the_same_by_owners() {
+    let lab = need!(Lab::new("vitals_kinds"));
+    need!(program("python3"));
+    let namespace = lab.namespace("a");
+    let script = "
+import os, resource, socket, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
+kept = [socket.create_server(('127.0.0.1', 0)) for _ in range(5)]
+kept += [socket.socket() for _ in range(2)]
+kept += [socket.socketpair() for _ in range(3)] + [os.pipe(), os.memfd_create('x')]
+gone = [os.open('/dev/null', os.O_RDONLY) for _ in range(4)]
+datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+datagrams.bind(('127.0.0.1', 0))
+for one in gone[:3]: os.close(one)
+while len(os.listdir('/proc/self/fd')) < 55: kept.append(os.dup(0))
+print('ready', flush=True)
+sys.stdin.read()
+";
+    let mut command = Command::new("python3");
+    command.args(["-c", script]);
+    let holder = namespace.run(|| Holder::start(command));
+    let pid = Pid(holder.0.id());
+    let crowded = vitals::crowded_processes(800);
+    let process = crowded.processes.iter().find(|process| process.pid() == pid);
+    let process = process.expect("it is near its limit");
+    let owners = Owners::scan_pids(&[pid], &ScanOptions::default()).unwrap();
+    let mut known = vitals::KnownSockets::default();
+    for (inode, of_socket) in owners.iter() {
+        of_socket.iter().for_each(|owner| known.add(owner.fd, inode));
+    }
+    // A walk shows those of TCP and UDP.
+    namespace.run(|| {
+        for table in ["tcp", "udp"] {
+            let text = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap();
+            for line in text.lines().skip(1) {
+                let inode = line.split_ascii_whitespace().nth(9).unwrap();
+                known.set_listed(Inode(inode.parse().unwrap()));
+            }
+        }
+    });
+    let (by_tables, by_owners) = (process.files(None), process.files(Some(&known)));
+    assert_eq!(by_owners, by_tables);
+    let kinds = by_owners.kinds.expect("its descriptors may be read");
+    assert_eq!(
+        (kinds.sockets, kinds.unlisted_sockets),
+        (5 + 2 + 6 + 1, Some(2)),
+        "{kinds:?}"
+    );
 }
 
 #[test]

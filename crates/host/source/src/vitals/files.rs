@@ -2,12 +2,12 @@
 //! `/proc/PID/limits`. `check` judges with it how close a process is to its limit, and by what.
 
 use crate::proc_folder::{Decimal, number, open_folder, open_proc, open_to_list, processes, read};
-use rustix::fd::{AsFd, BorrowedFd};
+use foldhash::{HashSet, HashSetExt as _};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
-use sockeye_model::{Comm, DescriptorKinds, Fill, NetnsInode, OpenFiles, Pgid, Pid, Process};
+use sockeye_model::{Comm, DescriptorKinds, Fd, Fill, Inode, NetnsInode, OpenFiles, Pgid, Pid, Process};
 use sockeye_wire::proc_pid::{Stat, open_files_max};
-use std::collections::HashSet;
 
 /// The processes that use much of their limit of open files.
 #[derive(Debug, Clone, Default)]
@@ -22,13 +22,72 @@ pub struct OpenFilesScan {
 /// descriptors are. Processes that have ended or have no limit are left out.
 #[must_use]
 pub fn open_files(share_permille: u64) -> OpenFilesScan {
-    let mut scan = OpenFilesScan::default();
+    let crowded = crowded_processes(share_permille);
+    let mut listed = ListedSockets::default();
+    let files = crowded.processes.iter().map(|one| {
+        let kinds = kinds(one.folder.as_fd()).map(|(mut kinds, sockets)| {
+            kinds.unlisted_sockets =
+                listed.unlisted(one.folder.as_fd(), one.netns, &sockets, &mut Vec::new());
+            kinds
+        });
+        (one.with(kinds), one.netns)
+    });
+    OpenFilesScan {
+        files: files.collect(),
+        unreadable: crowded.unreadable,
+    }
+}
+
+/// The processes that use much of their limit of open files, whose descriptors are not looked at yet.
+#[derive(Debug, Default)]
+pub struct CrowdedScan {
+    /// Processes at or above the share.
+    pub processes: Vec<CrowdedProcess>,
+    /// Processes whose number of descriptors or limit could not be read.
+    pub unreadable: u64,
+}
+
+/// A process that uses much of its limit of open files.
+#[derive(Debug)]
+pub struct CrowdedProcess {
+    folder: OwnedFd,
+    process: Process,
+    fill: Fill,
+    hard_max: Option<u64>,
+    /// Its network namespace, if we may know it.
+    pub netns: Option<NetnsInode>,
+}
+
+/// What is known of the sockets of a process from a pass over descriptors and a walk over the tables of TCP and UDP.
+#[derive(Debug, Clone, Default)]
+pub struct KnownSockets {
+    descriptors: HashSet<u32>,
+    /// Inodes of those that were in none of these tables.
+    unlisted: HashSet<u32>,
+}
+
+impl KnownSockets {
+    /// Adds a descriptor.
+    pub fn add(&mut self, descriptor: Fd, socket: Inode) {
+        self.descriptors.insert(descriptor.0);
+        self.unlisted.insert(socket.0);
+    }
+
+    /// Notes that a table has a socket.
+    pub fn set_listed(&mut self, socket: Inode) {
+        self.unlisted.remove(&socket.0);
+    }
+}
+
+/// Finds the processes with at least `share_permille` thousandths of their limit of open files.
+#[must_use]
+pub fn crowded_processes(share_permille: u64) -> CrowdedScan {
+    let mut scan = CrowdedScan::default();
     let Ok(proc) = open_proc() else {
         scan.unreadable = 1;
         return scan;
     };
     let mut buffer = Vec::new();
-    let mut listed = ListedSockets::default();
     let sizes_are_counts = statat(&proc, c"self/fd", AtFlags::empty()).is_ok_and(|stat| stat.st_size > 0);
     for pid in processes(proc.as_fd()).unwrap_or_default() {
         let used = match used(proc.as_fd(), pid, sizes_are_counts) {
@@ -63,20 +122,55 @@ pub fn open_files(share_permille: u64) -> OpenFilesScan {
         let Some(process) = process(folder.as_fd(), &mut buffer) else {
             continue;
         };
-        let netns = netns(folder.as_fd());
-        let kinds = kinds(folder.as_fd()).map(|(mut kinds, sockets)| {
-            kinds.unlisted_sockets = listed.unlisted(folder.as_fd(), netns, &sockets, &mut buffer);
-            kinds
-        });
-        let files = OpenFiles {
+        scan.processes.push(CrowdedProcess {
+            netns: netns(folder.as_fd()),
+            folder,
             process,
             fill: Fill { used, max },
             hard_max,
-            kinds,
-        };
-        scan.files.push((files, netns));
+        });
     }
     scan
+}
+
+impl CrowdedProcess {
+    /// Returns its number.
+    #[must_use]
+    pub const fn pid(&self) -> Pid {
+        self.process.pid
+    }
+
+    /// Returns what its descriptors are. `known`: what is known of its sockets; of `None` all its descriptors are read, and the
+    /// tables of its namespace.
+    #[must_use]
+    pub fn files(&self, known: Option<&KnownSockets>) -> OpenFiles {
+        let folder = self.folder.as_fd();
+        let Some(known) = known else {
+            let kinds = kinds(folder).map(|(mut kinds, sockets)| {
+                let mut listed = ListedSockets::default();
+                kinds.unlisted_sockets = listed.unlisted(folder, self.netns, &sockets, &mut Vec::new());
+                kinds
+            });
+            return self.with(kinds);
+        };
+        let sockets = known.descriptors.len() as u64;
+        let others = self.fill.used.saturating_sub(sockets);
+        let kinds = other_kinds(folder, &known.descriptors, others).map(|kinds| DescriptorKinds {
+            sockets,
+            unlisted_sockets: in_small_tables(folder, &known.unlisted),
+            ..kinds
+        });
+        self.with(kinds)
+    }
+
+    const fn with(&self, kinds: Option<DescriptorKinds>) -> OpenFiles {
+        OpenFiles {
+            process: self.process,
+            fill: self.fill,
+            hard_max: self.hard_max,
+            kinds,
+        }
+    }
 }
 
 /// Counts the descriptors of a process. Since Linux 6.2 the size of the folder is their number (`fs/proc/fd.c`,
@@ -120,22 +214,65 @@ fn kinds(folder: BorrowedFd<'_>) -> Option<(DescriptorKinds, HashSet<u32>)> {
         let Ok(link) = readlinkat(&descriptors, name.file_name(), Vec::new()) else {
             continue;
         };
-        let link = link.to_bytes();
-        if let Some(inode) = inode_in(link, b"socket:[") {
-            kinds.sockets += 1;
-            sockets.insert(inode);
-        } else if link.starts_with(b"pipe:[") {
-            kinds.pipes += 1;
-        } else if link.starts_with(b"/") {
-            kinds.files += 1;
-        } else {
-            kinds.others += 1;
-        }
+        sockets.extend(count_kind(&mut kinds, link.to_bytes()));
     }
     if kinds.sockets + kinds.pipes + kinds.files + kinds.others == 0 {
         return None;
     }
     Some((kinds, sockets))
+}
+
+/// Counts the descriptors of a process that are no sockets, by kind: those that are not `known`, of which there are `count`. To list
+/// all takes a microsecond for each, and the kernel gives the lowest free number, so that there are few between them.
+/// `None` if they may not be read.
+fn other_kinds(folder: BorrowedFd<'_>, known: &HashSet<u32>, count: u64) -> Option<DescriptorKinds> {
+    let descriptors = open_to_list(folder, c"fd").ok()?;
+    let last = known.iter().max().copied().unwrap_or(0);
+    let mut kinds = DescriptorKinds::default();
+    let (mut found, mut missing) = (0, 0);
+    for number in (0..u32::MAX).filter(|number| !known.contains(number)) {
+        if found == count || missing == MISSING_MAX || number > last && missing > 0 {
+            break;
+        }
+        match readlinkat(&descriptors, Decimal::new(number).as_c_str(), Vec::new()) {
+            Ok(link) => {
+                count_kind(&mut kinds, link.to_bytes());
+                found += 1;
+            }
+            Err(Errno::NOENT) => missing += 1,
+            Err(_) => return None,
+        }
+    }
+    // Those that were not found.
+    kinds.others += count - found;
+    Some(kinds)
+}
+
+/// Counts what a descriptor leads to. Returns the inode if it is a socket.
+fn count_kind(kinds: &mut DescriptorKinds, link: &[u8]) -> Option<u32> {
+    let socket = inode_in(link, b"socket:[");
+    let counter = if socket.is_some() {
+        &mut kinds.sockets
+    } else if link.starts_with(b"pipe:[") {
+        &mut kinds.pipes
+    } else if link.starts_with(b"/") {
+        &mut kinds.files
+    } else {
+        &mut kinds.others
+    };
+    *counter += 1;
+    socket
+}
+
+/// Counts the sockets that none of the tables has but those of TCP and UDP, which are large; `None` if one cannot be read.
+fn in_small_tables(folder: BorrowedFd<'_>, sockets: &HashSet<u32>) -> Option<u64> {
+    if sockets.is_empty() {
+        return Some(0);
+    }
+    let mut inodes = HashSet::new();
+    let is_large = |name: &str| name.starts_with("tcp") || name.starts_with("udp");
+    read_tables(folder, &|name| !is_large(name), &mut Vec::new(), &mut inodes)?;
+    Some(sockets.difference(&inodes).count() as u64)
 }
 
 /// The sockets in the tables of the network namespace that was read last: processes of one namespace share them.
@@ -160,18 +297,29 @@ impl ListedSockets {
         }
         // Also if the tables are older than one of the sockets.
         (self.netns, self.inodes) = (None, HashSet::new());
-        for (file, column) in TABLES {
-            let path = format!("net/{file}\0");
-            let path = std::ffi::CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
-            match read_table(folder, path, column, buffer, &mut self.inodes) {
-                // Without the protocol, this kernel has no such file.
-                Ok(()) | Err(Errno::NOENT) => {}
-                Err(_) => return None,
-            }
-        }
+        read_tables(folder, &|_| true, buffer, &mut self.inodes)?;
         self.netns = netns;
         Some(count(&self.inodes))
     }
+}
+
+/// Adds the inodes of the tables whose names are selected; `None` if one cannot be read.
+fn read_tables(
+    folder: BorrowedFd<'_>,
+    selects: &dyn Fn(&str) -> bool,
+    buffer: &mut Vec<u8>,
+    inodes: &mut HashSet<u32>,
+) -> Option<()> {
+    for (file, column) in TABLES.iter().filter(|(name, _)| selects(name)) {
+        let path = format!("net/{file}\0");
+        let path = std::ffi::CStr::from_bytes_until_nul(path.as_bytes()).ok()?;
+        match read_table(folder, path, column, buffer, inodes) {
+            // Without the protocol, this kernel has no such file.
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(())
 }
 
 /// Adds the inodes of a table. It is read to its end: the kernel returns a page at a time.
@@ -258,6 +406,9 @@ const TABLES: &[(&str, Column)] = &[
 
 /// How much of a table is read at once, at least.
 const TABLE_BUFFER_LEN: usize = 64 * 1024;
+
+/// Numbers without a descriptor that are tried.
+const MISSING_MAX: u32 = 4096;
 
 /// Processes with fewer descriptors are not compared with their limit.
 const USED_MIN: u64 = 8;

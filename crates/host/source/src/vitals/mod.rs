@@ -28,7 +28,7 @@ mod settings;
 mod unix_queues;
 
 pub use device_queues::device_queues;
-pub use files::{OpenFilesScan, open_files};
+pub use files::{CrowdedProcess, CrowdedScan, KnownSockets, OpenFilesScan, crowded_processes, open_files};
 pub use firewall::{firewall, may_read_firewall};
 pub use host::{host, lacks_host_settings};
 pub use processes::process_state;
