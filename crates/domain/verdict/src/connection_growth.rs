@@ -4,14 +4,16 @@ use crate::finding::{Example, Facts, Subject};
 use crate::socket_counters::SocketCounters;
 use crate::{Finding, Limit, Limits, Rule, remedy};
 use foldhash::fast::FixedState;
-use sockeye_model::{Entry, NetnsInode, Process, Socket, State};
+use sockeye_model::{Entry, NetnsInode, Process, State};
 use std::collections::HashMap;
 use std::hash::BuildHasher as _;
 
 /// The established connections of each program to each service.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionGrowth {
-    services: HashMap<ServiceHash, Connections, FixedState>,
+    services: HashMap<ServiceHash, Numbers, FixedState>,
+    /// Of those with many connections: most services have one or two.
+    details: HashMap<ServiceHash, Details, FixedState>,
 }
 
 /// Numbers of connections by program and service, for the next sample.
@@ -21,35 +23,40 @@ pub(crate) type ConnectionCounts = HashMap<ServiceHash, u32, FixedState>;
 /// many. Two services with the same hash would be counted as one.
 type ServiceHash = u64;
 
-#[derive(Debug)]
-struct Connections {
-    netns: Option<NetnsInode>,
-    owner: Process,
+/// How many connections there are.
+#[derive(Debug, Clone, Copy, Default)]
+struct Numbers {
     /// Those that were there in the earlier sample, and were neither written nor read since
     unused: u32,
     /// Those that were there, and were used
     used: u32,
     /// Those that were not
     new: u32,
+}
+
+/// What a finding needs in addition.
+#[derive(Debug)]
+struct Details {
+    netns: Option<NetnsInode>,
+    owner: Process,
     examples: Vec<Example>,
 }
 
-impl Connections {
-    const fn of(netns: Option<NetnsInode>, owner: Process) -> Self {
-        Self {
-            netns,
-            owner,
-            unused: 0,
-            used: 0,
-            new: 0,
-            examples: Vec::new(),
-        }
+impl Numbers {
+    const fn total(self) -> u32 {
+        self.unused + self.used + self.new
     }
 }
 
 impl ConnectionGrowth {
-    /// Adds a connection. `earlier`: its counters in the earlier sample, if it was there.
-    pub(crate) fn add(&mut self, entry: &Entry<'_>, earlier: Option<&SocketCounters>) {
+    /// Adds a connection with its counters. `earlier`: those of the earlier sample, if it was there.
+    pub(crate) fn add(
+        &mut self,
+        entry: &Entry<'_>,
+        counters: &SocketCounters,
+        earlier: Option<&SocketCounters>,
+        limits: &Limits,
+    ) {
         let socket = entry.socket;
         let owner = entry.owners.and_then(|owners| owners.first());
         let (Some(owner), State::Established, Some(_)) = (owner, socket.state, socket.inode) else {
@@ -62,46 +69,54 @@ impl ConnectionGrowth {
         if self.services.len() >= SERVICES_MAX && !self.services.contains_key(&service) {
             return;
         }
-        let connections = self
-            .services
-            .entry(service)
-            .or_insert_with(|| Connections::of(socket.netns, owner.process));
+        let numbers = self.services.entry(service).or_default();
+        let is_unused = earlier.is_some_and(|earlier| is_unused(counters, earlier));
         match earlier {
-            None => connections.new += 1,
-            Some(earlier) if is_unused(socket, earlier) => {
-                connections.unused += 1;
-                // Most services have a single connection, and an example takes more than all else here.
-                if connections.unused > 1 && connections.examples.len() < EXAMPLES_MAX {
-                    let idle_ms = socket.idle_ms();
-                    let facts = Facts::NONE.with("idle_ms", idle_ms);
-                    connections.examples.push(Example::new(socket, facts));
-                }
-            }
-            Some(_) => connections.used += 1,
+            None => numbers.new += 1,
+            Some(_) if is_unused => numbers.unused += 1,
+            Some(_) => numbers.used += 1,
+        }
+        let (total, least) = (
+            u64::from(numbers.total()),
+            limits.of(Limit::ConnectionGrowthCount),
+        );
+        // An example takes more than all else here.
+        if total < least.min(DETAILS_MIN) {
+            return;
+        }
+        let details = self.details.entry(service).or_insert_with(|| Details {
+            netns: socket.netns,
+            owner: owner.process,
+            examples: Vec::new(),
+        });
+        let is_example = is_unused || details.examples.is_empty() && total >= least;
+        if is_example && details.examples.len() < EXAMPLES_MAX {
+            let facts = Facts::NONE.with("idle_ms", socket.idle_ms());
+            details.examples.push(Example::new(socket, facts));
         }
     }
 
     /// Returns a finding for each program whose connections to a service only grow in number.
     pub(crate) fn findings(&self, before: &ConnectionCounts, limits: &Limits) -> Vec<Finding> {
-        let grown = self.services.iter().filter_map(|(service, connections)| {
-            let before = before.get(service).copied()?;
-            let stayed = connections.unused + connections.used;
-            let total = u64::from(stayed) + u64::from(connections.new);
+        let grown = self.details.iter().filter_map(|(service, details)| {
+            let (before, numbers) = (before.get(service).copied()?, self.services.get(service)?);
+            let stayed = numbers.unused + numbers.used;
+            let total = u64::from(stayed) + u64::from(numbers.new);
             let applies = before <= stayed
-                && connections.used.saturating_mul(USED_FACTOR) <= connections.unused
+                && numbers.used.saturating_mul(USED_FACTOR) <= numbers.unused
                 && total >= limits.of(Limit::ConnectionGrowthCount)
-                && u64::from(connections.new) >= limits.of(Limit::ConnectionGrowthNew).max(1);
+                && u64::from(numbers.new) >= limits.of(Limit::ConnectionGrowthNew).max(1);
             applies.then(|| {
                 let mut finding = Finding {
-                    owner: Some(connections.owner),
+                    owner: Some(details.owner),
                     facts: Facts::NONE
                         .with("connections", total)
-                        .with("opened", u64::from(connections.new))
+                        .with("opened", u64::from(numbers.new))
                         .with("closed", 0_u64)
-                        .with("unused", u64::from(connections.unused)),
+                        .with("unused", u64::from(numbers.unused)),
                     sockets: total,
-                    examples: connections.examples.clone(),
-                    ..Finding::about(Rule::ConnectionGrowth, connections.netns, Subject::Sockets)
+                    examples: details.examples.clone(),
+                    ..Finding::about(Rule::ConnectionGrowth, details.netns, Subject::Sockets)
                 };
                 finding.remedies = remedy::remedies(&finding);
                 finding
@@ -112,16 +127,19 @@ impl ConnectionGrowth {
 
     /// The numbers of connections, for the next sample.
     pub(crate) fn into_counts(self) -> ConnectionCounts {
-        let count = |connections: &Connections| connections.unused + connections.used + connections.new;
-        let services = self.services.iter();
-        services
-            .map(|(service, connections)| (*service, count(connections)))
-            .collect()
+        // One by one, since both are large.
+        let mut counts =
+            ConnectionCounts::with_capacity_and_hasher(self.services.len(), FixedState::default());
+        counts.extend(
+            self.services
+                .into_iter()
+                .map(|(service, numbers)| (service, numbers.total())),
+        );
+        counts
     }
 }
 
-fn is_unused(socket: &Socket, earlier: &SocketCounters) -> bool {
-    let now = SocketCounters::of(socket);
+fn is_unused(now: &SocketCounters, earlier: &SocketCounters) -> bool {
     (now.sent_bytes, now.received_bytes) == (earlier.sent_bytes, earlier.received_bytes)
 }
 
@@ -129,5 +147,7 @@ fn is_unused(socket: &Socket, earlier: &SocketCounters) -> bool {
 const SERVICES_MAX: usize = 100_000;
 /// So many times more connections must be unused than used: the newest ones had their request when they were seen first.
 const USED_FACTOR: u32 = 10;
+/// A service with fewer connections has no details, unless so few are a finding.
+const DETAILS_MIN: u64 = 8;
 /// Sockets that are shown.
 const EXAMPLES_MAX: usize = 5;

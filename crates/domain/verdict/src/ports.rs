@@ -7,14 +7,18 @@ use crate::{Finding, Limit, Limits, Rule};
 use foldhash::fast::FixedState;
 use sockeye_model::{Endpoint, Entry, NetnsInode, Port, Process, Protocol, State, Vitals};
 use std::collections::HashMap;
+use std::hash::BuildHasher as _;
 use std::net::IpAddr;
 
 /// Sockets with an ephemeral port, by route.
 #[derive(Debug, Default)]
 pub(crate) struct Ports {
     ranges: HashMap<Option<NetnsInode>, Range, FixedState>,
-    connections: HashMap<Route, Users, FixedState>,
+    connections: HashMap<RouteHash, Users, FixedState>,
+    /// Those of several connections: each incoming connection to a port of the range has one of its own.
+    routes: HashMap<RouteHash, Route, FixedState>,
     udp: HashMap<Option<NetnsInode>, Users, FixedState>,
+    processes: Processes,
     /// Connections that did not fit.
     pub(crate) left_out: u64,
 }
@@ -28,20 +32,49 @@ struct Route {
     peer_port: Port,
 }
 
+/// A hash of a route: two with the same one would be counted as one.
+type RouteHash = u64;
+
+/// Processes, each with a number; that of none is 0.
+#[derive(Debug, Default)]
+struct Processes {
+    numbers: HashMap<Process, u32, FixedState>,
+    all: Vec<Process>,
+}
+
+impl Processes {
+    fn number(&mut self, process: Option<Process>) -> u32 {
+        let Some(process) = process else { return 0 };
+        // Most sockets are owned by the process that owns the one before.
+        if let Some(last) = self.all.last().filter(|last| **last == process) {
+            debug_assert_eq!(self.numbers.get(last), Some(&(self.all.len() as u32)));
+            return self.all.len() as u32;
+        }
+        *self.numbers.entry(process).or_insert_with(|| {
+            self.all.push(process);
+            self.all.len() as u32
+        })
+    }
+
+    fn of(&self, number: u32) -> Option<Process> {
+        self.all.get((number as usize).checked_sub(1)?).copied()
+    }
+}
+
 /// Sockets that use ports, and the process that owns most of them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Users {
     sockets: u32,
     /// Of these, connections in TIME_WAIT
     time_wait: u32,
-    /// The process that has more than half of them, if any has (Boyer and Moore's majority vote).
-    candidate: Option<Process>,
+    /// The number of the process that has more than half of them, if any has (Boyer and Moore's majority vote).
+    candidate: u32,
     /// Sockets of the candidate that no socket of another process outweighs: it has at least so many.
     votes: u32,
 }
 
 impl Users {
-    fn add(&mut self, owner: Option<Process>) {
+    fn add(&mut self, owner: u32) {
         self.sockets += 1;
         if self.votes == 0 {
             self.candidate = owner;
@@ -53,9 +86,13 @@ impl Users {
         }
     }
 
-    /// The process that owns at least half of the sockets.
-    fn owner(&self) -> Option<Process> {
-        self.candidate.filter(|_| self.votes >= self.sockets.div_ceil(2))
+    /// The number of the process that owns at least half of the sockets.
+    fn owner(&self) -> u32 {
+        if self.votes >= self.sockets.div_ceil(2) {
+            self.candidate
+        } else {
+            0
+        }
     }
 }
 
@@ -105,6 +142,7 @@ impl Ports {
         if !(range.first..=range.last).contains(&port.0) {
             return;
         }
+        let owner = self.processes.number(owner);
         if socket.protocol != Protocol::Tcp {
             self.udp.entry(socket.netns).or_default().add(owner);
         } else if peer_port.0 != 0 && socket.state != State::Close {
@@ -115,10 +153,14 @@ impl Ports {
                 peer: peer.to_canonical(),
                 peer_port,
             };
-            if self.connections.len() < ROUTES_MAX || self.connections.contains_key(&route) {
-                let users = self.connections.entry(route).or_default();
+            let hash = self.connections.hasher().hash_one(route);
+            if self.connections.len() < ROUTES_MAX || self.connections.contains_key(&hash) {
+                let users = self.connections.entry(hash).or_default();
                 users.add(owner);
                 users.time_wait += u32::from(socket.state == State::TimeWait);
+                if users.sockets == ROUTE_SOCKETS_MIN {
+                    self.routes.insert(hash, route);
+                }
             } else {
                 self.left_out += 1;
             }
@@ -127,7 +169,10 @@ impl Ports {
 
     pub(crate) fn findings(&self, limits: &Limits) -> Vec<Finding> {
         let mut found = Vec::new();
-        for (route, users) in &self.connections {
+        for (hash, route) in &self.routes {
+            let Some(users) = self.connections.get(hash) else {
+                continue;
+            };
             let subject = Subject::Service {
                 local: Endpoint::inet(route.local, Port(0)),
                 peer: Endpoint::inet(route.peer, route.peer_port),
@@ -170,10 +215,9 @@ impl Ports {
             .saturating_sub(range.first.into())
             .saturating_sub(range.reserved.into());
         let share = permille(used.into(), ports);
-        // One connection is not many, however narrow the range is.
-        (used > 1 && share >= least_share).then(|| Finding {
+        (used >= ROUTE_SOCKETS_MIN && share >= least_share).then(|| Finding {
             sockets: used.into(),
-            owner: users.owner(),
+            owner: self.processes.of(users.owner()),
             ..finding
                 .with(severity_of_fill(share))
                 .fact("used", used)
@@ -183,6 +227,8 @@ impl Ports {
     }
 }
 
+/// One connection is not many, however narrow the range is.
+const ROUTE_SOCKETS_MIN: u32 = 2;
 /// Routes that are counted at most. Incoming connections to a port of this range need one each.
 const ROUTES_MAX: usize = 300_000;
 /// If a tenth of the ports is in TIME_WAIT, using them again helps.

@@ -538,14 +538,16 @@ impl<'a> Snapshot<'a> {
         if info.last_data_sent_ms.is_none() && info.last_ack_recv_ms.is_none() {
             self.seen.without_info += 1;
         }
+        let (counters, earlier) = (SocketCounters::of(socket), self.earlier_sample(socket));
         if self.samples.is_some() {
-            let earlier = self.earlier_sample(socket);
-            self.connection_growth.add(entry, earlier.as_ref());
+            self.connection_growth
+                .add(entry, &counters, earlier.as_ref(), self.limits);
         }
         if let Some(owner) = entry.owners.and_then(|owners| owners.first()) {
             *self.owned.entry(owner.process.pid).or_default() += 1;
         }
-        let change = self.change(socket);
+        self.keep(socket, &counters);
+        let change = counters.since(&earlier.unwrap_or_default());
         self.recent_peers.record(socket);
         self.egress.record(socket, info);
         // Connections with unacknowledged data are judged when all other connections of the peer are known.
@@ -639,13 +641,18 @@ impl<'a> Snapshot<'a> {
     /// Returns the change of the socket's counters since the earlier snapshot, or over its whole life if that has no
     /// sample of it; keeps a sample for the next snapshot.
     fn change(&mut self, socket: &Socket) -> SocketCounters {
-        let change = self.change_since_earlier(socket);
+        let counters = SocketCounters::of(socket);
+        self.keep(socket, &counters);
+        counters.since(&self.earlier_sample(socket).unwrap_or_default())
+    }
+
+    /// Keeps the counters of a socket for the next snapshot.
+    fn keep(&mut self, socket: &Socket, counters: &SocketCounters) {
         if let (Some(samples), Some(inode)) = (&mut self.samples, socket.inode)
             && samples.len() < SAMPLES_MAX
         {
-            samples.add(inode, SocketCounters::of(socket));
+            samples.add(inode, counters);
         }
-        change
     }
 
     fn change_since_earlier(&self, socket: &Socket) -> SocketCounters {

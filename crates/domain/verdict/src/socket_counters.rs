@@ -62,6 +62,47 @@ impl SocketCounters {
         }
     }
 
+    /// Number of counters.
+    pub(crate) const COUNT: usize = 13;
+
+    /// Returns the counters as numbers, in the order of their declaration.
+    pub(crate) fn numbers(&self) -> [u64; Self::COUNT] {
+        [
+            self.sent_bytes,
+            self.received_bytes,
+            self.held_back.into(),
+            self.busy_us,
+            self.receiver_limited_us,
+            self.send_buffer_limited_us,
+            self.sent_segs.into(),
+            self.retransmitted_segs.into(),
+            self.needless_segs.into(),
+            self.reorderings.into(),
+            self.received_segs.into(),
+            self.received_data_segs.into(),
+            self.drops.into(),
+        ]
+    }
+
+    /// Returns the counters that [`Self::numbers`] gave.
+    pub(crate) const fn of_numbers(numbers: [u64; Self::COUNT]) -> Self {
+        Self {
+            sent_bytes: numbers[0],
+            received_bytes: numbers[1],
+            held_back: numbers[2] as u8,
+            busy_us: numbers[3],
+            receiver_limited_us: numbers[4],
+            send_buffer_limited_us: numbers[5],
+            sent_segs: numbers[6] as u32,
+            retransmitted_segs: numbers[7] as u32,
+            needless_segs: numbers[8] as u32,
+            reorderings: numbers[9] as u32,
+            received_segs: numbers[10] as u32,
+            received_data_segs: numbers[11] as u32,
+            drops: numbers[12] as u32,
+        }
+    }
+
     /// Returns the change since `earlier`. The kernel's 32-bit counters wrap.
     pub(crate) fn since(&self, earlier: &Self) -> Self {
         Self {
