@@ -18,6 +18,7 @@ use std::cell::Cell;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Selected namespaces, the sources that read them, and names.
@@ -28,7 +29,7 @@ pub struct QueryContext {
     /// What was lost in the search for namespaces.
     pub discovery_losses: Losses,
     /// The BPF engine.
-    pub engine: BpfEngine,
+    pub engine: Arc<BpfEngine>,
     /// Source that the user chose.
     pub choice: Choice,
     /// Whether the listing has a column with a name; for the hint if a filter has it as a word.
@@ -61,7 +62,7 @@ impl QueryContext {
             netns => NetnsSelection::find(netns, &names, by_bpf, &mut discovery_losses)?,
         };
         Ok(Self {
-            engine,
+            engine: Arc::new(engine),
             choice,
             namespaces,
             discovery_losses,
@@ -70,6 +71,11 @@ impl QueryContext {
             names,
             names_timeout: common.names_timeout,
         })
+    }
+
+    /// Uses the BPF engine of another context of the same options: its programs are loaded once, and what they write is in memory once.
+    pub fn share_engine_of(&mut self, other: &Self) {
+        self.engine = Arc::clone(&other.engine);
     }
 
     /// Returns the resolver of names in a filter for sockets of a namespace; `None`: our own.
