@@ -102,7 +102,7 @@ impl Workloads for RecordedWorkloads<'_> {
             .workload(kind)
             .filter(|_| self.live.kinds.contains(&kind))?;
         visit(self.live.context.names().workloads().recorded(kind, name)?);
-        self.identity.workloads_known_by
+        self.identity.workloads.known_by
     }
 
     fn names(&self, id: WorkloadId, visit: &mut dyn FnMut(&str)) {

@@ -3,10 +3,11 @@
 use crate::bytes::{push_difference, push_number};
 use crate::chunk::{Streams, TIMES_FROM_SAMPLE, stream};
 use crate::group_reader::GroupReader;
-use crate::identity::Identity;
+use crate::identity::{Identity, IdentityRef};
 use crate::values::{COLUMNS, Values};
+use foldhash::quality::RandomState;
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, Hasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 
 /// A socket in a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +23,6 @@ pub struct Recorded {
 #[derive(Debug, Default)]
 pub struct GroupWriter {
     digests: Digests,
-    /// The encoded identity of a socket, for its digest.
-    encoded: Vec<u8>,
     places: HashMap<u64, u32, BuildHasherDefault<DigestHasher>>,
     sockets: Vec<Written>,
     samples: u32,
@@ -71,12 +70,12 @@ impl GroupWriter {
         for (identity, values, is_there) in reader.into_sockets() {
             resumed.sample_len += usize::from(is_there);
             // One that is there twice, which no writer does, keeps its place.
-            resumed.encode(&identity);
-            if let Err((key, _)) = resumed.find() {
+            let digest = resumed.digests.of(&identity.borrowed());
+            if let Err(key) = resumed.find(digest) {
                 resumed.places.insert(key, resumed.sockets.len() as u32);
             }
             resumed.sockets.push(Written {
-                digest: resumed.digests.of(&resumed.encoded).1,
+                digest: digest.1,
                 values,
                 sample: u32::from(is_there),
             });
@@ -88,7 +87,7 @@ impl GroupWriter {
     pub fn push(&mut self, at_ms: u64, sample: Vec<Recorded>) -> Vec<u8> {
         self.begin(at_ms);
         for Recorded { identity, values } in sample {
-            self.add(&identity, values);
+            self.add(&identity.borrowed(), values);
         }
         self.finish()
     }
@@ -104,13 +103,13 @@ impl GroupWriter {
     }
 
     /// Adds a socket to the sample. Of sockets with the same identity the last counts.
-    pub fn add(&mut self, identity: &Identity, mut values: Values) {
-        self.encode(identity);
-        let place = match self.find() {
+    pub fn add(&mut self, identity: &IdentityRef<'_>, mut values: Values) {
+        let digest = self.digests.of(identity);
+        let place = match self.find(digest) {
             Ok(place) => place,
-            Err((key, digest)) => {
-                self.sample.identities.extend_from_slice(&self.encoded);
-                self.enter(key, digest)
+            Err(key) => {
+                identity.push(&mut self.sample.identities);
+                self.enter(key, digest.1)
             }
         };
         let written = &mut self.sockets[place];
@@ -196,14 +195,8 @@ impl GroupWriter {
         self.sockets.len()
     }
 
-    fn encode(&mut self, identity: &Identity) {
-        self.encoded.clear();
-        identity.push(&mut self.encoded);
-    }
-
-    /// Returns the place of the encoded socket in the dictionary, or where its digest is entered.
-    fn find(&self) -> Result<usize, (u64, u64)> {
-        let (mut key, digest) = self.digests.of(&self.encoded);
+    /// Returns the place of a socket in the dictionary by the digest of its identity, or where that is entered.
+    fn find(&self, (mut key, digest): (u64, u64)) -> Result<usize, u64> {
         while let Some(place) = self.places.get(&key) {
             let place = *place as usize;
             if self
@@ -216,7 +209,7 @@ impl GroupWriter {
             // Another one with the same first half.
             key = key.wrapping_add(1);
         }
-        Err((key, digest))
+        Err(key)
     }
 
     /// Adds an entry to the dictionary.
@@ -242,8 +235,8 @@ impl GroupWriter {
 struct Digests(RandomState, RandomState);
 
 impl Digests {
-    fn of(&self, encoded: &[u8]) -> (u64, u64) {
-        (self.0.hash_one(encoded), self.1.hash_one(encoded))
+    fn of(&self, identity: &IdentityRef<'_>) -> (u64, u64) {
+        (self.0.hash_one(identity), self.1.hash_one(identity))
     }
 }
 

@@ -35,39 +35,60 @@ pub struct Identity {
     pub v6only: Option<bool>,
     /// Its owners; `None` if they were not known.
     pub owners: Option<Vec<Owner>>,
-    /// Names of its workloads, in the order of [`WorkloadKind::ALL`]; of several the first. Many sockets share one.
-    pub workloads: [Option<Arc<str>>; 4],
+    /// Its workloads.
+    pub workloads: NamedWorkloads,
+}
+
+/// The workloads of a socket.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct NamedWorkloads {
+    /// Their names, in the order of [`WorkloadKind::ALL`]; of several the first. Many sockets share one.
+    pub names: [Option<Arc<str>>; WorkloadKind::ALL.len()],
     /// How they are known; `None` if none is.
-    pub workloads_known_by: Option<WorkloadSource>,
+    pub known_by: Option<WorkloadSource>,
+}
+
+/// A socket as [`Identity`] has it, without a copy of its owners and workloads: most sockets of a sample are known from the one before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IdentityRef<'a> {
+    pub(crate) protocol: Protocol,
+    family: u8,
+    pub(crate) local: Option<(IpAddr, Port)>,
+    pub(crate) peer: Option<(IpAddr, Port)>,
+    interface: Option<InterfaceIndex>,
+    pub(crate) netns: Option<NetnsInode>,
+    inode: Option<Inode>,
+    pub(crate) cookie: Option<Cookie>,
+    uid: Option<Uid>,
+    cgroup: Option<CgroupId>,
+    v6only: Option<bool>,
+    pub(crate) owners: Option<&'a [Owner]>,
+    pub(crate) workloads: &'a NamedWorkloads,
 }
 
 impl Identity {
     /// Takes over what is known of a socket. `name`: the name of a workload.
     pub fn of(entry: &Entry<'_>, name: &mut dyn FnMut(WorkloadId) -> Option<Arc<str>>) -> Self {
-        let socket = entry.socket;
-        let address = |endpoint: &Endpoint| Some((endpoint.ip()?, endpoint.port()?));
-        let mut workloads_known_by = None;
-        let workloads = WorkloadKind::ALL.map(|kind| {
-            let mut first = None;
-            let known_by = entry.visit_workloads(kind, &mut |id| first = first.take().or_else(|| name(id)));
-            workloads_known_by = workloads_known_by.or(known_by);
-            first
-        });
-        Self {
-            protocol: socket.protocol,
-            family: socket.family.number(),
-            local: address(&socket.local),
-            peer: address(&socket.peer),
-            interface: socket.interface,
-            netns: socket.netns,
-            inode: socket.inode,
-            cookie: socket.cookie,
-            uid: socket.uid,
-            v6only: socket.v6only,
-            owners: entry.owners.map(<[Owner]>::to_vec),
-            cgroup: socket.cgroup,
-            workloads,
-            workloads_known_by,
+        IdentityRef::of(entry, &NamedWorkloads::of(entry, name)).to_identity()
+    }
+
+    /// Returns it as it is compared and encoded.
+    #[must_use]
+    pub fn borrowed(&self) -> IdentityRef<'_> {
+        IdentityRef {
+            protocol: self.protocol,
+            family: self.family,
+            local: self.local,
+            peer: self.peer,
+            interface: self.interface,
+            netns: self.netns,
+            inode: self.inode,
+            cookie: self.cookie,
+            uid: self.uid,
+            cgroup: self.cgroup,
+            v6only: self.v6only,
+            owners: self.owners.as_deref(),
+            workloads: &self.workloads,
         }
     }
 
@@ -93,8 +114,7 @@ impl Identity {
     /// Returns the name of its workload of a kind.
     #[must_use]
     pub fn workload(&self, kind: WorkloadKind) -> Option<&str> {
-        let index = WorkloadKind::ALL.iter().position(|of| *of == kind)?;
-        self.workloads.get(index)?.as_deref()
+        self.workloads.name(kind)
     }
 
     /// Returns the name of its first owner; `None` if there is none or it is unknown.
@@ -102,6 +122,116 @@ impl Identity {
     pub fn first_owner(&self) -> Option<String> {
         let owner = self.owners.as_ref()?.first()?;
         Some(String::from_utf8_lossy(owner.process.comm.as_bytes()).into_owned())
+    }
+
+    pub(crate) fn push(&self, out: &mut Vec<u8>) {
+        self.borrowed().push(out);
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
+        let name = reader.text("a protocol")?;
+        let protocol = PROTOCOLS
+            .into_iter()
+            .find(|protocol| protocol.name().as_bytes() == name)
+            .ok_or(reader.error("an unknown protocol"))?;
+        let family = reader.take(1, "a family")?[0];
+        let mut identity = Self {
+            protocol,
+            family,
+            local: read_address(reader)?,
+            peer: read_address(reader)?,
+            interface: read_option(reader, "an interface")?.map(InterfaceIndex),
+            netns: read_option(reader, "a namespace")?.map(NetnsInode),
+            inode: read_option(reader, "an inode")?.map(Inode),
+            cookie: read_option(reader, "a cookie")?.map(Cookie),
+            uid: read_option(reader, "a user")?.map(Uid),
+            v6only: read_option::<u8>(reader, "an option")?.map(|set| set != 0),
+            cgroup: read_option(reader, "a cgroup")?.map(CgroupId),
+            owners: None,
+            workloads: NamedWorkloads {
+                names: [None, None, None, None],
+                known_by: read_option::<u8>(reader, "a source of workloads")?.map(|by| match by {
+                    0 => WorkloadSource::Socket,
+                    _ => WorkloadSource::Owner,
+                }),
+            },
+        };
+        identity.owners = read_owners(reader)?;
+        for name in &mut identity.workloads.names {
+            *name = read_workload(reader)?;
+        }
+        Ok(identity)
+    }
+}
+
+impl NamedWorkloads {
+    /// Looks up the workloads of a socket. `name`: the name of one.
+    pub fn of(entry: &Entry<'_>, name: &mut dyn FnMut(WorkloadId) -> Option<Arc<str>>) -> Self {
+        let mut known_by = None;
+        let names = WorkloadKind::ALL.map(|kind| {
+            let mut first = None;
+            let by = entry.visit_workloads(kind, &mut |id| first = first.take().or_else(|| name(id)));
+            known_by = known_by.or(by);
+            first
+        });
+        Self { names, known_by }
+    }
+
+    /// Returns the name of the workload of a kind.
+    #[must_use]
+    pub fn name(&self, kind: WorkloadKind) -> Option<&str> {
+        let index = WorkloadKind::ALL.iter().position(|of| *of == kind)?;
+        self.names.get(index)?.as_deref()
+    }
+}
+
+impl<'a> IdentityRef<'a> {
+    /// Takes over what is known of a socket.
+    #[must_use]
+    pub fn of(entry: &Entry<'a>, workloads: &'a NamedWorkloads) -> Self {
+        let socket = entry.socket;
+        let address = |endpoint: &Endpoint| Some((endpoint.ip()?, endpoint.port()?));
+        Self {
+            protocol: socket.protocol,
+            family: socket.family.number(),
+            local: address(&socket.local),
+            peer: address(&socket.peer),
+            interface: socket.interface,
+            netns: socket.netns,
+            inode: socket.inode,
+            cookie: socket.cookie,
+            uid: socket.uid,
+            cgroup: socket.cgroup,
+            v6only: socket.v6only,
+            owners: entry.owners,
+            workloads,
+        }
+    }
+
+    /// Returns a copy of all.
+    #[must_use]
+    pub fn to_identity(self) -> Identity {
+        Identity {
+            protocol: self.protocol,
+            family: self.family,
+            local: self.local,
+            peer: self.peer,
+            interface: self.interface,
+            netns: self.netns,
+            inode: self.inode,
+            cookie: self.cookie,
+            uid: self.uid,
+            cgroup: self.cgroup,
+            v6only: self.v6only,
+            owners: self.owners.map(<[Owner]>::to_vec),
+            workloads: self.workloads.clone(),
+        }
+    }
+
+    /// Returns which connection it is: old kernels number cookies per namespace. `None` if the kernel has given no cookie.
+    #[must_use]
+    pub fn connection(&self) -> Option<(Cookie, Option<NetnsInode>)> {
+        Some((self.cookie?, self.netns))
     }
 
     pub(crate) fn push(&self, out: &mut Vec<u8>) {
@@ -117,56 +247,24 @@ impl Identity {
             self.uid.map(|uid| uid.0.into()),
             self.v6only.map(u64::from),
             self.cgroup.map(|cgroup| cgroup.0),
-            self.workloads_known_by
+            self.workloads
+                .known_by
                 .map(|by| u64::from(by == WorkloadSource::Owner)),
         ];
         for number in numbers {
             push_option(out, number);
         }
-        push_option(out, self.owners.as_ref().map(|owners| owners.len() as u64));
-        for owner in self.owners.iter().flatten() {
+        push_option(out, self.owners.map(|owners| owners.len() as u64));
+        for owner in self.owners.unwrap_or_default() {
             push_number(out, owner.process.pid.0.into());
             push_option(out, owner.process.pgid.map(|pgid| pgid.0.into()));
             push_number(out, owner.fd.0.into());
             push_text(out, owner.process.comm.as_bytes());
         }
-        for workload in &self.workloads {
+        for workload in &self.workloads.names {
             push_option(out, workload.as_ref().map(|name| name.len() as u64));
             out.extend_from_slice(workload.as_deref().unwrap_or_default().as_bytes());
         }
-    }
-
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, DecodeError> {
-        let name = reader.text("a protocol")?;
-        let protocol = PROTOCOLS
-            .into_iter()
-            .find(|protocol| protocol.name().as_bytes() == name)
-            .ok_or(reader.error("an unknown protocol"))?;
-        let family = reader.take(1, "a family")?[0];
-        Ok(Self {
-            protocol,
-            family,
-            local: read_address(reader)?,
-            peer: read_address(reader)?,
-            interface: read_option(reader, "an interface")?.map(InterfaceIndex),
-            netns: read_option(reader, "a namespace")?.map(NetnsInode),
-            inode: read_option(reader, "an inode")?.map(Inode),
-            cookie: read_option(reader, "a cookie")?.map(Cookie),
-            uid: read_option(reader, "a user")?.map(Uid),
-            v6only: read_option::<u8>(reader, "an option")?.map(|set| set != 0),
-            cgroup: read_option(reader, "a cgroup")?.map(CgroupId),
-            workloads_known_by: read_option::<u8>(reader, "a source of workloads")?.map(|by| match by {
-                0 => WorkloadSource::Socket,
-                _ => WorkloadSource::Owner,
-            }),
-            owners: read_owners(reader)?,
-            workloads: [
-                read_workload(reader)?,
-                read_workload(reader)?,
-                read_workload(reader)?,
-                read_workload(reader)?,
-            ],
-        })
     }
 }
 
@@ -266,9 +364,11 @@ mod tests {
             uid: Some(Uid(0)),
             v6only: Some(false),
             cgroup: Some(CgroupId(77)),
-            workloads_known_by: Some(WorkloadSource::Owner),
             owners: Some(vec![Owner { process, fd: Fd(3) }]),
-            workloads: [Some("web".into()), None, Some("nginx.service".into()), None],
+            workloads: NamedWorkloads {
+                names: [Some("web".into()), None, Some("nginx.service".into()), None],
+                known_by: Some(WorkloadSource::Owner),
+            },
         }
     }
 

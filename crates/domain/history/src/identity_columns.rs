@@ -217,7 +217,7 @@ mod tests {
             fd: Fd(fd),
         };
         identity.owners = (number != 4).then(|| vec![owner(1, number), owner(number % 2, 3)]);
-        identity.workloads[0] = Some("web".into());
+        identity.workloads.names[0] = Some("web".into());
         identity
     }
 

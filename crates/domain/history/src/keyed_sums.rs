@@ -148,7 +148,7 @@ impl<K: ConnectionKey> KeyedSums<K> {
     ) -> HashMap<K, ConnectionSums> {
         let listeners = Listeners::of(sockets.clone());
         let lacks_cookies = sockets.clone().any(|(identity, values)| {
-            identity.cookie.is_none() && is_connection(identity, values) && !has_ended(values)
+            identity.cookie.is_none() && is_connection(identity.protocol, values) && !has_ended(values)
         });
         let mut before = self.before.take();
         let mut now = HashMap::new();
@@ -250,7 +250,7 @@ impl Listeners {
         identity: &Identity,
         values: &Values,
     ) -> Option<K> {
-        if !is_connection(identity, values) {
+        if !is_connection(identity.protocol, values) {
             return None;
         }
         let (_, port) = identity.local?;

@@ -1,6 +1,6 @@
 //! The recorded form of sockets over time: which socket, what changed from sample to sample, as columns of bytes.
 //!
-//! - [`Identity`]: what stays the same while a socket lives; a group of samples has a dictionary of them
+//! - [`Identity`], [`IdentityRef`]: what stays the same while a socket lives; a group of samples has a dictionary of them
 //! - [`Values`]: what changes; [`Values::COLUMNS`] lists the columns
 //! - [`GroupWriter`], [`GroupReader`]: samples of a group to chunks and back; the first sample is whole, each later one has what
 //!   changed since the one before
@@ -60,7 +60,7 @@ pub use finding_text::{facts_of, facts_text, remedies_of, remedies_text};
 pub use gap::{Gap, GapReason, SampleClocks, gap_between};
 pub use group_reader::GroupReader;
 pub use group_writer::{GroupWriter, Recorded};
-pub use identity::Identity;
+pub use identity::{Identity, IdentityRef, NamedWorkloads};
 pub use keyed_sums::{ConnectionKey, ConnectionSums, KeyedSums, Limits};
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;

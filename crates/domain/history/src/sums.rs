@@ -1,9 +1,9 @@
 //! What each talker transferred between two samples: the rows that are summed up over minutes.
 
-use crate::identity::Identity;
+use crate::identity::IdentityRef;
 use crate::values::{BYTES_ACKED, BYTES_RECEIVED, RETRANS_SEGS, Values};
+use foldhash::{HashMap, HashSet};
 use sockeye_model::{Cookie, NetnsInode, Protocol, State, StateSet, WorkloadKind};
-use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 /// What is summed up together.
@@ -51,25 +51,22 @@ impl std::ops::AddAssign for Sums {
     }
 }
 
-/// Counters of connections at the last sample, for differences. Samples are added socket by socket, and finished: of a socket in hand
-/// it keeps what its sums need.
+/// Counters of connections at the last sample, for differences. Samples are added socket by socket, and finished: each socket is summed up
+/// at once, and no list of them is kept.
 #[derive(Debug, Default)]
 pub struct SumTable {
-    /// Connections of the last sample. `None`: there is none to compare with.
-    before: Option<Before>,
+    /// The connections of the last sample, and of the one in hand.
+    known: HashMap<ConnectionId, Known>,
+    /// The keys of the last sample. `None`: there is none to compare with.
+    before: Option<Keys>,
+    /// Where sockets listened in the last sample.
+    listeners_before: HashSet<ListenerId>,
     sample: InHand,
     /// The number of the sample in hand.
     number: u32,
 }
 
-/// The connections of a sample. Each has the place of its key, which many of them share.
-#[derive(Debug, Default)]
-struct Before {
-    connections: HashMap<ConnectionId, Known>,
-    keys: Vec<SumKey>,
-}
-
-/// A connection that was there at the last sample.
+/// A connection that is there.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     counters: Counters,
@@ -80,35 +77,33 @@ struct Known {
 }
 
 /// Old kernels number cookies per namespace.
-type ConnectionId = (u64, Option<NetnsInode>);
+type ConnectionId = (Cookie, Option<NetnsInode>);
 
-/// What the sockets of a sample add to its sums. Which side opened a connection is known when all listeners are.
+type ListenerId = (Option<NetnsInode>, u16);
+
+/// What is known of the sample in hand.
 #[derive(Debug, Default)]
 struct InHand {
-    connections: Vec<Seen>,
-    listeners: HashSet<(Option<NetnsInode>, u16)>,
-    owners: Texts,
-    containers: Texts,
+    keys: Keys,
+    /// The sums of each key.
+    sums: Vec<Sums>,
+    listeners: HashSet<ListenerId>,
+    /// Connections without a cookie that have ended: whether they count is known when all others are.
+    nameless: Vec<(u32, Counters)>,
     /// Whether connections that have not ended lack their cookies.
     lacks_cookies: bool,
+    has_sockets: bool,
 }
 
-/// A connection in the sample in hand.
-#[derive(Debug)]
-struct Seen {
-    cookie: Option<Cookie>,
-    counters: Counters,
-    peer: IpAddr,
-    netns: Option<NetnsInode>,
-    /// Places of texts and one; 0: none.
-    owner: u32,
-    container: u32,
-    local_port: u16,
-    peer_port: u16,
-    has_ended: bool,
+/// What connections are summed up by, each with a place.
+#[derive(Debug, Default)]
+struct Keys {
+    places: HashMap<Key, u32>,
+    owners: Texts,
+    containers: Texts,
 }
 
-/// What connections are summed up by, with the places of texts.
+/// What connections are summed up by, with the places of texts and one; 0: none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
     netns: Option<NetnsInode>,
@@ -140,15 +135,31 @@ impl Texts {
     }
 
     /// Returns the texts by their places.
-    fn list(self) -> Vec<String> {
-        let mut all: Vec<_> = self.places.into_iter().collect();
-        all.sort_unstable_by_key(|(_, place)| *place);
-        let text = |(text, _): (Box<[u8]>, u32)| String::from_utf8_lossy(&text).into_owned();
-        all.into_iter().map(text).collect()
+    fn list(&self) -> Vec<&[u8]> {
+        let mut all: Vec<_> = self.places.iter().collect();
+        all.sort_unstable_by_key(|(_, place)| **place);
+        all.into_iter().map(|(text, _)| &**text).collect()
     }
 }
 
-#[derive(Debug, Clone, Copy)]
+/// Returns the text with this place and one.
+fn text<'a>(all: &[&'a [u8]], place: u32) -> Option<&'a [u8]> {
+    all.get((place as usize).checked_sub(1)?).copied()
+}
+
+impl InHand {
+    /// Returns the place of a key.
+    fn place(&mut self, key: Key) -> u32 {
+        let next = self.sums.len() as u32;
+        let place = *self.keys.places.entry(key).or_insert(next);
+        if place == next {
+            self.sums.push(Sums::default());
+        }
+        place
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counters {
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -167,15 +178,19 @@ impl Counters {
 }
 
 impl SumTable {
-    /// Adds a socket to the sample in hand.
-    pub fn add(&mut self, identity: &Identity, values: &Values) {
+    /// Adds a socket to the sample in hand. Which side opened a connection is known by the listeners that come before it, as in the
+    /// kernel's tables, and those of the last sample.
+    pub fn add(&mut self, identity: &IdentityRef<'_>, values: &Values) {
         let sample = &mut self.sample;
+        if !std::mem::replace(&mut sample.has_sockets, true) {
+            self.number += 1;
+        }
         if values.state() == Some(State::Listen) {
             sample
                 .listeners
                 .extend(identity.local.map(|(_, port)| (identity.netns, port.0)));
         }
-        if !is_connection(identity, values) {
+        if !is_connection(identity.protocol, values) {
             return;
         }
         let has_ended = has_ended(values);
@@ -183,149 +198,164 @@ impl SumTable {
         let Some(((_, local_port), (peer, peer_port))) = identity.local.zip(identity.peer) else {
             return;
         };
-        let owner = identity.owners.as_ref().and_then(|owners| owners.first());
-        let container = identity.workload(WorkloadKind::Container);
-        sample.connections.push(Seen {
-            cookie: identity.cookie,
-            counters: Counters::of(values),
-            peer: peer.to_canonical(),
+        let listener = (identity.netns, local_port.0);
+        let is_passive = sample.listeners.contains(&listener) || self.listeners_before.contains(&listener);
+        let owner = identity.owners.and_then(|owners| owners.first());
+        let container = identity.workloads.name(WorkloadKind::Container);
+        let key = Key {
             netns: identity.netns,
+            is_passive,
+            peer: peer.to_canonical(),
+            port: if is_passive { local_port.0 } else { peer_port.0 },
             owner: sample
+                .keys
                 .owners
                 .place(owner.map(|owner| owner.process.comm.as_bytes())),
-            container: sample.containers.place(container.map(str::as_bytes)),
-            local_port: local_port.0,
-            peer_port: peer_port.0,
-            has_ended,
-        });
+            container: sample.keys.containers.place(container.map(str::as_bytes)),
+        };
+        let counters = Counters::of(values);
+        let Some(id) = identity.connection() else {
+            if has_ended {
+                let place = sample.place(key);
+                sample.nameless.push((place, counters));
+            }
+            return;
+        };
+        let place = sample.place(key);
+        let now = Known {
+            counters,
+            key: place,
+            sample: self.number,
+        };
+        let then = if has_ended {
+            self.known.remove(&id)
+        } else {
+            self.known.insert(id, now)
+        };
+        // One that the walk has met twice is one connection.
+        let is_again = then.is_some_and(|then| then.sample == self.number);
+        let sum = &mut sample.sums[place as usize];
+        sum.connections += u64::from(!has_ended && !is_again);
+        sum.closed += u64::from(has_ended);
+        if self.before.is_some() {
+            sum.add_since(counters, then.map(|then| then.counters));
+        }
     }
 
     /// Returns what the connections of the sample in hand transferred since the one before. The first sample has nothing before it: it
     /// counts connections only. Of connections without a cookie those are summed up that have ended: the kernel creates a cookie when a
     /// socket is first listed, so that they were in no sample before. If those that are there have none either, this is not so.
-    pub fn finish(&mut self) -> HashMap<SumKey, Sums> {
-        let InHand {
-            connections,
-            listeners,
-            owners,
-            containers,
-            lacks_cookies,
-        } = std::mem::take(&mut self.sample);
-        self.number += 1;
+    pub fn finish(&mut self) -> Vec<(SumKey, Sums)> {
+        if !self.sample.has_sockets {
+            self.number += 1;
+        }
+        let mut sample = std::mem::take(&mut self.sample);
+        if !sample.lacks_cookies {
+            for (place, counters) in std::mem::take(&mut sample.nameless) {
+                let sum = &mut sample.sums[place as usize];
+                sum.closed += 1;
+                if self.before.is_some() {
+                    sum.add_since(counters, None);
+                }
+            }
+        }
+        let mut gone: Vec<u32> = Vec::new();
         let number = self.number;
-        let is_compared = self.before.is_some();
-        let Before {
-            connections: mut known,
-            keys: keys_before,
-        } = self.before.take().unwrap_or_default();
-        let (mut places, mut sums): (HashMap<Key, u32>, Vec<Sums>) = <_>::default();
-        for seen in connections {
-            let id = seen.cookie.map(|cookie| (cookie.0, seen.netns));
-            if id.is_none() && (lacks_cookies || !seen.has_ended) {
-                continue;
-            }
-            let next = sums.len() as u32;
-            let place = *places.entry(seen.key(&listeners)).or_insert(next);
-            if place == next {
-                sums.push(Sums::default());
-            }
-            let sum = &mut sums[place as usize];
-            let now = Known {
-                counters: seen.counters,
-                key: place,
-                sample: number,
-            };
-            let then = match id {
-                None => None,
-                Some(id) if seen.has_ended => known.remove(&id),
-                Some(id) => known.insert(id, now),
-            };
-            // One that the walk has met twice is one connection.
-            let is_again = then.is_some_and(|then| then.sample == number);
-            sum.connections += u64::from(!seen.has_ended && !is_again);
-            sum.closed += u64::from(seen.has_ended);
-            if is_compared {
-                sum.opened += u64::from(then.is_none());
-                let (now, then) = (seen.counters, then.map(|then| then.counters));
-                sum.sent_bytes += now.sent.saturating_sub(then.map_or(0, |then| then.sent));
-                sum.received_bytes += now.received.saturating_sub(then.map_or(0, |then| then.received));
-                let retrans = now.retrans.saturating_sub(then.map_or(0, |then| then.retrans));
-                sum.retrans_segs += u64::from(retrans);
-            }
-        }
-        let mut keys: Vec<Option<SumKey>> = vec![None; sums.len()];
-        let (owners, containers) = (owners.list(), containers.list());
-        for (key, place) in places {
-            keys[place as usize] = Some(key.with(&owners, &containers));
-        }
-        let mut keys: Vec<SumKey> = keys.into_iter().flatten().collect();
-        let mut by_key: HashMap<SumKey, Sums> = keys.iter().cloned().zip(sums).collect();
-        known.retain(|_, connection| {
+        self.known.retain(|_, connection| {
             let is_there = connection.sample == number;
-            if !is_there && let Some(key) = keys_before.get(connection.key as usize) {
-                by_key.entry(key.clone()).or_default().closed += 1;
+            if !is_there {
+                gone.push(connection.key);
             }
             is_there
         });
         // Many connections have ended: their room is given back.
-        if known.capacity() / 4 > known.len() {
-            known.shrink_to_fit();
+        if self.known.capacity() / 4 > self.known.len() {
+            self.known.shrink_to_fit();
         }
-        keys.shrink_to_fit();
-        self.before = Some(Before {
-            connections: known,
+        if let Some(before) = self.before.take() {
+            sample.add_gone(&before, &gone);
+        }
+        let InHand {
             keys,
+            sums,
+            listeners,
+            ..
+        } = sample;
+        let (owners, containers) = (keys.owners.list(), keys.containers.list());
+        let of_keys = keys.places.iter().map(|(key, place)| {
+            let key = SumKey {
+                netns: key.netns,
+                is_passive: key.is_passive,
+                peer: key.peer,
+                port: key.port,
+                owner: text(&owners, key.owner).map(lossy),
+                container: text(&containers, key.container).map(lossy),
+            };
+            (key, sums[*place as usize])
         });
-        by_key
+        let of_keys = of_keys.filter(|(_, sums)| *sums != Sums::default()).collect();
+        self.before = Some(keys);
+        self.listeners_before = listeners;
+        of_keys
     }
 
-    /// Forgets the sample in hand: it is not finished.
+    /// Forgets the sample in hand, which is not finished. If it has begun, the next one is compared with none.
     pub fn discard(&mut self) {
-        self.sample = InHand::default();
+        if std::mem::take(&mut self.sample).has_sockets {
+            self.forget();
+        }
     }
 
     /// Forgets the last sample: after a gap that no difference may span.
     pub fn forget(&mut self) {
         self.before = None;
+        self.known.clear();
+        self.listeners_before.clear();
     }
 }
 
-impl Seen {
-    fn key(&self, listeners: &HashSet<(Option<NetnsInode>, u16)>) -> Key {
-        let is_passive = listeners.contains(&(self.netns, self.local_port));
-        Key {
-            netns: self.netns,
-            is_passive,
-            peer: self.peer,
-            port: if is_passive {
-                self.local_port
-            } else {
-                self.peer_port
-            },
-            owner: self.owner,
-            container: self.container,
+impl InHand {
+    /// Counts connections that only the sample before had, by the places of their keys there.
+    fn add_gone(&mut self, before: &Keys, gone: &[u32]) {
+        if gone.is_empty() {
+            return;
+        }
+        let (owners, containers) = (before.owners.list(), before.containers.list());
+        let mut keys: Vec<Option<Key>> = vec![None; before.places.len()];
+        for (key, place) in &before.places {
+            keys[*place as usize] = Some(*key);
+        }
+        for key in gone.iter().filter_map(|place| *keys.get(*place as usize)?) {
+            let key = Key {
+                owner: self.keys.owners.place(text(&owners, key.owner)),
+                container: self.keys.containers.place(text(&containers, key.container)),
+                ..key
+            };
+            let place = self.place(key);
+            self.sums[place as usize].closed += 1;
         }
     }
 }
 
-impl Key {
-    fn with(self, owners: &[String], containers: &[String]) -> SumKey {
-        let text = |all: &[String], place: u32| all.get((place as usize).checked_sub(1)?).cloned();
-        SumKey {
-            netns: self.netns,
-            is_passive: self.is_passive,
-            peer: self.peer,
-            port: self.port,
-            owner: text(owners, self.owner),
-            container: text(containers, self.container),
-        }
+impl Sums {
+    /// Adds what a connection transferred since the sample before; without one since it was opened.
+    fn add_since(&mut self, now: Counters, then: Option<Counters>) {
+        self.opened += u64::from(then.is_none());
+        let then = then.unwrap_or_default();
+        self.sent_bytes += now.sent.saturating_sub(then.sent);
+        self.received_bytes += now.received.saturating_sub(then.received);
+        self.retrans_segs += u64::from(now.retrans.saturating_sub(then.retrans));
     }
+}
+
+fn lossy(text: &[u8]) -> String {
+    String::from_utf8_lossy(text).into_owned()
 }
 
 /// Whether a socket is a TCP connection that transfers data, or has ended since the sample before.
-pub(crate) fn is_connection(identity: &Identity, values: &Values) -> bool {
+pub(crate) fn is_connection(protocol: Protocol, values: &Values) -> bool {
     let is_counted = |state| state == State::Close || StateSet::FLOWS.contains(state);
-    identity.protocol == Protocol::Tcp
+    protocol == Protocol::Tcp
         && !values.is_left_over()
         && values.failures().is_none()
         && values.state().is_some_and(is_counted)
@@ -338,6 +368,7 @@ pub(crate) fn has_ended(values: &Values) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Identity;
     use sockeye_model::{Endpoint, Entry, Port, Socket, TcpInfo};
 
     fn socket(cookie: u64, state: State, local: u16, peer: u16, bytes: u64) -> (Identity, Values) {
@@ -355,9 +386,9 @@ mod tests {
 
     fn add(table: &mut SumTable, sockets: &[(Identity, Values)]) -> Vec<(bool, u16, Sums)> {
         for (identity, values) in sockets {
-            table.add(identity, values);
+            table.add(&identity.borrowed(), values);
         }
-        let mut sums: Vec<_> = table.finish().into_iter().collect();
+        let mut sums = table.finish();
         sums.sort_by(|a, b| a.0.cmp(&b.0));
         sums.into_iter()
             .map(|(key, sums)| (key.is_passive, key.port, sums))
@@ -375,13 +406,44 @@ mod tests {
             ..Sums::default()
         };
         assert_eq!(add(&mut table, &twice), [(false, 443, expected)]);
-        table.add(&twice[0].0, &twice[0].1);
+        table.add(&twice[0].0.borrowed(), &twice[0].1);
+        // One that is not finished is compared with none, nor is the next.
+        table.discard();
+        let only = Sums {
+            connections: 1,
+            ..Sums::default()
+        };
+        assert_eq!(add(&mut table, &twice[..1]), [(false, 443, only)]);
+        // One that was not begun changes nothing.
         table.discard();
         let gone = Sums {
             closed: 1,
             ..Sums::default()
         };
         assert_eq!(add(&mut table, &[]), [(false, 443, gone)]);
+    }
+
+    #[test]
+    fn direction_is_known_by_listeners_before_it_and_of_the_last_sample() {
+        let mut table = SumTable::default();
+        let listener = socket(9, State::Listen, 443, 0, 0);
+        let connection = socket(1, State::Established, 443, 50_000, 100);
+        let directions = |sums: Vec<(bool, u16, Sums)>| {
+            sums.into_iter()
+                .map(|(is_passive, ..)| is_passive)
+                .collect::<Vec<_>>()
+        };
+        let first = [listener.clone(), connection.clone()];
+        assert_eq!(directions(add(&mut table, &first)), [true]);
+        // It was started again: it comes later.
+        let second = [connection.clone(), listener];
+        assert_eq!(directions(add(&mut table, &second)), [true]);
+        assert_eq!(
+            directions(add(&mut table, std::slice::from_ref(&connection))),
+            [true]
+        );
+        // Without it the connection goes on under another key.
+        assert_eq!(directions(add(&mut table, &[connection])), [false]);
     }
 
     #[test]

@@ -17,16 +17,21 @@ impl TalkerIds {
         &mut self,
         store: &Transaction<'_>,
         at_s: u64,
-        sums: &HashMap<SumKey, Sums>,
+        sums: &[(SumKey, Sums)],
     ) -> rusqlite::Result<()> {
         if self.ids.len() > IDS_MAX {
             self.ids.clear();
         }
+        let mut of_ids = Vec::with_capacity(sums.len());
+        for (key, sums) in sums {
+            of_ids.push((self.id(store, key)?, sums));
+        }
+        // In the order of the tables: the pages that they fill one after the other are full.
+        of_ids.sort_unstable_by_key(|(id, _)| *id);
         for (table, seconds) in [("sum_1m", 60), ("sum_5m", 300)] {
             let mut upsert = store.prepare(&upsert(table, "?1, ?2, "))?;
             let start_s = at_s / seconds * seconds;
-            for (key, sums) in sums {
-                let id = self.id(store, key)?;
+            for (id, sums) in &of_ids {
                 let Sums {
                     sent_bytes,
                     received_bytes,

@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use sockeye_history::{
     Gap, GapReason, GroupReader, GroupWriter, Recorded, SampleClocks, SumTable, gap_between,
 };
-use sockeye_model::Losses;
+use sockeye_model::{Losses, State};
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -138,8 +138,8 @@ impl StoreWriter {
         lost: Lost,
     ) -> Result<Option<Gap>, StoreError> {
         let mut sample = self.begin(clocks)?;
-        for socket in sockets {
-            sample.push(&socket);
+        for Recorded { identity, values } in sockets {
+            sample.push(&identity.borrowed(), values);
         }
         sample.finish(lost)
     }
@@ -294,8 +294,13 @@ fn resume_group(store: &Connection, sums: &mut SumTable) -> Result<Option<Group>
         reader.apply(&chunk)?;
         bytes += chunk.len() as u64;
     }
-    for (identity, values) in reader.sockets() {
-        sums.add(identity, values);
+    // As in a walk: by listeners it is known which side opened a connection.
+    for listeners in [true, false] {
+        for (identity, values) in reader.sockets() {
+            if (values.state() == Some(State::Listen)) == listeners {
+                sums.add(&identity.borrowed(), values);
+            }
+        }
     }
     sums.finish();
     Ok(Some(Group {

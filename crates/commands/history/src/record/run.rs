@@ -50,7 +50,8 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
         unseen.push(all_of(DataKind::Ends, reason));
     }
     // Rules about the host are judged where no namespace is chosen.
-    let check_context = QueryContext::new(&args.listing(), false, false)?;
+    let mut check_context = QueryContext::new(&args.listing(), false, false)?;
+    check_context.share_engine_of(&context);
     let mut check_listing = Listing::new(&args.listing(), &[], None, &check_context)?;
     check_listing.require_owners();
     let checker = match (args.once, args.check_interval) {
@@ -133,9 +134,9 @@ impl Recorder<'_> {
         let mut count = 0;
         let sampled = self
             .sampler
-            .sample(at_ms, &mut report, picker.as_mut(), &mut |socket| {
+            .sample(at_ms, &mut report, picker.as_mut(), &mut |identity, values| {
                 count += 1;
-                sample.push(&socket);
+                sample.push(identity, values);
             });
         let Sampled {
             lost_events,

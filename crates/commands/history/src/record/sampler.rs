@@ -3,15 +3,17 @@
 use super::observer::add_exchange;
 use rustix::io::Errno;
 use sockeye_flow::EndedIn;
-use sockeye_history::{ExchangePicker, Identity, Recorded, Values};
+use sockeye_history::{ExchangePicker, Identity, IdentityRef, NamedWorkloads, Values};
 use sockeye_model::{
-    Entry, Names as _, NetnsInode, Port, Protocol, ProtocolSet, State, StateSet, WorkloadId,
+    CgroupId, Cookie, Entry, Names as _, NetnsInode, Pid, Port, Protocol, ProtocolSet, State, StateSet,
+    WorkloadId, WorkloadKind,
 };
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_query::sampling::Between;
 use sockeye_source::Detail;
 use sockeye_source::owners::Owners;
-use std::collections::{HashMap, HashSet};
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet, hash_map};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -28,7 +30,7 @@ pub(super) struct Sampled {
 pub(super) struct Sampler<'a> {
     listing: &'a Listing<'a>,
     between: Option<Between>,
-    names: SharedNames,
+    workloads: SharedWorkloads,
 }
 
 impl<'a> Sampler<'a> {
@@ -36,7 +38,7 @@ impl<'a> Sampler<'a> {
         Self {
             listing,
             between: None,
-            names: SharedNames::default(),
+            workloads: SharedWorkloads::default(),
         }
     }
 
@@ -58,11 +60,12 @@ impl<'a> Sampler<'a> {
         at_ms: u64,
         report: &mut ListingReport,
         mut picker: Option<&mut ExchangePicker>,
-        add: &mut dyn FnMut(Recorded),
+        add: &mut dyn FnMut(&IdentityRef<'_>, Values),
     ) -> anyhow::Result<Sampled> {
         let listing = self.listing;
         let mut listeners = HashSet::new();
         let owners = listing.owners(report)?;
+        self.workloads.begin();
         let mut there = Vec::new();
         for (protocols, more) in [
             (
@@ -95,17 +98,17 @@ impl<'a> Sampler<'a> {
                         listeners.extend(port.map(|port| (entry.socket.netns, port.0)));
                     }
                 }
-                let socket = self.names.recorded(listing, entry, at_ms);
+                let identity = IdentityRef::of(entry, self.workloads.of(listing, entry));
+                let values = Values::of(entry.socket, at_ms);
                 // One in TIME_WAIT has the cookie of a connection that has ended.
-                if self.between.is_some() && !socket.values.is_left_over() {
-                    there.extend(id(&socket.identity));
+                if self.between.is_some() && !values.is_left_over() {
+                    there.extend(identity.connection());
                 }
-                add(socket);
+                add(&identity, values);
                 ControlFlow::Continue(())
             })?;
         }
-        there.sort_unstable();
-        let lost_events = self.add_ended(&there, at_ms, owners.as_ref(), add)?;
+        let lost_events = self.add_ended(there, at_ms, owners.as_ref(), add)?;
         Ok(Sampled {
             lost_events,
             listeners,
@@ -113,36 +116,45 @@ impl<'a> Sampler<'a> {
     }
 
     /// Adds the connections that ended since the last sample, closed and with their counters at the end. `there`: those that the
-    /// sample has, sorted.
+    /// sample has.
     fn add_ended(
         &mut self,
-        there: &[ConnectionId],
+        mut there: Vec<ConnectionId>,
         at_ms: u64,
         owners: Option<&Owners>,
-        add: &mut dyn FnMut(Recorded),
+        add: &mut dyn FnMut(&IdentityRef<'_>, Values),
     ) -> anyhow::Result<u64> {
         let (listing, Some(between)) = (self.listing, &mut self.between) else {
             return Ok(0);
         };
-        let names = std::cell::RefCell::new(&mut self.names);
+        let mut is_sorted = false;
+        let workloads = RefCell::new(&mut self.workloads);
         let mut failures = Failures::default();
         let counts = between.take(
             listing,
             owners,
             &mut |entry, _| {
-                let mut ended = names.borrow_mut().recorded(listing, entry, at_ms);
-                if id(&ended.identity).is_some_and(|id| there.binary_search(&id).is_ok()) {
+                // Often nothing has ended.
+                if !std::mem::replace(&mut is_sorted, true) {
+                    there.sort_unstable();
+                }
+                let mut workloads = workloads.borrow_mut();
+                let ended = IdentityRef::of(entry, workloads.of(listing, entry));
+                if ended
+                    .connection()
+                    .is_some_and(|id| there.binary_search(&id).is_ok())
+                {
                     return EndedIn::Later;
                 }
                 let mut socket = entry.socket.clone();
                 socket.state = State::Close;
-                ended.values = Values::of(&socket, at_ms);
-                add(ended);
+                add(&ended, Values::of(&socket, at_ms));
                 EndedIn::Neither
             },
             &mut |entry, errno| {
-                let recorded = names.borrow_mut().recorded(listing, entry, at_ms);
-                failures.add(recorded.identity, errno);
+                let mut workloads = workloads.borrow_mut();
+                let failed = IdentityRef::of(entry, workloads.of(listing, entry));
+                failures.add(failed.to_identity(), errno);
             },
         )?;
         let lost = failures.finish(add);
@@ -179,50 +191,81 @@ impl Failures {
     }
 
     /// Passes them on. Returns how many are lost.
-    fn finish(self, add: &mut dyn FnMut(Recorded)) -> u64 {
+    fn finish(self, add: &mut dyn FnMut(&IdentityRef<'_>, Values)) -> u64 {
         for (identity, Failed { all, refused }) in self.counts {
-            add(Recorded {
-                identity,
-                values: Values::of_failures(all, refused),
-            });
+            add(&identity.borrowed(), Values::of_failures(all, refused));
         }
         self.lost
     }
 }
 
-/// Names of workloads. Many sockets share one, and one copy.
+/// Workloads of sockets. Many sockets share their names, and one copy.
 #[derive(Debug, Default)]
-struct SharedNames(HashMap<WorkloadId, Arc<str>>);
+struct SharedWorkloads {
+    names: HashMap<WorkloadId, Arc<str>>,
+    /// Those of the sample in hand, by what they depend on: the cgroup of a socket and its only owner, if it has one.
+    known: HashMap<(Option<CgroupId>, Option<Pid>), NamedWorkloads>,
+    /// Those of a socket that depend on more.
+    others: NamedWorkloads,
+}
 
-impl SharedNames {
-    fn recorded(&mut self, listing: &Listing<'_>, entry: &Entry<'_>, at_ms: u64) -> Recorded {
-        if self.0.len() > NAMES_MAX {
-            self.0.clear();
+impl SharedWorkloads {
+    /// Begins a sample. What is known of processes is forgotten: they change.
+    fn begin(&mut self) {
+        self.known.clear();
+        if self.names.len() > NAMES_MAX {
+            self.names.clear();
         }
-        let mut name = |id| {
-            if let Some(known) = self.0.get(&id) {
-                return Some(Arc::clone(known));
-            }
-            let name: Arc<str> = listing.context.workload(id)?.into();
-            self.0.insert(id, Arc::clone(&name));
-            Some(name)
+    }
+
+    /// Returns the workloads of a socket.
+    fn of(&mut self, listing: &Listing<'_>, entry: &Entry<'_>) -> &NamedWorkloads {
+        let names = &mut self.names;
+        let mut look_up = || {
+            NamedWorkloads::of(entry, &mut |id| {
+                if let Some(known) = names.get(&id) {
+                    return Some(Arc::clone(known));
+                }
+                let name: Arc<str> = listing.context.workload(id)?.into();
+                names.insert(id, Arc::clone(&name));
+                Some(name)
+            })
         };
-        Recorded {
-            identity: Identity::of(entry, &mut name),
-            values: Values::of(entry.socket, at_ms),
+        let Some(key) = only_owner(entry).map(|pid| (entry.socket.cgroup, pid)) else {
+            self.others = look_up();
+            return &self.others;
+        };
+        match self.known.entry(key) {
+            hash_map::Entry::Occupied(known) => known.into_mut(),
+            hash_map::Entry::Vacant(place) => {
+                let found = look_up();
+                // The process may have ended: another of its sockets may still show what it was.
+                if key.1.is_none() || found.name(WorkloadKind::Exe).is_some() {
+                    place.insert(found)
+                } else {
+                    self.others = found;
+                    &self.others
+                }
+            }
         }
     }
 }
 
-/// Identifies a connection.
-type ConnectionId = (u64, Option<NetnsInode>);
-
-fn id(identity: &Identity) -> Option<ConnectionId> {
-    Some((identity.cookie?.0, identity.netns))
+/// Returns the process that alone owns a socket; `Some(None)` if none does, `None` if there are several or they are unknown.
+fn only_owner(entry: &Entry<'_>) -> Option<Option<Pid>> {
+    let owners = entry.owners?;
+    let first = owners.first().map(|owner| owner.process.pid);
+    owners
+        .iter()
+        .all(|owner| Some(owner.process.pid) == first)
+        .then_some(first)
 }
 
 /// Processes and places of failed connects that a sample has.
 const FAILURES_MAX: usize = 10_000;
+
+/// Identifies a connection.
+type ConnectionId = (Cookie, Option<NetnsInode>);
 
 /// Names that are kept.
 const NAMES_MAX: usize = 65_536;
@@ -230,7 +273,7 @@ const NAMES_MAX: usize = 65_536;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{Cookie, Endpoint, Socket};
+    use sockeye_model::{Endpoint, Socket};
 
     fn connect(local: u16, peer: u16) -> Identity {
         let mut socket = Socket::new(Protocol::Tcp, State::Close);
@@ -249,9 +292,10 @@ mod tests {
         }
         failures.add(connect(40_000, 80), None);
         let mut found = Vec::new();
-        let lost = failures.finish(&mut |recorded| {
-            let port = recorded.identity.peer.map(|(_, port)| port.0);
-            found.push((port, recorded.identity.cookie, recorded.values.failures()));
+        let lost = failures.finish(&mut |identity, values| {
+            let identity = identity.to_identity();
+            let port = identity.peer.map(|(_, port)| port.0);
+            found.push((port, identity.cookie, values.failures()));
         });
         found.sort_unstable();
         assert_eq!(lost, 0);
@@ -269,6 +313,6 @@ mod tests {
             identity.peer = Some(([10, 1, (number >> 8) as u8, number as u8].into(), Port(1)));
             failures.add(identity, None);
         }
-        assert_eq!(failures.finish(&mut |_| {}), 7);
+        assert_eq!(failures.finish(&mut |_, _| {}), 7);
     }
 }

@@ -131,7 +131,8 @@ fn observations_come_once_and_go_with_their_samples() {
     };
     let mut add = |number: u64| {
         let mut sample = writer.begin(clocks(number)).unwrap();
-        sample.push(&connection(1, number));
+        let recorded = connection(1, number);
+        sample.push(&recorded.identity.borrowed(), recorded.values);
         sample.observe(Observed::Translations(vec![seen(number), seen(number + 1_000)]));
         sample.observe(Observed::Exchanges(Vec::new()));
         sample.finish(Lost::default()).unwrap();

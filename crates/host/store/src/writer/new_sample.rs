@@ -7,8 +7,7 @@ use crate::error::StoreError;
 use crate::observed::{Observed, ObservedRow};
 use crate::sealing::{self, kind};
 use rusqlite::{TransactionBehavior, params};
-use sockeye_history::{Gap, GapReason, Recorded, SampleClocks, SumKey, Sums};
-use std::collections::HashMap;
+use sockeye_history::{Gap, GapReason, IdentityRef, SampleClocks, SumKey, Sums, Values};
 
 /// A sample in hand. Dropped without [`NewSample::finish`] nothing of it is written, and the next sample begins a new group.
 #[derive(Debug)]
@@ -23,9 +22,9 @@ pub struct NewSample<'a> {
 
 impl NewSample<'_> {
     /// Adds a socket. Of sockets with the same identity the last counts.
-    pub fn push(&mut self, socket: &Recorded) {
-        self.store.sums.add(&socket.identity, &socket.values);
-        self.group.writer.add(&socket.identity, socket.values);
+    pub fn push(&mut self, identity: &IdentityRef<'_>, values: Values) {
+        self.store.sums.add(identity, &values);
+        self.group.writer.add(identity, values);
     }
 
     /// Adds what was observed besides sockets.
@@ -86,7 +85,7 @@ struct Rows<'a> {
     /// Number of sockets.
     count: usize,
     lost: Lost,
-    sums: &'a HashMap<SumKey, Sums>,
+    sums: &'a [(SumKey, Sums)],
     gap: Option<&'a Gap>,
     check: Option<&'a Check>,
     observed: &'a [ObservedRow],

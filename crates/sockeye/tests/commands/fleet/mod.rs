@@ -7,8 +7,8 @@ mod host;
 mod page;
 mod questions;
 mod recorded;
-mod tls;
 mod skew;
+mod tls;
 mod translated;
 
 use crate::fixtures::binary::{Outcome, command, run};
