@@ -169,6 +169,7 @@ mod tests {
             connections: 1,
             first_s: 0,
             last_s: 0,
+            via: None,
         }
     }
 
