@@ -45,7 +45,7 @@ fn connect() -> (TcpListener, TcpStream, TcpStream) {
 fn walk_after_a_dump_has_all_cookies() {
     let lab = need!(Lab::new("walk_cookies"));
     let namespace = lab.namespace("a");
-    let found = namespace.run(|| {
+    let found = namespace.run(|| -> Result<_, String> {
         let engine = BpfEngine::default();
         let _first = connect();
         // None of them is there yet.
