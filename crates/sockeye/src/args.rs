@@ -23,6 +23,13 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
     #[command(flatten)]
+    pub(crate) options: RootOptions,
+}
+
+/// Options without a command.
+#[derive(Debug, Args)]
+pub(crate) struct RootOptions {
+    #[command(flatten)]
     pub(crate) flows: FlowOptions,
     /// Read no file with settings; before the command
     #[arg(long)]
@@ -32,6 +39,31 @@ pub(crate) struct Cli {
 /// Returns the definitions of all commands and options.
 pub(crate) fn command() -> ClapCommand {
     short_json::add(Cli::command())
+}
+
+/// Returns the definitions by which these words are parsed: of one command only if the first word after the program names one that scripts
+/// repeat. Those of all commands take longer to make than such a command to run.
+pub(crate) fn command_for(words: &[OsString]) -> ClapCommand {
+    let name = words.get(1).and_then(|word| word.to_str());
+    match name.and_then(one_command) {
+        Some(one) => {
+            let root = ClapCommand::new("sockeye").args_conflicts_with_subcommands(true);
+            short_json::add(RootOptions::augment_args(root).subcommand(one))
+        }
+        None => command(),
+    }
+}
+
+/// Returns the definitions of a command, without `--json`; `None` if they are made with those of all others only.
+fn one_command(name: &str) -> Option<ClapCommand> {
+    Some(match name {
+        "flows" => FlowsArgs::augment_args(ClapCommand::new("flows")),
+        "sockets" | "s" => SocketsArgs::augment_args(ClapCommand::new("sockets")).visible_alias("s"),
+        "check" => sockeye_check::CheckArgs::augment_args(ClapCommand::new("check")),
+        "explain" => sockeye_explain::ExplainArgs::augment_args(ClapCommand::new("explain")),
+        "ns" => sockeye_netns::NsArgs::augment_args(ClapCommand::new("ns")),
+        _ => return None,
+    })
 }
 
 /// Replaces `-w SECS` and `-wSECS` of `sockets` by `--watch SECS`. Its `-w` selects RAW sockets, as in ss, and is followed by no number:
@@ -145,6 +177,28 @@ mod tests {
         let words = line.split(' ').map(OsString::from).collect();
         let expected: Vec<OsString> = expected.split(' ').map(OsString::from).collect();
         assert_eq!(watch_words(words), expected);
+    }
+
+    #[test]
+    fn definitions_of_one_command_are_those_among_all() {
+        let all = command();
+        for name in ["flows", "sockets", "s", "check", "explain", "ns"] {
+            let mut of_all = all.find_subcommand(name).unwrap().clone();
+            let words = ["sockeye", name].map(OsString::from);
+            let pruned = command_for(&words);
+            assert_eq!(pruned.get_subcommands().count(), 1, "{name}");
+            let mut of_one = pruned.find_subcommand(name).unwrap().clone();
+            assert_eq!(format!("{of_one:?}"), format!("{of_all:?}"), "{name}");
+            let (of_one, of_all) = (of_one.render_long_help(), of_all.render_long_help());
+            assert_eq!(of_one.to_string(), of_all.to_string(), "{name}");
+        }
+        let options = |command: &ClapCommand| format!("{:?}", command.get_arguments().collect::<Vec<_>>());
+        let words = ["sockeye", "flows"].map(OsString::from);
+        assert_eq!(options(&command_for(&words)), options(&all));
+        for more in ["help", "top", "-np", "flow"] {
+            let words = ["sockeye", more].map(OsString::from);
+            assert!(command_for(&words).get_subcommands().count() > 20, "{more}");
+        }
     }
 
     #[test]

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {
     let Parsed { cli, configuration } = parsed;
     match cli.command {
-        None => sockeye_listing::all_flows(&cli.flows),
+        None => sockeye_listing::all_flows(&cli.options.flows),
         Some(Command::Flows(args)) => sockeye_listing::flows(&args),
         Some(Command::Sockets(args)) => return sockeye_listing::sockets(&args),
         Some(Command::Doctor(args)) => sockeye_listing::doctor(&args),

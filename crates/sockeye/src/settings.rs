@@ -27,7 +27,7 @@ pub(crate) enum Stop {
 /// Parses the words of a command line; the first is the program.
 pub(crate) fn parse(words: Vec<OsString>) -> Result<Parsed, Stop> {
     let (mut words, mut without_files) = take_no_config(words);
-    let root = args::command();
+    let root = args::command_for(&words);
     let mut loaded = None;
     if let Some(name) = words.get(1).and_then(|word| word.to_str())
         && !name.starts_with('-')
@@ -124,6 +124,9 @@ fn take_no_config(mut words: Vec<OsString>) -> (Vec<OsString>, bool) {
 }
 
 fn load(without_files: bool) -> Result<Configuration, Stop> {
+    if Configuration::is_absent(without_files) {
+        return Ok(Configuration::default());
+    }
     let configuration = Configuration::load(schema(), without_files);
     match configuration.error() {
         Some(error) => Err(Stop::Error(UsageError(error).into())),

@@ -110,6 +110,15 @@ impl Configuration {
         loaded
     }
 
+    /// Returns whether nothing is set: there is no file, and no variable that counts. [`Self::load`] would find only default values
+    /// then, and its schema takes longer to make than many commands take.
+    #[must_use]
+    pub fn is_absent(leave_out_files: bool) -> bool {
+        let has_variable = layer::has_any(std::env::vars_os()) || stdout::environment_color().is_some();
+        let has_file = || !trusted_file::candidates().iter().all(trusted_file::is_absent);
+        !has_variable && (leave_out_files || !has_file())
+    }
+
     /// Returns the value of a key; `None` if it is the default one.
     #[must_use]
     pub fn value(&self, key: &str) -> Option<&Value> {

@@ -15,6 +15,12 @@ pub(crate) enum Variable {
     Unreadable { name: String },
 }
 
+/// Returns whether [`variables`] may find one.
+pub(crate) fn has_any(all: impl IntoIterator<Item = (OsString, OsString)>) -> bool {
+    all.into_iter()
+        .any(|(name, _)| name.as_encoded_bytes().starts_with(PREFIX.as_bytes()))
+}
+
 /// Returns the variables that begin with `SOCKEYE_`. An empty one counts as not set. `aliases` are the names that files have.
 pub(crate) fn variables(
     all: impl IntoIterator<Item = (OsString, OsString)>,

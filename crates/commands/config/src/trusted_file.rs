@@ -74,6 +74,12 @@ fn home_of_root() -> PathBuf {
     home.unwrap_or_else(|| "/root".into())
 }
 
+/// Returns whether there is no such file, and need not be.
+pub(crate) fn is_absent(candidate: &Candidate) -> bool {
+    let opened = open(&candidate.path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty());
+    !candidate.is_named && matches!(opened, Err(Errno::NOENT | Errno::NOTDIR))
+}
+
 /// Reads a file, if only root and the user can have written it.
 pub(crate) fn read(candidate: &Candidate) -> Contents {
     let path = &candidate.path;
