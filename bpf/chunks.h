@@ -18,6 +18,7 @@ STEP one_chunk(u64 turn, struct context *context)
 	if (first > s->mask || first >= s->request.end)
 		return 1;
 	s->chunk = first;
+	s->warmed_to = 0;
 	/* After the table there may be nothing; what is left in `heads` from before is after it as well. */
 	bytes = (s->mask - first + 1) * s->nulls;
 	if (bytes > sizeof(s->heads))

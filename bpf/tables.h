@@ -165,8 +165,10 @@ struct slot {
 	/* Copies of a socket, of which `again` is made last; and the namespace that was read last. Only without the cast. */
 	u64 net;
 	u32 net_inode, net_hash_mix;
+	u64 warmed; /* without meaning: reading it is the purpose */
+	u32 warmed_to, pad3; /* the first of the heads whose sockets were not read ahead */
 	u8 copy[COPY_BYTES], again[COPY_AGAIN_BYTES];
-	u8 pad2[4096 - 512 - 104 - 16 - COPY_BYTES - COPY_AGAIN_BYTES];
+	u8 pad2[4096 - 512 - 104 - 32 - COPY_BYTES - COPY_AGAIN_BYTES];
 	u64 heads[HEADS];
 	u8 records[RECORD_BYTES];
 };
