@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Opens standard output without the line buffer of the standard library: writers write large blocks.
@@ -96,6 +97,36 @@ impl Write for Stdout {
 
     fn flush(&mut self) -> io::Result<()> {
         self.0.flush()
+    }
+}
+
+/// Standard output for several threads: what one writes with a call of `write_all` is not divided by what others write.
+#[derive(Debug, Clone)]
+pub struct SharedStdout(Arc<Mutex<Stdout>>);
+
+impl From<Stdout> for SharedStdout {
+    fn from(stdout: Stdout) -> Self {
+        Self(Arc::new(Mutex::new(stdout)))
+    }
+}
+
+impl SharedStdout {
+    fn lock(&self) -> MutexGuard<'_, Stdout> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for SharedStdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().write(bytes)
+    }
+
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.lock().write_all(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().flush()
     }
 }
 

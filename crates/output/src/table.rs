@@ -54,7 +54,7 @@ pub struct Table {
 }
 
 /// The heading of a column, and its alignment.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Heading {
     text: Vec<u8>,
     align: Align,
@@ -115,6 +115,23 @@ impl Table {
             gap: 2,
             bytes: Vec::new(),
             cells: Vec::new(),
+        }
+    }
+
+    /// Whether the widths are settled: rows are laid out at once.
+    pub fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Returns a table with the same settled columns, for other rows.
+    pub fn for_thread(&self) -> Self {
+        Self {
+            headings: self.headings.clone(),
+            widths: self.widths.clone(),
+            breaks: self.breaks.clone(),
+            bytes: Vec::new(),
+            cells: Vec::new(),
+            ..*self
         }
     }
 
@@ -358,8 +375,8 @@ fn capped(width: u32) -> usize {
     (width as usize).min(COLUMN_WIDTH_MAX)
 }
 
-/// Rows that are buffered to find the widths: less than a megabyte.
-const BUFFERED_ROWS_MAX: usize = 2048;
+/// Rows that are buffered to find the widths: less than a megabyte. With the last of them the widths are settled.
+pub const BUFFERED_ROWS_MAX: usize = 2048;
 /// A full IPv6 address in brackets with its port.
 const COLUMN_WIDTH_MAX: usize = 47;
 const INDENT: usize = 2;

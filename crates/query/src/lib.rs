@@ -19,6 +19,7 @@ pub mod cgroup;
 pub mod context;
 pub mod drops;
 mod ended;
+mod entry_threads;
 pub mod findings;
 pub mod listing;
 mod look_back;

@@ -2,6 +2,7 @@
 
 use crate::args::ListingArgs;
 use crate::context::QueryContext;
+pub use crate::entry_threads::{EntryThreads, TakeEntry};
 use crate::netns_targets::NetnsTargets;
 use crate::notes;
 pub use crate::report::ListingReport;
@@ -14,6 +15,7 @@ use sockeye_source::owners::Owners;
 use sockeye_source::{Choice, Detail, Families, SourceKind};
 use sockeye_sys::rights::{self, CheckedIn};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 /// A listing that can be run once or repeatedly.
 #[derive(Debug)]
@@ -164,6 +166,31 @@ impl<'a> Listing<'a> {
         report.losses += losses;
         report.processes_hidden |= owners.hides_processes();
         Ok(Some(owners))
+    }
+
+    /// Finds the owners as [`Self::owners`] does, for a listing with these options, whose BPF programs are loaded on another core meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::owners`].
+    pub fn owners_before(
+        &self,
+        options: &QueryOptions,
+        report: &mut ListingReport,
+    ) -> anyhow::Result<Option<Owners>> {
+        let has_cores = || thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        if !self.needs_owners || !has_cores() {
+            return self.owners(report);
+        }
+        let Some(preparation) = self.preparation(options) else {
+            return self.owners(report);
+        };
+        thread::scope(|scope| {
+            // If there is no thread, this one loads them afterwards.
+            let _ = thread::Builder::new().spawn_scoped(scope, || preparation.run());
+            let owners = self.owners(report);
+            preparation.run();
+            owners
+        })
     }
 
     /// Begins a report with what was lost in the search for namespaces. What is known of processes is forgotten: they change.

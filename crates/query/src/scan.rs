@@ -1,5 +1,6 @@
 //! One pass over the sockets of all selected namespaces.
 
+use crate::entry_threads::EntryThreads;
 use crate::listing::{Listing, QueryOptions, Scope};
 use crate::netns_targets::{NetnsTarget, ResolvedFilter};
 use crate::past::Past;
@@ -11,7 +12,8 @@ use sockeye_filter::Filter;
 use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket, Workloads};
 use sockeye_source::owners::Owners;
 use sockeye_source::{
-    Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Query, QueryOutcome, Reason, SourceKind, list,
+    BpfEngine, Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Preparation, Query, QueryOutcome,
+    Reason, SocketThreads, SourceKind, TakeSocket, list, list_on_threads,
 };
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -29,6 +31,29 @@ impl Listing<'_> {
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
+        self.run_with(options, owners, report, emit, None)
+    }
+
+    /// As [`Self::run`], and passes a part of the sockets to `threads`, where the source reads on several threads.
+    pub fn run_on_threads(
+        &self,
+        options: &QueryOptions,
+        owners: Option<&Owners>,
+        report: &mut ListingReport,
+        emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+        threads: &dyn EntryThreads,
+    ) -> anyhow::Result<()> {
+        self.run_with(options, owners, report, emit, Some(threads))
+    }
+
+    fn run_with(
+        &self,
+        options: &QueryOptions,
+        owners: Option<&Owners>,
+        report: &mut ListingReport,
+        emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+        threads: Option<&dyn EntryThreads>,
+    ) -> anyhow::Result<()> {
         let processes = self.sampled();
         let workloads = SocketWorkloads {
             context: self.context,
@@ -40,9 +65,39 @@ impl Listing<'_> {
             owners,
             workloads: (!self.workload_kinds.is_empty()).then_some(&workloads),
         };
-        let result = self.scan(options, owners, report, emit);
+        let result = self.scan(options, owners, report, emit, threads);
         processes.add_to(report);
         result
+    }
+
+    /// Returns the programs that a listing with these options will load; `None` if there is nothing to load, or it is not known yet.
+    pub(crate) fn preparation(&self, options: &QueryOptions) -> Option<Preparation<'_>> {
+        let context = self.context;
+        if context.past.is_some() {
+            return None;
+        }
+        let mut query = query(
+            options,
+            needs(self.targets.filter()),
+            options.protocols,
+            self.targets.common_filter(),
+        );
+        query.choice = context.choice;
+        if context.namespaces.are_many() {
+            if !matches!(context.choice, Choice::Auto | Choice::Bpf) {
+                return None;
+            }
+            (query.scope, query.program) = (NetnsScope::All, &[]);
+        } else if self
+            .targets
+            .candidates()
+            .iter()
+            .any(|target| target.netns.is_some())
+        {
+            // The number of its sockets, which decides, can only be read inside.
+            return None;
+        }
+        Preparation::of(&context.engine, &query)
     }
 
     fn scan(
@@ -51,6 +106,7 @@ impl Listing<'_> {
         found: Found<'_>,
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+        threads: Option<&dyn EntryThreads>,
     ) -> anyhow::Result<()> {
         let mut scan = Scan {
             listing: self,
@@ -58,6 +114,7 @@ impl Listing<'_> {
             found,
             report,
             emit,
+            threads,
             stopped: false,
             emitted: HashSet::new(),
         };
@@ -89,9 +146,53 @@ struct Scan<'a> {
     found: Found<'a>,
     report: &'a mut ListingReport,
     emit: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    threads: Option<&'a dyn EntryThreads>,
     stopped: bool,
     /// Sockets that were found by their descriptors; filled only if those without one are listed after them.
     emitted: HashSet<(NetnsInode, Inode)>,
+}
+
+/// What takes entries on several threads, as what takes their sockets.
+struct Threads<'a> {
+    threads: &'a dyn EntryThreads,
+    listing: &'a Listing<'a>,
+    options: &'a QueryOptions,
+    found: Found<'a>,
+    /// The only namespace; `None`: each socket has its own.
+    target: Option<&'a NetnsTarget<'a>>,
+    emitted: &'a HashSet<(NetnsInode, Inode)>,
+}
+
+impl SocketThreads for Threads<'_> {
+    fn may_begin(&self) -> bool {
+        self.threads.may_begin()
+    }
+
+    fn announce(&self, inodes: &[u32]) {
+        if let Some(owners) = self.found.owners {
+            owners.announce(inodes);
+        }
+    }
+
+    fn on_thread(&self, read: &mut dyn FnMut(TakeSocket<'_>)) {
+        self.threads.on_thread(&mut |emit| {
+            read(&mut |socket, context| {
+                let targets = &self.listing.targets;
+                let resolved = match self.target {
+                    Some(target) => Some(targets.filter_of(target)),
+                    None => socket.netns.and_then(|netns| targets.filter_in(netns)),
+                };
+                let Some(resolved) = resolved else {
+                    return ControlFlow::Continue(());
+                };
+                let entry = self.found.entry(socket);
+                match decide(self.options, resolved, &entry, context.kernel_verdict) {
+                    Decision::Emit { matches } if !contains(self.emitted, socket) => emit(&entry, matches),
+                    _ => ControlFlow::Continue(()),
+                }
+            });
+        });
+    }
 }
 
 /// What entries have in addition to the socket.
@@ -150,19 +251,34 @@ impl Scan<'_> {
         // A source that the user selected is the only one that is used.
         let complete = listing.complete && listing.context.choice == Choice::Auto;
         let (emit, emitted) = (&mut *self.emit, &mut self.emitted);
-        let outcome = list(&listing.context.engine, &query, &mut |socket, kernel_verdict| {
-            if complete && let (Some(netns), Some(inode)) = (socket.netns, socket.inode) {
-                emitted.insert((netns, inode));
-            }
-            let Some(resolved) = socket.netns.and_then(|netns| listing.targets.filter_in(netns)) else {
-                return ControlFlow::Continue(());
-            };
-            let entry = found.entry(socket);
-            match decide(options, resolved, &entry, kernel_verdict) {
-                Decision::Emit { matches } => emit(&entry, matches),
-                Decision::Skip => ControlFlow::Continue(()),
-            }
+        let nothing = HashSet::new();
+        // What is emitted is noted on this thread only.
+        let threads = self.threads.filter(|_| !complete).map(|threads| Threads {
+            threads,
+            listing,
+            options,
+            found,
+            target: None,
+            emitted: &nothing,
         });
+        let outcome = list_with(
+            &listing.context.engine,
+            &query,
+            threads.as_ref(),
+            &mut |socket, kernel_verdict| {
+                if complete && let (Some(netns), Some(inode)) = (socket.netns, socket.inode) {
+                    emitted.insert((netns, inode));
+                }
+                let Some(resolved) = socket.netns.and_then(|netns| listing.targets.filter_in(netns)) else {
+                    return ControlFlow::Continue(());
+                };
+                let entry = found.entry(socket);
+                match decide(options, resolved, &entry, kernel_verdict) {
+                    Decision::Emit { matches } => emit(&entry, matches),
+                    Decision::Skip => ControlFlow::Continue(()),
+                }
+            },
+        );
         let mut outcome = match outcome {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -227,11 +343,20 @@ impl Scan<'_> {
         let (listing, options, found) = (self.listing, self.options, self.found);
         for target in targets {
             let (emit, emitted) = (&mut *self.emit, &self.emitted);
+            let threads = self.threads.map(|threads| Threads {
+                threads,
+                listing,
+                options,
+                found,
+                target: Some(target),
+                emitted,
+            });
             let outcome = list_target(
                 listing,
                 options,
                 protocols,
                 target,
+                threads.as_ref(),
                 &mut |socket, kernel_verdict| {
                     let entry = found.entry(socket);
                     match decide(options, listing.targets.filter_of(target), &entry, kernel_verdict) {
@@ -276,6 +401,7 @@ impl Scan<'_> {
                             options,
                             protocols,
                             target,
+                            None,
                             &mut |socket, kernel_verdict| {
                                 let entry = found.entry(socket);
                                 let filter = listing.targets.filter_of(target);
@@ -384,6 +510,7 @@ fn list_target(
     options: &QueryOptions,
     protocols: ProtocolSet,
     target: &NetnsTarget<'_>,
+    threads: Option<&Threads<'_>>,
     emit: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
 ) -> anyhow::Result<Option<QueryOutcome>> {
     let context = listing.context;
@@ -391,14 +518,14 @@ fn list_target(
     let mut query = query(options, needs(&resolved.filter), protocols, Some(resolved));
     query.choice = context.choice;
     let outcome = match target.netns {
-        None => list(&context.engine, &query, emit),
+        None => list_with(&context.engine, &query, threads, emit),
         Some(namespace) => {
             let listed = context.namespaces.open(namespace, |netns| {
                 let query = Query {
                     scope: NetnsScope::One(netns),
                     ..query.clone()
                 };
-                list(&context.engine, &query, emit)
+                list_with(&context.engine, &query, threads, emit)
             });
             match listed {
                 Ok(outcome) => outcome,
@@ -416,6 +543,24 @@ fn list_target(
         // With many namespaces, one that cannot be entered is counted as a loss.
         Err(Error::Namespace(..)) if listing.targets.count() > 1 => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Lists sockets, on several threads if there are `threads`.
+fn list_with(
+    engine: &BpfEngine,
+    query: &Query<'_>,
+    threads: Option<&Threads<'_>>,
+    emit: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
+) -> Result<QueryOutcome, Error> {
+    match threads {
+        Some(threads) => list_on_threads(
+            engine,
+            query,
+            &mut |socket, context| emit(socket, context.kernel_verdict),
+            threads,
+        ),
+        None => list(engine, query, emit),
     }
 }
 

@@ -39,6 +39,17 @@ impl FlowOwners {
         }
     }
 
+    /// Returns the process with a number.
+    pub(crate) fn process(&self, number: ProcessNumber) -> Process {
+        number.of(&self.processes)
+    }
+
+    /// Returns the flows and their owners after the first.
+    pub(crate) fn further(&self) -> impl Iterator<Item = (u32, Process)> {
+        let further = self.further.iter();
+        further.map(|(flow, number)| (*flow, self.process(*number)))
+    }
+
     fn number(&mut self, process: Process) -> ProcessNumber {
         *self.numbers.entry(process.pid).or_insert_with(|| {
             self.processes.push(process);

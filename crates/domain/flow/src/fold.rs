@@ -164,6 +164,41 @@ impl<'a> Fold<'a> {
         self.record_counters(socket);
     }
 
+    /// Returns an empty fold for other connections of the same sample, which another thread adds; `None` with rates, which need all
+    /// connections in one.
+    #[must_use]
+    pub fn for_thread(&self) -> Option<Self> {
+        self.rates.is_none().then(|| Self {
+            measures: self.measures.is_some().then(Vec::new),
+            ..Self::new(self.group_by, self.listeners)
+        })
+    }
+
+    /// Adds the connections of another fold, which was made by [`Self::for_thread`].
+    pub fn add_fold(&mut self, other: Self) {
+        let mut numbers = vec![0; other.flows.len()];
+        for flow in &other.flows {
+            let number = self.flow_number(&other.keys.key(flow.key()));
+            numbers[flow.number() as usize] = number;
+            let own = &mut self.flows[number as usize];
+            own.add(flow, &other.mixed_states, &mut self.mixed_states);
+            if let Some(owner) = flow.first_owner {
+                let owner = other.owners.process(owner);
+                self.owners.add(number, &mut own.first_owner, owner);
+            }
+        }
+        for (flow, owner) in other.owners.further() {
+            let number = numbers[flow as usize];
+            let first = &mut self.flows[number as usize].first_owner;
+            self.owners.add(number, first, owner);
+        }
+        if let (Some(own), Some(others)) = (&mut self.measures, other.measures) {
+            for (measures, number) in others.into_iter().zip(numbers) {
+                of_flow(own, number).add_measures(measures);
+            }
+        }
+    }
+
     /// Returns the flows, and the sample for the next fold.
     #[must_use]
     pub fn finish(mut self) -> FoldResult {
@@ -391,6 +426,20 @@ impl Measures {
         self.delivery_rate.extend(rate);
     }
 
+    fn add_measures(&mut self, other: Self) {
+        if let Some(more) = other.totals {
+            let totals = self.totals.get_or_insert_with(Totals::default);
+            totals.measured += more.measured;
+            add(&mut totals.bytes_acked, more.bytes_acked);
+            add(&mut totals.bytes_received, more.bytes_received);
+            add(&mut totals.total_retrans_segs, more.total_retrans_segs);
+            let rate = more.delivery_rate_bytes_per_s_sum;
+            add(&mut totals.delivery_rate_bytes_per_s_sum, rate);
+        }
+        self.rtt_us.extend(other.rtt_us);
+        self.delivery_rate.extend(other.delivery_rate);
+    }
+
     fn totals(mut self) -> Option<Totals> {
         Some(Totals {
             rtt_us_median: median(&mut self.rtt_us),
@@ -469,6 +518,88 @@ mod tests {
         let mut flows = fold.finish().flows;
         flows.sort(|_| None);
         flows.iter().collect()
+    }
+
+    #[test]
+    fn folds_of_several_threads_equal_one() {
+        let listeners = listeners();
+        let process = |pid| Process {
+            pid: Pid(pid),
+            pgid: None,
+            comm: Comm::new(b"x"),
+        };
+        let sockets: Vec<_> = (0..3_000_u32)
+            .map(|n| {
+                let (host, peer) = (n % 7, n % 11);
+                let mut socket = match n % 3 {
+                    0 => connection(
+                        u64::from(n),
+                        &format!("10.0.0.{host}:80"),
+                        &format!("10.1.0.{peer}:{}", 40_000 + n),
+                    ),
+                    1 => connection(
+                        u64::from(n),
+                        &format!("10.0.0.{host}:{}", 40_000 + n),
+                        &format!("10.1.0.{peer}:443"),
+                    ),
+                    _ => connection(
+                        u64::from(n),
+                        "[2001:db8::1]:50000",
+                        &format!("[2001:db8::{peer:x}]:443"),
+                    ),
+                };
+                socket.state = if n % 5 == 0 {
+                    State::CloseWait
+                } else {
+                    State::Established
+                };
+                socket.tcp_info = (n % 2 == 0).then(|| TcpInfo {
+                    bytes_acked: Some(u64::from(n)),
+                    rtt_us: Some(n),
+                    ..TcpInfo::default()
+                });
+                let owners: Vec<_> = (0..n % 4)
+                    .map(|nth| Owner {
+                        process: process(nth + n % 2),
+                        fd: Fd(n),
+                    })
+                    .collect();
+                (socket, owners)
+            })
+            .collect();
+        for group_by in [
+            GroupBy::Host,
+            GroupBy::Port,
+            GroupBy::Process,
+            GroupBy::Prefix { v4: 24, v6: 64 },
+        ] {
+            let fold = |parts: usize| {
+                let mut fold = Fold::new(group_by, &listeners).with_totals();
+                let others: Vec<_> = (0..parts)
+                    .map(|part| {
+                        let mut other = fold.for_thread().unwrap();
+                        for (socket, owners) in sockets.iter().skip(part).step_by(parts + 1) {
+                            other.add(&Entry::with_owners(socket, Some(owners)));
+                        }
+                        other
+                    })
+                    .collect();
+                for (socket, owners) in sockets.iter().skip(parts).step_by(parts + 1) {
+                    fold.add(&Entry::with_owners(socket, Some(owners)));
+                }
+                others.into_iter().for_each(|other| fold.add_fold(other));
+                let mut flows = fold.finish().flows;
+                flows.sort(|_| None);
+                flows.iter().collect::<Vec<_>>()
+            };
+            let one = fold(0);
+            assert!(one.len() > 1);
+            assert_eq!(fold(1), one, "{group_by:?}");
+            assert_eq!(fold(3), one, "{group_by:?}");
+        }
+        let listeners = Listeners::default();
+        let with_rates = Fold::new(GroupBy::Host, &listeners).with_rates(None);
+        assert!(with_rates.for_thread().is_none());
     }
 
     #[test]

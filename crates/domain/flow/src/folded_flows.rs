@@ -70,9 +70,38 @@ impl CompactFlow {
         self.key
     }
 
+    #[inline]
+    pub(crate) const fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Adds the connections of another flow with the same key, whose counts of states are in `of_other`.
+    pub(crate) fn add(
+        &mut self,
+        other: &Self,
+        of_other: &[StateCounts],
+        mixed_states: &mut Vec<StateCounts>,
+    ) {
+        match other.states.mixed() {
+            None => self.count_some(other.states.0 as u8, other.connections, mixed_states),
+            Some(index) => {
+                for (state, &connections) in (0..).zip(&of_other[index]) {
+                    if connections > 0 {
+                        self.count_some(state, connections, mixed_states);
+                    }
+                }
+            }
+        }
+    }
+
     /// Counts a connection in the state with this number.
     #[inline]
     pub(crate) fn count(&mut self, state: u8, mixed_states: &mut Vec<StateCounts>) {
+        self.count_some(state, 1, mixed_states);
+    }
+
+    #[inline]
+    fn count_some(&mut self, state: u8, connections: u32, mixed_states: &mut Vec<StateCounts>) {
         let same = States(u32::from(state));
         if self.connections == 0 {
             self.states = same;
@@ -85,9 +114,9 @@ impl CompactFlow {
                 mixed_states.len() - 1
             });
             self.states = States(MIXED | index as u32);
-            count(&mut mixed_states[index], state, 1);
+            count(&mut mixed_states[index], state, connections);
         }
-        self.connections += 1;
+        self.connections += connections;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The ladder of sources: finds the best source that works, and records why a better one does not.
 
-use crate::bpf::{BpfEngine, Start, WalkStats};
+use crate::bpf::{BpfEngine, Start, TableKind, WalkStats};
 use crate::dump::{self, Dump, DumpStatus};
 use crate::outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcome, Reason, SourceKind};
 use crate::procfs;
@@ -8,6 +8,7 @@ use crate::protocol_group::{GROUPS, Kind, ProtocolGroup};
 use crate::query::{Choice, Families, NetnsScope, Query};
 use crate::repeat::{self, Ending, Seen};
 use crate::sock_diag::{decode, request};
+use crate::socket_threads::SocketThreads;
 use crate::split_dump;
 use crate::unavailable::Unavailable;
 use crate::walk::{self, Walk};
@@ -15,6 +16,7 @@ use rustix::io::Errno;
 use sockeye_model::{Detail, Pid, Protocol, ProtocolSet, Socket, State, StateSet};
 use sockeye_sys::netlink::NetlinkSocket;
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Passes every socket that `query` selects to `take`, each once, until `take` breaks.
 ///
@@ -42,12 +44,35 @@ pub fn list_with_message(
     query: &Query<'_>,
     take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
 ) -> Result<QueryOutcome, Error> {
+    list_by(engine, query, take, None)
+}
+
+/// Lists as [`list_with_message`] does, and passes a part of the sockets to `threads`, where a source reads on several threads.
+///
+/// # Errors
+/// As [`list`].
+pub fn list_on_threads(
+    engine: &BpfEngine,
+    query: &Query<'_>,
+    take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    threads: &dyn SocketThreads,
+) -> Result<QueryOutcome, Error> {
+    list_by(engine, query, take, Some(threads))
+}
+
+fn list_by(
+    engine: &BpfEngine,
+    query: &Query<'_>,
+    take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    threads: Option<&dyn SocketThreads>,
+) -> Result<QueryOutcome, Error> {
     let everywhere = matches!(query.scope, NetnsScope::All);
     let query = &without_unhashed(query);
     let mut fallback = Fallback {
         engine,
         query,
         take,
+        threads,
         outcome: QueryOutcome::default(),
         sequence: 0,
     };
@@ -109,6 +134,7 @@ pub(crate) fn try_source(
         engine,
         query,
         take: &mut |_, _| ControlFlow::Continue(()),
+        threads: None,
         outcome: QueryOutcome::default(),
         sequence: 0,
     };
@@ -126,10 +152,96 @@ pub(crate) fn try_source(
     }
 }
 
+/// The BPF programs that [`list`] will load for some sockets: each takes milliseconds, mostly of the kernel's verifier, which other cores can do
+/// before.
+#[derive(Debug)]
+pub struct Preparation<'a> {
+    engine: &'a BpfEngine,
+    programs: Vec<Programs>,
+    /// Index of the first one that no thread has taken.
+    next: AtomicUsize,
+}
+
+/// Programs that are loaded together.
+#[derive(Debug, Clone, Copy)]
+enum Programs {
+    Tables(TableKind, Start),
+    OwnedSockets,
+}
+
+impl<'a> Preparation<'a> {
+    /// Finds the programs for a query; `None` if they are loaded, or none will be.
+    #[must_use]
+    pub fn of(engine: &'a BpfEngine, query: &Query<'_>) -> Option<Self> {
+        let query = &without_unhashed(query);
+        let mut programs = Vec::new();
+        for group in GROUPS
+            .iter()
+            .filter(|group| query.protocols.intersects(group.protocols))
+        {
+            let Some(walk) = group.walk() else {
+                let is_first = !programs.iter().any(|one| matches!(one, Programs::OwnedSockets));
+                let is_used = matches!(query.scope, NetnsScope::All) && !engine.has_loaded_owned_sockets();
+                programs.extend((is_used && is_first).then_some(Programs::OwnedSockets));
+                continue;
+            };
+            let kind = walk::table_kind(walk, query);
+            let is_used = sources(group, query).next() == Some(SourceKind::Walk);
+            if is_used
+                && !engine.has_loaded_tables(kind)
+                && let Ok(few) = few_sockets(engine, query, walk)
+            {
+                let start = if few.is_some() { Start::Quick } else { Start::Any };
+                programs.push(Programs::Tables(kind, start));
+            }
+        }
+        (!programs.is_empty()).then(|| Self {
+            engine,
+            programs,
+            next: AtomicUsize::new(0),
+        })
+    }
+
+    /// Loads programs until all are loaded, or being loaded by other threads that call this. If one does not load, [`list`] says so.
+    pub fn run(&self) {
+        while let Some(programs) = self.programs.get(self.next.fetch_add(1, Ordering::Relaxed)) {
+            match *programs {
+                Programs::Tables(kind, start) => drop(self.engine.tables(kind, start)),
+                Programs::OwnedSockets => drop(self.engine.try_owned_sockets()),
+            }
+        }
+    }
+}
+
+/// Returns the number of sockets if they are too few for programs that load slowly.
+///
+/// # Errors
+/// Why a walk reports too little, or is not worth loading its programs.
+fn few_sockets(engine: &BpfEngine, query: &Query<'_>, walk: Walk) -> Result<Option<u64>, Failure> {
+    let in_use = match walk {
+        Walk::Tcp => split_dump::tcp_sockets_in_use,
+        Walk::Udp => split_dump::udp_sockets_in_use,
+    };
+    if let Some(what) = walk::unsupported(engine, walk, query) {
+        return Err(Reason::NotReported(what).into());
+    }
+    let is_auto = query.choice == Choice::Auto && !matches!(query.scope, NetnsScope::All);
+    if is_auto && is_narrow(query) {
+        return Err(Reason::NarrowQuery.into());
+    }
+    let count = if is_auto { query.inside(in_use)? } else { None };
+    let few = |limit| count.filter(|count| *count < limit);
+    match few(WORTH_A_WALK) {
+        Some(few) => Err(Reason::FewSockets(few).into()),
+        None => Ok(few(WORTH_A_SLOW_START)),
+    }
+}
+
 struct Fallback<'a> {
     engine: &'a BpfEngine,
     query: &'a Query<'a>,
     take: &'a mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
+    threads: Option<&'a dyn SocketThreads>,
     outcome: QueryOutcome,
     sequence: u32,
 }
@@ -247,23 +359,7 @@ impl Fallback<'_> {
     fn walk(&mut self, group: &ProtocolGroup) -> Result<EndedEarly, Failure> {
         let query = self.query;
         let walk = group.walk().ok_or(Reason::NoTable)?;
-        let in_use = match walk {
-            Walk::Tcp => split_dump::tcp_sockets_in_use,
-            Walk::Udp => split_dump::udp_sockets_in_use,
-        };
-        if let Some(what) = walk::unsupported(self.engine, walk, query) {
-            return Err(Reason::NotReported(what).into());
-        }
-        let is_auto = query.choice == Choice::Auto && !matches!(query.scope, NetnsScope::All);
-        if is_auto && is_narrow(query) {
-            return Err(Reason::NarrowQuery.into());
-        }
-        let count = if is_auto { query.inside(in_use)? } else { None };
-        let few = |limit| count.filter(|count| *count < limit);
-        if let Some(few) = few(WORTH_A_WALK) {
-            return Err(Reason::FewSockets(few).into());
-        }
-        let few = few(WORTH_A_SLOW_START);
+        let few = few_sockets(self.engine, query, walk)?;
         let start = if few.is_some() { Start::Quick } else { Start::Any };
         let mut walked = WalkStats::default();
         let take = &mut *self.take;
@@ -280,6 +376,7 @@ impl Fallback<'_> {
                 };
                 take(socket, context)
             },
+            self.threads,
         )?;
         match (outcome, few) {
             (Err(Unavailable::SlowStart), Some(few)) => Err(Reason::FewSockets(few).into()),

@@ -1,16 +1,18 @@
 //! The source that walks over the kernel's hash tables of TCP and UDP.
 
-use crate::bpf::{BpfEngine, Start, TableKind, WalkStats};
+use crate::bpf::{BpfEngine, RecordThreads, Start, TableKind, TakeRecord, WalkStats};
 use crate::exact_query::ExactQuery;
-use crate::outcome::Error;
+use crate::outcome::{DumpContext, Error, SourceKind};
 use crate::process_netns::own_namespace;
 use crate::query::{Families, NetnsScope, Query};
 use crate::request_bits;
+use crate::socket_threads::SocketThreads;
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use sockeye_model::{Detail, Protocol, Socket, State, StateSet, WalkLayout};
-use sockeye_wire::walk::{Request, Table, detail};
+use sockeye_wire::walk::{KernelClock, Record, Request, Table, detail};
 use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns what the query asks for and a walk cannot report; `None` if there is nothing.
 ///
@@ -34,6 +36,15 @@ pub(crate) enum Walk {
     Udp,
 }
 
+/// Returns the tables, and the program, of a walk.
+pub(crate) fn table_kind(walk: Walk, query: &Query<'_>) -> TableKind {
+    match walk {
+        Walk::Tcp if query.detail.intersects(request_bits::TCP_DETAILS) => TableKind::TcpWithInfo,
+        Walk::Tcp => TableKind::Tcp,
+        Walk::Udp => TableKind::Udp,
+    }
+}
+
 /// Takes a socket, with the payload of its netlink message if netlink was queried for it.
 pub(crate) type Take<'a> = &'a mut dyn FnMut(&Socket, Option<&[u8]>) -> ControlFlow<()>;
 
@@ -45,13 +56,9 @@ pub(crate) fn walk(
     query: &Query<'_>,
     walked: &mut WalkStats,
     take: Take<'_>,
+    threads: Option<&dyn SocketThreads>,
 ) -> Result<Result<(), Unavailable>, Error> {
-    let of = match walk {
-        Walk::Tcp if query.detail.intersects(request_bits::TCP_DETAILS) => TableKind::TcpWithInfo,
-        Walk::Tcp => TableKind::Tcp,
-        Walk::Udp => TableKind::Udp,
-    };
-    let tables = match engine.tables(of, start) {
+    let tables = match engine.tables(table_kind(walk, query), start) {
         Ok(tables) => tables,
         Err(unavailable) => return Ok(Err(unavailable)),
     };
@@ -99,10 +106,15 @@ pub(crate) fn walk(
         ],
         Walk::Udp => &[(Table::Udp, query.states)],
     };
-    let mut place = Socket::new(Protocol::Tcp, State::Close);
-    let mut exact = ExactQuery::new(query);
-    let wants_cookies = query.detail.contains(Detail::COOKIE);
-    let mut without_cookie = 0;
+    let mut reader = RecordReader::new(walk, query, kernel);
+    let threads = threads.map(|threads| Threads {
+        threads,
+        walk,
+        query,
+        kernel,
+        unanswered: AtomicU64::new(0),
+        without_cookie: AtomicU64::new(0),
+    });
     for (nth, found) in found.iter().enumerate() {
         for &(table, states) in passes {
             // A namespace can have its own table of TCP connections only, not of listeners: inet_pernet_hashinfo_alloc() of
@@ -125,21 +137,12 @@ pub(crate) fn walk(
                 detail: request.detail | options,
                 ..request
             };
-            let outcome = tables.walk(found, &request, walked, &mut |record, now| {
-                match walk {
-                    Walk::Tcp => place.read_walk_record(record, now, &kernel),
-                    // The record itself has the protocol, as one of a pass over descriptors does.
-                    Walk::Udp => place.read_by_descriptor(record, Some(now), &kernel),
-                }
-                let lacks_cookie = wants_cookies && place.cookie.is_none();
-                without_cookie += u64::from(lacks_cookie);
-                let message = if record.needs_diag() || lacks_cookie {
-                    exact.ask(record, &mut place)
-                } else {
-                    None
-                };
-                take(&place, message)
-            });
+            let threads = threads.as_ref().map(|threads| threads as &dyn RecordThreads);
+            let read = &mut |record: &Record<'_>, now| {
+                let (socket, message) = reader.read(record, now);
+                take(socket, message)
+            };
+            let outcome = tables.walk(found, &request, walked, read, threads);
             match outcome {
                 Ok(()) => {}
                 // The namespace of this table is gone, and its sockets with it.
@@ -151,7 +154,14 @@ pub(crate) fn walk(
             }
         }
     }
-    walked.losses.broken_records += exact.unanswered;
+    let of_threads = threads.map_or((0, 0), |threads| {
+        (
+            threads.unanswered.into_inner(),
+            threads.without_cookie.into_inner(),
+        )
+    });
+    walked.losses.broken_records += reader.exact.unanswered + of_threads.0;
+    let without_cookie = reader.without_cookie + of_threads.1;
     if without_cookie > WITHOUT_COOKIE_MAX && without_cookie > walked.delivered / 4 {
         engine.set_has_cookies(false);
     }
@@ -160,3 +170,84 @@ pub(crate) fn walk(
 
 /// If more sockets, and more than a quarter of all, have no cookie yet, a dump is faster the next time.
 const WITHOUT_COOKIE_MAX: u64 = 1000;
+
+/// Reads the records of one thread.
+struct RecordReader<'a> {
+    walk: Walk,
+    kernel: WalkLayout,
+    place: Socket,
+    exact: ExactQuery<'a>,
+    wants_cookies: bool,
+    /// Sockets that netlink was queried for because they had no cookie yet.
+    without_cookie: u64,
+}
+
+impl<'a> RecordReader<'a> {
+    fn new(walk: Walk, query: &'a Query<'a>, kernel: WalkLayout) -> Self {
+        Self {
+            walk,
+            kernel,
+            place: Socket::new(Protocol::Tcp, State::Close),
+            exact: ExactQuery::new(query),
+            wants_cookies: query.detail.contains(Detail::COOKIE),
+            without_cookie: 0,
+        }
+    }
+
+    /// Returns the socket of a record, with the payload of its netlink message if netlink was queried for it.
+    #[inline]
+    fn read(&mut self, record: &Record<'_>, now: KernelClock) -> (&Socket, Option<&[u8]>) {
+        match self.walk {
+            Walk::Tcp => self.place.read_walk_record(record, now, &self.kernel),
+            // The record itself has the protocol, as one of a pass over descriptors does.
+            Walk::Udp => self.place.read_by_descriptor(record, Some(now), &self.kernel),
+        }
+        let lacks_cookie = self.wants_cookies && self.place.cookie.is_none();
+        self.without_cookie += u64::from(lacks_cookie);
+        let message = if record.needs_diag() || lacks_cookie {
+            self.exact.ask(record, &mut self.place)
+        } else {
+            None
+        };
+        (&self.place, message)
+    }
+}
+
+/// What takes sockets on several threads at once, as what takes their records.
+struct Threads<'a> {
+    threads: &'a dyn SocketThreads,
+    walk: Walk,
+    query: &'a Query<'a>,
+    kernel: WalkLayout,
+    /// Queries of single sockets without a reply.
+    unanswered: AtomicU64,
+    without_cookie: AtomicU64,
+}
+
+impl RecordThreads for Threads<'_> {
+    fn may_begin(&self) -> bool {
+        self.threads.may_begin()
+    }
+
+    fn announce(&self, inodes: &[u32]) {
+        self.threads.announce(inodes);
+    }
+
+    fn on_thread(&self, read: &mut dyn FnMut(TakeRecord<'_>)) {
+        let mut reader = RecordReader::new(self.walk, self.query, self.kernel);
+        self.threads.on_thread(&mut |take| {
+            read(&mut |record, now| {
+                let (socket, message) = reader.read(record, now);
+                let context = DumpContext {
+                    message,
+                    ..DumpContext::only(SourceKind::Walk)
+                };
+                take(socket, context)
+            });
+        });
+        self.unanswered
+            .fetch_add(reader.exact.unanswered, Ordering::Relaxed);
+        self.without_cookie
+            .fetch_add(reader.without_cookie, Ordering::Relaxed);
+    }
+}

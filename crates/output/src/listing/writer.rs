@@ -54,6 +54,16 @@ pub struct Layout<R: Record> {
     pub leaves_out_empty: bool,
 }
 
+impl<R: Record> Clone for Layout<R> {
+    fn clone(&self) -> Self {
+        Self {
+            columns: self.columns.clone(),
+            more_json: self.more_json.clone(),
+            ..*self
+        }
+    }
+}
+
 impl<R: Record> Layout<R> {
     /// A layout with these columns and nothing else.
     pub fn new(format: Format, columns: Vec<&'static Column<R>>) -> Self {
@@ -374,6 +384,47 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         }
         // What waits is not in it.
         self.output.flush()
+    }
+
+    /// Returns a listing for the rows of another thread, in the same layout; `None` if rows depend on each other: if they are sorted or
+    /// counted, or wait for others, or the widths of a table are not settled yet.
+    ///
+    /// Both write whole rows, so that pieces of both can follow each other, after what this one has written so far: it has to be
+    /// [flushed](Self::flush) first. A cell that is wider than its column widens it on its own thread only. The other listing ends with
+    /// [`flush`](Self::flush), and this one with [`finish`](Self::finish) after [`add_rows`](Self::add_rows).
+    pub fn for_thread<V: Write>(&self, writer: V) -> Option<ListingWriter<V, R>> {
+        let is_ready = match self.layout.format {
+            Format::Table => self.table.is_settled() && !self.layout.live,
+            // The first row of a document has no comma before it.
+            Format::Json | Format::Jsonl => self.rows > 0,
+            Format::Csv => self.waiting.is_none(),
+        };
+        let are_independent = self.layout.sort.is_none() && self.layout.top == usize::MAX;
+        (is_ready && are_independent).then(|| ListingWriter {
+            output: Output::new(writer),
+            parts: Parts::of(&self.layout),
+            waiting: None,
+            layout: self.layout.clone(),
+            table: self.table.for_thread(),
+            rows: self.rows,
+            values: Vec::new(),
+            buffered: RowBuffer::default(),
+            line: Vec::new(),
+        })
+    }
+
+    /// Writes rows that another thread rendered, whose listing [`for_thread`](Self::for_thread) made.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn push_rows(&mut self, rendered: &[u8], rows: usize) -> io::Result<()> {
+        self.rows += rows;
+        self.output.push(rendered)
+    }
+
+    /// Counts rows that another thread wrote.
+    pub const fn add_rows(&mut self, rows: usize) {
+        self.rows += rows;
     }
 
     /// Sets the time of the following rows, in microseconds since 1970; for records that have their own.

@@ -257,6 +257,20 @@ impl<W: Write> SocketWriter<W> {
         self.listing.flush()
     }
 
+    /// Returns a listing for the rows of another thread: [`ListingWriter::for_thread`].
+    pub fn for_thread<V: Write>(&self, writer: V) -> Option<SocketWriter<V>> {
+        Some(SocketWriter {
+            listing: self.listing.for_thread(writer)?,
+            info: self.info,
+            needs_tcp: self.needs_tcp,
+        })
+    }
+
+    /// Counts rows that another thread wrote.
+    pub const fn add_rows(&mut self, rows: usize) {
+        self.listing.add_rows(rows);
+    }
+
     /// Returns the listing, with the numbers of its rows and columns.
     pub const fn listing(&self) -> &ListingWriter<W, Sockets> {
         &self.listing

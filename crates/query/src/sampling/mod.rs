@@ -15,7 +15,7 @@ use self::opens::Opens;
 pub use self::recorded::{RecordedFlows, recorded_flows};
 pub use self::resets::{Reset, ResetCounter, ResetCounts};
 pub use self::time::SampleTime;
-use crate::listing::{Listing, ListingReport, QueryOptions, Scope};
+use crate::listing::{EntryThreads, Listing, ListingReport, QueryOptions, Scope, TakeEntry};
 use anyhow::Context;
 use sockeye_flow::{Fold, FoldedFlows, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Direction, Entry, GroupBy, Protocol, ProtocolSet, State, StateSet};
@@ -23,6 +23,7 @@ use sockeye_output::Envelope;
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, Families};
 use std::ops::ControlFlow;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What the samples have.
@@ -145,7 +146,7 @@ impl<'a> FlowSampler<'a> {
         report: &mut ListingReport,
         mut visitor: Option<&mut dyn SampleVisitor>,
     ) -> anyhow::Result<FlowSample> {
-        let owners = self.listing.owners(report)?;
+        let owners = self.listing.owners_before(&self.connections(None), report)?;
         let listeners = match &mut visitor {
             None => self.listeners(report, None, Detail::OPTIONS, &mut |_| {})?,
             Some(visitor) => {
@@ -183,8 +184,17 @@ impl<'a> FlowSampler<'a> {
         if visitor.is_some() {
             connections.states = connections.states.or(REQUESTS);
         }
-        self.listing
-            .run(&connections, owners.as_ref(), report, &mut |entry, matches| {
+        let model = fold.for_thread().filter(|_| visitor.is_none());
+        let threads = FoldThreads {
+            model,
+            states: self.options.states,
+            folds: Mutex::default(),
+        };
+        self.listing.run_on_threads(
+            &connections,
+            owners.as_ref(),
+            report,
+            &mut |entry, matches| {
                 if REQUESTS.contains(entry.socket.state) {
                     if let Some(visitor) = visitor.as_mut().filter(|_| matches) {
                         visitor.request(entry);
@@ -198,7 +208,11 @@ impl<'a> FlowSampler<'a> {
                     fold.skip(entry.socket);
                 }
                 ControlFlow::Continue(())
-            })?;
+            },
+            &threads,
+        )?;
+        let folds = threads.folds.into_inner().unwrap_or_else(PoisonError::into_inner);
+        folds.into_iter().for_each(|other| fold.add_fold(other));
         let opens_after = counts_opens.then(|| Opens::read(self.listing)).flatten();
         let between = self.between.as_mut();
         let ended = between.map(|between| between.add_to(&mut fold, self.listing, owners.as_ref()));
@@ -279,6 +293,35 @@ impl<'a> FlowSampler<'a> {
                 | Detail::TCP_INFO.when(totals || rates),
             scope: if rates { Scope::All } else { Scope::Matching },
         }
+    }
+}
+
+/// Folds the connections of other threads, each in a fold of its own.
+struct FoldThreads<'a> {
+    /// `None` if one thread has to see all connections.
+    model: Option<Fold<'a>>,
+    states: StateSet,
+    folds: Mutex<Vec<Fold<'a>>>,
+}
+
+impl EntryThreads for FoldThreads<'_> {
+    fn may_begin(&self) -> bool {
+        self.model.is_some()
+    }
+
+    fn on_thread(&self, read: &mut dyn FnMut(TakeEntry<'_>)) {
+        let Some(mut fold) = self.model.as_ref().and_then(Fold::for_thread) else {
+            return;
+        };
+        read(&mut |entry, matches| {
+            let state = entry.socket.state;
+            if matches && self.states.contains(state) && !REQUESTS.contains(state) {
+                fold.add(entry);
+            }
+            ControlFlow::Continue(())
+        });
+        let mut folds = self.folds.lock().unwrap_or_else(PoisonError::into_inner);
+        folds.push(fold);
     }
 }
 

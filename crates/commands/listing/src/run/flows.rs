@@ -13,12 +13,15 @@ use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSe
 use sockeye_output::flow::{FlowDetails, FlowLayout, FlowRow, Flows, connections};
 use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, find_column, parse_columns};
 use sockeye_output::socket::Sockets;
+use sockeye_output::table::BUFFERED_ROWS_MAX;
 use sockeye_output::{Envelope, Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{self, Listing, ListingReport, QueryOptions, Scope};
 use sockeye_query::sampling::{FlowSampler, SamplingOptions};
 use sockeye_source::Detail;
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Lists flows.
@@ -347,8 +350,21 @@ impl Watch<'_> {
         for place in flows.iter().step_by((flows.len() / ANNOUNCED).max(1)) {
             writer.announce(&self.row(reader.read(*place)));
         }
-        for place in flows {
+        let (first, rest) = flows.split_at(flows.len().min(BUFFERED_ROWS_MAX));
+        for place in first {
             writer.row(&self.row(reader.read(*place)))?;
+        }
+        let has_cores = || thread::available_parallelism().is_ok_and(|cores| cores.get() > 1);
+        let model = writer
+            .for_thread(io::sink())
+            .filter(|_| rest.len() >= WORTH_A_THREAD && has_cores());
+        match model {
+            Some(model) => self.write_on_threads(&mut writer, &model, pass, rest)?,
+            None => {
+                for place in rest {
+                    writer.row(&self.row(reader.read(*place)))?;
+                }
+            }
         }
         writer.finish(&Summary {
             connections: pass.totals,
@@ -357,7 +373,63 @@ impl Watch<'_> {
         })?;
         Ok(writer.columns_left_out())
     }
+
+    /// Writes rows in their order, every second part of them rendered by another thread. `model`: a listing for such a thread.
+    fn write_on_threads<W: Write>(
+        &self,
+        writer: &mut ListingWriter<W, Flows>,
+        model: &ListingWriter<io::Sink, Flows>,
+        pass: &Pass,
+        flows: &[u32],
+    ) -> io::Result<()> {
+        let render = |part: &[u32]| {
+            let mut reader = pass.flows.reader();
+            let mut rows = model.for_thread(Vec::with_capacity(PART_BYTES))?;
+            let rendered = part
+                .iter()
+                .try_for_each(|place| rows.row(&self.row(reader.read(*place))))
+                .and_then(|()| rows.flush());
+            rendered.is_ok().then(|| rows.into_inner())
+        };
+        thread::scope(|scope| {
+            // One part may wait: a slow reader of the output must not make them pile up.
+            let (sender, parts) = mpsc::sync_channel(1);
+            let others = flows.chunks(PART_ROWS).skip(1).step_by(2);
+            let work = move || {
+                for part in others {
+                    if sender.send(render(part)).is_err() {
+                        return;
+                    }
+                }
+            };
+            // Without a thread the channel is closed, and this one renders everything.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+            let mut reader = pass.flows.reader();
+            for (number, part) in flows.chunks(PART_ROWS).enumerate() {
+                let rendered = if number % 2 == 1 {
+                    parts.recv().ok().flatten()
+                } else {
+                    None
+                };
+                match rendered {
+                    Some(bytes) => writer.push_rows(&bytes, part.len())?,
+                    None => {
+                        for place in part {
+                            writer.row(&self.row(reader.read(*place)))?;
+                        }
+                    }
+                }
+            }
+            Ok(())
+        })
+    }
 }
+
+/// Fewer flows are rendered before another thread has started.
+const WORTH_A_THREAD: usize = 4_096;
+/// Flows that a thread renders at a time, and about their bytes.
+const PART_ROWS: usize = 1_024;
+const PART_BYTES: usize = 128 * 1024;
 
 /// Number of flows that are announced to the writer.
 const ANNOUNCED: usize = 64;

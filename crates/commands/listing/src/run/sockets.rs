@@ -6,22 +6,24 @@ use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes;
-use sockeye_console::stdout;
+use sockeye_console::stdout::{self, SharedStdout};
 use sockeye_console::usage::UsageError;
 use sockeye_flow::SocketSample;
 use sockeye_model::{Endpoint, ProtocolSet, StateSet, WorkloadKind};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
+use sockeye_output::table::BUFFERED_ROWS_MAX;
 use sockeye_output::{
     Details, Envelope, Format, JsonObject, SocketLayout, SocketWriter, Sockets, SortKey, Summary,
 };
 use sockeye_query::context::QueryContext;
-use sockeye_query::listing::{self, Listing, QueryOptions, Scope};
+use sockeye_query::listing::{self, EntryThreads, Listing, QueryOptions, Scope, TakeEntry};
 use sockeye_source::Detail;
 use sockeye_sys::rights::{CheckedIn, remedy};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Lists sockets.
@@ -150,6 +152,73 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Writes the rows of other threads.
+struct RowThreads<'a> {
+    context: &'a QueryContext,
+    /// Writes no rows itself: others are made from it. Empty until other threads may write.
+    model: OnceLock<(SocketWriter<io::Sink>, SharedStdout)>,
+    /// Rows of the threads that have ended, and their first error.
+    ended: Mutex<(usize, io::Result<()>)>,
+}
+
+impl<'a> RowThreads<'a> {
+    const fn new(context: &'a QueryContext) -> Self {
+        Self {
+            context,
+            model: OnceLock::new(),
+            ended: Mutex::new((0, Ok(()))),
+        }
+    }
+
+    /// Lets other threads begin, if rows do not depend on each other. What was written before comes first.
+    fn let_begin<W: Write>(&self, writer: &mut SocketWriter<W>, shared: &SharedStdout) -> io::Result<()> {
+        if let Some(model) = writer.for_thread(io::sink()) {
+            writer.flush()?;
+            let _ = self.model.set((model, shared.clone())); // it is called once
+        }
+        Ok(())
+    }
+
+    /// Returns the number of rows that other threads wrote, and their first error.
+    fn finish(self) -> (usize, io::Result<()>) {
+        self.ended.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl EntryThreads for RowThreads<'_> {
+    fn may_begin(&self) -> bool {
+        self.model.get().is_some()
+    }
+
+    fn on_thread(&self, read: &mut dyn FnMut(TakeEntry<'_>)) {
+        let Some((model, shared)) = self.model.get() else {
+            return;
+        };
+        let Some(mut writer) = model.for_thread(shared.clone()) else {
+            return;
+        };
+        let before = writer.listing().rows();
+        let mut written = Ok(());
+        read(&mut |entry, _| {
+            written = writer.row(entry, self.context);
+            if written.is_ok() {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        written = written.and_then(|()| writer.flush());
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.0 += writer.listing().rows() - before;
+        if ended.1.is_ok() {
+            ended.1 = written;
+        }
+    }
+}
+
+/// Rows that are written before other threads begin: those that settle the widths of a table.
+const ROWS_BEFORE_THREADS: usize = BUFFERED_ROWS_MAX;
+
 /// A listing of sockets, once or repeated.
 struct Watch<'a> {
     args: &'a SocketsArgs,
@@ -221,13 +290,14 @@ impl Watch<'_> {
                 let mut layout = self.layout_of(sample);
                 (layout.live, layout.width) = (true, Some(live.width()));
                 layout.top = Some(self.args.top.unwrap_or(usize::MAX).min(live.rows()));
-                self.list(&mut body, layout, before.as_ref())?
+                self.list(&mut body, None, layout, before.as_ref())?
             } else {
                 if sample > 1 && is_table {
                     stdout::write(b"\n")?;
                 }
-                let out = stdout::open().context(stdout::WRITING)?;
-                let pass = self.list(out, self.layout_of(sample), before.as_ref())?;
+                let out = SharedStdout::from(stdout::open().context(stdout::WRITING)?);
+                let shared = Some(out.clone());
+                let pass = self.list(out, shared, self.layout_of(sample), before.as_ref())?;
                 self.write_changes(&pass)?;
                 pass
             };
@@ -264,12 +334,18 @@ impl Watch<'_> {
         layout
     }
 
-    /// Lists the sockets once.
-    fn list(&self, out: impl Write, layout: SocketLayout, before: Option<&Before>) -> anyhow::Result<Pass> {
+    /// Lists the sockets once. `shared` is the output if several threads may write to it.
+    fn list(
+        &self,
+        out: impl Write,
+        shared: Option<SharedStdout>,
+        layout: SocketLayout,
+        before: Option<&Before>,
+    ) -> anyhow::Result<Pass> {
         let (listing, context) = (self.listing, self.listing.context);
         let mut report = listing.begin();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
-        let owners = listing.owners(&mut report)?;
+        let owners = listing.owners_before(&self.options, &mut report)?;
         if self.args.resolve {
             // A first listing, so that names are known when rows are printed. Its losses occur in the second one too.
             let mut hosts: Vec<IpAddr> = Vec::new();
@@ -292,8 +368,10 @@ impl Watch<'_> {
         let mut writer = SocketWriter::new(out, layout);
         let mut written = writer.begin();
         let mut listed = Ok(());
+        let threads = RowThreads::new(context);
         if written.is_ok() {
-            listed = listing.run(
+            let shared = shared.filter(|_| !has_rates);
+            listed = listing.run_on_threads(
                 &self.options,
                 owners.as_ref(),
                 &mut report,
@@ -306,6 +384,12 @@ impl Watch<'_> {
                         }
                     } else {
                         written = writer.row(entry, context);
+                        if writer.listing().rows() == ROWS_BEFORE_THREADS
+                            && written.is_ok()
+                            && let Some(shared) = &shared
+                        {
+                            written = threads.let_begin(&mut writer, shared);
+                        }
                     }
                     if written.is_ok() {
                         ControlFlow::Continue(())
@@ -313,8 +397,12 @@ impl Watch<'_> {
                         ControlFlow::Break(())
                     }
                 },
+                &threads,
             );
         }
+        let (rows, written_by_others) = threads.finish();
+        writer.add_rows(rows);
+        written = written.and(written_by_others);
         let rows = writer.listing().rows();
         if rows == 0 {
             listed?;

@@ -25,7 +25,7 @@ use descriptor_walk::DescriptorWalk;
 pub(crate) use kernel::{Kernel, Start};
 use netns_file::NetnsFile;
 use owned_sockets::OwnedSockets;
-pub(crate) use tables::{TableKind, Tables, WalkStats};
+pub(crate) use tables::{RecordThreads, TableKind, Tables, Take as TakeRecord, WalkStats};
 use task_file::TaskFile;
 
 use rustix::io::Errno;
@@ -35,8 +35,8 @@ use std::ops::ControlFlow;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Our BPF programs. Each is loaded at its first use and stays loaded.
 #[derive(Debug)]
@@ -102,12 +102,20 @@ impl BpfEngine {
 
     /// Returns the walk over these tables, loaded.
     pub(crate) fn tables(&self, of: TableKind, start: Start) -> Result<&Tables, Unavailable> {
-        let place = match of {
+        self.tables_of(of).get(|| Tables::load(self.kernel()?, of, start))
+    }
+
+    /// Whether the walk over these tables is loaded.
+    pub(crate) fn has_loaded_tables(&self, of: TableKind) -> bool {
+        self.tables_of(of).is_loaded()
+    }
+
+    const fn tables_of(&self, of: TableKind) -> &Lazy<Tables> {
+        match of {
             TableKind::Tcp => &self.tables,
             TableKind::TcpWithInfo => &self.tables_with_info,
             TableKind::Udp => &self.udp_tables,
-        };
-        place.get(|| Tables::load(self.kernel()?, of, start))
+        }
     }
 
     /// Returns the programs that find owners, loaded.
@@ -253,6 +261,11 @@ impl BpfEngine {
         self.owned_socket_programs().map(drop)
     }
 
+    /// Whether the programs that find sockets by descriptors are loaded.
+    pub(crate) fn has_loaded_owned_sockets(&self) -> bool {
+        self.owned_sockets.is_loaded()
+    }
+
     /// Returns the programs that find sockets by descriptors, loaded.
     fn owned_socket_programs(&self) -> Result<&OwnedSockets, Unavailable> {
         self.owned_sockets.get(|| OwnedSockets::load(self.kernel()?))
@@ -266,31 +279,40 @@ impl BpfEngine {
     }
 }
 
-/// A program that is loaded at its first use.
+/// A program that is loaded at its first use. Another thread that needs it meanwhile waits.
 #[derive(Debug)]
-struct Lazy<T>(OnceLock<Result<T, Unavailable>>);
+struct Lazy<T> {
+    loaded: OnceLock<Result<T, Unavailable>>,
+    loading: Mutex<()>,
+}
 
 impl<T> Default for Lazy<T> {
     fn default() -> Self {
-        Self(OnceLock::new())
+        Self {
+            loaded: OnceLock::new(),
+            loading: Mutex::new(()),
+        }
     }
 }
 
 impl<T> Lazy<T> {
     fn get(&self, load: impl FnOnce() -> Result<T, Unavailable>) -> Result<&T, Unavailable> {
-        if self.0.get().is_none() {
-            match load() {
-                // Where it gains more it may be loaded.
-                Err(Unavailable::SlowStart) => return Err(Unavailable::SlowStart),
-                loaded => drop(self.0.set(loaded)),
+        if self.loaded.get().is_none() {
+            let _loading = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+            if self.loaded.get().is_none() {
+                match load() {
+                    // Where it gains more it may be loaded.
+                    Err(Unavailable::SlowStart) => return Err(Unavailable::SlowStart),
+                    loaded => drop(self.loaded.set(loaded)),
+                }
             }
         }
-        let loaded = self.0.get().ok_or(Unavailable::SlowStart)?;
+        let loaded = self.loaded.get().ok_or(Unavailable::SlowStart)?;
         loaded.as_ref().map_err(Clone::clone)
     }
 
     fn is_loaded(&self) -> bool {
-        matches!(self.0.get(), Some(Ok(_)))
+        matches!(self.loaded.get(), Some(Ok(_)))
     }
 }
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, records};
+use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, detail, records};
 use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -49,6 +49,16 @@ pub(crate) struct WalkStats {
     pub(crate) rewalked: u64,
     /// Whether the caller stopped the walk.
     pub(crate) stopped: bool,
+}
+
+impl WalkStats {
+    /// Adds those of another thread.
+    fn add(&mut self, other: &Self) {
+        self.losses += other.losses;
+        self.delivered += other.delivered;
+        self.rewalked += other.rewalked;
+        self.stopped |= other.stopped;
+    }
 }
 
 /// The hash tables of a namespace, and the rate of the clock.
@@ -178,13 +188,14 @@ impl Tables {
         run(&self.program, slot, &request, hashinfo, socket)
     }
 
-    /// Walks over the table of `request` and passes each socket to `take`, once.
+    /// Walks over the table of `request` and passes each socket to `take`, once. With `threads`, other threads take a part of them.
     pub(crate) fn walk(
         &self,
         found: &FoundTables,
         request: &Request,
         walked: &mut WalkStats,
         take: Take<'_>,
+        threads: Option<&dyn RecordThreads>,
     ) -> Result<(), Unavailable> {
         let buckets = match request.table {
             Table::Established | Table::Udp => found.buckets,
@@ -211,7 +222,9 @@ impl Tables {
                 hz: found.hz,
                 walked,
                 seen: ChainDedup::default(),
+                announces: threads.filter(|_| request.detail & detail::INODE != 0),
             },
+            threads,
         )
     }
 
@@ -221,7 +234,19 @@ impl Tables {
 }
 
 /// Takes a record, and when its run began.
-type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> ControlFlow<()>;
+pub(crate) type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> ControlFlow<()>;
+
+/// Takes records on several threads at once.
+pub(crate) trait RecordThreads: Sync {
+    /// Whether other threads may begin.
+    fn may_begin(&self) -> bool;
+
+    /// Is called with the inodes of records before they are taken, on any thread.
+    fn announce(&self, inodes: &[u32]);
+
+    /// Passes `read`, once, what takes the records of the calling thread.
+    fn on_thread(&self, read: &mut dyn FnMut(Take<'_>));
+}
 
 /// A walk over one table.
 struct Work<'a> {
@@ -246,8 +271,14 @@ struct WalkState {
 type Run = (Reply, Option<u32>);
 
 impl Work<'_> {
-    /// Walks and reads alternately on this thread. If there is much to read and another core, another thread walks ahead.
-    fn run(&self, slots: &mut Vec<Slot>, reader: &mut Reader<'_>) -> Result<(), Unavailable> {
+    /// Walks and reads alternately on this thread. If there is much to read and another core, other threads do the same, or one walks
+    /// ahead.
+    fn run(
+        &self,
+        slots: &mut Vec<Slot>,
+        reader: &mut Reader<'_>,
+        threads: Option<&dyn RecordThreads>,
+    ) -> Result<(), Unavailable> {
         let mut own = slots.pop().ok_or(Unavailable::UnexpectedReply("no slots"))?;
         let mut state = WalkState::default();
         let outcome = self.fill(&mut state, &mut own).and_then(|first| {
@@ -255,12 +286,99 @@ impl Work<'_> {
             self.read(&own, &first, reader);
             let bytes = u64::from(first.0.used) * u64::from(self.end / self.slice.max(1));
             let cores = thread::available_parallelism().map_or(1, usize::from);
-            let workers = usize::from(bytes > WORTH_A_THREAD_BYTES && cores > 1);
+            let is_worth_a_thread = bytes > WORTH_A_THREAD_BYTES && cores > 1;
+            if let Some(threads) = threads.filter(|_| is_worth_a_thread) {
+                return self.run_on_threads(state, &mut own, slots, reader, threads, cores);
+            }
+            let workers = usize::from(is_worth_a_thread);
             let read = &mut |slot: &Slot, run: &Run| self.read(slot, run, reader);
             workers::run(self, state, workers, &mut own, slots, read).map(drop)
         });
         slots.push(own);
         outcome
+    }
+
+    /// Walks and reads on several threads, as soon as the others may begin: each reads what it found itself, so that nothing is handed
+    /// over, and what a run wrote is read from the cache of the same core.
+    fn run_on_threads(
+        &self,
+        mut state: WalkState,
+        own: &mut Slot,
+        slots: &mut Vec<Slot>,
+        reader: &mut Reader<'_>,
+        threads: &dyn RecordThreads,
+        cores: usize,
+    ) -> Result<(), Unavailable> {
+        let (hz, announces) = (reader.hz, reader.announces);
+        let free = Mutex::new(std::mem::take(slots));
+        let lock = || free.lock().unwrap_or_else(PoisonError::into_inner);
+        let others_max = lock().len().min(cores - 1);
+        let other = || {
+            let mut walked = WalkStats::default();
+            let mut outcome = Ok(());
+            let taken = lock().pop();
+            let Some(mut slot) = taken else {
+                return (walked, outcome);
+            };
+            threads.on_thread(&mut |take| {
+                let reader = &mut Reader {
+                    take,
+                    hz,
+                    walked: &mut walked,
+                    seen: ChainDedup::default(),
+                    announces,
+                };
+                outcome = self.read_all(&mut WalkState::default(), &mut slot, reader, &mut || {});
+            });
+            lock().push(slot);
+            (walked, outcome)
+        };
+        let (outcome, others) = thread::scope(|scope| {
+            let mut others = Vec::new();
+            let outcome = self.read_all(&mut state, own, reader, &mut || {
+                if others.is_empty() && threads.may_begin() {
+                    // Without threads this one reads everything.
+                    let started =
+                        (0..others_max).map_while(|_| thread::Builder::new().spawn_scoped(scope, other).ok());
+                    others.extend(started);
+                }
+            });
+            let others: Vec<_> = others
+                .into_iter()
+                .map(|other| {
+                    other
+                        .join()
+                        .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                })
+                .collect();
+            (outcome, others)
+        });
+        *slots = std::mem::take(&mut *lock());
+        others.into_iter().fold(outcome, |outcome, (walked, other)| {
+            reader.walked.add(&walked);
+            outcome.and(other)
+        })
+    }
+
+    /// Walks over the next slices and reads them, until none is left. Calls `between` before each.
+    fn read_all(
+        &self,
+        state: &mut WalkState,
+        slot: &mut Slot,
+        reader: &mut Reader<'_>,
+        between: &mut dyn FnMut(),
+    ) -> Result<(), Unavailable> {
+        loop {
+            between();
+            match self.fill(state, slot) {
+                Ok(Some(run)) => self.read(slot, &run, reader),
+                Ok(None) => return Ok(()),
+                Err(unavailable) => {
+                    self.stop();
+                    return Err(unavailable);
+                }
+            }
+        }
     }
 
     fn read(&self, slot: &Slot, run: &Run, reader: &mut Reader<'_>) {
@@ -314,6 +432,8 @@ struct Reader<'a> {
     hz: u32,
     walked: &'a mut WalkStats,
     seen: ChainDedup,
+    /// What the inodes of the next records are announced to.
+    announces: Option<&'a dyn RecordThreads>,
 }
 
 impl Reader<'_> {
@@ -329,8 +449,21 @@ impl Reader<'_> {
             ktime_ns: reply.ktime_ns,
         };
         let mut all = records(slot, reply);
+        let mut ahead = all.clone();
+        let mut announced = 0;
         let mut is_overlapping = continued.is_none();
         for record in &mut all {
+            if let Some(threads) = self.announces {
+                if announced == 0 {
+                    let mut inodes = [0; ANNOUNCED];
+                    for (inode, record) in inodes.iter_mut().zip(&mut ahead) {
+                        *inode = record.inode();
+                        announced += 1;
+                    }
+                    threads.announce(&inodes[..announced]);
+                }
+                announced -= 1;
+            }
             let is_new = self.seen.insert(record.bucket(), record.identity());
             is_overlapping |= !is_new && *continued == Some(record.bucket());
             if !is_overlapping {
@@ -452,6 +585,9 @@ const OPTION_FIELDS: [&str; 3] = [
 /// Number of runs per table. Each holds the RCU read lock, with 100,000 sockets for about half a millisecond.
 const SLICES: u32 = 64;
 const SLICE_BUCKETS_MIN: u32 = 2048;
+
+/// Records whose inodes are announced together.
+const ANNOUNCED: usize = 16;
 
 /// Fewer bytes of records are read before another thread has started.
 const WORTH_A_THREAD_BYTES: u64 = 512 * 1024;

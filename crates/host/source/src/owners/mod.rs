@@ -36,6 +36,7 @@ use crate::outcome::Reason;
 use crate::process_descriptors::ProcessDescriptors;
 use crate::query::Choice;
 use crate::unavailable::Unavailable;
+use procfs_scan::Unreadable;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
 use std::fmt;
 use std::fs;
@@ -120,7 +121,7 @@ impl Owners {
     /// When there is no proc file system at [`ScanOptions::proc`]. A process that ends or may not be read
     /// is counted as a loss.
     pub fn scan(options: &ScanOptions) -> Result<Self, ScanError> {
-        procfs_scan::run(options, None)
+        procfs_scan::run(options, None, Unreadable::Count)
     }
 
     /// Reads the descriptors of every process of our pid namespace by BPF programs that walk the kernel's task list.
@@ -150,23 +151,25 @@ impl Owners {
         let mut not_used = Vec::new();
         match choice {
             Choice::Auto if !engine.has_loaded_descriptor_walk() && !is_worth_bpf(engine) => {
-                let owners = Self::scan(&ScanOptions::default());
+                // BPF may see processes that may not be read in `/proc`: after the first of them the rest of `/proc` is
+                // only read if BPF does not run.
+                let owners = procfs_scan::run(&ScanOptions::default(), None, Unreadable::End);
                 not_used.push((OwnerSource::Walk, Reason::FewProcesses));
-                // BPF may see processes that may not be read in `/proc`.
                 match owners {
                     Ok(owners) if owners.losses.unreadable_processes == 0 => {
                         let source = OwnerSource::Procfs;
                         return Ok((owners, OwnerLookup { source, not_used }));
                     }
-                    owners => match Self::from_bpf(engine) {
+                    _ => match Self::from_bpf(engine) {
                         Ok(owners) => {
                             let (source, not_used) = (OwnerSource::Walk, Vec::new());
                             return Ok((owners, OwnerLookup { source, not_used }));
                         }
                         Err(unavailable) => {
                             not_used[0].1 = Reason::Bpf(Box::new(unavailable));
+                            let owners = Self::scan(&ScanOptions::default())?;
                             let source = OwnerSource::Procfs;
-                            return Ok((owners?, OwnerLookup { source, not_used }));
+                            return Ok((owners, OwnerLookup { source, not_used }));
                         }
                     },
                 }
@@ -197,13 +200,23 @@ impl Owners {
     /// # Errors
     /// As [`Owners::scan`]; a process that does not exist is counted as vanished.
     pub fn scan_pids(pids: &[Pid], options: &ScanOptions) -> Result<Self, ScanError> {
-        procfs_scan::run(options, Some(pids))
+        procfs_scan::run(options, Some(pids), Unreadable::Count)
     }
 
     /// Returns the owners of a socket, sorted by pid and descriptor; empty if there is none that we may see.
     #[must_use]
     pub fn of(&self, inode: Inode) -> &[Owner] {
         self.table.of(inode)
+    }
+
+    /// Looks sockets up whose owners will be asked for soon. Each look-up waits for memory several times; several at once wait together.
+    pub fn announce(&self, inodes: &[u32]) {
+        let mut sum = 0;
+        for inode in inodes {
+            let first = self.table.of(Inode(*inode)).first();
+            sum ^= first.map_or(0, |owner| owner.fd.0);
+        }
+        std::hint::black_box(sum);
     }
 
     /// Returns every socket with an owner, in no order, with all its owners.

@@ -17,9 +17,23 @@ use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, PROC_SUPER_MAGIC, fstatfs, statat};
 use rustix::io::Errno;
 use sockeye_model::{Losses, Pid, Process};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners, ScanError> {
+/// What a pass does when a process may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    /// Counts it as a loss.
+    Count,
+    /// Ends: what is returned is incomplete, and has the loss.
+    End,
+}
+
+/// Reads the descriptors of these processes, or of all.
+pub(super) fn run(
+    options: &ScanOptions,
+    only: Option<&[Pid]>,
+    on_unreadable: Unreadable,
+) -> Result<Owners, ScanError> {
     let unreadable = |errno| ScanError::of(options.proc.clone(), errno);
     let proc = open_to_list(CWD, &options.proc).map_err(unreadable)?;
     if fstatfs(&proc).map_err(unreadable)?.f_type != PROC_SUPER_MAGIC {
@@ -48,14 +62,21 @@ pub(super) fn run(options: &ScanOptions, only: Option<&[Pid]>) -> Result<Owners,
         counts_descriptors: Descriptors::count(proc.as_fd(), c"self/fd").is_ok_and(|count| count > 0),
     };
     let mut part = ScanPart::default();
+    let ended = AtomicBool::new(false);
     for found in for_each_on(options.threads, pids, |&pid, part: &mut ScanPart| {
+        if ended.load(Ordering::Relaxed) {
+            return;
+        }
         let outcome = part.read_process(&host, pid);
         part.note(outcome);
+        if on_unreadable == Unreadable::End && part.losses.unreadable_processes > 0 {
+            ended.store(true, Ordering::Relaxed);
+        }
     }) {
         part.append(found);
     }
     let large = std::mem::take(&mut part.large);
-    if !large.is_empty() {
+    if !large.is_empty() && !ended.into_inner() {
         part.read_large(options, &large);
     }
     Ok(Owners {

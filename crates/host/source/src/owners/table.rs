@@ -7,11 +7,18 @@ use sockeye_model::{Fd, Inode, Owner, Process};
 /// A hash table from sockets to owners with open addressing; its slots point into one array of owners, grouped by socket.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Table {
-    /// Inode per slot; 0 is an empty slot (sockfs never gives out inode 0: `get_next_ino`).
-    keys: Vec<u32>,
-    /// Owners of slot i are `owners[starts[i]..starts[i + 1]]`.
-    starts: Vec<u32>,
+    /// One more than there are places for sockets, for the end of the last. A look-up reads a slot and the next, which are mostly in
+    /// the same cache line.
+    slots: Vec<Slot>,
     owners: Vec<Owner>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Slot {
+    /// 0 is an empty slot (sockfs never gives out inode 0: `get_next_ino`).
+    inode: u32,
+    /// Owners of slot i are `owners[slots[i].start..slots[i + 1].start]`.
+    start: u32,
 }
 
 impl Table {
@@ -23,8 +30,7 @@ impl Table {
         // At most four fifths full, even if no socket is shared.
         let slots = (descriptors.len() + descriptors.len() / 4 + 1).next_power_of_two();
         let mut table = Self {
-            keys: vec![0; slots],
-            starts: vec![0; slots + 1],
+            slots: vec![Slot::default(); slots + 1],
             owners: vec![
                 Owner {
                     process: *some_process,
@@ -35,28 +41,29 @@ impl Table {
         };
         for one in descriptors {
             let slot = table.slot(one.inode);
-            table.keys[slot] = one.inode;
-            table.starts[slot] += 1;
+            table.slots[slot].inode = one.inode;
+            table.slots[slot].start += 1;
         }
         // Now end offsets, which the last step counts down to start offsets.
         let mut sum = 0;
-        for start in &mut table.starts {
-            sum += *start;
-            *start = sum;
+        for slot in &mut table.slots {
+            sum += slot.start;
+            slot.start = sum;
         }
         for one in descriptors.iter().rev() {
             let slot = table.slot(one.inode);
-            table.starts[slot] -= 1;
-            table.owners[table.starts[slot] as usize] = Owner {
+            table.slots[slot].start -= 1;
+            table.owners[table.slots[slot].start as usize] = Owner {
                 process: processes[one.process as usize],
                 fd: Fd(one.fd),
             };
         }
         let key = |owner: &Owner| (owner.process.pid, owner.fd);
         let mut repeated = false;
-        for bounds in table.starts.windows(2) {
-            if bounds[1] - bounds[0] > 1 {
-                let owners = &mut table.owners[bounds[0] as usize..bounds[1] as usize];
+        for bounds in table.slots.windows(2) {
+            let (start, end) = (bounds[0].start as usize, bounds[1].start as usize);
+            if end - start > 1 {
+                let owners = &mut table.owners[start..end];
                 owners.sort_unstable_by_key(key);
                 repeated |= owners.windows(2).any(|pair| key(&pair[0]) == key(&pair[1]));
             }
@@ -71,7 +78,7 @@ impl Table {
     fn drop_repeated(&mut self) {
         let key = |owner: &Owner| (owner.process.pid, owner.fd);
         let (mut kept, mut place) = (0, 0);
-        for end in &mut self.starts[1..] {
+        for Slot { start: end, .. } in &mut self.slots[1..] {
             let first = kept;
             while place < *end as usize {
                 if kept == first || key(&self.owners[place]) != key(&self.owners[kept - 1]) {
@@ -85,20 +92,21 @@ impl Table {
         self.owners.truncate(kept);
     }
 
+    #[inline]
     pub(super) fn of(&self, inode: Inode) -> &[Owner] {
-        if self.keys.is_empty() || inode.0 == 0 {
+        if self.slots.is_empty() || inode.0 == 0 {
             return &[];
         }
         let slot = self.slot(inode.0);
         // An empty slot has no owners: both bounds are the same.
-        &self.owners[self.starts[slot] as usize..self.starts[slot + 1] as usize]
+        &self.owners[self.slots[slot].start as usize..self.slots[slot + 1].start as usize]
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
-        let slots = self.keys.iter().zip(self.starts.windows(2));
-        slots.filter(|(key, _)| **key != 0).map(|(key, bounds)| {
-            let owners = &self.owners[bounds[0] as usize..bounds[1] as usize];
-            (Inode(*key), owners)
+        let slots = self.slots.windows(2).filter(|pair| pair[0].inode != 0);
+        slots.map(|pair| {
+            let owners = &self.owners[pair[0].start as usize..pair[1].start as usize];
+            (Inode(pair[0].inode), owners)
         })
     }
 
@@ -107,11 +115,13 @@ impl Table {
     }
 
     /// Returns the slot of this inode, or the empty one where it belongs. Ends because some slot is always empty.
+    #[inline]
     fn slot(&self, inode: u32) -> usize {
-        let mask = self.keys.len() - 1;
+        // A power of two, and one more.
+        let mask = self.slots.len() - 2;
         // Inodes are consecutive; Fibonacci hashing spreads them.
         let mut slot = (u64::from(inode).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
-        while self.keys[slot] != inode && self.keys[slot] != 0 {
+        while self.slots[slot].inode != inode && self.slots[slot].inode != 0 {
             slot = (slot + 1) & mask;
         }
         slot

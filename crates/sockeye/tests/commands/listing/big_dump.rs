@@ -3,6 +3,7 @@
 use crate::fixtures::binary::words_in;
 use crate::fixtures::envelope;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -62,6 +63,47 @@ fn each_socket_of_a_big_dump_is_listed_once() {
             made.len()
         );
     }
+    // Several threads write rows: every format stays whole.
+    for line in ["sockets -tan", "sockets -tanp", "sockets -tano -H"] {
+        let outcome = words_in(&crowd, line);
+        let mut listed = BTreeMap::new();
+        for row in outcome.quiet().lines().filter(|row| !row.starts_with("State ")) {
+            let cells: Vec<&str> = row.split_whitespace().collect();
+            let end = |cell: &str| cell.replace(":*", ":0").parse::<SocketAddr>().expect(row);
+            *listed.entry((end(cells[3]), end(cells[4]))).or_insert(0) += 1;
+        }
+        assert!(listed == made, "{line}: {} listed", listed.len());
+    }
+    let ends_of = |socket: &Value| {
+        let end = |key: &str| {
+            let ip = socket[key]["ip"].as_str().unwrap().parse().unwrap();
+            SocketAddr::new(ip, socket[key]["port"].as_u64().unwrap() as u16)
+        };
+        (end("local"), end("peer"))
+    };
+    let count = |sockets: &[Value]| {
+        let mut listed = BTreeMap::new();
+        for socket in sockets {
+            *listed.entry(ends_of(socket)).or_insert(0) += 1;
+        }
+        listed
+    };
+    let outcome = words_in(&crowd, "sockets -tani --format json");
+    let document: Value = serde_json::from_str(outcome.quiet()).unwrap();
+    let sockets = document["sockets"].as_array().unwrap();
+    assert!(count(sockets) == made && sockets.iter().all(|socket| socket["state"].is_string()));
+    let outcome = words_in(&crowd, "sockets -tanp --format jsonl");
+    let mut lines: Vec<Value> = outcome
+        .quiet()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let summary = lines.pop().unwrap();
+    assert_eq!(summary["interrupted"], false, "{summary}");
+    assert!(count(&lines) == made);
+    let first = words_in(&crowd, "sockets -tan --top 3000 -H");
+    assert_eq!(first.stdout.iter().filter(|&&byte| byte == b'\n').count(), 3000);
+
     let flows = words_in(
         &crowd,
         "flows -n --group-by netns --format csv -H --columns connections",
@@ -71,6 +113,12 @@ fn each_socket_of_a_big_dump_is_listed_once() {
         .map(|line| line.trim().parse::<usize>().unwrap())
         .sum();
     assert_eq!(folded, 2 * CONNECTIONS);
+    // Sorted rows are written by one thread.
+    let sorted = words_in(
+        &crowd,
+        "sockets -tn -H --columns local --sort local state established",
+    );
+    assert_eq!(sorted.quiet().lines().count(), 2 * CONNECTIONS);
 }
 
 /// Raises our limit of descriptors as far as it may go.
