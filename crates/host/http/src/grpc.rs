@@ -109,7 +109,7 @@ async fn exchange(
     })
 }
 
-/// Tasks of a connection run beside its requests.
+/// Tasks of a connection run on their own.
 #[derive(Clone, Copy)]
 struct Tasks;
 
