@@ -5,7 +5,7 @@
 
 use crate::block::{self, Part};
 use crate::messages::{MatchedLine, Messages, interface};
-use crate::unknown::{interface_of, is_rdma_device, looks_like_trouble};
+use crate::unknown::{interface_of, is_interface, is_rdma_device, looks_like_trouble};
 use crate::{Placeholder, Severity, packed};
 
 /// The entry of the family, if the line is trouble of a driver that has one. `line` is what the kernel printed.
@@ -28,9 +28,13 @@ pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
         packed::driver(RDMA)
     } else {
         driver_at(head)
-            .or_else(|| driver_at(said))
-            .or_else(|| is_phy(head).then(|| packed::driver(PHY)).flatten())
+            // A word such as `usb` names the subsystem at the start only.
+            .or_else(|| driver_at(said).filter(|&number| !is_of_subsystem(number)))
+            .or_else(|| packed::driver(kind_of_device(head)?))
     }?;
+    if !is_trouble && is_of_subsystem(number) {
+        return None;
+    }
     let end = head.len() + ": ".len();
     let interface = interface(&line[..end]).or_else(|| interface_of(line));
     let values = interface.map(|interface| (Placeholder::Interface, interface));
@@ -59,15 +63,42 @@ pub(crate) fn trace(line: &str) -> Option<MatchedLine<'_>> {
 }
 
 /// Whether the words say that something is not there or not possible. Of the messages in the source of Linux 6.12's network drivers that
-/// have one of them and no word of trouble, nine in ten are warnings or errors; other subsystems say such things at each start.
+/// have one of them and no word of trouble, 87 % are warnings or errors; other subsystems say such things at each start.
 fn is_refusal(said: &str) -> bool {
     let mut words = said.split([' ', ':', ',', '.', ';', '(', ')', '[', ']']);
     words.any(|word| REFUSALS.iter().any(|refusal| word.eq_ignore_ascii_case(refusal)))
 }
 
-/// The family of the driver whose name is the first word.
+/// The family of the driver whose name is the first word. A driver of several buses or chips says which: `qca8k-ipq4019`.
 fn driver_at(text: &str) -> Option<usize> {
-    packed::driver(text.split([' ', ':', '[', '(']).next()?)
+    let name = text.split([' ', ':', '[', '(']).next()?;
+    packed::driver(name).or_else(|| {
+        let (driver, _) = name.split_once('-')?;
+        packed::driver(driver).filter(|&number| !is_of_subsystem(number))
+    })
+}
+
+/// Whether the family is that of a subsystem, not of drivers: such an entry explains no refusals, as subsystems say at each start what
+/// they do not find.
+fn is_of_subsystem(number: usize) -> bool {
+    packed::entry(number).name.ends_with("-trouble")
+}
+
+/// What the field `Drivers` calls the device or interface of a message whose driver has no family: a PHY, a PCIe host bridge
+/// (`rockchip-pcie f8000000.pcie`), an interface (`wlan0`, or the last word of `frob 0000:01:00.0 eth0`).
+fn kind_of_device(head: &str) -> Option<&'static str> {
+    if is_phy(head) {
+        return Some(PHY);
+    }
+    if head.split(' ').next()?.contains("pcie") {
+        return Some(PCIE_HOST);
+    }
+    let interface = head.rsplit(' ').next().filter(|word| is_interface(word))?;
+    Some(if interface.starts_with("wl") {
+        WIRELESS_INTERFACE
+    } else {
+        INTERFACE
+    })
 }
 
 /// Whether a PHY says it: `RTL8211F Gigabit Ethernet stmmac-0:01`, the name of its driver and its address on an MDIO bus.
@@ -84,32 +115,52 @@ fn is_phy(head: &str) -> bool {
 
 /// A line of the entry `kernel-trace`.
 const FRAME: &str = "PC is at f+0x0/0x1";
-/// How RDMA devices and PHYs are called in the field `Drivers`.
+/// How RDMA devices are called in the field `Drivers`.
 const RDMA: &str = "infiniband";
-const PHY: &str = "phy";
-const REFUSALS: [&str; 31] = [
+/// How kinds of devices are called there: no message begins so.
+const PHY: &str = "@phy";
+const PCIE_HOST: &str = "@pcie-host";
+const INTERFACE: &str = "@interface";
+const WIRELESS_INTERFACE: &str = "@wireless-interface";
+const REFUSALS: [&str; 48] = [
     "already",
+    "bogus",
+    "busy",
     "but",
     "collide",
     "conflict",
     "conflicts",
+    "damaged",
     "dead",
+    "disabling",
     "disallowed",
     "duplicate",
+    "greater",
     "ignored",
     "ignoring",
+    "incoherent",
     "incompatible",
     "inconsistent",
     "incorrect",
     "insufficient",
+    "isn't",
+    "malformed",
+    "malfunction",
     "malicious",
+    "missed",
     "must",
+    "negative",
     "never",
     "no",
     "not",
+    "null",
     "only",
+    "problem",
     "rejecting",
+    "requires",
+    "should",
     "still",
+    "stopped",
     "too",
     "truncated",
     "unable",
@@ -118,6 +169,7 @@ const REFUSALS: [&str; 31] = [
     "unknown",
     "unrecognized",
     "without",
+    "won't",
     "wrong",
 ];
 /// `bnxt_en 0000:02:00.0 (unnamed net_device) (uninitialized)` is a long one.
@@ -202,6 +254,27 @@ mod tests {
             "",
         );
         check("frob f1072004.mdio:x1: frob timed out", "", "");
+    }
+
+    #[test]
+    fn device_without_a_driver_has_the_family_of_its_kind() {
+        check("wlan0: frob failed (-5)", "wireless-stack-trouble", "wlan0");
+        check("frob 0000:01:00.0 eth0: frob failed", "interface-trouble", "eth0");
+        check("frob-pcie f8000000.pcie: frob timed out", "pci-bus-trouble", "");
+        check("IPv4: frob failed", "network-core-trouble", "");
+        check(
+            "qca8k-frob c000000.switch wan: frob failed",
+            "switch-chip-driver-error",
+            "wan",
+        );
+        // These are other subsystems.
+        check("phy phy-fe830000.phy.3: frob failed", "", "");
+        check("ar7200-usb-phy usb-phy: phy frob is missing", "", "");
+        check("frob: usb frob failed", "", "");
+        check("usb-frob 1-1:1.0: frob failed", "", "");
+        // What a subsystem does not find is no trouble.
+        check("wlan0: no frob", "", "");
+        check("IPv4: frob is not there", "", "");
     }
 
     #[test]

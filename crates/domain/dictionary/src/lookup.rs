@@ -6,6 +6,7 @@ use crate::family;
 use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
 use crate::names::normal;
+use crate::unknown::unsigned_errno;
 use crate::words::{has_word, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
 use memchr::memmem;
@@ -408,14 +409,19 @@ fn candidate_names(text: &str) -> Vec<String> {
 /// error numbers.
 fn errno(text: &str) -> Option<String> {
     let text = text.trim().to_lowercase();
-    let number = text.rsplit([' ', '=', '-', ':']).next()?;
-    let is_number =
-        !number.is_empty() && number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
-    let before = text[..text.len() - number.len()].trim_end_matches([' ', '=', '-', ':']);
+    let word = text.rsplit([' ', '=', '-', ':']).next()?;
+    let is_number = word.len() <= 10 && word.bytes().all(|byte| byte.is_ascii_digit());
+    let number = is_number.then(|| word.parse::<u32>().ok()).flatten()?;
+    // A driver that prints -110 without its sign gives 4294967186.
+    let number = match number {
+        number if word.len() <= 3 => number,
+        number => unsigned_errno(number)?.into(),
+    };
+    let before = text[..text.len() - word.len()].trim_end_matches([' ', '=', '-', ':']);
     let is_error_word = ["errno", "error", "err", "rc", "ret"].contains(&before)
         // A bare number is one, too: nothing else in the dictionary is.
         || before.is_empty();
-    (is_number && is_error_word).then(|| normal(&format!("errno {number}")))
+    is_error_word.then(|| normal(&format!("errno {number}")))
 }
 
 /// `net.ipv4.conf.eth0.rp_filter` -> `net.ipv4.conf.*.rp_filter`; an interface name may contain dots.

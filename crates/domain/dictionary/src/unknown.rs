@@ -202,7 +202,7 @@ fn write_form(text: &str, form: &mut String) {
     form.push_str(rest);
 }
 
-/// The error number of `failed (-110)`, `error -110`, `ret=-110`.
+/// The error number of `failed (-110)`, `error -110`, `ret=-110`, `err 4294967186`.
 fn errno(text: &str) -> Option<u16> {
     let mut found = None;
     for (at, _) in text.match_indices('-') {
@@ -214,12 +214,34 @@ fn errno(text: &str) -> Option<u16> {
         if is_alone
             && (1..=3).contains(&digits)
             && let Ok(number) = text[at + 1..at + 1 + digits].parse::<u16>()
-            && ((1..=133).contains(&number) || (512..=531).contains(&number))
+            && is_errno(number)
         {
             found = Some(number);
         }
     }
-    found
+    found.or_else(|| unsigned_errno_of(text))
+}
+
+/// The error number that is printed without its sign, as 4294967186 for -110. 4294967295 is no EPERM, but mostly "not set"
+/// (`audit: ... auid=4294967295`).
+fn unsigned_errno_of(text: &str) -> Option<u16> {
+    let at = text.rfind("429496")?;
+    let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+    let is_part = |neighbour: char| neighbour.is_ascii_alphanumeric();
+    let is_alone = !text[..at].ends_with(is_part) && !text[at + digits..].starts_with(is_part);
+    let number = text[at..at + digits].parse().ok().filter(|_| is_alone)?;
+    unsigned_errno(number).filter(|&number| number > 1 && is_errno(number))
+}
+
+/// The error number of its negative value in 32 bits without a sign.
+pub(crate) fn unsigned_errno(number: u32) -> Option<u16> {
+    let number = u16::try_from(number.wrapping_neg()).ok()?;
+    (1..=ERRNO_MAX).contains(&number).then_some(number)
+}
+
+/// Whether a system call, or the kernel inside of itself, has an error of this number.
+fn is_errno(number: u16) -> bool {
+    (1..=133).contains(&number) || (512..=531).contains(&number)
 }
 
 /// `0000:00:1f.6`, `1-4:1.0`, `vmbus_0_11`, `virtio3`, `2040000.ethernet`
@@ -268,7 +290,7 @@ pub(crate) fn is_bus_id(word: &str) -> bool {
 }
 
 /// A name that network interfaces have by convention.
-fn is_interface(word: &str) -> bool {
+pub(crate) fn is_interface(word: &str) -> bool {
     let is_name = (2..16).contains(&word.len())
         && word
             .bytes()
@@ -284,6 +306,8 @@ fn is_interface(word: &str) -> bool {
         })
 }
 
+/// Larger ones are no error numbers (include/linux/err.h: MAX_ERRNO).
+const ERRNO_MAX: u16 = 4_095;
 /// Distinct lines that are kept.
 const LINES_MAX: usize = 2_000;
 /// Where driver, device and interface are.
@@ -609,6 +633,15 @@ mod tests {
             Some(5),
         );
         check("bond0: (slave eth1): frob", "", "", "bond0", None);
+        check(
+            "igc 0000:01:00.0: frob 4294967186",
+            "igc",
+            "0000:01:00.0",
+            "",
+            Some(110),
+        );
+        check("frob 4294967186x 04294967186 4294960000", "", "", "", None);
+        check("audit: frob auid=4294967295", "", "", "", None);
         check("ata1: failed -9999 x-5 2026-11-20", "", "", "", None);
         check("", "", "", "", None);
     }

@@ -405,6 +405,9 @@ fn words_and_error_numbers_are_found() {
     check("GRO", "term", "GRO");
     check("EAI_AGAIN", "error", "EAI_AGAIN");
     check("-110", "error", "ETIMEDOUT");
+    // The same without its sign, as some drivers print it.
+    check("4294967186", "error", "ETIMEDOUT");
+    check("error 4294967291", "error", "EIO");
     check("111", "error", "ECONNREFUSED");
     check("rx_queue_3_drops", "counter", "ethtool.rx_dropped");
     check("tx3_xdp_full", "counter", "ethtool.xdp_tx_err");
