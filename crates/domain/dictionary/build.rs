@@ -219,7 +219,7 @@ impl Packed {
                 lines
             });
         let constants = format!(
-            "const DRIVERS: [(&str, u16); {}] = [\n{drivers}];\nconst ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            "static DRIVERS: [(&str, u16); {}] = [\n{drivers}];\nconst ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
             self.drivers.len(),
             self.entries,
             texts.len(),

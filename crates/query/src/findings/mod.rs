@@ -157,7 +157,7 @@ impl<'a> FindingSampler<'a> {
         let begun = Instant::now();
         let mut gaps = Gaps::default();
         // Owners first: a socket opened after this has none, one closed after this is not listed.
-        let owners = self.listing.owners(report)?;
+        let owners = self.listing.owners_before(&self.socket_options(), report)?;
         let mut later = Suspects::default();
         let mut snapshot = Snapshot::new(&self.rules.limits);
         if keep_counters {
@@ -377,20 +377,7 @@ impl<'a> FindingSampler<'a> {
         crowded: &mut Crowded,
         report: &mut ListingReport,
     ) -> anyhow::Result<HashSet<Pid>> {
-        let filter = self.listing.filter();
-        let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
-        let options = QueryOptions {
-            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
-            families: self.listing.families(),
-            states: filter.states().unwrap_or(StateSet::ALL),
-            detail: Detail::QUEUES
-                | Detail::TIMER
-                | Detail::INODE
-                | Detail::USER
-                | Detail::TCP_INFO
-                | Detail::MEMORY,
-            scope: Scope::Matching,
-        };
+        let options = self.socket_options();
         let (mut processes, mut last) = (HashSet::new(), None);
         self.listing.run(&options, owners, report, &mut |entry, _| {
             for owner in entry.owners.unwrap_or_default() {
@@ -404,6 +391,24 @@ impl<'a> FindingSampler<'a> {
             ControlFlow::Continue(())
         })?;
         Ok(processes)
+    }
+
+    /// Returns which sockets [`Self::read_sockets`] lists.
+    fn socket_options(&self) -> QueryOptions {
+        let filter = self.listing.filter();
+        let protocols = ProtocolSet::of(&[Protocol::Tcp, Protocol::Udp, Protocol::UdpLite]);
+        QueryOptions {
+            protocols: protocols.retain(|protocol| filter.may_match(protocol)),
+            families: self.listing.families(),
+            states: filter.states().unwrap_or(StateSet::ALL),
+            detail: Detail::QUEUES
+                | Detail::TIMER
+                | Detail::INODE
+                | Detail::USER
+                | Detail::TCP_INFO
+                | Detail::MEMORY,
+            scope: Scope::Matching,
+        }
     }
 
     /// Adds the UNIX sockets that listen, if their rule is selected.

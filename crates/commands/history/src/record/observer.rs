@@ -4,6 +4,7 @@
 use sockeye_history::{DataKind, Exchange, ExchangePicker, SeenTranslation, Unseen};
 use sockeye_model::{ConnectionEnds, NetnsInode, Protocol, Queues, Socket, State};
 use sockeye_query::listing::Listing;
+use sockeye_query::namespaces::Namespace;
 use sockeye_source::{Translations, translations, within};
 use std::collections::HashSet;
 use std::io;
@@ -43,7 +44,7 @@ impl Observer {
                         .map_err(|error| error.to_string())
                 }),
             };
-            let inode: Option<NetnsInode> = netns.map(|netns| netns.inode());
+            let inode: Option<NetnsInode> = netns.map(Namespace::inode);
             match looked {
                 Ok(Ok(found)) => {
                     left_out += found.left_out;

@@ -119,7 +119,7 @@ impl Recorder<'_> {
             picker = self.observer.exchanges();
         }
         if let Some(mut check) = check {
-            check.unseen.extend(self.unseen.drain(..));
+            check.unseen.append(&mut self.unseen);
             self.store.take_check(check);
         }
         // It needs more memory than a sample, and less often.

@@ -121,7 +121,9 @@ impl SimulatedHost {
             let listeners = listens_on.iter().map(|(port, waiting)| listener(*port, *waiting));
             let sockets = connections.iter().map(|connection| connection.at(number));
             let mut sample = store.begin(clocks).expect("a sample");
-            listeners.chain(sockets).for_each(|socket| sample.push(&socket));
+            for Recorded { identity, values } in listeners.chain(sockets) {
+                sample.push(&identity.borrowed(), values);
+            }
             observed(at_ms).into_iter().for_each(|one| sample.observe(one));
             sample.finish(Lost::default()).expect("it is written");
         }
