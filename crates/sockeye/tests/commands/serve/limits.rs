@@ -68,6 +68,8 @@ fn half_heads_delay_no_other_client() {
     let cookie = server.log_in();
     let host = server.address;
     let ends = AtomicBool::new(false);
+    // Also if there is no answer.
+    let until = Instant::now() + Duration::from_secs(90);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
@@ -78,7 +80,7 @@ fn half_heads_delay_no_other_client() {
                     Some(stream)
                 };
                 let mut held: Vec<_> = (0..50).map(|_| connect()).collect();
-                while !ends.load(Ordering::Relaxed) {
+                while !ends.load(Ordering::Relaxed) && Instant::now() < until {
                     for stream in &mut held {
                         let is_open = stream.as_mut().is_some_and(|stream| {
                             matches!(stream.read(&mut [0; 64]), Err(error) if error.kind() == ErrorKind::WouldBlock)
