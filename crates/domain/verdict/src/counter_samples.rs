@@ -167,9 +167,9 @@ mod tests {
             samples.add(Inode(place), &SocketCounters::of_numbers(*numbers));
         }
         let samples = samples.sorted();
-        for (place, numbers) in all.iter().enumerate() {
+        for (place, numbers) in (1..).zip(&all) {
             assert_eq!(
-                samples.of(Inode(place as u32)).map(|counters| counters.numbers()),
+                samples.of(Inode(place)).map(|counters| counters.numbers()),
                 Some(*numbers)
             );
         }

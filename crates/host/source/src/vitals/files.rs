@@ -229,9 +229,10 @@ fn other_kinds(folder: BorrowedFd<'_>, known: &HashSet<u32>, count: u64) -> Opti
     let descriptors = open_to_list(folder, c"fd").ok()?;
     let last = known.iter().max().copied().unwrap_or(0);
     let mut kinds = DescriptorKinds::default();
-    let (mut found, mut missing) = (0, 0);
+    // Those without a descriptor, and of these the ones behind the last socket.
+    let (mut found, mut missing, mut missing_behind) = (0, 0, 0);
     for number in (0..u32::MAX).filter(|number| !known.contains(number)) {
-        if found == count || missing == MISSING_MAX || number > last && missing > 0 {
+        if found == count || missing == MISSING_MAX || missing_behind == MISSING_BEHIND_MAX {
             break;
         }
         match readlinkat(&descriptors, Decimal::new(number).as_c_str(), Vec::new()) {
@@ -239,7 +240,10 @@ fn other_kinds(folder: BorrowedFd<'_>, known: &HashSet<u32>, count: u64) -> Opti
                 count_kind(&mut kinds, link.to_bytes());
                 found += 1;
             }
-            Err(Errno::NOENT) => missing += 1,
+            Err(Errno::NOENT) => {
+                missing += 1;
+                missing_behind += u32::from(number > last);
+            }
             Err(_) => return None,
         }
     }
@@ -409,6 +413,8 @@ const TABLE_BUFFER_LEN: usize = 64 * 1024;
 
 /// Numbers without a descriptor that are tried.
 const MISSING_MAX: u32 = 4096;
+/// The same behind the last socket: there is nothing that the process must have.
+const MISSING_BEHIND_MAX: u32 = 256;
 
 /// Processes with fewer descriptors are not compared with their limit.
 const USED_MIN: u64 = 8;
