@@ -413,7 +413,7 @@ const TABLE_BUFFER_LEN: usize = 64 * 1024;
 
 /// Numbers without a descriptor that are tried.
 const MISSING_MAX: u32 = 4096;
-/// The same behind the last socket: there is nothing that the process must have.
+/// The same behind the last socket.
 const MISSING_BEHIND_MAX: u32 = 256;
 
 /// Processes with fewer descriptors are not compared with their limit.
