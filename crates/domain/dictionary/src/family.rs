@@ -27,9 +27,11 @@ pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
     let number = if devices.any(is_rdma_device) {
         packed::driver(RDMA)
     } else {
-        driver_at(head)
-            // A word such as `usb` names the subsystem at the start only.
-            .or_else(|| driver_at(said).filter(|&number| !is_of_subsystem(number)))
+        let of_driver = |text| driver_at(text).filter(|&number| !is_of_subsystem(number));
+        of_driver(head)
+            // `ieee80211 phy0: brcmf_...`: the driver says more than the subsystem, whose name is one at the start only.
+            .or_else(|| of_driver(said))
+            .or_else(|| driver_at(head))
             .or_else(|| packed::driver(kind_of_device(head)?))
     }?;
     if !is_trouble && is_of_subsystem(number) {
