@@ -13,6 +13,20 @@ use std::process::Command;
 enum File {
     Database,
     Log,
+    /// Of the first transactions, before the store writes to its log: it undoes what was not finished.
+    Journal,
+}
+
+impl File {
+    const ALL: [Self; 3] = [Self::Database, Self::Log, Self::Journal];
+
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Database => "",
+            Self::Log => "-wal",
+            Self::Journal => "-journal",
+        }
+    }
 }
 
 /// What the recorder did to a file.
@@ -20,6 +34,7 @@ enum File {
 enum Act {
     Write(usize, Vec<u8>),
     SetLen(usize),
+    Remove,
     Sync,
 }
 
@@ -47,7 +62,11 @@ fn loss_of_power_loses_at_most_the_sample_in_hand() {
         let status = Command::new(&strace)
             .args(["-f", "-y", "-xx", "-s", "1000000", "-e"])
             .arg("trace=pwrite64,fdatasync,fsync,ftruncate,unlink")
-            .args(["-P", &store.path(), "-P", &format!("{}-wal", store.path())])
+            .args(
+                File::ALL
+                    .iter()
+                    .flat_map(|file| ["-P".to_owned(), store.path() + file.suffix()]),
+            )
             .arg("-o")
             .arg(&log)
             .args([SOCKEYE, "record", "--once", "--interval", "600", "--store"])
@@ -85,10 +104,8 @@ fn loss_of_power_loses_at_most_the_sample_in_hand() {
 #[track_caller]
 fn samples_of(image: &BTreeMap<File, Vec<u8>>, name: &str) -> u64 {
     let store = Store::new(&format!("power-{name}"));
-    for (file, suffix) in [(File::Database, ""), (File::Log, "-wal")] {
-        if let Some(bytes) = image.get(&file) {
-            std::fs::write(format!("{}{suffix}", store.path()), bytes).expect("an image");
-        }
+    for (file, bytes) in image {
+        std::fs::write(store.path() + file.suffix(), bytes).expect("an image");
     }
     store.succeed("record --once --interval 600");
     store.succeed("flows --at now --format json");
@@ -118,12 +135,18 @@ fn image(acts: &[(File, Act)], loss: Option<Loss>, seed: u64) -> BTreeMap<File, 
         numbers
     };
     let mut files = BTreeMap::new();
-    for file in [File::Database, File::Log] {
-        let of_file: Vec<&Act> = acts
+    for file in File::ALL {
+        // A file system writes that a file is gone with the next sync of any file.
+        let removed = acts.iter().rposition(|act| *act == (file, Act::Remove));
+        let removed = removed.filter(|&index| acts[index..].iter().any(|(_, act)| *act == Act::Sync));
+        let of_file: Vec<&Act> = acts[removed.map_or(0, |index| index + 1)..]
             .iter()
             .filter(|(of, _)| *of == file)
             .map(|(_, act)| act)
             .collect();
+        if of_file.is_empty() {
+            continue;
+        }
         let synced = of_file
             .iter()
             .rposition(|act| **act == Act::Sync)
@@ -158,6 +181,8 @@ fn apply(bytes: &mut Vec<u8>, act: &Act, is_torn: bool) {
             bytes[*offset..end].copy_from_slice(&data[..len]);
         }
         Act::SetLen(len) => bytes.resize(*len, 0),
+        // An empty one is as none.
+        Act::Remove => bytes.clear(),
         Act::Sync => {}
     }
 }
@@ -170,13 +195,18 @@ fn parse(line: &str) -> Option<(File, Act)> {
     if result.starts_with('-') {
         return None;
     }
-    // The path is in hexadecimal; only that of the log ends so.
+    // The path is in hexadecimal; only those of log and journal have such an end.
     let (file, rest) = match name {
         "unlink" => (arguments, ""),
         _ => arguments.split_once(", ").unwrap_or((arguments, "")),
     };
-    let is_log = file.contains(r"\x2d\x77\x61\x6c");
-    let file = if is_log { File::Log } else { File::Database };
+    let file = if file.contains(r"\x2d\x77\x61\x6c") {
+        File::Log
+    } else if file.contains(r"\x2d\x6a\x6f\x75\x72\x6e\x61\x6c") {
+        File::Journal
+    } else {
+        File::Database
+    };
     let act = match name {
         "pwrite64" => {
             let (text, numbers) = rest.strip_prefix('"')?.split_once('"')?;
@@ -184,7 +214,7 @@ fn parse(line: &str) -> Option<(File, Act)> {
             Act::Write(offset, bytes(text)?)
         }
         "ftruncate" => Act::SetLen(rest.parse().ok()?),
-        "unlink" => Act::SetLen(0),
+        "unlink" => Act::Remove,
         "fsync" | "fdatasync" => Act::Sync,
         _ => return None,
     };
