@@ -36,7 +36,7 @@ pub fn skews(pairs: &[ClockPair]) -> HashMap<String, Skew> {
         let component = component_of(host, &near);
         let mut clocks: Vec<i64> = component.values().map(|(ahead_ms, _)| *ahead_ms).collect();
         clocks.sort_unstable();
-        // Of two nobody knows which is right: both are half of it away.
+        // Of two it is not known which is right: both are half of it away.
         let median_ms = clocks[(clocks.len() - 1) / 2].midpoint(clocks[clocks.len() / 2]);
         // Errors are those of the way to a host whose clock is the median.
         let right = component

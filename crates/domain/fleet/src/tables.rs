@@ -818,7 +818,7 @@ impl Table for GapRow {
     ];
 }
 
-/// Returns how long connections had data to send, if that is part of a share: nobody asks for it otherwise, and it would take a byte of each
+/// Returns how long connections had data to send, if that is part of a share: no question needs it otherwise, and it would take a byte of each
 /// active row.
 const fn sent_busy_ms(limits: &Limits) -> u64 {
     if limits.rwnd_limited_ms + limits.sndbuf_limited_ms > 0 {

@@ -93,7 +93,7 @@ impl Observer {
     }
 }
 
-/// Adds a connection that is read now, if its last data tells the time. Which end listens is not known yet: ours is taken for the client.
+/// Adds a connection that is read now, if the time of its last data is known. Which end listens is not known yet: ours is taken for the client.
 pub(super) fn add_exchange(picker: &mut ExchangePicker, socket: &Socket) {
     if socket.protocol != Protocol::Tcp || socket.state != State::Established {
         return;
