@@ -5,6 +5,7 @@ mod deployment;
 mod engine;
 mod host;
 mod page;
+mod network;
 mod questions;
 mod recorded;
 mod skew;
