@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface before chdb, which is ClickHouse in this process: FOLDER [PORT].
+"""ClickHouse's HTTP interface before chdb, which is ClickHouse in this process: FOLDER PORT ADDRESS.
 
 Prints the port, and serves until its standard input ends. It knows what Sockeye uses: POST with the statement in the URL and rows in the
 body, or the statement in the body; the settings, parameters and the database of the URL; zstd; user and password; errors with their code.
@@ -118,7 +118,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
 
-server = http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2]) if len(sys.argv) > 2 else 0), Handler)
+server = http.server.ThreadingHTTPServer((sys.argv[3], int(sys.argv[2])), Handler)
 server.daemon_threads = True
 # A client that is killed does not wait for its answer.
 server.handle_error = lambda *_: None

@@ -2,7 +2,7 @@
 
 use crate::fixtures::binary::run;
 use crate::fixtures::http::Answer;
-use sockeye_lab::{Skip, program};
+use sockeye_lab::{Namespace, Skip, program};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -17,11 +17,27 @@ pub(super) struct Engine {
     python: PathBuf,
     folder: PathBuf,
     pub(super) port: u16,
+    /// Address that it listens on.
+    ip: Ipv4Addr,
 }
 
 impl Engine {
     /// Starts it with its data in a folder.
     pub(super) fn start(folder: &Path) -> Result<Self, Skip> {
+        Self::start_at(folder, Ipv4Addr::LOCALHOST, 0, None)
+    }
+
+    /// The same in a namespace, at its address and this port.
+    pub(super) fn start_in(
+        folder: &Path,
+        namespace: &Namespace,
+        ip: Ipv4Addr,
+        port: u16,
+    ) -> Result<Self, Skip> {
+        Self::start_at(folder, ip, port, Some(namespace))
+    }
+
+    fn start_at(folder: &Path, ip: Ipv4Addr, port: u16, within: Option<&Namespace>) -> Result<Self, Skip> {
         let python = program("python3")?;
         let check = "import importlib.util, sys; sys.exit(importlib.util.find_spec('chdb') is None)";
         if run(Command::new(&python).args(["-c", check])).code != Some(0) {
@@ -29,12 +45,16 @@ impl Engine {
         }
         let folder = folder.join("clickhouse");
         std::fs::create_dir_all(&folder).expect("a folder");
-        let (child, port) = spawn(&python, &folder, 0);
+        let (child, port) = match within {
+            None => spawn(&python, &folder, ip, port),
+            Some(namespace) => namespace.run(|| spawn(&python, &folder, ip, port)),
+        };
         Ok(Self {
             child,
             python,
             folder,
             port,
+            ip,
         })
     }
 
@@ -47,11 +67,11 @@ impl Engine {
     /// Starts it again on its port, with its data.
     pub(super) fn restart(&mut self) {
         self.kill();
-        (self.child, self.port) = spawn(&self.python, &self.folder, self.port);
+        (self.child, self.port) = spawn(&self.python, &self.folder, self.ip, self.port);
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://{}:{}", self.ip, self.port)
     }
 
     /// Lets requests fail: `unavailable=2`.
@@ -81,7 +101,7 @@ impl Engine {
     }
 
     fn send(&self, method: &str, path: &str, body: &str) -> Answer {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("it listens");
+        let mut stream = TcpStream::connect((self.ip, self.port)).expect("it listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(60)))
             .expect("a timeout");
@@ -102,11 +122,12 @@ impl Drop for Engine {
     }
 }
 
-fn spawn(python: &Path, folder: &Path, port: u16) -> (Child, u16) {
+fn spawn(python: &Path, folder: &Path, ip: Ipv4Addr, port: u16) -> (Child, u16) {
     let mut child = Command::new(python)
         .arg(SERVER)
         .arg(folder)
         .arg(port.to_string())
+        .arg(ip.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
