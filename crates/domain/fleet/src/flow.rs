@@ -1,7 +1,7 @@
 //! A flow over an interval, as one of its two ends saw it.
 
 use sockeye_history::{ConnectionKey, Identity, Limits, Sums};
-use sockeye_model::{NetnsInode, WorkloadKind};
+use sockeye_model::{NO_WORKLOAD, NetnsInode, WorkloadKind};
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -107,7 +107,6 @@ impl ConnectionKey for FlowKey {
             (Side::Client, local, local_port.0, peer, peer_port.0)
         };
         let is_translated = translated.0.contains(&(client, server, port));
-        let workload = |kind| identity.workload(kind).map(str::to_owned);
         Some(Self {
             netns: identity.netns,
             side,
@@ -116,10 +115,17 @@ impl ConnectionKey for FlowKey {
             server,
             port,
             owner: identity.first_owner(),
-            unit: workload(WorkloadKind::Unit),
-            container: workload(WorkloadKind::Container),
+            unit: workload(identity, WorkloadKind::Unit),
+            container: workload(identity, WorkloadKind::Container),
         })
     }
+}
+
+/// Returns the name of a socket's workload; `None` if it has none or it is unknown. What a recorder knows to be none has a name, which must
+/// not be that of a service.
+pub(crate) fn workload(identity: &Identity, kind: WorkloadKind) -> Option<String> {
+    let name = identity.workload(kind)?;
+    (name != NO_WORKLOAD).then(|| name.to_owned())
 }
 
 /// The flows that NAT translates somewhere, as one of their ends has them: client, server and port. Their connections are rows of their own.
@@ -294,6 +300,33 @@ const OTHERS_MAX: usize = 1_000;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_history::NamedWorkloads;
+    use sockeye_model::{Endpoint, Entry, Port, Protocol, Socket, State};
+
+    #[test]
+    fn workload_that_is_known_to_be_none_has_no_name() {
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        socket.local = Endpoint::inet([10, 0, 0, 1].into(), Port(40_000));
+        socket.peer = Endpoint::inet([10, 0, 0, 2].into(), Port(80));
+        let mut identity = Identity::of(&Entry::new(&socket), &mut |_| None);
+        let mut check = |unit: Option<&str>, container: Option<&str>, expected: [Option<&str>; 2]| {
+            let [container, unit] = [container, unit].map(|name| name.map(Into::into));
+            identity.workloads = NamedWorkloads {
+                names: [container, None, unit, None],
+                known_by: None,
+            };
+            let key = FlowKey::of(&TranslatedFlows::default(), &identity, false).unwrap();
+            assert_eq!([key.unit.as_deref(), key.container.as_deref()], expected);
+        };
+        check(Some(NO_WORKLOAD), Some(NO_WORKLOAD), [None, None]);
+        check(
+            Some("nginx.service"),
+            Some(NO_WORKLOAD),
+            [Some("nginx.service"), None],
+        );
+        check(Some(NO_WORKLOAD), Some("web"), [None, Some("web")]);
+        check(None, None, [None, None]);
+    }
 
     fn row(client: u8, port: u16, sent_bytes: u64, connections: u64, retrans_segs: u64) -> FlowRow {
         FlowRow {

@@ -1,6 +1,6 @@
 //! Samples of one host to intervals that are sent.
 
-use crate::flow::{FlowKey, FlowRow, RoundTrips, TranslatedFlows, fold_rest};
+use crate::flow::{FlowKey, FlowRow, RoundTrips, TranslatedFlows, fold_rest, workload};
 use sockeye_history::{ConnectionSums, Gap, Identity, KeyedSums, Values};
 use sockeye_model::{NetnsInode, State, WorkloadKind};
 use std::collections::{BTreeMap, HashMap};
@@ -309,14 +309,13 @@ impl OpenSlice {
             let Some((address, port)) = identity.local else {
                 continue;
             };
-            let workload = |kind| identity.workload(kind).map(str::to_owned);
             let key = (
                 identity.netns,
                 address.to_canonical(),
                 port.0,
                 identity.first_owner(),
-                workload(WorkloadKind::Unit),
-                workload(WorkloadKind::Container),
+                workload(identity, WorkloadKind::Unit),
+                workload(identity, WorkloadKind::Container),
             );
             let number = |name| values.number(name).map_or(0, |number| number as u32);
             let (waiting_max, backlog) = self.listeners.entry(key).or_default();
