@@ -154,7 +154,7 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
             values.join(", ")
         )
     };
-    let rows = format!("{} WHERE 1{inner}", rows::with_real_ends(table, &source));
+    let rows = format!("{} WHERE 1{inner}", rows::with_real_ends(table, "", &source));
     let parameters = vec![
         ("since", at_s.saturating_sub(look_back_s).to_string()),
         ("until", at_s.to_string()),
@@ -194,7 +194,7 @@ pub(super) fn folded(rows: &str, having: &str) -> String {
         format!(
             "toUInt8(countIf(f.side = '{side}') > 0) AS {side}_is_seen,
     toString(anyIf(f.host, f.side = '{side}')) AS {side}_host,
-    toString(anyIf({SERVICE}, f.side = '{side}')) AS {side}_service,
+    toString(anyIf({SERVICE}, f.side = '{side}' AND {SERVICE} != '')) AS {side}_service,
     toUInt64(sumIf(f.retrans_segs, f.side = '{side}')) AS {side}_retrans_segs,
     toUInt64(sumIf(f.failed, f.side = '{side}')) AS {side}_failed,
     toUInt64(sumIf(f.refused, f.side = '{side}')) AS {side}_refused,

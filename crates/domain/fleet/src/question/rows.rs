@@ -37,15 +37,18 @@ const COLUMNS: [&str; 24] = [
 /// Returns rows of flows as `f`, those of a time.
 pub(super) fn of_range(range: &TimeRange) -> String {
     let table = range.flows_table();
-    with_real_ends(table, &|and| format!("{table} AS r WHERE {IN_RANGE}{and}"))
+    with_real_ends(table, "r.t, ", &|and| {
+        format!("{table} AS r WHERE {IN_RANGE}{and}")
+    })
 }
 
 /// Returns rows as `f`, from what `source` returns as `r` with a further condition. `via` and `via_port` are what the client connected to, if
 /// that is not the server.
 ///
 /// A connection is found by all four numbers of its end, in the five minutes in which it was there. If these have two meanings, such as in
-/// two zones, neither is taken: then each end is an edge of its own.
-pub(super) fn with_real_ends(table: &str, source: &dyn Fn(&str) -> String) -> String {
+/// two zones, neither is taken: then each end is an edge of its own. As each of these connections is a row, their number is counted: of the
+/// rows of an edge that agree in `moment`, which are columns with a comma behind each, or nothing.
+pub(super) fn with_real_ends(table: &str, moment: &str, source: &dyn Fn(&str) -> String) -> String {
     let columns = |has_ports: bool| {
         let columns = COLUMNS
             .into_iter()
@@ -53,6 +56,13 @@ pub(super) fn with_real_ends(table: &str, source: &dyn Fn(&str) -> String) -> St
         let named: Vec<_> = columns.map(|column| format!("r.{column} AS {column}")).collect();
         named.join(", ")
     };
+    let counted = columns(true).replace(
+        "r.connections AS connections",
+        &format!(
+            "toUInt64(uniqExactIf(r.client_port, r.connections > 0)
+        OVER (PARTITION BY {moment}r.side, client, server, port, via, via_port)) AS connections"
+        ),
+    );
     let plain = |columns: &str, and: &str| {
         format!(
             "SELECT {columns}, r.client AS client, r.server AS server, r.port AS port,\n    \
@@ -66,7 +76,7 @@ pub(super) fn with_real_ends(table: &str, source: &dyn Fn(&str) -> String) -> St
     format!(
         "({plain}
 UNION ALL
-SELECT {columns}, if(x.real_port > 0, x.real_client, r.client) AS client, if(x.real_port > 0, x.real_server, r.server) AS server,
+SELECT {counted}, if(x.real_port > 0, x.real_client, r.client) AS client, if(x.real_port > 0, x.real_server, r.server) AS server,
     if(x.real_port > 0, x.real_port, r.port) AS port, x.via AS via, x.via_port AS via_port
 FROM (SELECT {columns}, r.client AS client, r.server AS server, r.port AS port FROM {translated}) AS r
 LEFT ANY JOIN ({TRANSLATIONS}) AS x
@@ -104,7 +114,7 @@ mod tests {
     #[test]
     fn hours_have_no_ports() {
         let source = |and: &str| format!("flows_1h AS r WHERE 1{and}");
-        let sql = with_real_ends("flows_1h", &source);
+        let sql = with_real_ends("flows_1h", "r.t, ", &source);
         assert!(!sql.contains("client_port") && !sql.contains("JOIN"), "{sql}");
         assert!(sql.ends_with("FROM flows_1h AS r WHERE 1) AS f"), "{sql}");
     }
@@ -112,7 +122,7 @@ mod tests {
     #[test]
     fn rows_of_single_connections_alone_are_joined() {
         let source = |and: &str| format!("flows AS r WHERE 1{and}");
-        let sql = with_real_ends("flows", &source);
+        let sql = with_real_ends("flows", "r.t, ", &source);
         let (plain, joined) = sql.split_once("UNION ALL").unwrap();
         assert!(plain.contains("WHERE 1 AND r.client_port = 0") && !plain.contains("JOIN"));
         assert!(joined.contains("WHERE 1 AND r.client_port > 0") && joined.contains("LEFT ANY JOIN"));

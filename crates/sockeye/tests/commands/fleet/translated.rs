@@ -52,17 +52,27 @@ fn translation(zone: u16, original: (End, End), translated: (End, End)) -> SeenT
 /// A client that has two connections to a service, of which a router makes one of its own to a backend; the other one goes to a backend
 /// that sends nothing.
 fn fleet(test: &str, translations: &[SeenTranslation]) -> Result<Fleet, Skip> {
-    let folder = Folder::new(test);
-    let engine = Engine::start(&folder.0)?;
-    let begin_ms = begin_ms();
     let web = [
         connection(1, CLIENT, SERVICE, "webshop", (100, 700)),
         connection(2, SECOND, SERVICE, "webshop", (30, 70)),
     ];
     let backend = [connection(3, BACKEND, ROUTER, "api", (700, 100))];
+    fleet_of(test, translations, &web, &backend)
+}
+
+/// The same with these connections of both hosts.
+fn fleet_of(
+    test: &str,
+    translations: &[SeenTranslation],
+    web: &[Connection],
+    backend: &[Connection],
+) -> Result<Fleet, Skip> {
+    let folder = Folder::new(test);
+    let engine = Engine::start(&folder.0)?;
+    let begin_ms = begin_ms();
     let fleet = Fleet {
-        web: SimulatedHost::record(&folder.0, "web1", begin_ms, &[], &web),
-        db: SimulatedHost::record(&folder.0, "api1", begin_ms, &[(8_080, 0)], &backend),
+        web: SimulatedHost::record(&folder.0, "web1", begin_ms, &[], web),
+        db: SimulatedHost::record(&folder.0, "api1", begin_ms, &[(8_080, 0)], backend),
         engine,
         begin_ms,
         folder,
@@ -136,6 +146,46 @@ fn edge_through_nat_has_both_ends() {
         values(&services, &["client_service", "server_service", "pairs_of_both"]),
         [["webshop", "api", "1"], ["webshop", "10.9.0.1", "0"]]
     );
+}
+
+/// Each is a row of its own: those of an edge are counted, and those of another client behind the same router are not among them.
+#[test]
+fn connections_of_an_edge_through_nat_are_counted() {
+    let other: End = ([10, 0, 0, 8], 40_000);
+    let masked = [1_024, 1_025, 1_026].map(|port| (ROUTER.0, port));
+    let clients = [CLIENT, SECOND, other];
+    let seen: Vec<_> = clients
+        .into_iter()
+        .zip(masked)
+        .map(|(client, masked)| translation(0, (client, SERVICE), (masked, BACKEND)))
+        .collect();
+    let numbered = || (10_u64..).zip(clients.into_iter().zip(masked));
+    let web: Vec<_> = numbered()
+        .map(|(cookie, (client, _))| connection(cookie, client, SERVICE, "webshop", (100, 700)))
+        .collect();
+    let backend: Vec<_> = numbered()
+        .map(|(cookie, (_, masked))| connection(cookie, BACKEND, masked, "api", (700, 100)))
+        .collect();
+    let fleet = need!(fleet_of("nat-counted", &seen, &web, &backend));
+    let at_s = fleet.begin_ms / 1_000 + 400;
+    let now_s = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .expect("after 1970")
+        .as_secs();
+    for words in [
+        "who --since 28m".to_owned(),
+        "who --since 1h".to_owned(),
+        format!("at -{}s port = 8080", now_s - at_s),
+    ] {
+        let mut edges = values(
+            &fleet.rows(&words),
+            &["client_ip", "connections_max", "seen_by", "via"],
+        );
+        edges.sort();
+        let expected =
+            [("10.0.0.8", "1"), ("10.0.0.9", "2")].map(|(ip, count)| [ip, count, "both", "10.9.0.1:80"]);
+        assert_eq!(edges, expected, "{words}");
+    }
 }
 
 #[test]
