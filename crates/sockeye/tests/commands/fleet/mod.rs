@@ -4,8 +4,8 @@
 mod deployment;
 mod engine;
 mod host;
-mod page;
 mod network;
+mod page;
 mod questions;
 mod recorded;
 mod skew;

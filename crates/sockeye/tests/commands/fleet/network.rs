@@ -7,7 +7,9 @@ use super::{Folder, Process};
 use crate::fixtures::binary::{SOCKEYE, command, run};
 use crate::fixtures::envelope::rows;
 use serde_json::Value;
-use sockeye_lab::{Impairment, Lab, Middlebox, Namespace, Skip, Toward, need, program, wait_within};
+use sockeye_lab::{
+    Impairment, Lab, Middlebox, Namespace, Skip, Toward, need, output_of, program, wait_within,
+};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -46,8 +48,12 @@ struct Network {
     hosts: Vec<Host>,
     collector: Namespace,
     engine: Engine,
-    _lossy: Middlebox,
+    lossy: Middlebox,
+    /// The interpreter itself: what is found by its name may be a script that looks at its own name.
+    python: String,
     folder: Folder,
+    /// The group of all traffic, which is of no container and no unit; `None` if there is no cgroup2.
+    cgroup: Option<PathBuf>,
     /// Last, so that what is in it has ended.
     _lab: Lab,
 }
@@ -86,6 +92,10 @@ impl Network {
             })
             .collect();
         let router = hosts[0].namespace.clone();
+        let rules = run(&mut router.command("nft", &["list", "ruleset"]));
+        if rules.code != Some(0) {
+            return Err(Skip::new(format!("nft cannot be used: {rules}")));
+        }
         router.sysctl("ipv4/ip_forward", "1");
         let lossy = lab.middlebox(&hosts[1].namespace, &router, 27);
         hosts[1].ip = "10.78.0.1".to_owned();
@@ -116,12 +126,16 @@ impl Network {
             unreachable!("links have IPv4")
         };
         let engine = Engine::start_in(&folder.0, &collector, ip, PORT)?;
+        let mut interpreter = Command::new("python3");
+        interpreter.args(["-c", "import os, sys; print(os.path.realpath(sys.executable))"]);
         let network = Self {
             hosts,
             collector,
             engine,
-            _lossy: lossy,
+            lossy,
+            python: output_of(interpreter).trim().to_owned(),
             folder,
+            cgroup: lab.cgroup().ok(),
             _lab: lab,
         };
         let outcome = network.ask("schema --apply --hosts 10");
@@ -158,8 +172,7 @@ impl Network {
         std::fs::create_dir_all(&folder).expect("a folder");
         // A process has the name of its file.
         let python = folder.join(host.process);
-        let target = program("python3").expect("it is there");
-        std::os::unix::fs::symlink(target, &python).expect("a link");
+        std::os::unix::fs::symlink(&self.python, &python).expect("a link");
         let mut traffic = Command::new(&python);
         traffic
             .arg(TRAFFIC)
@@ -167,6 +180,9 @@ impl Network {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
         let mut child = host.namespace.run(|| traffic.spawn()).expect("python3 starts");
+        if let Some(cgroup) = &self.cgroup {
+            std::fs::write(cgroup.join("cgroup.procs"), child.id().to_string()).expect("it takes processes");
+        }
         let input = child.stdin.take().expect("a pipe");
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         let store = folder.join("record.db");
@@ -248,7 +264,8 @@ fn answers_are_what_was_built() {
             connect("echoes", cache, 6_379, 1, 60, 20_000),
             connect("echoes", database, 9, 3, 1, 1),
         ],
-        "web2" => vec![to_service.clone()],
+        // By a way on which nothing is translated: clocks are compared by it.
+        "web2" => vec![to_service.clone(), connect("echoes", old, 22, 1, 10, 100)],
         "web3" => vec![to_service.clone(), connect("echoes", old, 22, 1, 10, 100)],
         "api1" | "api2" => vec![
             "serve:8080:echoes".to_owned(),
@@ -269,14 +286,14 @@ fn answers_are_what_was_built() {
         .map(|host| network.start(host, &words(host.name)))
         .collect();
     for host in &network.hosts {
-        wait_within(Duration::from_secs(60), "samples of each host", || {
+        wait_within(Duration::from_secs(120), "samples of each host", || {
             let listed = run(command()
                 .args(["history", "list", "--store"])
                 .arg(network.store(host)));
             (listed.code == Some(0) && listed.stdout.len() > 100).then_some(())
         });
     }
-    network._lossy.set(
+    network.lossy.set(
         Toward::Client,
         Impairment {
             loss_permille: 60,
@@ -296,7 +313,7 @@ fn answers_are_what_was_built() {
         )
     };
     running[0]._exporter = Some(export(&network.hosts[0]));
-    wait_within(Duration::from_secs(60), "translations", || {
+    wait_within(Duration::from_secs(120), "translations", || {
         let count = "SELECT uniqExact(client, client_port, server, port) FROM translations WHERE port = 8080";
         (network.query(count) == "6").then_some(())
     });
@@ -313,12 +330,16 @@ fn answers_are_what_was_built() {
         .expect("after 1970")
         .as_secs();
     // An interval that begins after the end, of each host.
-    wait_within(Duration::from_secs(90), "all intervals", || {
+    wait_within(Duration::from_secs(120), "all intervals", || {
         let sent = format!(
             "SELECT count() FROM (SELECT host FROM hosts GROUP BY host HAVING max(t) > fromUnixTimestamp({}))",
             done + 6
         );
         (network.query(&sent) == "10").then_some(())
+    });
+    wait_within(Duration::from_secs(120), "exchanges", || {
+        let pairs = "SELECT uniqExact(client_host) FROM clock_offsets WHERE client_host IN ('mon1', 'web2') AND server_host = 'old1'";
+        (network.query(pairs) == "2").then_some(())
     });
 
     check_hosts(&network);
@@ -355,9 +376,13 @@ fn check_hosts(network: &Network) {
         assert!(host["samples"].as_u64() > Some(5), "{host}");
         let skew_ms = host["skew_ms"].as_f64();
         match host["name"].as_str() {
+            Some("web2") => assert!(
+                skew_ms.is_some_and(|ms| (ms - 1_000.0 * AHEAD_S as f64).abs() < 500.0),
+                "{host}"
+            ),
+            Some("old1" | "mon1") => assert!(skew_ms.is_some_and(|ms| ms.abs() < 500.0), "{host}"),
             // Its connections are of NAT: their ends have other numbers.
-            Some("router" | "web2" | "web3") => {}
-            Some("old1" | "mon1") => assert!(skew_ms.is_some_and(|ms| ms.abs() < 100.0), "{host}"),
+            Some("web3") => assert!(skew_ms.is_none(), "{host}"),
             _ => {}
         }
     }
@@ -385,6 +410,7 @@ fn check_edges(network: &Network) {
             .filter(|edge| edge["client_host"] == name)
             .collect();
         let sum = |key: &str| of_host.iter().filter_map(|edge| edge[key].as_u64()).sum::<u64>();
+        assert_eq!(sum("opened"), 2, "{name}: {service:#?}");
         assert_eq!(sum("connections_max"), 2, "{name}: {service:#?}");
         assert_eq!(
             sum("request_bytes"),
@@ -407,12 +433,16 @@ fn check_edges(network: &Network) {
         values(&network.rows("who --port 80 --since 20m"), &["port"]),
         [[""; 0]; 0].map(|row| row.map(str::to_owned).to_vec())
     );
-    let masked = network.rows("who --port 22 --since 20m");
+    let mut masked = network.rows("who --port 22 --since 20m");
+    masked.sort_by_key(|edge| edge["client_host"].to_string());
     assert_eq!(
         values(&masked, &["client_host", "client_ip", "server_host", "seen_by"]),
-        [["web3", network.ip("web3"), "old1", "both"]]
+        [
+            ["web2", network.ip("web2"), "old1", "both"],
+            ["web3", network.ip("web3"), "old1", "both"]
+        ]
     );
-    assert!(masked[0].get("via").is_none(), "{masked:?}");
+    assert!(masked.iter().all(|edge| edge.get("via").is_none()), "{masked:?}");
     let refused = network.rows("who --port 9 --since 20m");
     assert_eq!(
         values(&refused, &["client_host", "failed", "refused"]),
@@ -459,7 +489,11 @@ fn check_blame(network: &Network) {
         let edges = network.rows(&format!("blame {service} --since 20m"));
         assert!(!edges.is_empty(), "{service}");
         for edge in &edges {
-            assert_eq!(edge["cause"], cause, "{service}: {edge}");
+            // On a busy machine an answer may take long, and its acknowledgement with it.
+            let evidence = edge["evidence"].as_str().unwrap_or_default();
+            let is_late =
+                cause == "none" && evidence.starts_with("round trips take") && !evidence.contains(';');
+            assert!(edge["cause"] == cause || is_late, "{service}: {edge}");
         }
     }
 }

@@ -40,6 +40,8 @@ def serve(port, mode):
             connection, _ = listener.accept()
             kept.append(connection)
             if mode == "echoes":
+                # An answer fits, so that the server does not wait for its own buffer.
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
                 threading.Thread(target=answer, args=(connection,), daemon=True).start()
 
     if mode != "deaf":
