@@ -467,7 +467,7 @@ fn check_map(network: &Network) {
     let database = network.ip("db1").to_owned();
     let expected = [
         ["api", "postgres", "5432"],
-        // Nobody has accepted it.
+        // It is not accepted.
         ["monitor", &database, "5433"],
         ["monitor", "telnetd", "23"],
         ["webshop", &database, "9"],
