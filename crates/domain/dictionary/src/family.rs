@@ -87,7 +87,7 @@ fn is_of_subsystem(number: usize) -> bool {
 }
 
 /// What the field `Drivers` calls the device or interface of a message whose driver has no family: a PHY, a PCIe host bridge
-/// (`rockchip-pcie f8000000.pcie`), an interface (`wlan0`, or the last word of `frob 0000:01:00.0 eth0`).
+/// (`rockchip-pcie f8000000.pcie`), a wireless interface (`wlan0`, or the last word of `frob 0000:01:00.0 wlan0`).
 fn kind_of_device(head: &str) -> Option<&'static str> {
     if is_phy(head) {
         return Some(PHY);
@@ -95,12 +95,9 @@ fn kind_of_device(head: &str) -> Option<&'static str> {
     if head.split(' ').next()?.contains("pcie") {
         return Some(PCIE_HOST);
     }
+    // Of another interface nothing is known but its name: the line stays unknown, with its driver, device and errno.
     let interface = head.rsplit(' ').next().filter(|word| is_interface(word))?;
-    Some(if interface.starts_with("wl") {
-        WIRELESS_INTERFACE
-    } else {
-        INTERFACE
-    })
+    interface.starts_with("wl").then_some(WIRELESS_INTERFACE)
 }
 
 /// Whether a PHY says it: `RTL8211F Gigabit Ethernet stmmac-0:01`, the name of its driver and its address on an MDIO bus.
@@ -122,7 +119,6 @@ const RDMA: &str = "infiniband";
 /// How kinds of devices are called there: no message begins so.
 const PHY: &str = "@phy";
 const PCIE_HOST: &str = "@pcie-host";
-const INTERFACE: &str = "@interface";
 const WIRELESS_INTERFACE: &str = "@wireless-interface";
 const REFUSALS: [&str; 48] = [
     "already",
@@ -261,7 +257,12 @@ mod tests {
     #[test]
     fn device_without_a_driver_has_the_family_of_its_kind() {
         check("wlan0: frob failed (-5)", "wireless-stack-trouble", "wlan0");
-        check("frob 0000:01:00.0 eth0: frob failed", "interface-trouble", "eth0");
+        check(
+            "frob 0000:01:00.0 wlp1s0: frob failed",
+            "wireless-stack-trouble",
+            "wlp1s0",
+        );
+        check("frob 0000:01:00.0 eth0: frob failed", "", "");
         check("frob-pcie f8000000.pcie: frob timed out", "pci-bus-trouble", "");
         check("IPv4: frob failed", "network-core-trouble", "");
         check(

@@ -28,7 +28,7 @@
 //! Messages that a driver prints with `netdev_err()` and its kin have no prefix `DRIVER BUS-ID IFACE: ` in their Text, those of
 //! `dev_err()` and `pci_err()` no `DRIVER BUS-ID: `. Entries named `*-driver-error` have what a family of drivers says when a request
 //! of it fails; a message with an entry of its own is more exact and wins. With the field `Drivers` they also explain what no text has, if it
-//! looks like trouble. RDMA devices are the driver `infiniband`. Devices whose driver is in no list are `@phy`, `@pcie-host`, `@interface` or
+//! looks like trouble. RDMA devices are the driver `infiniband`. Devices whose driver is in no list are `@phy`, `@pcie-host` or
 //! `@wireless-interface`. Entries named `*-trouble` are those of subsystems: they explain no refusals ("not", "no").
 
 use crate::blanks::collapsed;
