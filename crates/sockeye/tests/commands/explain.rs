@@ -282,8 +282,8 @@ fn every_log_format_is_parsed() {
 
 #[test]
 fn unknown_lines_that_look_like_trouble_are_listed() {
-    let log = "[1.0] frobnet 0000:03:00.0 ens1f0: Frobnication of queue 1 failed (-110)\n\
-               [2.0] frobnet 0000:03:00.0 ens1f0: Frobnication of queue 2 failed (-110)\n\
+    let log = "[1.0] thunderbolt-net 0000:03:00.0 ens1f0: Frobnication of queue 1 failed (-110)\n\
+               [2.0] thunderbolt-net 0000:03:00.0 ens1f0: Frobnication of queue 2 failed (-110)\n\
                [3.0] frob: all is well\n\
                Nov 20 12:00:00 h app[9]: frob failed\n";
     let document = json_of_log(log);
@@ -295,7 +295,7 @@ fn unknown_lines_that_look_like_trouble_are_listed() {
         (&2.into(), &110.into()),
         "{line}"
     );
-    assert_eq!(line["driver"], "frobnet");
+    assert_eq!(line["driver"], "thunderbolt-net");
     assert_eq!(line["device"], "0000:03:00.0");
     assert_eq!(line["interface"], "ens1f0");
     assert_eq!(line["error"], "ETIMEDOUT");

@@ -342,6 +342,15 @@ fn answers_are_what_was_built() {
         (network.query(pairs) == "2").then_some(())
     });
 
+    wait_within(Duration::from_secs(120), "clocks of hosts", || {
+        let hosts = network.rows("hosts --since 10m");
+        let is_known = |name: &str| {
+            let mut of_name = hosts.iter().filter(|host| host["name"] == name);
+            of_name.any(|host| host["skew_ms"].is_number())
+        };
+        ["mon1", "old1", "web2"].into_iter().all(is_known).then_some(())
+    });
+
     check_hosts(&network);
     check_edges(&network);
     check_map(&network);
