@@ -214,6 +214,8 @@ mod tests {
     #[test]
     fn request_names_the_status() {
         let request = Conntrack::dump(Conntrack::SOURCE_NAT, 5);
-        assert_eq!(request[16..], [0, 0, 0, 0, 8, 0, 3, 0, 0, 0, 0, 0x10]);
+        // Length and type in the byte order of the host, the value in that of the network.
+        let ([a, b], [c, d]) = (8_u16.to_ne_bytes(), 3_u16.to_ne_bytes());
+        assert_eq!(request[16..], [0, 0, 0, 0, a, b, c, d, 0, 0, 0, 0x10]);
     }
 }
