@@ -233,6 +233,10 @@ fn with_defaults(command: Command, path: &[&str], defaults: Vec<(&'static str, S
         return command.mut_subcommand(name, |command| with_defaults(command, rest, defaults));
     }
     defaults.into_iter().fold(command, |command, (id, value)| {
+        // Without debug assertions clap takes each id for one that the matches may contain.
+        if command.get_arguments().all(|argument| argument.get_id() != id) {
+            return command;
+        }
         // For the rest of the process, as the definitions.
         let value: &'static str = value.leak();
         command.mut_arg(id, |arg| arg.default_value(value))
@@ -503,3 +507,14 @@ pub(crate) fn thresholds(configuration: &Configuration) -> Vec<(&str, &str)> {
 
 const NO_CONFIG: &str = "--no-config";
 const THRESHOLDS: &str = "check.thresholds.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_of_an_option_that_a_command_lacks_is_left_out() {
+        let lacks = with_defaults(Command::new("config"), &[], vec![("color", "always".to_owned())]);
+        assert_eq!(lacks.get_arguments().count(), 0);
+    }
+}
