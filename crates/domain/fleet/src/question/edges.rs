@@ -114,27 +114,7 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
     };
     let (inner, outer) = selection.conditions();
     let last = |column: &str| format!("argMax(r.{column}, r.t) AS {column}");
-    let values: Vec<_> = [
-        "connections",
-        "opened",
-        "sent_bytes",
-        "received_bytes",
-        "retrans_segs",
-        "failed",
-        "refused",
-        "busy_ms",
-        "rwnd_limited_ms",
-        "sndbuf_limited_ms",
-        "rtt_count",
-        "rtt_us_sum",
-        "rtt_us_p95",
-        "receive_queue_bytes",
-        "send_queue_bytes",
-        "folded",
-    ]
-    .into_iter()
-    .map(last)
-    .collect();
+    let values: Vec<_> = rows::MEASURES.into_iter().chain(["folded"]).map(last).collect();
     let mut keys =
         "r.zone, r.server, r.port, r.client, r.side, r.host, r.netns, r.owner, r.unit, r.container"
             .to_owned();

@@ -6,16 +6,8 @@ use super::TimeRange;
 pub(super) const IN_RANGE: &str =
     "r.t >= fromUnixTimestamp({since:UInt32}) AND r.t < fromUnixTimestamp({until:UInt32})";
 
-/// Columns that do not change.
-const COLUMNS: [&str; 24] = [
-    "t",
-    "zone",
-    "side",
-    "host",
-    "owner",
-    "unit",
-    "container",
-    "folded",
+/// Columns of what is measured.
+pub(super) const MEASURES: [&str; 15] = [
     "connections",
     "opened",
     "sent_bytes",
@@ -31,7 +23,18 @@ const COLUMNS: [&str; 24] = [
     "rtt_us_p95",
     "receive_queue_bytes",
     "send_queue_bytes",
-    "client_port",
+];
+
+/// The others that NAT does not change.
+const KEYS: [&str; 8] = [
+    "t",
+    "zone",
+    "side",
+    "host",
+    "owner",
+    "unit",
+    "container",
+    "folded",
 ];
 
 /// Returns rows of flows as `f`, those of a time.
@@ -50,9 +53,8 @@ pub(super) fn of_range(range: &TimeRange) -> String {
 /// rows of an edge that agree in `moment`, which are columns with a comma behind each, or nothing.
 pub(super) fn with_real_ends(table: &str, moment: &str, source: &dyn Fn(&str) -> String) -> String {
     let columns = |has_ports: bool| {
-        let columns = COLUMNS
-            .into_iter()
-            .filter(|column| has_ports || *column != "client_port");
+        let ports = has_ports.then_some("client_port");
+        let columns = KEYS.into_iter().chain(MEASURES).chain(ports);
         let named: Vec<_> = columns.map(|column| format!("r.{column} AS {column}")).collect();
         named.join(", ")
     };
