@@ -28,6 +28,15 @@ impl TlsArgs {
     /// # Errors
     /// If a file cannot be read, others may read the key, it does not belong to the certificate, or the target has no TLS.
     pub fn client(&self, target: &Target) -> anyhow::Result<Option<TlsClient>> {
+        self.client_of(target, "--tls")
+    }
+
+    /// The same for options with other names: `options` is how they begin, for messages.
+    ///
+    /// # Errors
+    /// Those of [`client`](Self::client).
+    pub fn client_of(&self, target: &Target, options: &'static str) -> anyhow::Result<Option<TlsClient>> {
+        let [ca, cert, key] = ["ca", "cert", "key"].map(|part| format!("{options}-{part}"));
         if !target.is_tls() {
             let is_named = self.tls_ca.is_some() || self.tls_cert.is_some();
             ensure!(
@@ -39,33 +48,31 @@ impl TlsArgs {
         let authorities = match &self.tls_ca {
             Some(named) => named.as_path(),
             None => TlsClient::system_authorities()
-                .context("this host has no file of authorities to trust: --tls-ca names one")?,
+                .with_context(|| format!("this host has no file of authorities to trust: {ca} names one"))?,
         };
-        let trusted = read_certificates("--tls-ca", authorities)?;
+        let trusted = read_certificates(&ca, authorities)?;
         let identity = match (&self.tls_cert, &self.tls_key) {
-            (Some(certificate), Some(key)) => Some((
-                read_certificates("--tls-cert", certificate)?,
-                read_private_key("--tls-key", key)?,
+            (Some(certificate), Some(private)) => Some((
+                read_certificates(&cert, certificate)?,
+                read_private_key(&key, private)?,
             )),
             _ => None,
         };
         let identity = identity
             .as_ref()
             .map(|(certificate, key)| (certificate.as_slice(), key.as_slice()));
-        let client = TlsClient::from_pem(&trusted, identity);
-        client.map(Some).with_context(|| self.describe(authorities))
-    }
-
-    fn describe(&self, authorities: &Path) -> String {
-        let named = [
-            ("--tls-ca", Some(authorities)),
-            ("--tls-cert", self.tls_cert.as_deref()),
-            ("--tls-key", self.tls_key.as_deref()),
-        ];
-        let named = named
-            .into_iter()
-            .filter_map(|(option, path)| Some(format!("{option} {}", path?.display())));
-        named.collect::<Vec<_>>().join(", ")
+        let client = TlsClient::from_pem(&trusted, identity, options);
+        client.map(Some).with_context(|| {
+            let named = [
+                (ca, Some(authorities)),
+                (cert, self.tls_cert.as_deref()),
+                (key, self.tls_key.as_deref()),
+            ];
+            let named = named
+                .into_iter()
+                .filter_map(|(option, path)| Some(format!("{option} {}", path?.display())));
+            named.collect::<Vec<_>>().join(", ")
+        })
     }
 }
 

@@ -72,6 +72,12 @@ pub(crate) struct FleetArgs {
     /// File with the certificates of the authorities to trust, as PEM; otherwise those of the host
     #[arg(long, value_name = "FILE", requires = "fleet")]
     pub(crate) fleet_tls_ca: Option<PathBuf>,
+    /// Certificate by which the server knows this client, with its chain, as PEM
+    #[arg(long, value_name = "FILE", requires_all = ["fleet", "fleet_tls_key"])]
+    pub(crate) fleet_tls_cert: Option<PathBuf>,
+    /// Private key of the certificate, as PEM, which other users may not read
+    #[arg(long, value_name = "FILE", requires_all = ["fleet", "fleet_tls_cert"])]
+    pub(crate) fleet_tls_key: Option<PathBuf>,
 }
 
 impl ServeArgs {

@@ -28,9 +28,10 @@ impl Fleet {
         };
         let tls = TlsArgs {
             tls_ca: args.fleet_tls_ca.clone(),
-            ..TlsArgs::default()
+            tls_cert: args.fleet_tls_cert.clone(),
+            tls_key: args.fleet_tls_key.clone(),
         };
-        let tls = tls.client(&target).context("--fleet")?;
+        let tls = tls.client_of(&target, "--fleet-tls").context("--fleet")?;
         let password = args.fleet_password_file.as_deref().map(read_password);
         let password = password.transpose().context("--fleet-password-file")?;
         let server = Server::new(

@@ -137,7 +137,9 @@ impl Target {
         stream: TcpStream,
     ) -> Result<TimedStream<TlsStream<TcpStream>>, PostError> {
         let connected = tls.connect(&self.host, stream).await;
-        connected.map_err(|error| PostError::Tls(reason(&error).unwrap_or_else(|| error.to_string())))
+        connected.map_err(|error| {
+            PostError::Tls(reason(&error, tls.options()).unwrap_or_else(|| error.to_string()))
+        })
     }
 
     /// Returns the whole URL.
@@ -192,18 +194,12 @@ pub async fn post(
         let stream = target.connect().await?;
         match target.tls(tls)? {
             None => {
-                exchange(
-                    target,
-                    TimedStream::new(stream),
-                    headers,
-                    body,
-                    limits.reply_bytes,
-                )
-                .await
+                let stream = TimedStream::new(stream);
+                exchange(target, None, stream, headers, body, limits.reply_bytes).await
             }
             Some(tls) => {
                 let stream = target.secure(tls, stream).await?;
-                exchange(target, stream, headers, body, limits.reply_bytes).await
+                exchange(target, Some(tls), stream, headers, body, limits.reply_bytes).await
             }
         }
     })
@@ -213,11 +209,13 @@ pub async fn post(
 
 async fn exchange(
     target: &Target,
+    tls: Option<&TlsClient>,
     stream: impl Read + Write + Unpin + Send + 'static,
     headers: HeaderMap,
     body: Bytes,
     reply_bytes: usize,
 ) -> Result<Reply, PostError> {
+    let failed = |error| failed(error, tls);
     let (mut sender, connection) = http1::handshake(stream).await.map_err(failed)?;
     // It ends when the answer was read.
     tokio::spawn(connection);
@@ -251,8 +249,8 @@ async fn exchange(
 }
 
 /// Returns why an exchange failed: a server that does not accept a client's certificate may say so after the handshake.
-pub(crate) fn failed(error: hyper::Error) -> PostError {
-    match reason(&error) {
+pub(crate) fn failed(error: hyper::Error, tls: Option<&TlsClient>) -> PostError {
+    match tls.and_then(|tls| reason(&error, tls.options())) {
         Some(reason) => PostError::Tls(reason),
         None => PostError::Http(error),
     }

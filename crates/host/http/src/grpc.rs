@@ -46,10 +46,10 @@ pub async fn call(
         let request = request(target, method, headers, &message);
         let stream = target.connect().await?;
         match target.tls(tls)? {
-            None => exchange(TimedStream::new(stream), request, limits.reply_bytes).await,
+            None => exchange(None, TimedStream::new(stream), request, limits.reply_bytes).await,
             Some(tls) => {
                 let stream = target.secure(&tls.with_http2(), stream).await?;
-                exchange(stream, request, limits.reply_bytes).await
+                exchange(Some(tls), stream, request, limits.reply_bytes).await
             }
         }
     })
@@ -78,10 +78,12 @@ fn request(target: &Target, method: &str, headers: HeaderMap, message: &Bytes) -
 }
 
 async fn exchange(
+    tls: Option<&TlsClient>,
     stream: impl Read + Write + Unpin + Send + 'static,
     request: Request<AnswerBody>,
     reply_bytes: usize,
 ) -> Result<GrpcReply, PostError> {
+    let failed = |error| failed(error, tls);
     let (mut sender, connection) = http2::handshake(Tasks, stream).await.map_err(failed)?;
     // It ends when the sender is dropped.
     tokio::spawn(connection);

@@ -15,7 +15,10 @@ use tokio_rustls::{TlsConnector, client};
 
 /// The authorities whose servers are trusted, and the certificate by which a server knows this client.
 #[derive(Clone)]
-pub struct TlsClient(Arc<ClientConfig>);
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    options: &'static str,
+}
 
 impl fmt::Debug for TlsClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -25,11 +28,16 @@ impl fmt::Debug for TlsClient {
 
 impl TlsClient {
     /// Reads the certificates of authorities, and a certificate of this client with its key, all as PEM. An authority in a form that is
-    /// not supported is left out, as long as there is another one.
+    /// not supported is left out, as long as there is another one. `options`: how the options begin that name these files, for messages:
+    /// `--tls` of `--tls-ca`.
     ///
     /// # Errors
     /// If there is no authority, or certificate and key do not belong together.
-    pub fn from_pem(authorities: &[u8], identity: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
+    pub fn from_pem(
+        authorities: &[u8],
+        identity: Option<(&[u8], &[u8])>,
+        options: &'static str,
+    ) -> Result<Self, TlsError> {
         let mut roots = RootCertStore::empty();
         let mut unreadable = None;
         for certificate in CertificateDer::pem_slice_iter(authorities) {
@@ -60,7 +68,15 @@ impl TlsClient {
             }
         };
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        Ok(Self {
+            config: Arc::new(config),
+            options,
+        })
+    }
+
+    /// Returns how the options begin that name its files.
+    pub(crate) const fn options(&self) -> &'static str {
+        self.options
     }
 
     /// Returns the file with the authorities that this host trusts; `None` if there is none where distributions have it.
@@ -74,9 +90,12 @@ impl TlsClient {
 
     /// Returns the same for a server that speaks HTTP/2.
     pub(crate) fn with_http2(&self) -> Self {
-        let mut config = ClientConfig::clone(&self.0);
+        let mut config = ClientConfig::clone(&self.config);
         config.alpn_protocols = vec![b"h2".to_vec()];
-        Self(Arc::new(config))
+        Self {
+            config: Arc::new(config),
+            options: self.options,
+        }
     }
 
     /// Makes the handshake with a server of this name or address.
@@ -87,18 +106,18 @@ impl TlsClient {
     ) -> io::Result<TimedStream<client::TlsStream<TcpStream>>> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let connected = TlsConnector::from(Arc::clone(&self.0)).connect(name, stream);
+        let connected = TlsConnector::from(Arc::clone(&self.config)).connect(name, stream);
         connected.await.map(TimedStream::new)
     }
 }
 
 /// Returns in words why TLS failed; `None` if an error has another cause. A server that refuses the certificate of its client may do so
-/// after the handshake, so that the error is one of the connection.
-pub(crate) fn reason(error: &(dyn Error + 'static)) -> Option<String> {
+/// after the handshake, so that the error is one of the connection. `options`: as [`TlsClient::options`].
+pub(crate) fn reason(error: &(dyn Error + 'static), options: &str) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(error) = error.downcast_ref::<rustls::Error>() {
-            return Some(words(error));
+            return Some(words(error, options));
         }
         // `source` of an error of the system is that of what it wraps.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -110,12 +129,14 @@ pub(crate) fn reason(error: &(dyn Error + 'static)) -> Option<String> {
     None
 }
 
-fn words(error: &rustls::Error) -> String {
+fn words(error: &rustls::Error, options: &str) -> String {
     let text = match error {
         rustls::Error::InvalidCertificate(problem) => match problem {
             // One of another authority with the same name has a bad signature.
             CertificateError::UnknownIssuer | CertificateError::BadSignature => {
-                "the certificate of the server is signed by no authority that is trusted: --tls-ca names the file of its authority"
+                return format!(
+                    "the certificate of the server is signed by no authority that is trusted: {options}-ca names the file of its authority"
+                );
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 "the certificate of the server has expired"
@@ -130,7 +151,7 @@ fn words(error: &rustls::Error) -> String {
             problem => return format!("the certificate of the server is not accepted: {problem}"),
         },
         rustls::Error::AlertReceived(AlertDescription::CertificateRequired) => {
-            "the server asks for a certificate: --tls-cert and --tls-key name one"
+            return format!("the server asks for a certificate: {options}-cert and {options}-key name one");
         }
         rustls::Error::AlertReceived(
             AlertDescription::UnknownCA
@@ -166,7 +187,10 @@ mod tests {
             "no PEM",
             "-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n",
         ] {
-            assert!(TlsClient::from_pem(text.as_bytes(), None).is_err(), "{text}");
+            assert!(
+                TlsClient::from_pem(text.as_bytes(), None, "--tls").is_err(),
+                "{text}"
+            );
         }
     }
 
@@ -175,7 +199,11 @@ mod tests {
         let refused = rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer);
         let inner = io::Error::new(io::ErrorKind::InvalidData, refused);
         let outer = io::Error::other(inner);
-        assert!(reason(&outer).unwrap().contains("--tls-ca"));
-        assert_eq!(reason(&io::Error::from(io::ErrorKind::BrokenPipe)), None);
+        assert!(
+            reason(&outer, "--fleet-tls")
+                .unwrap()
+                .contains(" --fleet-tls-ca ")
+        );
+        assert_eq!(reason(&io::Error::from(io::ErrorKind::BrokenPipe), "--tls"), None);
     }
 }
