@@ -18,13 +18,14 @@ pub struct ClockPair {
     pub delay_ms: i64,
 }
 
-/// Asks for all pairs of a time.
+/// Asks for all pairs of a time. The time of an exchange is by the later of both clocks, and a clock that is ahead is what this is about: up to a
+/// day after the end counts, too.
 #[must_use]
 pub fn clock_pairs(range: &TimeRange) -> Question {
     let sql = "SELECT client_host, server_host, count() AS exchanges,
     toInt64(round(argMin(server_ahead_ms, delay_ms))) AS ahead_ms, toInt64(min(delay_ms)) AS least_ms
 FROM clock_offsets
-WHERE day >= toDate(fromUnixTimestamp({since:UInt32})) - 1 AND t >= fromUnixTimestamp({since:UInt32}) AND t < fromUnixTimestamp({until:UInt32})
+WHERE day >= toDate(fromUnixTimestamp({since:UInt32})) - 1 AND t >= fromUnixTimestamp({since:UInt32}) AND t < fromUnixTimestamp({until:UInt32}) + INTERVAL 1 DAY
 GROUP BY client_host, server_host ORDER BY client_host, server_host LIMIT 1000000";
     Question {
         sql: sql.to_owned(),
