@@ -14,6 +14,8 @@ MUSL := $(shell uname -m)-unknown-linux-musl
 ifneq ($(and $(wildcard $(shell rustc --print sysroot)/lib/rustlib/$(MUSL)/lib),$(CC_$(subst -,_,$(MUSL)))$(shell command -v musl-gcc || command -v $(MUSL)-gcc)),)
 TARGET := $(MUSL)
 KIND := static
+# The 62,000 addresses that the program adjusts when it starts take 14 KB instead of 1.5 MB.
+LINK := -Clink-arg=-Wl,-z,pack-relative-relocs
 else
 TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
 KIND := dynamic, needs the C library of this host (rustup target add $(MUSL) and musl-gcc, Debian: musl-tools, make it static)
@@ -36,13 +38,13 @@ run: build
 	fi
 
 build:
-	$(CARGO) build --locked --release --target $(TARGET) -p sockeye
+	$(CARGO) rustc --locked --release --target $(TARGET) -p sockeye --bin sockeye -- $(LINK)
 	@ls -l $(RELEASE)/sockeye
 	@echo "$(KIND); profile release"
 
 # As packages and `make install` have it: whole-program optimisation, twice the time.
 package:
-	$(CARGO) build --locked --profile dist --target $(TARGET) -p sockeye
+	$(CARGO) rustc --locked --profile dist --target $(TARGET) -p sockeye --bin sockeye -- $(LINK)
 	@ls -l $(PACKAGE)/sockeye
 	@echo "$(KIND); profile dist"
 
