@@ -54,14 +54,22 @@ pub(super) struct FileUsers {
     by_file: HashMap<((u32, u32), u64), Vec<u32>>,
     /// When it was last read.
     read: Option<Instant>,
+    /// Whether all processes were read then.
+    is_complete: bool,
 }
 
 impl FileUsers {
-    /// Returns the pids of the processes that map a file as code.
-    pub(super) fn of(&mut self, file: &File) -> &[u32] {
+    /// Returns how many processes that fulfil a condition map a file as code. Where reading took too long, those that were not read count
+    /// as one that does: what is not known must not slow the whole machine.
+    pub(super) fn count(&mut self, file: &File, condition: impl Fn(u32) -> bool) -> usize {
         if self.read.is_none_or(|read| read.elapsed() > MAX_AGE) {
-            self.read();
+            self.read(READ_TIME_MAX);
         }
+        let known = self.of(file).iter().filter(|user| condition(**user)).count();
+        known + usize::from(!self.is_complete)
+    }
+
+    fn of(&self, file: &File) -> &[u32] {
         let key = file.metadata().ok().map(|file| {
             let device = file.dev();
             let device = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -71,8 +79,9 @@ impl FileUsers {
             .map_or(&[], Vec::as_slice)
     }
 
-    fn read(&mut self) {
+    fn read(&mut self, time_max: Duration) {
         let began = Instant::now();
+        self.is_complete = true;
         self.by_file.clear();
         let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
         let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -85,8 +94,8 @@ impl FileUsers {
                     users.push(number);
                 }
             }
-            // The processes found so far are enough for the decision.
-            if began.elapsed() > READ_TIME_MAX {
+            if began.elapsed() > time_max {
+                self.is_complete = false;
                 break;
             }
         }
@@ -137,6 +146,11 @@ mod tests {
     #[test]
     fn own_process_maps_own_file() {
         let own = File::open("/proc/self/exe").unwrap();
-        assert!(FileUsers::default().of(&own).contains(&std::process::id()));
+        let mut users = FileUsers::default();
+        users.read(Duration::MAX);
+        assert!(users.of(&own).contains(&std::process::id()));
+        assert!(users.is_complete);
+        users.read(Duration::ZERO);
+        assert!(!users.is_complete);
     }
 }

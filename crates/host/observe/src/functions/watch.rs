@@ -283,9 +283,8 @@ impl Functions {
         let own = std::process::id();
         let is_system = self.scope.is_system();
         let observed = &self.processes;
-        let users = self.file_users.of(file).iter();
-        let others = users.filter(|user| is_system || (**user != own && !observed.contains(user)));
-        let others = others.count();
+        let is_other = |user| is_system || (user != own && !observed.contains(&user));
+        let others = self.file_users.count(file, is_other);
         let per_process = self.probes.can_attach_per_process();
         let probe_scope = ProbeScope::new(&self.scope, functions, others, self.exact_children, per_process);
         (probe_scope, others)
