@@ -18,7 +18,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Results of all programs: rows for the report, and the rate of `bench-blast` meanwhile.
 pub struct CapturedTransfers {
@@ -139,7 +139,7 @@ impl CaptureProgram {
             .with_context(|| format!("starting {}", bench_blast.display()))?;
         let sent = String::from_utf8_lossy(&blast.stdout);
         let sent: u64 = sent.trim().parse().context("bench-blast prints no number")?;
-        std::thread::sleep(LINGER);
+        wait_until_it_waits(child)?;
         let pid = i32::try_from(child.id()).context("the capture's pid")?;
         let before_ns = children_ns()?;
         kill(Pid::from_raw(pid), Signal::SIGTERM).context("ending the capture")?;
@@ -254,10 +254,28 @@ fn counted(text: &str, what: &str) -> Option<u64> {
 }
 
 const TCPDUMP: &str = "tcpdump";
+/// Waits until the program waits for packets: what it has not read by its end is lost.
+fn wait_until_it_waits(child: &Child) -> Result<()> {
+    let path = format!("/proc/{}/stat", child.id());
+    let began = Instant::now();
+    let mut looks = 0;
+    while looks < 2 && began.elapsed() < DRAIN_MAX {
+        std::thread::sleep(LINGER);
+        let stat = fs::read_to_string(&path).context("reading the state of the capture")?;
+        let sleeps = stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with('S'));
+        looks = if sleeps { looks + 1 } else { 0 };
+    }
+    Ok(())
+}
+
 /// Headers only, as usual for `analyze`.
 const SNAPLEN: &str = "100";
 /// Time for the last packets to be delivered.
 const LINGER: Duration = Duration::from_millis(300);
+/// The longest time that a program gets for what it has not read.
+const DRAIN_MAX: Duration = Duration::from_secs(20);
 
 #[cfg(test)]
 mod tests {
