@@ -18,6 +18,7 @@ pub mod locale;
 pub mod notes;
 pub mod output_file;
 pub mod progress;
+pub mod rows;
 pub mod server_args;
 pub mod stdout;
 pub mod tls_args;

@@ -1,7 +1,7 @@
 //! Arguments of `sockeye fleet`.
 
 use clap::{Args, Subcommand};
-use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::rows::RowsArgs;
 use sockeye_console::server_args::ServerArgs;
 use sockeye_console::usage::UsageError;
 use sockeye_fleet::question::TimeRange;
@@ -182,15 +182,8 @@ impl RangeArgs {
 pub(super) struct CommonArgs {
     #[command(flatten)]
     pub(super) server: ServerArgs,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    pub(super) format: FormatArg,
-    /// Leave out the header line
-    #[arg(short = 'H', long)]
-    pub(super) no_header: bool,
-    /// Colours in tables
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    pub(super) color: ColorArg,
+    #[command(flatten)]
+    pub(super) rows: RowsArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -11,16 +11,15 @@ use sockeye_console::notes::say;
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_console::server_args::ServerArgs;
 use sockeye_console::usage::UsageError;
-use sockeye_console::{envelope, stdout};
 use sockeye_fleet::question::{
     self, AcceptQueue, Answer, ClockPair, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
 };
 use sockeye_fleet::{Blame, Cause, Filter, FilterError};
 use sockeye_http::Target;
-use sockeye_output::listing::{Column, Layout, ListingWriter, Record};
+use sockeye_output::listing::Record as _;
 use sockeye_output::picture::svg;
 use sockeye_output::text::harmless;
-use sockeye_output::{Format, GraphTheme, Summary};
+use sockeye_output::{GraphTheme, Summary};
 use sockeye_query::when;
 
 /// `sockeye fleet hosts`.
@@ -31,7 +30,11 @@ pub(super) fn hosts(args: &HostsArgs) -> anyhow::Result<()> {
     let skews = sockeye_fleet::skews(&pairs);
     let row = |host| HostRow::of(host, skews.get(&host.host).copied(), &when::local);
     let rows: Vec<_> = hosts.iter().map(row).collect();
-    write::<HostRows>(&args.common, HostRows::columns().iter().collect(), rows.iter())
+    args.common.rows.write::<HostRows>(
+        HostRows::columns().iter().collect(),
+        rows.iter(),
+        &Summary::default(),
+    )
 }
 
 /// `sockeye fleet who`.
@@ -71,11 +74,10 @@ pub(super) fn map(args: &MapArgs) -> anyhow::Result<()> {
             .with_context(|| format!("write {}", path.display()))?;
         file.finish()?;
     }
-    write::<ServiceRows>(
-        &args.common,
-        ServiceRows::columns().iter().collect(),
-        services.iter(),
-    )
+    let columns = ServiceRows::columns().iter().collect();
+    args.common
+        .rows
+        .write::<ServiceRows>(columns, services.iter(), &Summary::default())
 }
 
 /// `sockeye fleet findings`.
@@ -93,7 +95,9 @@ pub(super) fn findings(args: &FindingsArgs) -> anyhow::Result<()> {
         .iter()
         .map(|finding| FindingRow::of(finding, &when::local))
         .collect();
-    write::<FindingRows>(&args.common, FindingRows::table_columns(), rows.iter())
+    args.common
+        .rows
+        .write::<FindingRows>(FindingRows::table_columns(), rows.iter(), &Summary::default())
 }
 
 /// `sockeye fleet blame`.
@@ -115,7 +119,11 @@ pub(super) fn blame(args: &BlameArgs) -> anyhow::Result<()> {
         .map(|(edge, blame)| BlameRow::of(edge, blame))
         .collect();
     rows.sort_by_key(|row| row.blame.cause);
-    write::<BlameRows>(&args.common, BlameRows::columns().iter().collect(), rows.iter())?;
+    args.common.rows.write::<BlameRows>(
+        BlameRows::columns().iter().collect(),
+        rows.iter(),
+        &Summary::default(),
+    )?;
     say(&format!("sockeye: {}\n", blame_summary(&args.service, &judged)));
     Ok(())
 }
@@ -134,7 +142,9 @@ fn edges(common: &CommonArgs, question: &Question, top: u32) -> anyhow::Result<(
     let edges: Vec<Edge> = ask(common, question)?;
     note_limit(edges.len(), top);
     let rows: Vec<_> = edges.iter().map(EdgeRow::of).collect();
-    write::<EdgeRows>(common, EdgeRows::table_columns(), rows.iter())
+    common
+        .rows
+        .write::<EdgeRows>(EdgeRows::table_columns(), rows.iter(), &Summary::default())
 }
 
 fn selection(args: &SelectionArgs, port: Option<String>) -> anyhow::Result<Selection> {
@@ -184,32 +194,4 @@ fn note_limit(rows: usize, top: u32) {
     if rows == top as usize {
         say(&format!("sockeye: the first {top}: --top shows more\n"));
     }
-}
-
-/// Writes rows; a table has `columns`, the other formats all.
-fn write<'r, R: Record>(
-    args: &CommonArgs,
-    columns: Vec<&'static Column<R>>,
-    rows: impl Iterator<Item = R::Row<'r>>,
-) -> anyhow::Result<()> {
-    let format = Format::from(args.format);
-    let columns = if format == Format::Table {
-        columns
-    } else {
-        R::columns().iter().collect()
-    };
-    let mut layout = Layout::new(format, columns);
-    layout.style = stdout::style(args.color);
-    layout.width = stdout::width();
-    layout.no_header = args.no_header;
-    layout.envelope = envelope::now();
-    let mut writer = ListingWriter::new(stdout::open().context(stdout::WRITING)?, layout);
-    let write = || {
-        writer.begin()?;
-        for row in rows {
-            writer.row(&row)?;
-        }
-        writer.finish(&Summary::default())
-    };
-    write().context(stdout::WRITING)
 }

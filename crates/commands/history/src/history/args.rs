@@ -1,7 +1,7 @@
 //! Arguments of `sockeye history`.
 
 use clap::{Args, Subcommand, ValueEnum};
-use sockeye_console::args::{ColorArg, FormatArg};
+use sockeye_console::rows::RowsArgs;
 use sockeye_console::usage::UsageError;
 use sockeye_query::args::ReplayArgs;
 use sockeye_query::when;
@@ -220,15 +220,8 @@ pub(super) struct StoreArgs {
     /// The file that was recorded; otherwise that of the host, or your own
     #[arg(long, value_name = "FILE")]
     pub(super) store: Option<PathBuf>,
-    /// Output format
-    #[arg(long, value_enum, default_value_t = FormatArg::Table)]
-    pub(super) format: FormatArg,
-    /// Leave out the header line
-    #[arg(short = 'H', long)]
-    pub(super) no_header: bool,
-    /// Colours in tables
-    #[arg(long, value_name = "WHEN", value_enum, default_value_t = ColorArg::Auto)]
-    pub(super) color: ColorArg,
+    #[command(flatten)]
+    pub(super) rows: RowsArgs,
 }
 
 const EXAMPLES: &str = "\

@@ -1,7 +1,7 @@
 //! `sockeye history counts`: counters that moved, and drops by reason.
 
 use super::args::CountsArgs;
-use super::listing;
+use super::unseen::say_unseen;
 use crate::output::{CountRow, CountRows};
 use sockeye_history::DataKind;
 use sockeye_output::Summary;
@@ -20,14 +20,11 @@ pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
         ..Summary::default()
     };
     let rows = counts.iter().map(|counted| CountRow::of(counted, &when::local));
-    listing::write::<CountRows>(
-        &args.common,
-        CountRows::columns().iter().collect(),
-        rows,
-        &summary,
-    )?;
+    args.common
+        .rows
+        .write::<CountRows>(CountRows::columns().iter().collect(), rows, &summary)?;
     let mut unseen = store.unseen((since, until))?;
     unseen.retain(|period| [DataKind::Counters, DataKind::Drops].contains(&period.what.kind));
-    listing::say_unseen(&unseen);
+    say_unseen(&unseen);
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `sockeye history diff`: what differs between two times.
 
 use super::args::DiffArgs;
-use super::listing;
 use crate::listing_args::listing_args;
 use crate::output::{DifferenceRows, Ends};
 use sockeye_console::notes::say;
@@ -31,7 +30,9 @@ pub(super) fn run(args: &DiffArgs) -> anyhow::Result<()> {
     let found = differences(before.iter(), after.iter());
     let rows: Vec<_> = found.iter().map(Ends::of).collect();
     let columns = DifferenceRows::columns().iter().collect();
-    listing::write::<DifferenceRows>(&args.common, columns, rows.iter(), &Summary::default())
+    args.common
+        .rows
+        .write::<DifferenceRows>(columns, rows.iter(), &Summary::default())
 }
 
 /// Checks that what came is not shown as gone.

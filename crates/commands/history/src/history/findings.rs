@@ -1,7 +1,7 @@
 //! `sockeye history findings`: what `check` found, and when.
 
 use super::args::FindingsArgs;
-use super::listing;
+use super::unseen::say_unseen;
 use crate::output::{FindingRow, FindingRows};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
@@ -17,8 +17,7 @@ pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
         .iter()
         .map(|period| FindingRow::of(period, &when::local))
         .collect();
-    listing::write::<FindingRows>(
-        &args.common,
+    args.common.rows.write::<FindingRows>(
         FindingRows::table_columns(),
         rows.into_iter(),
         &Summary::default(),
@@ -26,7 +25,7 @@ pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
     if findings.is_empty() && store.checks(times_ms)?.is_empty() {
         say(NOT_CHECKED);
     }
-    listing::say_unseen(&store.unseen(times_ms)?);
+    say_unseen(&store.unseen(times_ms)?);
     Ok(())
 }
 

@@ -1,7 +1,6 @@
 //! `sockeye history list`: what is kept.
 
 use super::args::ListArgs;
-use super::listing;
 use crate::output::{KeptRow, KeptRows, kept_rows};
 use sockeye_console::notes::say;
 use sockeye_output::Summary;
@@ -16,7 +15,9 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     let unseen = store.unseen(ALL_MS)?;
     let rows = kept_rows(&kept, &unseen, &when::local);
     let columns = KeptRows::columns().iter().collect();
-    listing::write::<KeptRows>(&args.common, columns, rows.iter(), &Summary::default())?;
+    args.common
+        .rows
+        .write::<KeptRows>(columns, rows.iter(), &Summary::default())?;
     say(&total(&kept, &rows));
     Ok(())
 }

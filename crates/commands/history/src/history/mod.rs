@@ -6,9 +6,9 @@ mod diff;
 mod export;
 mod findings;
 mod list;
-mod listing;
 mod timeline;
 mod top;
+mod unseen;
 
 pub use args::HistoryArgs;
 

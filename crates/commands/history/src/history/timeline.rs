@@ -1,7 +1,6 @@
 //! `sockeye history timeline`: a selection of connections over time.
 
 use super::args::TimelineArgs;
-use super::listing;
 use crate::listing_args::listing_args;
 use crate::output::{PointRow, PointRows, push_sparklines, timeline_picture};
 use anyhow::Context;
@@ -69,7 +68,7 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
     if let Some(path) = &args.svg {
         write_picture(args, path, &points)?;
     }
-    if args.common.format == FormatArg::Table {
+    if args.common.rows.format == FormatArg::Table {
         let mut out = Vec::new();
         push_sparklines(&mut out, &points, &when::local);
         return stdout::write(&out);
@@ -79,7 +78,9 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
         .map(|point| PointRow::of(point, &when::local))
         .collect();
     let columns = PointRows::columns().iter().collect();
-    listing::write::<PointRows>(&args.common, columns, rows.iter(), &Summary::default())
+    args.common
+        .rows
+        .write::<PointRows>(columns, rows.iter(), &Summary::default())
 }
 
 /// Returns the begin of a time, or that of a store that begins in it: before that nothing is known, which one note says better than

@@ -1,7 +1,6 @@
 //! `sockeye history top`: who transferred most.
 
 use super::args::TopArgs;
-use super::listing;
 use crate::output::{TopRow, TopRows};
 use sockeye_output::Summary;
 use sockeye_output::listing::Record as _;
@@ -22,10 +21,7 @@ pub(super) fn run(args: &TopArgs) -> anyhow::Result<()> {
         by: by.name(),
         talker,
     });
-    listing::write::<TopRows>(
-        &args.common,
-        TopRows::columns().iter().skip(1).collect(),
-        rows,
-        &summary,
-    )
+    args.common
+        .rows
+        .write::<TopRows>(TopRows::columns().iter().skip(1).collect(), rows, &summary)
 }
