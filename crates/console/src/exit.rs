@@ -16,6 +16,41 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
         notes::say(&usage.0);
         return ExitCode::from(2);
     }
-    notes::say(&format!("sockeye: {error:#}\n"));
+    notes::say(&format!("sockeye: {}\n", with_causes(error)));
     ExitCode::FAILURE
+}
+
+/// Returns the text of an error and those of its causes, without a cause that the text has already: errors of some libraries have theirs in
+/// their own text.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().skip(1).fold(error.to_string(), |text, cause| {
+        let cause = cause.to_string();
+        if text.contains(&cause) {
+            text
+        } else {
+            format!("{text}: {cause}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_causes;
+    use anyhow::Context;
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn cause_that_was_named_is_not_repeated() {
+        let cause = || Error::from(ErrorKind::NotFound);
+        let error = Err::<(), _>(Error::other(cause()));
+        let error = error.context(format!("read it: {}", cause())).context("begin");
+        assert_eq!(
+            with_causes(&error.unwrap_err()),
+            format!("begin: read it: {}", cause())
+        );
+        assert_eq!(
+            with_causes(&anyhow::Error::from(cause()).context("begin")),
+            format!("begin: {}", cause())
+        );
+    }
 }

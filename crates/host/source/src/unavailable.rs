@@ -39,15 +39,8 @@ impl Unavailable {
     }
 }
 
-impl std::error::Error for Unavailable {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Types(_, errno) | Self::Run(errno) => Some(errno),
-            Self::Load(error, _) => Some(error),
-            _ => None,
-        }
-    }
-}
+/// Its text has the cause.
+impl std::error::Error for Unavailable {}
 
 impl fmt::Display for Unavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

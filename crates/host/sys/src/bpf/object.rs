@@ -83,14 +83,8 @@ impl LoadError {
     }
 }
 
-impl std::error::Error for LoadError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::System(_, errno) | Self::Rejected(errno, _) => Some(errno),
-            Self::Object(_) | Self::MemoryLock(..) => None,
-        }
-    }
-}
+/// Its text has the cause.
+impl std::error::Error for LoadError {}
 
 impl<'a> Object<'a> {
     /// Parses an object compiled by clang.
