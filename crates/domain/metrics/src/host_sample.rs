@@ -49,6 +49,8 @@ impl<'a> HostSample<'a> {
     pub fn request(&mut self, socket: &Socket) {
         let sample = self.at(socket.netns, Direction::Passive, socket.local.port());
         sample.listeners.get_or_insert_default().requests += 1;
+        // Most have a state of the kernel's own, which is shown as this one.
+        sample.states[usize::from(State::SynRecv.number())] += 1;
     }
 
     /// Adds a connection.
@@ -213,7 +215,7 @@ pub(crate) mod tests {
         };
         assert_eq!(nginx.listeners, Some(queues));
         let by_state: Vec<_> = nginx.by_state().filter(|(_, count)| *count > 0).collect();
-        assert_eq!(by_state, [(State::CloseWait, 2)]);
+        assert_eq!(by_state, [(State::SynRecv, 1), (State::CloseWait, 2)]);
         assert_eq!(nginx.counted, Counted::ZERO);
     }
 

@@ -117,8 +117,10 @@ impl ServiceMetrics {
     }
 }
 
-/// The states that a connection in a flow can have.
-const CONNECTION_STATES: [State; 7] = [
+/// The states that a connection can have.
+const CONNECTION_STATES: [State; 9] = [
+    State::SynSent,
+    State::SynRecv,
     State::Established,
     State::FinWait1,
     State::FinWait2,

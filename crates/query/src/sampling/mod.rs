@@ -64,7 +64,7 @@ pub struct PreviousFlows {
 pub trait SampleVisitor {
     /// A listener, with its queues and owners; all come before the first connection.
     fn listener(&mut self, entry: &Entry<'_>);
-    /// A connection that is folded.
+    /// A connection that is folded, or that waits for the answer to its SYN.
     fn connection(&mut self, entry: &Entry<'_>, direction: Direction);
     /// A connection request that a listener has not accepted yet.
     fn request(&mut self, entry: &Entry<'_>);
@@ -182,7 +182,7 @@ impl<'a> FlowSampler<'a> {
         }
         let mut connections = self.connections(owners.as_ref());
         if visitor.is_some() {
-            connections.states = connections.states.or(REQUESTS);
+            connections.states = connections.states.or(HALF_OPEN);
         }
         let model = fold.for_thread().filter(|_| visitor.is_none());
         let threads = FoldThreads {
@@ -195,9 +195,13 @@ impl<'a> FlowSampler<'a> {
             owners.as_ref(),
             report,
             &mut |entry, matches| {
-                if REQUESTS.contains(entry.socket.state) {
-                    if let Some(visitor) = visitor.as_mut().filter(|_| matches) {
-                        visitor.request(entry);
+                if HALF_OPEN.contains(entry.socket.state) {
+                    match visitor.as_mut().filter(|_| matches) {
+                        Some(visitor) if entry.socket.state == State::SynSent => {
+                            visitor.connection(entry, Direction::Active);
+                        }
+                        Some(visitor) => visitor.request(entry),
+                        None => {}
                     }
                 } else if matches && self.options.states.contains(entry.socket.state) {
                     fold.add(entry);
@@ -315,7 +319,7 @@ impl EntryThreads for FoldThreads<'_> {
         };
         read(&mut |entry, matches| {
             let state = entry.socket.state;
-            if matches && self.states.contains(state) && !REQUESTS.contains(state) {
+            if matches && self.states.contains(state) && !HALF_OPEN.contains(state) {
                 fold.add(entry);
             }
             ControlFlow::Continue(())
@@ -325,8 +329,11 @@ impl EntryThreads for FoldThreads<'_> {
     }
 }
 
-/// Connection requests: the kernel has sockets of their own for them.
-const REQUESTS: StateSet = StateSet::EMPTY.with(State::SynRecv).with(State::NewSynRecv);
+/// Connections without an answer yet, of both ends: they are in no flow.
+const HALF_OPEN: StateSet = StateSet::EMPTY
+    .with(State::SynSent)
+    .with(State::SynRecv)
+    .with(State::NewSynRecv);
 
 /// Removes rates that would be wrong: which flows the connections belong to that no sample has is unknown, and without counters
 /// whether there are any.

@@ -1,6 +1,7 @@
 //! Arguments of `export prometheus`.
 
 use super::endpoint::Endpoint;
+use super::textfile;
 use crate::sample_args::SampleArgs;
 use clap::Args;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ pub(crate) struct PrometheusArgs {
     #[arg(long, requires = "listen")]
     pub(super) allow_remote: bool,
     /// File to write after each sample, for the textfile collector of node_exporter; its name ends in .prom
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = textfile::path)]
     pub(super) textfile: Option<PathBuf>,
     /// Take one sample and end, for timers: only what one sample shows, no counters
     #[arg(long, requires = "textfile", conflicts_with = "listen")]
