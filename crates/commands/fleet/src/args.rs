@@ -39,9 +39,9 @@ pub(super) struct SchemaArgs {
     /// For a cluster of this name: replicated tables on each server, and tables that distribute
     #[arg(long, value_name = "NAME")]
     pub(super) cluster: Option<String>,
-    /// Hosts that will send: the server remembers their inserts of a day, at most 2 million a table
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub(super) hosts: u32,
+    /// Hosts that will send (100): the server remembers their inserts of a day, at most 2 million a table; also for tables that exist
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) hosts: Option<u32>,
     #[command(flatten)]
     pub(super) server: ServerArgs,
 }

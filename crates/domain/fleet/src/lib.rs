@@ -25,7 +25,7 @@ pub use blame::{Blame, Cause, blame};
 pub use filter::{Filter, FilterError};
 pub use flow::{FlowKey, FlowRow, RoundTrips, Side, TranslatedFlows, fold_rest};
 pub use row_binary::{RowError, RowReader, RowWriter};
-pub use schema::{REMEMBERED_MAX, REMEMBERED_MINUTES, SCHEMA_VERSION, SchemaOptions};
+pub use schema::{HOSTS, REMEMBERED_MAX, REMEMBERED_MINUTES, SCHEMA_VERSION, SchemaOptions};
 pub use skew::{Skew, skews};
 pub use slice::{KEYFRAME_S, ListenerRow, Origin, SampleHead, SampleMark, Slice, SliceBuilder, SliceOptions};
 pub use tables::{

@@ -17,6 +17,9 @@ pub struct SchemaOptions {
     pub hosts: u32,
 }
 
+/// Hosts whose inserts are remembered if nobody says how many send.
+pub const HOSTS: u32 = 100;
+
 /// The version that the statements lead to.
 pub const SCHEMA_VERSION: u32 = 2;
 
@@ -190,7 +193,7 @@ impl SchemaOptions {
         let mut all = Vec::new();
         for column in FlowRow::COLUMNS {
             if ADDED_IN_2.contains(&column.name) {
-                let definition = format!("{} COMMENT {}", column.sql_type, text(column.comment));
+                let definition = definition(column.sql_type, column.comment);
                 all.extend(self.added_column(FlowRow::NAME, column.name, &definition));
             }
         }
@@ -245,12 +248,8 @@ impl SchemaOptions {
     fn table_of<R: Table>(&self, further: &str, storage: &Storage<'_>) -> Vec<String> {
         let mut columns = String::new();
         for column in R::COLUMNS {
-            let comment = text(column.comment);
-            let _ = writeln!(
-                columns,
-                "    {} {} COMMENT {comment},",
-                column.name, column.sql_type
-            );
+            let definition = definition(column.sql_type, column.comment);
+            let _ = writeln!(columns, "    {} {definition},", column.name);
         }
         columns.push_str(further);
         columns.truncate(columns.trim_end().trim_end_matches(',').len());
@@ -357,15 +356,44 @@ impl SchemaOptions {
         )
     }
 
-    fn settings(&self, storage: &Storage<'_>) -> String {
+    /// Returns the statements that let tables which exist remember the inserts of this number of hosts.
+    #[must_use]
+    pub fn remembering(&self) -> Vec<String> {
+        let (database, on_cluster) = (quoted(&self.database), self.on_cluster());
+        let rollups = ROLLUPS.iter().map(|rollup| rollup.name);
+        let sent = [
+            FlowRow::NAME,
+            ListenerRow::NAME,
+            HostRow::NAME,
+            CountRow::NAME,
+            Period::<FindingRecord>::NAME,
+            GapRow::NAME,
+            TranslationRow::NAME,
+            ExchangeRow::NAME,
+        ];
+        let change = |name| {
+            let stored = self.stored_name(name);
+            format!(
+                "ALTER TABLE {database}.{stored}{on_cluster} MODIFY SETTING {}",
+                self.window()
+            )
+        };
+        sent.into_iter().chain(rollups).map(change).collect()
+    }
+
+    fn window(&self) -> String {
         let remembered = self.inserts_remembered();
-        let window = match self.cluster {
+        match self.cluster {
             None => format!("non_replicated_deduplication_window = {remembered}"),
             Some(_) => format!(
                 "replicated_deduplication_window = {remembered}, replicated_deduplication_window_seconds = {}",
                 REMEMBERED_MINUTES * 60
             ),
-        };
+        }
+    }
+
+    fn settings(&self, storage: &Storage<'_>) -> String {
+        let window = self.window();
         match storage.ttl {
             // Whole days go at once.
             Some(_) => format!("{window}, ttl_only_drop_parts = 1"),
@@ -512,6 +540,15 @@ WHERE delay_ms > -{TICKS_MS}"
 /// Both ends have the ages of their data by a clock that ticks every 1 to 10 ms.
 const TICKS_MS: u32 = 40;
 
+/// Returns the type of a column with its comment. Before ClickHouse 26.1 the codec has to follow the comment.
+fn definition(sql_type: &str, comment: &str) -> String {
+    let comment = text(comment);
+    match sql_type.split_once(" CODEC(") {
+        Some((plain, codec)) => format!("{plain} COMMENT {comment} CODEC({codec}"),
+        None => format!("{sql_type} COMMENT {comment}"),
+    }
+}
+
 /// Returns a name as SQL has it.
 fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('\\', "\\\\").replace('`', "\\`"))
@@ -531,6 +568,22 @@ mod tests {
             database: "sockeye".to_owned(),
             cluster: cluster.map(str::to_owned),
             hosts,
+        }
+    }
+
+    #[test]
+    fn comments_come_before_codecs() {
+        assert_eq!(
+            definition("UInt16 CODEC(T64, ZSTD(3))", "its port"),
+            "UInt16 COMMENT 'its port' CODEC(T64, ZSTD(3))"
+        );
+        for version in [0, 1] {
+            for statement in options(None, 100).statements(version) {
+                for line in statement.lines() {
+                    let (comment, codec) = (line.find(" COMMENT "), line.find(" CODEC("));
+                    assert!(comment.is_none() || codec.is_none() || comment < codec, "{line}");
+                }
+            }
         }
     }
 

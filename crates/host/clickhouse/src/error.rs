@@ -44,6 +44,17 @@ impl ServerError {
         }
     }
 
+    /// Whether the server does not support this combination of settings.
+    pub(crate) const fn is_unsupported(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                code: Some(SUPPORT_IS_DISABLED),
+                ..
+            }
+        )
+    }
+
     /// Whether the database, or a table of it, does not exist.
     #[must_use]
     pub const fn is_missing(&self) -> bool {
@@ -82,6 +93,8 @@ impl std::error::Error for ServerError {
     }
 }
 
+/// The same file: SUPPORT_IS_DISABLED.
+const SUPPORT_IS_DISABLED: u32 = 344;
 const UNKNOWN_TABLE: u32 = 60;
 const UNKNOWN_DATABASE: u32 = 81;
 

@@ -4,6 +4,7 @@ use crate::error::ServerError;
 use bytes::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use sockeye_http::{PostLimits, Target, TlsClient, post};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -15,6 +16,8 @@ pub struct Server {
     database: String,
     headers: HeaderMap,
     runtime: Runtime,
+    /// Whether the server collects inserts; one before 26.1 does not do so and know repeated rows in its views.
+    collects: AtomicBool,
 }
 
 impl Server {
@@ -47,6 +50,7 @@ impl Server {
             database: database.to_owned(),
             headers,
             runtime: runtime.map_err(ServerError::Local)?,
+            collects: AtomicBool::new(true),
         })
     }
 
@@ -63,23 +67,39 @@ impl Server {
     }
 
     /// Inserts rows in RowBinary by a statement that ends in `FORMAT RowBinary`. Rows with a token that the table remembers are not
-    /// inserted again. The server collects the inserts of many hosts before it writes them; it answers when they are written.
+    /// inserted again. The server collects the inserts of many hosts before it writes them, from ClickHouse 26.1 on; it answers when
+    /// they are written.
     ///
     /// # Errors
     /// Why they may not be inserted. Without an answer they may be.
     pub fn insert(&self, statement: &str, token: &str, rows: &[u8]) -> Result<(), ServerError> {
+        let inserted = self.try_insert(statement, token, rows);
+        if self.collects.load(Ordering::Relaxed) && inserted.as_ref().is_err_and(ServerError::is_unsupported)
+        {
+            self.collects.store(false, Ordering::Relaxed);
+            return self.try_insert(statement, token, rows);
+        }
+        inserted
+    }
+
+    fn try_insert(&self, statement: &str, token: &str, rows: &[u8]) -> Result<(), ServerError> {
         let compressed = zstd::bulk::compress(rows, LEVEL).map_err(ServerError::Local)?;
         let mut headers = self.headers.clone();
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+        let collects = if self.collects.load(Ordering::Relaxed) {
+            "1"
+        } else {
+            "0"
+        };
         let parameters = [
             ("database", self.database.as_str()),
             ("query", statement),
             ("insert_deduplication_token", token),
             ("insert_deduplicate", "1"),
             ("deduplicate_blocks_in_dependent_materialized_views", "1"),
-            ("async_insert", "1"),
+            ("async_insert", collects),
             ("wait_for_async_insert", "1"),
-            ("async_insert_deduplicate", "1"),
+            ("async_insert_deduplicate", collects),
             // On a cluster: the answer comes when all parts of it have the rows.
             ("distributed_foreground_insert", "1"),
         ];

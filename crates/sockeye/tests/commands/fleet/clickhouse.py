@@ -3,7 +3,7 @@
 Prints the port, and serves until its standard input ends. It knows what Sockeye uses: POST with the statement in the URL and rows in the
 body, or the statement in the body; the settings, parameters and the database of the URL; zstd; user and password; errors with their code.
 POST /control?NAME=COUNT makes the next COUNT requests fail: `unavailable` answers 503, `forget` ends the connection after the request was
-executed, without an answer. GET /control returns the number of inserts so far.
+executed, without an answer. With `collect=0` it is a server before 26.1, which refuses to collect inserts for tables with views. GET /control returns the number of inserts so far.
 """
 
 import http.server
@@ -18,7 +18,7 @@ from chdb import session
 folder = sys.argv[1]
 database = session.Session(os.path.join(folder, "data"))
 lock = threading.Lock()
-faults = {"unavailable": 0, "forget": 0}
+faults = {"unavailable": 0, "forget": 0, "collect": 1}
 inserts = 0
 # As in a file of users.
 USERS = {"default": "", "shipper": "correct horse"}
@@ -45,6 +45,9 @@ def execute(parameters, body, encoding):
     if not statement:
         statement = body.decode()
         return run(statement, parameters.get("default_format", "TabSeparated"), values)
+    if not faults["collect"] and settings.get("async_insert") == "1":
+        text = "Deduplication in dependent materialized view cannot work together with async inserts"
+        raise Error(501, 344, f"Code: 344. DB::Exception: {text}. (SUPPORT_IS_DISABLED)")
     # Rows come from a file: chdb has no connection to read them from.
     insert = re.fullmatch(r"(INSERT INTO .*) FORMAT (\w+)", statement, re.DOTALL)
     if not insert:

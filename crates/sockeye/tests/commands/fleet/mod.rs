@@ -306,6 +306,32 @@ fn tables_are_needed_and_created_once() {
     }
     let window = "SELECT count() FROM system.tables WHERE database = 'sockeye' AND create_table_query LIKE '%deduplication_window = 144000%'";
     assert_eq!(engine.query(window), "11");
+    // More hosts than at first: the tables that they send to remember more.
+    let outcome = run(command().args([
+        "fleet",
+        "schema",
+        "--apply",
+        "--hosts",
+        "200",
+        "--url",
+        &engine.url(),
+    ]));
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    assert_eq!(engine.query(&window.replace("144000", "288000")), "10");
+}
+
+#[test]
+fn server_before_26_1_gets_inserts_that_it_need_not_collect() {
+    let fleet = need!(Fleet::new("older"));
+    fleet.engine.fail("collect=0");
+    for _ in 0..2 {
+        fleet.send(&fleet.web);
+        fleet.send(&fleet.db);
+        fleet.check_sums();
+        for host in [&fleet.web, &fleet.db] {
+            std::fs::remove_file(host.cursor()).expect("it was sent");
+        }
+    }
 }
 
 #[test]
