@@ -8,7 +8,7 @@ use crate::line_reader::{LineReader, ReadLine};
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
-use crate::unknown::{UnknownLine, UnknownLines};
+use crate::unknown::{UnknownLine, UnknownLines, looks_like_trouble};
 use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -320,9 +320,10 @@ impl Log {
             return false;
         }
         let partial = std::mem::take(&mut self.partial);
-        // `>` may be a part of the message.
-        let rests = [text, line];
-        let rests = &rests[..1 + usize::from(is_quoted)];
+        // `>` may be a part of the message, behind that of the quotation, too.
+        let unquoted = line.strip_prefix('>').map_or(line, str::trim_start);
+        let rests = [text, line, unquoted];
+        let rests = if is_quoted { &rests[..] } else { &rests[..1] };
         if partial.lines < WRAPPED_LINES_MAX && partial.is_of_kernel {
             for (rest, between) in rests.iter().flat_map(|rest| [(rest, " "), (rest, "")]) {
                 let joined = format!("{}{between}{rest}", partial.text);
@@ -427,7 +428,15 @@ impl Log {
             is_of_kernel,
             ..
         } = &partial;
-        if let Some(known) = is_of_kernel.then(|| family::matched(text)).flatten() {
+        let known = || {
+            let messages = Messages::built_in();
+            let known = messages.match_cut(text).or_else(|| family::matched(text));
+            if known.is_some() || !looks_like_trouble(text) {
+                return known;
+            }
+            messages.match_cut_without_mark(text)
+        };
+        if let Some(known) = is_of_kernel.then(known).flatten() {
             self.count.known += 1;
             self.add(&known, text, *times, some(time));
         } else {

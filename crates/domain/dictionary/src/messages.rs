@@ -145,6 +145,39 @@ impl Messages {
         known
     }
 
+    /// The same for a line whose end is cut off, which `less` and `journalctl` mark with `>` or an ellipsis.
+    pub(crate) fn match_cut<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
+        let beginning = CUT_MARKS.iter().find_map(|mark| line.strip_suffix(mark));
+        self.match_beginning(beginning?)
+    }
+
+    /// The same for a line that terminals and web pages cut without a mark. It costs more than a match of a whole line.
+    pub(crate) fn match_cut_without_mark<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
+        (line.len() >= CUT_LINE_LEN_MIN)
+            .then(|| self.match_beginning(line))
+            .flatten()
+    }
+
+    /// The most specific text that begins as the line.
+    fn match_beginning<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
+        let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
+        let mut budget = Budget::for_line(line.len());
+        let starts = Starts::of(line);
+        self.pieces.candidates(line).iter().find_map(|candidate| {
+            let text = &self.texts[candidate.text];
+            let starts = starts.at[..starts.count].iter().copied();
+            let mut starts = starts.filter(|&start| candidate.start.is_none_or(|only| only == start));
+            let values =
+                starts.find_map(|start| text.pattern().values_of_cut(&line[start..], &mut budget))?;
+            Some(MatchedLine {
+                number: text.entry,
+                wording: text.wording,
+                severity: text.severity,
+                values,
+            })
+        })
+    }
+
     fn match_within<'l>(
         &self,
         line: &'l str,
@@ -342,6 +375,10 @@ fn interface_of_head<'l>(values: &[(Placeholder, &'l str)]) -> Option<&'l str> {
     (is_name && !is_rdma_device(interface) && is_bus_id(device)).then_some(interface)
 }
 
+/// Marks of a line whose end is cut off. An ellipsis is three dots by then.
+const CUT_MARKS: [&str; 2] = [">", "..."];
+/// A shorter line is not cut off without a mark.
+const CUT_LINE_LEN_MIN: usize = 60;
 /// Limit for a line in bytes; the kernel prints no line that is half as long.
 pub(crate) const LINE_LEN_MAX: usize = 4_096;
 /// Longer ones are no prefixes.

@@ -110,6 +110,51 @@ impl<'a> Pattern<'a> {
         let mut values = Vec::new();
         matches_from(&self.parts, line, &mut values, budget).then_some(values)
     }
+
+    /// The same if the end of the line is cut off, as pagers and terminals do. [`CUT_LITERALS_MIN`] bytes must be literal, and no
+    /// placeholder before the cut may be one that takes anything: else a line of another message would match.
+    pub(crate) fn values_of_cut<'l>(
+        &self,
+        line: &'l str,
+        budget: &mut Budget,
+    ) -> Option<Vec<(Placeholder, &'l str)>> {
+        let lens = (1..=self.parts.len()).rev();
+        lens.filter(|&len| !self.parts[..len].contains(&Part::Place(Placeholder::Text)))
+            .find_map(|len| self.values_of_cut_at(len, line, budget))
+    }
+
+    /// The same if the cut is in the part that is the last one of this many.
+    fn values_of_cut_at<'l>(
+        &self,
+        len: usize,
+        line: &'l str,
+        budget: &mut Budget,
+    ) -> Option<Vec<(Placeholder, &'l str)>> {
+        let (&last, before) = self.parts[..len].split_last()?;
+        let literals = before.iter().map(|part| match part {
+            Part::Literal(literal) => literal.len(),
+            Part::Place(_) => 0,
+        });
+        let literals: usize = literals.sum();
+        let is_whole = len == self.parts.len();
+        let mut try_last = |last| {
+            let parts = [before, &[last]].concat();
+            let mut values = Vec::new();
+            matches_from(&parts, line, &mut values, budget).then_some(values)
+        };
+        match last {
+            Part::Place(_) if is_whole || literals < CUT_LITERALS_MIN => None,
+            Part::Place(_) => try_last(last),
+            Part::Literal(literal) => {
+                let ends = (1..=literal.len() - usize::from(is_whole)).rev();
+                let beginnings = ends
+                    .take_while(|end| literals + end >= CUT_LITERALS_MIN)
+                    .filter_map(|end| literal.get(..end));
+                let mut beginnings = beginnings.filter(|beginning| line.ends_with(beginning));
+                beginnings.find_map(|beginning| try_last(Part::Literal(beginning)))
+            }
+        }
+    }
 }
 
 /// Bytes that may still be compared for one line, over all patterns: limits the cost of malicious lines, so that the cost of
@@ -212,6 +257,8 @@ fn boundary(text: &str, at: usize) -> usize {
         .unwrap_or(text.len())
 }
 
+/// Literal bytes by which a message is known whose end is cut off.
+const CUT_LITERALS_MIN: usize = 24;
 /// What may differ at the end of a text.
 pub(crate) const SENTENCE_ENDS: [char; 4] = ['.', '!', ' ', '\r'];
 

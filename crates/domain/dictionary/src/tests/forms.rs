@@ -248,6 +248,39 @@ fn every_example_is_found_when_it_is_wrapped() {
 }
 
 #[test]
+fn message_is_found_when_its_end_is_cut_off() {
+    let dictionary = Dictionary::new();
+    for (line, entry) in [
+        (
+            "NETDEV WATCHDOG: enP64p1s0f3 (tg3): transmit queue 0 timed o>",
+            "netdev-watchdog",
+        ),
+        (
+            "NETDEV WATCHDOG: eth0 (r8169): transmit queue 0 timed\u{2026}",
+            "netdev-watchdog",
+        ),
+        (
+            "page_pool_release_retry() stalled pool shutdown: id 523, 1 infl",
+            "page-pool-stalled",
+        ),
+        // Too little is left.
+        ("NETDEV WATCHDOG: eth0 (r>", ""),
+        ("NETDEV WATCHDOG: eth0 (r8169): transmit queue 0", ""),
+        (
+            "EXT4-fs warning (device sdc): htree_dirblock_to_tree:994: inode #2: lblock 0: comm ls",
+            "",
+        ),
+    ] {
+        let mut log = dictionary.log();
+        log.line(format!("[   12.345678] {line}").as_bytes());
+        log.finish();
+        let met = log.met();
+        let name = met.first().map_or("", |met| met.entry.name.as_ref());
+        assert_eq!(name, entry, "{line}");
+    }
+}
+
+#[test]
 fn time_of_dmesg_json_is_that_of_its_message() {
     let dictionary = Dictionary::new();
     let mut log = dictionary.log();
