@@ -14,8 +14,14 @@ pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
     let (head, said) = match line.strip_prefix('[') {
         // `[bnx2x_nic_load:2727(eno1)]...`
         Some(line) => line.split_once(']')?,
-        None => line.split_once(": ")?,
+        None => line
+            .split_once(": ")
+            // `sky2 hardware hung? flushing`, `nf_conntrack_frob :cannot register`
+            .or_else(|| line.split_once(' ').filter(|(name, _)| is_no_word(name)))?,
     };
+    let end = line.len() - said.len();
+    // `[1480]: scst: ...` has a process before the driver.
+    let said = said.trim_start_matches([':', ' ']);
     if said.is_empty() || head.len() > HEAD_LEN_MAX {
         return None;
     }
@@ -30,14 +36,14 @@ pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
         let of_driver = |text| driver_at(text).filter(|&number| !is_of_subsystem(number));
         of_driver(head)
             // `ieee80211 phy0: brcmf_...`: the driver says more than the subsystem, whose name is one at the start only.
-            .or_else(|| of_driver(said))
+            // A word of a sentence (`ice mode`) is no driver there.
+            .or_else(|| of_driver(said).filter(|_| said.split([' ', ':']).next().is_some_and(is_no_word)))
             .or_else(|| driver_at(head))
             .or_else(|| packed::driver(kind_of_device(head)?))
     }?;
     if !is_trouble && is_of_subsystem(number) {
         return None;
     }
-    let end = head.len() + ": ".len();
     let interface = interface(&line[..end]).or_else(|| interface_of(line));
     let values = interface.map(|interface| (Placeholder::Interface, interface));
     Some(MatchedLine {
@@ -80,6 +86,11 @@ fn driver_at(text: &str) -> Option<usize> {
     })
 }
 
+/// Whether it is no word of a sentence, so that it names a driver without a colon: `sky2`, `nf_nat`, `b43-pci-bridge`.
+fn is_no_word(name: &str) -> bool {
+    name.contains(|c: char| c.is_ascii_digit() || c == '_' || c == '-')
+}
+
 /// Whether the family is that of a subsystem, not of drivers: such an entry explains no refusals, as subsystems say at each start what
 /// they do not find.
 fn is_of_subsystem(number: usize) -> bool {
@@ -109,7 +120,15 @@ fn is_phy(head: &str) -> bool {
         return false;
     };
     let is_address = address.len() == 2 && address.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_address && !bus.is_empty() && name.contains(|first: char| first.is_ascii_alphabetic())
+    // Devices of ACPI and of other buses end likewise: `PNP0A03:00`, `i2c-RTL5682:00`, `00:03`, `mei::3e8d0870-...:04`.
+    let is_bus_of_mdio = bus.contains(|c: char| c.is_ascii_lowercase())
+        && !bus.contains("::")
+        && !bus
+            .rsplit('-')
+            .next()
+            .unwrap_or(bus)
+            .contains(|c: char| c.is_ascii_uppercase());
+    is_address && is_bus_of_mdio && name.contains(|first: char| first.is_ascii_alphabetic())
 }
 
 /// A line of the entry `kernel-trace`.
@@ -220,6 +239,13 @@ mod tests {
     }
 
     #[test]
+    fn driver_needs_no_colon() {
+        check("bnxt_en Frobnication failed", "broadcom-driver-error", "");
+        check("nf_frob :frob failed", "network-stack-error", "");
+        check("[1480]: bnx2x: frob failed", "broadcom-driver-error", "");
+    }
+
+    #[test]
     fn refusal_is_a_notice() {
         let severity = |line| matched(line).map(|known| known.severity);
         assert_eq!(severity("ice 0000:01:00.0: Frob failed"), Some(Severity::Warning));
@@ -252,6 +278,14 @@ mod tests {
             "",
         );
         check("frob f1072004.mdio:x1: frob timed out", "", "");
+        for other in [
+            "acpi PNP0A03:00",
+            "system 00:03",
+            "rt5682s i2c-RTL5682:00",
+            "ipts mei::3e8d0870-271a:04",
+        ] {
+            check(&format!("{other}: frob failed"), "", "");
+        }
     }
 
     #[test]
@@ -288,7 +322,8 @@ mod tests {
             "",
         );
         check("frob 0000:3b:00.0 p1p1: Frobnication failed", "", "");
-        check("bnxt_en Frobnication failed", "", "");
+        check("ice Frobnication failed", "", "");
+        check("frob42 Frobnication failed", "", "");
         check("bnxt_en: ", "", "");
     }
 }

@@ -186,7 +186,17 @@ fn is_trouble(text: &str) -> bool {
             // The only error is an excessive number of words.
             .ok()
     });
-    let is_named = words.as_ref().is_some_and(|words| words.is_match(text));
+    let mut matches = words.iter().flat_map(|words| words.find_iter(text));
+    let is_named = matches.any(|found| {
+        let (before, from) = text.as_bytes().split_at(found.start());
+        let is_begin = !before.last().is_some_and(u8::is_ascii_alphabetic);
+        let is_longer = |word: &str| {
+            from.get(..word.len())
+                .is_some_and(|from| from.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        (is_begin || !BEGINS_A_WORD.contains(&TROUBLE_WORDS[found.pattern()]))
+            && !LONGER_WORDS.into_iter().any(is_longer)
+    });
     is_named && !HARMLESS.iter().any(|harmless| text.contains(harmless))
 }
 
@@ -390,7 +400,11 @@ const TROUBLE_WORDS: [&str; 72] = [
 ];
 
 /// Parts of lines with such words that report no trouble.
-const HARMLESS: [&str; 10] = [
+/// Those of [`TROUBLE_WORDS`] that are parts of others: "changed", "installed", "loops".
+const BEGINS_A_WORD: [&str; 6] = ["hang", "hung", "stall", "oops", "lost", "died"];
+/// Words that begin with a word of trouble and are none.
+const LONGER_WORDS: [&str; 4] = ["invalidat", "failover", "failsafe", "watchdog_thread"];
+const HARMLESS: [&str; 13] = [
     "errors=",
     "no error",
     "0 errors",
@@ -401,6 +415,10 @@ const HARMLESS: [&str; 10] = [
     "error reporting enabled",
     "Error Reporting",
     "watchdog: enabled",
+    "out of reset",
+    "error containment capabilities",
+    // `(REQ INFO) 0: enabled=0, timeout=-1` of MediaTek.
+    "INFO)",
 ];
 
 /// How names of interfaces begin.
@@ -651,6 +669,10 @@ mod tests {
         assert!(is_trouble("i40e: Failed to frob"));
         assert!(is_trouble("WARNING: CPU: 1"));
         assert!(!is_trouble("i40e: frob done"));
+        assert!(!is_trouble("cfg80211: Regulatory domain changed to country: CN"));
+        assert!(!is_trouble("Installing knfsd: loops, queued invalidation"));
+        assert!(is_trouble("e1000: Detected Tx Unit Hang") && is_trouble("tx_hang") && is_trouble("Oops: 2"));
+        assert!(is_trouble("exchanged, but failed") && is_trouble("failover: invalid"));
         assert!(!is_trouble("EXT4-fs: re-mounted. Opts: errors=remount-ro"));
     }
 
