@@ -299,7 +299,7 @@ static __attribute__((noinline)) u32 inode_of(u64 sk)
 	return socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
 }
 
-enum { TCP_ESTABLISHED = 1, TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
+enum { TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_MPTCP = 262 };
 
 INLINE u32 protocol_of(u64 sk)

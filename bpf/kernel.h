@@ -274,6 +274,7 @@ struct tcp_options_received {
 struct tcp_sock {
 	u64 md5sig_info; /* with CONFIG_TCP_MD5SIG */
 	u32 rcv_nxt, copied_seq, write_seq, snd_una;
+	u64 tcp_mstamp; /* microseconds of CLOCK_MONOTONIC */
 	/* what tcp_get_info() of net/ipv4/tcp.c reads */
 	u32 snd_nxt, reordering, snd_cwnd, mss_cache, packets_out, sacked_out, lost_out, retrans_out;
 	u32 lsndtime, rcv_tstamp, rcv_ssthresh, srtt_us, mdev_us, snd_ssthresh, total_retrans;

@@ -6,7 +6,7 @@
 #include "tables.h"
 
 enum { AF_INET_ = 2, AF_INET6_ = 10 };
-enum { TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12, TCP_SYN_RECV = 3, TCP_BOUND_INACTIVE = 13 };
+enum { TCP_ESTABLISHED = 1, TCP_TIME_WAIT = 6, TCP_CLOSE = 7, TCP_LISTEN = 10, TCP_NEW_SYN_RECV = 12, TCP_SYN_RECV = 3, TCP_BOUND_INACTIVE = 13 };
 
 /* The id of the first cgroup. */
 #define ROOT_CGROUP 1

@@ -38,6 +38,9 @@ struct request {
 	u32 skip;     /* sockets of the first bucket to skip, because it alone did not fit */
 	u16 local_port_min, local_port_max, peer_port_min, peer_port_max;
 	u64 local_prefix[2], local_mask[2], peer_prefix[2], peer_mask[2];
+	/* Only of tcp_info.bpf.o: connections to which nothing has happened since then get a short record, `struct quiet`; 0: none.
+	 * Microseconds of CLOCK_MONOTONIC. */
+	u64 quiet_since_us;
 };
 
 struct reply {
@@ -63,7 +66,7 @@ enum outcome {
 	TANGLED = 5,   /* more steps than any valid table needs */
 };
 
-enum kind { FULL_SOCKET = 1, TIME_WAIT_SOCKET = 2, REQUEST_SOCKET = 3 };
+enum kind { FULL_SOCKET = 1, TIME_WAIT_SOCKET = 2, REQUEST_SOCKET = 3, QUIET_SOCKET = 4 };
 
 struct record {
 	u16 bytes; /* of this record with its sections */
@@ -95,6 +98,18 @@ struct record {
 	/* of sockets of fd_sockets.h and udp.bpf.c: SOCK_*, IPPROTO_* or NETLINK_* */
 	u8 type;
 	u16 protocol;
+};
+
+/* The record of a quiet connection: the beginning of `struct record`. */
+struct quiet {
+	u16 bytes;
+	u8 kind; /* QUIET_SOCKET */
+	u8 state;
+	u16 family, sections;
+	u64 sock;
+	u64 cookie;
+	u32 netns;
+	u32 bucket;
 };
 
 struct memory {

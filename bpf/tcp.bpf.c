@@ -32,6 +32,40 @@ INLINE int is_end(const struct slot *s, u64 node)
 #ifdef WITH_TCP_INFO
 #define MORE_BYTES_MAX TCP_INFO_BYTES_MAX
 
+/* Writes the short record of a connection to which nothing has happened for a time, and returns its size; 0 if it is none.
+ *
+ * tcp_mstamp_refresh() of net/ipv4/tcp_output.c is called before anything else is done: for each segment received
+ * (tcp_rcv_established(), tcp_rcv_state_process()), each attempt to send (tcp_write_xmit()), and each timer of retransmission,
+ * probe and keepalive (net/ipv4/tcp_timer.c). So what these change of a socket has not changed since. Data can be read
+ * without a segment, and while something is queued times are counted: both queues must be empty. */
+INLINE u32 take_quiet(struct quiet *r, const struct identity *it, u64 sk, struct slot *s)
+{
+	const struct request *q = &s->request;
+	u64 cookie = COPIED(u64, s->copy, sk, sock_common, skc_cookie);
+	u64 net = COPIED(u64, s->copy, sk, sock_common, skc_net);
+
+	if (!HAS(tcp_sock, tcp_mstamp) || it->state != TCP_ESTABLISHED || !cookie || !(it->ports >> 16))
+		return 0;
+	if (GET(u64, sk, tcp_sock, tcp_mstamp) >= q->quiet_since_us ||
+	    GET(u32, sk, tcp_sock, rcv_nxt) != GET(u32, sk, tcp_sock, copied_seq) ||
+	    GET(u32, sk, tcp_sock, write_seq) != GET(u32, sk, tcp_sock, snd_una))
+		return 0;
+	r->netns = NETNS_OF(s, net);
+	r->family = COPIED(u16, s->copy, sk, sock_common, skc_family);
+	/* The long way finds that it is not wanted. */
+	if ((q->netns && q->netns != r->netns) || !(r->family == AF_INET6_ ? q->families & 2 : q->families & 1) ||
+	    !(q->states & (1u << TCP_ESTABLISHED)))
+		return 0;
+	r->bytes = sizeof(struct quiet);
+	r->kind = QUIET_SOCKET;
+	r->state = TCP_ESTABLISHED;
+	r->sections = 0;
+	r->sock = sk;
+	r->cookie = cookie;
+	r->bucket = s->bucket;
+	return sizeof(struct quiet);
+}
+
 /* Adds TCP's sections to the record that ends at an offset; returns their size. A separate function for the same reason
  * as `read_socket`. */
 __attribute__((noinline)) int read_tcp_info(u32 number, u64 sk, u32 starts, u32 ends)
@@ -82,6 +116,13 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 		return MOVED;
 	{
 		struct record *r = (void *)s->records + used;
+#ifdef WITH_TCP_INFO
+		bytes = 0;
+		if (s->request.quiet_since_us && s->request.table == ESTABLISHED)
+			bytes = take_quiet((void *)r, &it, sk, s);
+		if (bytes)
+			goto taken;
+#endif
 		bytes = take_tcp(r, &it, sk, s);
 		r->bucket = s->bucket;
 #ifdef WITH_TCP_INFO
@@ -90,6 +131,7 @@ __attribute__((noinline)) int read_socket(u32 number, u64 sk)
 			r->sections &= ~(WANT_TCP_INFO | WANT_CONGESTION);
 		else if (bytes && r->kind == FULL_SOCKET && s->request.detail & (WANT_TCP_INFO | WANT_CONGESTION))
 			r->bytes = bytes += read_tcp_info(number, sk, used, used + bytes);
+taken:;
 #endif
 	}
 	COPY(s->again, sock_common, sk);
@@ -238,6 +280,7 @@ __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 
 #ifndef BY_PROBE_READ
 #define WARM_HEADS 16
+#define WARM_QUIET (1u << 31)
 
 /* Reads what will be read of the first socket of a chain, and returns something without meaning. A separate function, without a
  * branch around its calls: the verifier's time is part of each start. */
@@ -250,6 +293,12 @@ __attribute__((noinline)) int warm_socket(u64 node, u32 detail)
 		return 0;
 	sk = WHOLE(node - AT(sock_common, skc_nulls_node));
 	sum = (u32)OF(sk, sock_common, skc_addrpair) + (u32)OF(sk, sock_common, skc_cookie);
+#ifdef WITH_TCP_INFO
+	/* Of most sockets only these are read. */
+	if (detail & WARM_QUIET)
+		return sum + (u32)OF(sk, tcp_sock, tcp_mstamp) + OF(sk, tcp_sock, rcv_nxt) + OF(sk, tcp_sock, copied_seq) +
+		       OF(sk, tcp_sock, write_seq);
+#endif
 	if (detail & WANT_QUEUES)
 		sum += OF(sk, tcp_sock, rcv_nxt) + OF(sk, tcp_sock, copied_seq) + OF(sk, tcp_sock, write_seq) +
 		       OF(sk, tcp_sock, snd_una);
@@ -278,6 +327,10 @@ __attribute__((noinline)) int warm_heads(u32 number, u32 first)
 	first &= HEADS - WARM_HEADS;
 	heads = &s->heads[first];
 	detail = s->request.detail;
+#ifdef WITH_TCP_INFO
+	if (s->request.quiet_since_us)
+		detail = WARM_QUIET;
+#endif
 #pragma unroll
 	for (u32 word = 0; word < WARM_HEADS; word++)
 		sum += warm_socket(heads[word], detail);

@@ -586,6 +586,7 @@ fn query<'a>(
         ends: resolved.map_or(Ends::ANYWHERE, |resolved| resolved.ends),
         choice: Choice::Auto,
         scope: NetnsScope::Own,
+        quiet: None,
     }
 }
 

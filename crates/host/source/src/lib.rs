@@ -23,6 +23,7 @@
 //!     ends: Ends::ANYWHERE,
 //!     choice: Choice::Auto,
 //!     scope: NetnsScope::Own,
+//!     quiet: None,
 //! };
 //! let mut sockets = 0;
 //! let outcome = list(&BpfEngine::default(), &query, &mut |_socket, _kernel_verdict| {
@@ -59,6 +60,7 @@ mod process_netns;
 mod procfs;
 mod protocol_group;
 mod query;
+mod quiet;
 mod repeat;
 #[cfg(test)]
 #[path = "../../../../fuzz/replay.rs"]
@@ -87,6 +89,7 @@ pub use pid_namespace::own_pid_namespace;
 pub use probe::{Probe, ProbeResult, probe};
 pub use process_netns::own_namespace;
 pub use query::{Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use quiet::{QuietSeen, QuietSocket, QuietWalk, WalkTime};
 pub use socket_threads::{SocketThreads, TakeSocket};
 pub use sockeye_model::Detail;
 pub use split_dump::ephemeral_ports;

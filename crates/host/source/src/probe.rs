@@ -43,6 +43,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
         scope: NetnsScope::Own,
+        quiet: None,
     };
     let probes = GROUPS.iter().flat_map(|group| {
         ladder::sources(group, &query).map(|source| Probe {

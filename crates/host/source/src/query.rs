@@ -2,6 +2,7 @@
 
 use crate::outcome::Error;
 use crate::process_netns::own_namespace;
+use crate::quiet::QuietWalk;
 use sockeye_model::{Detail, Family, NetnsInode, Pid, Protocol, ProtocolSet, Socket, StateSet};
 pub use sockeye_wire::walk::End;
 use std::os::fd::BorrowedFd;
@@ -26,6 +27,8 @@ pub struct Query<'a> {
     pub choice: Choice,
     /// The network namespaces to list.
     pub scope: NetnsScope<'a>,
+    /// What a walk may leave out; `None`: nothing.
+    pub quiet: Option<&'a QuietWalk>,
 }
 
 impl Query<'_> {

@@ -4,12 +4,13 @@ use crate::bpf::{BpfEngine, RecordThreads, Start, TableKind, TakeRecord, WalkSta
 use crate::exact_query::ExactQuery;
 use crate::outcome::{DumpContext, Error, SourceKind};
 use crate::process_netns::own_namespace;
-use crate::query::{Families, NetnsScope, Query};
+use crate::query::{Ends, Families, NetnsScope, Query};
+use crate::quiet::QuietWalk;
 use crate::request_bits;
 use crate::socket_threads::SocketThreads;
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
-use sockeye_model::{Detail, Protocol, Socket, State, StateSet, WalkLayout};
+use sockeye_model::{Detail, Losses, Protocol, Socket, State, StateSet, WalkLayout};
 use sockeye_wire::walk::{KernelClock, Record, Request, Table, detail};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +87,13 @@ pub(crate) fn walk(
         ..tables.kernel()
     };
     let Families { v4, v6 } = query.families;
+    let quiet = query.quiet.filter(|_| {
+        let has_info = table_kind(walk, query) == TableKind::TcpWithInfo;
+        let is_one = !matches!(query.scope, NetnsScope::All) && found.len() == 1;
+        has_info && is_one && query.ends == Ends::ANYWHERE && threads.is_none()
+    });
     let request = Request {
+        quiet_since_us: quiet.map_or(0, QuietWalk::since_us),
         detail: request_bits::sections(query.detail),
         v4,
         v6,
@@ -142,7 +149,20 @@ pub(crate) fn walk(
                 let (socket, message) = reader.read(record, now);
                 take(socket, message)
             };
-            let outcome = tables.walk(found, &request, walked, read, threads);
+            let outcome = match quiet.and_then(QuietWalk::buckets) {
+                None => tables.walk(found, &request, walked, read, threads),
+                Some(buckets) => buckets
+                    .iter()
+                    .filter(|_| table == Table::Established)
+                    .try_for_each(|bucket| {
+                        let request = Request {
+                            first: *bucket,
+                            end: bucket.saturating_add(1),
+                            ..request
+                        };
+                        tables.walk(found, &request, walked, read, None)
+                    }),
+            };
             match outcome {
                 Ok(()) => {}
                 // The namespace of this table is gone, and its sockets with it.
@@ -164,6 +184,11 @@ pub(crate) fn walk(
     let without_cookie = reader.without_cookie + of_threads.1;
     if without_cookie > WITHOUT_COOKIE_MAX && without_cookie > walked.delivered / 4 {
         engine.set_has_cookies(false);
+    }
+    if let Some(quiet) = quiet {
+        let is_complete = walked.losses == Losses::default() && !walked.stopped;
+        let began_ns = found.first().filter(|_| is_complete).map(|found| found.ktime_ns);
+        quiet.note(began_ns, std::mem::take(&mut walked.quiet));
     }
     Ok(Ok(()))
 }

@@ -23,7 +23,7 @@ mod tcp_raw;
 
 pub use congestion::Congestion;
 pub use kernel_clock::{KernelClock, hz};
-pub use record::{Kind, Memory, Record, Records, records};
+pub use record::{Found, FoundRecords, Kind, Memory, Quiet, Record, Records, found_records, records};
 pub use tcp_raw::TcpRaw;
 
 use crate::bytes::{ne_u32, ne_u64};
@@ -56,6 +56,9 @@ pub struct Request {
     pub local: End,
     /// Condition on the peer's endpoint.
     pub peer: End,
+    /// Established connections to which nothing has happened since then are reported as [`Quiet`]; 0: none. Microseconds of
+    /// `CLOCK_MONOTONIC`. Only for the program that reads `struct tcp_info`, and without conditions on endpoints.
+    pub quiet_since_us: u64,
 }
 
 /// A condition on one endpoint of a socket: `(address & mask) == prefix`, IPv4 mapped into IPv6, and a port range.
@@ -177,6 +180,7 @@ impl Request {
         skip: 0,
         local: End::ANYWHERE,
         peer: End::ANYWHERE,
+        quiet_since_us: 0,
     };
 
     /// Writes the request to the beginning of a slot and clears an earlier reply; fields beyond the slot are left out.
@@ -213,6 +217,7 @@ impl Request {
             put(addresses_at, &end.prefix);
             put(addresses_at + 16, &end.mask);
         }
+        put(104, &self.quiet_since_us.to_ne_bytes());
     }
 }
 
@@ -299,6 +304,7 @@ mod tests {
                 prefix: [10; 16],
                 mask: [11; 16],
             },
+            quiet_since_us: 12,
             ..Request::ALL
         }
         .write(&mut slot);
@@ -310,7 +316,10 @@ mod tests {
             (slot[40..56].to_vec(), slot[56..72].to_vec()),
             (vec![10; 16], vec![11; 16])
         );
-        assert_eq!((slot[72..104].to_vec(), slot[104]), (vec![0; 32], 0xee));
+        assert_eq!(
+            (slot[72..104].to_vec(), ne_u64(&slot, 104), slot[112]),
+            (vec![0; 32], Some(12), 0xee)
+        );
     }
 
     #[test]

@@ -251,24 +251,65 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Iterates over the records of a slot after a run.
-pub fn records<'a>(slot: &'a [u8], reply: &Reply) -> Records<'a> {
+/// An established connection to which nothing has happened since the time of the request, and whose queues are empty: `struct quiet`.
+/// Whatever a segment, an attempt to send or a timer changes of a socket is as it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quiet {
+    /// Identifies the socket within one walk.
+    pub identity: u64,
+    /// The socket cookie, never 0.
+    pub cookie: u64,
+    /// Inode of its network namespace.
+    pub netns: u32,
+    /// The bucket of its table.
+    pub bucket: u32,
+}
+
+/// A record of a slot.
+#[derive(Debug, Clone, Copy)]
+pub enum Found<'a> {
+    /// With all that was requested.
+    Whole(Record<'a>),
+    /// A quiet connection ([`super::Request::quiet_since_us`]).
+    Quiet(Quiet),
+}
+
+impl<'a> Found<'a> {
+    #[inline]
+    fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        if byte(bytes, 2) != Some(QUIET_SOCKET) {
+            let (record, rest) = Record::split(bytes)?;
+            return Some((Self::Whole(record), rest));
+        }
+        let (record, rest) = bytes.split_at_checked(usize::from(ne_u16(bytes, 0)?))?;
+        let quiet = Quiet {
+            identity: ne_u64(record, 8)?,
+            cookie: ne_u64(record, 16)?,
+            netns: ne_u32(record, 24)?,
+            bucket: ne_u32(record, 28)?,
+        };
+        Some((Self::Quiet(quiet), rest))
+    }
+}
+
+/// Iterates over the records of a slot after a run, quiet connections included.
+pub fn found_records<'a>(slot: &'a [u8], reply: &Reply) -> FoundRecords<'a> {
     let used = (reply.used as usize).min(RECORDS_BYTES);
     let end = RECORDS_AT + used;
-    Records {
+    FoundRecords {
         rest: slot.get(RECORDS_AT..end).unwrap_or_default(),
         broken: false,
     }
 }
 
-/// An iterator over records; see [`records`].
+/// An iterator over records; see [`found_records`].
 #[derive(Debug, Clone)]
-pub struct Records<'a> {
+pub struct FoundRecords<'a> {
     rest: &'a [u8],
     broken: bool,
 }
 
-impl Records<'_> {
+impl FoundRecords<'_> {
     /// Whether iteration ended at an invalid record, because the program's layout differs from ours.
     #[must_use]
     #[inline]
@@ -277,15 +318,15 @@ impl Records<'_> {
     }
 }
 
-impl<'a> Iterator for Records<'a> {
-    type Item = Record<'a>;
+impl<'a> Iterator for FoundRecords<'a> {
+    type Item = Found<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Record<'a>> {
+    fn next(&mut self) -> Option<Found<'a>> {
         if self.rest.is_empty() {
             return None;
         }
-        match Record::split(self.rest) {
+        match Found::split(self.rest) {
             Some((record, rest)) => {
                 self.rest = rest;
                 Some(record)
@@ -299,6 +340,38 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
+/// Iterates over the whole records of a slot after a run.
+pub fn records<'a>(slot: &'a [u8], reply: &Reply) -> Records<'a> {
+    Records(found_records(slot, reply))
+}
+
+/// An iterator over whole records; see [`records`].
+#[derive(Debug, Clone)]
+pub struct Records<'a>(FoundRecords<'a>);
+
+impl Records<'_> {
+    /// Whether iteration ended at an invalid record, because the program's layout differs from ours.
+    #[must_use]
+    #[inline]
+    pub fn is_broken(&self) -> bool {
+        self.0.is_broken()
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Record<'a>> {
+        self.0.find_map(|found| match found {
+            Found::Whole(record) => Some(record),
+            Found::Quiet(_) => None,
+        })
+    }
+}
+
+/// `QUIET_SOCKET` of `enum kind`.
+const QUIET_SOCKET: u8 = 4;
 /// `struct record`
 const HEAD_BYTES: usize = 128;
 /// `struct memory`

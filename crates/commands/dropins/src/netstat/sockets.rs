@@ -349,6 +349,7 @@ impl<'a> Listing<'a> {
             ends: Ends::ANYWHERE,
             choice,
             scope: NetnsScope::Own,
+            quiet: None,
         }
     }
 

@@ -337,6 +337,7 @@ impl<'a> Listing<'a> {
             ends: sockeye_query::netns_targets::ends(&bounds),
             choice,
             scope: self.netns.map_or(NetnsScope::Own, NetnsScope::One),
+            quiet: None,
         };
         let has_no_filter = self.filter.is_empty();
         list_with_message(&self.engine, &query, &mut |socket, context| {

@@ -144,6 +144,7 @@ impl<'a> DiagWatch<'a> {
             ends: Ends::ANYWHERE,
             choice: Choice::Diag,
             scope: NetnsScope::Own,
+            quiet: None,
         };
         let engine = &self.context.engine;
         let mut list = || {

@@ -49,6 +49,7 @@ impl KnownOwners {
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,
             scope: NetnsScope::All,
+            quiet: None,
         };
         let mut listeners: HashMap<_, Vec<Listener>> = HashMap::default();
         let listed = list(&context.engine, &query, &mut |socket, _| {

@@ -66,6 +66,7 @@ pub(crate) fn list_present(
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
         scope: NetnsScope::All,
+        quiet: None,
     };
     let time_ns = now_ns();
     let mut events = Vec::new();

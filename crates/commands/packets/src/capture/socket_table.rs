@@ -57,6 +57,7 @@ impl SocketTable {
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,
             scope,
+            quiet: None,
         };
         let (mut connected, mut bound) = (HashMap::new(), Vec::new());
         let outcome = list(engine, &query, &mut |socket, _| {

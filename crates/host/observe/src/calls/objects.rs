@@ -123,6 +123,7 @@ impl Objects {
             ends: Ends::ANYWHERE,
             choice: Choice::Auto,
             scope: NetnsScope::All,
+            quiet: None,
         };
         let mut found = HashMap::new();
         // On an error the remaining sockets keep their inode as name.

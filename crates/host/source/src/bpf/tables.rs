@@ -3,12 +3,15 @@
 use super::dedup::ChainDedup;
 use super::kernel::{Compiled, Kernel, Prepared, Start};
 use super::workers::{self, Job};
+use crate::quiet::QuietSocket;
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType};
 use sockeye_model::{Losses, Options, WalkLayout};
 use sockeye_sys::bpf::{Program, Slot};
-use sockeye_wire::walk::{self, KernelClock, Outcome, Record, Reply, Request, Table, detail, records};
+use sockeye_wire::walk::{
+    self, Found, KernelClock, Outcome, Record, Reply, Request, Table, detail, found_records, records,
+};
 use std::ops::{ControlFlow, Range};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -49,6 +52,8 @@ pub(crate) struct WalkStats {
     pub(crate) rewalked: u64,
     /// Whether the caller stopped the walk.
     pub(crate) stopped: bool,
+    /// Quiet connections, which were not passed on; a few may be there twice. Only of a walk that asks for them, and on one thread.
+    pub(crate) quiet: Vec<QuietSocket>,
 }
 
 impl WalkStats {
@@ -69,6 +74,8 @@ pub(crate) struct FoundTables {
     buckets: u32,
     listening_buckets: u32,
     pub(crate) hz: u32,
+    /// When they were found: before any of their sockets is read.
+    pub(crate) ktime_ns: u64,
 }
 
 impl Tables {
@@ -122,6 +129,7 @@ impl Tables {
             hashinfo: main.hashinfo,
             buckets: main.buckets,
             listening_buckets,
+            ktime_ns: main.ktime_ns,
             hz: walk::hz(main.jiffies, main.ktime_ns)
                 .ok_or(Unavailable::UnexpectedReply("the clock ticks at no known rate"))?,
         })
@@ -285,8 +293,13 @@ impl Work<'_> {
             let Some(first) = first else { return Ok(()) };
             self.read(&own, &first, reader);
             let bytes = u64::from(first.0.used) * u64::from(self.end / self.slice.max(1));
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            let is_worth_a_thread = bytes > WORTH_A_THREAD_BYTES && cores > 1;
+            // The number of cores is read from several files.
+            let cores = if bytes > WORTH_A_THREAD_BYTES {
+                thread::available_parallelism().map_or(1, usize::from)
+            } else {
+                1
+            };
+            let is_worth_a_thread = cores > 1;
             if let Some(threads) = threads.filter(|_| is_worth_a_thread) {
                 return self.run_on_threads(state, &mut own, slots, reader, threads, cores);
             }
@@ -448,12 +461,16 @@ impl Reader<'_> {
             jiffies: reply.jiffies,
             ktime_ns: reply.ktime_ns,
         };
-        let mut all = records(slot, reply);
-        let mut ahead = all.clone();
+        let mut all = found_records(slot, reply);
+        let mut ahead = records(slot, reply);
         let mut announced = 0;
         let mut is_overlapping = continued.is_none();
-        for record in &mut all {
-            if let Some(threads) = self.announces {
+        for found in &mut all {
+            let (bucket, identity) = match found {
+                Found::Whole(record) => (record.bucket(), record.identity()),
+                Found::Quiet(quiet) => (quiet.bucket, quiet.identity),
+            };
+            if let (Some(threads), Found::Whole(_)) = (self.announces, found) {
                 if announced == 0 {
                     let mut inodes = [0; ANNOUNCED];
                     for (inode, record) in inodes.iter_mut().zip(&mut ahead) {
@@ -464,8 +481,8 @@ impl Reader<'_> {
                 }
                 announced -= 1;
             }
-            let is_new = self.seen.insert(record.bucket(), record.identity());
-            is_overlapping |= !is_new && *continued == Some(record.bucket());
+            let is_new = self.seen.insert(bucket, identity);
+            is_overlapping |= !is_new && *continued == Some(bucket);
             if !is_overlapping {
                 // More sockets have left the chain than the runs overlap: some behind them were skipped.
                 self.walked.losses.unsettled_chains += 1;
@@ -475,6 +492,13 @@ impl Reader<'_> {
                 continue;
             }
             self.walked.delivered += 1;
+            let record = match found {
+                Found::Whole(record) => record,
+                Found::Quiet(quiet) => {
+                    self.walked.quiet.push(QuietSocket::of(&quiet));
+                    continue;
+                }
+            };
             if (self.take)(&record, now).is_break() {
                 self.walked.stopped = true;
                 return ControlFlow::Break(());

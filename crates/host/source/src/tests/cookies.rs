@@ -22,6 +22,7 @@ fn cookies(engine: &BpfEngine, choice: Choice) -> Result<(Option<SourceKind>, Co
         ends: Ends::ANYWHERE,
         choice,
         scope: NetnsScope::Own,
+        quiet: None,
     };
     let mut found = Cookies::new();
     let end = |end: &Endpoint| format!("{end:?}");

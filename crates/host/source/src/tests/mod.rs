@@ -7,6 +7,7 @@ mod cookies;
 mod names;
 mod owners;
 mod owners_bpf;
+mod quiet;
 mod tcp_info;
 mod vitals;
 mod walk_engine;

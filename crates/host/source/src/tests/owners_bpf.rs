@@ -146,6 +146,7 @@ fn check_seen_without_owner(socket: u32) {
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
         scope: NetnsScope::Own,
+        quiet: None,
     };
     let mut seen = false;
     list(&ENGINE, &query, &mut |found, _| {

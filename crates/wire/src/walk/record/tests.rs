@@ -154,3 +154,27 @@ fn reply_beyond_the_slot_is_bounded() {
     assert_eq!(records(&slot[..RECORDS_AT + 127], &reply).count(), 0);
     assert_eq!(records(&[], &reply).count(), 0);
 }
+
+#[test]
+fn quiet_connection_is_between_whole_records() {
+    let mut quiet = record(32, 0);
+    quiet[2] = QUIET_SOCKET;
+    let bytes = [record(128, 0), quiet.clone(), record(128, 0)].concat();
+    let (slot, reply) = slot(&bytes, bytes.len() as u32);
+    assert_eq!(records(&slot, &reply).count(), 2);
+    let all: Vec<_> = found_records(&slot, &reply).collect();
+    let Found::Quiet(found) = all[1] else {
+        panic!("{all:?}");
+    };
+    let number = |at: usize| ne_u64(&quiet, at).unwrap();
+    assert_eq!((found.identity, found.cookie), (number(8), number(16)));
+    assert_eq!(
+        (Some(found.netns), Some(found.bucket)),
+        (ne_u32(&quiet, 24), ne_u32(&quiet, 28))
+    );
+    assert!(matches!(all[..], [Found::Whole(_), _, Found::Whole(_)]));
+    // One that is cut off, or has no length.
+    check(&bytes[..159], 159, (1, true));
+    quiet[..2].fill(0);
+    check(&quiet, 32, (0, true));
+}

@@ -112,6 +112,7 @@ fn all_but_tcp() -> Query<'static> {
         ends: Ends::ANYWHERE,
         choice: Choice::Auto,
         scope: NetnsScope::All,
+        quiet: None,
     }
 }
 
