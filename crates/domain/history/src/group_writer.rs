@@ -102,8 +102,8 @@ impl GroupWriter {
         self.samples += 1;
     }
 
-    /// Adds a socket to the sample. Of sockets with the same identity the last counts.
-    pub fn add(&mut self, identity: &IdentityRef<'_>, mut values: Values) {
+    /// Adds a socket to the sample. Of sockets with the same identity the last counts. Returns its place, for [`Self::add_unchanged`].
+    pub fn add(&mut self, identity: &IdentityRef<'_>, mut values: Values) -> u32 {
         let digest = self.digests.of(identity);
         let place = match self.find(digest) {
             Ok(place) => place,
@@ -114,7 +114,8 @@ impl GroupWriter {
         };
         let written = &mut self.sockets[place];
         if written.sample == self.samples {
-            return self.sample.again.push((place, values));
+            self.sample.again.push((place, values));
+            return place as u32;
         }
         let is_back = written.sample + 1 != self.samples;
         written.sample = self.samples;
@@ -127,6 +128,30 @@ impl GroupWriter {
                 self.sample.changed.push((place, before));
             }
         }
+        place as u32
+    }
+
+    /// Adds a connection of the last sample again, which has its values except that no data waits to be read. Returns whether that is
+    /// right: it is not if the last sample does not have it, or has data of it that waits to be sent.
+    pub fn add_unchanged(&mut self, place: u32) -> bool {
+        let place = place as usize;
+        let Some(written) = self.sockets.get_mut(place) else {
+            return false;
+        };
+        // A walk may come to it twice.
+        if written.sample == self.samples {
+            return true;
+        }
+        if written.sample + 1 != self.samples || !written.values.is_all_sent() {
+            return false;
+        }
+        let before = written.values;
+        written.sample = self.samples;
+        self.sample_len += 1;
+        if written.values.set_all_read() {
+            self.sample.changed.push((place, before));
+        }
+        true
     }
 
     /// Encodes the sample.

@@ -57,7 +57,7 @@ pub struct IdentityRef<'a> {
     pub(crate) peer: Option<(IpAddr, Port)>,
     interface: Option<InterfaceIndex>,
     pub(crate) netns: Option<NetnsInode>,
-    inode: Option<Inode>,
+    pub(crate) inode: Option<Inode>,
     pub(crate) cookie: Option<Cookie>,
     uid: Option<Uid>,
     cgroup: Option<CgroupId>,

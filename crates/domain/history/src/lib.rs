@@ -65,7 +65,7 @@ pub use keyed_sums::{ConnectionKey, ConnectionSums, KeyedSums, Limits};
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
 pub use seen_translation::SeenTranslation;
-pub use sums::{SumKey, SumTable, Sums};
+pub use sums::{ConnectionId, SumKey, SumTable, Sums};
 pub use timeline::{Point, PointConnection, Timeline};
 pub use unseen::{DataKind, Unseen};
 pub use values::Values;

@@ -3,7 +3,7 @@
 use crate::identity::IdentityRef;
 use crate::values::{BYTES_ACKED, BYTES_RECEIVED, RETRANS_SEGS, Values};
 use foldhash::{HashMap, HashSet};
-use sockeye_model::{Cookie, NetnsInode, Protocol, State, StateSet, WorkloadKind};
+use sockeye_model::{Cookie, Inode, NetnsInode, Protocol, State, StateSet, WorkloadKind};
 use std::net::IpAddr;
 
 /// What is summed up together.
@@ -57,8 +57,10 @@ impl std::ops::AddAssign for Sums {
 pub struct SumTable {
     /// The connections of the last sample, and of the one in hand.
     known: HashMap<ConnectionId, Known>,
-    /// The keys of the last sample. `None`: there is none to compare with.
-    before: Option<Keys>,
+    /// The keys of these connections, and some of earlier ones.
+    keys: Keys,
+    /// Whether there is a sample to compare with.
+    has_before: bool,
     /// Where sockets listened in the last sample.
     listeners_before: HashSet<ListenerId>,
     sample: InHand,
@@ -70,22 +72,24 @@ pub struct SumTable {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     counters: Counters,
-    /// The place of its key in that sample.
+    /// The place of its key.
     key: u32,
-    /// The number of that sample.
+    /// The number of the last sample that has it.
     sample: u32,
+    /// Where it is in a group, and its inode; see [`SumTable::add_at`].
+    place: u32,
+    inode: u32,
 }
 
-/// Old kernels number cookies per namespace.
-type ConnectionId = (Cookie, Option<NetnsInode>);
+/// Identifies a connection. Old kernels number cookies per namespace.
+pub type ConnectionId = (Cookie, Option<NetnsInode>);
 
 type ListenerId = (Option<NetnsInode>, u16);
 
 /// What is known of the sample in hand.
 #[derive(Debug, Default)]
 struct InHand {
-    keys: Keys,
-    /// The sums of each key.
+    /// The sums of the keys by their places; of keys beyond its end there are none.
     sums: Vec<Sums>,
     listeners: HashSet<ListenerId>,
     /// Connections without a cookie that have ended: whether they count is known when all others are.
@@ -147,15 +151,22 @@ fn text<'a>(all: &[&'a [u8]], place: u32) -> Option<&'a [u8]> {
     all.get((place as usize).checked_sub(1)?).copied()
 }
 
-impl InHand {
+impl Keys {
     /// Returns the place of a key.
     fn place(&mut self, key: Key) -> u32 {
-        let next = self.sums.len() as u32;
-        let place = *self.keys.places.entry(key).or_insert(next);
-        if place == next {
-            self.sums.push(Sums::default());
+        let next = self.places.len() as u32;
+        *self.places.entry(key).or_insert(next)
+    }
+}
+
+impl InHand {
+    /// Returns the sums of a key.
+    fn sums(&mut self, place: u32) -> &mut Sums {
+        let place = place as usize;
+        if place >= self.sums.len() {
+            self.sums.resize(place + 1, Sums::default());
         }
-        place
+        &mut self.sums[place]
     }
 }
 
@@ -181,10 +192,13 @@ impl SumTable {
     /// Adds a socket to the sample in hand. Which side opened a connection is known by the listeners that come before it, as in the
     /// kernel's tables, and those of the last sample.
     pub fn add(&mut self, identity: &IdentityRef<'_>, values: &Values) {
+        self.add_at(identity, values, u32::MAX);
+    }
+
+    /// As [`Self::add`], and remembers the place of a connection in a group, which [`Self::add_unchanged`] returns.
+    pub fn add_at(&mut self, identity: &IdentityRef<'_>, values: &Values, place: u32) {
+        self.begin();
         let sample = &mut self.sample;
-        if !std::mem::replace(&mut sample.has_sockets, true) {
-            self.number += 1;
-        }
         if values.state() == Some(State::Listen) {
             sample
                 .listeners
@@ -207,25 +221,26 @@ impl SumTable {
             is_passive,
             peer: peer.to_canonical(),
             port: if is_passive { local_port.0 } else { peer_port.0 },
-            owner: sample
+            owner: self
                 .keys
                 .owners
                 .place(owner.map(|owner| owner.process.comm.as_bytes())),
-            container: sample.keys.containers.place(container.map(str::as_bytes)),
+            container: self.keys.containers.place(container.map(str::as_bytes)),
         };
+        let key = self.keys.place(key);
         let counters = Counters::of(values);
         let Some(id) = identity.connection() else {
             if has_ended {
-                let place = sample.place(key);
-                sample.nameless.push((place, counters));
+                sample.nameless.push((key, counters));
             }
             return;
         };
-        let place = sample.place(key);
         let now = Known {
             counters,
-            key: place,
+            key,
             sample: self.number,
+            place,
+            inode: identity.inode.map_or(0, |inode| inode.0),
         };
         let then = if has_ended {
             self.known.remove(&id)
@@ -234,11 +249,44 @@ impl SumTable {
         };
         // One that the walk has met twice is one connection.
         let is_again = then.is_some_and(|then| then.sample == self.number);
-        let sum = &mut sample.sums[place as usize];
+        let sum = sample.sums(key);
         sum.connections += u64::from(!has_ended && !is_again);
         sum.closed += u64::from(has_ended);
-        if self.before.is_some() {
+        if self.has_before {
             sum.add_since(counters, then.map(|then| then.counters));
+        }
+    }
+
+    /// Adds a connection again, to which nothing has happened since the last sample. `add`: adds what that sample has at its place in the
+    /// group, if that is right; its inode comes second. Returns whether it was added: not if the last sample does not have it, or one of
+    /// these is unknown.
+    pub fn add_unchanged(&mut self, id: &ConnectionId, add: impl FnOnce(u32, Inode) -> bool) -> bool {
+        self.begin();
+        let Some(known) = self.known.get_mut(id) else {
+            return false;
+        };
+        if known.sample == self.number {
+            return true;
+        }
+        if known.place == u32::MAX || known.inode == 0 || !add(known.place, Inode(known.inode)) {
+            return false;
+        }
+        known.sample = self.number;
+        self.sample.sums(known.key).connections += 1;
+        true
+    }
+
+    /// Whether the sample in hand has a connection that has not ended.
+    #[must_use]
+    pub fn has(&self, id: &ConnectionId) -> bool {
+        let known = self.known.get(id);
+        self.sample.has_sockets && known.is_some_and(|known| known.sample == self.number)
+    }
+
+    /// Begins a sample, unless that was done.
+    pub fn begin(&mut self) {
+        if !std::mem::replace(&mut self.sample.has_sockets, true) {
+            self.number += 1;
         }
     }
 
@@ -246,25 +294,22 @@ impl SumTable {
     /// counts connections only. Of connections without a cookie those are summed up that have ended: the kernel creates a cookie when a
     /// socket is first listed, so that they were in no sample before. If those that are there have none either, this is not so.
     pub fn finish(&mut self) -> Vec<(SumKey, Sums)> {
-        if !self.sample.has_sockets {
-            self.number += 1;
-        }
+        self.begin();
         let mut sample = std::mem::take(&mut self.sample);
+        let (number, has_before) = (self.number, self.has_before);
         if !sample.lacks_cookies {
-            for (place, counters) in std::mem::take(&mut sample.nameless) {
-                let sum = &mut sample.sums[place as usize];
+            for (key, counters) in std::mem::take(&mut sample.nameless) {
+                let sum = sample.sums(key);
                 sum.closed += 1;
-                if self.before.is_some() {
+                if has_before {
                     sum.add_since(counters, None);
                 }
             }
         }
-        let mut gone: Vec<u32> = Vec::new();
-        let number = self.number;
         self.known.retain(|_, connection| {
             let is_there = connection.sample == number;
-            if !is_there {
-                gone.push(connection.key);
+            if !is_there && has_before {
+                sample.sums(connection.key).closed += 1;
             }
             is_there
         });
@@ -272,18 +317,10 @@ impl SumTable {
         if self.known.capacity() / 4 > self.known.len() {
             self.known.shrink_to_fit();
         }
-        if let Some(before) = self.before.take() {
-            sample.add_gone(&before, &gone);
-        }
-        let InHand {
-            keys,
-            sums,
-            listeners,
-            ..
-        } = sample;
-        let (owners, containers) = (keys.owners.list(), keys.containers.list());
-        let of_keys = keys.places.iter().map(|(key, place)| {
-            let key = SumKey {
+        let (owners, containers) = (self.keys.owners.list(), self.keys.containers.list());
+        let of_keys = self.keys.places.iter().filter_map(|(key, place)| {
+            let sums = sample.sums.get(*place as usize)?;
+            let key = || SumKey {
                 netns: key.netns,
                 is_passive: key.is_passive,
                 peer: key.peer,
@@ -291,12 +328,37 @@ impl SumTable {
                 owner: text(&owners, key.owner).map(lossy),
                 container: text(&containers, key.container).map(lossy),
             };
-            (key, sums[*place as usize])
+            (*sums != Sums::default()).then(|| (key(), *sums))
         });
-        let of_keys = of_keys.filter(|(_, sums)| *sums != Sums::default()).collect();
-        self.before = Some(keys);
-        self.listeners_before = listeners;
+        let of_keys: Vec<_> = of_keys.collect();
+        self.has_before = true;
+        self.listeners_before = sample.listeners;
+        if self.keys.places.len() > of_keys.len() * 2 + KEYS_MIN {
+            self.forget_keys();
+        }
         of_keys
+    }
+
+    /// Forgets the keys that no connection has.
+    fn forget_keys(&mut self) {
+        let before = std::mem::take(&mut self.keys);
+        let (owners, containers) = (before.owners.list(), before.containers.list());
+        let mut all: Vec<Option<Key>> = vec![None; before.places.len()];
+        for (key, place) in &before.places {
+            all[*place as usize] = Some(*key);
+        }
+        for connection in self.known.values_mut() {
+            let Some(key) = all.get(connection.key as usize).copied().flatten() else {
+                continue;
+            };
+            let owner = self.keys.owners.place(text(&owners, key.owner));
+            let container = self.keys.containers.place(text(&containers, key.container));
+            connection.key = self.keys.place(Key {
+                owner,
+                container,
+                ..key
+            });
+        }
     }
 
     /// Forgets the sample in hand, which is not finished. If it has begun, the next one is compared with none.
@@ -308,32 +370,10 @@ impl SumTable {
 
     /// Forgets the last sample: after a gap that no difference may span.
     pub fn forget(&mut self) {
-        self.before = None;
+        self.has_before = false;
         self.known.clear();
+        self.keys = Keys::default();
         self.listeners_before.clear();
-    }
-}
-
-impl InHand {
-    /// Counts connections that only the sample before had, by the places of their keys there.
-    fn add_gone(&mut self, before: &Keys, gone: &[u32]) {
-        if gone.is_empty() {
-            return;
-        }
-        let (owners, containers) = (before.owners.list(), before.containers.list());
-        let mut keys: Vec<Option<Key>> = vec![None; before.places.len()];
-        for (key, place) in &before.places {
-            keys[*place as usize] = Some(*key);
-        }
-        for key in gone.iter().filter_map(|place| *keys.get(*place as usize)?) {
-            let key = Key {
-                owner: self.keys.owners.place(text(&owners, key.owner)),
-                container: self.keys.containers.place(text(&containers, key.container)),
-                ..key
-            };
-            let place = self.place(key);
-            self.sums[place as usize].closed += 1;
-        }
     }
 }
 
@@ -351,6 +391,9 @@ impl Sums {
 fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
+
+/// So many keys without a connection are kept.
+const KEYS_MIN: usize = 1_000;
 
 /// Whether a socket is a TCP connection that transfers data, or has ended since the sample before.
 pub(crate) fn is_connection(protocol: Protocol, values: &Values) -> bool {

@@ -17,6 +17,8 @@ pub struct Values {
 
 // Places of columns that are read for each socket.
 const STATE: usize = 0;
+const RECEIVE_QUEUE: usize = 1;
+const SEND_QUEUE: usize = 2;
 pub(crate) const BYTES_ACKED: usize = 5;
 pub(crate) const BYTES_RECEIVED: usize = 6;
 pub(crate) const RETRANS_SEGS: usize = 7;
@@ -275,6 +277,18 @@ impl Values {
         }
     }
 
+    /// Whether no data waits to be sent or acknowledged.
+    pub(crate) fn is_all_sent(&self) -> bool {
+        self.at(SEND_QUEUE) == Some(0)
+    }
+
+    /// Notes that no data waits to be read. Returns whether some did.
+    pub(crate) fn set_all_read(&mut self) -> bool {
+        let had = self.at(RECEIVE_QUEUE) != Some(0);
+        self.set(RECEIVE_QUEUE, Some(0));
+        had
+    }
+
     pub(crate) fn at(&self, index: usize) -> Option<u64> {
         (self.known & 1 << index != 0).then(|| self.bits(index))
     }
@@ -360,6 +374,8 @@ mod tests {
         let names = WIDE.map(|place| COLUMNS[place].name);
         assert_eq!(names, ["bytes_acked", "bytes_received"]);
         assert_eq!(COLUMNS[STATE].name, "state");
+        assert_eq!(COLUMNS[RECEIVE_QUEUE].name, "receive_queue_bytes");
+        assert_eq!(COLUMNS[SEND_QUEUE].name, "send_queue_bytes");
         assert_eq!(COLUMNS[RETRANS_SEGS].name, "total_retrans_segs");
         assert_eq!(COLUMNS[BUSY_MS].name, "busy_ms");
         assert_eq!(COLUMNS[SNDBUF_LIMITED_MS].name, "sndbuf_limited_ms");
