@@ -111,7 +111,7 @@ fn read_places(mut reader: Reader<'_>) -> Result<Vec<usize>, DecodeError> {
 mod tests {
     use super::*;
     use crate::{GroupWriter, Recorded, seal, unseal};
-    use sockeye_model::{Cookie, Entry, Protocol, Socket, State, TcpInfo};
+    use sockeye_model::{Cookie, Entry, Protocol, Queues, Socket, State, TcpInfo};
 
     fn connection(cookie: u64, bytes: u64) -> Recorded {
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
@@ -164,6 +164,50 @@ mod tests {
         let mut sections = Vec::new();
         seal(&chunks(), &mut |section| sections.push(section)).unwrap();
         check(&unseal(&sections, usize::MAX).unwrap());
+    }
+
+    #[test]
+    fn unchanged_connection_stays_without_its_values() {
+        let with_queues = |cookie, receive_bytes, send_bytes| {
+            let mut socket = Socket::new(Protocol::Tcp, State::Established);
+            socket.cookie = Some(Cookie(cookie));
+            socket.queues = Queues::Data {
+                receive_bytes,
+                send_bytes,
+            };
+            (
+                Identity::of(&Entry::new(&socket), &mut |_| None),
+                Values::of(&socket, 0),
+            )
+        };
+        let (mut writer, mut reader) = (GroupWriter::default(), GroupReader::default());
+        let all = [with_queues(1, 0, 0), with_queues(2, 7, 0), with_queues(3, 0, 9)];
+        writer.begin(1_000);
+        let places = all
+            .each_ref()
+            .map(|(identity, values)| writer.add(&identity.borrowed(), *values));
+        reader.apply(&writer.finish()).unwrap();
+        writer.begin(2_000);
+        // What waited to be read was read; what waits to be sent is not quiet.
+        assert_eq!(
+            places.map(|place| writer.add_unchanged(place)),
+            [true, true, false]
+        );
+        assert!(writer.add_unchanged(places[0]), "a walk met it twice");
+        assert!(!writer.add_unchanged(99));
+        assert_eq!(writer.sample_len(), 2);
+        reader.apply(&writer.finish()).unwrap();
+        let expected = [with_queues(1, 0, 0), with_queues(2, 0, 0)];
+        let read: Vec<_> = reader
+            .sockets()
+            .map(|(one, values)| (one.clone(), *values))
+            .collect();
+        assert_eq!(read, expected);
+        // The last sample has not the third one.
+        writer.begin(3_000);
+        assert!(!writer.add_unchanged(places[2]) && writer.add_unchanged(places[1]));
+        reader.apply(&writer.finish()).unwrap();
+        assert_eq!(reader.sockets().count(), 1);
     }
 
     #[test]

@@ -467,6 +467,74 @@ mod tests {
     }
 
     #[test]
+    fn unchanged_connection_counts_and_transfers_nothing() {
+        let mut table = SumTable::default();
+        let (mut identity, values) = socket(1, State::Established, 50_000, 443, 100);
+        identity.inode = Some(Inode(7));
+        table.add_at(&identity.borrowed(), &values, 3);
+        table.finish();
+        let id = (Cookie(1), None);
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            // It is met twice.
+            assert!(table.add_unchanged(&id, |place, inode| {
+                asked.push((place, inode));
+                true
+            }));
+            assert!(table.has(&id));
+            assert!(table.add_unchanged(&id, |_, _| unreachable!()));
+            assert!(!table.add_unchanged(&(Cookie(2), None), |_, _| true));
+            let only = Sums {
+                connections: 1,
+                ..Sums::default()
+            };
+            assert_eq!(
+                table
+                    .finish()
+                    .into_iter()
+                    .map(|(_, sums)| sums)
+                    .collect::<Vec<_>>(),
+                [only]
+            );
+        }
+        assert_eq!(asked, [(3, Inode(7)); 2]);
+        // It has transferred, and its place is not known any more.
+        let more = socket(1, State::Established, 50_000, 443, 150);
+        assert_eq!(add(&mut table, &[more])[0].2.sent_bytes, 50);
+        assert!(!table.add_unchanged(&id, |_, _| true));
+        assert_eq!(add(&mut table, &[])[0].2.closed, 1);
+    }
+
+    #[test]
+    fn keys_without_a_connection_are_forgotten() {
+        let mut table = SumTable::default();
+        let stays = socket(1, State::Established, 50_000, 443, 100);
+        for round in 0..3_u16 {
+            let mut sample = vec![stays.clone()];
+            sample.extend((0..2_000).map(|port| {
+                let cookie = 10 + u64::from(round) * 2_000 + u64::from(port);
+                socket(
+                    cookie,
+                    State::Established,
+                    50_001,
+                    1_000 + round * 2_000 + port,
+                    1,
+                )
+            }));
+            add(&mut table, &sample);
+        }
+        let sums = add(&mut table, std::slice::from_ref(&stays));
+        assert_eq!(sums.len(), 2_001);
+        let left = add(&mut table, std::slice::from_ref(&stays));
+        let only = Sums {
+            connections: 1,
+            ..Sums::default()
+        };
+        assert_eq!(left, [(false, 443, only)]);
+        assert_eq!(table.keys.places.len(), 1);
+    }
+
+    #[test]
     fn direction_is_known_by_listeners_before_it_and_of_the_last_sample() {
         let mut table = SumTable::default();
         let listener = socket(9, State::Listen, 443, 0, 0);

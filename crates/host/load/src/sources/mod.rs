@@ -145,6 +145,7 @@ impl SourceRun {
                 SourceKind::Store => Choice::Auto,
             },
             scope: NetnsScope::Own,
+            quiet: None,
         };
         let mut sockets = 0;
         let answer = list(engine, &query, &mut |_, _| {
