@@ -27,7 +27,7 @@ impl Listing<'_> {
         let processes = self.sampled();
         let workloads = SocketWorkloads {
             context: self.context,
-            owners,
+            has_owners: owners.is_some(),
             processes: &processes,
             kinds: &self.workload_kinds,
         };

@@ -7,6 +7,7 @@
 //! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
 //! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
 //! - `workloads`: containers, cgroups, units and executables of sockets
+//! - `sample_owners`: owners of sockets from one sample to the next
 //! - `sampling`: flows of one sample after the other, and what happened between them
 //! - `drops`, `vitals`: what is dropped between two samples; counters and devices of namespaces
 //! - `when`: times as people write them; `past`, `look_back`, `replay`: a recorded moment in place of the kernel's
@@ -30,6 +31,7 @@ mod packet_program;
 pub mod past;
 mod replay;
 mod report;
+pub mod sample_owners;
 pub mod sampling;
 mod scan;
 pub mod values;

@@ -11,7 +11,7 @@ use sockeye_console::notes::say;
 use sockeye_filter::{Filter, KernelFeatures};
 use sockeye_model::{ProtocolSet, StateSet, WorkloadKind};
 use sockeye_source::names::{Cgroups, WorkloadNames};
-use sockeye_source::owners::Owners;
+use sockeye_source::owners::{OwnerLookup, Owners};
 use sockeye_source::{Choice, Detail, Families, SourceKind};
 use sockeye_sys::rights::{self, CheckedIn};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -157,14 +157,7 @@ impl<'a> Listing<'a> {
                 return Ok(None);
             }
         };
-        report.owners = Some(lookup);
-        let mut losses = owners.losses();
-        // The search for namespaces already counted the same processes.
-        losses.unreadable_processes = losses
-            .unreadable_processes
-            .saturating_sub(report.losses.unreadable_processes);
-        report.losses += losses;
-        report.processes_hidden |= owners.hides_processes();
+        report_owners(&owners, lookup, report);
         Ok(Some(owners))
     }
 
@@ -274,6 +267,18 @@ impl<'a> Listing<'a> {
             ));
         }
     }
+}
+
+/// Adds to a report how owners were found, and what was lost.
+pub(crate) fn report_owners(owners: &Owners, lookup: OwnerLookup, report: &mut ListingReport) {
+    report.owners = Some(lookup);
+    let mut losses = owners.losses();
+    // The search for namespaces already counted the same processes.
+    losses.unreadable_processes = losses
+        .unreadable_processes
+        .saturating_sub(report.losses.unreadable_processes);
+    report.losses += losses;
+    report.processes_hidden |= owners.hides_processes();
 }
 
 /// Returns whether a filter tests the namespace of sockets.

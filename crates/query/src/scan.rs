@@ -5,6 +5,7 @@ use crate::listing::{Listing, QueryOptions, Scope};
 use crate::netns_targets::{NetnsTarget, ResolvedFilter};
 use crate::past::Past;
 use crate::report::{AllNetnsReport, ListingReport};
+use crate::sample_owners::{FindOwners, SampleOwners};
 use crate::workloads::SocketWorkloads;
 use sockeye_console::notes::say;
 use sockeye_console::progress::Progress;
@@ -13,7 +14,7 @@ use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket, Workloads};
 use sockeye_source::owners::Owners;
 use sockeye_source::{
     BpfEngine, Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Preparation, Query, QueryOutcome,
-    Reason, SocketThreads, SourceKind, TakeSocket, list, list_on_threads,
+    QuietWalk, Reason, SocketThreads, SourceKind, TakeSocket, list, list_on_threads,
 };
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -31,7 +32,21 @@ impl Listing<'_> {
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     ) -> anyhow::Result<()> {
-        self.run_with(options, owners, report, emit, None)
+        let owners = owners.map(|owners| owners as &dyn FindOwners);
+        self.run_with(options, owners, report, emit, None, None)
+    }
+
+    /// As [`Self::run`], with owners of a sample, and without the connections that `quiet` notes.
+    pub fn run_quiet(
+        &self,
+        options: &QueryOptions,
+        owners: Option<&SampleOwners<'_>>,
+        report: &mut ListingReport,
+        quiet: Option<&QuietWalk>,
+        emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
+    ) -> anyhow::Result<()> {
+        let owners = owners.map(|owners| owners as &dyn FindOwners);
+        self.run_with(options, owners, report, emit, None, quiet)
     }
 
     /// As [`Self::run`], and passes a part of the sockets to `threads`, where the source reads on several threads.
@@ -43,21 +58,23 @@ impl Listing<'_> {
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
         threads: &dyn EntryThreads,
     ) -> anyhow::Result<()> {
-        self.run_with(options, owners, report, emit, Some(threads))
+        let owners = owners.map(|owners| owners as &dyn FindOwners);
+        self.run_with(options, owners, report, emit, Some(threads), None)
     }
 
     fn run_with(
         &self,
         options: &QueryOptions,
-        owners: Option<&Owners>,
+        owners: Option<&dyn FindOwners>,
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
         threads: Option<&dyn EntryThreads>,
+        quiet: Option<&QuietWalk>,
     ) -> anyhow::Result<()> {
         let processes = self.sampled();
         let workloads = SocketWorkloads {
             context: self.context,
-            owners,
+            has_owners: owners.is_some(),
             processes: &processes,
             kinds: &self.workload_kinds,
         };
@@ -65,7 +82,7 @@ impl Listing<'_> {
             owners,
             workloads: (!self.workload_kinds.is_empty()).then_some(&workloads),
         };
-        let result = self.scan(options, owners, report, emit, threads);
+        let result = self.scan(options, owners, report, emit, threads, quiet);
         processes.add_to(report);
         result
     }
@@ -107,8 +124,10 @@ impl Listing<'_> {
         report: &mut ListingReport,
         emit: &mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
         threads: Option<&dyn EntryThreads>,
+        quiet: Option<&QuietWalk>,
     ) -> anyhow::Result<()> {
         let mut scan = Scan {
+            quiet,
             listing: self,
             options,
             found,
@@ -147,6 +166,8 @@ struct Scan<'a> {
     report: &'a mut ListingReport,
     emit: &'a mut dyn FnMut(&Entry<'_>, bool) -> ControlFlow<()>,
     threads: Option<&'a dyn EntryThreads>,
+    /// What a walk may leave out, of a listing of one namespace.
+    quiet: Option<&'a QuietWalk>,
     stopped: bool,
     /// Sockets that were found by their descriptors; filled only if those without one are listed after them.
     emitted: HashSet<(NetnsInode, Inode)>,
@@ -198,13 +219,13 @@ impl SocketThreads for Threads<'_> {
 /// What entries have in addition to the socket.
 #[derive(Clone, Copy)]
 struct Found<'a> {
-    owners: Option<&'a Owners>,
+    owners: Option<&'a dyn FindOwners>,
     workloads: Option<&'a SocketWorkloads<'a>>,
 }
 
 impl<'a> Found<'a> {
     fn entry(self, socket: &'a Socket) -> Entry<'a> {
-        let of = |owners: &'a Owners| socket.inode.map_or(&[][..], |inode| owners.of(inode));
+        let of = |owners: &'a dyn FindOwners| socket.inode.map_or(&[][..], |inode| owners.of(inode));
         Entry {
             workloads: self.workloads.map(|workloads| workloads as &dyn Workloads),
             ..Entry::with_owners(socket, self.owners.map(of))
@@ -356,6 +377,7 @@ impl Scan<'_> {
                 options,
                 protocols,
                 target,
+                (targets.len() == 1).then_some(self.quiet).flatten(),
                 threads.as_ref(),
                 &mut |socket, kernel_verdict| {
                     let entry = found.entry(socket);
@@ -401,6 +423,7 @@ impl Scan<'_> {
                             options,
                             protocols,
                             target,
+                            None,
                             None,
                             &mut |socket, kernel_verdict| {
                                 let entry = found.entry(socket);
@@ -510,13 +533,14 @@ fn list_target(
     options: &QueryOptions,
     protocols: ProtocolSet,
     target: &NetnsTarget<'_>,
+    quiet: Option<&QuietWalk>,
     threads: Option<&Threads<'_>>,
     emit: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
 ) -> anyhow::Result<Option<QueryOutcome>> {
     let context = listing.context;
     let resolved = listing.targets.filter_of(target);
     let mut query = query(options, needs(&resolved.filter), protocols, Some(resolved));
-    query.choice = context.choice;
+    (query.choice, query.quiet) = (context.choice, quiet);
     let outcome = match target.netns {
         None => list_with(&context.engine, &query, threads, emit),
         Some(namespace) => {

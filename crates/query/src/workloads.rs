@@ -49,8 +49,8 @@ impl SampledProcesses {
 #[derive(Debug)]
 pub(crate) struct SocketWorkloads<'a> {
     pub(crate) context: &'a QueryContext,
-    /// Owners that were searched before; `None`: they are searched when they are first needed.
-    pub(crate) owners: Option<&'a Owners>,
+    /// Whether entries have their owners; if not, they are searched when they are first needed.
+    pub(crate) has_owners: bool,
     pub(crate) processes: &'a SampledProcesses,
     /// The kinds that something asked for; others are not looked up.
     pub(crate) kinds: &'a [WorkloadKind],
@@ -63,7 +63,7 @@ impl SocketWorkloads<'_> {
 
     /// Returns the owners from a search during the pass.
     fn search(&self, socket: &Socket) -> &[Owner] {
-        let Some(inode) = socket.inode.filter(|_| self.owners.is_none()) else {
+        let Some(inode) = socket.inode.filter(|_| !self.has_owners) else {
             return &[];
         };
         let found = self.processes.owners.get_or_init(|| {

@@ -170,6 +170,8 @@ impl StoreWriter {
                 return Err(error);
             }
         };
+        // Those of the last sample are known by their places in its group.
+        let goes_on = group.writer.sample_len() > 0;
         group.writer.begin(clocks.at_ms);
         // One that was not finished is not part of this one.
         self.sums.discard();
@@ -180,6 +182,7 @@ impl StoreWriter {
             gap,
             check,
             observed: Vec::new(),
+            goes_on,
         })
     }
 

@@ -11,6 +11,7 @@ use sockeye_model::{
 use sockeye_source::owners::Owners;
 use sockeye_tracepoints::ConnectionCollector;
 use sockeye_wire::connections::kind;
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 /// The ends of connections since the last sample.
@@ -90,7 +91,9 @@ impl Between {
         failed: &mut dyn FnMut(&Entry<'_>, Option<Errno>),
     ) -> anyhow::Result<EndedCounts> {
         let collected = self.collector.take()?;
-        let processes = owners.map(processes).unwrap_or_default();
+        // Often nothing has ended.
+        let by_pid = OnceCell::new();
+        let processes = || by_pid.get_or_init(|| owners.map(processes).unwrap_or_default());
         let mut counts = EndedCounts {
             short: 0,
             lost: collected.lost,
@@ -111,7 +114,7 @@ impl Between {
             }
             let syn_bytes = if has_failed { 0 } else { prepare(&mut event) };
             let owner = owner(&event).map(|process| Owner {
-                process: processes.get(&process.pid).copied().unwrap_or(process),
+                process: processes().get(&process.pid).copied().unwrap_or(process),
                 fd: Fd(0),
             });
             let of_socket = owners.is_some().then_some(owner.as_slice());

@@ -131,16 +131,14 @@ impl Recorder<'_> {
         let clocks = clocks::read(&envelope);
         let at_ms = clocks.at_ms;
         let mut sample = self.store.begin(clocks).context(NOT_KEPT)?;
-        let mut count = 0;
         let sampled = self
             .sampler
-            .sample(at_ms, &mut report, picker.as_mut(), &mut |identity, values| {
-                count += 1;
-                sample.push(identity, values);
-            });
+            .sample(at_ms, &mut report, picker.as_mut(), &mut sample);
         let Sampled {
             lost_events,
             listeners,
+            count,
+            unchanged,
         } = match sampled {
             Ok(sampled) => sampled,
             Err(error) => {
@@ -167,7 +165,7 @@ impl Recorder<'_> {
         if self.is_verbose {
             let took = begun.elapsed();
             say(&format!(
-                "sockeye: {}: {} in {took:.1?}\n",
+                "sockeye: {}: {}, {unchanged} of them not read again, in {took:.1?}\n",
                 when::local(at_ms),
                 counted(count, "socket")
             ));

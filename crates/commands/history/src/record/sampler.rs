@@ -9,9 +9,10 @@ use sockeye_model::{
     WorkloadId, WorkloadKind,
 };
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
+use sockeye_query::sample_owners::{RememberedOwners, SampleOwners};
 use sockeye_query::sampling::Between;
-use sockeye_source::Detail;
-use sockeye_source::owners::Owners;
+use sockeye_source::{Detail, QuietSeen, QuietWalk, WalkTime};
+use sockeye_store::NewSample;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, hash_map};
 use std::ops::ControlFlow;
@@ -24,6 +25,10 @@ pub(super) struct Sampled {
     pub(super) lost_events: u64,
     /// Ports that something listens on; empty without a picker.
     pub(super) listeners: HashSet<(Option<NetnsInode>, u16)>,
+    /// The number of sockets that were found.
+    pub(super) count: usize,
+    /// Of these, connections that were not read again.
+    pub(super) unchanged: usize,
 }
 
 /// Takes one sample after the other.
@@ -31,6 +36,9 @@ pub(super) struct Sampler<'a> {
     listing: &'a Listing<'a>,
     between: Option<Between>,
     workloads: SharedWorkloads,
+    owners: RememberedOwners,
+    /// When the walk of the last sample began; `None` if every connection has to be read.
+    began: Option<WalkTime>,
 }
 
 impl<'a> Sampler<'a> {
@@ -39,6 +47,8 @@ impl<'a> Sampler<'a> {
             listing,
             between: None,
             workloads: SharedWorkloads::default(),
+            owners: RememberedOwners::default(),
+            began: None,
         }
     }
 
@@ -51,7 +61,8 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
-    /// Passes the sockets of a sample to `add`, one by one, and connections to `picker`.
+    /// Adds the sockets to a sample, one by one, and connections to `picker`. Connections to which nothing has happened since the last
+    /// sample are not read again, but with a picker, and where the sample begins a group.
     ///
     /// # Errors
     /// If they cannot be listed, or the events not be read.
@@ -59,59 +70,66 @@ impl<'a> Sampler<'a> {
         &mut self,
         at_ms: u64,
         report: &mut ListingReport,
-        mut picker: Option<&mut ExchangePicker>,
-        add: &mut dyn FnMut(&IdentityRef<'_>, Values),
+        picker: Option<&mut ExchangePicker>,
+        sample: &mut NewSample<'_>,
     ) -> anyhow::Result<Sampled> {
         let listing = self.listing;
-        let mut listeners = HashSet::new();
-        let owners = listing.owners(report)?;
+        let began = self
+            .began
+            .take()
+            .filter(|_| sample.goes_on() && picker.is_none() && !listing.context.namespaces.are_many());
+        let has_owners = self.owners.begin(listing, began.is_none(), report)?;
         self.workloads.begin();
-        let mut there = Vec::new();
-        for (protocols, more) in [
-            (
-                ProtocolSet::of(&[Protocol::Tcp, Protocol::Mptcp]),
-                Detail::TCP_INFO,
-            ),
-            // The drops of a datagram socket are in its memory.
-            (
-                ProtocolSet::of(&[Protocol::Udp, Protocol::UdpLite, Protocol::Raw]),
-                Detail::MEMORY,
-            ),
-        ] {
-            let options = QueryOptions {
-                protocols,
-                families: listing.families(),
-                states: StateSet::ALL,
-                detail: Detail::QUEUES
-                    | Detail::INODE
-                    | Detail::USER
-                    | Detail::OPTIONS
-                    | Detail::COOKIE
-                    | more,
-                scope: Scope::All,
-            };
-            listing.run(&options, owners.as_ref(), report, &mut |entry, _| {
-                if let Some(picker) = &mut picker {
-                    add_exchange(picker, entry.socket);
-                    if entry.socket.state == State::Listen {
-                        let port = entry.socket.local.port();
-                        listeners.extend(port.map(|port| (entry.socket.netns, port.0)));
-                    }
-                }
-                let identity = IdentityRef::of(entry, self.workloads.of(listing, entry));
-                let values = Values::of(entry.socket, at_ms);
-                // One in TIME_WAIT has the cookie of a connection that has ended.
-                if self.between.is_some() && !values.is_left_over() {
-                    there.extend(identity.connection());
-                }
-                add(&identity, values);
-                ControlFlow::Continue(())
-            })?;
+        let mut reading = Reading {
+            listing,
+            at_ms,
+            workloads: &mut self.workloads,
+            watches: self.between.is_some(),
+            picker,
+            there: Vec::new(),
+            listeners: HashSet::new(),
+            count: 0,
+        };
+        let quiet = began.map_or_else(QuietWalk::whole, QuietWalk::since);
+        let owners = self.owners.of_sample(listing).filter(|_| has_owners);
+        reading.read(TCP, owners.as_ref(), report, Some(&quiet), sample)?;
+        reading.read(OTHERS, owners.as_ref(), report, None, sample)?;
+        if let Some(found) = owners.and_then(SampleOwners::into_found) {
+            self.owners.take_found(found, report);
         }
-        let lost_events = self.add_ended(there, at_ms, owners.as_ref(), add)?;
+        let QuietSeen { began, sockets } = quiet.into_seen();
+        self.began = began;
+        let (mut unknown, mut unchanged) = (Vec::new(), 0);
+        for quiet in sockets {
+            let id = (quiet.cookie, Some(quiet.netns));
+            if sample.push_unchanged(&id, |inode| self.owners.is_same(inode)) {
+                unchanged += 1;
+            } else {
+                unknown.push(quiet.bucket);
+            }
+        }
+        if !unknown.is_empty() {
+            unknown.sort_unstable();
+            unknown.dedup();
+            let whole = QuietWalk::over(unknown);
+            let owners = self.owners.of_sample(listing).filter(|_| has_owners);
+            reading.read(TCP_CONNECTED, owners.as_ref(), report, Some(&whole), sample)?;
+            if whole.into_seen().began.is_none() {
+                self.began = None;
+            }
+        }
+        let Reading {
+            there,
+            listeners,
+            count,
+            ..
+        } = reading;
+        let lost_events = self.add_ended(there, at_ms, sample)?;
         Ok(Sampled {
             lost_events,
             listeners,
+            count: count + unchanged,
+            unchanged,
         })
     }
 
@@ -121,12 +139,12 @@ impl<'a> Sampler<'a> {
         &mut self,
         mut there: Vec<ConnectionId>,
         at_ms: u64,
-        owners: Option<&Owners>,
-        add: &mut dyn FnMut(&IdentityRef<'_>, Values),
+        sample: &mut NewSample<'_>,
     ) -> anyhow::Result<u64> {
         let (listing, Some(between)) = (self.listing, &mut self.between) else {
             return Ok(0);
         };
+        let owners = self.owners.owners();
         let mut is_sorted = false;
         let workloads = RefCell::new(&mut self.workloads);
         let mut failures = Failures::default();
@@ -142,13 +160,13 @@ impl<'a> Sampler<'a> {
                 let ended = IdentityRef::of(entry, workloads.of(listing, entry));
                 if ended
                     .connection()
-                    .is_some_and(|id| there.binary_search(&id).is_ok())
+                    .is_some_and(|id| there.binary_search(&id).is_ok() || sample.has(&id))
                 {
                     return EndedIn::Later;
                 }
                 let mut socket = entry.socket.clone();
                 socket.state = State::Close;
-                add(&ended, Values::of(&socket, at_ms));
+                sample.push(&ended, Values::of(&socket, at_ms));
                 EndedIn::Neither
             },
             &mut |entry, errno| {
@@ -157,10 +175,96 @@ impl<'a> Sampler<'a> {
                 failures.add(failed.to_identity(), errno);
             },
         )?;
-        let lost = failures.finish(add);
+        let lost = failures.finish(&mut |identity, values| sample.push(identity, values));
         Ok(counts.lost + lost)
     }
 }
+
+/// Reads the sockets of a sample.
+struct Reading<'a, 'b> {
+    listing: &'a Listing<'a>,
+    at_ms: u64,
+    workloads: &'b mut SharedWorkloads,
+    /// Whether ends of connections are watched.
+    watches: bool,
+    picker: Option<&'b mut ExchangePicker>,
+    /// Connections that were read.
+    there: Vec<ConnectionId>,
+    listeners: HashSet<(Option<NetnsInode>, u16)>,
+    count: usize,
+}
+
+impl Reading<'_, '_> {
+    /// Reads the sockets of some protocols. `quiet`: what is left out.
+    fn read(
+        &mut self,
+        what: SocketKinds,
+        owners: Option<&SampleOwners<'_>>,
+        report: &mut ListingReport,
+        quiet: Option<&QuietWalk>,
+        sample: &mut NewSample<'_>,
+    ) -> anyhow::Result<()> {
+        let listing = self.listing;
+        let options = QueryOptions {
+            protocols: ProtocolSet::of(what.protocols),
+            families: listing.families(),
+            states: what.states,
+            detail: Detail::QUEUES
+                | Detail::INODE
+                | Detail::USER
+                | Detail::OPTIONS
+                | Detail::COOKIE
+                | what.detail,
+            scope: Scope::All,
+        };
+        listing.run_quiet(&options, owners, report, quiet, &mut |entry, _| {
+            if let Some(picker) = &mut self.picker {
+                add_exchange(picker, entry.socket);
+                if entry.socket.state == State::Listen {
+                    let port = entry.socket.local.port();
+                    self.listeners
+                        .extend(port.map(|port| (entry.socket.netns, port.0)));
+                }
+            }
+            let identity = IdentityRef::of(entry, self.workloads.of(listing, entry));
+            let values = Values::of(entry.socket, self.at_ms);
+            // One in TIME_WAIT has the cookie of a connection that has ended.
+            if self.watches && !values.is_left_over() {
+                self.there.extend(identity.connection());
+            }
+            self.count += 1;
+            sample.push(&identity, values);
+            ControlFlow::Continue(())
+        })
+    }
+}
+
+/// Sockets that are listed together.
+#[derive(Clone, Copy)]
+struct SocketKinds {
+    protocols: &'static [Protocol],
+    states: StateSet,
+    detail: Detail,
+}
+
+const TCP: SocketKinds = SocketKinds {
+    protocols: &[Protocol::Tcp, Protocol::Mptcp],
+    states: StateSet::ALL,
+    detail: Detail::TCP_INFO,
+};
+
+const TCP_CONNECTED: SocketKinds = SocketKinds {
+    protocols: &[Protocol::Tcp],
+    states: StateSet::EMPTY.with(State::Established),
+    detail: Detail::TCP_INFO,
+};
+
+/// The drops of a datagram socket are in its memory.
+const OTHERS: SocketKinds = SocketKinds {
+    protocols: &[Protocol::Udp, Protocol::UdpLite, Protocol::Raw],
+    states: StateSet::ALL,
+    detail: Detail::MEMORY,
+};
 
 /// Connects that failed since the last sample, by what is the same for all that go from one process to one place: each has a local port and
 /// a socket of its own, and a process that tries again and again would fill the dictionary of the store.
@@ -269,6 +373,9 @@ type ConnectionId = (Cookie, Option<NetnsInode>);
 
 /// Names that are kept.
 const NAMES_MAX: usize = 65_536;
+
+#[cfg(test)]
+mod live_tests;
 
 #[cfg(test)]
 mod tests {

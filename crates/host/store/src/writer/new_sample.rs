@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::observed::{Observed, ObservedRow};
 use crate::sealing::{self, kind};
 use rusqlite::{TransactionBehavior, params};
-use sockeye_history::{Gap, GapReason, IdentityRef, SampleClocks, SumKey, Sums, Values};
+use sockeye_history::{ConnectionId, Gap, GapReason, IdentityRef, SampleClocks, SumKey, Sums, Values};
+use sockeye_model::Inode;
 
 /// A sample in hand. Dropped without [`NewSample::finish`] nothing of it is written, and the next sample begins a new group.
 #[derive(Debug)]
@@ -18,13 +19,38 @@ pub struct NewSample<'a> {
     pub(super) gap: Option<Gap>,
     pub(super) check: Option<Check>,
     pub(super) observed: Vec<Observed>,
+    /// Whether the group has the last sample.
+    pub(super) goes_on: bool,
 }
 
 impl NewSample<'_> {
     /// Adds a socket. Of sockets with the same identity the last counts.
     pub fn push(&mut self, identity: &IdentityRef<'_>, values: Values) {
-        self.store.sums.add(identity, &values);
-        self.group.writer.add(identity, values);
+        let place = self.group.writer.add(identity, values);
+        self.store.sums.add_at(identity, &values, place);
+    }
+
+    /// Whether connections of the last sample can be added by [`Self::push_unchanged`]: a group begins with a whole sample.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Adds a connection as the last sample has it, without data that waits to be read. `is_same`: whether its owners, by its inode,
+    /// are the same. Returns whether it was added: if not, it has to be read.
+    pub fn push_unchanged(&mut self, id: &ConnectionId, is_same: impl FnOnce(Inode) -> bool) -> bool {
+        let writer = &mut self.group.writer;
+        self.goes_on
+            && self
+                .store
+                .sums
+                .add_unchanged(id, |place, inode| is_same(inode) && writer.add_unchanged(place))
+    }
+
+    /// Whether the sample has a connection that has not ended.
+    #[must_use]
+    pub fn has(&self, id: &ConnectionId) -> bool {
+        self.store.sums.has(id)
     }
 
     /// Adds what was observed besides sockets.
@@ -44,6 +70,7 @@ impl NewSample<'_> {
             gap,
             check,
             observed,
+            goes_on: _,
         } = self;
         // First, since it frees what it has of each connection.
         let sums = store.sums.finish();
