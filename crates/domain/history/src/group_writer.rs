@@ -25,6 +25,8 @@ pub struct GroupWriter {
     digests: Digests,
     places: HashMap<u64, u32, BuildHasherDefault<DigestHasher>>,
     sockets: Vec<Written>,
+    /// Of each socket the last sample that has it. Apart from the rest: of most sockets only this is read and written in a sample.
+    seen: Vec<Seen>,
     samples: u32,
     at_ms: u64,
     sample: InHand,
@@ -53,8 +55,24 @@ struct Written {
     /// The second half of the digest of its identity.
     digest: u64,
     values: Values,
-    /// The number of the last sample that has it; 0: none since it was resumed.
-    sample: u32,
+}
+
+/// The number of the last sample that has a socket, twice; 0: none since it was resumed. One more: no data of it was queued there.
+#[derive(Debug, Clone, Copy)]
+struct Seen(u32);
+
+impl Seen {
+    fn new(sample: u32, values: &Values) -> Self {
+        Self(sample * 2 + u32::from(values.is_all_sent() && values.is_all_read()))
+    }
+
+    const fn sample(self) -> u32 {
+        self.0 / 2
+    }
+
+    const fn is_idle(self) -> bool {
+        self.0 % 2 == 1
+    }
 }
 
 impl GroupWriter {
@@ -74,10 +92,10 @@ impl GroupWriter {
             if let Err(key) = resumed.find(digest) {
                 resumed.places.insert(key, resumed.sockets.len() as u32);
             }
+            resumed.seen.push(Seen::new(u32::from(is_there), &values));
             resumed.sockets.push(Written {
                 digest: digest.1,
                 values,
-                sample: u32::from(is_there),
             });
         }
         resumed
@@ -112,13 +130,13 @@ impl GroupWriter {
                 self.enter(key, digest.1)
             }
         };
-        let written = &mut self.sockets[place];
-        if written.sample == self.samples {
+        let (written, seen) = (&mut self.sockets[place], &mut self.seen[place]);
+        if seen.sample() == self.samples {
             self.sample.again.push((place, values));
             return place as u32;
         }
-        let is_back = written.sample + 1 != self.samples;
-        written.sample = self.samples;
+        let is_back = seen.sample() + 1 != self.samples;
+        *seen = Seen::new(self.samples, &values);
         self.sample_len += 1;
         // One that was gone is there again, even if nothing changed.
         if values.settle(&written.values) != 0 || is_back {
@@ -135,22 +153,26 @@ impl GroupWriter {
     /// right: it is not if the last sample does not have it, or has data of it that waits to be sent.
     pub fn add_unchanged(&mut self, place: u32) -> bool {
         let place = place as usize;
-        let Some(written) = self.sockets.get_mut(place) else {
+        let Some(seen) = self.seen.get_mut(place) else {
             return false;
         };
         // A walk may come to it twice.
-        if written.sample == self.samples {
+        if seen.sample() == self.samples {
             return true;
         }
-        if written.sample + 1 != self.samples || !written.values.is_all_sent() {
+        if seen.sample() + 1 != self.samples {
             return false;
         }
-        let before = written.values;
-        written.sample = self.samples;
-        self.sample_len += 1;
-        if written.values.set_all_read() {
-            self.sample.changed.push((place, before));
+        if !seen.is_idle() {
+            let written = &mut self.sockets[place];
+            if !written.values.is_all_sent() {
+                return false;
+            }
+            self.sample.changed.push((place, written.values));
+            written.values.set_all_read();
         }
+        *seen = Seen(self.samples * 2 + 1);
+        self.sample_len += 1;
         true
     }
 
@@ -166,6 +188,7 @@ impl GroupWriter {
         changed.sort_unstable_by_key(|(place, _)| *place);
         for (place, mut values) in again {
             let written = &mut self.sockets[place];
+            self.seen[place] = Seen::new(self.samples, &values);
             if place >= first_new {
                 written.values = values;
                 continue;
@@ -183,8 +206,10 @@ impl GroupWriter {
         let mut streams = Streams::empty();
         streams.0[stream::TIME] = time;
         streams.0[stream::IDENTITIES] = identities;
-        let gone = (0..self.sockets.len()).filter(|place| self.sockets[*place].sample + 1 == self.samples);
-        push_places(&mut streams.0[stream::GONE], gone);
+        let before = self.samples.wrapping_sub(1);
+        let gone = self.seen.iter().enumerate();
+        let gone = gone.filter(|(_, seen)| seen.sample() == before);
+        push_places(&mut streams.0[stream::GONE], gone.map(|(place, _)| place));
         let len = self.sockets.len();
         let new = (first_new..len).map(|place| (place, Values::UNKNOWN));
         let all = changed.iter().copied().chain(new);
@@ -243,13 +268,14 @@ impl GroupWriter {
         if place == self.sockets.capacity() {
             // Doubled, half of it would stay empty on the largest hosts.
             self.sockets.reserve_exact(place / 8 + 64);
+            self.seen.reserve_exact(place / 8 + 64);
         }
         self.places.insert(key, place as u32);
         self.sockets.push(Written {
             digest,
             values: Values::UNKNOWN,
-            sample: 0,
         });
+        self.seen.push(Seen(0));
         place
     }
 }

@@ -282,11 +282,14 @@ impl Values {
         self.at(SEND_QUEUE) == Some(0)
     }
 
-    /// Notes that no data waits to be read. Returns whether some did.
-    pub(crate) fn set_all_read(&mut self) -> bool {
-        let had = self.at(RECEIVE_QUEUE) != Some(0);
+    /// Whether no data waits to be read.
+    pub(crate) fn is_all_read(&self) -> bool {
+        self.at(RECEIVE_QUEUE) == Some(0)
+    }
+
+    /// Notes that no data waits to be read.
+    pub(crate) fn set_all_read(&mut self) {
         self.set(RECEIVE_QUEUE, Some(0));
-        had
     }
 
     pub(crate) fn at(&self, index: usize) -> Option<u64> {
