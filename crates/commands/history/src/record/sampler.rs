@@ -61,6 +61,11 @@ impl<'a> Sampler<'a> {
         Ok(())
     }
 
+    /// Whether the next sample may leave out connections.
+    pub(super) const fn leaves_out(&self) -> bool {
+        self.began.is_some()
+    }
+
     /// Adds the sockets to a sample, one by one, and connections to `picker`. Connections to which nothing has happened since the last
     /// sample are not read again, but with a picker, and where the sample begins a group.
     ///
