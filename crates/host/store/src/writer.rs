@@ -17,7 +17,8 @@ use sockeye_history::{
 };
 use sockeye_model::{Losses, State};
 use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 /// What is known of a recorder.
@@ -78,6 +79,8 @@ pub struct StoreWriter {
     missing: Option<GapReason>,
     /// Keeps others from writing.
     _lock: File,
+    /// Device and inode of its file.
+    file: (u64, u64),
 }
 
 /// The group of the newest samples.
@@ -119,7 +122,24 @@ impl StoreWriter {
             is_last_ours: false,
             missing: None,
             _lock: lock,
+            file: identity(path).map_err(|error| StoreError::File(path.to_owned(), error))?,
         })
+    }
+
+    /// Whether its file still has this name: it was neither removed nor replaced.
+    #[must_use]
+    pub fn is_in_place(&self, path: &Path) -> bool {
+        identity(path).is_ok_and(|file| file == self.file)
+    }
+
+    /// Ends a store whose file has another name now. What is in SQLite's log goes to the file: SQLite leaves that out when it closes a file that
+    /// was moved.
+    pub fn leave(self) {
+        let moved = self
+            .store
+            .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        // Nobody can reach a file that was removed.
+        drop(moved);
     }
 
     /// Takes what a check has found. The next sample is written with it.
@@ -328,6 +348,12 @@ fn last_clocks(store: &Connection) -> Result<Option<SampleClocks>, StoreError> {
     });
     read.optional()
         .map_err(StoreError::during("read the last sample"))
+}
+
+/// Returns device and inode of a file.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = std::fs::metadata(path)?;
+    Ok((metadata.dev(), metadata.ino()))
 }
 
 /// SQLite's own locks are on the same file: they would be released with ours, so that this is another kind, on another file.

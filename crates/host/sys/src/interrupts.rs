@@ -1,12 +1,14 @@
 //! Handlers of `SIGINT`, `SIGTERM` and `SIGHUP` that record the signal instead of ending the program.
 #![allow(unsafe_code)]
 
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::io::Errno;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Instant;
 
 /// The installed handlers of `SIGINT`, `SIGTERM` and `SIGHUP` (a terminal or ssh connection that is gone). The first signal
 /// is recorded; a second one of the same number has its default effect.
@@ -46,6 +48,21 @@ impl Interrupts {
     /// Those of `sigaction(2)`.
     pub fn notice_resizes(&self) -> io::Result<()> {
         handle(libc::SIGWINCH, ignore, 0)
+    }
+
+    /// Waits until a time. Returns whether a signal has arrived before.
+    ///
+    /// # Errors
+    /// Those of `poll(2)`.
+    pub fn arrive_before(&self, until: Instant) -> io::Result<bool> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(self, PollFlags::IN)], Some(&left)) {
+                Err(Errno::INTR) => {}
+                polled => return Ok(polled? > 0),
+            }
+        }
     }
 
     /// Returns the number of the first signal that arrived, or `None`.

@@ -5,8 +5,6 @@ use super::findings::{self, Checker};
 use super::sampler::Sampler;
 use crate::sample_args::SampleArgs;
 use anyhow::Context;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use sockeye_console::notes::say;
 use sockeye_metrics::HostMetrics;
 use sockeye_query::context::QueryContext;
@@ -46,7 +44,7 @@ pub(crate) fn repeat(
     let mut last_problem = None;
     loop {
         due = next_due(due, Instant::now(), args.sample_interval);
-        if is_interrupted(&interrupts, due)? {
+        if interrupts.arrive_before(due).context("wait")? {
             return Ok(());
         }
         if let Some(found) = findings.try_iter().last() {
@@ -70,18 +68,6 @@ pub(crate) fn repeat(
 /// Returns when the next sample is due. Those that are late are left out.
 fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
     (due + interval).max(now)
-}
-
-/// Waits until a time. Returns whether ^C or another signal has ended the program before.
-fn is_interrupted(interrupts: &Interrupts, until: Instant) -> anyhow::Result<bool> {
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        let left = Timespec::try_from(left).context("wait")?;
-        match poll(&mut [PollFd::new(interrupts, PollFlags::IN)], Some(&left)) {
-            Err(Errno::INTR) => {}
-            polled => return Ok(polled.context("wait")? > 0),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,10 @@ use sockeye_output::flow::connections;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
 use sockeye_query::{past, when};
-use sockeye_store::{Limits, Lost, Observed, Run, StoreWriter};
+use sockeye_store::{Limits, Lost, Observed, Run, StoreError, StoreWriter};
 use sockeye_sys::allocator;
-use std::thread;
+use sockeye_sys::interrupts::Interrupts;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// Records.
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 /// If an option is wrong, the store cannot be opened, or with `--once` there is no sample.
 pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
     allocator::return_large_blocks();
+    let interrupts = Interrupts::catch().context(SIGNALS)?;
     let path = past::store_path(args.store.as_deref())?;
     // Sockets carry their namespace: another may be listed later.
     let context = QueryContext::new(&args.listing(), false, true)?;
@@ -42,10 +44,10 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
     };
     let mut sampler = Sampler::new(&listing);
     let mut unseen = Vec::new();
-    // A single sample has nothing between it and another.
-    if !args.once
-        && let Err(reason) = sampler.watch_between()
-    {
+    if args.once {
+        let reason = "with --once nothing is seen between two samples".to_owned();
+        unseen.push(all_of(DataKind::Ends, reason));
+    } else if let Err(reason) = sampler.watch_between() {
         say(&connections::unseen_note(&reason));
         unseen.push(all_of(DataKind::Ends, reason));
     }
@@ -63,7 +65,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
         listing: &listing,
         sampler,
         checker,
-        store: StoreWriter::open(&path, limits, run)?,
+        store: Store::open(path, limits, run)?,
         observer: Observer::default(),
         unseen: Vec::new(),
         is_verbose: args.verbose,
@@ -75,14 +77,53 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
     say(&format!(
         "sockeye: recording every {:?} to {}\n",
         args.interval,
-        path.display()
+        recorder.store.path.display()
     ));
     let mut due = Instant::now();
     loop {
         let taken = recorder.take_sample();
         recorder.report(taken);
         due = next_due(due, Instant::now(), args.interval);
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        // SQLite moves what is in its log to the file when the store is closed, so that the file alone is complete.
+        if interrupts.arrive_before(due).context(SIGNALS)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The file that is written. It is made again if somebody removes or replaces it.
+struct Store {
+    path: PathBuf,
+    limits: Limits,
+    run: Run,
+    /// `None` after it was removed, until there is a new one.
+    writer: Option<StoreWriter>,
+}
+
+impl Store {
+    fn open(path: PathBuf, limits: Limits, run: Run) -> Result<Self, StoreError> {
+        let writer = StoreWriter::open(&path, limits, run.clone())?;
+        Ok(Self {
+            path,
+            limits,
+            run,
+            writer: Some(writer),
+        })
+    }
+
+    fn writer(&mut self) -> Result<&mut StoreWriter, StoreError> {
+        let path = &self.path;
+        if let Some(writer) = self.writer.take_if(|writer| !writer.is_in_place(path)) {
+            writer.leave();
+            say(&format!(
+                "sockeye: {} was removed or replaced: a new file is begun\n",
+                path.display()
+            ));
+        }
+        match &mut self.writer {
+            Some(writer) => Ok(writer),
+            none => Ok(none.insert(StoreWriter::open(&self.path, self.limits, self.run.clone())?)),
+        }
     }
 }
 
@@ -92,7 +133,7 @@ struct Recorder<'a> {
     sampler: Sampler<'a>,
     /// `None`: only sockets are recorded.
     checker: Option<Checker<'a>>,
-    store: StoreWriter,
+    store: Store,
     observer: Observer,
     /// What the last look could not see of translations.
     unseen: Vec<Unseen>,
@@ -104,6 +145,7 @@ struct Recorder<'a> {
 impl Recorder<'_> {
     fn take_sample(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
+        let store = self.store.writer().context(NOT_KEPT)?;
         // It takes its time, which is not that of the sockets.
         let has_checked = self.checker.as_ref().is_some_and(Checker::is_due);
         let check = self.checker.as_mut().and_then(Checker::look);
@@ -120,7 +162,7 @@ impl Recorder<'_> {
         }
         if let Some(mut check) = check {
             check.unseen.append(&mut self.unseen);
-            self.store.take_check(check);
+            store.take_check(check);
         }
         // It needs more memory than a sample, and less often.
         if has_checked {
@@ -130,7 +172,7 @@ impl Recorder<'_> {
         let envelope = envelope::now();
         let clocks = clocks::read(&envelope);
         let at_ms = clocks.at_ms;
-        let mut sample = self.store.begin(clocks).context(NOT_KEPT)?;
+        let mut sample = store.begin(clocks).context(NOT_KEPT)?;
         let sampled = self
             .sampler
             .sample(at_ms, &mut report, picker.as_mut(), &mut sample);
@@ -143,7 +185,7 @@ impl Recorder<'_> {
             Ok(sampled) => sampled,
             Err(error) => {
                 drop(sample);
-                self.store.skip(GapReason::NotRead);
+                store.skip(GapReason::NotRead);
                 return Err(error);
             }
         };
@@ -201,6 +243,8 @@ fn gap_note(gap: &Gap) -> String {
         gap.reason.name()
     )
 }
+
+const SIGNALS: &str = "handle SIGINT, SIGTERM and SIGHUP";
 
 const NOT_KEPT: &str = "no sample is kept";
 

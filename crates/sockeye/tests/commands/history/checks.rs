@@ -107,7 +107,7 @@ fn single_sample_says_what_it_lacks() {
     let outcome = store.run("history findings");
     assert_eq!(outcome.code, Some(0));
     let list = store.rows("history list");
-    for kind in ["counters", "drops"] {
+    for kind in ["counters", "drops", "ends"] {
         let row = list.iter().find(|row| row["kind"] == kind);
         let row = row.unwrap_or_else(|| panic!("{kind} in {list:?}"));
         assert_eq!(row["gap"], "not-seen");

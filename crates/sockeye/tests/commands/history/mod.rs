@@ -1,6 +1,7 @@
 //! `record`, `history` and `--at`: what was recorded is what was there, also after the recorder was killed.
 
 mod checks;
+mod ending;
 mod killed;
 mod power_loss;
 
