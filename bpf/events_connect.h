@@ -4,35 +4,15 @@
  * each return from a system call is looked at.
  */
 #pragma once
+#include "descriptor_sock.h"
 
 /* include/uapi/linux/bpf.h: number of a helper (Linux 5.5) */
 static long (*const probe_read_user)(void *to, u32 bytes, const void *from) = (void *)112;
-
-struct file {
-	u64 f_inode, private_data;
-} KERNEL;
-struct inode___live {
-	u16 i_mode;
-} KERNEL;
-#define S_IFMT 0170000
-#define S_IFSOCK 0140000
 
 /* Offsets in struct pt_regs: number of the call, first and second argument. The number of connect(), and the bit of threads in 32-bit
  * calls, as in calls.h. */
 const volatile u32 call_at = 120, first_at = 112, second_at = 104, connect_call = 42;
 const volatile u64 compat_bit = 2;
-
-/* The socket with this descriptor of the current process; 0 if it is none. */
-INLINE u64 sock_of_descriptor(u32 descriptor)
-{
-	u64 table = GET(u64, GET(u64, current_task(), task_struct, files), files_struct, fdt);
-	if (descriptor >= GET(u32, table, fdtable, max_fds))
-		return 0;
-	u64 file = LOAD(u64, GET(u64, table, fdtable, fd) + 8 * (u64)descriptor);
-	if (!file || (GET(u16, GET(u64, file, file, f_inode), inode___live, i_mode) & S_IFMT) != S_IFSOCK)
-		return 0;
-	return GET(u64, GET(u64, file, file, private_data), socket, sk);
-}
 
 INLINE int is_compat(u64 task)
 {

@@ -71,6 +71,14 @@ struct task_struct___path {
 		u64 run_delay; /* with CONFIG_SCHED_INFO */
 	} sched_info;
 } KERNEL;
+struct sk_buff___path {
+	u64 tstamp;
+} KERNEL;
+struct sock___lock {
+	struct {
+		s32 owned;
+	} sk_lock;
+} KERNEL;
 struct sk_buff_head___path {
 	u64 next, prev;
 	u32 qlen;
@@ -118,6 +126,8 @@ enum {
 	MERGED = 13,  /* into another one in the receive queue */
 	DIVIDED = 14, /* into segments, which are followed from there on */
 	ROUTED = 15,  /* the stack looks up its route */
+	ARRIVED = 16, /* TCP has it, and no program holds the socket */
+	HANDED = 17,  /* TCP has given it to the network layer */
 };
 
 #define NO_QUEUE 0xfffffffeu /* the device has none */
@@ -174,8 +184,8 @@ struct map sockets SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct soc
 struct map packet_here SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), 2 * sizeof(u64), 1, 0};
 /* Whether this processor has divided a packet since one was about to enter a queue: what it transmits next are the segments. */
 struct map is_divided SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
-/* Numbers of packets that match. */
-enum { BEGUN = 0, LEFT_OUT = 1, WITHOUT_DATA = 2, NO_SPACE = 3, COUNTS = 4 };
+/* Numbers of packets that match; and of connections that are not followed. */
+enum { BEGUN = 0, LEFT_OUT = 1, WITHOUT_DATA = 2, NO_SPACE = 3, NO_SPACE_TO_WAIT = 4, COUNTS = 5 };
 struct map path_counts SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), COUNTS, 0};
 
 INLINE void count(u32 what)
@@ -606,12 +616,24 @@ INLINE u64 head_of(u64 sk)
 	return head ? head : first_of(sk + AT(sock___path, sk_receive_queue));
 }
 
+#define HANDED_NS_MAX 1000000000ull
+
+/* Adds when TCP has given the packet to the network layer: it writes the time into the packet, of the same clock as here (Linux 4.20). With pacing
+ * that is when it is to leave, which can be later. */
+INLINE void add_handing(struct journey *journey, u64 skb, u64 written_ns)
+{
+	u64 ns = HAS(sk_buff___path, tstamp) ? GET(u64, skb, sk_buff___path, tstamp) : 0, now = ktime_ns();
+
+	if (ns >= written_ns && ns <= now && now - ns < HANDED_NS_MAX)
+		stamp_at(journey, HANDED, 0, UNKNOWN, ns);
+}
+
 /* Adds what its sender did before: read, and wrote this. */
 INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 {
 	struct sock_state *state = state_or_new(sk);
 	u32 seq = __builtin_bswap32(journey->mark);
-	u64 read_ns;
+	u64 read_ns, written_ns = 0;
 
 	if (!state)
 		return;
@@ -629,9 +651,12 @@ INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 		if (read_ns && read_ns < state->mark_ns)
 			stamp_at(journey, READ_BEFORE, 0, UNKNOWN, read_ns);
 		stamp_at(journey, WRITTEN, 0, UNKNOWN, state->mark_ns);
+		written_ns = state->mark_ns;
 		state->has_mark = 0;
 	}
 	state->read_ns = 0;
+	if (journey->protocol == PROTOCOL_TCP)
+		add_handing(journey, skb, written_ns);
 }
 
 /* The current process has read the packet. */
@@ -782,7 +807,7 @@ int packet_is_received(u64 *args)
 /* Whether a packet that the stack has received, and has not delivered, is in its hands. */
 INLINE int is_in_stack(u32 last)
 {
-	return last == RECEIVED || last == ROUTED;
+	return last == RECEIVED || last == ROUTED || last == ARRIVED;
 }
 
 /* Whether the stack has received a packet, and no program has read it. */
@@ -831,6 +856,33 @@ int packet_is_routed6(u64 *args)
 	u64 flow = address_of(args[3]);
 
 	return is_routed(6, flow + AT(flowi6, saddr), flow + AT(flowi6, daddr));
+}
+
+/* TCP gets a packet that has passed netfilter's input hook. If a program holds the socket, that is later than it has arrived there, and not of
+ * interest. */
+SEC("tp_btf/tcp_probe")
+int packet_arrives(u64 *args)
+{
+	u64 sk = address_of(args[0]), skb = address_of(args[1]);
+	struct journey *journey = journey_of(skb);
+	const struct stamp *before;
+	struct stamp *s;
+	u32 number;
+
+	if (!journey || (last_point(journey) != RECEIVED && last_point(journey) != ROUTED) || !is_same(journey, skb) ||
+	    GET(s32, sk, sock___lock, sk_lock.owned))
+		return 0;
+	number = journey->count;
+	stamp(journey, ARRIVED, 0, UNKNOWN);
+	/* TCP has cleared the device of the packet. */
+	if (!number || number >= STAMPS)
+		return 0;
+	before = &journey->stamps[(number - 1) & (STAMPS - 1)];
+	s = &journey->stamps[number & (STAMPS - 1)];
+	s->ifindex = before->ifindex;
+	s->netns = before->netns;
+	copy(s->device, before->device, sizeof(s->device));
+	return 0;
 }
 
 /* Whether the packet is one of TCP whose bytes the socket has: of its connection, and none is missing before it. */
@@ -986,5 +1038,7 @@ int packet_is_dropped(u64 *args)
 		return finish(skb, LOST, -1);
 	return finish_at(journey, skb, DROPPED, UNKNOWN, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
 }
+
+#include "path_accept.h"
 
 char license_[] SEC("license") = "GPL";

@@ -50,6 +50,10 @@ pub enum Point {
     Divided,
     /// The network stack looks up its route: `fib_table_lookup`.
     Routed,
+    /// TCP gets it, and no program holds the socket: `tcp_probe`.
+    Arrived,
+    /// TCP has given it to the network layer: the time that it writes into the packet.
+    Handed,
     /// A number that is unknown here.
     Unknown(u32),
 }
@@ -72,6 +76,8 @@ impl Point {
             13 => Self::Merged,
             14 => Self::Divided,
             15 => Self::Routed,
+            16 => Self::Arrived,
+            17 => Self::Handed,
             other => Self::Unknown(other),
         }
     }
@@ -191,6 +197,67 @@ impl Journey {
     }
 }
 
+/// A connection that does not wait in an accept queue any more: `struct accepted`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Accepted {
+    /// Inode of its network namespace.
+    pub netns: u32,
+    /// Its local address and port: the port of the listener, and its address unless that is any.
+    pub local: SocketAddr,
+    /// Address and port of the peer.
+    pub peer: SocketAddr,
+    /// When it was established: `CLOCK_MONOTONIC`.
+    pub established_ns: u64,
+    /// When it was accepted or closed.
+    pub end_ns: u64,
+    /// Process that accepted it; `None` if it is in another pid namespace, or if the connection was closed.
+    pub reader: Option<u32>,
+    /// Name of that process, NUL-terminated.
+    pub comm: [u8; 16],
+    /// Whether it was closed while it waited.
+    pub is_closed: bool,
+}
+
+impl Accepted {
+    /// The size of a record.
+    pub const BYTES: usize = 88;
+
+    /// Parses a record of the ring; `None` if it is too short.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            netns: ne_u32(bytes, 4)?,
+            local: SocketAddr::new(ip(bytes, 8)?, ne_u16(bytes, 40)?),
+            peer: SocketAddr::new(ip(bytes, 24)?, ne_u16(bytes, 42)?),
+            reader: Some(ne_u32(bytes, 44)?).filter(|pid| *pid > 0),
+            established_ns: ne_u64(bytes, 48)?,
+            end_ns: ne_u64(bytes, 56)?,
+            comm: array(bytes, 64)?,
+            is_closed: ne_u32(bytes, 80)? != 0,
+        })
+    }
+}
+
+/// A record of the ring.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PathRecord {
+    /// The way of a packet.
+    Journey(Journey),
+    /// The wait of a connection.
+    Accepted(Accepted),
+}
+
+impl PathRecord {
+    /// Parses a record of this kind; `None` if it is too short.
+    #[must_use]
+    pub fn read(kind: u32, bytes: &[u8]) -> Option<Self> {
+        match kind {
+            ACCEPTED => Accepted::read(bytes).map(Self::Accepted),
+            _ => Journey::read(bytes).map(Self::Journey),
+        }
+    }
+}
+
 /// Numbers of packets that match, summed over all processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
@@ -202,20 +269,25 @@ pub struct Counts {
     pub without_data: u64,
     /// Packets of `begun` whose slot was taken.
     pub no_space: u64,
+    /// Connections in accept queues that are not followed, for as many already are.
+    pub no_space_to_wait: u64,
 }
 
 impl Counts {
     /// Number of 64-bit numbers.
-    pub const NUMBERS: u32 = 4;
+    pub const NUMBERS: u32 = 5;
 
     /// Takes the numbers in their order.
     #[must_use]
-    pub const fn of([begun, left_out, without_data, no_space]: [u64; Self::NUMBERS as usize]) -> Self {
+    pub const fn of(
+        [begun, left_out, without_data, no_space, no_space_to_wait]: [u64; Self::NUMBERS as usize],
+    ) -> Self {
         Self {
             begun,
             left_out,
             without_data,
             no_space,
+            no_space_to_wait,
         }
     }
 }
@@ -241,6 +313,8 @@ fn queue_length(bytes: &[u8], at: usize) -> Option<QueueLength> {
 const TRUNCATED: u8 = 1;
 const FREED: u8 = 2;
 const NO_QUEUE: u32 = u32::MAX - 1;
+/// Kind of a record.
+const ACCEPTED: u32 = 4;
 const STAMPS_AT: usize = 104;
 
 #[cfg(test)]
@@ -285,6 +359,30 @@ mod tests {
             (99, Point::Queued, QueueLength::NoQueue)
         );
         assert_eq!(&stamp.device[..3], b"lo\0");
+    }
+
+    #[test]
+    fn wait_for_accept_is_decoded() {
+        let mut bytes = vec![0; Accepted::BYTES];
+        bytes[4..8].copy_from_slice(&9_u32.to_ne_bytes());
+        for at in [8, 24] {
+            bytes[at + 10..at + 16].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 1]);
+        }
+        bytes[40..42].copy_from_slice(&443_u16.to_ne_bytes());
+        bytes[42..44].copy_from_slice(&5000_u16.to_ne_bytes());
+        bytes[44..48].copy_from_slice(&7_u32.to_ne_bytes());
+        bytes[48..56].copy_from_slice(&100_u64.to_ne_bytes());
+        bytes[56..64].copy_from_slice(&250_u64.to_ne_bytes());
+        bytes[64..67].copy_from_slice(b"web");
+        let Some(PathRecord::Accepted(accepted)) = PathRecord::read(ACCEPTED, &bytes) else {
+            panic!("no wait");
+        };
+        assert_eq!((accepted.netns, accepted.reader), (9, Some(7)));
+        assert_eq!(accepted.local, "127.0.0.1:443".parse().unwrap());
+        assert_eq!(accepted.peer, "127.0.0.1:5000".parse().unwrap());
+        assert_eq!((accepted.established_ns, accepted.end_ns), (100, 250));
+        assert_eq!((&accepted.comm[..4], accepted.is_closed), (&b"web\0"[..], false));
+        assert_eq!(PathRecord::read(ACCEPTED, &bytes[..83]), None);
     }
 
     #[test]

@@ -1,30 +1,44 @@
 //! Looks again and again at queues that packets' stamps do not show: classes, rings in bytes, accept queues.
 
-use sockeye_model::{InterfaceIndex, NetnsInode, Protocol, ProtocolSet, Queues, StateSet};
+use sockeye_model::{InterfaceIndex, NetnsInode, Port, Protocol, ProtocolSet, Queues, StateSet};
 use sockeye_path::{Device, Part, QueueFold};
 use sockeye_query::listing::{Listing, QueryOptions, Scope};
-use sockeye_source::{Detail, Families, own_namespace, vitals};
+use sockeye_source::{Detail, End, Families, own_namespace, vitals};
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
 /// Looks at queues, seldom enough that it costs little.
 pub(crate) struct QueueWatch<'a> {
     listing: &'a Listing<'a>,
+    /// Of local ends, if the filter has some: the peers of a listener's connections may match, and the listener itself has none.
+    bounds: Option<End>,
     fold: QueueFold,
     /// When to look next; `None`: not before the end, since a look takes long, and the ring fills meanwhile.
     next: Option<Instant>,
 }
 
 impl<'a> QueueWatch<'a> {
-    /// Looks for the first time when packets have been followed for a moment.
-    pub(crate) fn begin(listing: &'a Listing<'a>) -> Self {
+    /// Prepares looking at the queues of devices, and of listeners that match or have a local end within bounds.
+    pub(crate) fn begin(listing: &'a Listing<'a>, bounds: End) -> Self {
         Self {
             listing,
+            bounds: Some(bounds).filter(|bounds| *bounds != End::ANYWHERE),
             fold: QueueFold::default(),
-            next: Some(Instant::now() + INTERVAL_MIN),
+            next: None,
         }
+    }
+
+    /// Looks at listeners; returns whether there are any.
+    pub(crate) fn has_listeners(&mut self) -> anyhow::Result<bool> {
+        self.look_at_listeners()?;
+        Ok(self.fold.has_listeners())
+    }
+
+    /// Begins to look, when packets have been followed for a moment.
+    pub(crate) fn start(&mut self) {
+        self.next = Some(Instant::now() + INTERVAL_MIN);
     }
 
     /// Looks at the queues of devices, and of listeners that match, if it is time.
@@ -81,16 +95,26 @@ impl<'a> QueueWatch<'a> {
             families: Families::BOTH,
             states: StateSet::LISTENING,
             detail: Detail::QUEUES,
-            scope: Scope::Matching,
+            scope: if self.bounds.is_some() {
+                Scope::All
+            } else {
+                Scope::Matching
+            },
         };
         let mut report = self.listing.begin();
         let owners = self.listing.owners(&mut report)?;
         // Several sockets can share an address (SO_REUSEPORT): the fullest of them is shown.
         let mut seen: BTreeMap<Part, u32> = BTreeMap::new();
         self.listing
-            .run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
+            .run(&options, owners.as_ref(), &mut report, &mut |entry, matches| {
                 let socket = entry.socket;
                 let end = socket.local.ip().zip(socket.local.port());
+                let is_within = |(ip, port): (IpAddr, Port)| {
+                    self.bounds.is_some_and(|bounds| is_within(&bounds, ip, port.0))
+                };
+                if !matches && !end.is_some_and(is_within) {
+                    return ControlFlow::Continue(());
+                }
                 if let (Some((ip, port)), Queues::Accept { waiting, backlog }) = (end, socket.queues) {
                     let listener = Part::Listener {
                         local: SocketAddr::new(ip, port.0),
@@ -107,6 +131,17 @@ impl<'a> QueueWatch<'a> {
         }
         Ok(())
     }
+}
+
+/// Whether connections of a listener can have a local end within bounds.
+fn is_within(bounds: &End, ip: IpAddr, port: u16) -> bool {
+    let address = match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+        IpAddr::V6(ip) => ip.octets(),
+    };
+    let mut bytes = address.iter().zip(bounds.prefix.iter().zip(&bounds.mask));
+    (bounds.port_min..=bounds.port_max).contains(&port)
+        && (ip.is_unspecified() || bytes.all(|(byte, (prefix, mask))| byte & mask == *prefix))
 }
 
 /// Shortest time between two looks; and how many times as long as one took.

@@ -118,11 +118,22 @@ fn print(
             object.number("truncated", Some(seen.truncated));
             object.number("ring_lost", Some(seen.ring_lost()));
             object.number("missed", Some(seen.accounting.missed));
+            object.number("received_unseen", Some(seen.received_unseen));
+            object.boolean("accepts_measured", Some(seen.sees_accepts));
+            object.number("unlisted_accepts", Some(seen.unlisted_accepts));
+            object.number("accepts_no_space", Some(seen.counts.no_space_to_wait));
             push_sentences(object, &sentences);
         })?;
     }
     if format == Format::Table {
-        push_text(&mut out, rows, &seen.report, &sentences, stdout::width());
+        push_text(
+            &mut out,
+            rows,
+            &seen.report,
+            &sentences,
+            stdout::width(),
+            seen.sees_accepts,
+        );
     }
     match stdout::write(&out) {
         Err(error) if stdout::is_closed_pipe(&error) => Ok(()),
@@ -146,6 +157,10 @@ fn say_losses(seen: &Seen) {
             "were not seen at a point: it was reached within another point, on the same processor",
         ),
         (
+            seen.received_unseen,
+            "were read and not seen before, where the kernel received them: no program ran there",
+        ),
+        (
             seen.truncated,
             "went through more points than are kept: the last ones are missing",
         ),
@@ -154,5 +169,11 @@ fn say_losses(seen: &Seen) {
         if count > 0 {
             say(&format!("sockeye: {count} packets {text}\n"));
         }
+    }
+    let connections = seen.unlisted_accepts + seen.counts.no_space_to_wait;
+    if connections > 0 {
+        say(&format!(
+            "sockeye: {connections} connections in accept queues are not in the table: more were there than are kept\n"
+        ));
     }
 }

@@ -53,42 +53,36 @@ impl<'a> Selection<'a> {
 
     /// Returns in which direction a packet goes; `None` if it is not selected.
     pub(crate) fn direction(&mut self, journey: &Journey) -> anyhow::Result<Option<Direction>> {
-        let mut direction = self.known_direction(journey);
-        if direction.is_none()
-            && self
-                .sockets
-                .as_ref()
-                .is_some_and(|sockets| sockets.may_be_new(journey))
-        {
+        self.direction_of(journey.protocol, &ends_of(journey))
+    }
+
+    /// Returns the first of the directions in which a socket with these ends is selected; `None` if none is.
+    pub(crate) fn direction_of(
+        &mut self,
+        protocol: u8,
+        ends: &[DirectedEnds],
+    ) -> anyhow::Result<Option<Direction>> {
+        let mut direction = self.known_direction(protocol, ends);
+        let id = ends.first().map(|(_, local, peer, _)| (protocol, *local, *peer));
+        let may_be_new = |sockets: &Sockets| id.is_some_and(|id| sockets.may_be_new(id));
+        if direction.is_none() && self.sockets.as_ref().is_some_and(may_be_new) {
             self.list()?;
-            direction = self.known_direction(journey);
-            if let (None, Some(sockets)) = (direction, &mut self.sockets) {
-                sockets.reject(journey);
+            direction = self.known_direction(protocol, ends);
+            if let (None, Some(sockets), Some(id)) = (direction, &mut self.sockets, id) {
+                sockets.reject(id);
             }
         }
         Ok(direction)
     }
 
-    fn known_direction(&self, journey: &Journey) -> Option<Direction> {
-        let with_device = |stamp: &&Stamp| stamp.netns != 0;
-        let netns = |stamp: Option<&Stamp>| stamp.map(|stamp| NetnsInode(stamp.netns));
-        let first = netns(journey.stamps.iter().find(with_device));
-        let last = netns(journey.stamps.iter().rev().find(with_device));
-        let mut ends = vec![
-            (Direction::Out, journey.source, journey.destination, first),
-            (Direction::In, journey.destination, journey.source, last),
-        ];
-        // Without a filter all match in both directions: a packet that was first seen on its way in is no packet that was sent here.
-        if journey.stamps.first().map(|stamp| stamp.point) == Some(Point::Received) {
-            ends.reverse();
-        }
-        ends.into_iter()
+    fn known_direction(&self, protocol: u8, ends: &[DirectedEnds]) -> Option<Direction> {
+        ends.iter()
             .filter(|(.., netns)| self.is_in(*netns))
             .find(|(_, local, peer, netns)| match &self.sockets {
-                Some(sockets) => sockets.has(*netns, journey.protocol, *local, *peer),
-                None => matches(self.listing.filter(), journey.protocol, *local, *peer, *netns),
+                Some(sockets) => sockets.has(*netns, protocol, *local, *peer),
+                None => matches(self.listing.filter(), protocol, *local, *peer, *netns),
             })
-            .map(|(direction, ..)| direction)
+            .map(|(direction, ..)| *direction)
     }
 
     /// Whether a network namespace is one of those that are asked for.
@@ -148,20 +142,36 @@ impl Sockets {
     }
 
     /// Whether a packet may be of a socket that was created after sockets were listed.
-    fn may_be_new(&self, journey: &Journey) -> bool {
+    fn may_be_new(&self, id: (u8, SocketAddr, SocketAddr)) -> bool {
         let is_time = self.next_listing.is_none_or(|next| Instant::now() >= next);
-        is_time && !self.rejected.contains(&ends(journey))
+        is_time && !self.rejected.contains(&id)
     }
 
-    fn reject(&mut self, journey: &Journey) {
+    fn reject(&mut self, id: (u8, SocketAddr, SocketAddr)) {
         if self.rejected.len() < REJECTED_MAX {
-            self.rejected.insert(ends(journey));
+            self.rejected.insert(id);
         }
     }
 }
 
-const fn ends(journey: &Journey) -> (u8, SocketAddr, SocketAddr) {
-    (journey.protocol, journey.source, journey.destination)
+/// A direction, the local end, the peer, and the network namespace that the socket is in, if it has them.
+type DirectedEnds = (Direction, SocketAddr, SocketAddr, Option<NetnsInode>);
+
+/// Returns the ends of the sockets that a packet can be of.
+fn ends_of(journey: &Journey) -> [DirectedEnds; 2] {
+    let with_device = |stamp: &&Stamp| stamp.netns != 0;
+    let netns = |stamp: Option<&Stamp>| stamp.map(|stamp| NetnsInode(stamp.netns));
+    let first = netns(journey.stamps.iter().find(with_device));
+    let last = netns(journey.stamps.iter().rev().find(with_device));
+    let mut ends = [
+        (Direction::Out, journey.source, journey.destination, first),
+        (Direction::In, journey.destination, journey.source, last),
+    ];
+    // Without a filter all match in both directions: a packet that was first seen on its way in is no packet that was sent here.
+    if journey.stamps.first().map(|stamp| stamp.point) == Some(Point::Received) {
+        ends.reverse();
+    }
+    ends
 }
 
 /// Whether what the filter tests can be seen in packets: addresses, ports, protocol, network namespace.

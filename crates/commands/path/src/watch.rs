@@ -6,13 +6,14 @@ use crate::selection::Selection;
 use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_drops::Reasons;
-use sockeye_path::{Ending, PathFold, PathReport};
+use sockeye_model::NetnsInode;
+use sockeye_path::{AcceptFold, Direction, Ending, PathFold, PathReport};
 use sockeye_query::listing::Listing;
 use sockeye_source::Ends;
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_tracepoints::{Accounting, PathOptions, PathWatch, Watch};
 use sockeye_wire::drops::TCP;
-use sockeye_wire::path::{Counts, Journey, Point};
+use sockeye_wire::path::{Accepted, Counts, Journey, PathRecord, Point};
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
 use std::time::Instant;
@@ -28,6 +29,12 @@ pub(crate) struct Seen {
     pub(crate) truncated: u64,
     /// Packets that the kernel took for selected, and the filter does not select.
     pub(crate) not_selected: u64,
+    /// Whether the time in accept queues is measured, if there is a listener.
+    pub(crate) sees_accepts: bool,
+    /// Accepted connections that are in no row.
+    pub(crate) unlisted_accepts: u64,
+    /// Packets that were received without a stamp.
+    pub(crate) received_unseen: u64,
     pub(crate) elapsed_ns: u64,
 }
 
@@ -52,19 +59,24 @@ pub(crate) fn follow(
         selection: Selection::new(listing, args.netns == "all")?,
         reasons,
         fold: PathFold::new(args.sample),
+        accepts: AcceptFold::default(),
         truncated: 0,
         not_selected: 0,
+        received_unseen: 0,
         failed: None,
     };
+    let ends = listing
+        .targets
+        .common_filter()
+        .map_or(Ends::ANYWHERE, |resolved| resolved.ends);
+    let mut queues = QueueWatch::begin(listing, ends.local);
     let options = PathOptions {
-        ends: listing
-            .targets
-            .common_filter()
-            .map_or(Ends::ANYWHERE, |resolved| resolved.ends),
+        ends,
         sample_every: args.sample,
         ring_bytes: args.common.ring,
         slots: args.slots,
         pid_namespace: sockeye_source::own_pid_namespace(),
+        accepts: queues.has_listeners()?,
     };
     let mut watch = PathWatch::begin(&listing.context.engine, &options)
         .context("packets are followed by BPF programs in the kernel")?;
@@ -77,7 +89,7 @@ pub(crate) fn follow(
     if args.common.verbose || std::io::stderr().is_terminal() {
         say("sockeye: packets are followed; ^C ends and reports\n");
     }
-    let mut queues = QueueWatch::begin(listing);
+    queues.start();
     let begin = Instant::now();
     let until = begin + args.duration;
     loop {
@@ -88,15 +100,15 @@ pub(crate) fn follow(
         watch
             .wait(left.min(Watch::INTERVAL), &[interrupts.as_fd()])
             .context("wait for packets")?;
-        watch.read(|journey| folding.add(journey));
+        watch.read(|record| folding.add(record));
         queues.look_in_time(folding.fold.devices())?;
     }
     let elapsed = begin.elapsed();
     let end = watch
-        .finish(|journey| folding.add(journey))
+        .finish(|record| folding.add(record))
         .context("end watching")?;
     for journey in &end.unfinished {
-        folding.add(journey);
+        folding.add_journey(journey);
     }
     // Now the devices are known, too, from which no packet has come out.
     queues.look(folding.fold.devices())?;
@@ -104,9 +116,12 @@ pub(crate) fn follow(
         return Err(error);
     }
     let mut report = folding.fold.finish();
-    report.add_queues(&queues.finish());
+    report.add_queues(&queues.finish(), &folding.accepts);
     Ok(Seen {
         report,
+        sees_accepts: watch.sees_accepts(),
+        unlisted_accepts: folding.accepts.unlisted(),
+        received_unseen: folding.received_unseen,
         counts: end.counts,
         accounting: end.accounting,
         broken: end.broken,
@@ -120,13 +135,36 @@ struct Folding<'a> {
     selection: Selection<'a>,
     reasons: Reasons,
     fold: PathFold,
+    accepts: AcceptFold,
     truncated: u64,
     not_selected: u64,
+    received_unseen: u64,
     failed: Option<anyhow::Error>,
 }
 
 impl Folding<'_> {
-    fn add(&mut self, journey: &Journey) {
+    fn add(&mut self, record: &PathRecord) {
+        match record {
+            PathRecord::Journey(journey) => self.add_journey(journey),
+            PathRecord::Accepted(accepted) => self.add_accepted(accepted),
+        }
+    }
+
+    fn add_accepted(&mut self, accepted: &Accepted) {
+        let Accepted {
+            local, peer, netns, ..
+        } = *accepted;
+        let ends = [(Direction::In, local, peer, Some(NetnsInode(netns)))];
+        match self.selection.direction_of(TCP, &ends) {
+            Ok(Some(_)) => self.accepts.add(accepted),
+            Ok(None) => {}
+            Err(error) => {
+                self.failed.get_or_insert(error);
+            }
+        }
+    }
+
+    fn add_journey(&mut self, journey: &Journey) {
         let direction = match self.selection.direction(journey) {
             Ok(Some(direction)) => direction,
             Ok(None) => {
@@ -139,6 +177,7 @@ impl Folding<'_> {
             }
         };
         self.truncated += u64::from(journey.is_truncated);
+        self.received_unseen += u64::from(is_received_unseen(journey));
         let reason = journey.reason.and_then(|reason| self.reasons.name(reason));
         let ending = match journey.end {
             None => Ending::Unfinished,
@@ -161,9 +200,19 @@ impl Folding<'_> {
     }
 }
 
+/// Whether a program has read a packet from a socket that was sent to it on this host, and no program has run where it was received.
+fn is_received_unseen(journey: &Journey) -> bool {
+    let last = journey.stamps.last().map(|stamp| stamp.point);
+    journey.end == Some(Point::Consumed) && last == Some(Point::Transmitted)
+}
+
 /// Whether a packet that was freed without a trace was merged into another one: TCP does that with what it has received, and with nothing
 /// else.
 fn is_merged(journey: &Journey) -> bool {
     let last = journey.stamps.last().map(|stamp| stamp.point);
-    journey.protocol == TCP && matches!(last, Some(Point::Received | Point::Routed | Point::Delivered))
+    journey.protocol == TCP
+        && matches!(
+            last,
+            Some(Point::Received | Point::Routed | Point::Arrived | Point::Delivered)
+        )
 }

@@ -29,8 +29,6 @@ pub enum Ending<'a> {
 #[derive(Debug, Clone)]
 pub struct PathFold {
     hops: HashMap<HopKey, HopFold>,
-    /// The last reading of each program, and when it was.
-    readings: HashMap<(Option<u32>, HopKey), u64>,
     report: PathReport,
 }
 
@@ -40,7 +38,6 @@ impl PathFold {
     pub fn new(sample_every: u32) -> Self {
         Self {
             hops: HashMap::new(),
-            readings: HashMap::new(),
             report: PathReport {
                 sample_every,
                 ..PathReport::default()
@@ -59,7 +56,8 @@ impl PathFold {
             Ending::Unfinished => &mut self.report.unfinished,
         } += 1;
         // What the sender did before is known of some packets only: the places of all are counted from the first queue on.
-        let is_before = |stamp: &&Stamp| matches!(stamp.point, Point::ReadBefore | Point::Written);
+        let is_before =
+            |stamp: &&Stamp| matches!(stamp.point, Point::ReadBefore | Point::Written | Point::Handed);
         let before = journey.stamps.iter().take_while(is_before).count();
         for (nth, pair) in journey.stamps.windows(2).enumerate() {
             let [from, to] = pair else { continue };
@@ -67,11 +65,18 @@ impl PathFold {
             let Some(kind) = HopKind::between(from.point, to.point) else {
                 continue;
             };
-            let key = key(direction, kind, from);
-            let hop = self.hop(key, rank);
+            let is_sampled = self.report.sample_every > 1;
+            let hop = self.hop(key(direction, kind, from), rank);
             hop.pass(journey, from, to);
             if to.point == Point::Read {
-                self.read(key, journey, from.ns, to.ns);
+                hop.read(&Reading {
+                    pid: journey.reader,
+                    comm: Comm::from_c(&journey.comm),
+                    waited_ns: journey.waited_ns,
+                    from_ns: from.ns,
+                    read_ns: to.ns,
+                    is_sampled,
+                });
             }
         }
         let rank = journey.stamps.len() - before;
@@ -102,10 +107,10 @@ impl PathFold {
         self.merge_guesses();
         let mut hops: Vec<_> = self.hops.into_iter().collect();
         hops.sort_by_key(|(key, hop)| {
-            let of_sender = [HopKind::Program, HopKind::Send]
+            let of_sender = [HopKind::Program, HopKind::Send, HopKind::Output]
                 .iter()
                 .position(|kind| *kind == key.kind);
-            (key.direction, of_sender.unwrap_or(2), hop.rank_ppm(), *key)
+            (key.direction, of_sender.unwrap_or(3), hop.rank_ppm(), *key)
         });
         self.report.hops = hops.into_iter().map(|(key, hop)| hop.finish(key)).collect();
         self.report
@@ -116,45 +121,6 @@ impl PathFold {
         hop.ranks += rank as u64;
         hop.ranked += 1;
         hop
-    }
-
-    /// Counts that a program has read a packet, and how long after the one before, if the packet waited then.
-    fn read(&mut self, key: HopKey, journey: &Journey, waited_from_ns: u64, read_ns: u64) {
-        let Some(hop) = self.hops.get_mut(&key) else {
-            return;
-        };
-        let comm = Comm::from_c(&journey.comm);
-        let place = hop
-            .readers
-            .iter()
-            .position(|reader| reader.pid == journey.reader && reader.comm == comm);
-        let place = match place {
-            Some(place) => place,
-            None if hop.readers.len() < READERS_MAX => {
-                hop.readers.push(Reader {
-                    pid: journey.reader,
-                    comm,
-                    packets: 0,
-                    between_reads: Histogram::new(),
-                    processor_waits: Histogram::new(),
-                });
-                hop.readers.len() - 1
-            }
-            None => {
-                hop.unlisted_reads += 1;
-                return;
-            }
-        };
-        let before = self.readings.insert((journey.reader, key), read_ns);
-        let reader = &mut hop.readers[place];
-        reader.packets += 1;
-        if let Some(ns) = journey.waited_ns {
-            reader.processor_waits.record(ns);
-        }
-        let waited = before.filter(|before| waited_from_ns <= *before && *before <= read_ns);
-        if let (Some(before), 1) = (waited, self.report.sample_every) {
-            reader.between_reads.record(read_ns - before);
-        }
     }
 
     /// What was dropped or is still there after a driver, is in that of the device's hops that packets pass: only then is known
@@ -198,9 +164,22 @@ fn key(direction: Direction, kind: HopKind, from: &Stamp) -> HopKey {
     }
 }
 
+/// What a program has read, or accepted.
+pub(crate) struct Reading {
+    pub(crate) pid: Option<u32>,
+    pub(crate) comm: Comm,
+    /// For how long it was ready and had no processor, since the reading before.
+    pub(crate) waited_ns: Option<u64>,
+    /// Since when it waited for the program.
+    pub(crate) from_ns: u64,
+    pub(crate) read_ns: u64,
+    /// Whether others were not followed.
+    pub(crate) is_sampled: bool,
+}
+
 /// A hop on the way to its numbers.
 #[derive(Debug, Clone, Default)]
-struct HopFold {
+pub(crate) struct HopFold {
     packets: u64,
     bytes: u64,
     delays: Histogram,
@@ -210,7 +189,8 @@ struct HopFold {
     stays: Occupancy,
     send_buffer: Option<SendBuffer>,
     drops: BTreeMap<String, u64>,
-    readers: Vec<Reader>,
+    /// With the time of the last reading of the process.
+    readers: Vec<(Reader, u64)>,
     /// Packets that were read when the list was full, by programs that are not in it.
     unlisted_reads: u64,
     /// The sum of its places in the journeys, and how many these were.
@@ -220,13 +200,8 @@ struct HopFold {
 
 impl HopFold {
     fn pass(&mut self, journey: &Journey, from: &Stamp, to: &Stamp) {
-        // The clocks of two processors differ by less than what is measured, but may differ.
-        let ns = to.ns.saturating_sub(from.ns);
-        self.packets += 1;
         self.bytes += u64::from(journey.bytes);
-        self.delays.record(ns);
-        self.total_ns = self.total_ns.saturating_add(ns);
-        self.stays.add(from.ns, to.ns);
+        self.stay(from.ns, to.ns);
         if let (Point::Written, Some(now)) = (from.point, journey.send_buffer) {
             let max = self.send_buffer.get_or_insert(now);
             max.unsent = max.unsent.max(now.unsent);
@@ -242,14 +217,92 @@ impl HopFold {
         }
     }
 
+    /// Counts one that was there from then until then.
+    pub(crate) fn stay(&mut self, from_ns: u64, to_ns: u64) {
+        // The clocks of two processors differ by less than what is measured, but may differ.
+        let ns = to_ns.saturating_sub(from_ns);
+        self.packets += 1;
+        self.delays.record(ns);
+        self.total_ns = self.total_ns.saturating_add(ns);
+        self.stays.add(from_ns, to_ns);
+    }
+
+    /// Counts one that left without being read.
+    pub(crate) fn drop_one(&mut self, reason: &str) {
+        *self.drops.entry(reason.to_owned()).or_default() += 1;
+    }
+
+    /// Counts that a program has read a packet, and how long after the one before, if the packet waited then.
+    pub(crate) fn read(&mut self, reading: &Reading) {
+        let Reading { pid, comm, .. } = *reading;
+        let place = self
+            .readers
+            .iter()
+            .position(|(reader, _)| reader.pid == pid && reader.comm == comm);
+        let place = match place {
+            Some(place) => place,
+            None if self.readers.len() < READERS_MAX => {
+                let reader = Reader {
+                    pid,
+                    comm,
+                    packets: 0,
+                    between_reads: Histogram::new(),
+                    processor_waits: Histogram::new(),
+                };
+                self.readers.push((reader, 0));
+                self.readers.len() - 1
+            }
+            None => {
+                self.unlisted_reads += 1;
+                return;
+            }
+        };
+        let (reader, last_ns) = &mut self.readers[place];
+        let before = std::mem::replace(last_ns, reading.read_ns);
+        reader.packets += 1;
+        if let Some(ns) = reading.waited_ns {
+            reader.processor_waits.record(ns);
+        }
+        let waited = reading.from_ns <= before && before <= reading.read_ns;
+        if waited && before > 0 && !reading.is_sampled {
+            reader.between_reads.record(reading.read_ns - before);
+        }
+    }
+
+    /// Adds what another one has.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+        self.delays.merge(&other.delays);
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.stays.merge(&other.stays);
+        for (reason, count) in &other.drops {
+            *self.drops.entry(reason.clone()).or_default() += count;
+        }
+        for (reader, last_ns) in &other.readers {
+            let is_same = |(one, _): &(Reader, u64)| one.pid == reader.pid && one.comm == reader.comm;
+            match self.readers.iter().position(is_same) {
+                Some(place) => {
+                    let one = &mut self.readers[place].0;
+                    one.packets += reader.packets;
+                    one.between_reads.merge(&reader.between_reads);
+                    one.processor_waits.merge(&reader.processor_waits);
+                }
+                None if self.readers.len() < READERS_MAX => self.readers.push((reader.clone(), *last_ns)),
+                None => self.unlisted_reads += reader.packets,
+            }
+        }
+        self.unlisted_reads += other.unlisted_reads;
+    }
+
     /// The mean place in journeys.
     fn rank_ppm(&self) -> u64 {
         (self.ranks * 1_000_000).checked_div(self.ranked).unwrap_or(0)
     }
 
-    fn finish(mut self, key: HopKey) -> Hop {
-        self.readers
-            .sort_by_key(|reader| std::cmp::Reverse(reader.packets));
+    pub(crate) fn finish(self, key: HopKey) -> Hop {
+        let mut readers: Vec<Reader> = self.readers.into_iter().map(|(reader, _)| reader).collect();
+        readers.sort_by_key(|reader| std::cmp::Reverse(reader.packets));
         Hop {
             key,
             part: None,
@@ -259,11 +312,11 @@ impl HopFold {
             total_ns: self.total_ns,
             qdisc: self.qdisc,
             queued_now: self.queued_now,
-            queued_max: self.stays.max(),
+            queued_max: self.stays.max().max(self.queued_now),
             ring_bytes: None,
             send_buffer: self.send_buffer,
             drops: self.drops,
-            readers: self.readers,
+            readers,
             unlisted_reads: self.unlisted_reads,
         }
     }

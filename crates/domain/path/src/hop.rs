@@ -9,8 +9,11 @@ pub enum HopKind {
     /// The program, from reading a packet until it writes the answer. Without the time of the write (UDP, before Linux 6.13), with the
     /// call that sends.
     Program,
-    /// The send buffer and the transport, from the write to the queue of a device.
+    /// The send buffer and the transport, from the write until TCP gives the packet to the network layer. Where that is not known, to the
+    /// queue of a device.
     Send,
+    /// The network layer, from there to the queue of a device: routing, netfilter's hooks output and postrouting, neighbours.
+    Output,
     /// The queue of a device, before its driver.
     Qdisc,
     /// A class of that queue: only what waits there is known.
@@ -31,19 +34,22 @@ pub enum HopKind {
     Prerouting,
     /// Routing and forwarding, with bridges and the packet filter, to the queue of the next device.
     Forward,
-    /// Routing, packet filter and transport, to the receive queue of a socket.
+    /// Netfilter's input hook and the look-up of the socket, until TCP gets the packet.
+    Input,
+    /// The transport, to the receive queue of a socket. Where it is not known when TCP got the packet, with what `Input` has.
     Stack,
     /// The receive queue of a socket, until its program reads.
     Socket,
-    /// The accept queue of a listener: only what waits there is known.
+    /// The accept queue of a listener: of connections, until a program accepts them.
     Accept,
 }
 
 impl HopKind {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::Program,
         Self::Send,
+        Self::Output,
         Self::Qdisc,
         Self::Class,
         Self::Ring,
@@ -54,6 +60,7 @@ impl HopKind {
         Self::Handover,
         Self::Prerouting,
         Self::Forward,
+        Self::Input,
         Self::Stack,
         Self::Socket,
         Self::Accept,
@@ -65,6 +72,7 @@ impl HopKind {
         match self {
             Self::Program => "program",
             Self::Send => "send",
+            Self::Output => "output",
             Self::Qdisc => "qdisc",
             Self::Class => "class",
             Self::Ring => "ring",
@@ -75,6 +83,7 @@ impl HopKind {
             Self::Handover => "handover",
             Self::Prerouting => "prerouting",
             Self::Forward => "forward",
+            Self::Input => "input",
             Self::Stack => "stack",
             Self::Socket => "socket",
             Self::Accept => "accept",
@@ -85,8 +94,9 @@ impl HopKind {
     #[must_use]
     pub const fn between(from: Point, to: Point) -> Option<Self> {
         Some(match (from, to) {
-            (Point::ReadBefore, Point::Written | Point::Queued) => Self::Program,
-            (Point::Written, Point::Queued) => Self::Send,
+            (Point::ReadBefore, Point::Written | Point::Handed | Point::Queued) => Self::Program,
+            (Point::Written, Point::Handed | Point::Queued) => Self::Send,
+            (Point::Handed, Point::Queued) => Self::Output,
             // It is divided when it has left the queue.
             (Point::Queued, Point::Transmitted | Point::Divided) => Self::Qdisc,
             (Point::Transmitted, Point::Sent) => Self::Ring,
@@ -97,8 +107,11 @@ impl HopKind {
             (Point::Received, Point::Routed) => Self::Prerouting,
             (Point::Received | Point::Routed, Point::Received | Point::Backlogged) => Self::Handover,
             (Point::Received | Point::Routed, Point::Queued) => Self::Forward,
-            (Point::Received | Point::Routed, Point::Delivered) => Self::Stack,
-            (Point::Received | Point::Routed | Point::Delivered, Point::Read) => Self::Socket,
+            (Point::Received | Point::Routed, Point::Arrived) => Self::Input,
+            (Point::Received | Point::Routed | Point::Arrived, Point::Delivered) => Self::Stack,
+            (Point::Received | Point::Routed | Point::Arrived | Point::Delivered, Point::Read) => {
+                Self::Socket
+            }
             _ => return None,
         })
     }
@@ -110,7 +123,7 @@ impl HopKind {
             Point::Queued => Self::Qdisc,
             Point::Transmitted => Self::Device,
             Point::Backlogged => Self::Backlog,
-            Point::Received | Point::Routed => Self::Stack,
+            Point::Received | Point::Routed | Point::Arrived => Self::Stack,
             Point::Delivered => Self::Socket,
             _ => return None,
         })

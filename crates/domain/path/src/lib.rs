@@ -7,6 +7,7 @@
 //!
 //! What it deliberately does not do: follow packets, which `sockeye_tracepoints` does; decide which of them match a filter.
 
+mod accept;
 mod fold;
 mod hop;
 mod occupancy;
@@ -15,6 +16,7 @@ mod report;
 mod sampled;
 mod sentence;
 
+pub use accept::AcceptFold;
 pub use fold::{Ending, PathFold};
 pub use hop::{Device, Direction, HopKey, HopKind};
 pub use part::{Fill, Part};

@@ -20,6 +20,14 @@ impl Occupancy {
         self.stays.push((entered_ns, left_ns));
     }
 
+    /// Adds the stays of another one.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.max = self.max.max(other.max);
+        for (entered_ns, left_ns) in &other.stays {
+            self.add(*entered_ns, *left_ns);
+        }
+    }
+
     /// Returns how many packets were there at once, at most.
     pub(crate) fn max(&self) -> u64 {
         // A packet that leaves at a time makes room for one that enters then.

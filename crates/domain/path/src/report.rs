@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 pub struct Hop {
     /// Which one.
     pub key: HopKey,
-    /// Of rows that say only what waits: in which queue.
+    /// Of rows that are no part of the way of packets: which queue it is.
     pub part: Option<Part>,
-    /// Packets that passed.
+    /// Packets that passed; of accept queues: connections that were accepted.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -41,6 +41,12 @@ pub struct Hop {
 }
 
 impl Hop {
+    /// Whether times are known, and not only what waits.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        self.part.is_none() || self.packets + self.dropped() > 0
+    }
+
     /// Returns the number of dropped packets.
     #[must_use]
     pub fn dropped(&self) -> u64 {
@@ -97,7 +103,8 @@ impl PathReport {
     /// Returns the time that packets were on their way. What programs do between reading and writing is no part of it.
     #[must_use]
     pub fn total_ns(&self) -> u64 {
-        let on_the_way = self.hops.iter().filter(|hop| hop.key.kind != HopKind::Program);
+        let is_on_the_way = |hop: &&Hop| hop.key.kind != HopKind::Program && hop.part.is_none();
+        let on_the_way = self.hops.iter().filter(is_on_the_way);
         on_the_way.map(|hop| hop.total_ns).sum()
     }
 

@@ -1,7 +1,8 @@
 //! Queues that no packet's stamps show, from what the kernel says of them again and again: classes of a qdisc, rings in bytes, accept
 //! queues.
 
-use crate::hop::{Device, Direction, HopKey, HopKind};
+use crate::accept::AcceptFold;
+use crate::hop::{Device, HopKey, HopKind};
 use crate::part::{Fill, Part};
 use crate::report::{Hop, PathReport};
 use sockeye_measure::Histogram;
@@ -33,6 +34,12 @@ impl QueueFold {
         }
     }
 
+    /// Whether a listener was seen.
+    #[must_use]
+    pub fn has_listeners(&self) -> bool {
+        !self.listeners.is_empty()
+    }
+
     /// Adds a look at the accept queue of a listener.
     pub fn add_listener(&mut self, listener: Part, waiting: u32) {
         if self.listeners.len() < LISTENERS_MAX || self.listeners.contains_key(&listener) {
@@ -42,9 +49,9 @@ impl QueueFold {
 }
 
 impl PathReport {
-    /// Adds the queues: bytes to the rings of devices, and rows for classes and accept queues in which something waited. Of each device
-    /// and of all listeners the fullest are kept.
-    pub fn add_queues(&mut self, queues: &QueueFold) {
+    /// Adds the queues: bytes to the rings of devices, and rows for classes and accept queues in which something waited, or of
+    /// which times are known. Of each device and of all listeners the fullest are kept.
+    pub fn add_queues(&mut self, queues: &QueueFold, accepts: &AcceptFold) {
         for hop in &mut self.hops {
             let device = hop.key.device.filter(|_| hop.key.kind == HopKind::Ring);
             hop.ring_bytes = device.and_then(|device| queues.rings.get(&device).copied());
@@ -66,14 +73,10 @@ impl PathReport {
             self.hops.splice(at + 1..at + 1, rows);
             begin = at + 1;
         }
-        let key = HopKey {
-            direction: Direction::In,
-            kind: HopKind::Accept,
-            device: None,
-        };
-        let listeners = queues.listeners.iter().map(|(part, fill)| (*part, *fill));
-        self.hops
-            .extend(fullest(listeners).map(|(part, fill)| row(key, part, fill)));
+        let mut rows = accepts.rows(&queues.listeners);
+        rows.sort_by_key(|hop| std::cmp::Reverse((hop.queued_max, hop.packets)));
+        rows.truncate(ROWS_MAX);
+        self.hops.extend(rows);
     }
 }
 
@@ -112,6 +115,7 @@ const LISTENERS_MAX: usize = 4096;
 mod tests {
     use super::*;
     use crate::fold::{Ending, PathFold};
+    use crate::hop::Direction;
     use sockeye_model::{DeviceName, InterfaceIndex, Qdisc, ShortText};
     use sockeye_wire::path::{Journey, Point, QueueLength, Stamp};
 
@@ -194,7 +198,7 @@ mod tests {
         fold.add_device(device(), &queues([7, 0], 3000));
         fold.add_device(device(), &queues([4, 0], 1500));
         let mut report = report();
-        report.add_queues(&fold);
+        report.add_queues(&fold, &AcceptFold::default());
         let expected = [
             ("qdisc", None, 0, 1),
             ("class", Some(Part::Class(0x1_0010)), 4, 7),
@@ -217,7 +221,7 @@ mod tests {
             fold.add_listener(listener(port), waiting);
         }
         let mut report = PathReport::default();
-        report.add_queues(&fold);
+        report.add_queues(&fold, &AcceptFold::default());
         assert_eq!(rows(&report), [("accept", Some(listener(80)), 6, 6)]);
     }
 }

@@ -1,6 +1,7 @@
 //! What the numbers say, in words.
 
 use crate::hop::{Device, HopKind};
+use crate::part::Part;
 use crate::report::{Hop, PathReport, Reader};
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
 
@@ -18,10 +19,12 @@ impl PathReport {
             );
             Some(Sentence::new("longest-hop", text))
         });
-        let dropping = self.hops.iter().filter(|hop| hop.dropped() > 0);
+        let is_drop = |hop: &&Hop| hop.dropped() > 0 && hop.key.kind != HopKind::Accept;
+        let dropping = self.hops.iter().filter(is_drop);
         longest
             .into_iter()
             .chain(dropping.map(|hop| self.drops(hop)))
+            .chain(self.hops.iter().filter_map(accepts_late))
             .collect()
     }
 
@@ -86,13 +89,34 @@ impl PathReport {
     }
 }
 
+/// Says how long connections wait until they are accepted, if that is long.
+fn accepts_late(hop: &Hop) -> Option<Sentence> {
+    let Some(Part::Listener { local, .. }) = hop.part else {
+        return None;
+    };
+    let median = hop.delays.percentile(Histogram::P50);
+    let median = median.filter(|ns| *ns >= LATE_ACCEPT_NS)?;
+    let program = hop
+        .readers
+        .first()
+        .map_or_else(String::new, |reader| format!(" ({})", name(reader)));
+    let text = format!(
+        "Connections to {local} wait {} (median) in its accept queue until its program{program} accepts them: what the first request waits there is in 'socket', too.",
+        duration(median)
+    );
+    Some(Sentence::new("accept-queue", text))
+}
+
 /// Says where a hop is.
 fn place(hop: &Hop) -> String {
     let device = hop.key.device.as_ref();
     let device = device.map_or_else(|| "an unknown device".to_owned(), device_name);
     match hop.key.kind {
         HopKind::Program => "in the program, from reading to writing".to_owned(),
-        HopKind::Send => "in the send buffer, before the queue of a device".to_owned(),
+        HopKind::Send => "in the send buffer".to_owned(),
+        HopKind::Output => {
+            "in the network layer (routing, netfilter's hooks output and postrouting), before the queue of a device".to_owned()
+        }
         HopKind::Qdisc => format!("in the qdisc of {device}"),
         HopKind::Class => format!("in a class of the qdisc of {device}"),
         HopKind::Ring => format!("in the ring of {device}, until it has sent"),
@@ -104,12 +128,18 @@ fn place(hop: &Hop) -> String {
         HopKind::Prerouting => {
             format!("from {device} until its route is looked up (netfilter's prerouting hook)")
         }
-        HopKind::Forward => format!("on the way from {device} to the next device"),
-        HopKind::Stack => format!("from {device} to the socket (routing, packet filter, transport)"),
+        HopKind::Forward => {
+            format!("on the way from {device} to the next device (netfilter's hooks forward and postrouting)")
+        }
+        HopKind::Input => format!("from {device} to TCP (netfilter's input hook)"),
+        HopKind::Stack => format!("from {device} to the socket (packet filter, transport)"),
         HopKind::Socket => "in the receive queue of the socket".to_owned(),
         HopKind::Accept => "in the accept queue of a listener".to_owned(),
     }
 }
+
+/// A program that does nothing else accepts within microseconds.
+const LATE_ACCEPT_NS: u64 = 1_000_000;
 
 /// A queue of a tunnel that holds the bursts of fast TCP.
 const LONG_QUEUE: u64 = 1000;

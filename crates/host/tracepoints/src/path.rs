@@ -5,7 +5,7 @@ use crate::{Accounting, Objects, Tracepoint, Watch, WatchOptions};
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Ends, Unavailable};
 use sockeye_sys::bpf::{LoadError, Table};
-use sockeye_wire::path::{COUNTS, Counts, JOURNEYS, Journey};
+use sockeye_wire::path::{COUNTS, Counts, JOURNEYS, Journey, PathRecord};
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ pub struct PathOptions {
     pub slots: u32,
     /// Inode of the pid namespace of readers; 0: the initial one.
     pub pid_namespace: u32,
+    /// Whether the time of connections in accept queues is measured: each system call of the host then takes a little longer.
+    pub accepts: bool,
 }
 
 /// The attached programs that follow packets.
@@ -34,6 +36,7 @@ pub struct PathWatch {
     /// Records that could not be decoded.
     broken: u64,
     has_reasons: bool,
+    sees_accepts: bool,
 }
 
 /// What was seen until the end.
@@ -55,7 +58,8 @@ impl PathWatch {
     /// # Errors
     /// When they do not run here.
     pub fn begin(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
-        let arguments = engine.tracepoint_arguments(&["kfree_skb", "tcp_sendmsg_locked"])?;
+        let arguments =
+            engine.tracepoint_arguments(&["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"])?;
         let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
         let Ends { local, peer } = &options.ends;
         let ports = [local.port_min, local.port_max, peer.port_min, peer.port_max].map(u16::to_ne_bytes);
@@ -66,10 +70,18 @@ impl PathWatch {
             count(0),
             u32::from(count(1) > 0),
             slots - 1,
+            REGISTER_OF_CALL,
+            count(2),
         ]
         .map(u32::to_ne_bytes);
+        let accept_calls: Vec<u8> = ACCEPT_CALLS.into_iter().flat_map(u32::to_ne_bytes).collect();
+        let mut tracepoints = TRACEPOINTS.to_vec();
+        if options.accepts {
+            tracepoints.extend(ACCEPTS);
+        }
+        let wants_accepts = options.accepts;
         let options = WatchOptions {
-            tracepoints: &TRACEPOINTS,
+            tracepoints: &tracepoints,
             ring_bytes: options.ring_bytes,
             entries: &[(JOURNEYS, slots)],
             in_place_entries: &[],
@@ -87,6 +99,9 @@ impl PathWatch {
                 ("free_arguments", &words[2]),
                 ("sees_writes", &words[3]),
                 ("journeys_mask", &words[4]),
+                ("call_at", &words[5]),
+                ("completion_arguments", &words[6]),
+                ("accept_calls", &accept_calls),
             ],
         };
         let mut watch = Watch::load(engine, &OBJECTS, &options)?;
@@ -97,7 +112,9 @@ impl PathWatch {
         };
         let (journeys, counts) = (table(JOURNEYS)?, table(COUNTS)?);
         watch.attach()?;
+        let lacks = |program: &Tracepoint| watch.missing().iter().any(|(event, _)| *event == program.event);
         Ok(Self {
+            sees_accepts: wants_accepts && !ACCEPTS[..2].iter().any(lacks),
             watch,
             journeys,
             counts,
@@ -112,6 +129,12 @@ impl PathWatch {
         self.has_reasons
     }
 
+    /// Whether the time of connections in accept queues is measured.
+    #[must_use]
+    pub const fn sees_accepts(&self) -> bool {
+        self.sees_accepts
+    }
+
     /// As [`Watch::wait`].
     ///
     /// # Errors
@@ -120,22 +143,22 @@ impl PathWatch {
         self.watch.wait(timeout, others)
     }
 
-    /// Passes the journeys that have ended to `take`.
-    pub fn read(&mut self, mut take: impl FnMut(&Journey)) {
+    /// Passes the journeys and the waits that have ended to `take`.
+    pub fn read(&mut self, mut take: impl FnMut(&PathRecord)) {
         let broken = &mut self.broken;
         self.watch
-            .read(|_, record| take_record(record, broken, &mut take));
+            .read(|kind, record| take_record(kind, record, broken, &mut take));
     }
 
     /// As [`Watch::finish`]; also returns the packets that are still on their way.
     ///
     /// # Errors
     /// The errno of `bpf(2)`.
-    pub fn finish(&mut self, mut take: impl FnMut(&Journey)) -> Result<PathEnd, Errno> {
+    pub fn finish(&mut self, mut take: impl FnMut(&PathRecord)) -> Result<PathEnd, Errno> {
         let broken = &mut self.broken;
         let accounting = self
             .watch
-            .finish(|_, record| take_record(record, broken, &mut take))?;
+            .finish(|kind, record| take_record(kind, record, broken, &mut take))?;
         let mut unfinished = Vec::new();
         self.journeys
             .each(|_, value| unfinished.extend(Journey::in_slot(value)))?;
@@ -158,15 +181,15 @@ impl PathWatch {
     }
 }
 
-fn take_record(record: &[u8], broken: &mut u64, take: &mut impl FnMut(&Journey)) {
-    match Journey::read(record) {
-        Some(journey) => take(&journey),
+fn take_record(kind: u32, record: &[u8], broken: &mut u64, take: &mut impl FnMut(&PathRecord)) {
+    match PathRecord::read(kind, record) {
+        Some(record) => take(&record),
         None => *broken += 1,
     }
 }
 
 /// First those at which journeys end: a journey that begins then finds its end.
-const TRACEPOINTS: [Tracepoint; 12] = [
+const TRACEPOINTS: [Tracepoint; 13] = [
     required("packet_is_dropped", "kfree_skb"),
     required("packet_is_consumed", "consume_skb"),
     required("packet_is_read", "skb_copy_datagram_iovec"),
@@ -174,6 +197,7 @@ const TRACEPOINTS: [Tracepoint; 12] = [
     optional("socket_is_read", "sock_recv_length"),
     // Linux 6.2
     optional("packet_is_delivered", "sk_data_ready"),
+    optional("packet_arrives", "tcp_probe"),
     optional("packet_is_routed", "fib_table_lookup"),
     // Not in kernels without IPv6.
     optional("packet_is_routed6", "fib6_table_lookup"),
@@ -184,6 +208,27 @@ const TRACEPOINTS: [Tracepoint; 12] = [
     optional("socket_is_written", "tcp_sendmsg_locked"),
     required("packet_is_queued", "net_dev_queue"),
 ];
+
+/// Those of accept queues: first both without which nothing is known of them.
+const ACCEPTS: [Tracepoint; 3] = [
+    optional("call_accepts", "sys_exit"),
+    optional("connection_waits", "inet_sock_set_state"),
+    // Not in kernels without io_uring.
+    optional("ring_accepts", "io_uring_complete"),
+];
+
+/// Offset of a call's number in `struct pt_regs`: `orig_ax` (`arch/x86/include/asm/ptrace.h`).
+#[cfg(target_arch = "x86_64")]
+const REGISTER_OF_CALL: u32 = 120;
+/// accept, accept4; and of 32-bit programs: socketcall, accept4.
+#[cfg(target_arch = "x86_64")]
+const ACCEPT_CALLS: [u32; 4] = [43, 288, 102, 364];
+/// `syscallno` (`arch/arm64/include/asm/ptrace.h`).
+#[cfg(not(target_arch = "x86_64"))]
+const REGISTER_OF_CALL: u32 = 280;
+/// accept, accept4; and of 32-bit programs: accept, accept4.
+#[cfg(not(target_arch = "x86_64"))]
+const ACCEPT_CALLS: [u32; 4] = [202, 242, 285, 366];
 
 const fn required(program: &'static str, event: &'static str) -> Tracepoint {
     Tracepoint {

@@ -29,7 +29,7 @@ impl HopRow<'_> {
 
     /// Returns a number of what passed; `None` where only is known what waits.
     fn measured(&self, number: u64) -> Option<u64> {
-        self.hop.part.is_none().then_some(number)
+        self.hop.is_timed().then_some(number)
     }
 
     /// Returns the direction, the hop and its device, for pictures.
@@ -105,11 +105,15 @@ static COLUMNS: &[HopColumn] = &[
         &["netns", "netns_inode"],
         &["netns", "netns_inode"],
     ),
-    HopColumn::value("packets", "Packets", Right, "Packets that passed", |row, _| {
-        Value::number(row.measured(row.hop.packets))
-    }),
+    HopColumn::value(
+        "packets",
+        "Packets",
+        Right,
+        "Packets that passed; of 'accept': accepted connections",
+        |row, _| Value::number(row.measured(row.hop.packets)),
+    ),
     HopColumn::value("bytes", "Bytes", Right, "Their bytes", |row, _| {
-        Value::number(row.measured(row.hop.bytes))
+        Value::number(row.hop.part.is_none().then_some(row.hop.bytes))
     })
     .unit(Unit::Bytes),
     HopColumn::value("median_ns", "Median", Right, "Median time there", |row, _| {

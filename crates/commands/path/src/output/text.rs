@@ -12,29 +12,30 @@ pub(crate) fn push_text(
     report: &PathReport,
     sentences: &[Sentence],
     width: Option<usize>,
+    sees_accepts: bool,
 ) {
     push_bars(out, rows, width.unwrap_or(WIDTH));
     out.extend_from_slice(format!("\n{}\n", packets(report)).as_bytes());
     for sentence in sentences {
         push_sentence(out, sentence, width);
     }
-    push_unmeasured(out, rows);
+    push_unmeasured(out, rows, sees_accepts);
 }
 
 /// Says what the kernel does not show of hops that are in the table.
-fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>]) {
+fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>], sees_accepts: bool) {
     let has = |kinds: &[HopKind]| rows.iter().any(|row| kinds.contains(&row.hop.key.kind));
-    if has(&[HopKind::Accept]) {
+    if has(&[HopKind::Accept]) && !sees_accepts {
         out.extend_from_slice(ACCEPT.as_bytes());
     }
-    if has(&[HopKind::Prerouting, HopKind::Forward]) {
+    if has(&[HopKind::Forward]) {
         out.extend_from_slice(NETFILTER.as_bytes());
     }
 }
 
 const ACCEPT: &str = "Not measured: the time in accept queues. What the first request of a connection waits there is in 'socket'.\n";
 const NETFILTER: &str =
-    "Not measured apart: netfilter's hooks, which are in 'prerouting', 'forward', 'stack' and 'send'.\n";
+    "Not measured apart: netfilter's hooks forward and postrouting, which are in 'forward'.\n";
 
 /// Appends a line for each hop, as long as its part of the time, where the one before ends.
 fn push_bars(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
@@ -105,7 +106,7 @@ const COLUMNS_MIN: usize = 20;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_path::{Part, QueueFold};
+    use sockeye_path::{AcceptFold, Part, QueueFold};
 
     #[test]
     fn every_end_but_the_usual_one_is_counted() {
@@ -146,11 +147,11 @@ mod tests {
                 })
                 .collect();
             let mut out = Vec::new();
-            push_unmeasured(&mut out, &rows);
+            push_unmeasured(&mut out, &rows, false);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(&report), "");
-        report.add_queues(&queues);
+        report.add_queues(&queues, &AcceptFold::default());
         assert_eq!(text(&report), ACCEPT);
     }
 }

@@ -323,6 +323,67 @@ fn datagrams_are_followed_through_nat() {
     assert_eq!(hop(&document, "out", "forward")["packets"], 100, "{document:#}");
 }
 
+/// A base chain of 400 rules, none of which matches.
+fn long_chain(name: &str, hook: &str) -> String {
+    let rules: String = (0..400)
+        .map(|number| format!("ip saddr 203.0.{}.{} counter; ", number / 250, number % 250))
+        .collect();
+    format!("chain {name} {{ type filter hook {hook} priority 0; {rules} }}; ")
+}
+
+/// The rules are in one of two namespaces, or of two hooks: the same hop without them is in the same run.
+#[test]
+fn long_chains_of_each_hook_are_seen_in_its_hop() {
+    let lab = need!(Lab::new("path_hooks"));
+    need!(program("nft"));
+    let names = ["client", "router", "server"];
+    let [client, router, server] = names.map(|name| lab.namespace(name));
+    let near = lab.link(&client, &router);
+    let far = lab.link(&router, &server);
+    let address = SocketAddr::new(far.server_addresses().0, 5446);
+    router.sysctl("ipv4/ip_forward", "1");
+    client.ip(&format!("route add default via {}", near.server_addresses().0));
+    server.ip(&format!("route add default via {}", far.client_addresses().0));
+    let table = |chains: &str| format!("table ip n {{ {chains} }}");
+    client.output("nft", &[&table(&long_chain("a", "output"))]);
+    server.output("nft", &[&table(&long_chain("a", "input"))]);
+    let both = long_chain("a", "prerouting") + &long_chain("b", "forward");
+    router.output("nft", &[&table(&both)]);
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5446", address.ip()),
+    );
+    tcp(connect(&client, &server, address));
+    let document = following.document();
+    let median = |direction: &str, kind: &str, device: Option<&str>| {
+        let mut hops = document["hops"].as_array().unwrap().iter();
+        let found = hops.find(|hop| {
+            hop["direction"] == direction
+                && hop["hop"] == kind
+                && device.is_none_or(|device| hop["device"] == device)
+        });
+        found.unwrap_or_else(|| panic!("no hop {direction} {kind}: {document:#}"))["median_ns"]
+            .as_u64()
+            .unwrap()
+    };
+    let with = [
+        median("out", "output", None),
+        median("out", "input", None),
+        median("out", "prerouting", None),
+        median("out", "forward", None),
+    ];
+    let without = [median("in", "output", None), median("in", "input", None)];
+    // 400 rules take several times as long as all else there.
+    assert!(
+        with[0] > 2 * without[0] && with[1] > 2 * without[1],
+        "{document:#}"
+    );
+    assert!(
+        with[2] > 2 * without[1] && with[3] > 2 * without[1],
+        "{document:#}"
+    );
+}
+
 #[test]
 fn packets_that_netfilter_drops_have_its_reason() {
     let lab = need!(Lab::new("path_nft"));
