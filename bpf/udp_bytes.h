@@ -4,7 +4,7 @@
  * these sockets itself.
  *
  * A process has one entry in each network namespace that its sockets are in, in a table of bounded size: a new one takes the place of the
- * one that was not used for longest.
+ * one that was not used for longest. Entries that were added are counted: those of them that are not there any more have made room.
  */
 #pragma once
 #define net net_elsewhere
@@ -38,6 +38,18 @@ struct value {
 };
 struct map udp_bytes SEC("maps") = {MAP_TYPE_LRU_HASH, sizeof(struct key), sizeof(struct value), 8192, 0};
 
+/* Numbers of entries that were added; and of calls whose entry found no room. */
+enum { ADDED = 0, REFUSED = 1, COUNTS = 2 };
+struct map udp_counts SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), COUNTS, 0};
+
+INLINE void count(u32 what)
+{
+	u64 *number = map_lookup(&udp_counts, &what);
+
+	if (number)
+		__sync_fetch_and_add(number, 1);
+}
+
 enum { PROTOCOL_UDP = 17, SOCK_DGRAM_ = 2, MSG_PEEK_ = 2 };
 
 /* The entry of the current process for a socket; NULL if the socket is not of UDP. */
@@ -62,8 +74,13 @@ INLINE struct value *value_of(u64 sk)
 	}
 	((u64 *)blank.comm)[0] = LOAD(u64, comm);
 	((u64 *)blank.comm)[1] = LOAD(u64, comm + 8);
-	map_update(&udp_bytes, &key, &blank, NOEXIST);
-	return map_lookup(&udp_bytes, &key);
+	/* Another thread of the process can have added it. */
+	if (!map_update(&udp_bytes, &key, &blank, NOEXIST))
+		count(ADDED);
+	value = map_lookup(&udp_bytes, &key);
+	if (!value)
+		count(REFUSED);
+	return value;
 }
 
 SEC("tp_btf/sock_send_length")

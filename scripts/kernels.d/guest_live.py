@@ -108,6 +108,23 @@ def _():
     return f"{dropped} drops, {rows[0].get('reason', 'no reasons')}"
 
 
+@check("path: connections wait until they are accepted", since=(5, 10))
+def _():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+        with watching(f"path -v -d 60 --port {address[1]} --format json") as child:
+            for _ in range(3):
+                with socket.create_connection(address):
+                    time.sleep(0.2)
+                    listener.accept()[0].close()
+            time.sleep(1)
+    report = json.loads(child.out)
+    rows = [hop for hop in report["hops"] if hop["hop"] == "accept"]
+    require(report["accepts_measured"] and rows, f"accept queues: {str(report)[:600]}; {packed(child.err)[-300:]}")
+    require(rows[0]["packets"] == 3 and rows[0]["median_ns"] >= 200_000_000, f"waits: {rows[0]}")
+    return f"{rows[0]['median_ns'] // 1_000_000} ms"
+
+
 @check("path: datagrams are followed until they are read", since=(5, 10))
 def _():
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:

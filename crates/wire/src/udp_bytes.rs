@@ -10,6 +10,8 @@ use crate::bytes::{array, ne_u32, ne_u64};
 
 /// The table of [`Key`] and [`Totals`].
 pub const UDP_BYTES: &str = "udp_bytes";
+/// The map of two 64-bit numbers, one of each for each processor: entries that were added, and calls whose entry found no room.
+pub const UDP_COUNTS: &str = "udp_counts";
 
 record! {
     /// What bytes are counted by: `struct key`.

@@ -105,12 +105,31 @@ impl PathFold {
     #[must_use]
     pub fn finish(mut self) -> PathReport {
         self.merge_guesses();
+        let ranks: HashMap<HopKey, u64> = self
+            .hops
+            .iter()
+            .map(|(key, hop)| (*key, hop.rank_ppm()))
+            .collect();
+        // The points between a device and a socket, or the next device, are seen of some packets only: their hops come before the last one,
+        // which all packets have.
+        let rank = |key: &HopKey| {
+            let last: &[HopKind] = match key.kind {
+                HopKind::Prerouting => &[HopKind::Forward, HopKind::Input, HopKind::Stack],
+                HopKind::Input => &[HopKind::Stack],
+                _ => &[],
+            };
+            let of_device = last.iter().map(|kind| HopKey { kind: *kind, ..*key });
+            std::iter::once(*key)
+                .chain(of_device)
+                .filter_map(|key| ranks.get(&key).copied())
+                .min()
+        };
         let mut hops: Vec<_> = self.hops.into_iter().collect();
-        hops.sort_by_key(|(key, hop)| {
+        hops.sort_by_key(|(key, _)| {
             let of_sender = [HopKind::Program, HopKind::Send, HopKind::Output]
                 .iter()
                 .position(|kind| *kind == key.kind);
-            (key.direction, of_sender.unwrap_or(3), hop.rank_ppm(), *key)
+            (key.direction, of_sender.unwrap_or(3), rank(key), *key)
         });
         self.report.hops = hops.into_iter().map(|(key, hop)| hop.finish(key)).collect();
         self.report

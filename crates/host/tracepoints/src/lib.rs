@@ -33,5 +33,5 @@ pub use connections::{
 pub use drops::{DropCounts, DropOptions, DropWatch};
 pub use path::{PathEnd, PathOptions, PathWatch};
 pub use support::{WatchSupport, probe_watches};
-pub use udp_bytes::UdpBytesWatch;
+pub use udp_bytes::{UdpBytes, UdpBytesWatch};
 pub use watch::{Objects, Tracepoint, Watch, WatchOptions};

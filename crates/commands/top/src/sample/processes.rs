@@ -14,7 +14,7 @@ use sockeye_output::listing::{Column, all_columns};
 use sockeye_query::drops::DropSelection;
 use sockeye_query::listing::{Listing, ListingReport};
 use sockeye_query::sampling::{FlowSampler, SamplingOptions};
-use sockeye_tracepoints::UdpBytesWatch;
+use sockeye_tracepoints::{UdpBytes, UdpBytesWatch};
 use sockeye_wire::udp_bytes;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -30,6 +30,8 @@ pub(crate) struct ProcessView<'a> {
     unseen: String,
     before: Option<(BTreeMap<udp_bytes::Key, udp_bytes::Totals>, Instant)>,
     has_sample: bool,
+    /// Losses that were reported.
+    said_losses: Vec<&'static str>,
 }
 
 impl<'a> ProcessView<'a> {
@@ -62,6 +64,7 @@ impl<'a> ProcessView<'a> {
             unseen,
             before: None,
             has_sample: false,
+            said_losses: Vec::new(),
         }
     }
 
@@ -106,7 +109,31 @@ impl<'a> ProcessView<'a> {
     /// Adds what was sent and received over UDP since the last sample.
     fn add_udp(&mut self, traffic: &mut ProcessTraffic) -> anyhow::Result<()> {
         let Some(udp) = &self.udp else { return Ok(()) };
-        let (taken, now) = (Instant::now(), udp.totals().context("read the counts of UDP")?);
+        let taken = Instant::now();
+        let UdpBytes {
+            totals: now,
+            evicted,
+            refused,
+        } = udp.totals().context("read the counts of UDP")?;
+        let lost = [
+            (
+                evicted,
+                "entries of processes that use UDP have made room for others: their bytes are not shown",
+            ),
+            (
+                refused,
+                "calls of UDP are not counted: their processes found no room",
+            ),
+        ];
+        for (number, what) in lost {
+            let said = self.said_losses.contains(&what);
+            if number > 0 {
+                say_of_sample(&format!("{number} {what}"), !said);
+            }
+            if number > 0 && !said {
+                self.said_losses.push(what);
+            }
+        }
         if let Some((before, at)) = &self.before {
             let selection = DropSelection::of(self.listing);
             let netns_of = |netns: NetnsInode| {
