@@ -146,11 +146,12 @@ export class Timeline {
 
   /** What the axis shows: not the time before anything is known. */
   #extent() {
-    const { time_us: times, gaps } = this.#data;
-    const first = Math.min(times[0] ?? Infinity, gaps[0]?.from_us ?? Infinity);
+    const { time_us: times } = this.#data;
+    const first = Math.min(times[0] ?? Infinity, this.#first ?? Infinity);
     const end = Math.max(this.#shown.until, times.at(-1) ?? 0);
-    const from = Math.max(this.#shown.from, Math.min(first, end - 60e6));
-    return [from / 1e6, end / 1e6];
+    // Where it begins is seen: before it there is a gap.
+    const begin = Math.min(first - (end - first) / 20, end - 60e6, Number(current().at || Infinity) - (end - first) / 50);
+    return [Math.max(this.#shown.from, begin) / 1e6, end / 1e6];
   }
 
   #listen(chart) {

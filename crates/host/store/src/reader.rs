@@ -2,6 +2,7 @@
 
 use crate::check_times;
 use crate::counts::{self, Counted};
+use crate::coverage::{self, PeriodCoverage};
 use crate::error::StoreError;
 use crate::overview::{self, PeriodTotals, Toward};
 use crate::periods;
@@ -284,6 +285,19 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn totals(&self, times_s: (u64, u64), by_hour: bool) -> Result<Vec<PeriodTotals>, StoreError> {
         overview::totals(&self.store, times_s, by_hour).map_err(StoreError::during("read the sums"))
+    }
+
+    /// Returns what was recorded of each five minutes, or of each hour if `by_hour`, of a time in seconds since 1970: the sums of
+    /// [`Self::totals`] and [`Self::visit_sums`] are of this. A period without samples is left out, and one whose first samples were
+    /// deleted.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn coverage(&self, times_s: (u64, u64), by_hour: bool) -> Result<Vec<PeriodCoverage>, StoreError> {
+        let length_s = if by_hour { 3600 } else { 300 };
+        let _view = self.view()?;
+        coverage::coverage(&self.store, times_s, length_s)
+            .map_err(StoreError::during("read the times of samples"))
     }
 
     /// Writes a copy of the store, without free pages, to a file that does not exist. Only its owner may read it.

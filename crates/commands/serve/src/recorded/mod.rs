@@ -121,22 +121,24 @@ impl Recorded {
         } else {
             totals::matching(&store, times_s, by_hour, filter).map_err(words)?
         };
-        // Periods begin before the time that is asked for, and end after it.
-        let period_ms = if by_hour { 3_600_000 } else { 300_000 };
-        let wider_ms = (
-            (from_us / 1000).saturating_sub(period_ms),
-            (until_us / 1000).saturating_add(period_ms),
-        );
-        let gaps = store.gaps_within(wider_ms).map_err(words)?;
-        let mut gaps: Vec<Gap> = gaps.iter().map(gap).collect();
-        // Of a period that has not ended, what was recorded until the last sample.
-        let last_ms = store.next_sample(u64::MAX, Toward::Past).map_err(words)?;
-        let last_us = last_ms.map_or(until_us, |last_ms| last_ms * 1000);
-        let mut points = totals::points(&totals, &gaps, last_us);
+        let coverage = store.coverage(times_s, by_hour).map_err(words)?;
+        let mut points = totals::points(&totals, &coverage);
         for (at_us, _) in &mut points {
             *at_us = (*at_us).min(until_us);
         }
-        gaps.retain(|gap| gap.from_us < until_us && gap.to_us > from_us);
+        let gaps = store.gaps_within((from_us / 1000, until_us.div_ceil(1000)));
+        let mut gaps: Vec<Gap> = gaps.map_err(words)?.iter().map(gap).collect();
+        let first_ms = store.next_sample(0, Toward::Future).map_err(words)?;
+        if let Some(first_us) = first_ms.map(|first_ms| first_ms * 1000)
+            && from_us < first_us
+        {
+            let before = Gap {
+                from_us,
+                to_us: first_us.min(until_us),
+                reason: "before the first sample".to_owned(),
+            };
+            gaps.insert(0, before);
+        }
         Ok(RecordedPoints { points, gaps })
     }
 

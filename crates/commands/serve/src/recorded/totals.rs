@@ -1,24 +1,22 @@
 //! Points of a timeline from recorded totals. Pure, but for the sums that a filter selects.
 
-use crate::moments::Gap;
 use crate::view::{PROTOCOL, Point};
 use sockeye_filter::Filter;
 use sockeye_history::Sums;
 use sockeye_model::{Comm, Direction, Flow, FlowKey, NetnsInode, Pid, Port, Process};
-use sockeye_store::{PeriodSums, PeriodTotals, StoreError, StoreReader};
+use sockeye_store::{PeriodCoverage, PeriodSums, PeriodTotals, StoreError, StoreReader};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// Returns a point for each period, in the middle of its longest part outside of gaps. One that has not ended at `last_us`, the last
-/// sample, is as long as it is so far.
-pub(super) fn points(totals: &[PeriodTotals], gaps: &[Gap], last_us: u64) -> Vec<(u64, Point)> {
-    let of_period = |period: &PeriodTotals| {
-        let begin_us = period.start_s * 1_000_000;
-        let end_us = last_us.min(begin_us + period.length_s * 1_000_000);
-        let parts = parts((begin_us, end_us), gaps);
-        let length_us: u64 = parts.iter().map(|(from_us, to_us)| to_us - from_us).sum();
-        let longest = parts.iter().max_by_key(|(from_us, to_us)| to_us - from_us);
-        let middle_us = longest.map_or(begin_us, |(from_us, to_us)| from_us.midpoint(*to_us));
+/// Returns points for each period whose sums are known to be of the time that was recorded: one in the middle of each long part of it,
+/// since a gap may be between them. Sums of a sample that could not be compared give no rates.
+pub(super) fn points(totals: &[PeriodTotals], coverage: &[PeriodCoverage]) -> Vec<(u64, Point)> {
+    let mut points = Vec::new();
+    for period in totals {
+        let covered = coverage.binary_search_by_key(&period.start_s, |covered| covered.start_s);
+        let Some(covered) = covered.ok().and_then(|place| coverage.get(place)) else {
+            continue;
+        };
         let Sums {
             sent_bytes,
             received_bytes,
@@ -26,7 +24,8 @@ pub(super) fn points(totals: &[PeriodTotals], gaps: &[Gap], last_us: u64) -> Vec
             connections,
             ..
         } = period.sums;
-        let rate = |count: u64| (length_us > 0).then(|| count as f64 * 1e6 / length_us as f64);
+        let summed_ms = covered.summed_ms;
+        let rate = |count: u64| (summed_ms > 0).then(|| count as f64 * 1e3 / summed_ms as f64);
         let point = Point {
             connections,
             sent_bytes_per_s: rate(sent_bytes),
@@ -35,28 +34,25 @@ pub(super) fn points(totals: &[PeriodTotals], gaps: &[Gap], last_us: u64) -> Vec
             // Sums do not have it.
             rtt_us_median: None,
         };
-        (middle_us, point)
-    };
-    totals.iter().map(of_period).collect()
+        let at_us = places_ms(covered, period.length_s).into_iter();
+        points.extend(at_us.map(|at_ms| (at_ms * 1000, point)));
+    }
+    points
 }
 
-/// Returns the parts of a time that are in no gap. Gaps are by time.
-fn parts((begin_us, end_us): (u64, u64), gaps: &[Gap]) -> Vec<(u64, u64)> {
-    let mut parts = Vec::new();
-    let mut from_us = begin_us;
-    for gap in gaps
-        .iter()
-        .filter(|gap| gap.from_us < end_us && gap.to_us > begin_us)
-    {
-        if gap.from_us > from_us {
-            parts.push((from_us, gap.from_us));
-        }
-        from_us = from_us.max(gap.to_us);
+/// Returns where the points of a period are, in milliseconds since 1970.
+fn places_ms(covered: &PeriodCoverage, length_s: u64) -> Vec<u64> {
+    let length_ms = |part: &(u64, u64)| part.1 - part.0;
+    let long_ms = length_s * 1000 / PARTS_MAX;
+    let longest = covered.parts.iter().max_by_key(|part| length_ms(part));
+    let is_shown = |part: &&(u64, u64)| length_ms(part) >= long_ms || Some(*part) == longest;
+    let parts = covered.parts.iter().filter(is_shown);
+    let places: Vec<_> = parts.map(|(from_ms, to_ms)| from_ms.midpoint(*to_ms)).collect();
+    if places.is_empty() {
+        vec![covered.last_ms]
+    } else {
+        places
     }
-    if from_us < end_us {
-        parts.push((from_us, end_us));
-    }
-    parts
 }
 
 /// Returns the totals of the talkers that match a filter.
@@ -125,6 +121,9 @@ fn flow(sums: &PeriodSums) -> Flow {
     flow
 }
 
+/// Points of a period at most, but for one.
+const PARTS_MAX: u64 = 10;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,42 +136,60 @@ mod tests {
         }
     }
 
-    #[test]
-    fn rates_are_averages_of_the_part_that_has_passed() {
-        let period = |start_s, sent_bytes| PeriodTotals {
-            start_s,
+    /// Second, and rate of the points of five minutes from second 600 on, in which 3,000 bytes were sent.
+    #[track_caller]
+    fn check(parts: &[(u64, u64)], summed_s: u64, expected: &[(u64, Option<f64>)]) {
+        let period = PeriodTotals {
+            start_s: 600,
             length_s: 300,
-            sums: sums(sent_bytes),
+            sums: sums(3000),
         };
-        let points = points(&[period(600, 3000), period(900, 600)], &[], 960_000_000);
+        let covered = PeriodCoverage {
+            start_s: 600,
+            last_ms: 890_000,
+            parts: parts
+                .iter()
+                .map(|(from_s, to_s)| (from_s * 1000, to_s * 1000))
+                .collect(),
+            summed_ms: summed_s * 1000,
+        };
+        let points = points(&[period], &[covered]);
         let seen: Vec<_> = points
             .iter()
-            .map(|(time_us, point)| (*time_us, point.sent_bytes_per_s, point.rtt_us_median))
+            .map(|(time_us, point)| (time_us / 1_000_000, point.sent_bytes_per_s))
             .collect();
-        let expected = [(750_000_000, Some(10.0), None), (930_000_000, Some(10.0), None)];
         assert_eq!(seen, expected);
+        assert!(points.iter().all(|(_, point)| point.rtt_us_median.is_none()));
     }
 
     #[test]
-    fn gaps_count_neither_for_rates_nor_for_places() {
-        let gap = |from_s: u64, to_s: u64| Gap {
-            from_us: from_s * 1_000_000,
-            to_us: to_s * 1_000_000,
-            reason: String::new(),
+    fn rates_are_averages_of_the_time_that_was_recorded() {
+        check(&[(590, 890)], 300, &[(740, Some(10.0))]);
+        check(&[(880, 890)], 10, &[(885, Some(300.0))]);
+    }
+
+    #[test]
+    fn parts_that_a_gap_separates_have_points_of_their_own() {
+        check(
+            &[(590, 690), (740, 890)],
+            250,
+            &[(640, Some(12.0)), (815, Some(12.0))],
+        );
+        // Short ones would not be seen.
+        check(&[(590, 600), (610, 620), (740, 890)], 300, &[(815, Some(10.0))]);
+        check(&[(590, 600), (610, 621)], 60, &[(615, Some(50.0))]);
+    }
+
+    #[test]
+    fn sums_of_an_unknown_time_give_no_rates() {
+        // The first sample, or one after the clock was set.
+        check(&[], 0, &[(890, None)]);
+        let period = PeriodTotals {
+            start_s: 600,
+            length_s: 300,
+            sums: sums(3000),
         };
-        let of = |gaps: &[Gap]| {
-            let period = PeriodTotals {
-                start_s: 600,
-                length_s: 300,
-                sums: sums(3000),
-            };
-            let (time_us, point) = points(&[period], gaps, u64::MAX)[0];
-            (time_us / 1_000_000, point.sent_bytes_per_s)
-        };
-        assert_eq!(of(&[gap(0, 700), gap(900, 999)]), (800, Some(15.0)));
-        assert_eq!(of(&[gap(650, 700), gap(690, 750)]), (825, Some(15.0)));
-        // What was recorded in a time that is a gap as a whole: the clock was set.
-        assert_eq!(of(&[gap(500, 1000)]), (600, None));
+        assert_eq!(points(&[period], &[]), []);
     }
 
     #[test]

@@ -27,6 +27,48 @@ fn totals_add_up_all_connections_by_five_minutes_and_hours() {
     assert_eq!(hours, [59 * 101]);
 }
 
+/// Samples every ten seconds: twelve, a gap of 100 seconds in which nothing recorded, and five.
+#[test]
+fn sums_are_of_the_time_that_was_recorded() {
+    let folder = Folder::new("coverage");
+    for numbers in [6..18, 28..33] {
+        let mut writer = open(&folder.store());
+        for number in numbers {
+            let sockets = vec![connection(1, number * 1000)];
+            writer.add(clocks(number), sockets, Lost::default()).unwrap();
+        }
+    }
+    let reader = StoreReader::open(&folder.store()).unwrap();
+    let begin_s = BEGIN_MS / 1000;
+    let times_s = (begin_s, begin_s + 600);
+    let at = |number: u64| BEGIN_MS + number * 10_000;
+    let five = reader.coverage(times_s, false).unwrap();
+    let found: Vec<_> = five
+        .iter()
+        .map(|one| (one.start_s, one.last_ms, one.summed_ms, one.parts.clone()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            (begin_s, at(29), 120_000, vec![(at(6), at(17)), (at(28), at(29))]),
+            (begin_s + 300, at(32), 30_000, vec![(at(29), at(32))])
+        ]
+    );
+    // The rate is the same in each of them.
+    for (totals, coverage) in reader.totals(times_s, false).unwrap().iter().zip(&five) {
+        assert_eq!(totals.sums.sent_bytes * 1000 / coverage.summed_ms, 100);
+    }
+    let hours = reader.coverage(times_s, true).unwrap();
+    assert_eq!(
+        hours.iter().map(|one| one.summed_ms).collect::<Vec<_>>(),
+        [150_000]
+    );
+    assert_eq!(
+        reader.coverage((begin_s + 600, begin_s + 900), false).unwrap(),
+        []
+    );
+}
+
 #[test]
 fn next_sample_is_never_the_one_at_the_time() {
     let folder = Folder::new("next");

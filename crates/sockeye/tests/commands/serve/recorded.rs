@@ -170,6 +170,20 @@ fn time_without_samples_is_refused_with_its_reason() {
         points.iter().any(|point| point["sent_bytes_per_s"].is_number()),
         "{timeline}"
     );
+    // Nothing is drawn where nothing was recorded: before the first sample there is a gap.
+    let gap = &timeline["gaps"][0];
+    assert_eq!(gap["reason"], "before the first sample", "{timeline}");
+    let first_us = timeline["recorded_from_us"].as_u64().unwrap();
+    assert_eq!(
+        (gap["from_us"].as_u64(), gap["to_us"].as_u64()),
+        (Some(before_us), Some(first_us))
+    );
+    assert!(
+        points
+            .iter()
+            .all(|point| point["time_us"].as_u64() >= Some(first_us)),
+        "{timeline}"
+    );
     let findings = get(&server, &cookie, &format!("/api/findings?at={before_us}"));
     assert_eq!(findings.status, 404, "{findings:?}");
     assert!(findings.body.contains("nothing is recorded of"), "{findings:?}");
