@@ -18,8 +18,9 @@ export async function text(path, fields = {}, signal = undefined) {
 }
 
 async function get(path, fields, signal) {
-  const answer = await fetch(url(path, fields), { signal });
-  if (answer.ok) return answer;
+  // A time of which nothing is known, or a wrong filter, is no failure of the page: with another status the browser would log one.
+  const answer = await fetch(url(path, { ...fields, errors: "ok" }), { signal });
+  if (answer.ok && !answer.headers.has("x-error")) return answer;
   const body = await answer.text();
   throw new Error(message(body) ?? `${answer.status} ${answer.statusText}`);
 }

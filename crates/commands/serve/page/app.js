@@ -5,7 +5,7 @@ import { Details } from "./details.js";
 import { Findings } from "./findings.js";
 import { FleetMap } from "./fleet.js";
 import { Flows } from "./flows.js";
-import { when } from "./format.js";
+import { counted, when } from "./format.js";
 import { ServiceMap } from "./map.js";
 import { Sockets } from "./sockets.js";
 import { change, current, link, onChange } from "./state.js";
@@ -23,7 +23,11 @@ const views = {
       say(flowsLine(page));
       if (current().at) $("moment").textContent = when(page.time_us);
     },
-    onError: refuse,
+    onError: (message) => {
+      refuse(message);
+      // Of a time of which nothing is known, nothing is counted.
+      if (message && current().at) say("");
+    },
   }),
   map: new ServiceMap($("view-map"), { onStatus: say, onError: refuse }),
   sockets: new Sockets($("view-sockets"), { onStatus: say, onError: refuse }),
@@ -39,8 +43,8 @@ function refuse(message) {
 
 function flowsLine(page) {
   const of = page.flows_matching === page.flows_total ? "" : ` of ${page.flows_total}`;
-  const undecided = page.flows_undecided ? `; ${page.flows_undecided} others may have connections that match: the view of connections tests each` : "";
-  return `${page.flows_matching}${of} flows${undecided}`;
+  const undecided = page.flows_undecided ? `; ${counted(page.flows_undecided, "other")} may have connections that match: the view of connections tests each` : "";
+  return of ? `${page.flows_matching}${of} flows${undecided}` : `${counted(page.flows_matching, "flow")}${undecided}`;
 }
 
 function show(state, before) {
@@ -55,6 +59,11 @@ function show(state, before) {
   downloads(state);
   details.show();
   const changed = (...keys) => !before || keys.some((key) => before[key] !== state[key]);
+  // What another view said is not about this one.
+  if (before && changed("view")) {
+    refuse("");
+    say("");
+  }
   if (changed("view")) for (const name of Object.keys(views)) if (name !== state.view && (name === before?.view || name === "flows")) views[name].stop();
   if (changed("view", "filter", "sort", "at", "by", "color") || (state.view === "fleet" && changed("range", "nodes", "edges"))) (views[state.view] ?? views.flows).show();
   if (state.at && changed("at")) $("moment").textContent = when(Number(state.at));

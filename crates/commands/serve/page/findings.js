@@ -1,7 +1,7 @@
 // The view of findings: what is wrong, how that is known, what to do.
 
 import { json } from "./api.js";
-import { clock, element, endpoint, processes, when } from "./format.js";
+import { clock, counted, element, endpoint, processes, when } from "./format.js";
 import { change, current } from "./state.js";
 import { sections } from "./details.js";
 
@@ -22,7 +22,7 @@ export class Findings {
       const key = checked ?? document.time;
       if (this.shown !== key) this.list.replaceChildren(...this.#cards(document));
       this.shown = key;
-      this.onStatus(`${document.findings.length} findings, checked at ${checked === undefined ? clock(Date.parse(document.time) * 1000) : when(checked)}`);
+      this.onStatus(`${counted(document.findings.length, "finding")}, checked at ${checked === undefined ? clock(Date.parse(document.time) * 1000) : when(checked)}`);
     } catch (error) {
       this.shown = undefined;
       this.list.replaceChildren(element("p", { class: "empty" }, error.message));
@@ -59,7 +59,7 @@ function card(finding) {
   const owner = finding.owners?.length ? ` – ${processes(finding.owners)}` : "";
   const head = element("h2", {}, element("span", { class: "severity", "data-severity": finding.severity }, finding.severity), ` ${finding.rule}: ${finding.about ?? subject(finding.subject)}${owner}`);
   const parts = [head, element("p", {}, finding.meaning), ...lasted(finding)];
-  const evidence = element("details", {}, element("summary", {}, `Evidence${finding.sockets ? ` (${finding.sockets} sockets)` : ""}`), ...sections(finding.facts ?? {}, "facts"));
+  const evidence = element("details", {}, element("summary", {}, `Evidence${finding.sockets ? ` (${counted(finding.sockets, "socket")})` : ""}`), ...sections(finding.facts ?? {}, "facts"));
   for (const example of finding.examples ?? []) {
     evidence.append(element("p", { class: "mono" }, typeof example === "string" ? example : `${example.state} ${endpoint(example.local)} – ${endpoint(example.peer)}`));
   }

@@ -1,10 +1,10 @@
-// The view of many hosts: which services, or hosts, use which, as both ends of each edge recorded it. Width: bytes; dashes: one end sent
+// The view of many hosts: which services, or hosts, use which, as both ends of each edge recorded it. Width: the root of bytes; dashes: one end sent
 // nothing.
 
 import { json } from "./api.js";
-import { duration, element, short, when } from "./format.js";
+import { counted, duration, element, short, when } from "./format.js";
 import { Graph } from "./graph.js";
-import { choice, tone } from "./map.js";
+import { choice, tone, widths } from "./map.js";
 import { change, current } from "./state.js";
 import { onTheme } from "./theme.js";
 import { RANGES } from "./window.js";
@@ -19,7 +19,7 @@ const lost = (edge) => (bytes(edge) ? (edge.retrans_segs * SEGMENT) / bytes(edge
 const seen = (edge) => (edge.pairs_of_both === edge.pairs ? "seen by both ends" : edge.pairs_of_both ? `${edge.pairs - edge.pairs_of_both} of ${edge.pairs} pairs one-sided` : "one-sided");
 
 function inWords(edge) {
-  return `port ${edge.port}, ${short(edge.connections_max)} connections, ${short(edge.request_bytes)}B there, ${short(edge.response_bytes)}B back, ${short(edge.retrans_segs)} retransmits, rtt ${duration(edge.rtt_us_mean)}, ${seen(edge)}`;
+  return `port ${edge.port}, ${counted(short(edge.connections_max), "connection")}, ${short(edge.request_bytes)}B there, ${short(edge.response_bytes)}B back, ${counted(short(edge.retrans_segs), "retransmit")}, rtt ${duration(edge.rtt_us_mean)}, ${seen(edge)}`;
 }
 
 /** A node shows its edges alone. */
@@ -65,11 +65,12 @@ export class FleetMap {
       this.#draw();
       this.onError("");
       const cut = data.is_cut ? "; others with fewer bytes are left out" : "";
-      this.onStatus(`${data.nodes.length} ${nodes}s, ${data.edges.length} edges from ${when(data.from_us)} to ${when(data.to_us)}${cut}`);
+      this.onStatus(`${counted(data.nodes.length, nodes)}, ${counted(data.edges.length, "edge")} from ${when(data.from_us)} to ${when(data.to_us)}${cut}`);
     } catch (error) {
       if (signal.aborted) return;
       this.data = undefined;
       this.graph.clear();
+      this.onStatus("");
       this.onError(error.message);
     }
   }
@@ -85,12 +86,14 @@ export class FleetMap {
   #draw() {
     if (!this.data) return;
     const byTime = current().color === "rtt";
-    this.legend.textContent = `${byTime ? "green below 10 ms, yellow below 100 ms, red above" : "green below 0.1 % of the bytes, yellow below 1 %, red above"}; width: bytes; dashes: one end sent nothing`;
     const { nodes, edges } = this.data;
+    const { width, most } = widths(edges.map(bytes));
+    const tones = byTime ? "green below 10 ms, yellow below 100 ms, red above" : "green below 0.1 % of the bytes, yellow below 1 %, red above";
+    this.legend.textContent = `${tones}; width: root of bytes, up to ${short(most)}B; dashes: one end sent nothing`;
     // Who sends no rows has an address for a name.
     const isSeen = new Set(edges.filter((edge) => edge.pairs_of_both).flatMap((edge) => [nodes[edge.client_node].label, nodes[edge.server_node].label]));
     this.graph.draw(this.data, {
-      width: (edge) => 1 + Math.min(9, Math.log10(1 + bytes(edge)) * 0.8),
+      width: (edge) => width(bytes(edge)),
       tone: (edge) => (byTime ? tone(edge.rtt_us_mean, [10_000, 100_000]) : tone(lost(edge), [0.001, 0.01])),
       dashed: (edge) => edge.pairs_of_both < edge.pairs,
       words: inWords,

@@ -39,6 +39,7 @@ export class Flows {
   #pages = new Map();
   #abort = new AbortController();
   #live;
+  #isRefused = false;
   #offset = 0;
   #moved;
 
@@ -51,7 +52,7 @@ export class Flows {
       onMove: () => this.#move(),
     });
     // What is wrong with the stream does not matter to a moment of the past.
-    this.#live = new Live((page) => this.#newest(page), (message) => current().at || onError(message));
+    this.#live = new Live((page) => this.#newest(page), (message) => current().at || this.#refuse(message));
   }
 
   /** Shows what the state says, from the first row on. */
@@ -73,6 +74,12 @@ export class Flows {
 
   get #isShown() {
     return !(current().view in { map: 0, sockets: 0, findings: 0, fleet: 0 });
+  }
+
+  /** A stream that works takes back only what it said itself: the message may be that of another view. */
+  #refuse(message) {
+    if (message || this.#isRefused) this.onError(message);
+    this.#isRefused = Boolean(message);
   }
 
   #forget() {

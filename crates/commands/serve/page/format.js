@@ -14,6 +14,9 @@ export function short(value) {
   return value.toFixed(digits) + UNITS[unit];
 }
 
+/** Returns a number with its noun: 1 node, 2 nodes. */
+export const counted = (count, one, many = `${one}s`) => `${count} ${Number(count) === 1 ? one : many}`;
+
 /** Returns bytes per second. */
 export const byteRate = (value) => (value === undefined || value === null ? "–" : short(value) + "B/s");
 

@@ -1,7 +1,7 @@
-// The view of who talks to whom. Width: bytes per second; colour: retransmits or round trip time.
+// The view of who talks to whom. Width: the root of bytes per second; colour: retransmits or round trip time.
 
 import { json } from "./api.js";
-import { byteRate, duration, element, short } from "./format.js";
+import { byteRate, counted, duration, element, short } from "./format.js";
 import { Graph } from "./graph.js";
 import { change, current } from "./state.js";
 import { onTheme } from "./theme.js";
@@ -12,6 +12,15 @@ export function tone(value, [warn, bad]) {
   return value >= bad ? "bad" : value >= warn ? "warn" : "good";
 }
 
+/**
+ * Returns how wide edges are with these values, and the value of the widest possible one. Four times as much is twice as wide. The scale
+ * is that of the largest value, up to the next power of ten: it does not change with each sample.
+ */
+export function widths(values) {
+  const most = 10 ** Math.ceil(Math.log10(Math.max(1000, ...values)));
+  return { width: (value) => Math.max(0.6, 11 * Math.sqrt(value / most)), most };
+}
+
 /** A choice that is part of what is shown. */
 export function choice(of, id, key, label, options) {
   const select = element("select", { id }, ...Object.entries(options).map(([value, text]) => element("option", { value }, text)));
@@ -20,7 +29,7 @@ export function choice(of, id, key, label, options) {
   return [element("label", { for: id }, label), select];
 }
 
-const inWords = (edge) => `${short(edge.connections)} connections, ${byteRate(edge.transferred_bytes_per_s)}, ${short(edge.retrans_segs_per_s)} retransmits/s, rtt ${duration(edge.rtt_us)}`;
+const inWords = (edge) => `${counted(short(edge.connections), "connection")}, ${byteRate(edge.transferred_bytes_per_s)}, ${short(edge.retrans_segs_per_s)} retransmits/s, rtt ${duration(edge.rtt_us)}`;
 
 /** A node shows its connections. */
 function open(node) {
@@ -54,12 +63,16 @@ export class ServiceMap {
       this.data = await json("/api/map", { at, filter, by }, signal);
       this.#draw();
       this.onError("");
-      const left = this.data.edges_left_out ? `; ${this.data.edges_left_out} with fewer bytes are left out` : "";
-      this.onStatus(`${this.data.nodes.length} nodes, ${this.data.edges.length} edges${left}`);
+      const left = this.data.edges_left_out ? `; ${this.data.edges_left_out} with fewer bytes left out` : "";
+      this.onStatus(`${counted(this.data.nodes.length, "node")}, ${counted(this.data.edges.length, "edge")}${left}`);
     } catch (error) {
       if (signal.aborted) return;
       // No picture of another moment stays.
-      if (at) this.graph.clear();
+      if (at) {
+        this.data = undefined;
+        this.graph.clear();
+        this.onStatus("");
+      }
       this.onError(error.message);
     }
   }
@@ -75,9 +88,11 @@ export class ServiceMap {
   #draw() {
     if (!this.data) return;
     const byTime = current().color === "rtt";
-    this.legend.textContent = byTime ? "green below 10 ms, yellow below 100 ms, red above; width: bytes per second" : "green none, yellow up to 1 per second, red above; width: bytes per second";
+    const { width, most } = widths(this.data.edges.map((edge) => edge.transferred_bytes_per_s ?? 0));
+    const tones = byTime ? "green below 10 ms, yellow below 100 ms, red above" : "green none, yellow up to 1 per second, red above";
+    this.legend.textContent = `${tones}; width: root of bytes per second, up to ${byteRate(most)}`;
     this.graph.draw(this.data, {
-      width: (edge) => 1 + Math.min(9, Math.log10(1 + (edge.transferred_bytes_per_s ?? 0)) * 1.1),
+      width: (edge) => width(edge.transferred_bytes_per_s ?? 0),
       tone: (edge) => (byTime ? tone(edge.rtt_us, [10_000, 100_000]) : tone(edge.retrans_segs_per_s, [0.01, 1])),
       words: inWords,
       isMinor: (node) => node.kind === "peer",

@@ -2,7 +2,7 @@
 
 import { text } from "./api.js";
 import { rows } from "./csv.js";
-import { duration, element, short, when } from "./format.js";
+import { counted, duration, element, short, when } from "./format.js";
 import { change, current } from "./state.js";
 import { Table } from "./table.js";
 
@@ -108,7 +108,7 @@ export class Sockets {
   }
 
   #line() {
-    return `${this.#rows.length} connections`;
+    return counted(this.#rows.length, "connection");
   }
 
   #order(sort) {

@@ -2,8 +2,10 @@
 
 import { element } from "./format.js";
 
-const ROW = 28;
 const SPARE = 6;
+// On a phone a row has two lines: style.css has the same width and heights.
+const isNarrow = matchMedia("(max-width: 560px)");
+const rowHeight = () => (isNarrow.matches ? 48 : 28);
 
 /**
  * columns: [{ key, title, sort, cell(row), right, minor }]
@@ -37,20 +39,21 @@ export class Table {
       if (row) this.#open(Number(row.dataset.index));
     });
     new ResizeObserver(() => this.#schedule()).observe(this.body);
+    isNarrow.addEventListener("change", () => this.#resize());
     parent.append(this.grid);
   }
 
   /** The rows that are on the screen, and some around them. */
   get range() {
-    const first = Math.floor(this.body.scrollTop / ROW);
-    const count = Math.ceil(this.body.clientHeight / ROW);
+    const first = Math.floor(this.body.scrollTop / rowHeight());
+    const count = Math.ceil(this.body.clientHeight / rowHeight());
     return [Math.max(0, first - SPARE), Math.min(this.source.total, first + count + SPARE)];
   }
 
   /** Shows other rows. `toTop`: from the first on. */
   show(source, toTop = false) {
     this.source = source;
-    this.space.style.height = `${source.total * ROW}px`;
+    this.space.style.height = `${source.total * rowHeight()}px`;
     this.grid.setAttribute("aria-rowcount", source.total + 1);
     if (toTop) {
       this.body.scrollTop = 0;
@@ -77,6 +80,13 @@ export class Table {
       this.#draw();
       this.onMove?.(this.range);
     });
+  }
+
+  /** The rows have another height. */
+  #resize() {
+    this.space.style.height = `${this.source.total * rowHeight()}px`;
+    for (const [index, row] of this.#pool) row.place(index);
+    this.#schedule();
   }
 
   #draw() {
@@ -109,7 +119,7 @@ export class Table {
   }
 
   #key(event) {
-    const page = Math.max(1, Math.floor(this.body.clientHeight / ROW) - 1);
+    const page = Math.max(1, Math.floor(this.body.clientHeight / rowHeight()) - 1);
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
     if (event.target.closest("button")) return;
     if (event.key === "Enter" && this.selected >= 0) this.#open(this.selected);
@@ -120,9 +130,10 @@ export class Table {
 
   #select(index) {
     this.selected = Math.max(0, Math.min(this.source.total - 1, index));
-    const top = this.selected * ROW;
+    const height = rowHeight();
+    const top = this.selected * height;
     if (top < this.body.scrollTop) this.body.scrollTop = top;
-    if (top + ROW > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = top + ROW - this.body.clientHeight;
+    if (top + height > this.body.scrollTop + this.body.clientHeight) this.body.scrollTop = top + height - this.body.clientHeight;
     this.#draw();
   }
 
@@ -149,7 +160,7 @@ class Row {
   place(index) {
     this.node.dataset.index = index;
     this.node.setAttribute("aria-rowindex", index + 2);
-    this.node.style.transform = `translateY(${index * ROW}px)`;
+    this.node.style.transform = `translateY(${index * rowHeight()}px)`;
     this.node.hidden = false;
     this.row = null;
   }

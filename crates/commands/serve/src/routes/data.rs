@@ -2,7 +2,7 @@
 
 use super::turns::{Work, may_be_large};
 use super::{Page, commands, fleet, flows, no_moment, not_found, request};
-use crate::http::answer::{Answer, JSON, error, in_place, whole};
+use crate::http::answer::{Answer, JSON, error, in_place, marked_as_error, whole};
 use crate::http::query::field;
 use crate::output::{MomentsPage, push_map, push_moments, push_recorded_findings, push_step, push_timeline};
 use crate::view::{self, MapBy};
@@ -41,14 +41,18 @@ pub(super) async fn answer(page: &Arc<Page>, path: &str, query: &str) -> Answer 
         return error(StatusCode::SERVICE_UNAVAILABLE, "the server ends");
     };
     let (page, query) = (Arc::clone(page), query.to_owned());
+    let is_ok_wanted = field(&query, "errors").is_some_and(|errors| errors == "ok");
     let answered = spawn_blocking(move || {
         let answer = answer(&page, &query);
         drop(turn);
         answer
     });
-    let answer = answered
+    let mut answer = answered
         .await
         .unwrap_or_else(|_| error(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"));
+    if is_ok_wanted && !answer.status().is_success() {
+        answer = marked_as_error(answer);
+    }
     match place {
         Some(place) => in_place(answer, place),
         None => answer,

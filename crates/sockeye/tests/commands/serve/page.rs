@@ -62,6 +62,67 @@ fn every_view_opens_at_every_size_without_errors() {
 }
 
 #[test]
+fn phone_shows_peer_and_process_of_each_row() {
+    let (_listeners, _streams) = connections(210);
+    let server = Server::start(&[]);
+    let mut browser = need!(opened(&server, "phone"));
+    browser.resize(390, 844);
+    // Connections have the descriptor behind the process: only its name is sure to fit.
+    for (view, whole) in [
+        ("flows", "['local', 'peer', 'owners']"),
+        ("sockets", "['local', 'peer']"),
+    ] {
+        let seen = browser.run(&format!(
+            "location.hash = 'view={view}&filter=pid+%3D+{}'; \
+             const rows = () => [...document.querySelectorAll('#view-{view} .space .row:not([hidden]):not(.waiting)')]; \
+             await until(() => rows().length > 5 && rows().every((row) => row.getBoundingClientRect().height > 40 && row.querySelector('[data-col=owners]').textContent)); \
+             const cut = (cell) => !cell || !cell.textContent || !cell.getBoundingClientRect().width || cell.scrollWidth > cell.clientWidth; \
+             const [first, second] = rows().map((row) => row.getBoundingClientRect()); \
+             return {{ cut: rows().flatMap((row) => {whole}.map((col) => row.querySelector(`[data-col=${{col}}]`)).filter(cut)).map((cell) => cell?.textContent), \
+               apart: Math.abs(second.top - first.top) >= first.height - 1, wide: document.documentElement.scrollWidth - innerWidth }};",
+            std::process::id()
+        ));
+        assert_eq!(seen, json!({ "cut": [], "apart": true, "wide": 0 }), "{view}");
+    }
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn link_to_the_fleet_without_one_says_so() {
+    let server = Server::start(&[]);
+    let mut browser = need!(opened(&server, "no-fleet"));
+    let seen = browser.run(
+        "location.hash = 'view=fleet'; \
+         const error = () => document.getElementById('filter-error'); \
+         await until(() => !error().hidden); \
+         await new Promise((done) => setTimeout(done, 2500)); \
+         const shown = { error: error().textContent, hidden: error().hidden, status: document.getElementById('status').textContent }; \
+         location.hash = 'view=map'; \
+         await until(() => error().hidden); \
+         return shown;",
+    );
+    let expected =
+        json!({ "error": "sockeye serve was started without --fleet", "hidden": false, "status": "" });
+    assert_eq!(seen, expected);
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
+#[test]
+fn widths_and_numbers_are_what_the_legend_says() {
+    let server = Server::start(&[]);
+    let mut browser = need!(opened(&server, "words"));
+    let seen = browser.run(
+        "const { widths } = await import('/map.js'); const { counted } = await import('/format.js'); \
+         const { width, most } = widths([100, 40000]); \
+         return { share: width(100) / width(40000) < 0.2, four: Math.round(width(40000) / width(10000)), most, \
+           counted: [counted(1, 'node'), counted(2, 'node'), counted('1.2k', 'edge'), counted(0, 'flow')] };",
+    );
+    let expected = json!({ "share": true, "four": 2, "most": 100_000,
+        "counted": ["1 node", "2 nodes", "1.2k edges", "0 flows"] });
+    assert_eq!(seen, expected);
+}
+
+#[test]
 fn few_rows_have_elements_and_all_can_be_reached() {
     let (_listeners, _streams) = connections(700);
     let server = Server::start(&[]);
@@ -169,7 +230,7 @@ fn state_is_in_the_url_and_keys_move_it() {
         error.as_str().unwrap().contains("expected a port after '='"),
         "{error}"
     );
-    browser.errors();
+    assert_eq!(browser.errors(), Vec::<String>::new());
     browser.run(&format!(
         "location.hash = 'filter=sport+%3D+%3A{port}'; document.activeElement.blur(); \
          await until(() => document.getElementById('filter-error').hidden)"
