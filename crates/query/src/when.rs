@@ -3,19 +3,47 @@
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
+use sockeye_console::notes::say;
 use sockeye_filter::Quantity;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 /// Returns the present time in the host's time zone.
 #[must_use]
 pub fn now() -> Zoned {
-    Zoned::now()
+    Timestamp::now().to_zoned(zone())
 }
 
 /// Returns a time in milliseconds since 1970 in the host's time zone: `2026-11-26 03:12:04 +01:00`.
 #[must_use]
 pub fn local(at_ms: u64) -> String {
-    local_in(at_ms, &TimeZone::system())
+    local_in(at_ms, &zone())
+}
+
+/// Returns the time zone of the host: that of `TZ`, which is a name like `Europe/Berlin`, a file or a POSIX rule, else `/etc/localtime`.
+/// One that is unknown here is UTC, as for the C library, and a note says so once.
+fn zone() -> TimeZone {
+    if let Ok(zone) = TimeZone::try_system() {
+        return zone;
+    }
+    static OTHER: OnceLock<TimeZone> = OnceLock::new();
+    let other = || {
+        let name = std::env::var("TZ").ok()?;
+        let zone = without_rule(&name);
+        if zone.is_none() {
+            say(&format!(
+                "sockeye: the time zone TZ={name} is not known here (no tzdata?): times are in UTC\n"
+            ));
+        }
+        zone
+    };
+    OTHER.get_or_init(|| other().unwrap_or(TimeZone::UTC)).clone()
+}
+
+/// Returns the zone of a POSIX name that has summer time but no rule, `CET-1CEST`: the C library takes the rule of the United States.
+fn without_rule(name: &str) -> Option<TimeZone> {
+    let name = name.strip_prefix(':').unwrap_or(name);
+    TimeZone::posix(&format!("{name},M3.2.0,M11.1.0")).ok()
 }
 
 fn local_in(at_ms: u64, zone: &TimeZone) -> String {
@@ -235,6 +263,18 @@ mod tests {
             "yesterday 13:00",
             Ok("2026-10-24 13:00:00 +02:00"),
         );
+    }
+
+    #[test]
+    fn summer_time_without_a_rule_has_that_of_the_c_library() {
+        let local = |name: &str, at_ms| without_rule(name).map(|zone| local_in(at_ms, &zone));
+        for name in ["CET-1CEST", ":CET-1CEST"] {
+            let winter = local(name, 1_795_000_200_000);
+            assert_eq!(winter.as_deref(), Some("2026-11-18 12:10:00 +01:00"));
+            let summer = local(name, 1_783_000_000_000);
+            assert_eq!(summer.as_deref(), Some("2026-07-02 15:46:40 +02:00"));
+        }
+        assert_eq!(local("Nowhere/City", 0), None);
     }
 
     #[test]

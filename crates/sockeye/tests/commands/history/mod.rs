@@ -4,6 +4,7 @@ mod checks;
 mod ending;
 mod killed;
 mod power_loss;
+mod zones;
 
 use crate::fixtures::binary::{Outcome, command, run};
 use crate::fixtures::envelope::rows;
