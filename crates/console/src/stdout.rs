@@ -30,8 +30,8 @@ pub fn open() -> io::Result<Stdout> {
         .map(|fd| Stdout(File::from(fd)))
 }
 
-/// Returns an error if standard output was closed when we were started (`>&-`). Every command begins with this, also one that
-/// writes nothing itself: a program that it starts would get `/dev/null` in its place.
+/// Returns an error if standard output was closed when we were started (`>&-`). Commands begin with this, also those that
+/// write nothing themselves: a program that they start would get `/dev/null` in its place. `record` starts none.
 ///
 /// # Errors
 /// `EBADF`.

@@ -22,10 +22,9 @@ pub fn count(text: &str) -> Result<u64, String> {
 /// Parses seconds, 0 or more.
 pub fn seconds_or_zero(text: &str) -> Result<Duration, String> {
     if text.parse() == Ok(0.0) {
-        Ok(Duration::ZERO)
-    } else {
-        seconds(text)
+        return Ok(Duration::ZERO);
     }
+    seconds(text).map_err(|error| error.replacen("expected ", "expected 0, or ", 1))
 }
 
 /// Parses seconds, more than 0, possibly with a fraction.
@@ -42,6 +41,14 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn error_of_seconds_names_0_where_it_is_allowed() {
+        assert_eq!(seconds_or_zero("0"), Ok(Duration::ZERO));
+        let error = seconds_or_zero("-1").unwrap_err();
+        assert!(error.starts_with("expected 0, or at least 0.001"), "{error}");
+        assert!(!seconds("-1").unwrap_err().contains("0, or"));
+    }
 
     #[test]
     fn seconds_must_be_finite_and_positive() {

@@ -2,7 +2,7 @@
 
 use crate::args::PastArgs;
 use crate::context::QueryContext;
-use crate::past::{Past, moment_at, open_store};
+use crate::past::{Past, moment_at, name_store, open_store};
 use crate::when;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
@@ -18,7 +18,8 @@ impl QueryContext {
         let Some(at) = &args.at else {
             return Ok(());
         };
-        let moment = moment_at(&open_store(args.store.as_deref())?, at, "--at")?;
+        let store = args.store.as_deref();
+        let moment = name_store(store, moment_at(&open_store(store)?, at, "--at"))?;
         say(&format!(
             "sockeye: this is what was recorded at {}\n",
             when::local(moment.at_ms)

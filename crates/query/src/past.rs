@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use sockeye_console::usage::UsageError;
 use sockeye_history::{Gap, GapReason};
 use sockeye_output::Envelope;
-use sockeye_store::{Moment, Nearest, StoreReader, Toward};
+use sockeye_store::{Moment, Nearest, StoreError, StoreReader, Toward};
 use std::path::{Path, PathBuf};
 
 /// A recorded moment.
@@ -51,6 +51,22 @@ pub fn readable_store(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// If there is none, or it may not be read.
 pub fn open_store(named: Option<&Path>) -> anyhow::Result<StoreReader> {
     Ok(StoreReader::open(&readable_store(named)?)?)
+}
+
+/// Adds the path of a store to an error of reading it, if it has none.
+///
+/// # Errors
+/// The same as before.
+pub fn name_store<T>(named: Option<&Path>, read: anyhow::Result<T>) -> anyhow::Result<T> {
+    read.map_err(|error| {
+        let lacks_file = |error: &StoreError| !error.names_file();
+        match readable_store(named) {
+            Ok(path) if error.downcast_ref().is_some_and(lacks_file) => {
+                error.context(path.display().to_string())
+            }
+            _ => error,
+        }
+    })
 }
 
 /// The sample before another one.

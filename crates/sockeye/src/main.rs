@@ -29,11 +29,19 @@ fn main() -> ExitCode {
     }
     let outcome = match settings::parse(words) {
         // First of all: an action whose result cannot be shown is not begun.
-        Ok(parsed) => stdout::check_open().and_then(|()| run(parsed)),
+        Ok(parsed) => check_output(&parsed).and_then(|()| run(parsed)),
         Err(Stop::Message(message, words)) => print_message(*message, &words).map(|()| ExitCode::SUCCESS),
         Err(Stop::Error(error)) => Err(error),
     };
     outcome.unwrap_or_else(|error| report(&error))
+}
+
+/// Checks that output can be shown, but for a command that writes none: a service may be started without.
+fn check_output(parsed: &Parsed) -> anyhow::Result<()> {
+    match parsed.cli.command {
+        Some(Command::Record(_)) => Ok(()),
+        _ => stdout::check_open(),
+    }
 }
 
 fn run(parsed: Parsed) -> anyhow::Result<ExitCode> {

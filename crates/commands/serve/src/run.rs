@@ -47,10 +47,12 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let bytes = usize::try_from(args.max_memory << 20).unwrap_or(usize::MAX);
     let moments = Arc::new(Moments::new(args.sample_interval, bytes));
     let gate = Gate::new(origin, secret);
+    let recorded = recorded(&args)?;
+    // Nothing that was typed can be wrong any more: who sees the URL can open it.
     announce::print_url(&gate)?;
     let page = Page::new(
         gate,
-        History::new(Arc::clone(&moments), recorded(&args)?),
+        History::new(Arc::clone(&moments), recorded),
         Arc::clone(&context),
         fleet,
         args.listing_words(),
@@ -89,7 +91,7 @@ fn recorded(args: &ServeArgs) -> anyhow::Result<Option<Recorded>> {
     };
     match StoreReader::open(&path) {
         Ok(_) => Recorded::new(path, args.listing()).map(Some),
-        Err(error) if args.store.is_some() => Err(error).context("--store"),
+        Err(error) if args.store.is_some() => Err(error.into()),
         Err(error) => {
             say(&format!(
                 "sockeye: what was recorded cannot be read now: {error}\n"

@@ -13,11 +13,7 @@ pub struct DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "the store is damaged: {} ({} bytes left)",
-            self.what, self.left
-        )
+        write!(f, "{} ({} bytes left)", self.what, self.left)
     }
 }
 

@@ -16,6 +16,8 @@ pub enum StoreError {
     Foreign(PathBuf, String),
     /// Another recorder writes this store.
     InUse(PathBuf),
+    /// SQLite cannot open the file.
+    Open(PathBuf, rusqlite::Error),
     /// The disk is full.
     Full,
     /// A sample does not fit into the size limit.
@@ -34,6 +36,15 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Whether the text has the path of the file.
+    #[must_use]
+    pub const fn names_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Missing(_) | Self::File(..) | Self::Foreign(..) | Self::InUse(_) | Self::Open(..)
+        )
+    }
+
     /// Returns what turns an error of SQLite during `act` into one of the store.
     pub(crate) fn during(act: &'static str) -> impl Fn(rusqlite::Error) -> Self {
         move |error| match error.sqlite_error() {
@@ -53,7 +64,27 @@ impl fmt::Display for StoreError {
                 "nothing is recorded at {}: `sockeye record` records, --store names another file",
                 path.display()
             ),
-            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::File(path, error) => {
+                write!(f, "{}: {error}", path.display())?;
+                match error.kind() {
+                    std::io::ErrorKind::PermissionDenied => {
+                        f.write_str(": root or its owner may, --store names another file")
+                    }
+                    _ => Ok(()),
+                }
+            }
+            Self::Open(path, error) => {
+                let path = path.display();
+                match error.sqlite_error_code() {
+                    Some(ErrorCode::DatabaseCorrupt) => write!(f, "{path}: {DAMAGED}"),
+                    Some(ErrorCode::CannotOpen) => write!(
+                        f,
+                        "{path}: open the store: {path}-wal and {path}-shm have to be readable too, or their folder be writable: try as \
+                         root or as the owner"
+                    ),
+                    _ => write!(f, "{path}: open the store: {error}"),
+                }
+            }
             Self::Foreign(path, what) => write!(f, "{}: {what}", path.display()),
             Self::InUse(path) => write!(f, "{}: another `sockeye record` writes it", path.display()),
             Self::Full => f.write_str("the disk is full"),
@@ -62,29 +93,27 @@ impl fmt::Display for StoreError {
                 "a sample of {needed} bytes does not fit into the size limit: --max-size allows more"
             ),
             Self::Busy => f.write_str("a reader keeps the store from being written within its size limit"),
-            Self::Damaged(error) => error.fmt(f),
-            Self::Compression(error) => write!(f, "the store is damaged: {error}"),
-            Self::Sqlite(act, error) => write!(f, "{act}: {error}"),
+            Self::Damaged(error) => write!(f, "{DAMAGED} ({error})"),
+            Self::Compression(error) => write!(f, "{DAMAGED} ({error})"),
+            Self::Sqlite(act, error) => match error.sqlite_error_code() {
+                Some(ErrorCode::DatabaseCorrupt) => write!(f, "{act}: {DAMAGED}"),
+                _ => write!(f, "{act}: {error}"),
+            },
         }
     }
 }
 
-impl std::error::Error for StoreError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::File(_, error) | Self::Compression(error) => Some(error),
-            Self::Damaged(error) => Some(error),
-            Self::Sqlite(_, error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// The text has the cause.
+impl std::error::Error for StoreError {}
 
 impl From<DecodeError> for StoreError {
     fn from(error: DecodeError) -> Self {
         Self::Damaged(error)
     }
 }
+
+/// What is wrong with a file that cannot be understood, and what to do.
+const DAMAGED: &str = "the file is damaged: what is in other parts of it can be read, and another one can be recorded with --store";
 
 /// `SQLITE_IOERR_SHMSIZE`: there is no space for the index of the log.
 const IOERR_SHMSIZE: std::ffi::c_int = 4874;

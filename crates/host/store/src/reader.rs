@@ -324,7 +324,11 @@ impl StoreReader {
             // What is in it is no store.
             drop(std::fs::remove_file(path));
         }
-        copy.map(|_| ()).map_err(StoreError::during("copy the store"))
+        copy.map(|_| ())
+            .map_err(|error| match StoreError::during("copy the store")(error) {
+                StoreError::Full => failed(rustix::io::Errno::NOSPC.into()),
+                other => other,
+            })
     }
 
     /// Lets all that is read until it is dropped be of one state of the store: a group may be sealed meanwhile.

@@ -21,7 +21,7 @@ const MIGRATIONS: &[&str] = &[
 /// Opens a store for writing, whose file exists and is locked; an empty one becomes a store.
 pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let store = Connection::open_with_flags(path, flags).map_err(StoreError::during("open the store"))?;
+    let store = Connection::open_with_flags(path, flags).map_err(opening(path))?;
     let is_new = is_empty(&store).map_err(|error| not_a_store(path, error))?;
     if is_new {
         // Both have to be set before the first table.
@@ -48,23 +48,46 @@ pub(crate) fn open_to_write(path: &Path) -> Result<Connection, StoreError> {
 /// Opens a store for reading.
 pub(crate) fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
     match std::fs::metadata(path) {
-        Ok(_) => {}
+        Ok(file) => check_kind(path, &file)?,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             return Err(StoreError::Missing(path.to_owned()));
         }
         Err(error) => return Err(StoreError::File(path.to_owned(), error)),
     }
+    // SQLite does not say why. Opening the file here and closing it would drop the locks that SQLite has in this process.
+    if let Err(errno) = rustix::fs::access(path, rustix::fs::Access::READ_OK) {
+        return Err(StoreError::File(path.to_owned(), errno.into()));
+    }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let store = Connection::open_with_flags(path, flags).map_err(StoreError::during("open the store"))?;
-    store
-        .busy_timeout(BUSY)
-        .map_err(StoreError::during("open the store"))?;
+    let store = Connection::open_with_flags(path, flags).map_err(opening(path))?;
+    store.busy_timeout(BUSY).map_err(opening(path))?;
     check_version(&store, path)?;
     Ok(store)
 }
 
 /// Creates the file of a store if there is none. It has names of processes: only its owner may read it.
-pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
+pub(crate) fn create_file(path: &Path) -> Result<(), StoreError> {
+    // A device could be opened, and a folder would be refused without a remedy.
+    if let Ok(file) = std::fs::metadata(path) {
+        check_kind(path, &file)?;
+    }
+    create(path).map_err(|error| StoreError::File(path.to_owned(), error))
+}
+
+fn check_kind(path: &Path, file: &std::fs::Metadata) -> Result<(), StoreError> {
+    if file.is_file() {
+        return Ok(());
+    }
+    let kind = if file.is_dir() {
+        "a folder"
+    } else {
+        "no regular file"
+    };
+    let what = format!("this is {kind}: --store names the file of a store");
+    Err(StoreError::Foreign(path.to_owned(), what))
+}
+
+fn create(path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::DirBuilder::new()
             .recursive(true)
@@ -98,16 +121,26 @@ pub(crate) fn version(store: &Connection) -> rusqlite::Result<i64> {
     store.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
+/// Returns what turns an error of SQLite into one that names the file.
+fn opening(path: &Path) -> impl Fn(rusqlite::Error) -> StoreError {
+    let during = StoreError::during("open the store");
+    move |error| match during(error) {
+        StoreError::Sqlite(_, error) => StoreError::Open(path.to_owned(), error),
+        other => other,
+    }
+}
+
 fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
     store.query_row("SELECT count(*) = 0 FROM sqlite_schema", [], |row| row.get(0))
 }
 
 fn not_a_store(path: &Path, error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::NotADatabase) => {
-            StoreError::Foreign(path.to_owned(), "this is no store".to_owned())
-        }
-        _ => StoreError::during("open the store")(error),
+        Some(rusqlite::ErrorCode::NotADatabase) => StoreError::Foreign(
+            path.to_owned(),
+            "this is no store: --store names the file of one".to_owned(),
+        ),
+        _ => opening(path)(error),
     }
 }
 
@@ -119,7 +152,7 @@ fn check_version(store: &Connection, path: &Path) -> Result<(), StoreError> {
     if id != APPLICATION_ID {
         return Err(StoreError::Foreign(
             path.to_owned(),
-            "this is no store of sockeye".to_owned(),
+            "this is no store of sockeye: --store names the file of one".to_owned(),
         ));
     }
     if version > MIGRATIONS.len() as i64 {

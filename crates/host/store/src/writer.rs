@@ -99,7 +99,7 @@ impl StoreWriter {
     /// # Errors
     /// If another process writes it, or it is no store of ours.
     pub fn open(path: &Path, limits: Limits, run: Run) -> Result<Self, StoreError> {
-        schema::create_file(path).map_err(|error| StoreError::File(path.to_owned(), error))?;
+        schema::create_file(path)?;
         let lock = lock(path)?;
         let store = schema::open_to_write(path)?;
         let bounds = Bounds::set(&store, path, limits)?;

@@ -6,7 +6,7 @@ use sockeye_console::usage::UsageError;
 use sockeye_query::args::ReplayArgs;
 use sockeye_query::when;
 use sockeye_store::By;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What was recorded: what is kept, who talked most, what differs between two times, connections over time, findings
 ///
@@ -32,6 +32,23 @@ pub(super) enum Command {
     /// Left and Right go to the sample before and after, PgUp and PgDn by minutes, space plays and stops; all other keys are those of `top`.
     #[command(after_help = REPLAY_EXAMPLES)]
     Replay(ReplayArgs),
+}
+
+impl Command {
+    /// Returns the store that was named.
+    pub(super) fn store(&self) -> Option<&Path> {
+        let store = match self {
+            Self::List(args) => &args.common.store,
+            Self::Top(args) => &args.common.store,
+            Self::Diff(args) => &args.common.store,
+            Self::Timeline(args) => &args.common.store,
+            Self::Findings(args) => &args.common.store,
+            Self::Counts(args) => &args.common.store,
+            Self::Export(args) => &args.store,
+            Self::Replay(args) => &args.store,
+        };
+        store.as_deref()
+    }
 }
 
 /// List what is kept: times with samples, times without and why, sizes
@@ -170,10 +187,26 @@ impl RangeArgs {
         };
         let (since, until) = (time("--since", &self.since)?, time("--until", &self.until)?);
         if since >= until {
-            return Err(UsageError("sockeye: --since has to be before --until\n".to_owned()).into());
+            let names = ["--since", "--until"];
+            return Err(wrong_order(names, [since, until]).into());
         }
         Ok((since, until))
     }
+}
+
+/// Returns the error of two times, in milliseconds since 1970, of which the first has to be earlier.
+pub(super) fn wrong_order(names: [&str; 2], times_ms: [u64; 2]) -> UsageError {
+    let [first, last] = names;
+    let relation = if times_ms[0] == times_ms[1] {
+        "the same as"
+    } else {
+        "after"
+    };
+    UsageError(format!(
+        "sockeye: {first} is {}, {relation} {last}, which is {}: a time without a date is the last one that has passed\n",
+        when::local(times_ms[0]),
+        when::local(times_ms[1])
+    ))
 }
 
 /// What talkers are summed up by.

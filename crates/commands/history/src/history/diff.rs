@@ -1,6 +1,6 @@
 //! `sockeye history diff`: what differs between two times.
 
-use super::args::DiffArgs;
+use super::args::{DiffArgs, wrong_order};
 use crate::listing_args::listing_args;
 use crate::output::{DifferenceRows, Ends};
 use sockeye_console::notes::say;
@@ -40,11 +40,7 @@ fn check_order(before_ms: u64, after_ms: u64) -> Result<(), UsageError> {
     if before_ms <= after_ms {
         return Ok(());
     }
-    Err(UsageError(format!(
-        "sockeye: FROM is {}, after TO, which is {}: a time without a date is the last one that has passed\n",
-        when::local(before_ms),
-        when::local(after_ms)
-    )))
+    Err(wrong_order(["FROM", "TO"], [before_ms, after_ms]))
 }
 
 /// Returns the flows at the time of an argument, and the time of the sample.

@@ -3,6 +3,7 @@
 use super::args::ListArgs;
 use crate::output::{KeptRow, KeptRows, kept_rows};
 use sockeye_console::notes::say;
+use sockeye_model::counted;
 use sockeye_output::Summary;
 use sockeye_output::listing::Record as _;
 use sockeye_query::{past, when};
@@ -24,7 +25,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
 
 fn total(kept: &Kept, rows: &[KeptRow]) -> String {
     let samples: u64 = rows.iter().filter_map(|row| row.samples).sum();
-    format!("sockeye: {samples} samples, {} bytes\n", kept.bytes)
+    format!("sockeye: {}, {} bytes\n", counted(samples, "sample"), kept.bytes)
 }
 
 /// All times that SQLite can compare.

@@ -14,13 +14,15 @@ pub use args::HistoryArgs;
 
 use args::Command;
 use sockeye_query::args::ReplayArgs;
+use sockeye_query::past;
 
 /// Answers. `replay` plays recorded time: it is the screen of another command.
 ///
 /// # Errors
 /// If an option is wrong, nothing is recorded, or output failed.
 pub fn run(args: &HistoryArgs, replay: impl FnOnce(&ReplayArgs) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    match &args.command {
+    let store = args.command.store();
+    let answered = match &args.command {
         Command::List(args) => list::run(args),
         Command::Top(args) => top::run(args),
         Command::Diff(args) => diff::run(args),
@@ -29,5 +31,6 @@ pub fn run(args: &HistoryArgs, replay: impl FnOnce(&ReplayArgs) -> anyhow::Resul
         Command::Counts(args) => counts::run(args),
         Command::Export(args) => export::run(args),
         Command::Replay(args) => replay(args),
-    }
+    };
+    past::name_store(store, answered)
 }

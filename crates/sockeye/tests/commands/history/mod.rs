@@ -2,6 +2,7 @@
 
 mod checks;
 mod ending;
+mod errors;
 mod killed;
 mod power_loss;
 mod zones;
