@@ -1,8 +1,10 @@
 //! Arguments of `sockeye history`.
 
 use clap::{Args, Subcommand, ValueEnum};
+use sockeye_console::args::FormatArg;
 use sockeye_console::rows::RowsArgs;
 use sockeye_console::usage::UsageError;
+use sockeye_output::date::push_rfc3339_us;
 use sockeye_query::args::ReplayArgs;
 use sockeye_query::when;
 use sockeye_store::By;
@@ -255,6 +257,22 @@ pub(super) struct StoreArgs {
     pub(super) store: Option<PathBuf>,
     #[command(flatten)]
     pub(super) rows: RowsArgs,
+}
+
+impl StoreArgs {
+    /// Returns what makes times of rows, in milliseconds since 1970, text: local time for people, RFC 3339 in UTC for programs.
+    pub(super) fn time(&self) -> fn(u64) -> String {
+        match self.rows.format {
+            FormatArg::Table => when::local,
+            _ => utc,
+        }
+    }
+}
+
+fn utc(at_ms: u64) -> String {
+    let mut text = String::new();
+    push_rfc3339_us(&mut text, at_ms.saturating_mul(1000));
+    text
 }
 
 const EXAMPLES: &str = "\

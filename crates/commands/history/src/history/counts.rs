@@ -6,7 +6,7 @@ use crate::output::{CountRow, CountRows};
 use sockeye_history::DataKind;
 use sockeye_output::Summary;
 use sockeye_output::listing::Record as _;
-use sockeye_query::{past, when};
+use sockeye_query::past;
 
 /// Lists what was counted in a time.
 pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
@@ -19,7 +19,8 @@ pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
         rows_left_out: number - counts.len(),
         ..Summary::default()
     };
-    let rows = counts.iter().map(|counted| CountRow::of(counted, &when::local));
+    let time = args.common.time();
+    let rows = counts.iter().map(|counted| CountRow::of(counted, &time));
     args.common
         .rows
         .write::<CountRows>(CountRows::columns().iter().collect(), rows, &summary)?;

@@ -15,7 +15,7 @@ pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
     let findings = store.findings(times_ms)?;
     let rows: Vec<_> = findings
         .iter()
-        .map(|period| FindingRow::of(period, &when::local))
+        .map(|period| FindingRow::of(period, &args.common.time()))
         .collect();
     args.common.rows.write::<FindingRows>(
         FindingRows::table_columns(),

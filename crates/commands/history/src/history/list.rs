@@ -6,7 +6,7 @@ use sockeye_console::notes::say;
 use sockeye_model::counted;
 use sockeye_output::Summary;
 use sockeye_output::listing::Record as _;
-use sockeye_query::{past, when};
+use sockeye_query::past;
 use sockeye_store::Kept;
 
 /// Lists what is kept.
@@ -14,7 +14,7 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     let store = past::open_store(args.common.store.as_deref())?;
     let kept = store.kept()?;
     let unseen = store.unseen(ALL_MS)?;
-    let rows = kept_rows(&kept, &unseen, &when::local);
+    let rows = kept_rows(&kept, &unseen, &args.common.time());
     let columns = KeptRows::columns().iter().collect();
     args.common
         .rows

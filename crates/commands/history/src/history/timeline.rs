@@ -75,7 +75,7 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
     }
     let rows: Vec<_> = points
         .iter()
-        .map(|point| PointRow::of(point, &when::local))
+        .map(|point| PointRow::of(point, &args.common.time()))
         .collect();
     let columns = PointRows::columns().iter().collect();
     args.common

@@ -55,3 +55,25 @@ fn local_times_are_those_of_tz_as_date_has_them() {
     );
     assert!(error.contains("12:30:00 +00:00"), "{error}");
 }
+
+/// Programs read the times of rows as they read `time` of the same document; people read local time.
+#[test]
+fn times_of_rows_are_rfc_3339_for_programs() {
+    let store = Store::new("row-times");
+    store.succeed("record --once");
+    let row = &store.rows("history list")[0];
+    for key in ["from", "to"] {
+        let time = row[key].as_str().unwrap();
+        assert!(
+            time.len() == 27 && time.as_bytes()[10] == b'T' && time.ends_with('Z'),
+            "{row}"
+        );
+    }
+    let csv = store.succeed("history list --format csv");
+    assert!(csv.contains(row["from"].as_str().unwrap()), "{csv}");
+    let mut table = command();
+    let words = ["history", "list", "--store", &store.path()];
+    let outcome = run(table.args(words).env("TZ", "EST5"));
+    let table = String::from_utf8_lossy(&outcome.stdout).into_owned();
+    assert!(table.contains(" -05:00"), "{table}");
+}
