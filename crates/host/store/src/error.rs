@@ -77,10 +77,11 @@ impl fmt::Display for StoreError {
                 let path = path.display();
                 match error.sqlite_error_code() {
                     Some(ErrorCode::DatabaseCorrupt) => write!(f, "{path}: {DAMAGED}"),
-                    Some(ErrorCode::CannotOpen) => write!(
+                    // A reader takes part in SQLite's log, whose files it may lack or not be permitted to write.
+                    Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => write!(
                         f,
-                        "{path}: open the store: {path}-wal and {path}-shm have to be readable too, or their folder be writable: try as \
-                         root or as the owner"
+                        "{path}: open the store: also to read it, {path}-wal and {path}-shm have to be there or their folder be writable, \
+                         and {path}-shm be writable: try as root or as its owner"
                     ),
                     _ => write!(f, "{path}: open the store: {error}"),
                 }
