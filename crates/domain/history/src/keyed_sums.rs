@@ -173,7 +173,7 @@ impl<K: ConnectionKey> KeyedSums<K> {
             if id.is_none() && (lacks_cookies || !has_ended) {
                 continue;
             }
-            let Some(key) = listeners.key_of(context, identity, values) else {
+            let Some((is_passive, key)) = listeners.key_of(context, identity, values) else {
                 continue;
             };
             visit(&key, values);
@@ -193,9 +193,11 @@ impl<K: ConnectionKey> KeyedSums<K> {
                 if let Some(now) = limits_ms.filter(|_| then_ms != Some(None)) {
                     *limits += Limits::since(now, then_ms.flatten());
                 }
+                // The kernel counts the SYN that opened a connection as a byte that the peer acknowledged.
+                let syn_bytes = u64::from(!is_passive && then.is_none());
                 let since = |now: u64, then: Option<u64>| now.saturating_sub(then.unwrap_or(0));
                 let then = then.map(|then| then.counters);
-                sum.sent_bytes += since(counters.sent, then.map(|then| then.sent));
+                sum.sent_bytes += since(counters.sent, then.map(|then| then.sent)).saturating_sub(syn_bytes);
                 sum.received_bytes += since(counters.received, then.map(|then| then.received));
                 sum.retrans_segs += since(counters.retrans.into(), then.map(|then| then.retrans.into()));
             }
@@ -243,17 +245,73 @@ impl Listeners {
         )
     }
 
-    /// Returns the key of a TCP connection; `None` for other sockets.
+    /// Returns whether the peer opened a TCP connection, and its key; `None` for other sockets.
     fn key_of<K: ConnectionKey>(
         &self,
         context: &K::Context,
         identity: &Identity,
         values: &Values,
-    ) -> Option<K> {
+    ) -> Option<(bool, K)> {
         if !is_connection(identity.protocol, values) {
             return None;
         }
         let (_, port) = identity.local?;
-        K::of(context, identity, self.0.contains(&(identity.netns, port.0)))
+        let is_passive = self.0.contains(&(identity.netns, port.0));
+        Some((is_passive, K::of(context, identity, is_passive)?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Endpoint, Entry, Port, Protocol, Socket, TcpInfo};
+
+    impl ConnectionKey for bool {
+        type Context = ();
+
+        fn of((): &(), _identity: &Identity, is_passive: bool) -> Option<Self> {
+            Some(is_passive)
+        }
+    }
+
+    fn socket(cookie: u64, state: State, local: u16, peer: u16, acked: u64) -> (Identity, Values) {
+        let mut socket = Socket::new(Protocol::Tcp, state);
+        socket.cookie = Some(Cookie(cookie));
+        socket.local = Endpoint::inet([10, 0, 0, 1].into(), Port(local));
+        socket.peer = Endpoint::inet([10, 0, 0, 2].into(), Port(peer));
+        socket.tcp_info = Some(TcpInfo {
+            bytes_acked: Some(acked),
+            ..TcpInfo::default()
+        });
+        let identity = Identity::of(&Entry::new(&socket), &mut |_| None);
+        (identity, Values::of(&socket, 0))
+    }
+
+    #[test]
+    fn syn_of_a_client_is_no_byte() {
+        let mut sums = KeyedSums::default();
+        let mut add = |sockets: &[(Identity, Values)]| {
+            let sockets = sockets.iter().map(|(identity, values)| (identity, values));
+            let sums = sums.add_visiting(&(), sockets, &mut |_: &bool, _| {});
+            [false, true].map(|is_passive| sums.get(&is_passive).map_or(0, |of| of.transferred.sent_bytes))
+        };
+        let listener = || socket(1, State::Listen, 80, 0, 0);
+        let old = |acked| socket(2, State::Established, 40_000, 443, acked);
+        let opened = |acked| socket(3, State::Established, 40_001, 443, acked);
+        let accepted = |acked| socket(4, State::Established, 80, 50_000, acked);
+        let silent = || socket(5, State::Established, 40_002, 443, 1);
+        assert_eq!(add(&[listener(), old(101)]), [0, 0]);
+        // That of a connection whose sample before has it is in both.
+        assert_eq!(
+            add(&[listener(), old(111), opened(9), accepted(20), silent()]),
+            [18, 20]
+        );
+        assert_eq!(
+            add(&[listener(), old(111), opened(17), accepted(25), silent()]),
+            [8, 5]
+        );
+        // Nor is it of one that has ended before a sample had it.
+        let ended = socket(6, State::Close, 40_003, 443, 9);
+        assert_eq!(add(&[listener(), ended]), [8, 0]);
     }
 }

@@ -245,9 +245,9 @@ impl Running {
     }
 }
 
-/// Bytes of all requests by one connection: their size, the requests, and the SYN.
+/// Bytes of all requests by one connection: their size, and the requests.
 const fn request_bytes(rounds: u64, size: u64) -> u64 {
-    4 + rounds * size + 1
+    4 + rounds * size
 }
 
 #[test]
