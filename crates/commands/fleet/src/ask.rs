@@ -1,21 +1,20 @@
 //! Asks one question, and lists the answer.
 
 use crate::args::{AtArgs, BlameArgs, CommonArgs, FindingsArgs, HostsArgs, MapArgs, SelectionArgs, WhoArgs};
+use crate::notes;
 use crate::output::{
     BlameRow, BlameRows, EdgeRow, EdgeRows, FindingRow, FindingRows, HostRow, HostRows, ServiceRows,
     map_picture,
 };
+use crate::server::ask;
 use anyhow::Context;
-use sockeye_clickhouse::Server;
 use sockeye_console::notes::say;
 use sockeye_console::output_file::{OutputFile, Readers};
-use sockeye_console::server_args::ServerArgs;
 use sockeye_console::usage::UsageError;
 use sockeye_fleet::question::{
-    self, AcceptQueue, Answer, ClockPair, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
+    self, AcceptQueue, ClockPair, Edge, FleetFinding, FleetHost, Question, Selection, ServiceEdge,
 };
-use sockeye_fleet::{Blame, Cause, Filter, FilterError};
-use sockeye_http::Target;
+use sockeye_fleet::{Cause, Filter, FilterError};
 use sockeye_output::listing::Record as _;
 use sockeye_output::picture::svg;
 use sockeye_output::text::harmless;
@@ -41,11 +40,16 @@ pub(super) fn hosts(args: &HostsArgs) -> anyhow::Result<()> {
 pub(super) fn who(args: &WhoArgs) -> anyhow::Result<()> {
     let port = args.port.map(|port| format!("port = {port}"));
     let selection = selection(&args.selection, port)?;
-    edges(
+    let range = args.range.range()?;
+    let count = edges(
         &args.common,
-        &question::edges(&args.range.range()?, &selection),
+        &question::edges(&range, &selection),
         args.selection.top,
-    )
+    )?;
+    if count == 0 {
+        notes::no_connection(&args.common, &question::stored(&range))?;
+    }
+    Ok(())
 }
 
 /// `sockeye fleet at`.
@@ -55,17 +59,23 @@ pub(super) fn at(args: &AtArgs) -> anyhow::Result<()> {
         .map_err(|error| UsageError(format!("sockeye: {}: {error}\n", args.at)))?;
     let now_ms = when::since("now", &now).unwrap_or(at_ms);
     let selection = selection(&args.selection, None)?;
-    edges(
+    let (at_s, now_s) = (at_ms / 1_000, now_ms / 1_000);
+    let count = edges(
         &args.common,
-        &question::edges_at(at_ms / 1_000, now_ms / 1_000, &selection),
+        &question::edges_at(at_s, now_s, &selection),
         args.selection.top,
-    )
+    )?;
+    if count == 0 {
+        notes::no_connection(&args.common, &question::stored_at(at_s, now_s))?;
+    }
+    notes::missing_hosts(&args.common, at_s)
 }
 
 /// `sockeye fleet map`.
 pub(super) fn map(args: &MapArgs) -> anyhow::Result<()> {
     let selection = selection(&args.selection, None)?;
-    let question = question::service_map(&args.range.range()?, &selection);
+    let range = args.range.range()?;
+    let question = question::service_map(&range, &selection);
     let services: Vec<ServiceEdge> = ask(&args.common, &question)?;
     note_limit(services.len(), args.selection.top);
     if let Some(path) = &args.svg {
@@ -77,14 +87,19 @@ pub(super) fn map(args: &MapArgs) -> anyhow::Result<()> {
     let columns = ServiceRows::columns().iter().collect();
     args.common
         .rows
-        .write::<ServiceRows>(columns, services.iter(), &Summary::default())
+        .write::<ServiceRows>(columns, services.iter(), &Summary::default())?;
+    if services.is_empty() {
+        notes::no_connection(&args.common, &question::stored(&range))?;
+    }
+    Ok(())
 }
 
 /// `sockeye fleet findings`.
 pub(super) fn findings(args: &FindingsArgs) -> anyhow::Result<()> {
     let (rule, host) = (args.rule.as_deref(), args.host.as_deref());
+    let range = args.range.range()?;
     let question = question::findings(
-        &args.range.range()?,
+        &range,
         rule.unwrap_or_default(),
         host.unwrap_or_default(),
         args.top.into(),
@@ -97,7 +112,11 @@ pub(super) fn findings(args: &FindingsArgs) -> anyhow::Result<()> {
         .collect();
     args.common
         .rows
-        .write::<FindingRows>(FindingRows::table_columns(), rows.iter(), &Summary::default())
+        .write::<FindingRows>(FindingRows::table_columns(), rows.iter(), &Summary::default())?;
+    if rows.is_empty() {
+        notes::no_finding(&args.common, &range, rule, host)?;
+    }
+    Ok(())
 }
 
 /// `sockeye fleet blame`.
@@ -111,11 +130,18 @@ pub(super) fn blame(args: &BlameArgs) -> anyhow::Result<()> {
     note_limit(edges.len(), args.top);
     // What was folded is no edge.
     edges.retain(|edge| !edge.server.is_unspecified());
+    let single = edges.len();
+    edges.extend(sockeye_fleet::edges_of_all(&edges));
     let queues: Vec<AcceptQueue> = ask(&args.common, &question::accept_queues(&range))?;
-    let judged = sockeye_fleet::blame(&edges, &queues);
-    let mut rows: Vec<_> = edges
+    let mut judged: Vec<_> = edges.iter().zip(sockeye_fleet::blame(&edges, &queues)).collect();
+    // What an end saw of several services together is worth a row if it shows something.
+    let mut place = 0;
+    judged.retain(|(_, blame)| {
+        place += 1;
+        place <= single || blame.cause != Cause::None
+    });
+    let mut rows: Vec<_> = judged
         .iter()
-        .zip(&judged)
         .map(|(edge, blame)| BlameRow::of(edge, blame))
         .collect();
     rows.sort_by_key(|row| row.blame.cause);
@@ -124,27 +150,43 @@ pub(super) fn blame(args: &BlameArgs) -> anyhow::Result<()> {
         rows.iter(),
         &Summary::default(),
     )?;
-    say(&format!("sockeye: {}\n", blame_summary(&args.service, &judged)));
+    if rows.is_empty() {
+        notes::no_server(&args.common, &range, &args.service)?;
+    }
+    let causes: Vec<_> = judged.iter().map(|(_, blame)| blame.cause).collect();
+    say(&format!("sockeye: {}\n", blame_summary(&args.service, &causes)));
     Ok(())
 }
 
 /// Returns how many edges have each cause.
-fn blame_summary(service: &str, judged: &[Blame]) -> String {
+fn blame_summary(service: &str, causes: &[Cause]) -> String {
     let counts = [Cause::Server, Cause::Network, Cause::Client, Cause::None].map(|cause| {
-        let count = judged.iter().filter(|blame| blame.cause == cause).count();
+        let count = causes.iter().filter(|of_edge| **of_edge == cause).count();
         format!("{} {count}", cause.name())
     });
+    // A program that takes its time to answer keeps all that TCP has in order.
+    let beyond = if causes.contains(&Cause::None) {
+        " (nothing that TCP shows: a program that answers slowly is not seen)"
+    } else {
+        ""
+    };
     let service = harmless(service.as_bytes());
-    format!("{} edges to {service}: {}", judged.len(), counts.join(", "))
+    format!(
+        "{} edges to {service}: {}{beyond}",
+        causes.len(),
+        counts.join(", ")
+    )
 }
 
-fn edges(common: &CommonArgs, question: &Question, top: u32) -> anyhow::Result<()> {
+/// Lists edges, and returns how many they are.
+fn edges(common: &CommonArgs, question: &Question, top: u32) -> anyhow::Result<usize> {
     let edges: Vec<Edge> = ask(common, question)?;
     note_limit(edges.len(), top);
     let rows: Vec<_> = edges.iter().map(EdgeRow::of).collect();
     common
         .rows
-        .write::<EdgeRows>(EdgeRows::table_columns(), rows.iter(), &Summary::default())
+        .write::<EdgeRows>(EdgeRows::table_columns(&rows), rows.iter(), &Summary::default())?;
+    Ok(rows.len())
 }
 
 fn selection(args: &SelectionArgs, port: Option<String>) -> anyhow::Result<Selection> {
@@ -161,32 +203,6 @@ fn selection(args: &SelectionArgs, port: Option<String>) -> anyhow::Result<Selec
         filter: parsed.map_err(wrong)?,
         edges_max: args.top.into(),
     })
-}
-
-/// Returns the server that options name.
-pub(super) fn server(args: &ServerArgs) -> anyhow::Result<Server> {
-    let target =
-        Target::parse(&args.url).map_err(|error| UsageError(format!("sockeye: --url: {error}\n")))?;
-    let password = args.password()?;
-    let tls = args.tls.client(&target)?;
-    let server = Server::new(target, tls, &args.database, &args.user, password.as_deref());
-    server.map_err(|error| UsageError(format!("sockeye: {error}\n")).into())
-}
-
-fn ask<A: Answer>(args: &CommonArgs, question: &Question) -> anyhow::Result<Vec<A>> {
-    let server = server(&args.server)?;
-    let answer = match server.query(&question.sql, &question.parameters) {
-        Ok(answer) => answer,
-        Err(error) => {
-            let hint = if error.is_missing() {
-                ": `sockeye fleet schema --apply` creates the tables"
-            } else {
-                ""
-            };
-            return Err(anyhow::Error::from(error)).with_context(|| format!("{}{hint}", server.target()));
-        }
-    };
-    Ok(question::read_rows(&answer)?)
 }
 
 /// Says that there may be more rows than were asked for.

@@ -1,15 +1,18 @@
 //! `sockeye fleet`: what many hosts have sent by `sockeye export clickhouse`: its tables, and answers from them.
 //!
 //! - `schema`: prints or creates the tables
-//! - `ask`: one question, its rows, and the listing of them
+//! - `ask`: one question, its rows, and the listing of them; `server`: whom it asks
+//! - `notes`: why an answer has no rows, or what is not known of a host
 //! - `output/`: the columns of each answer; pure
 //!
 //! What it deliberately does not do: send (`export` does), keep anything, join rows: `sockeye_fleet::question` folds both ends first.
 
 mod args;
 mod ask;
+mod notes;
 mod output;
 mod schema;
+mod server;
 
 pub use args::FleetArgs;
 

@@ -1,7 +1,7 @@
 //! `sockeye fleet schema`: the tables.
 
 use crate::args::SchemaArgs;
-use crate::ask;
+use crate::server::server;
 use anyhow::Context;
 use sockeye_console::notes::say;
 use sockeye_console::stdout;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &SchemaArgs) -> anyhow::Result<()> {
         let all = options.statements(0).join(";\n\n");
         return stdout::write(format!("{all};\n").as_bytes());
     }
-    let server = ask::server(&args.server)?;
+    let server = server(&args.server)?;
     let version = match server.query(&options.version_query(), &[]) {
         Ok(answer) => RowReader::new(&answer).u32()?,
         Err(error) if error.is_missing() => 0,

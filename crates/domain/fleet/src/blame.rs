@@ -1,9 +1,11 @@
 //! Which part of an edge makes it slow: the client, the network, or the server.
 //!
-//! Evidence of one end is better than none, and called so: an edge that one end saw is judged by that end alone.
+//! Evidence of one end is better than none, and called so: an edge that one end saw is judged by that end alone. So is one of several
+//! between the same two addresses; what the other end saw of all of them is an edge of its own: [`edges_of_all`].
 
 use crate::question::{AcceptQueue, Edge, EdgeEnd};
 use sockeye_history::Limits;
+use std::collections::BTreeSet;
 
 /// What makes an edge slow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,9 +42,68 @@ pub struct Blame {
     pub evidence: String,
 }
 
+/// Returns what one end saw of several edges, where it does not know of which: as an edge of all services of the other end.
+#[must_use]
+pub fn edges_of_all(edges: &[Edge]) -> Vec<Edge> {
+    let mut seen = BTreeSet::new();
+    let mut all = Vec::new();
+    for edge in edges {
+        let Some(of_all) = &edge.of_all else {
+            continue;
+        };
+        let is_measured = edge.client_end.is_of_all || edge.server_end.is_of_all;
+        if !is_measured || !seen.insert((edge.zone.as_str(), edge.client, edge.server, edge.port)) {
+            continue;
+        }
+        let end = |end: &EdgeEnd| {
+            if end.is_of_all {
+                EdgeEnd {
+                    is_of_all: false,
+                    ..end.clone()
+                }
+            } else {
+                EdgeEnd {
+                    host: end.host.clone(),
+                    service: of_all.services.clone(),
+                    ..EdgeEnd::default()
+                }
+            }
+        };
+        all.push(Edge {
+            client_end: end(&edge.client_end),
+            server_end: end(&edge.server_end),
+            request_bytes: of_all.request_bytes,
+            response_bytes: of_all.response_bytes,
+            ..edge.clone()
+        });
+    }
+    all
+}
+
+/// Returns an end without the figures that are those of other edges, too.
+fn own(end: &EdgeEnd) -> EdgeEnd {
+    if end.is_of_all {
+        EdgeEnd {
+            is_seen: end.is_seen,
+            host: end.host.clone(),
+            ..EdgeEnd::default()
+        }
+    } else {
+        end.clone()
+    }
+}
+
 /// Judges edges of one service, each by itself; their median round trip time is what one of them is compared with.
 #[must_use]
 pub fn blame(edges: &[Edge], queues: &[AcceptQueue]) -> Vec<Blame> {
+    let edges: Vec<Edge> = edges
+        .iter()
+        .map(|edge| Edge {
+            client_end: own(&edge.client_end),
+            server_end: own(&edge.server_end),
+            ..edge.clone()
+        })
+        .collect();
     let mut rtts: Vec<u64> = edges.iter().filter_map(rtt_us).collect();
     rtts.sort_unstable();
     let median_us = rtts.get(rtts.len().saturating_sub(1) / 2).copied();
@@ -197,6 +258,7 @@ const RTT_FACTOR: u64 = 3;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::question::OfAll;
 
     fn end(host: &str, rtt_us_mean: u64) -> EdgeEnd {
         EdgeEnd {
@@ -214,6 +276,7 @@ mod tests {
             server: [10, 0, 1, 1].into(),
             port: 443,
             via: None,
+            of_all: None,
             client_end: end("web1", rtt_us),
             server_end: end("db1", 0),
             request_bytes: 1_448_000,
@@ -320,6 +383,49 @@ mod tests {
             Cause::Server,
             "refused 2 connects; 1 connects got no answer",
         );
+    }
+
+    #[test]
+    fn figures_of_all_services_of_a_client_are_those_of_none_of_them() {
+        let part = |service: &str, unread: u64| {
+            let mut part = edge(1, 1_000);
+            part.of_all = Some(OfAll {
+                services: "app, idler".to_owned(),
+                request_bytes: 5,
+                response_bytes: 6,
+            });
+            part.client_end.service = service.to_owned();
+            part.client_end.receive_queue_bytes = unread;
+            part.server_end.is_of_all = true;
+            part.server_end.limits = Limits {
+                busy_ms: 1_000,
+                rwnd_limited_ms: 900,
+                sndbuf_limited_ms: 0,
+            };
+            part
+        };
+        let mut edges = vec![part("app", 0), part("idler", 100_000), edge(2, 1_000)];
+        edges.extend(edges_of_all(&edges));
+        let judged: Vec<_> = edges
+            .iter()
+            .zip(blame(&edges, &[]))
+            .map(|(edge, blame)| (edge.client_end.service.as_str(), blame.cause, blame.evidence))
+            .collect();
+        let held = "the window of the client held the server back 90% of the time".to_owned();
+        assert_eq!(
+            judged,
+            [
+                ("app", Cause::None, String::new()),
+                (
+                    "idler",
+                    Cause::Client,
+                    "the client had 100000 bytes unread".to_owned()
+                ),
+                ("", Cause::None, String::new()),
+                ("app, idler", Cause::Client, held),
+            ]
+        );
+        assert_eq!((edges[3].request_bytes, edges[3].response_bytes), (5, 6));
     }
 
     #[test]

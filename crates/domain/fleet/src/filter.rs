@@ -51,7 +51,7 @@ impl Filter {
         }
     }
 
-    /// Returns the condition that a client or server has this service or, if it is a number, that the server has this port.
+    /// Returns the condition that the server has this service or, if it is a number, that the server has this port.
     #[must_use]
     pub fn of_service(service: &str) -> Self {
         match service.parse() {
@@ -60,7 +60,7 @@ impl Filter {
                 texts: Vec::new(),
             },
             Err(_) => Self {
-                tree: Node::Text(&["server_service"], 0),
+                tree: Node::Text(&["server_services"], 0),
                 texts: vec![service.to_owned()],
             },
         }
@@ -98,7 +98,12 @@ impl Node {
                 format!("{of}{column} BETWEEN toIPv6('{first}') AND toIPv6('{last}')")
             }),
             Self::Text(columns, number) => any(columns, |column| {
-                format!("{column} = {{{}:String}}", NAMES[*number])
+                let name = NAMES[*number];
+                match column {
+                    // An end may have several.
+                    "client_services" | "server_services" => format!("has({column}, {{{name}:String}})"),
+                    _ => format!("{column} = {{{name}:String}}"),
+                }
             }),
         }
     }
@@ -190,9 +195,9 @@ impl<'a> Parser<'a> {
             "server" => address(&["server"], value)?,
             "address" => address(&["client", "server"], value)?,
             "host" => self.text(&["client_host", "server_host"], value)?,
-            "service" => self.text(&["client_service", "server_service"], value)?,
-            "client_service" => self.text(&["client_service"], value)?,
-            "server_service" => self.text(&["server_service"], value)?,
+            "service" => self.text(&["client_services", "server_services"], value)?,
+            "client_service" => self.text(&["client_services"], value)?,
+            "server_service" => self.text(&["server_services"], value)?,
             _ => return Err(FilterError(format!("`{name}` is not known; words: {WORDS}"))),
         };
         Ok(if is_equal { node } else { Node::Not(Box::new(node)) })

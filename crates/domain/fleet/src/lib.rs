@@ -21,7 +21,7 @@ mod skew;
 mod slice;
 mod tables;
 
-pub use blame::{Blame, Cause, blame};
+pub use blame::{Blame, Cause, blame, edges_of_all};
 pub use filter::{Filter, FilterError};
 pub use flow::{FlowKey, FlowRow, RoundTrips, Side, TranslatedFlows, fold_rest};
 pub use row_binary::{RowError, RowReader, RowWriter};

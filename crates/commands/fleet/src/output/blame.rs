@@ -57,6 +57,13 @@ static COLUMNS: &[BlameColumn] = &[
         |row, _| text(&row.edge.client_end.host),
     ),
     BlameColumn::value(
+        "client_service",
+        "Client service",
+        Left,
+        "Container, unit or process of the client; all of them, if it is not known which one it is",
+        |row, _| text(&row.edge.client_end.service),
+    ),
+    BlameColumn::value(
         "client_ip",
         "Client address",
         Left,
@@ -69,6 +76,13 @@ static COLUMNS: &[BlameColumn] = &[
         Left,
         "Host of the server",
         |row, _| text(&row.edge.server_end.host),
+    ),
+    BlameColumn::value(
+        "server_service",
+        "Server service",
+        Left,
+        "Container, unit or process of the server; all of them, if it is not known which one it is",
+        |row, _| text(&row.edge.server_end.service),
     ),
     BlameColumn::value(
         "server_ip",

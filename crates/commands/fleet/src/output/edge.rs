@@ -53,11 +53,19 @@ impl Record for EdgeRows {
 }
 
 impl EdgeRows {
-    /// Returns the columns of a table.
-    pub(crate) fn table_columns() -> Vec<&'static Column<Self>> {
+    /// Returns the columns of a table of rows: without those that say nothing of any of them.
+    pub(crate) fn table_columns(rows: &[EdgeRow<'_>]) -> Vec<&'static Column<Self>> {
+        let is_shown = |name: &&'static str| match *name {
+            "via" => rows.iter().any(|row| row.via.is_some()),
+            "failed" => rows.iter().any(|row| row.client_end.failed > 0),
+            "client_retrans_segs" => rows.iter().any(|row| row.client_end.retrans_segs > 0),
+            "server_retrans_segs" => rows.iter().any(|row| row.server_end.retrans_segs > 0),
+            _ => true,
+        };
+        let shown: Vec<_> = SHOWN.iter().copied().filter(is_shown).collect();
         COLUMNS
             .iter()
-            .filter(|column| SHOWN.contains(&column.name))
+            .filter(|column| shown.contains(&column.name))
             .collect()
     }
 }
@@ -209,7 +217,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "Client RTT",
         Right,
         "Mean of the median round trip times that the client measured",
-        |row, _| Value::number(known(row.client_end.rtt_us_mean)),
+        |row, _| seen_us(&row.client_end, row.client_end.rtt_us_mean),
     )
     .unit(Unit::RoundTripUs),
     EdgeColumn::value(
@@ -217,7 +225,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "Client p95",
         Right,
         "The largest 95th percentile of it",
-        |row, _| Value::number(known(row.client_end.rtt_us_p95.into())),
+        |row, _| seen_us(&row.client_end, row.client_end.rtt_us_p95.into()),
     )
     .unit(Unit::RoundTripUs),
     EdgeColumn::value(
@@ -270,7 +278,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "Server RTT",
         Right,
         "Mean of the median round trip times that the server measured",
-        |row, _| Value::number(known(row.server_end.rtt_us_mean)),
+        |row, _| seen_us(&row.server_end, row.server_end.rtt_us_mean),
     )
     .unit(Unit::RoundTripUs),
     EdgeColumn::value(
@@ -278,7 +286,7 @@ static COLUMNS: &[EdgeColumn] = &[
         "Server p95",
         Right,
         "The largest 95th percentile of it",
-        |row, _| Value::number(known(row.server_end.rtt_us_p95.into())),
+        |row, _| seen_us(&row.server_end, row.server_end.rtt_us_p95.into()),
     )
     .unit(Unit::RoundTripUs),
     EdgeColumn::value(
@@ -339,9 +347,9 @@ fn text(text: &str) -> Value<'_> {
 }
 
 fn seen(end: &EdgeEnd, number: u64) -> Value<'static> {
-    Value::number(end.is_seen.then_some(number))
+    Value::number(end.has_figures().then_some(number))
 }
 
-fn known(us: u64) -> Option<u64> {
-    (us > 0).then_some(us)
+fn seen_us(end: &EdgeEnd, us: u64) -> Value<'static> {
+    Value::number((end.has_figures() && us > 0).then_some(us))
 }

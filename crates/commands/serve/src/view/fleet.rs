@@ -1,7 +1,7 @@
 //! The map of many hosts: services or hosts, and what goes between them.
 
-use sockeye_fleet::question::{Edge, ServiceEdge};
-use std::collections::BTreeMap;
+use sockeye_fleet::question::{Edge, EdgeEnd, ServiceEdge};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 /// What the nodes are.
@@ -73,20 +73,30 @@ pub(crate) fn fleet_map_of_services(rows: Vec<ServiceEdge>, max: usize) -> Fleet
 /// Returns the map of hosts. An end that sent nothing has its address.
 pub(crate) fn fleet_map_of_edges(rows: &[Edge], max: usize) -> FleetMap {
     let mut edges: BTreeMap<(String, String, u16), (FleetEdge, RoundTrips)> = BTreeMap::new();
+    // Several services between two addresses are several edges, of which one end has the same figures.
+    let mut seen_pairs = BTreeSet::new();
     for row in rows {
+        let is_new = seen_pairs.insert((row.zone.as_str(), row.client, row.server, row.port));
+        let retrans_segs = |end: &EdgeEnd| {
+            if is_new || !end.is_of_all {
+                end.retrans_segs
+            } else {
+                0
+            }
+        };
         let client = node(&row.client_end.host, row.client, &row.zone);
         let server = node(&row.server_end.host, row.server, &row.zone);
         let (edge, times) = edges
             .entry((client.clone(), server.clone(), row.port))
             .or_default();
         (edge.client, edge.server, edge.port) = (client, server, row.port);
-        edge.pairs += 1;
-        edge.pairs_of_both += u64::from(row.client_end.is_seen && row.server_end.is_seen);
+        edge.pairs += u64::from(is_new);
+        edge.pairs_of_both += u64::from(is_new && row.client_end.is_seen && row.server_end.is_seen);
         edge.connections += row.connections;
         edge.opened += row.opened;
         edge.request_bytes += row.request_bytes;
         edge.response_bytes += row.response_bytes;
-        edge.retrans_segs += row.client_end.retrans_segs + row.server_end.retrans_segs;
+        edge.retrans_segs += retrans_segs(&row.client_end) + retrans_segs(&row.server_end);
         let rtt_us = match row.client_end.rtt_us_mean {
             0 => row.server_end.rtt_us_mean,
             of_client => of_client,
@@ -143,7 +153,6 @@ impl RoundTrips {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_fleet::question::EdgeEnd;
 
     fn end(host: &str, rtt_us_mean: u64) -> EdgeEnd {
         EdgeEnd {
@@ -170,6 +179,7 @@ mod tests {
             first_s: 0,
             last_s: 0,
             via: None,
+            of_all: None,
         }
     }
 
@@ -191,6 +201,29 @@ mod tests {
             .map(|edge| (edge.client.as_str(), edge.pairs, edge.pairs_of_both, edge.rtt_us))
             .collect();
         assert_eq!(shown, [("192.0.2.1", 1, 0, None), ("web1", 2, 2, Some(200))]);
+    }
+
+    #[test]
+    fn services_of_a_client_are_one_pair() {
+        let part = |retrans_segs| {
+            let mut part = edge(("web1", [10, 0, 0, 1]), ("db1", [10, 0, 0, 2]), 100, 5);
+            part.client_end.retrans_segs = retrans_segs;
+            part.server_end.is_of_all = true;
+            part.server_end.retrans_segs = 40;
+            part
+        };
+        let map = fleet_map_of_edges(&[part(1), part(2)], 2);
+        let FleetEdge {
+            pairs,
+            pairs_of_both,
+            request_bytes,
+            retrans_segs,
+            ..
+        } = map.edges[0];
+        assert_eq!(
+            (pairs, pairs_of_both, request_bytes, retrans_segs),
+            (1, 1, 10, 43)
+        );
     }
 
     #[test]

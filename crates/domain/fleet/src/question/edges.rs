@@ -1,5 +1,6 @@
 //! Edges: a client, a server and a port, as either end or both saw them.
 
+use super::fold::folded;
 use super::{Answer, Question, TimeRange, rows};
 use crate::filter::Filter;
 use crate::row_binary::{RowError, RowReader};
@@ -23,6 +24,8 @@ pub struct Edge {
     pub client_end: EdgeEnd,
     /// What the server said of itself.
     pub server_end: EdgeEnd,
+    /// All edges between the two addresses to this port; `None`: it is the only one.
+    pub of_all: Option<OfAll>,
     /// Bytes from client to server.
     pub request_bytes: u64,
     /// Bytes from server to client.
@@ -37,14 +40,28 @@ pub struct Edge {
     pub last_s: u32,
 }
 
+/// What edges between the same two addresses, each of another service of one end, have together.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OfAll {
+    /// The services of that end, with commas between them.
+    pub services: String,
+    /// Bytes from client to server, as the other end saw them.
+    pub request_bytes: u64,
+    /// Bytes from server to client, as the other end saw them.
+    pub response_bytes: u64,
+}
+
 /// One end of an edge, as its host saw it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EdgeEnd {
     /// Whether this end sent rows. Otherwise all that follows is empty.
     pub is_seen: bool,
+    /// Whether what follows its services is that of all edges between the two addresses: the other end has several services, and of which of
+    /// them it is, is not known.
+    pub is_of_all: bool,
     /// Name of its host.
     pub host: String,
-    /// Container, else systemd unit, else process; empty: unknown.
+    /// Container, else systemd unit, else process; of several with commas between them; empty: unknown.
     pub service: String,
     /// Segments that it retransmitted.
     pub retrans_segs: u64,
@@ -74,6 +91,14 @@ impl Edge {
             (false, true) => "server",
             (false, false) => "none",
         }
+    }
+}
+
+impl EdgeEnd {
+    /// Returns whether it has figures of this edge.
+    #[must_use]
+    pub const fn has_figures(&self) -> bool {
+        self.is_seen && !self.is_of_all
     }
 }
 
@@ -151,7 +176,7 @@ impl Selection {
         match &self.filter {
             None => (String::new(), String::new()),
             Some(filter) if filter.is_of_key() => (format!(" AND ({})", filter.sql_of_rows()), String::new()),
-            Some(filter) => (String::new(), format!("\nHAVING {}", filter.sql_of_edges())),
+            Some(filter) => (String::new(), filter.sql_of_edges()),
         }
     }
 
@@ -168,62 +193,29 @@ impl Selection {
     }
 }
 
-/// Returns the statement that folds rows to edges.
-pub(super) fn folded(rows: &str, having: &str) -> String {
-    let end = |side: &str| {
-        format!(
-            "toUInt8(countIf(f.side = '{side}') > 0) AS {side}_is_seen,
-    toString(anyIf(f.host, f.side = '{side}')) AS {side}_host,
-    toString(anyIf({SERVICE}, f.side = '{side}' AND {SERVICE} != '')) AS {side}_service,
-    toUInt64(sumIf(f.retrans_segs, f.side = '{side}')) AS {side}_retrans_segs,
-    toUInt64(sumIf(f.failed, f.side = '{side}')) AS {side}_failed,
-    toUInt64(sumIf(f.refused, f.side = '{side}')) AS {side}_refused,
-    toUInt64(sumIf(f.busy_ms, f.side = '{side}')) AS {side}_busy_ms,
-    toUInt64(sumIf(f.rwnd_limited_ms, f.side = '{side}')) AS {side}_rwnd_limited_ms,
-    toUInt64(sumIf(f.sndbuf_limited_ms, f.side = '{side}')) AS {side}_sndbuf_limited_ms,
-    toUInt64(sumIf(f.rtt_us_sum, f.side = '{side}')) AS {side}_rtt_us_sum,
-    toUInt64(sumIf(f.rtt_count, f.side = '{side}')) AS {side}_rtt_count,
-    toUInt32(maxIf(f.rtt_us_p95, f.side = '{side}')) AS {side}_rtt_us_p95,
-    toUInt64(maxIf(f.receive_queue_bytes, f.side = '{side}')) AS {side}_receive_queue_bytes,
-    toUInt64(maxIf(f.send_queue_bytes, f.side = '{side}')) AS {side}_send_queue_bytes"
-        )
-    };
-    let either = |of_client: &str, of_server: &str, function: &str| {
-        format!(
-            "toUInt64(greatest({function}If(f.{of_client}, f.side = 'client'), {function}If(f.{of_server}, f.side = 'server')))"
-        )
-    };
-    format!(
-        "SELECT toString({ZONE}) AS edge_zone, f.client AS client, f.server AS server, f.port AS port,
-    max(f.via) AS edge_via, toUInt16(max(f.via_port)) AS edge_via_port,
-    {},
-    {},
-    {} AS request_bytes,
-    {} AS response_bytes,
-    {} AS opened,
-    {} AS connections,
-    toUInt32(min(f.t)) AS first_s, toUInt32(max(f.t)) AS last_s
-FROM {rows}
-GROUP BY edge_zone, f.client, f.server, f.port{having}",
-        end("client"),
-        end("server"),
-        either("sent_bytes", "received_bytes", "sum"),
-        either("received_bytes", "sent_bytes", "sum"),
-        either("opened", "opened", "sum"),
-        either("connections", "connections", "max"),
-    )
-}
-
 impl Answer for Edge {
     fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
+        let (zone, client, server, port) = (reader.text()?, reader.ip()?, reader.ip()?, reader.u16()?);
+        let via = via(reader.ip()?, reader.u16()?);
+        let split = reader.u8()?;
+        let of_all = OfAll {
+            services: reader.text()?,
+            request_bytes: reader.u64()?,
+            response_bytes: reader.u64()?,
+        };
+        let mut client_end = EdgeEnd::read(reader)?;
+        let mut server_end = EdgeEnd::read(reader)?;
+        client_end.is_of_all = client_end.is_seen && split == SPLIT_BY_SERVER;
+        server_end.is_of_all = server_end.is_seen && split == SPLIT_BY_CLIENT;
         Ok(Self {
-            zone: reader.text()?,
-            client: reader.ip()?,
-            server: reader.ip()?,
-            port: reader.u16()?,
-            via: via(reader.ip()?, reader.u16()?),
-            client_end: EdgeEnd::read(reader)?,
-            server_end: EdgeEnd::read(reader)?,
+            zone,
+            client,
+            server,
+            port,
+            via,
+            client_end,
+            server_end,
+            of_all: (split > 0).then_some(of_all),
             request_bytes: reader.u64()?,
             response_bytes: reader.u64()?,
             opened: reader.u64()?,
@@ -252,6 +244,7 @@ impl Answer for EdgeEnd {
         let (sum_us, count) = (reader.u64()?, reader.u64()?);
         Ok(Self {
             is_seen,
+            is_of_all: false,
             host,
             service,
             retrans_segs,
@@ -266,14 +259,12 @@ impl Answer for EdgeEnd {
     }
 }
 
-/// Folded flows of two hosts are not one.
-const ZONE: &str = "if(f.folded > 0, f.host, f.zone)";
-
-/// What a row's end is called.
-pub(super) const SERVICE: &str = "multiIf(f.container != '', f.container, f.unit != '', f.unit, f.owner)";
+/// One end has several services: the client, or else the server.
+const SPLIT_BY_CLIENT: u8 = 1;
+const SPLIT_BY_SERVER: u8 = 2;
 
 /// A row of an idle flow is at most this old: five minutes, and the interval in which it was sent.
-const LOOK_BACK_S: u64 = 360;
+pub(super) const LOOK_BACK_S: u64 = 360;
 
 #[cfg(test)]
 mod tests {
@@ -313,6 +304,6 @@ mod tests {
             edges(&range, &selection).sql
         };
         assert!(of("port = 80").contains("WHERE 1 AND (f.port = 80)\nGROUP BY"));
-        assert!(of("host = a").contains("HAVING (client_host = {f0:String} OR"));
+        assert!(of("host = a").contains("WHERE (client_host = {f0:String} OR"));
     }
 }

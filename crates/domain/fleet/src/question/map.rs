@@ -1,6 +1,7 @@
 //! The map of services: who uses whom.
 
-use super::edges::{Selection, folded};
+use super::edges::Selection;
+use super::fold::folded;
 use super::{Answer, Question, TimeRange, rows};
 use crate::row_binary::{RowError, RowReader};
 
@@ -25,7 +26,7 @@ pub struct ServiceEdge {
     pub request_bytes: u64,
     /// Bytes from servers to clients.
     pub response_bytes: u64,
-    /// Segments that either end retransmitted.
+    /// Segments that either end retransmitted. Without those of an end that does not know which of several services they are of.
     pub retrans_segs: u64,
     /// Mean round trip time, as the clients see it, else the servers; 0: unknown.
     pub rtt_us_mean: u64,
@@ -49,9 +50,9 @@ pub fn service_map(range: &TimeRange, selection: &Selection) -> Question {
     countIf(e.client_is_seen = 1 AND e.server_is_seen = 1) AS edges_of_both,
     sum(e.connections) AS all_connections, sum(e.opened) AS all_opened,
     sum(e.request_bytes) AS all_request_bytes, sum(e.response_bytes) AS all_response_bytes,
-    sum(e.client_retrans_segs + e.server_retrans_segs) AS all_retrans_segs,
-    sum(if(e.client_rtt_count > 0, e.client_rtt_us_sum, e.server_rtt_us_sum)) AS rtt_us_sum,
-    sum(if(e.client_rtt_count > 0, e.client_rtt_count, e.server_rtt_count)) AS rtt_count
+    sum(if(e.split = 2, 0, e.client_retrans_segs) + if(e.split = 1, 0, e.server_retrans_segs)) AS all_retrans_segs,
+    sum(if(e.split != 2 AND e.client_rtt_count > 0, e.client_rtt_us_sum, if(e.split = 1, 0, e.server_rtt_us_sum))) AS rtt_us_sum,
+    sum(if(e.split != 2 AND e.client_rtt_count > 0, e.client_rtt_count, if(e.split = 1, 0, e.server_rtt_count))) AS rtt_count
 FROM (
 {}
 ) AS e

@@ -1,21 +1,24 @@
-//! What is asked of the tables. Both ends of a flow are folded to the edge between them first, by one GROUP BY: rows are never joined with each
+//! What is asked of the tables. Both ends of a flow are folded to the edges between them first, by GROUP BY: rows are never joined with each
 //! other. Rows of connections that NAT translates are joined with what it makes of them.
 
 mod clocks;
 mod edges;
 mod findings;
+mod fold;
 mod hosts;
 mod map;
 mod queues;
 mod rows;
+mod stored;
 mod translated;
 
 pub use clocks::{ClockPair, clock_pairs};
-pub use edges::{Edge, EdgeEnd, Selection, edges, edges_at};
+pub use edges::{Edge, EdgeEnd, OfAll, Selection, edges, edges_at};
 pub use findings::{FleetFinding, findings};
 pub use hosts::{FleetHost, hosts};
 pub use map::{ServiceEdge, service_map};
 pub use queues::{AcceptQueue, accept_queues};
+pub use stored::{MissingHost, Stored, host_names, missing_at, stored, stored_at};
 pub use translated::{TranslatedFlow, translated_flows};
 
 use crate::row_binary::{RowError, RowReader};

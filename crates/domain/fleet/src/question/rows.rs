@@ -26,11 +26,12 @@ pub(super) const MEASURES: [&str; 15] = [
 ];
 
 /// The others that NAT does not change.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 9] = [
     "t",
     "zone",
     "side",
     "host",
+    "netns",
     "owner",
     "unit",
     "container",

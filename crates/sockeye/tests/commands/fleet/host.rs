@@ -17,6 +17,10 @@ pub(super) const INTERVAL_MS: u64 = 10_000;
 /// Samples that hosts have: twelve minutes, more than one group of the store, and the last interval is not complete.
 pub(super) const SAMPLES: u64 = 70;
 
+/// The port whose listener has a known owner.
+pub(super) const OWNED_PORT: u16 = 9_000;
+const OWNER_OF_OWNED: &str = "stuck";
+
 /// A simulated host.
 pub(super) struct SimulatedHost {
     folder: PathBuf,
@@ -28,6 +32,7 @@ pub(super) struct Connection {
     pub(super) cookie: u64,
     pub(super) local: ([u8; 4], u16),
     pub(super) peer: ([u8; 4], u16),
+    /// Name of the process; empty: none has it, since none has accepted it.
     pub(super) owner: &'static str,
     /// Bytes sent and received, and segments retransmitted, between two samples.
     pub(super) sent: u64,
@@ -170,7 +175,7 @@ impl Connection {
         });
         let owners = [owner(self.owner)];
         let mut entry = Entry::new(&socket);
-        entry.owners = Some(&owners);
+        entry.owners = Some(if self.owner.is_empty() { &[] } else { &owners });
         Recorded {
             identity: Identity::of(&entry, &mut |_| None),
             values: Values::of(&socket, 0),
@@ -196,8 +201,11 @@ fn listener(port: u16, waiting: u32) -> Recorded {
         waiting,
         backlog: Some(128),
     };
+    let owners = [owner(OWNER_OF_OWNED)];
+    let mut entry = Entry::new(&socket);
+    entry.owners = (port == OWNED_PORT).then_some(&owners);
     Recorded {
-        identity: Identity::of(&Entry::new(&socket), &mut |_| None),
+        identity: Identity::of(&entry, &mut |_| None),
         values: Values::of(&socket, 0),
     }
 }

@@ -476,8 +476,8 @@ fn check_map(network: &Network) {
     let database = network.ip("db1").to_owned();
     let expected = [
         ["api", "postgres", "5432"],
-        // It is not accepted.
-        ["monitor", &database, "5433"],
+        // It is not accepted: the listener has the name.
+        ["monitor", "postgres", "5433"],
         ["monitor", "telnetd", "23"],
         ["webshop", &database, "9"],
         ["webshop", "api", "8080"],
