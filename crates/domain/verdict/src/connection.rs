@@ -47,6 +47,12 @@ impl ConnectionCheck<'_> {
             .or_else(|| self.rtt_inflation())
     }
 
+    /// Returns what of a recorded connection explains why it is slow.
+    pub(crate) fn slowness_by_record(&self) -> Option<Symptom> {
+        let is_open = matches!(self.socket.state, State::Established | State::CloseWait);
+        is_open.then(|| self.limits()).flatten()
+    }
+
     fn connecting(&self) -> Option<Symptom> {
         let tries = self.retransmits(TimerKind::Retransmission)?;
         let applies =
@@ -298,6 +304,8 @@ impl ConnectionCheck<'_> {
     }
 
     fn losses(&self) -> Option<Symptom> {
+        // Kernels before 4.6 do not count what was sent.
+        self.info.data_segs_out?;
         let change = &self.change;
         let retransmitted = u64::from(change.retransmitted_segs);
         let share = permille(retransmitted, change.sent_segs.into());

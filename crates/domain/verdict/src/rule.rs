@@ -62,6 +62,23 @@ pub enum Scope {
 }
 
 impl Rule {
+    /// Whether a recorded sample has all that the rule judges by. It has states, queues, bytes, round trip times, the congestion window,
+    /// times without sending and receiving, drops, and what limits a transfer. It has no timers, no numbers of segments except those that
+    /// were retransmitted, no time of the last acknowledgement, no sizes of buffers and windows, no settings, counters and devices, and
+    /// nothing to compare with. Of [`Self::SocketDrops`] it has datagrams: TCP's also need the counters of the namespace.
+    #[must_use]
+    pub const fn is_judged_by_record(self) -> bool {
+        matches!(
+            self,
+            Self::Unread
+                | Self::AcceptQueue
+                | Self::SynQueue
+                | Self::SocketDrops
+                | Self::ReceiverLimited
+                | Self::SendBufferLimited
+        )
+    }
+
     /// The rule with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {

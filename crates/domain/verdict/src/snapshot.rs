@@ -72,6 +72,8 @@ pub struct Snapshot<'a> {
     seen: Coverage,
     /// What was dropped since the earlier snapshot.
     victims: Victims,
+    /// Whether the sockets are those of a recorded sample, which lacks what many rules need.
+    is_recorded: bool,
 }
 
 /// How much was examined.
@@ -135,6 +137,17 @@ impl<'a> Snapshot<'a> {
             owned: HashMap::default(),
             seen: Coverage::default(),
             victims: Victims::default(),
+            is_recorded: false,
+        }
+    }
+
+    /// A snapshot of recorded sockets: of the rules on connections only those run that [`Rule::is_judged_by_record`] names. What others find
+    /// in listeners is for the caller to leave out.
+    #[must_use]
+    pub fn of_record(limits: &'a Limits) -> Self {
+        Self {
+            is_recorded: true,
+            ..Self::new(limits)
         }
     }
 
@@ -528,9 +541,13 @@ impl<'a> Snapshot<'a> {
         let socket = entry.socket;
         let Some(info) = &socket.tcp_info else {
             // The kernel keeps little more than the addresses of a FIN_WAIT2 socket without an owner.
-            let is_short = socket
-                .timer
-                .is_some_and(|timer| timer.kind == TimerKind::TimeWait);
+            let is_short = match self.is_recorded {
+                // Timers are not recorded.
+                true => socket.state == State::FinWait2 && socket.inode.is_none(),
+                false => socket
+                    .timer
+                    .is_some_and(|timer| timer.kind == TimerKind::TimeWait),
+            };
             self.seen.without_info += u64::from(!is_short);
             return;
         };
@@ -556,7 +573,8 @@ impl<'a> Snapshot<'a> {
             TimerKind::ZeroWindowProbe => true,
             _ => false,
         };
-        let is_unacknowledged = socket.state == State::SynSent || socket.timer.is_some_and(is_unanswered);
+        let is_unacknowledged =
+            !self.is_recorded && socket.state == State::SynSent || socket.timer.is_some_and(is_unanswered);
         if is_unacknowledged && self.silent.len() < SILENT_MAX {
             let owner = entry.owners.and_then(|owners| owners.first()).copied();
             self.silent.push((socket.clone(), owner));
@@ -602,7 +620,11 @@ impl<'a> Snapshot<'a> {
     /// Returns what stalls or slows down a connection.
     fn judge(&self, socket: &Socket, info: &TcpInfo, change: SocketCounters) -> Option<Symptom> {
         let check = self.check_of(socket, info, change);
-        let symptom = check.stall().or_else(|| check.slowness())?;
+        let symptom = if self.is_recorded {
+            check.slowness_by_record()?
+        } else {
+            check.stall().or_else(|| check.slowness())?
+        };
         Some(self.egress.explain(socket, symptom))
     }
 

@@ -29,6 +29,8 @@ pub(super) struct Gaps {
     pub(super) unclear_neighbours: bool,
     /// Suspicious sockets that were seen only once.
     pub(super) unproven: bool,
+    /// The sockets are those of a recorded sample.
+    pub(super) is_recorded: bool,
 }
 
 impl Gaps {
@@ -63,6 +65,39 @@ impl Gaps {
         }
     }
 
+    /// Whether what a rule needs can exist here: there is no gap that takes it away as a whole.
+    pub(super) fn can_judge(&self, rule: Rule) -> bool {
+        !self.on_host_only.contains(&rule) && (!self.is_recorded || rule.is_judged_by_record())
+    }
+
+    /// Returns what the rules could not judge whose figures are not recorded.
+    fn not_recorded(&self, selection: &RuleSelection, concerns: impl Fn(Rule) -> bool) -> Vec<NotJudged> {
+        let gap = |rules: Vec<Rule>, text: &str| {
+            let count = rules.len() as u64;
+            (self.is_recorded && count > 0).then(|| NotJudged {
+                kind: "not_recorded",
+                count,
+                rules,
+                text: text.to_owned(),
+                remedy: None,
+            })
+        };
+        let selected = || selection.rules().filter(|rule| concerns(*rule));
+        let lacking = selected().filter(|rule| !rule.is_judged_by_record()).collect();
+        let in_part = selected().filter(|rule| *rule == Rule::SocketDrops).collect();
+        let gaps = [
+            gap(
+                lacking,
+                "timers, segments sent, settings, counters and devices are not recorded",
+            ),
+            gap(
+                in_part,
+                "drops of TCP: the counters of the network namespace are not recorded",
+            ),
+        ];
+        gaps.into_iter().flatten().collect()
+    }
+
     /// Returns what the selected rules could not judge.
     pub(super) fn list(
         &self,
@@ -70,9 +105,10 @@ impl Gaps {
         seen: &Coverage,
         interval: Option<Duration>,
         selection: &RuleSelection,
-        can_judge: impl Fn(Rule) -> bool,
+        concerns: impl Fn(Rule) -> bool,
     ) -> Vec<NotJudged> {
-        let mut all = Vec::new();
+        let mut all = self.not_recorded(selection, &concerns);
+        let can_judge = |rule| concerns(rule) && (!self.is_recorded || rule.is_judged_by_record());
         let mut add = |kind, count: u64, rules: &[Rule], [one, many]: [&str; 2], advice: Option<String>| {
             let rules: Vec<Rule> = rules
                 .iter()
@@ -265,7 +301,8 @@ impl Gaps {
                 Rule::CwndFloor,
             ],
             ["", "suspicious sockets were looked at only once"],
-            Some("leave --second-look at its default".to_owned()),
+            // A sample has no second look.
+            (!self.is_recorded).then(|| "leave --second-look at its default".to_owned()),
         );
         let is_short = interval.is_some_and(|interval| interval < SHORTEST_INTERVAL);
         add(

@@ -230,10 +230,11 @@ impl<'a> FindingSampler<'a> {
     fn judge_recorded(&self, report: &mut ListingReport) -> anyhow::Result<FindingSample> {
         let begun = Instant::now();
         let owners = self.listing.owners(report)?;
-        let mut snapshot = Snapshot::new(&self.rules.limits);
+        let mut snapshot = Snapshot::of_record(&self.rules.limits);
         self.read_sockets(&mut snapshot, owners.as_ref(), &mut Crowded::default(), report)?;
         let mut gaps = Gaps::default();
         gaps.unproven = snapshot.needs_second_look();
+        gaps.is_recorded = true;
         let timing = Timing {
             begun,
             envelope: self.listing.context.envelope(),
@@ -252,7 +253,7 @@ impl<'a> FindingSampler<'a> {
         drops_watched: bool,
     ) -> (FindingSample, Baseline) {
         let mut findings = snapshot.findings();
-        findings.retain(|finding| self.is_selected(finding));
+        findings.retain(|finding| self.is_selected(finding) && gaps.can_judge(finding.rule));
         if !self.listing.context.looks_back() {
             show_owner_states(&mut findings);
         }
@@ -265,7 +266,7 @@ impl<'a> FindingSampler<'a> {
             seen,
             rules: self
                 .rules
-                .count(|rule| self.can_judge(*rule) && !gaps.on_host_only.contains(rule)),
+                .count(|rule| self.can_judge(*rule) && gaps.can_judge(*rule)),
             hidden: all - findings.len(),
             took_ms: milliseconds(timing.begun.elapsed()),
             interval_ms: timing.interval.map(milliseconds),

@@ -1,8 +1,8 @@
 //! Every rule on connections, at its threshold and beyond, with what the kernel may leave out.
 
 use super::made::{check, check_after, check_twice, connection, end, listener, received, sending, timer};
-use sockeye_model::{Endpoint, Inode, Port, Protocol, Queues, Socket, State, TcpInfo, TimerKind};
-use sockeye_verdict::{Remedy, Rule, Severity};
+use sockeye_model::{Endpoint, Entry, Inode, Port, Protocol, Queues, Socket, State, TcpInfo, TimerKind};
+use sockeye_verdict::{Limits, Remedy, Rule, Severity, Snapshot};
 use std::time::Duration;
 
 const HOUR_MS: u32 = 3_600_000;
@@ -549,4 +549,41 @@ fn rtt_inflation_is_found() {
     check(&[slow(Some(u32::MAX), Some(0), Some(0))], &[Rule::RttInflation]);
     check(&[slow(Some(u32::MAX), None, Some(0))], &[]);
     check(&[slow(None, Some(1), Some(0))], &[]);
+}
+
+/// A recorded sample has neither timers nor what was sent: an idle connection with keepalive looked like one without, and one segment that
+/// was retransmitted like 100 % of them.
+#[test]
+fn recorded_connection_is_judged_by_what_is_recorded_only() {
+    let limits = Limits::default();
+    let judge = |is_recorded: bool, socket: &Socket| {
+        let mut snapshot = if is_recorded {
+            Snapshot::of_record(&limits)
+        } else {
+            Snapshot::new(&limits)
+        };
+        snapshot.socket(&Entry::new(socket));
+        let found = snapshot.findings();
+        found.iter().map(|finding| finding.rule).collect::<Vec<_>>()
+    };
+    let lossy = connection(|_, info| {
+        info.total_retrans_segs = Some(319);
+        (info.segs_out, info.data_segs_out) = (None, None);
+    });
+    let idle = connection(|socket, info| {
+        socket.timer = None;
+        info.last_data_sent_ms = Some(7_200_000);
+        info.last_data_recv_ms = Some(7_200_000);
+    });
+    let held_back = connection(|_, info| {
+        info.total_retrans_segs = Some(319);
+        (info.busy_time_us, info.rwnd_limited_us) = (Some(60_000_000), Some(59_000_000));
+        info.delivery_rate_bytes_per_s = Some(10_000);
+    });
+    assert_eq!(judge(true, &lossy), []);
+    // Old kernels do not count what was sent either.
+    assert_eq!(judge(false, &lossy), []);
+    assert_eq!(judge(true, &idle), []);
+    assert_eq!(judge(false, &idle), [Rule::NoKeepalive]);
+    assert_eq!(judge(true, &held_back), [Rule::ReceiverLimited]);
 }
