@@ -2,10 +2,13 @@
 
 use crate::args::PastArgs;
 use crate::context::QueryContext;
+use crate::namespaces::NetnsSelection;
 use crate::past::{Past, moment_at, name_store, open_store};
+use crate::replay;
 use crate::when;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
+use sockeye_model::ProtocolSet;
 use sockeye_output::{Envelope, Origin};
 use sockeye_store::Moment;
 
@@ -25,7 +28,38 @@ impl QueryContext {
             when::local(moment.at_ms)
         ));
         self.set_moment(moment);
+        self.note_elsewhere();
         Ok(())
+    }
+
+    /// Notes if the recorded moment has sockets, but none in the selected network namespaces: it may be that of another one, or of
+    /// another host.
+    pub fn note_elsewhere(&self) {
+        if let Some(count) = self.recorded_elsewhere() {
+            say(&format!(
+                "sockeye: no recorded socket is in {}, {count} in others: -N all lists them\n",
+                if matches!(self.namespaces, NetnsSelection::Here) {
+                    "this network namespace"
+                } else {
+                    "the selected network namespace"
+                },
+            ));
+        }
+    }
+
+    /// Returns the number of sockets of the recorded moment if all of them are in network namespaces that are not selected.
+    #[must_use]
+    pub fn recorded_elsewhere(&self) -> Option<u64> {
+        self.past.as_ref()?.elsewhere(self)
+    }
+
+    /// Returns those of the protocols that are not recorded, if a recorded moment is listed.
+    #[must_use]
+    pub fn unrecorded(&self, protocols: ProtocolSet) -> ProtocolSet {
+        match self.past {
+            Some(_) => replay::unrecorded(protocols),
+            None => ProtocolSet::EMPTY,
+        }
     }
 
     /// Lists this moment instead of now.

@@ -17,20 +17,13 @@ impl Past {
         options: &'a QueryOptions,
         context: &'a QueryContext,
     ) -> impl Iterator<Item = (&'a Identity, Socket)> {
-        let selection = &context.namespaces;
-        let is_here = selection.iter().any(|netns| netns.is_none());
-        let here = own_namespace();
+        let is_here = context.namespaces.iter().any(|netns| netns.is_none());
+        let is_selected = in_selection(context);
         let all = self.moment.sockets.sockets().filter(move |(identity, values)| {
             // They are counted, and are no sockets.
-            if values.failures().is_some() {
-                return false;
-            }
-            let is_in_selection = match identity.netns {
-                Some(netns) if is_here => here.is_none_or(|here| here == netns),
-                Some(netns) => selection.are_many() || selection.with_inode(netns).is_some(),
-                None => true,
-            };
-            is_in_selection && options.protocols.contains(identity.protocol)
+            values.failures().is_none()
+                && is_selected(identity)
+                && options.protocols.contains(identity.protocol)
         });
         let all = all.map(move |(identity, values)| {
             let mut socket = identity.socket();
@@ -48,6 +41,19 @@ impl Past {
             };
             is_of_family && options.states.contains(socket.state)
         })
+    }
+
+    /// Returns the number of sockets if all of them are in network namespaces that are not selected; `None` without any.
+    pub(crate) fn elsewhere(&self, context: &QueryContext) -> Option<u64> {
+        let is_selected = in_selection(context);
+        let mut count = 0;
+        for (identity, values) in self.moment.sockets.sockets() {
+            if is_selected(identity) {
+                return None;
+            }
+            count += u64::from(values.failures().is_none());
+        }
+        Some(count).filter(|count| *count > 0)
     }
 
     /// Returns the workloads of a recorded socket.
@@ -80,6 +86,27 @@ impl Past {
             })
             .collect()
     }
+}
+
+/// Returns a test of whether a recorded socket is in a selected network namespace.
+fn in_selection(context: &QueryContext) -> impl Fn(&Identity) -> bool {
+    let selection = &context.namespaces;
+    let is_here = selection.iter().any(|netns| netns.is_none());
+    let here = own_namespace();
+    move |identity| match identity.netns {
+        Some(netns) if is_here => here.is_none_or(|here| here == netns),
+        Some(netns) => selection.are_many() || selection.with_inode(netns).is_some(),
+        None => true,
+    }
+}
+
+/// Returns those of the protocols that are not recorded.
+pub(crate) fn unrecorded(protocols: ProtocolSet) -> ProtocolSet {
+    let of_name = |name: &&str| ProtocolSet::from_name(name);
+    let recorded = PROTOCOLS.iter().filter_map(of_name);
+    recorded.fold(protocols, |left, recorded| {
+        left.retain(|one| !recorded.contains(one))
+    })
 }
 
 /// The workloads of a recorded socket.

@@ -54,6 +54,7 @@ fn flows(args: &DiffArgs, store: &StoreReader, at: &str, option: &str) -> anyhow
     );
     let mut context = QueryContext::new(&common, false, false)?;
     context.set_moment(moment);
+    context.note_elsewhere();
     let listing = Listing::new(&common, &args.selection.filter, None, &context)?;
     let options = SamplingOptions {
         group_by: GroupBy::Host,

@@ -9,7 +9,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout::{self, SharedStdout};
 use sockeye_console::usage::UsageError;
 use sockeye_flow::SocketSample;
-use sockeye_model::{Endpoint, ProtocolSet, StateSet, WorkloadKind};
+use sockeye_model::{Endpoint, Protocol, ProtocolSet, StateSet, WorkloadKind};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
 use sockeye_output::table::BUFFERED_ROWS_MAX;
 use sockeye_output::{
@@ -74,6 +74,14 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
     let requested = protocols(args);
     // With a filter on ports, for example, protocols without ports need no dump.
     let protocols = requested.retain(|protocol| filter.may_match(protocol));
+    let unrecorded = context.unrecorded(protocols);
+    if !unrecorded.is_empty() {
+        let names = UNRECORDED
+            .iter()
+            .filter(|(_, set)| !unrecorded.retain(|protocol| set.contains(protocol)).is_empty());
+        let names: Vec<_> = names.map(|(name, _)| *name).collect();
+        notes::say(&format!("sockeye: not recorded: {} sockets\n", names.join(", ")));
+    }
     let states = filter.states().unwrap_or(args.which.states());
     let options = QueryOptions {
         protocols,
@@ -131,7 +139,11 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         },
     };
     let (rows, lacks_protocols) = watch.run()?;
-    if rows == 0 && args.watch.is_none() && args.common.format == FormatArg::Table {
+    if rows == 0
+        && (unrecorded.is_empty() || unrecorded != protocols)
+        && args.watch.is_none()
+        && args.common.format == FormatArg::Table
+    {
         let options = QueryOptions {
             protocols: requested,
             states: args.which.states(),
@@ -505,6 +517,13 @@ fn protocols(args: &SocketsArgs) -> ProtocolSet {
             ProtocolSet::ALL
         })
 }
+
+/// Sockets that no recorded moment has, with their names in notes.
+const UNRECORDED: [(&str, ProtocolSet); 3] = [
+    ("UNIX", ProtocolSet::UNIX),
+    ("PACKET", ProtocolSet::PACKET),
+    ("netlink", ProtocolSet::of(&[Protocol::Netlink])),
+];
 
 /// Returns what has to be asked of the kernel because of the flags. Columns have their own needs.
 fn detail(args: &SocketsArgs, has_many_namespaces: bool) -> Detail {
