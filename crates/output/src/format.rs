@@ -53,6 +53,8 @@ pub struct Summary<'a> {
     pub sources: &'a [(&'a str, &'a str)],
     /// Coverage of a listing of every network namespace; `None` for other listings.
     pub coverage: Option<Coverage>,
+    /// The time that rows sum up, its begin and its end, in microseconds since 1970; `None` if they are of one moment or have their times.
+    pub summed_us: Option<(u64, u64)>,
     /// Rows that `--top` left out; 0: none.
     pub rows_left_out: usize,
     /// Whether the user interrupted the listing.

@@ -7,6 +7,7 @@
 //! Written here although `serde_json` is in the binary to read with. The keys of a row depend on its values, and text that is not
 //! UTF-8 needs a second key: with serde that is a hand-written serializer for every kind of row, not less.
 
+use crate::date::push_rfc3339_us;
 use crate::format::{Coverage, Summary};
 use crate::number::{push_decimal, push_short};
 use crate::text::{push_hex, push_json};
@@ -164,6 +165,15 @@ pub fn push_summary_fields(fields: &mut Object<'_>, summary: &Summary<'_>) {
         counts.number("lost_events", totals.lost_events);
         counts.number("interval_ms", Some(totals.interval_ms));
         counts.end();
+    }
+    if let Some((from_us, to_us)) = summary.summed_us {
+        let mut times = fields.object("summed");
+        for (name, at_us) in [("from_time", from_us), ("to_time", to_us)] {
+            let mut text = String::new();
+            push_rfc3339_us(&mut text, at_us);
+            times.text(name, Some(&text));
+        }
+        times.end();
     }
     let left_out = Some(summary.rows_left_out).filter(|&rows| rows > 0);
     fields.number("rows_left_out", left_out.map(|rows| rows as u64));

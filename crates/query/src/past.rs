@@ -120,34 +120,33 @@ pub fn moment_at(store: &StoreReader, text: &str, option: &str) -> anyhow::Resul
 /// # Errors
 /// If nothing is recorded of it: what is nearest.
 pub fn moment(store: &StoreReader, at_ms: u64) -> anyhow::Result<Moment> {
-    let local = when::local;
-    let wanted = local(at_ms);
     match store.at(at_ms)? {
         Nearest::Sample(moment) => Ok(moment),
+        nearest => bail!(absence(&nearest, at_ms).unwrap_or_default()),
+    }
+}
+
+/// Returns why nothing is recorded of a time, in words, with what is nearest; `None`: a sample answers for it.
+#[must_use]
+pub fn absence<S>(nearest: &Nearest<S>, at_ms: u64) -> Option<String> {
+    let local = when::local;
+    let nothing = format!("nothing is recorded of {}", local(at_ms));
+    Some(match nearest {
+        Nearest::Sample(_) => return None,
         Nearest::Gap(Gap {
             from_ms,
             to_ms,
             reason,
-        }) => bail!(
-            "nothing is recorded of {wanted}: from {} to {} there is a gap ({})",
-            local(from_ms),
-            local(to_ms),
+        }) => format!(
+            "{nothing}: from {} to {} there is a gap ({})",
+            local(*from_ms),
+            local(*to_ms),
             reason.name()
         ),
-        Nearest::Before(first_ms) => {
-            bail!(
-                "nothing is recorded of {wanted}: the first sample is of {}",
-                local(first_ms)
-            )
-        }
-        Nearest::After(last_ms) => {
-            bail!(
-                "nothing is recorded of {wanted}: the last sample is of {}",
-                local(last_ms)
-            )
-        }
-        Nearest::Nothing => bail!("nothing is recorded yet"),
-    }
+        Nearest::Before(first_ms) => format!("{nothing}: the first sample is of {}", local(*first_ms)),
+        Nearest::After(last_ms) => format!("{nothing}: the last sample is of {}", local(*last_ms)),
+        Nearest::Nothing => "nothing is recorded yet".to_owned(),
+    })
 }
 
 #[cfg(test)]

@@ -178,7 +178,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     for by in [By::Owner, By::Peer] {
         let begun = Instant::now();
-        let (_, all) = reader.top((begin_ms / 1000, begin_ms / 1000 + samples * 10), by, 20)?;
+        let all = reader
+            .top((begin_ms, begin_ms + samples * 10_000), by, 20)?
+            .number;
         println!(
             "top by {}: {:.1} ms, {all} rows",
             by.name(),

@@ -24,10 +24,12 @@ mod follower;
 mod observed;
 mod overview;
 mod periods;
+mod range;
 mod reader;
 mod schema;
 mod sealing;
 mod talkers;
+mod walk;
 mod writer;
 
 pub use bounds::Limits;
@@ -38,9 +40,10 @@ pub use error::StoreError;
 pub use follower::{FollowedSample, Resumed, StoreFollower};
 pub use observed::Observed;
 pub use overview::{PeriodTotals, Toward};
-pub use reader::{GroupInfo, Kept, Moment, Nearest, StoreReader};
+pub use reader::{GroupInfo, Kept, Moment, Nearest, SampleTime, StoreReader};
 pub use sealing::compress;
-pub use talkers::{By, PeriodSums, Talker};
+pub use talkers::{By, PeriodSums, Talker, Talkers};
+pub use walk::WalkedSample;
 pub use writer::{Lost, NewSample, Run, StoreWriter};
 
 use std::path::PathBuf;

@@ -6,9 +6,11 @@ use crate::coverage::{self, PeriodCoverage};
 use crate::error::StoreError;
 use crate::overview::{self, PeriodTotals, Toward};
 use crate::periods;
+use crate::range;
 use crate::schema;
 use crate::sealing::chunks_until;
-use crate::talkers::{self, By, PeriodSums, Talker};
+use crate::talkers::{self, By, PeriodSums, Talkers};
+use crate::walk::{self, WalkedSample};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use sockeye_history::{CheckTime, FindingRecord, Gap, GapReason, GroupReader, Period, Unseen};
 use sockeye_model::Losses;
@@ -41,13 +43,15 @@ pub struct Moment {
     pub boot_id: Option<String>,
     /// Name of the host then.
     pub host: Option<String>,
+    /// Whether it has all connections that ended since the sample before: the same recorder took both, and saw the ends.
+    pub has_ends: bool,
 }
 
 /// What a store has for a time.
 #[derive(Debug)]
-pub enum Nearest {
+pub enum Nearest<S = Moment> {
     /// The last sample before it.
-    Sample(Moment),
+    Sample(S),
     /// It lies in this gap.
     Gap(Gap),
     /// It is before the first sample, whose time this is.
@@ -56,6 +60,15 @@ pub enum Nearest {
     After(u64),
     /// There is no sample at all.
     Nothing,
+}
+
+/// Which sample answers for a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SampleTime {
+    /// Its number.
+    pub id: i64,
+    /// Its time, in milliseconds since 1970.
+    pub at_ms: u64,
 }
 
 /// A group of samples.
@@ -88,6 +101,19 @@ pub struct Kept {
     pub bytes: u64,
 }
 
+impl<S> Nearest<S> {
+    /// Replaces the sample.
+    fn map_sample<T, E>(self, map: impl FnOnce(S) -> Result<T, E>) -> Result<Nearest<T>, E> {
+        Ok(match self {
+            Self::Sample(sample) => Nearest::Sample(map(sample)?),
+            Self::Gap(gap) => Nearest::Gap(gap),
+            Self::Before(at_ms) => Nearest::Before(at_ms),
+            Self::After(at_ms) => Nearest::After(at_ms),
+            Self::Nothing => Nearest::Nothing,
+        })
+    }
+}
+
 /// Where a sample is.
 struct SampleLocation {
     id: i64,
@@ -115,6 +141,36 @@ impl StoreReader {
     /// If the store is damaged.
     pub fn at(&self, at_ms: u64) -> Result<Nearest, StoreError> {
         let _view = self.view()?;
+        self.locate(at_ms)?.map_sample(|place| self.moment(place))
+    }
+
+    /// Returns which sample answers for a time, as [`Self::at`], without reading it.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn sample_at(&self, at_ms: u64) -> Result<Nearest<SampleTime>, StoreError> {
+        let _view = self.view()?;
+        self.locate(at_ms)?.map_sample(|place| {
+            Ok(SampleTime {
+                id: place.id,
+                at_ms: place.at_ms,
+            })
+        })
+    }
+
+    /// Calls `visit` with the samples from one number to another, in their order, until it breaks off. A group of samples is decoded once.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn visit_samples(
+        &self,
+        ids: (i64, i64),
+        visit: &mut dyn FnMut(&WalkedSample, &GroupReader) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        walk::walk(&self.store, ids, visit)
+    }
+
+    fn locate(&self, at_ms: u64) -> Result<Nearest<SampleLocation>, StoreError> {
         let Some(place) = self.place(
             "WHERE at_ms <= ?1 ORDER BY at_ms DESC, sample.id DESC LIMIT 1",
             at_ms,
@@ -136,7 +192,7 @@ impl StoreReader {
         if is_late && self.place("WHERE at_ms > ?1 LIMIT 1", at_ms)?.is_none() {
             return Ok(Nearest::After(place.at_ms));
         }
-        self.moment(place).map(Nearest::Sample)
+        Ok(Nearest::Sample(place))
     }
 
     /// Returns the last sample.
@@ -188,13 +244,13 @@ impl StoreReader {
         Ok(Kept { groups, gaps, bytes })
     }
 
-    /// Returns the talkers between two times, in seconds since 1970, that transferred most, and how many there are. Sums are by five
-    /// minutes.
+    /// Returns the talkers between two times, in milliseconds since 1970, that transferred most. Whole five minutes are summed up already;
+    /// what is before and after them is summed up from samples. Where these are gone, the sums of the whole five minutes count.
     ///
     /// # Errors
     /// If the store is damaged.
-    pub fn top(&self, times_s: (u64, u64), by: By, count: usize) -> Result<(Vec<Talker>, usize), StoreError> {
-        talkers::top(&self.store, times_s, by, count).map_err(StoreError::during("read the sums of talkers"))
+    pub fn top(&self, times_ms: (u64, u64), by: By, count: usize) -> Result<Talkers, StoreError> {
+        range::top(&self.store, times_ms.0..times_ms.1, by, count)
     }
 
     /// Calls `visit` with the sums of each talker over each five minutes between two times, in seconds since 1970; it may break off.
@@ -343,7 +399,10 @@ impl StoreReader {
         for chunk in chunks_until(&self.store, place.group, place.id)? {
             sockets.apply(&chunk)?;
         }
+        let has_ends =
+            has_ends(&self.store, &place).map_err(StoreError::during("read what could not be seen"))?;
         Ok(Moment {
+            has_ends,
             at_ms: place.at_ms,
             sockets,
             losses: place.losses,
@@ -391,6 +450,16 @@ impl StoreReader {
         };
         read().map_err(StoreError::during("read the gaps"))
     }
+}
+
+/// Whether a sample has all connections that ended since the one before.
+fn has_ends(store: &Connection, place: &SampleLocation) -> rusqlite::Result<bool> {
+    if schema::version(store)? < 2 {
+        return Ok(false);
+    }
+    let sql = "SELECT (SELECT run_id FROM sample WHERE id = ?1) IS (SELECT run_id FROM sample WHERE id < ?1 ORDER BY id DESC LIMIT 1)
+               AND NOT EXISTS (SELECT 1 FROM unseen WHERE kind = 'ends' AND began_ms <= ?2 AND (last_ms >= ?2 OR end = 'there'))";
+    store.query_row(sql, params![place.id, place.at_ms], |row| row.get(0))
 }
 
 /// Parses counters with their names. Those of a later version, which are not known here, are left out.

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use sockeye_history::{SumKey, Sums};
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// The ids of talkers that were written before.
 #[derive(Debug, Default)]
@@ -139,7 +139,7 @@ impl By {
     pub const ALL: [Self; 5] = [Self::Owner, Self::Peer, Self::Port, Self::Netns, Self::Container];
 
     /// Returns what a key is grouped by; `None` if it is unknown.
-    fn name_of(self, key: &SumKey) -> Option<String> {
+    pub(crate) fn name_of(self, key: &SumKey) -> Option<String> {
         match self {
             Self::Owner => key.owner.clone(),
             Self::Peer => Some(key.peer.to_string()),
@@ -171,34 +171,22 @@ pub struct Talker {
     pub sums: Sums,
 }
 
-/// Returns the talkers between two times that transferred most, and how many there are.
-pub(crate) fn top(
-    store: &Connection,
-    (from_s, to_s): (u64, u64),
-    by: By,
-    count: usize,
-) -> rusqlite::Result<(Vec<Talker>, usize)> {
-    let from_s = from_s / 300 * 300;
-    // Whole hours are summed up already; of the five minutes only those before and after them are left.
-    let (first_hour_s, end_hour_s) = (from_s.div_ceil(3600) * 3600, to_s / 3600 * 3600);
-    let hours_end_s = end_hour_s.max(first_hour_s);
-    let mut table = TopTable::default();
-    let sql =
-        format!("SELECT {SUM_COLUMNS}, name FROM top_1h WHERE by = ?1 AND start_s >= ?2 AND start_s < ?3");
-    let mut hours = store.prepare(&sql)?;
-    let mut rows = hours.query(params![by.name(), first_hour_s, hours_end_s])?;
-    while let Some(row) = rows.next()? {
-        let sums = sums_of(row)?;
-        table.add(row.get(6)?, sums);
-    }
-    table.add_five_minutes(store, by, (from_s, to_s.min(first_hour_s)))?;
-    table.add_five_minutes(store, by, (hours_end_s, to_s))?;
-    Ok(table.largest(count))
+/// The talkers of some time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Talkers {
+    /// Those that transferred most, the first first.
+    pub talkers: Vec<Talker>,
+    /// How many there are.
+    pub number: usize,
+    /// The time that the sums cover, in milliseconds since 1970.
+    pub times_ms: (u64, u64),
+    /// Whether that is more than was asked for: samples are gone, and only sums of whole five minutes are left.
+    pub is_wider: bool,
 }
 
 /// The sums of talkers by their names; of an unknown name it is empty.
 #[derive(Debug, Default)]
-struct TopTable {
+pub(crate) struct TopTable {
     places: HashMap<String, usize>,
     /// The sums, of which `connections` is the largest number.
     sums: Vec<Sums>,
@@ -214,17 +202,41 @@ impl TopTable {
         place
     }
 
-    fn add(&mut self, name: String, sums: Sums) {
+    /// Adds the sums of a name over some time.
+    pub(crate) fn add(&mut self, name: String, sums: Sums) {
         let place = self.place(name);
         add_period(&mut self.sums[place], sums);
     }
 
-    /// Adds the sums of five minutes between two times. A name has many talkers, each of them in many of these: it is read once for each.
-    fn add_five_minutes(
+    /// Adds the sums of a time that begins and ends with five minutes. Whole hours are summed up already; of the five minutes only those
+    /// before and after them are left.
+    pub(crate) fn add_whole(
         &mut self,
         store: &Connection,
         by: By,
-        (from_s, to_s): (u64, u64),
+        times_s: Range<u64>,
+    ) -> rusqlite::Result<()> {
+        let (first_hour_s, end_hour_s) = (times_s.start.div_ceil(3600) * 3600, times_s.end / 3600 * 3600);
+        let hours_end_s = end_hour_s.max(first_hour_s);
+        let sql = format!(
+            "SELECT {SUM_COLUMNS}, name FROM top_1h WHERE by = ?1 AND start_s >= ?2 AND start_s < ?3"
+        );
+        let mut hours = store.prepare(&sql)?;
+        let mut rows = hours.query(params![by.name(), first_hour_s, hours_end_s])?;
+        while let Some(row) = rows.next()? {
+            let sums = sums_of(row)?;
+            self.add(row.get(6)?, sums);
+        }
+        self.add_five_minutes(store, by, times_s.start..times_s.end.min(first_hour_s))?;
+        self.add_five_minutes(store, by, hours_end_s..times_s.end)
+    }
+
+    /// Adds the sums of five minutes between two times. A name has many talkers, each of them in many of these: it is read once for each.
+    pub(crate) fn add_five_minutes(
+        &mut self,
+        store: &Connection,
+        by: By,
+        times_s: Range<u64>,
     ) -> rusqlite::Result<()> {
         let sql = format!(
             "SELECT {SUM_COLUMNS}, start_s, talker_id FROM sum_5m WHERE start_s >= ?1 AND start_s < ?2 ORDER BY start_s"
@@ -238,7 +250,7 @@ impl TopTable {
         let mut of_talker: HashMap<i64, usize> = HashMap::new();
         // Those of one period, since its numbers of connections add up.
         let (mut start_s, mut period): (u64, HashMap<usize, Sums>) = (0, HashMap::new());
-        let mut rows = periods.query(params![from_s, to_s])?;
+        let mut rows = periods.query(params![times_s.start, times_s.end])?;
         while let Some(row) = rows.next()? {
             let (begin_s, talker): (u64, i64) = (row.get(6)?, row.get(7)?);
             if begin_s != start_s {
@@ -266,7 +278,7 @@ impl TopTable {
     }
 
     /// Returns those that transferred most, and how many there are.
-    fn largest(self, count: usize) -> (Vec<Talker>, usize) {
+    pub(crate) fn largest(self, count: usize) -> (Vec<Talker>, usize) {
         let sums = &self.sums;
         let talker = |(name, place): (String, usize)| Talker {
             name: Some(name).filter(|name| !name.is_empty()),

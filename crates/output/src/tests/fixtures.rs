@@ -466,5 +466,6 @@ pub(crate) const LOSSY: Summary<'static> = Summary {
     sources: &[("tcp", "sock_diag"), ("udp", "pro\x1bcfs")],
     coverage: Some(Coverage::Owned),
     rows_left_out: 12,
+    summed_us: None,
     interrupted: true,
 };

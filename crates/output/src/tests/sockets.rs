@@ -389,6 +389,7 @@ fn json_ends_with_losses_and_sources() {
     };
     let summary = Summary {
         rows_left_out: 0,
+        summed_us: None,
         connections: None,
         losses,
         sources: &[("tcp", "sock_diag")],

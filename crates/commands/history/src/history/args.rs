@@ -61,7 +61,7 @@ pub(super) struct ListArgs {
     pub(super) common: StoreArgs,
 }
 
-/// Who transferred most: sums by five minutes, of connections that ended between two samples too
+/// Who transferred most, also by connections that ended between two samples
 #[derive(Debug, Args)]
 #[command(after_help = TOP_EXAMPLES)]
 pub(super) struct TopArgs {

@@ -1,7 +1,7 @@
 //! `sockeye history counts`: counters that moved, and drops by reason.
 
 use super::args::CountsArgs;
-use super::unseen::say_unseen;
+use super::unseen::{say_unrecorded, say_unseen};
 use crate::output::{CountRow, CountRows};
 use sockeye_history::DataKind;
 use sockeye_output::Summary;
@@ -27,5 +27,10 @@ pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
     let mut unseen = store.unseen((since, until))?;
     unseen.retain(|period| [DataKind::Counters, DataKind::Drops].contains(&period.what.kind));
     say_unseen(&unseen);
-    Ok(())
+    // Whole minutes are counted.
+    say_unrecorded(
+        &store,
+        (since / 60_000 * 60_000, until),
+        "what happened then is not counted",
+    )
 }

@@ -18,7 +18,7 @@ impl<'a> CountRow<'a> {
         Self {
             counted,
             first: local(counted.first_s * 1000),
-            last: local(counted.last_s * 1000),
+            last: local((counted.last_s + MINUTE_S) * 1000),
         }
     }
 }
@@ -76,10 +76,17 @@ static COLUMNS: &[CountColumn] = &[
         "from",
         "From",
         Left,
-        "The first minute that has some",
+        "Begin of the first minute that has some",
         |row, _| Value::Text(row.first.as_bytes()),
     ),
-    CountColumn::value("to", "To", Left, "The last minute that has some", |row, _| {
-        Value::Text(row.last.as_bytes())
-    }),
+    CountColumn::value(
+        "to",
+        "To",
+        Left,
+        "End of the last minute that has some",
+        |row, _| Value::Text(row.last.as_bytes()),
+    ),
 ];
+
+/// Counts are by the minute.
+const MINUTE_S: u64 = 60;

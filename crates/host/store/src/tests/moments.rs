@@ -1,7 +1,7 @@
 //! What was written is read back.
 
 use super::{BEGIN_MS, Folder, clocks, connection, open};
-use crate::{By, Lost, Moment, Nearest, StoreError, StoreReader};
+use crate::{By, Lost, Moment, Nearest, StoreError, StoreReader, Toward};
 use sockeye_history::GapReason;
 use std::os::unix::fs::PermissionsExt;
 
@@ -103,9 +103,10 @@ fn restart_in_time_continues_group_and_sums() {
     let reader = StoreReader::open(&folder.store()).unwrap();
     assert_eq!(reader.kept().unwrap().groups.len(), 1);
     assert_eq!(bytes(&moment(&reader, BEGIN_MS + 30_000)), [Some(300)]);
-    let (top, _) = reader
-        .top((BEGIN_MS / 1000, BEGIN_MS / 1000 + 300), By::Peer, 1)
-        .unwrap();
+    let top = reader
+        .top((BEGIN_MS, BEGIN_MS + 300_000), By::Peer, 1)
+        .unwrap()
+        .talkers;
     assert_eq!(top[0].sums.sent_bytes, 400);
 }
 
@@ -192,19 +193,21 @@ fn talkers_are_summed_up() {
         writer.add(clocks(number), sockets, Lost::default()).unwrap();
     }
     let reader = StoreReader::open(&folder.store()).unwrap();
-    let times = (BEGIN_MS / 1000, BEGIN_MS / 1000 + 600);
-    let (top, number) = reader.top(times, By::Peer, 1).unwrap();
+    let times = (BEGIN_MS, BEGIN_MS + 600_000);
+    let found = reader.top(times, By::Peer, 1).unwrap();
+    assert_eq!((found.times_ms, found.is_wider), (times, false));
+    let (top, number) = (found.talkers, found.number);
     assert_eq!((number, top.len()), (2, 1));
     assert_eq!(
         (top[0].name.as_deref(), top[0].sums.sent_bytes),
         (Some("10.0.0.2"), 39_000)
     );
-    let (top, _) = reader.top(times, By::Port, 9).unwrap();
+    let top = reader.top(times, By::Port, 9).unwrap().talkers;
     assert_eq!(
         (top[0].name.as_deref(), top[0].sums.sent_bytes),
         (Some("5432"), 42_900)
     );
-    let (top, _) = reader.top(times, By::Owner, 9).unwrap();
+    let top = reader.top(times, By::Owner, 9).unwrap().talkers;
     assert_eq!(top[0].name, None);
 }
 
@@ -218,30 +221,65 @@ fn whole_hours_and_their_edges_add_up() {
             .unwrap();
     }
     let reader = StoreReader::open(&folder.store()).unwrap();
-    let begin_s = BEGIN_MS / 1000;
     for (from_s, to_s) in [
         (0, 10_000),
         (300, 9_900),
         (600, 1_200),
         (4_000, 5_000),
         (3_600, 7_200),
+        // Within five minutes, over their border, and the rest of the last ones.
+        (4_010, 4_040),
+        (4_150, 4_250),
+        (9_901, 20_000),
     ] {
-        let samples = (0..1_000).filter(|number| {
-            let at_s = number * 10;
-            at_s >= from_s / 300 * 300 && at_s < to_s / 300 * 300 + if to_s % 300 == 0 { 0 } else { 300 }
-        });
+        let samples = (0..1_000).filter(|number| (from_s..to_s).contains(&(number * 10)));
         // The first sample has nothing before it.
         let expected = samples.filter(|number| *number > 0).count() as u64 * 10;
-        let (top, _) = reader
-            .top((begin_s + from_s, begin_s + to_s), By::Peer, 9)
-            .unwrap();
+        let times_ms = (BEGIN_MS + from_s * 1000, BEGIN_MS + to_s * 1000);
+        let found = reader.top(times_ms, By::Peer, 9).unwrap();
         assert_eq!(
-            (top.len(), top[0].sums.sent_bytes),
+            (found.number, found.talkers[0].sums.sent_bytes),
             (1, expected),
             "{from_s} {to_s}"
         );
-        assert_eq!(top[0].sums.connections, 1);
+        assert_eq!(found.talkers[0].sums.connections, 1);
+        assert_eq!((found.times_ms, found.is_wider), (times_ms, false));
     }
+    // Between two samples nothing was counted.
+    let found = reader
+        .top((BEGIN_MS + 4_001_000, BEGIN_MS + 4_009_000), By::Peer, 9)
+        .unwrap();
+    assert_eq!(found.talkers, []);
+}
+
+#[test]
+fn sums_are_of_whole_five_minutes_where_samples_are_gone() {
+    let folder = Folder::new("gone");
+    let mut writer = open(&folder.store());
+    for number in 0..200 {
+        let sockets = vec![connection(1, 10 * number)];
+        writer.add(clocks(number), sockets, Lost::default()).unwrap();
+    }
+    drop(writer);
+    let other = rusqlite::Connection::open(folder.store()).unwrap();
+    // As a store does that has reached its size: the oldest group goes first, its sums stay.
+    other
+        .execute_batch("DELETE FROM block WHERE group_id = 1; DELETE FROM sample WHERE group_id = 1;")
+        .unwrap();
+    drop(other);
+    let reader = StoreReader::open(&folder.store()).unwrap();
+    let oldest_ms = reader.next_sample(0, Toward::Future).unwrap().unwrap();
+    assert!(oldest_ms > BEGIN_MS + 300_000, "{oldest_ms}");
+    let found = reader
+        .top((BEGIN_MS + 310_000, BEGIN_MS + 320_000), By::Peer, 9)
+        .unwrap();
+    assert!(found.is_wider);
+    assert_eq!(found.times_ms, (BEGIN_MS + 300_000, BEGIN_MS + 600_000));
+    assert_eq!(found.talkers[0].sums.sent_bytes, 300);
+    let found = reader
+        .top((BEGIN_MS + 1_510_000, BEGIN_MS + 1_530_000), By::Peer, 9)
+        .unwrap();
+    assert_eq!((found.is_wider, found.talkers[0].sums.sent_bytes), (false, 20));
 }
 
 #[test]

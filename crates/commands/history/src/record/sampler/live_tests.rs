@@ -87,8 +87,10 @@ impl<'a> Recorder<'a> {
 
     fn top(&self) -> Vec<(Option<String>, sockeye_history::Sums)> {
         let reader = StoreReader::open(&self.path).unwrap();
-        let (all, _) = reader.top((0, u64::from(u32::MAX)), By::Port, 1_000).unwrap();
-        all.into_iter().map(|one| (one.name, one.sums)).collect()
+        let all = reader
+            .top((0, u64::from(u32::MAX) * 1000), By::Port, 1_000)
+            .unwrap();
+        all.talkers.into_iter().map(|one| (one.name, one.sums)).collect()
     }
 }
 
