@@ -90,6 +90,12 @@ impl QueryContext {
             .map_or_else(envelope::now, |past| past.envelope)
     }
 
+    /// Whether the recorded moment that is listed has all connections that ended since the sample before.
+    #[must_use]
+    pub(crate) fn knows_recorded_ends(&self) -> bool {
+        self.past.as_ref().is_some_and(|past| past.moment.has_ends)
+    }
+
     /// Whether a recorded moment is listed.
     #[must_use]
     pub const fn looks_back(&self) -> bool {

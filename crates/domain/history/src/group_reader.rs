@@ -3,16 +3,21 @@
 use crate::bytes::{DecodeError, Reader, unzigzag};
 use crate::chunk::{TIMES_FROM_SAMPLE, stream, streams};
 use crate::identity::Identity;
+use crate::sums::{has_ended, is_connection};
 use crate::values::{COLUMNS, Values};
 
 /// Decodes the samples of one group, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct GroupReader {
     sockets: Vec<Read>,
     at_ms: u64,
+    /// Places of the sockets that changed with the last sample.
+    changed: Vec<usize>,
+    /// Sockets of samples before that are listed too.
+    kept: Vec<(Identity, Values)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Read {
     identity: Identity,
     values: Values,
@@ -53,7 +58,8 @@ impl GroupReader {
         let mut columns: Vec<_> = (0..COLUMNS.len())
             .map(|index| reader(stream::VALUES + index))
             .collect();
-        for place in read_places(reader(stream::CHANGED))? {
+        self.changed = read_places(reader(stream::CHANGED))?;
+        for place in self.changed.clone() {
             let mask: u64 = masks.number("the columns of a socket")?;
             let socket = self.socket(place)?;
             socket.is_there = true;
@@ -80,7 +86,24 @@ impl GroupReader {
     /// Returns the sockets of the sample.
     pub fn sockets(&self) -> impl Iterator<Item = (&Identity, &Values)> {
         let there = self.sockets.iter().filter(|socket| socket.is_there);
-        there.map(|socket| (&socket.identity, &socket.values))
+        let kept = self.kept.iter().map(|(identity, values)| (identity, values));
+        there.map(|socket| (&socket.identity, &socket.values)).chain(kept)
+    }
+
+    /// Returns the TCP connections that have ended since the sample before, with their counters at the end.
+    pub fn ended(&self) -> impl Iterator<Item = (&Identity, &Values)> {
+        // Each is in one sample only, in which it is new or changed.
+        let changed = self.changed.iter().filter_map(|place| self.sockets.get(*place));
+        changed
+            .map(|socket| (&socket.identity, &socket.values))
+            .filter(|(identity, values)| is_connection(identity.protocol, values) && has_ended(values))
+    }
+
+    /// Returns the same sample with sockets of samples before, as if it had them.
+    #[must_use]
+    pub fn with(mut self, kept: Vec<(Identity, Values)>) -> Self {
+        self.kept = kept;
+        self
     }
 
     /// Returns all sockets of the group, each with whether the sample has it.

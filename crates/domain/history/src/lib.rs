@@ -66,7 +66,7 @@ pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
 pub use seen_translation::SeenTranslation;
 pub use sums::{ConnectionId, SumKey, SumTable, Sums};
-pub use timeline::{Point, PointConnection, Timeline};
+pub use timeline::{Point, PointConnection, SampleConnections, Timeline};
 pub use unseen::{DataKind, Unseen};
 pub use values::Values;
 

@@ -40,7 +40,6 @@ mod tests {
     use crate::finding::FindingSeverity;
     use crate::gap::GapReason;
     use crate::timeline::Timeline;
-    use std::collections::HashMap;
 
     fn period(began_ms: u64, last_ms: u64, end: PeriodEnd) -> Period<FindingRecord> {
         Period {
@@ -68,11 +67,11 @@ mod tests {
 
     #[track_caller]
     fn check(period: Period<FindingRecord>, expected: [Option<u64>; 4]) {
-        let mut timeline = Timeline::<u64>::default();
-        timeline.add(10, HashMap::new());
-        timeline.add(20, HashMap::new());
+        let mut timeline = Timeline::<u64>::new(0);
+        timeline.add_point(10);
+        timeline.add_point(20);
         timeline.add_gap(30, GapReason::Reboot);
-        timeline.add(40, HashMap::new());
+        timeline.add_point(40);
         let mut points = timeline.finish();
         let check = |at_ms| CheckTime {
             at_ms,
@@ -87,9 +86,9 @@ mod tests {
 
     #[test]
     fn without_a_check_the_number_is_unknown() {
-        let mut timeline = Timeline::<u64>::default();
+        let mut timeline = Timeline::<u64>::new(0);
         for at_ms in [10, 20, 30] {
-            timeline.add(at_ms, HashMap::new());
+            timeline.add_point(at_ms);
         }
         let mut points = timeline.finish();
         let check = CheckTime {

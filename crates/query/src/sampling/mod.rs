@@ -17,7 +17,7 @@ pub use self::resets::{Reset, ResetCounter, ResetCounts};
 pub use self::time::SampleTime;
 use crate::listing::{EntryThreads, Listing, ListingReport, QueryOptions, Scope, TakeEntry};
 use anyhow::Context;
-use sockeye_flow::{Fold, FoldedFlows, Listeners, Sample};
+use sockeye_flow::{Ended, Fold, FoldedFlows, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Direction, Entry, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::Envelope;
 use sockeye_source::owners::Owners;
@@ -221,13 +221,14 @@ impl<'a> FlowSampler<'a> {
         let between = self.between.as_mut();
         let ended = between.map(|between| between.add_to(&mut fold, self.listing, owners.as_ref()));
         let ended = ended.transpose().context("read the counts of events")?;
+        let are_recorded_exactly = looks_back && self.options.rates && self.add_recorded_ends(&mut fold)?;
         let folded = fold.finish();
         let mut flows = folded.flows;
         let totals = before.as_ref().and_then(|before| {
             let (now, then) = (opens.as_ref()?, before.opens.as_ref()?);
             Some(now.since(then, folded.opened, ended, elapsed))
         });
-        let is_exact = ended.is_some_and(|ended| ended.lost == 0);
+        let is_exact = are_recorded_exactly || ended.is_some_and(|ended| ended.lost == 0);
         if !is_exact && totals.is_none_or(|totals| totals.unseen > 0) {
             forget_inexact_rates(&mut flows);
         }
@@ -243,6 +244,42 @@ impl<'a> FlowSampler<'a> {
             envelope,
             has_rates: before.is_some(),
         })
+    }
+
+    /// Adds the connections that a recorded sample has as ended since the one before. Returns whether it has all of them.
+    fn add_recorded_ends(&self, fold: &mut Fold<'_>) -> anyhow::Result<bool> {
+        if self.options.protocol != Protocol::Tcp {
+            return Ok(false);
+        }
+        let options = QueryOptions {
+            states: StateSet::EMPTY.with(State::Close),
+            ..self.connections(None)
+        };
+        // What was lost counts once.
+        let mut report = self.listing.begin();
+        let owners = self.listing.owners(&mut report)?;
+        self.listing
+            .run(&options, owners.as_ref(), &mut report, &mut |entry, matches| {
+                let mut socket = entry.socket.clone();
+                socket.state = State::Established;
+                let direction = fold.direction(&socket);
+                let ended = Ended {
+                    matches,
+                    opened: true,
+                    direction: Some(direction),
+                    // As live events are counted.
+                    syn_bytes: u64::from(direction == Direction::Active),
+                };
+                fold.add_ended(
+                    &Entry {
+                        socket: &socket,
+                        ..*entry
+                    },
+                    ended,
+                );
+                ControlFlow::Continue(())
+            })?;
+        Ok(self.listing.context.knows_recorded_ends())
     }
 
     /// Reads the listeners, and shows each one that the filter selects to `visit`.

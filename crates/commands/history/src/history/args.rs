@@ -100,9 +100,9 @@ pub(super) struct DiffArgs {
 pub(super) struct TimelineArgs {
     #[command(flatten)]
     pub(super) range: RangeArgs,
-    /// Points in time
-    #[arg(long, value_name = "N", default_value = "60", value_parser = clap::value_parser!(u32).range(2..=10_000))]
-    pub(super) points: u32,
+    /// Points in time; otherwise as many as the terminal is wide, without one 60
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    pub(super) points: Option<u32>,
     /// Also draw it into this SVG file
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,

@@ -6,6 +6,7 @@ mod diff;
 mod export;
 mod findings;
 mod list;
+mod point_plan;
 mod timeline;
 mod top;
 mod unseen;

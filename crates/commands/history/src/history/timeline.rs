@@ -1,15 +1,16 @@
 //! `sockeye history timeline`: a selection of connections over time.
 
 use super::args::TimelineArgs;
+use super::point_plan::{ConnectionId, PointPlan};
 use crate::listing_args::listing_args;
-use crate::output::{PointRow, PointRows, push_sparklines, timeline_picture};
+use crate::output::{PointRow, PointRows, SPARKLINE_MARGIN, push_sparklines, timeline_picture};
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes::say;
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_console::stdout;
-use sockeye_history::{Gap, GapReason, Point, PointConnection, Timeline, add_findings};
-use sockeye_model::{Cookie, NetnsInode, Protocol, ProtocolSet, StateSet};
+use sockeye_history::{Point, PointConnection, SampleConnections, add_findings};
+use sockeye_model::{Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::listing::Record as _;
 use sockeye_output::picture::svg;
 use sockeye_output::{GraphTheme, Summary, harmless};
@@ -18,13 +19,9 @@ use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, QueryOptions, Scope};
 use sockeye_query::{past, when};
 use sockeye_source::Detail;
-use sockeye_store::{Nearest, StoreReader, Toward};
-use std::collections::HashMap;
-use std::ops::{ControlFlow, Range};
+use sockeye_store::{StoreReader, Toward};
+use std::ops::ControlFlow;
 use std::path::Path;
-
-/// Identifies a connection.
-type Id = (Option<NetnsInode>, Cookie);
 
 /// Shows connections over time.
 pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
@@ -37,27 +34,13 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
         "/sys/kernel/btf/vmlinux".into(),
     );
     let mut context = QueryContext::new(&common, false, false)?;
-    let gaps = store.kept()?.gaps;
-    let mut timeline = Timeline::default();
-    let step = (until - since).div_ceil(u64::from(args.points)).max(1);
-    let mut before_ms = since;
-    for at_ms in (1..=u64::from(args.points)).map(|point| (since + step * point).min(until)) {
-        let between = std::mem::replace(&mut before_ms, at_ms)..at_ms;
-        match store.at(at_ms)? {
-            Nearest::Sample(moment) => {
-                if let Some(gap) = gaps.iter().find(|gap| overlaps(gap, &between)) {
-                    timeline.note_gap(gap.reason);
-                }
-                context.set_moment(moment);
-                timeline.add(at_ms, connections(args, &common, &context)?);
-            }
-            Nearest::Gap(gap) => timeline.add_gap(at_ms, gap.reason),
-            // Nothing recorded before the first sample, and after the last.
-            Nearest::Before(_) | Nearest::After(_) | Nearest::Nothing => {
-                timeline.add_gap(at_ms, GapReason::NotRunning);
-            }
-        }
-    }
+    let number = points(args);
+    let step = (until - since).div_ceil(number).max(1);
+    let times = (1..=number).map(|point| (since + step * point).min(until));
+    let plan = PointPlan::new(&store, since, times.collect())?;
+    let timeline = plan.read(&store, &mut context, &|context| {
+        connections(args, &common, context)
+    })?;
     let mut points = timeline.finish();
     add_findings(
         &mut points,
@@ -70,7 +53,7 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
     }
     if args.common.rows.format == FormatArg::Table {
         let mut out = Vec::new();
-        push_sparklines(&mut out, &points, &when::local);
+        push_sparklines(&mut out, &points, &when::local, stdout::width());
         return stdout::write(&out);
     }
     let rows: Vec<_> = points
@@ -111,43 +94,57 @@ fn write_picture(args: &TimelineArgs, path: &Path, points: &[Point]) -> anyhow::
     file.finish()
 }
 
-/// Whether no sample was taken in some part of a time. One that was late has lost nothing.
-fn overlaps(gap: &Gap, times_ms: &Range<u64>) -> bool {
-    let (from_ms, to_ms) = (gap.from_ms.min(gap.to_ms), gap.from_ms.max(gap.to_ms));
-    gap.reason != GapReason::Late && to_ms > times_ms.start && from_ms < times_ms.end
+/// Returns how many points there are: as many as a terminal has columns for, next to names and largest values.
+fn points(args: &TimelineArgs) -> u64 {
+    let is_drawn = args.common.rows.format == FormatArg::Table && args.svg.is_none();
+    let fitting = stdout::width().filter(|_| is_drawn).map(|width| {
+        width
+            .saturating_sub(SPARKLINE_MARGIN)
+            .clamp(POINTS_MIN, POINTS_MAX) as u64
+    });
+    args.points.map_or(fitting.unwrap_or(POINTS), u64::from)
 }
+
+/// Points without a terminal.
+const POINTS: u64 = 60;
+/// On a narrow and on a wide terminal.
+const POINTS_MIN: usize = 10;
+const POINTS_MAX: usize = 120;
 
 /// Returns the connections of the moment that the context has.
 fn connections(
     args: &TimelineArgs,
     common: &sockeye_query::args::ListingArgs,
     context: &QueryContext,
-) -> anyhow::Result<HashMap<Id, PointConnection>> {
+) -> anyhow::Result<SampleConnections<ConnectionId>> {
     let listing = Listing::new(common, &args.selection.filter, None, context)?;
     let mut report = listing.begin();
     let owners = listing.owners(&mut report)?;
     let options = QueryOptions {
         protocols: ProtocolSet::of(&[Protocol::Tcp]),
         families: listing.families(),
-        states: listing
-            .filter()
-            .states()
-            .unwrap_or(StateSet::FLOWS)
-            .and(StateSet::FLOWS),
+        // Those that have ended since the sample before are in no state that a filter may name.
+        states: listing.filter().states().map_or_else(
+            || StateSet::FLOWS.with(State::Close),
+            |states| states.and(StateSet::FLOWS),
+        ),
         detail: Detail::TCP_INFO | Detail::COOKIE,
         scope: Scope::Matching,
     };
-    let mut found = HashMap::new();
+    let mut found = SampleConnections::default();
     listing.run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
         let info = entry.socket.tcp_info.as_ref();
-        if let Some(cookie) = entry.socket.cookie {
-            let connection = PointConnection {
-                bytes_acked: info.and_then(|info| info.bytes_acked),
-                bytes_received: info.and_then(|info| info.bytes_received),
-                retrans_segs: info.and_then(|info| info.total_retrans_segs).map(u64::from),
-                rtt_us: info.and_then(|info| info.rtt_us),
-            };
-            found.insert((entry.socket.netns, cookie), connection);
+        let connection = PointConnection {
+            bytes_acked: info.and_then(|info| info.bytes_acked),
+            bytes_received: info.and_then(|info| info.bytes_received),
+            retrans_segs: info.and_then(|info| info.total_retrans_segs).map(u64::from),
+            rtt_us: info.and_then(|info| info.rtt_us),
+        };
+        let id = entry.socket.cookie.map(|cookie| (entry.socket.netns, cookie));
+        match (id, entry.socket.state) {
+            (id, State::Close) => found.ended.push((id, connection)),
+            (Some(id), _) => drop(found.there.insert(id, connection)),
+            (None, _) => {}
         }
         ControlFlow::Continue(())
     })?;

@@ -143,8 +143,14 @@ pub(crate) static LINES: [PointLine; 6] = [
     line("Findings", Unit::Count, |point| point.findings, Paint::Sign),
 ];
 
-/// Appends a line of blocks for each kind of value with its largest, and the times of the first and the last point.
-pub(crate) fn push_sparklines(out: &mut Vec<u8>, points: &[Point], local: &dyn Fn(u64) -> String) {
+/// Appends a line of blocks for each kind of value with its largest, and the times of the first and the last point. `width`: that of the
+/// terminal.
+pub(crate) fn push_sparklines(
+    out: &mut Vec<u8>,
+    points: &[Point],
+    local: &dyn Fn(u64) -> String,
+    width: Option<usize>,
+) {
     for PointLine {
         name, unit, value, ..
     } in &LINES
@@ -168,10 +174,17 @@ pub(crate) fn push_sparklines(out: &mut Vec<u8>, points: &[Point], local: &dyn F
         out.extend_from_slice(format!("{:<12} {}\n", "Gaps", gaps.trim_end()).as_bytes());
     }
     if let (Some(first), Some(last)) = (points.first(), points.last()) {
-        let times = format!("{:<12} {} to {}\n", "", local(first.at_ms), local(last.at_ms));
+        let (first, last) = (local(first.at_ms), local(last.at_ms));
+        let mut times = format!("{:<12} {first} to {last}\n", "");
+        if width.is_some_and(|width| times.len() > width + 1) {
+            times = format!("{first}\nto {last}\n");
+        }
         out.extend_from_slice(times.as_bytes());
     }
 }
+
+/// Columns of a line that are not points: the name, and the largest value, as in `max 16777216`.
+pub(crate) const SPARKLINE_MARGIN: usize = 13 + 2 + 12;
 
 #[cfg(test)]
 mod tests {
@@ -196,7 +209,7 @@ mod tests {
             point(3, Some(8), None),
         ];
         let mut out = Vec::new();
-        push_sparklines(&mut out, &points, &|at_ms| at_ms.to_string());
+        push_sparklines(&mut out, &points, &|at_ms| at_ms.to_string(), None);
         let text = String::from_utf8(out).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines[0], "Connections  ▅ █  max 8");

@@ -5,6 +5,7 @@ mod ending;
 mod errors;
 mod killed;
 mod power_loss;
+mod ranges;
 mod zones;
 
 use crate::fixtures::binary::{Outcome, command, run};
