@@ -17,7 +17,7 @@ pub struct SchemaOptions {
     pub hosts: u32,
 }
 
-/// Hosts whose inserts are remembered if nobody says how many send.
+/// Hosts whose inserts are remembered by default.
 pub const HOSTS: u32 = 100;
 
 /// The version that the statements lead to.

@@ -138,7 +138,7 @@ impl StoreWriter {
         let moved = self
             .store
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        // Nobody can reach a file that was removed.
+        // If it fails: a file that was removed cannot be reached anyway.
         drop(moved);
     }
 

@@ -91,7 +91,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
     }
 }
 
-/// The file that is written. It is made again if somebody removes or replaces it.
+/// The file that is written. It is made again if it was removed or replaced.
 struct Store {
     path: PathBuf,
     limits: Limits,
