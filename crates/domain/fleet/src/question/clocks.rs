@@ -1,6 +1,6 @@
 //! How far the clocks of two hosts are apart, by data that both saw.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, between};
 use crate::row_binary::{RowError, RowReader};
 
 /// Two hosts that exchanged data.
@@ -29,10 +29,7 @@ WHERE day >= toDate(fromUnixTimestamp({since:UInt32})) - 1 AND t >= fromUnixTime
 GROUP BY client_host, server_host ORDER BY client_host, server_host LIMIT 1000000";
     Question {
         sql: sql.to_owned(),
-        parameters: vec![
-            ("since", range.since_s.to_string()),
-            ("until", range.until_s.to_string()),
-        ],
+        parameters: between(range.since_s, range.until_s),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Edges: a client, a server and a port, as either end or both saw them.
 
 use super::fold::folded;
-use super::{Answer, Question, TimeRange, rows};
+use super::{Answer, Question, TimeRange, between, rows};
 use crate::filter::Filter;
 use crate::row_binary::{RowError, RowReader};
 use sockeye_history::Limits;
@@ -160,10 +160,7 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
         )
     };
     let rows = format!("{} WHERE 1{inner}", rows::with_real_ends(table, "", &source));
-    let parameters = vec![
-        ("since", at_s.saturating_sub(look_back_s).to_string()),
-        ("until", at_s.to_string()),
-    ];
+    let parameters = between(at_s.saturating_sub(look_back_s), at_s);
     Question {
         sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
         parameters: selection.parameters(parameters),

@@ -1,6 +1,6 @@
 //! Findings of all hosts.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, between};
 use crate::row_binary::{RowError, RowReader};
 
 /// A finding of a host.
@@ -42,15 +42,9 @@ WHERE began < fromUnixTimestamp({{until:UInt32}})
     AND ({{rule:String}} = '' OR rule = {{rule:String}}) AND ({{host:String}} = '' OR host = {{host:String}})
 ORDER BY severity_rank DESC, last DESC, host, id LIMIT {rows_max}"
     );
-    Question {
-        sql,
-        parameters: vec![
-            ("since", range.since_s.to_string()),
-            ("until", range.until_s.to_string()),
-            ("rule", rule.to_owned()),
-            ("host", host.to_owned()),
-        ],
-    }
+    let mut parameters = between(range.since_s, range.until_s);
+    parameters.extend([("rule", rule.to_owned()), ("host", host.to_owned())]);
+    Question { sql, parameters }
 }
 
 impl Answer for FleetFinding {

@@ -1,6 +1,6 @@
 //! The hosts that send.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, between};
 use crate::row_binary::{RowError, RowReader};
 
 /// A host over a time.
@@ -51,10 +51,7 @@ WHERE h.t >= fromUnixTimestamp({since:UInt32}) AND h.t < fromUnixTimestamp({unti
 GROUP BY h.host ORDER BY host";
     Question {
         sql: sql.to_owned(),
-        parameters: vec![
-            ("since", range.since_s.to_string()),
-            ("until", range.until_s.to_string()),
-        ],
+        parameters: between(range.since_s, range.until_s),
     }
 }
 

@@ -91,11 +91,13 @@ impl TimeRange {
     }
 
     fn parameters(&self) -> Vec<(&'static str, String)> {
-        vec![
-            ("since", self.begin_s().to_string()),
-            ("until", self.until_s.to_string()),
-        ]
+        between(self.begin_s(), self.until_s)
     }
+}
+
+/// Returns the parameters of a question about a time, in seconds since 1970.
+fn between(since_s: u64, until_s: u64) -> Vec<(&'static str, String)> {
+    vec![("since", since_s.to_string()), ("until", until_s.to_string())]
 }
 
 const DAY_S: u64 = 86_400;

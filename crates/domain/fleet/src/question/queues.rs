@@ -1,6 +1,6 @@
 //! Queues of listeners: connections that wait to be accepted.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, between};
 use crate::row_binary::{RowError, RowReader};
 
 /// The queue of the listeners on a port of a host.
@@ -27,10 +27,7 @@ WHERE t >= fromUnixTimestamp({since:UInt32}) AND t < fromUnixTimestamp({until:UI
 GROUP BY host, port ORDER BY host, port LIMIT 100000";
     Question {
         sql: sql.to_owned(),
-        parameters: vec![
-            ("since", range.since_s.to_string()),
-            ("until", range.until_s.to_string()),
-        ],
+        parameters: between(range.since_s, range.until_s),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What is stored of a time, and what is not: an answer without rows may have two reasons.
 
-use super::{Answer, Question, TimeRange};
+use super::{Answer, Question, TimeRange, between};
 use crate::row_binary::{RowError, RowReader};
 
 /// What is stored, of all hosts.
@@ -37,14 +37,16 @@ FROM {table} AS h"
 #[must_use]
 pub fn stored_at(at_s: u64, now_s: u64) -> Question {
     let since_s = at_s.saturating_sub(super::edges::LOOK_BACK_S);
-    let mut question = stored(&TimeRange {
+    let range = TimeRange {
         since_s,
         until_s: at_s,
         now_s,
-    });
-    // A row of this second is of it.
-    question.parameters[1].1 = (at_s + 1).to_string();
-    question
+    };
+    Question {
+        // A row of this second is of it.
+        parameters: between(range.begin_s(), at_s + 1),
+        ..stored(&range)
+    }
 }
 
 impl Answer for Stored {
@@ -90,16 +92,10 @@ FROM (
 ) AS m
 GROUP BY m.host ORDER BY host LIMIT {MISSING_MAX}"
     );
-    let before = |seconds: u64| at_s.saturating_sub(seconds).to_string();
-    Question {
-        sql,
-        parameters: vec![
-            ("at", at_s.to_string()),
-            ("since", before(super::edges::LOOK_BACK_S)),
-            ("until", (at_s + LATE_S).to_string()),
-            ("late", before(LATE_S)),
-        ],
-    }
+    let before = |seconds: u64| at_s.saturating_sub(seconds);
+    let mut parameters = between(before(super::edges::LOOK_BACK_S), at_s + LATE_S);
+    parameters.extend([("at", at_s.to_string()), ("late", before(LATE_S).to_string())]);
+    Question { sql, parameters }
 }
 
 impl Answer for MissingHost {

@@ -1,6 +1,6 @@
 //! Flows that NAT translates: those whose connections a host sends one by one.
 
-use super::{Answer, Question};
+use super::{Answer, Question, between};
 use crate::row_binary::{RowError, RowReader};
 use std::net::IpAddr;
 
@@ -27,10 +27,7 @@ ORDER BY client, server, port LIMIT {FLOWS_MAX}"
     );
     Question {
         sql,
-        parameters: vec![
-            ("since", at_s.saturating_sub(AROUND_S).to_string()),
-            ("until", (at_s + AROUND_S).to_string()),
-        ],
+        parameters: between(at_s.saturating_sub(AROUND_S), at_s + AROUND_S),
     }
 }
 
