@@ -55,7 +55,8 @@ fn closing_asks_and_closes_the_selected_connection_only() {
     top.press_for(b"k", "Close 127.0.0.1:");
     top.press_for(b"n", "nothing was changed");
     top.press_for(b"k", "Close 127.0.0.1:");
-    top.press_for(b"y", "closed");
+    // The title says "0 closed", too.
+    top.press_for(b"y", "1 connection closed");
     top.press(b"q");
     assert!(top.wait().success());
     let connections = |pid: u32| {
