@@ -137,6 +137,8 @@ def _():
             time.sleep(1)
     report = json.loads(child.out)
     read = [hop for hop in report["hops"] if hop["hop"] == "socket" and hop["direction"] == "in"]
-    require(read and read[0]["packets"] == 100, f"packets that were read: {str(report)[:600]}; {packed(child.err)[-200:]}")
+    seen = [(hop["direction"], hop["hop"], hop["packets"]) for hop in report["hops"]]
+    rest = {key: value for key, value in report.items() if key != "hops"}
+    require(read and read[0]["packets"] == 100, f"packets that were read: {seen}, {str(rest)[:600]}; {packed(child.err)[-200:]}")
     require(read[0]["reader"]["pid"], f"reader: {read[0]}")
     return f"{len(report['hops'])} hops, median in the queue {read[0].get('median_ns')} ns"
