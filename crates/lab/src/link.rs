@@ -4,6 +4,7 @@
 use crate::Namespace;
 use crate::or_panic::OrPanic;
 use crate::program::ip_batch;
+use crate::wait::wait_until;
 use rustix::net::netdevice::name_to_index;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -67,6 +68,7 @@ impl Link {
             ip_batch(Some(end.namespace.name()), &up).or_panic("bring a veth end up");
         }
         let link = Self(Arc::new(ends));
+        link.0.client.wait_until_it_sends();
         link.address(1, 2);
         link
     }
@@ -129,6 +131,18 @@ impl Link {
 }
 
 impl End {
+    /// Waits until the device sends what it is given. That which comes up first has no carrier then: a worker of the kernel gives it its queue
+    /// when the other end is up, and until then every packet is dropped. `ip` has its answer from the kernel when that worker is done.
+    #[track_caller]
+    fn wait_until_it_sends(&self) {
+        wait_until(format_args!("{} to be up", self.device), || {
+            let shown = self
+                .namespace
+                .output("ip", &["-o", "link", "show", "dev", &self.device]);
+            shown.contains(" state UP ")
+        });
+    }
+
     /// The interface index.
     #[track_caller]
     pub(crate) fn index(&self) -> u32 {

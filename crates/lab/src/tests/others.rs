@@ -21,6 +21,24 @@ fn in_proc(lab_socket: &LabSocket, file: &str) -> bool {
         .any(|line| line.split_whitespace().any(|word| word == inode))
 }
 
+/// What is sent before the kernel has given the device a queue is lost.
+#[test]
+fn link_sends_from_the_first_datagram_on() {
+    let (lab, namespace) = need!(one("first"));
+    for number in 0..20 {
+        let pair = lab
+            .link(&namespace, &lab.namespace(&format!("other{number}")))
+            .net_path6()
+            .udp_connected();
+        pair.client.socket().send(b"first").unwrap();
+        let server = pair.server.socket();
+        server
+            .set_read_timeout(Some(std::time::Duration::from_secs(10)))
+            .unwrap();
+        assert_eq!(std::io::Read::read(&mut &*server, &mut [0; 8]).unwrap(), 5);
+    }
+}
+
 #[test]
 fn udp_sockets_match_ss() {
     let (lab, namespace) = need!(one("udp"));
