@@ -49,9 +49,9 @@ pub(super) fn of_range(range: &TimeRange) -> String {
 /// Returns rows as `f`, from what `source` returns as `r` with a further condition. `via` and `via_port` are what the client connected to, if
 /// that is not the server.
 ///
-/// A connection is found by all four numbers of its end, in the five minutes in which it was there. If these have two meanings, such as in
-/// two zones, neither is taken: then each end is an edge of its own. As each of these connections is a row, their number is counted: of the
-/// rows of an edge that agree in `moment`, which are columns with a comma behind each, or nothing.
+/// A connection is found by all four numbers of its end, in the five minutes in which it was there, else in those before them. If these have
+/// two meanings, such as in two zones, neither is taken: then each end is an edge of its own. As each of these connections is a row, their
+/// number is counted: of the rows of an edge that agree in `moment`, which are columns with a comma behind each, or nothing.
 pub(super) fn with_real_ends(table: &str, moment: &str, source: &dyn Fn(&str) -> String) -> String {
     let columns = |has_ports: bool| {
         let ports = has_ports.then_some("client_port");
@@ -79,36 +79,45 @@ pub(super) fn with_real_ends(table: &str, moment: &str, source: &dyn Fn(&str) ->
     format!(
         "({plain}
 UNION ALL
-SELECT {counted}, if(x.real_port > 0, x.real_client, r.client) AS client, if(x.real_port > 0, x.real_server, r.server) AS server,
-    if(x.real_port > 0, x.real_port, r.port) AS port, x.via AS via, x.via_port AS via_port
+SELECT {counted}, if({known}, tupleElement(x.meaning, 1), r.client) AS client, if({known}, tupleElement(x.meaning, 2), r.server) AS server,
+    if({known}, tupleElement(x.meaning, 3), r.port) AS port, if({known}, tupleElement(x.meaning, 4), toIPv6('::')) AS via,
+    if({known}, tupleElement(x.meaning, 5), toUInt16(0)) AS via_port
 FROM (SELECT {columns}, r.client AS client, r.server AS server, r.port AS port FROM {translated}) AS r
 LEFT ANY JOIN ({TRANSLATIONS}) AS x
 ON x.period = toStartOfFiveMinutes(r.t) AND x.side = toString(r.side) AND x.client = r.client AND x.client_port = r.client_port
     AND x.server = r.server AND x.port = r.port) AS f",
         plain = plain(&columns(true), " AND r.client_port = 0"),
+        known = "r.t < x.until",
         columns = columns(true),
         translated = source(" AND r.client_port > 0 AND r.zone = ''"),
     )
 }
 
-/// For each end of a connection that NAT translates: the ends in truth. One that is seen after its end is of the two minutes before, too.
+/// For each end of a connection that NAT translates: the ends in truth as `meaning`, which is that of rows before `until`. One that is seen
+/// after its end is of the two minutes before, too.
+///
+/// A recorder writes all that are there once in five minutes. Until those of new five minutes have come, or where the clock of an end is ahead
+/// of that of the host that translates, rows of the first two minutes have the meaning of the five minutes before, unless they have one of
+/// their own.
 const TRANSLATIONS: &str = "
-    SELECT period, side, client, client_port, server, port, any(of_client) AS real_client, any(of_server) AS real_server,
-        any(of_port) AS real_port, any(of_via) AS via, any(of_via_port) AS via_port
+    SELECT period, side, client, client_port, server, port,
+        argMin((of_client, of_server, of_port, of_via, of_via_port), is_before) AS meaning,
+        period + if(min(is_before) = 0, 300, 120) AS until
     FROM (
-        SELECT arrayJoin(arrayDistinct([toStartOfFiveMinutes(n.t), toStartOfFiveMinutes(n.t - 120)])) AS period,
-            end.1 AS side, end.2 AS client, end.3 AS client_port, end.4 AS server, end.5 AS port,
+        SELECT arrayJoin(arrayDistinct([toStartOfFiveMinutes(n.t), toStartOfFiveMinutes(n.t - 120), toStartOfFiveMinutes(n.t) + 300])) AS period,
+            period > n.t AS is_before, end.1 AS side, end.2 AS client, end.3 AS client_port, end.4 AS server, end.5 AS port,
             n.original_client AS of_client, n.server AS of_server, n.port AS of_port,
             if(n.original_server = n.server AND n.original_port = n.port, toIPv6('::'), n.original_server) AS of_via,
-            if(n.original_server = n.server AND n.original_port = n.port, 0, n.original_port) AS of_via_port,
+            toUInt16(if(n.original_server = n.server AND n.original_port = n.port, 0, n.original_port)) AS of_via_port,
             n.conntrack_zone AS conntrack_zone
         FROM translations AS n
         ARRAY JOIN [('client', n.original_client, n.original_client_port, n.original_server, n.original_port),
             ('server', n.client, n.client_port, n.server, n.port)] AS end
-        WHERE n.t >= fromUnixTimestamp({since:UInt32}) - 300 AND n.t < fromUnixTimestamp({until:UInt32}) + 300
+        WHERE n.t >= fromUnixTimestamp({since:UInt32}) - 600 AND n.t < fromUnixTimestamp({until:UInt32}) + 300
     )
     GROUP BY period, side, client, client_port, server, port
-    HAVING uniqExact(of_client, of_server, of_port, of_via, of_via_port) = 1";
+    HAVING uniqExactIf((of_client, of_server, of_port, of_via, of_via_port), is_before = 0) = 1
+        OR min(is_before) = 1 AND uniqExact(of_client, of_server, of_port, of_via, of_via_port) = 1";
 
 #[cfg(test)]
 mod tests {

@@ -57,13 +57,13 @@ fn fleet(test: &str, translations: &[SeenTranslation]) -> Result<Fleet, Skip> {
         connection(2, SECOND, SERVICE, "webshop", (30, 70)),
     ];
     let backend = [connection(3, BACKEND, ROUTER, "api", (700, 100))];
-    fleet_of(test, translations, &web, &backend)
+    fleet_of(test, &|_| translations.to_vec(), &web, &backend)
 }
 
-/// The same with these connections of both hosts.
+/// The same with these connections of both hosts, and with what the router translates so many seconds after the begin.
 fn fleet_of(
     test: &str,
-    translations: &[SeenTranslation],
+    translations: &dyn Fn(u64) -> Vec<SeenTranslation>,
     web: &[Connection],
     backend: &[Connection],
 ) -> Result<Fleet, Skip> {
@@ -79,7 +79,7 @@ fn fleet_of(
     };
     let outcome = fleet.ask("schema --apply --hosts 10");
     assert_eq!(outcome.code, Some(0), "{outcome}");
-    let observed = |_| vec![Observed::Translations(translations.to_vec())];
+    let observed = |at_ms: u64| vec![Observed::Translations(translations((at_ms - begin_ms) / 1_000))];
     let router = SimulatedHost::record_observing(&fleet.folder.0, "router", begin_ms, &[], &[], &observed);
     fleet.send(&router);
     // What is known to be translated decides which flows are sent connection by connection.
@@ -166,7 +166,7 @@ fn connections_of_an_edge_through_nat_are_counted() {
     let backend: Vec<_> = numbered()
         .map(|(cookie, (_, masked))| connection(cookie, BACKEND, masked, "api", (700, 100)))
         .collect();
-    let fleet = need!(fleet_of("nat-counted", &seen, &web, &backend));
+    let fleet = need!(fleet_of("nat-counted", &|_| seen.clone(), &web, &backend));
     let at_s = fleet.begin_ms / 1_000 + 400;
     let now_s = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -205,6 +205,118 @@ fn tuple_with_two_meanings_is_not_joined() {
         [
             ["10.0.0.9", "10.1.0.7", "client"],
             ["10.1.0.1", "10.1.0.7", "server"]
+        ]
+    );
+}
+
+/// Returns the edges of a time: where they are from and to, who saw them, and how many samples of the connection they have.
+fn shown(fleet: &Fleet, words: &str) -> Vec<[String; 4]> {
+    let edges = fleet.rows(words);
+    let row = |edge: &serde_json::Value| {
+        let text = |key: &str| edge[key].as_str().expect("a text").to_owned();
+        let samples = edge["response_bytes"].as_u64().expect("a number") / 700;
+        [
+            text("client_ip"),
+            text("server_ip"),
+            text("seen_by"),
+            samples.to_string(),
+        ]
+    };
+    let mut shown: Vec<_> = edges.iter().map(row).collect();
+    shown.sort();
+    shown
+}
+
+const WEB: (End, End) = (CLIENT, SERVICE);
+const MASKED: (End, End) = (ROUTER, BACKEND);
+
+/// One connection of the client, by way of the router, whose end at the backend is the only one. A second one, of which only the router has
+/// anything, is always there: so that the flow is known to be translated.
+fn fleet_of_one(test: &str, translations: &dyn Fn(u64) -> Vec<SeenTranslation>) -> Result<Fleet, Skip> {
+    let second = translation(0, (SECOND, SERVICE), ((ROUTER.0, 1_025), BACKEND));
+    let seen = |at_s: u64| [translations(at_s), vec![second]].concat();
+    let web = [connection(1, CLIENT, SERVICE, "webshop", (100, 700))];
+    let backend = [connection(3, BACKEND, ROUTER, "api", (700, 100))];
+    fleet_of(test, &seen, &web, &backend)
+}
+
+/// The router writes all translations once in five minutes, and what it sends may come later than what the ends send.
+#[test]
+fn what_was_translated_is_known_for_two_minutes_of_the_next_five() {
+    let seen = |at_s: u64| {
+        (at_s < 300)
+            .then(|| translation(0, WEB, MASKED))
+            .into_iter()
+            .collect()
+    };
+    let fleet = need!(fleet_of_one("nat-late", &seen));
+    let joined = |samples: u64| ["10.0.0.9", "10.1.0.7", "both", &samples.to_string()].map(str::to_owned);
+    let of_client =
+        |samples: u64| ["10.0.0.9", "10.9.0.1", "client", &samples.to_string()].map(str::to_owned);
+    let of_server =
+        |samples: u64| ["10.1.0.1", "10.1.0.7", "server", &samples.to_string()].map(str::to_owned);
+    // The first sample has no difference to one before.
+    assert_eq!(
+        shown(&fleet, "who --since 28m"),
+        [
+            joined(41),
+            of_client(SENT_SAMPLES - 41),
+            of_server(SENT_SAMPLES - 41)
+        ]
+    );
+    // Rows of five minutes begin with these.
+    assert_eq!(
+        shown(&fleet, "who --since 1h"),
+        [
+            joined(59),
+            of_client(SENT_SAMPLES - 59),
+            of_server(SENT_SAMPLES - 59)
+        ]
+    );
+}
+
+#[test]
+fn meaning_in_the_same_five_minutes_is_preferred_to_that_before() {
+    let other: End = ([10, 0, 0, 77], 50_000);
+    let seen = |at_s: u64| match at_s {
+        0..300 => vec![translation(0, WEB, MASKED)],
+        // What is seen in the first two minutes may have been there before.
+        420.. => vec![translation(0, (other, SERVICE), MASKED)],
+        _ => Vec::new(),
+    };
+    let fleet = need!(fleet_of_one("nat-reused", &seen));
+    let of = |ip: &str, server: &str, seen_by: &str, samples: u64| {
+        [ip, server, seen_by, &samples.to_string()].map(str::to_owned)
+    };
+    assert_eq!(
+        shown(&fleet, "who --since 28m"),
+        [
+            of("10.0.0.77", "10.1.0.7", "server", SENT_SAMPLES - 29),
+            // The client's end has no other meaning.
+            of("10.0.0.9", "10.1.0.7", "both", 41),
+            of("10.0.0.9", "10.9.0.1", "client", SENT_SAMPLES - 41),
+        ]
+    );
+}
+
+#[test]
+fn tuple_with_two_meanings_before_is_not_joined() {
+    let other: End = ([10, 0, 0, 77], 50_000);
+    let seen = |at_s: u64| match at_s {
+        0..200 => vec![translation(0, WEB, MASKED)],
+        200..300 => vec![translation(0, (other, SERVICE), MASKED)],
+        _ => Vec::new(),
+    };
+    let fleet = need!(fleet_of_one("nat-two-before", &seen));
+    let of = |ip: &str, server: &str, seen_by: &str, samples: u64| {
+        [ip, server, seen_by, &samples.to_string()].map(str::to_owned)
+    };
+    assert_eq!(
+        shown(&fleet, "who --since 28m"),
+        [
+            of("10.0.0.9", "10.1.0.7", "client", 41),
+            of("10.0.0.9", "10.9.0.1", "client", SENT_SAMPLES - 41),
+            of("10.1.0.1", "10.1.0.7", "server", SENT_SAMPLES),
         ]
     );
 }
