@@ -139,7 +139,9 @@ pub(crate) mod tests {
         }
 
         fn service(&self, _: Protocol, port: Port) -> Option<&str> {
-            (port.0 == 443).then_some("https")
+            let names = [(443, "https"), (5432, "postgresql"), (7000, "bbs")];
+            let named = names.into_iter().find(|(number, _)| *number == port.0);
+            named.map(|(_, name)| name)
         }
 
         fn host(&self, _: IpAddr) -> Option<&str> {

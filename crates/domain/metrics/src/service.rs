@@ -80,7 +80,8 @@ impl<'a> ServiceNames<'a> {
         if self.ephemeral.contains(&port.0) {
             return Service::other(direction);
         }
-        let name = self.ports.service(Protocol::Tcp, port);
+        let is_meant = port.0 < WELL_KNOWN_END || COMMON.contains(&port.0);
+        let name = self.ports.service(Protocol::Tcp, port).filter(|_| is_meant);
         Service {
             direction,
             name: name.map_or_else(|| port.0.to_string().into(), Into::into),
@@ -90,6 +91,34 @@ impl<'a> ServiceNames<'a> {
 
 /// The name of what has no name of its own.
 const OTHER: &str = "other";
+
+/// Ports below it belong to the service that has their name. Above it are registered names, and whatever else uses the port:
+/// 7000 is `bbs`, 9090 `websm`, 9000 `cslistener`.
+const WELL_KNOWN_END: u16 = 1_024;
+
+/// Ports above, sorted, whose names say what is there: no other program has them by default.
+const COMMON: [u16; 25] = [
+    1433, // ms-sql-s
+    1883, // mqtt
+    2049, // nfs
+    2379, 2380, // etcd-client, etcd-server
+    3260, // iscsi-target
+    3268, // msft-gc
+    3306, // mysql
+    3389, // ms-wbt-server
+    3690, // svn
+    4369, // epmd
+    5060, 5061, // sip, sip-tls
+    5222, 5269, // xmpp-client, xmpp-server
+    5432, // postgresql
+    5671, 5672, // amqps, amqp
+    6379, // redis
+    8140, // puppet
+    8883, // secure-mqtt
+    9418, // git
+    10050, 10051, // zabbix-agent, zabbix-trapper
+    11211, // memcache
+];
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +149,15 @@ mod tests {
         check(Direction::Active, Some(8080), "8080");
         check(Direction::Active, Some(40_000), "other");
         check(Direction::Active, None, "other");
+    }
+
+    #[test]
+    fn name_that_was_registered_for_a_port_of_many_programs_is_not_taken() {
+        for direction in [Direction::Active, Direction::Passive] {
+            check(direction, Some(7000), "7000");
+            check(direction, Some(5432), "postgresql");
+        }
+        assert!(COMMON.is_sorted());
     }
 
     #[test]
