@@ -196,13 +196,13 @@ mod tests {
         ));
     }
 
-    /// The limit of the size in the binary, 1.5 MB, is for what was added since the first version of the dictionary.
+    /// The binary may grow by 1.5 MB since the first version of the dictionary; all of it is less.
     #[test]
     fn packed_entries_are_small() {
         let sizes = [PACKED, NAMES, TEXTS, SPELLINGS, WORDS, PLACES].map(<[u8]>::len);
         let size: usize = sizes.iter().sum();
         println!("{sizes:?}: {size} bytes");
-        assert!(size < 1_300_000, "{size}");
+        assert!(size < 1_400_000, "{size}");
     }
 
     #[test]
