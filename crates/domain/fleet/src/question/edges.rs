@@ -1,6 +1,6 @@
 //! Edges: a client, a server and a port, as either end or both saw them.
 
-use super::fold::folded;
+use super::fold::{MEASURED, folded};
 use super::{Answer, Question, TimeRange, between, rows};
 use crate::filter::Filter;
 use crate::row_binary::{RowError, RowReader};
@@ -117,7 +117,7 @@ pub fn edges(range: &TimeRange, selection: &Selection) -> Question {
     let (inner, outer) = selection.conditions();
     let rows = format!("{} WHERE 1{inner}", rows::of_range(range));
     Question {
-        sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
+        sql: format!("{}\n{}", folded(&rows, &outer, &MEASURED), selection.end()),
         parameters: selection.parameters(range.parameters()),
     }
 }
@@ -162,7 +162,7 @@ pub fn edges_at(at_s: u64, now_s: u64, selection: &Selection) -> Question {
     let rows = format!("{} WHERE 1{inner}", rows::with_real_ends(table, "", &source));
     let parameters = between(at_s.saturating_sub(look_back_s), at_s);
     Question {
-        sql: format!("{}\n{}", folded(&rows, &outer), selection.end()),
+        sql: format!("{}\n{}", folded(&rows, &outer, &MEASURED), selection.end()),
         parameters: selection.parameters(parameters),
     }
 }

@@ -4,20 +4,23 @@
 //! the same connections. If several of one end did, each of them is an edge with what its own end saw, and the other end has what it saw of
 //! all of them: of which, is not known.
 
-/// Returns the statement that folds rows to edges. `condition`: which edges, after `WHERE`; empty: all.
-pub(super) fn folded(rows: &str, condition: &str) -> String {
+/// Returns the statement that folds rows to edges, with these of [`MEASURED`]. `condition`: which edges, after `WHERE`; empty: all.
+pub(super) fn folded(rows: &str, condition: &str, measured: &[Measured]) -> String {
+    let place = |name: &str| place(measured, name);
+    let of_ends = measured.iter().filter(|one| one.is_of_end);
+    let of_ends: Vec<_> = of_ends.map(|one| one.name).collect();
     let chosen = if condition.is_empty() {
         String::new()
     } else {
         format!("\nWHERE {condition}")
     };
     let of_end = |side: &str, split: u8| {
-        let measured: Vec<_> = (0..OF_END)
-            .map(|number| {
-                let (name, _) = MEASURED[number];
+        let measured: Vec<_> = of_ends
+            .iter()
+            .map(|name| {
                 format!(
                     "if(g.split = {split}, tupleElement(part, {}), g.{side}_{name}) AS {side}_{name}",
-                    number + 2
+                    place(name)
                 )
             })
             .collect();
@@ -37,16 +40,21 @@ pub(super) fn folded(rows: &str, condition: &str) -> String {
             place(of_server)
         )
     };
-    let time = |name: &str| {
+    let times: Vec<_> = measured
+        .iter()
+        .filter(|one| one.is_time())
+        .map(|one| one.name)
+        .collect();
+    let of_time = |name: &&str| {
         format!(
-            "if(g.split > 0, tupleElement(part, {}), g.{name}) AS {name}",
+            ",\n    if(g.split > 0, tupleElement(part, {}), g.{name}) AS {name}",
             place(name)
         )
     };
     let columns = |side: &str| {
-        let measured = MEASURED[..OF_END]
+        let measured = of_ends
             .iter()
-            .map(|(name, _)| format!("e.{side}_{name} AS {side}_{name}"));
+            .map(|name| format!("e.{side}_{name} AS {side}_{name}"));
         let all: Vec<_> = [
             format!("e.{side}_is_seen AS {side}_is_seen"),
             format!("e.{side}_host AS {side}_host"),
@@ -62,8 +70,7 @@ pub(super) fn folded(rows: &str, condition: &str) -> String {
     e.split AS split, arrayStringConcat(e.all_names, ', ') AS all_services, e.all_request_bytes AS all_request_bytes, e.all_response_bytes AS all_response_bytes,
     {},
     {},
-    e.request_bytes AS request_bytes, e.response_bytes AS response_bytes, e.opened AS opened, e.connections AS connections,
-    e.first_s AS first_s, e.last_s AS last_s
+    e.request_bytes AS request_bytes, e.response_bytes AS response_bytes, e.opened AS opened, e.connections AS connections{}
 FROM (
 SELECT g.zone AS zone, g.client AS client, g.server AS server, g.port AS port, g.via AS via, g.via_port AS via_port, g.split AS split,
     multiIf(g.split = 1, g.client_names, g.split = 2, g.server_names, []) AS all_names,
@@ -74,8 +81,7 @@ SELECT g.zone AS zone, g.client AS client, g.server AS server, g.port AS port, g
     {},
     {},
     {},
-    {},
-    {}, {}
+    {}{}
 FROM (
 {}
 ) AS g
@@ -83,46 +89,49 @@ LEFT ARRAY JOIN g.parts AS part
 ) AS e{chosen}",
         columns("client"),
         columns("server"),
+        times.iter().map(|name| format!(",\n    e.{name} AS {name}")).collect::<String>(),
         of_end("client", 1),
         of_end("server", 2),
         of_connections("request_bytes", "sent_bytes", "received_bytes"),
         of_connections("response_bytes", "received_bytes", "sent_bytes"),
         of_connections("opened", "opened", "opened"),
         of_connections("connections", "connections", "connections"),
-        time("first_s"),
-        time("last_s"),
-        pairs(rows),
+        times.iter().map(of_time).collect::<String>(),
+        pairs(rows, measured),
     )
 }
 
 /// Returns the statement for pairs of ends: what each end saw of all its services and, as `parts`, of each of them, if they are several.
-fn pairs(rows: &str) -> String {
+fn pairs(rows: &str, measured: &[Measured]) -> String {
     let of_end = |side: &str| {
-        let measured: Vec<_> = MEASURED
+        let named: Vec<_> = measured
             .iter()
-            .map(|(name, function)| match *function {
+            .map(|Measured { name, function, .. }| match *function {
                 // Of different connections.
                 _ if *name == "connections" => format!("sumIf(s.{name}, s.side = '{side}') AS {side}_{name}"),
                 function => format!("{function}If(s.{name}, s.side = '{side}') AS {side}_{name}"),
             })
             .collect();
-        let part: Vec<_> = MEASURED.iter().map(|(name, _)| format!("s.{name}")).collect();
+        let part: Vec<_> = measured.iter().map(|one| format!("s.{}", one.name)).collect();
         format!(
             "toUInt8(countIf(s.side = '{side}') > 0) AS {side}_is_seen,
     anyIf(s.host, s.side = '{side}') AS {side}_host,
     arraySort(groupUniqArrayIf(s.service, s.side = '{side}' AND s.service != '')) AS {side}_names,
     {},
     groupArrayIf(tuple(s.service, {}), s.side = '{side}') AS {side}_parts",
-            measured.join(", "),
+            named.join(", "),
             part.join(", ")
         )
+    };
+    let times = if measured.iter().any(Measured::is_time) {
+        TIMES
+    } else {
+        ""
     };
     format!(
         "SELECT s.zone AS zone, s.client AS client, s.server AS server, s.port AS port, max(s.via) AS via, max(s.via_port) AS via_port,
     {},
-    {},
-    least(if(client_is_seen = 1, client_first_s, server_first_s), if(server_is_seen = 1, server_first_s, client_first_s)) AS first_s,
-    greatest(client_last_s, server_last_s) AS last_s,
+    {},{times}
     toUInt8(multiIf(length(client_names) > 1, 1, length(server_names) > 1, 2, 0)) AS split,
     multiIf(split = 1, client_parts, split = 2, server_parts, arraySlice(client_parts, 1, 0)) AS parts
 FROM (
@@ -131,24 +140,24 @@ FROM (
 GROUP BY s.zone, s.client, s.server, s.port",
         of_end("client"),
         of_end("server"),
-        services(rows)
+        services(rows, measured)
     )
 }
 
 /// Returns the statement for what each service saw as an end. Connections that no process has, since none has accepted them, are those of the
 /// service that owns the listener.
-fn services(rows: &str) -> String {
-    let measured: Vec<_> = MEASURED
+fn services(rows: &str, measured: &[Measured]) -> String {
+    let summed: Vec<_> = measured
         .iter()
-        .map(|(name, function)| match *name {
+        .map(|Measured { name, function, .. }| match *name {
             "first_s" | "last_s" => format!("toUInt32({function}(f.t)) AS {name}"),
             "rtt_us_p95" => format!("toUInt32({function}(f.{name})) AS {name}"),
             _ => format!("toUInt64({function}(f.{name})) AS {name}"),
         })
         .collect();
-    let kept: Vec<_> = MEASURED
+    let kept: Vec<_> = measured
         .iter()
-        .map(|(name, _)| format!("p.{name} AS {name}"))
+        .map(|Measured { name, .. }| format!("p.{name} AS {name}"))
         .collect();
     format!(
         "SELECT p.zone AS zone, p.client AS client, p.server AS server, p.port AS port, p.side AS side, p.host AS host,
@@ -167,7 +176,7 @@ GROUP BY zone, f.client, f.server, f.port, side, service
 ) AS p
 LEFT ANY JOIN ({}) AS l ON l.host = p.host AND l.netns = p.netns AND l.port = p.port",
         kept.join(", "),
-        measured.join(",\n    "),
+        summed.join(",\n    "),
         listeners()
     )
 }
@@ -191,34 +200,69 @@ fn listeners() -> String {
 }
 
 /// Returns the place of a column in the tuple of a part.
-fn place(name: &str) -> usize {
-    let place = MEASURED.iter().position(|(column, _)| *column == name);
-    place.expect("it is one of MEASURED") + 2
+fn place(measured: &[Measured], name: &str) -> usize {
+    let place = measured.iter().position(|one| one.name == name);
+    place.expect("what is asked for is measured") + 2
 }
 
-/// What is measured, and what combines it. The first ones are of an end, the others of its connections.
-const MEASURED: [(&str, &str); 17] = [
-    ("retrans_segs", "sum"),
-    ("failed", "sum"),
-    ("refused", "sum"),
-    ("busy_ms", "sum"),
-    ("rwnd_limited_ms", "sum"),
-    ("sndbuf_limited_ms", "sum"),
-    ("rtt_us_sum", "sum"),
-    ("rtt_count", "sum"),
-    ("rtt_us_p95", "max"),
-    ("receive_queue_bytes", "max"),
-    ("send_queue_bytes", "max"),
-    ("sent_bytes", "sum"),
-    ("received_bytes", "sum"),
-    ("opened", "sum"),
-    ("connections", "max"),
-    ("first_s", "min"),
-    ("last_s", "max"),
+/// What is measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Measured {
+    pub(super) name: &'static str,
+    /// What combines it.
+    function: &'static str,
+    /// Whether it is of an end; otherwise of the connections.
+    is_of_end: bool,
+}
+
+impl Measured {
+    const fn of_end(name: &'static str, function: &'static str) -> Self {
+        Self {
+            name,
+            function,
+            is_of_end: true,
+        }
+    }
+
+    const fn of_connections(name: &'static str, function: &'static str) -> Self {
+        Self {
+            name,
+            function,
+            is_of_end: false,
+        }
+    }
+
+    /// Whether it is the time of the first or last row: it is not in rows by this name.
+    fn is_time(&self) -> bool {
+        ["first_s", "last_s"].contains(&self.name)
+    }
+}
+
+/// All that is measured. A question without some of it takes less time: what is in a tuple is read and folded, whether it is used or not.
+pub(super) const MEASURED: [Measured; 17] = [
+    Measured::of_end("retrans_segs", "sum"),
+    Measured::of_end("failed", "sum"),
+    Measured::of_end("refused", "sum"),
+    Measured::of_end("busy_ms", "sum"),
+    Measured::of_end("rwnd_limited_ms", "sum"),
+    Measured::of_end("sndbuf_limited_ms", "sum"),
+    Measured::of_end("rtt_us_sum", "sum"),
+    Measured::of_end("rtt_count", "sum"),
+    Measured::of_end("rtt_us_p95", "max"),
+    Measured::of_end("receive_queue_bytes", "max"),
+    Measured::of_end("send_queue_bytes", "max"),
+    Measured::of_connections("sent_bytes", "sum"),
+    Measured::of_connections("received_bytes", "sum"),
+    Measured::of_connections("opened", "sum"),
+    Measured::of_connections("connections", "max"),
+    Measured::of_connections("first_s", "min"),
+    Measured::of_connections("last_s", "max"),
 ];
 
-/// Of these, those of an end.
-const OF_END: usize = 11;
+/// The first and the last row of an edge.
+const TIMES: &str = "
+    least(if(client_is_seen = 1, client_first_s, server_first_s), if(server_is_seen = 1, server_first_s, client_first_s)) AS first_s,
+    greatest(client_last_s, server_last_s) AS last_s,";
 
 /// Of a longer time, the listeners of the last day.
 const LISTENERS_S: u32 = 86_400;
@@ -236,17 +280,17 @@ mod tests {
 
     #[test]
     fn measured_columns_are_those_of_rows() {
-        for (name, _) in &MEASURED[..MEASURED.len() - 2] {
-            assert!(rows::MEASURES.contains(name), "{name}");
+        let of_rows = MEASURED.iter().filter(|one| !one.is_time());
+        for one in of_rows.clone() {
+            assert!(rows::MEASURES.contains(&one.name), "{one:?}");
         }
-        assert_eq!(MEASURED.len() - 2, rows::MEASURES.len());
-        assert_eq!(MEASURED[OF_END].0, "sent_bytes");
-        assert_eq!(place("retrans_segs"), 2);
+        assert_eq!(of_rows.count(), rows::MEASURES.len());
+        assert_eq!(place(&MEASURED, "retrans_segs"), 2);
     }
 
     #[test]
     fn rows_are_read_once_and_joined_with_listeners_alone() {
-        let sql = folded("flows AS f", "");
+        let sql = folded("flows AS f", "", &MEASURED);
         assert_eq!(sql.matches("FROM flows AS f").count(), 1, "{sql}");
         assert_eq!(sql.matches("JOIN (").count(), 1, "{sql}");
     }

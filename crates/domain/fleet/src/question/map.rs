@@ -1,7 +1,7 @@
 //! The map of services: who uses whom.
 
 use super::edges::Selection;
-use super::fold::folded;
+use super::fold::{MEASURED, folded};
 use super::{Answer, Question, TimeRange, rows};
 use crate::row_binary::{RowError, RowReader};
 
@@ -37,6 +37,8 @@ pub struct ServiceEdge {
 pub fn service_map(range: &TimeRange, selection: &Selection) -> Question {
     let (inner, outer) = selection.conditions();
     let rows = format!("{} WHERE 1{inner}", rows::of_range(range));
+    let mut measured = MEASURED.to_vec();
+    measured.retain(|one| OF_MAP.contains(&one.name));
     let name = |side: &str| {
         format!(
             "multiIf(e.{side}_service != '', e.{side}_service, e.{side} = toIPv6('::'), 'other', \
@@ -60,12 +62,23 @@ GROUP BY client_name, server_name, e.port
 ORDER BY all_request_bytes + all_response_bytes DESC, client_name, server_name, port LIMIT {}",
             name("client"),
             name("server"),
-            folded(&rows, &outer),
+            folded(&rows, &outer, &measured),
             selection.edges_max
         ),
         parameters: selection.parameters(range.parameters()),
     }
 }
+
+/// What the map has of what is measured. An edge has more.
+const OF_MAP: [&str; 7] = [
+    "retrans_segs",
+    "rtt_us_sum",
+    "rtt_count",
+    "sent_bytes",
+    "received_bytes",
+    "opened",
+    "connections",
+];
 
 impl Answer for ServiceEdge {
     fn read(reader: &mut RowReader<'_>) -> Result<Self, RowError> {
@@ -89,5 +102,26 @@ impl Answer for ServiceEdge {
             rtt_us_mean: sum_us.checked_div(count).unwrap_or(0),
             ..edge
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_map_does_not_have_is_not_read() {
+        let range = TimeRange {
+            since_s: 0,
+            until_s: 1,
+            now_s: 1,
+        };
+        let sql = service_map(&range, &Selection::default()).sql;
+        for one in MEASURED {
+            // The innermost rows have it by another name, and a column that nothing uses is not read.
+            let is_asked_for =
+                sql.contains(&format!("f.{}", one.name)) || sql.contains(&format!("client_{}", one.name));
+            assert_eq!(is_asked_for, OF_MAP.contains(&one.name), "{one:?}");
+        }
     }
 }
