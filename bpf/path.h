@@ -330,6 +330,25 @@ INLINE int read_ports(struct headers *h)
 	return ports_match(h->source_port, h->destination_port) || ports_match(h->destination_port, h->source_port);
 }
 
+/* Extension headers of IPv6 before that of the transport. */
+#define EXTENSIONS_MAX 3
+enum { HOP_BY_HOP_OPTIONS = 0, ROUTING = 43, FRAGMENT = 44, DESTINATION_OPTIONS = 60, NO_NEXT_HEADER = 59 };
+
+/* Goes to the next header, if this one is an extension. */
+INLINE void skip_extension(struct headers *h)
+{
+	u64 at = h->transport;
+
+	if (h->protocol == FRAGMENT) {
+		/* The offset, big-endian. */
+		h->protocol = LOAD(u16, at + 2) & 0xf8ff ? NO_NEXT_HEADER : LOAD(u8, at);
+		h->transport = at + 8;
+	} else if (h->protocol == HOP_BY_HOP_OPTIONS || h->protocol == ROUTING || h->protocol == DESTINATION_OPTIONS) {
+		h->protocol = LOAD(u8, at);
+		h->transport = at + 8 + LOAD(u8, at + 1) * 8;
+	}
+}
+
 /* Reads the headers from that of the network layer on; 0 if they are not of TCP or UDP, not the first of several fragments, or of other ports
  * than those that are asked for. */
 INLINE int read_headers(struct headers *h, u64 ip, u16 ethertype)
@@ -352,9 +371,10 @@ INLINE int read_headers(struct headers *h, u64 ip, u16 ethertype)
 	} else if (ethertype == 0x86dd) {
 		h->protocol = LOAD(u8, ip + 6);
 		h->transport = ip + 40;
+		_Pragma("unroll") for (u32 i = 0; i < EXTENSIONS_MAX; i++) skip_extension(h);
 		if (!read_ports(h))
 			return 0;
-		bytes = swapped(LOAD(u16, ip + 4));
+		bytes = swapped(LOAD(u16, ip + 4)) - (u32)(h->transport - ip - 40);
 		h->source[0] = LOAD(u64, ip + 8);
 		h->source[1] = LOAD(u64, ip + 16);
 		h->destination[0] = LOAD(u64, ip + 24);

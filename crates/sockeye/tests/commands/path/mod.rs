@@ -1,6 +1,7 @@
 //! `sockeye path`: real packets in namespaces, and what is reported compared with what their programs measure.
 
 mod batches;
+mod extension_headers;
 mod queues;
 mod round_trips;
 mod tunnel;

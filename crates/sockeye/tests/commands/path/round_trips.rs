@@ -107,7 +107,7 @@ fn assert_all(document: &Value, hop: &Value) {
 }
 
 /// Segments that a namespace has sent again: its TCP does that when a machine is slow, too.
-fn sent_again(namespace: &Namespace) -> u64 {
+pub(super) fn sent_again(namespace: &Namespace) -> u64 {
     let text = namespace.run(|| std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap());
     let mut lines = text.lines().filter(|line| line.starts_with("Tcp:"));
     let [names, values] = [lines.next().unwrap(), lines.next().unwrap()].map(str::split_whitespace);
