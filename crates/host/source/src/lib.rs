@@ -79,7 +79,7 @@ mod visits;
 pub mod vitals;
 mod walk;
 
-pub use bpf::BpfEngine;
+pub use bpf::{BpfEngine, KernelNumbers};
 pub use conntrack::{Translations, TranslationsError, translations};
 pub use devices::{Address, Devices, Link, Map, net_file};
 pub use keepalive::KeepaliveSettings;

@@ -3,7 +3,6 @@
 use crate::accounting::Accounting;
 use crate::budget::Budget;
 use crate::per_processor::{sum_at, sum_of};
-use crate::reasons::checksum_reason;
 use crate::watch::{Objects, Tracepoint, Watch, WatchOptions};
 use rustix::io::Errno;
 use sockeye_source::{BpfEngine, Unavailable};
@@ -59,9 +58,14 @@ impl DropWatch {
     /// When it does not run here.
     pub fn load(engine: &BpfEngine, options: &DropOptions<'_>) -> Result<Self, Unavailable> {
         let (program, event) = drops::PROGRAM;
-        let arguments = engine.tracepoint_arguments(&[event])?;
-        let arguments = arguments.first().copied().flatten().unwrap_or(ARGUMENTS_MIN);
-        let checksum_reason = checksum_reason(engine).unwrap_or(0);
+        let numbers = engine.numbers(&[event], &["SKB_DROP_REASON_UDP_CSUM"])?;
+        let arguments = numbers
+            .arguments
+            .first()
+            .copied()
+            .flatten()
+            .unwrap_or(ARGUMENTS_MIN);
+        let checksum_reason = numbers.value(0);
         let treatments = options.treatments.map(|treatment| treatment as u8);
         let watch_options = WatchOptions {
             tracepoints: &[Tracepoint {

@@ -20,7 +20,6 @@ mod connections;
 mod drops;
 mod path;
 mod per_processor;
-mod reasons;
 mod support;
 mod udp_bytes;
 mod watch;

@@ -58,20 +58,19 @@ impl PathWatch {
     /// # Errors
     /// When they do not run here.
     pub fn begin(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
-        let arguments =
-            engine.tracepoint_arguments(&["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"])?;
-        let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
+        let events = ["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"];
+        let numbers = engine.numbers(&events, &[])?;
         let Ends { local, peer } = &options.ends;
         let ports = [local.port_min, local.port_max, peer.port_min, peer.port_max].map(u16::to_ne_bytes);
         let slots = options.slots.next_power_of_two();
         let words = [
             options.sample_every,
             options.pid_namespace,
-            count(0),
-            u32::from(count(1) > 0),
+            numbers.arguments(0),
+            u32::from(numbers.arguments(1) > 0),
             slots - 1,
             REGISTER_OF_CALL,
-            count(2),
+            numbers.arguments(2),
         ]
         .map(u32::to_ne_bytes);
         let accept_calls: Vec<u8> = ACCEPT_CALLS.into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -119,7 +118,7 @@ impl PathWatch {
             journeys,
             counts,
             broken: 0,
-            has_reasons: count(0) > 2,
+            has_reasons: numbers.arguments(0) > 2,
         })
     }
 

@@ -7,9 +7,10 @@ use sockeye_model::{
 };
 use sockeye_query::context::QueryContext;
 use sockeye_source::owners::Owners;
-use sockeye_source::{Choice, Detail, Ends, Families, NetnsScope, Query, list};
+use sockeye_source::{Choice, Detail, Ends, Families, NetnsScope, Preparation, Query, list};
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// What is known of sockets that are older than the watch, and of listeners that are not.
@@ -33,26 +34,24 @@ impl KnownOwners {
     /// Reads owners and listeners. What cannot be read is unknown, and returned as text.
     pub(crate) fn read(context: &QueryContext) -> (Self, Vec<String>) {
         let mut problems = Vec::new();
-        let owners = match Owners::find(&context.engine, Choice::Auto) {
+        let engine = &context.engine;
+        let found = thread::scope(|scope| {
+            // The verifier takes milliseconds for what lists the listeners below, and as many for what finds owners.
+            if let Some(preparation) = Preparation::of(engine, &listeners_query()) {
+                // Without a thread they are loaded there.
+                let _ = thread::Builder::new().spawn_scoped(scope, move || preparation.run());
+            }
+            Owners::find(engine, Choice::Auto)
+        });
+        let owners = match found {
             Ok((owners, _)) => owners,
             Err(error) => {
                 problems.push(format!("owners of older sockets are not known: {error}"));
                 Owners::default()
             }
         };
-        let query = Query {
-            protocols: ProtocolSet::from_name("tcp").unwrap_or(ProtocolSet::EMPTY),
-            families: Families::BOTH,
-            states: StateSet::LISTENING,
-            detail: Detail::INODE,
-            program: &[],
-            ends: Ends::ANYWHERE,
-            choice: Choice::Auto,
-            scope: NetnsScope::All,
-            quiet: None,
-        };
         let mut listeners: HashMap<_, Vec<Listener>> = HashMap::default();
-        let listed = list(&context.engine, &query, &mut |socket, _| {
+        let listed = list(&context.engine, &listeners_query(), &mut |socket, _| {
             let key = socket.netns.zip(socket.local.port());
             if let (State::Listen, Some(key), Some(address)) = (socket.state, key, socket.local.ip()) {
                 let of_socket = socket.inode.map_or(&[][..], |inode| owners.of(inode));
@@ -220,6 +219,20 @@ impl KnownOwners {
             process,
             known_by: OwnerKnownBy::Walk,
         })
+    }
+}
+
+fn listeners_query() -> Query<'static> {
+    Query {
+        protocols: ProtocolSet::from_name("tcp").unwrap_or(ProtocolSet::EMPTY),
+        families: Families::BOTH,
+        states: StateSet::LISTENING,
+        detail: Detail::INODE,
+        program: &[],
+        ends: Ends::ANYWHERE,
+        choice: Choice::Auto,
+        scope: NetnsScope::All,
+        quiet: None,
     }
 }
 

@@ -33,6 +33,30 @@ enum Types {
     Read(Vec<u8>),
 }
 
+/// Numbers that differ between kernels, in the order in which they were asked for; `None` for what this kernel does not have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelNumbers {
+    /// How many arguments tracepoints have.
+    pub arguments: Vec<Option<u32>>,
+    /// Values of enumerators.
+    pub values: Vec<Option<i64>>,
+}
+
+impl KernelNumbers {
+    /// Returns how many arguments a tracepoint has; 0 if this kernel does not have it.
+    #[must_use]
+    pub fn arguments(&self, place: usize) -> u32 {
+        self.arguments.get(place).copied().flatten().unwrap_or(0)
+    }
+
+    /// Returns the value of an enumerator; 0 if this kernel does not have it.
+    #[must_use]
+    pub fn value(&self, place: usize) -> u32 {
+        let value = self.values.get(place).copied().flatten();
+        value.and_then(|value| u32::try_from(value).ok()).unwrap_or(0)
+    }
+}
+
 /// A program, compiled twice.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Compiled {
@@ -233,17 +257,29 @@ impl Kernel {
         Ok(answers.type_id(0).map(|id| id.0))
     }
 
-    /// Returns the number of arguments of each of these tracepoints; `None` for one that this kernel does not have.
-    pub(crate) fn tracepoint_arguments(&self, events: &[&str]) -> Result<Vec<Option<u32>>, Unavailable> {
+    /// Returns the numbers of these tracepoints and of these enumerators, of any enum, by one pass over the types.
+    pub(crate) fn numbers(
+        &self,
+        events: &[&str],
+        enumerators: &[&str],
+    ) -> Result<KernelNumbers, Unavailable> {
         let typedefs: Vec<String> = events.iter().map(|event| format!("btf_trace_{event}")).collect();
-        let questions: Vec<_> = typedefs
+        let mut questions: Vec<_> = typedefs
             .iter()
             .map(|typedef| Query::Parameters { typedef })
             .collect();
+        questions.extend(enumerators.iter().map(|name| Query::Enumerator {
+            enumeration: None,
+            name,
+        }));
         let answers = self.answers(&questions)?;
         // The first parameter is not the event's, but that of the registered function.
         let count = |place| answers.parameters(place)?.checked_sub(1);
-        Ok((0..events.len()).map(count).collect())
+        let value = |place: usize| answers.enumerator(events.len() + place);
+        Ok(KernelNumbers {
+            arguments: (0..events.len()).map(count).collect(),
+            values: (0..enumerators.len()).map(value).collect(),
+        })
     }
 
     /// Returns values and names of an enum of the kernel; none if it does not have it.

@@ -22,6 +22,7 @@ use crate::process_descriptors::{FoundProcess, ProcessDescriptors};
 use crate::query::Query;
 use crate::unavailable::{ATOMIC_RESULTS, ENOTSUPP, Unavailable, has_rights};
 use descriptor_walk::DescriptorWalk;
+pub use kernel::KernelNumbers;
 pub(crate) use kernel::{Kernel, Start};
 use netns_file::NetnsFile;
 use owned_sockets::OwnedSockets;
@@ -164,13 +165,13 @@ impl BpfEngine {
         self.kernel()?.load(elf, parts)
     }
 
-    /// Returns the number of arguments of each of these tracepoints, which differs between kernels; `None` for one that this kernel
-    /// does not have.
+    /// Returns numbers of these tracepoints and of these enumerators, of any enum, that differ between kernels. The types are read once for all of
+    /// them: a command that watches sees nothing before it knows them.
     ///
     /// # Errors
     /// When the kernel's types cannot be read.
-    pub fn tracepoint_arguments(&self, events: &[&str]) -> Result<Vec<Option<u32>>, Unavailable> {
-        self.kernel()?.tracepoint_arguments(events)
+    pub fn numbers(&self, events: &[&str], enumerators: &[&str]) -> Result<KernelNumbers, Unavailable> {
+        self.kernel()?.numbers(events, enumerators)
     }
 
     /// Returns values and names of an enum of the kernel; none if it does not have it.

@@ -2,7 +2,6 @@
 
 use super::ConnectionOptions;
 use crate::Tracepoint;
-use crate::reasons::{checksum_reason, numbers};
 use sockeye_source::{BpfEngine, Unavailable};
 use sockeye_wire::connections::kind;
 
@@ -34,30 +33,28 @@ impl Kernel {
             "udp_fail_queue_rcv_skb",
             "tcp_retransmit_skb",
         ];
-        let arguments = engine.tracepoint_arguments(&events)?;
-        let names = [
-            "NEIGH_FAILED",
-            "NEIGH_CREATEFAIL",
-            "NEIGH_QUEUEFULL",
-            "NEIGH_DEAD",
+        let reasons = [
+            "SKB_DROP_REASON_UDP_CSUM",
+            "SKB_DROP_REASON_IP_OUTNOROUTES",
+            "SKB_DROP_REASON_NEIGH_FAILED",
+            "SKB_DROP_REASON_NEIGH_CREATEFAIL",
+            "SKB_DROP_REASON_NEIGH_QUEUEFULL",
+            "SKB_DROP_REASON_NEIGH_DEAD",
         ];
+        let numbers = engine.numbers(&events, &reasons)?;
         let mut no_neighbor_reasons = [0; 16];
-        for (bytes, reason) in no_neighbor_reasons
-            .chunks_exact_mut(4)
-            .zip(numbers(engine, names)?)
-        {
-            bytes.copy_from_slice(&reason.to_ne_bytes());
+        for (place, bytes) in no_neighbor_reasons.chunks_exact_mut(4).enumerate() {
+            bytes.copy_from_slice(&numbers.value(2 + place).to_ne_bytes());
         }
-        let count = |place: usize| arguments.get(place).copied().flatten().unwrap_or(0);
         Ok(Self {
-            reset_reason_at: if count(0) >= 3 { 2 } else { 0 },
-            has_send_length: count(1) > 0,
-            kfree_arguments: count(2),
-            full_arguments: count(3),
-            retransmit_arguments: count(4),
-            checksum_reason: checksum_reason(engine)?,
+            reset_reason_at: if numbers.arguments(0) >= 3 { 2 } else { 0 },
+            has_send_length: numbers.arguments(1) > 0,
+            kfree_arguments: numbers.arguments(2),
+            full_arguments: numbers.arguments(3),
+            retransmit_arguments: numbers.arguments(4),
+            checksum_reason: numbers.value(0),
             no_neighbor_reasons,
-            no_route_reason: numbers(engine, ["IP_OUTNOROUTES"])?[0],
+            no_route_reason: numbers.value(1),
         })
     }
 }
