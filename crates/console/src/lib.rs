@@ -8,6 +8,7 @@
 //! assert_eq!(seconds("0.5").unwrap().as_millis(), 500);
 //! ```
 
+pub mod addresses;
 pub mod args;
 
 pub mod confirm;

@@ -19,7 +19,7 @@ use std::time::Duration;
 #[command(after_help = EXAMPLES)]
 pub struct ServeArgs {
     /// Address and port to listen on; port 0 chooses a free one
-    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:7117")]
+    #[arg(long, value_name = "IP:PORT", default_value_t = sockeye_console::addresses::SERVE)]
     pub(crate) listen: SocketAddr,
     /// Time between two samples, in seconds
     #[arg(long, value_name = "SECS", default_value = "2", allow_negative_numbers = true, value_parser = sample_interval)]

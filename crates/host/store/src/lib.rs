@@ -6,6 +6,7 @@
 //! - [`StoreReader`]: a moment, what is kept, gaps, sums of talkers, findings, counts; `overview` has what it reads of a long time
 //! - [`StoreFollower`]: one sample after the other, for what sends them elsewhere
 //! - [`Limits`]: size and age; the oldest groups are deleted before a sample is written
+//! - [`problem_at`]: whether a store can be written at a place
 //! - `schema`: tables, their version, and how an older file becomes a newer one
 //!
 //! Samples are in groups of ten minutes. The newest group is a row for each sample; a group that is full is sealed: one compressed
@@ -28,6 +29,7 @@ mod range;
 mod reader;
 mod schema;
 mod sealing;
+mod support;
 mod talkers;
 mod walk;
 mod writer;
@@ -42,6 +44,7 @@ pub use observed::Observed;
 pub use overview::{PeriodTotals, Toward};
 pub use reader::{GroupInfo, Kept, Moment, Nearest, SampleTime, StoreReader};
 pub use sealing::compress;
+pub use support::{StoreProblem, problem_at};
 pub use talkers::{By, PeriodSums, Talker, Talkers};
 pub use walk::WalkedSample;
 pub use writer::{Lost, NewSample, Run, StoreWriter};

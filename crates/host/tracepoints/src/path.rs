@@ -58,6 +58,21 @@ impl PathWatch {
     /// # Errors
     /// When they do not run here.
     pub fn begin(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
+        let mut loaded = Self::load(engine, options)?;
+        loaded.watch.attach()?;
+        let lacks = |program: &Tracepoint| {
+            loaded
+                .watch
+                .missing()
+                .iter()
+                .any(|(event, _)| *event == program.event)
+        };
+        loaded.sees_accepts = options.accepts && !ACCEPTS[..2].iter().any(lacks);
+        Ok(loaded)
+    }
+
+    /// Loads the programs. They see nothing.
+    pub(crate) fn load(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
         let events = ["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"];
         let numbers = engine.numbers(&events, &[])?;
         let Ends { local, peer } = &options.ends;
@@ -78,7 +93,6 @@ impl PathWatch {
         if options.accepts {
             tracepoints.extend(ACCEPTS);
         }
-        let wants_accepts = options.accepts;
         let options = WatchOptions {
             tracepoints: &tracepoints,
             ring_bytes: options.ring_bytes,
@@ -110,10 +124,8 @@ impl PathWatch {
                 .map_err(|error| Unavailable::Load(error, Vec::new()))
         };
         let (journeys, counts) = (table(JOURNEYS)?, table(COUNTS)?);
-        watch.attach()?;
-        let lacks = |program: &Tracepoint| watch.missing().iter().any(|(event, _)| *event == program.event);
         Ok(Self {
-            sees_accepts: wants_accepts && !ACCEPTS[..2].iter().any(lacks),
+            sees_accepts: false,
             watch,
             journeys,
             counts,
@@ -126,6 +138,16 @@ impl PathWatch {
     #[must_use]
     pub const fn has_reasons(&self) -> bool {
         self.has_reasons
+    }
+
+    /// Number of the programs that are loaded.
+    pub(crate) const fn programs(&self) -> usize {
+        self.watch.programs()
+    }
+
+    /// Whether it is seen when a program writes to TCP (Linux 6.13).
+    pub(crate) fn sees_writes(&self) -> bool {
+        !self.missing().iter().any(|(event, _)| *event == WRITES)
     }
 
     /// Whether the time of connections in accept queues is measured.
@@ -187,6 +209,9 @@ fn take_record(kind: u32, record: &[u8], broken: &mut u64, take: &mut impl FnMut
     }
 }
 
+/// Where a program writes to TCP (Linux 6.13).
+pub(crate) const WRITES: &str = "tcp_sendmsg_locked";
+
 /// First those at which journeys end: a journey that begins then finds its end.
 const TRACEPOINTS: [Tracepoint; 13] = [
     required("packet_is_dropped", "kfree_skb"),
@@ -203,8 +228,7 @@ const TRACEPOINTS: [Tracepoint; 13] = [
     required("packet_is_received", "netif_receive_skb"),
     required("packet_is_backlogged", "netif_rx"),
     required("packet_is_transmitted", "net_dev_start_xmit"),
-    // Linux 6.13
-    optional("socket_is_written", "tcp_sendmsg_locked"),
+    optional("socket_is_written", WRITES),
     required("packet_is_queued", "net_dev_queue"),
 ];
 

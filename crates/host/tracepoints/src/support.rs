@@ -2,6 +2,7 @@
 
 use crate::connections::{ConnectionOptions, ConnectionWatch, Protocols};
 use crate::drops::{DropOptions, DropWatch};
+use crate::path::{PathOptions, PathWatch, WRITES};
 use sockeye_source::{BpfEngine, Ends, Families, Unavailable};
 use sockeye_wire::connections::kind;
 use sockeye_wire::drops::{INDEXES, Treatment};
@@ -20,7 +21,7 @@ pub struct WatchSupport {
 /// Loads the programs of each command, and attaches none.
 #[must_use]
 pub fn probe_watches(engine: &BpfEngine) -> Vec<WatchSupport> {
-    vec![events(engine), drops(engine)]
+    vec![events(engine), drops(engine), path(engine)]
 }
 
 fn events(engine: &BpfEngine) -> WatchSupport {
@@ -85,6 +86,38 @@ fn drops(engine: &BpfEngine) -> WatchSupport {
     WatchSupport {
         command: "drops",
         mechanism: loaded.map(|_| "BPF at the tracepoint kfree_skb (tp_btf)".to_owned()),
+        missing,
+    }
+}
+
+fn path(engine: &BpfEngine) -> WatchSupport {
+    let options = PathOptions {
+        ends: Ends::ANYWHERE,
+        sample_every: 1,
+        ring_bytes: 0,
+        slots: 1,
+        pid_namespace: 0,
+        accepts: true,
+    };
+    let loaded = PathWatch::load(engine, &options);
+    let missing = loaded.as_ref().map_or_else(
+        |_| Vec::new(),
+        |watch| {
+            // Of writes there is a sentence below.
+            let events = watch.missing().iter().filter(|(event, _)| *event != WRITES);
+            let mut missing: Vec<String> = events.map(|(event, error)| format!("{event}: {error}")).collect();
+            if !watch.has_reasons() {
+                missing.push("reasons of drops: they came with Linux 5.17".to_owned());
+            }
+            if !watch.sees_writes() {
+                missing.push("when a program writes to TCP: it came with Linux 6.13".to_owned());
+            }
+            missing
+        },
+    );
+    WatchSupport {
+        command: "path",
+        mechanism: loaded.map(|watch| format!("{} BPF programs at tracepoints (tp_btf)", watch.programs())),
         missing,
     }
 }

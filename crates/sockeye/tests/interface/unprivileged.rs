@@ -5,6 +5,7 @@ use crate::fixtures::forbidden_call::ForbiddenCall;
 use crate::fixtures::processes::{UNPRIVILEGED_UID, own_and_other, words_unprivileged};
 use serde_json::Value;
 use sockeye_lab::{Lab, need, program};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -409,4 +410,55 @@ fn doctor_says_what_works_for_each_command() {
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(unique.len(), reasons.len(), "{table}");
+}
+
+/// What `record` writes, and the ports of `serve` and `export prometheus`, have nothing to do with capabilities.
+#[test]
+fn doctor_says_where_record_cannot_write_and_which_port_is_in_use() {
+    let lab = need!(Lab::new("doctor_places"));
+    let here = lab.namespace("here");
+    here.ip("link set lo up");
+    let binary = for_all(&lab);
+    let state = lab.directory().join("state");
+    std::fs::create_dir(&state).expect("create a folder");
+    let row = |command: &str| {
+        let mut doctor = Command::new(&binary);
+        clean(&mut doctor);
+        doctor
+            .args(["doctor", "--format", "json"])
+            .env("XDG_STATE_HOME", &state)
+            .uid(UNPRIVILEGED_UID)
+            .gid(UNPRIVILEGED_UID);
+        let document = here.run(|| run(&mut doctor)).json();
+        let rows = document["commands"].as_array().expect("commands").clone();
+        let found = rows.into_iter().find(|row| row["command"] == command);
+        found.unwrap_or_else(|| panic!("{command}: {document:#}"))
+    };
+    // The unprivileged user may only read it.
+    let record = row("record");
+    assert_eq!(record["works"], "no", "{record}");
+    let note = record["note"].as_str().expect("a note");
+    assert!(
+        note.contains(state.to_str().expect("text")) && note.contains("--store"),
+        "{note}"
+    );
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o777)).expect("change the mode");
+    assert_ne!(row("record")["works"], "no");
+    for (command, address) in [
+        ("serve", "127.0.0.1:7117"),
+        ("export prometheus", "127.0.0.1:9977"),
+    ] {
+        assert_ne!(row(command)["works"], "no", "{command}");
+        let listener = here.run(|| std::net::TcpListener::bind(address).expect("listen"));
+        let taken = row(command);
+        assert_eq!(taken["works"], "no", "{taken}");
+        let note = taken["note"].as_str().expect("a note");
+        assert!(note.contains(address) && note.contains("--listen"), "{note}");
+        drop(listener);
+    }
+    for (command, expected) in [("path", "no"), ("top", "partly")] {
+        let row = row(command);
+        assert_eq!(row["works"], expected, "{row}");
+        assert!(row["note"].as_str().is_some_and(|note| !note.is_empty()), "{row}");
+    }
 }

@@ -10,8 +10,8 @@ use crate::sampling::{EventSelection, repeat};
 use anyhow::Context;
 use hyper::Request;
 use hyper::body::Incoming;
+use sockeye_console::addresses::PROMETHEUS;
 use sockeye_console::notes::say;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
 
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &PrometheusArgs) -> anyhow::Result<()> {
 
 /// Returns where to listen; `None`: nowhere.
 fn endpoint(args: &PrometheusArgs) -> Option<Endpoint> {
-    let default = Endpoint::Tcp(SocketAddr::from(([127, 0, 0, 1], PORT)));
+    let default = Endpoint::Tcp(PROMETHEUS);
     args.listen.clone().or(args.textfile.is_none().then_some(default))
 }
 
@@ -94,6 +94,3 @@ fn serve(listening: Listening, published: Arc<Published>) -> anyhow::Result<()> 
         Ok(())
     })
 }
-
-/// The port, if none is named.
-const PORT: u16 = 9977;

@@ -4,8 +4,11 @@ use sockeye_observe::PartSupport;
 use sockeye_output::wrap::{push_last_cell, push_wrapped};
 use sockeye_output::{Envelope, JsonObject};
 use sockeye_source::{Probe, ProbeResult, Reason, SourceKind};
+use sockeye_store::StoreProblem;
 use sockeye_sys::proc_mount::ProcProblem;
 use sockeye_tracepoints::WatchSupport;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 /// The state of the kernel and of our rights.
 pub(crate) struct Report {
@@ -24,10 +27,21 @@ pub(crate) struct Report {
     pub(crate) reads_by_copying: bool,
     /// Why `/proc` is not usable; `None` if it is.
     pub(crate) proc_problem: Option<ProcProblem>,
-    /// What `events` and `drops` watch.
+    /// What `events`, `drops` and `path` watch.
     pub(crate) watches: Vec<WatchSupport>,
+    /// Where `record` would write; `None` if no folder is known.
+    pub(crate) store: Option<StoreSupport>,
+    /// Why `serve` and `export prometheus` cannot listen where they do by default.
+    pub(crate) listen_problems: [Option<String>; 2],
     /// Parts of `prof`.
     pub(crate) prof_parts: Vec<PartSupport>,
+}
+
+/// The store of `record`.
+pub(crate) struct StoreSupport {
+    pub(crate) path: PathBuf,
+    /// Why it cannot be written there, or not well.
+    pub(crate) problem: Option<StoreProblem>,
 }
 
 /// A capability, and what it allows.
@@ -260,11 +274,20 @@ impl Report {
             CommandSupport::new("bench tun", Works::No, "there is no /dev/net/tun".to_owned())
         };
         let watch = |watch: &WatchSupport| {
+            // What is left without BPF; of `path` nothing is.
             let lesser = match watch.command {
                 "events" => "closes by sock_diag, opens by polling",
                 _ => "counters only",
             };
             match (&watch.mechanism, watch.missing.as_slice()) {
+                (Err(_), _) if watch.command == "path" => {
+                    let lacking = self.lacking(&["CAP_BPF", "CAP_PERFMON"]);
+                    let note = match lacking.as_slice() {
+                        [] => "see below".to_owned(),
+                        _ => format!("it needs {}", lacking.join(" and ")),
+                    };
+                    CommandSupport::new(watch.command, Works::No, note)
+                }
                 (Ok(_), []) => CommandSupport::yes(watch.command),
                 (Ok(_), _) => {
                     let note = "this kernel does not show all of it, see below".to_owned();
@@ -303,8 +326,70 @@ impl Report {
             tunnel,
         ];
         commands.extend(self.watches.iter().map(watch));
+        let sees_all = has_bpf || self.lacking(processes).is_empty();
+        commands.extend(self.sampling_commands(sees_all));
         commands.push(prof);
         commands
+    }
+
+    /// The commands that take samples again and again. `sees_all`: whether they have the owners of all sockets.
+    fn sampling_commands(&self, sees_all: bool) -> [CommandSupport; 4] {
+        let watches = |command: &str| {
+            let mut all = self.watches.iter();
+            all.any(|watch| watch.command == command && watch.mechanism.is_ok())
+        };
+        let (has_events, has_drops) = (watches("events"), watches("drops"));
+        // What the samples of each lack.
+        let gaps = |parts: &[(bool, &'static str)]| -> Vec<String> {
+            let lacking = parts.iter().filter(|(is_there, _)| !is_there);
+            lacking.map(|(_, part)| (*part).to_owned()).collect()
+        };
+        let owners = (sees_all, "owners of your own processes only");
+        let short = (has_events, "no connections between two samples");
+        let drops = (has_drops, "no drops with their owners");
+        let partly = |name, gaps: Vec<String>| {
+            if gaps.is_empty() {
+                CommandSupport::yes(name)
+            } else {
+                CommandSupport::new(name, Works::Partly, gaps.join("; "))
+            }
+        };
+        let listens = |name, problem: &Option<String>, gaps: Vec<String>| match problem {
+            Some(problem) => CommandSupport::new(name, Works::No, problem.clone()),
+            None => partly(name, gaps),
+        };
+        let mut recorded = gaps(&[owners, short]);
+        let record = match &self.store {
+            None => {
+                let note =
+                    "neither XDG_STATE_HOME nor HOME names a folder: --store names the file".to_owned();
+                CommandSupport::new("record", Works::No, note)
+            }
+            Some(store) => match &store.problem {
+                Some(problem) if problem.prevents() => {
+                    CommandSupport::new("record", Works::No, problem.to_string())
+                }
+                Some(problem) => {
+                    recorded.insert(0, problem.to_string());
+                    partly("record", recorded)
+                }
+                None if recorded.is_empty() => {
+                    let note = format!(
+                        "to {}",
+                        sockeye_output::text::harmless(store.path.as_os_str().as_bytes())
+                    );
+                    CommandSupport::new("record", Works::Yes, note)
+                }
+                None => partly("record", recorded),
+            },
+        };
+        let [page, metrics] = &self.listen_problems;
+        [
+            partly("top", gaps(&[owners, short, drops])),
+            record,
+            listens("serve", page, gaps(&[owners, short])),
+            listens("export prometheus", metrics, gaps(&[owners, short, drops])),
+        ]
     }
 
     pub(crate) fn json(&self, envelope: &Envelope) -> Vec<u8> {

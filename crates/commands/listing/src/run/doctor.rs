@@ -1,14 +1,16 @@
 //! `sockeye doctor`: probes which sources, which watches and which parts of `prof` work here.
 
 use crate::args::{DoctorArgs, DoctorFormat};
-use crate::output::doctor::{Capability, Report, title};
+use crate::output::doctor::{Capability, Report, StoreSupport, title};
 use rustix::thread::CapabilitySet;
+use sockeye_console::addresses;
 use sockeye_console::envelope;
 use sockeye_console::stdout;
 use sockeye_observe::probe_parts;
 use sockeye_query::context;
 use sockeye_source::probe;
 use sockeye_tracepoints::probe_watches;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
 /// Prints what works here: of the commands, the sources of sockets, what `events` and `drops` watch, and the parts of `prof`. The title is printed at once.
@@ -47,6 +49,14 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
         reads_by_copying: engine.reads_by_copying(),
         proc_problem: sockeye_sys::proc_mount::problem(),
         watches: probe_watches(&engine),
+        store: sockeye_store::default_path().map(|path| StoreSupport {
+            problem: sockeye_store::problem_at(&path),
+            path,
+        }),
+        listen_problems: [
+            listen_problem(addresses::SERVE),
+            listen_problem(addresses::PROMETHEUS),
+        ],
         prof_parts: probe_parts(&engine),
     };
     if is_table {
@@ -54,6 +64,16 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     } else {
         stdout::write(&report.json(&taken))
     }
+}
+
+/// Returns why a command cannot listen at this address, with the remedy; `None` if it can. The port is given back at once.
+fn listen_problem(address: SocketAddr) -> Option<String> {
+    let error = TcpListener::bind(address).err()?;
+    let reason = match error.kind() {
+        std::io::ErrorKind::AddrInUse => "is in use".to_owned(),
+        _ => format!("cannot be listened on ({error})"),
+    };
+    Some(format!("{address} {reason}: --listen names another"))
 }
 
 /// Capabilities that some command uses, and what each allows.
