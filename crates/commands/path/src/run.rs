@@ -1,7 +1,7 @@
 //! Runs `path`.
 
 use crate::args::PathArgs;
-use crate::output::{HopRow, Hops, part_name, push_text, table_columns, write_picture};
+use crate::output::{HopRow, Hops, fit_columns, part_name, push_text, table_columns, write_picture};
 use crate::watch::{Seen, follow};
 use anyhow::Context as _;
 use sockeye_console::notes::say;
@@ -11,6 +11,7 @@ use sockeye_console::{envelope, stdout};
 use sockeye_model::{Names as _, NetnsInode};
 use sockeye_output::listing::{Column, Layout, ListingWriter, columns_help, parse_columns};
 use sockeye_output::report::push_sentences;
+use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::drops::reasons_of;
@@ -75,9 +76,14 @@ fn print(
     columns: Option<Vec<&'static Column<Hops>>>,
 ) -> anyhow::Result<()> {
     let format = Format::from(args.format);
+    let (mut is_fitted, mut left_out) = (false, Vec::new());
     let columns = match format {
         Format::Table | Format::Csv if columns.is_some() => columns.unwrap_or_default(),
-        Format::Table => parse_columns::<Hops>(&table_columns(rows)).unwrap_or_default(),
+        Format::Table => {
+            let (names, narrow) = fit_columns(rows, &table_columns(rows), stdout::width());
+            (is_fitted, left_out) = (true, narrow);
+            parse_columns::<Hops>(&names).unwrap_or_default()
+        }
         _ => <Hops as sockeye_output::listing::Record>::columns()
             .iter()
             .collect(),
@@ -85,6 +91,8 @@ fn print(
     let mut layout = Layout::new(format, columns);
     layout.style = stdout::style(args.common.color);
     layout.width = stdout::width();
+    // One line for each hop.
+    (layout.live, layout.keeps_columns) = (is_fitted, true);
     layout.no_header = args.common.no_header;
     layout.marks_last = true;
     layout.document_type = "path";
@@ -134,6 +142,11 @@ fn print(
             stdout::width(),
             seen.sees_accepts,
         );
+        if !left_out.is_empty() {
+            let names = left_out.join(", ");
+            let note = format!("Not shown in so narrow a terminal: {names}. --columns shows what it names.");
+            push_wrapped(&mut out, note.as_bytes(), "", stdout::width());
+        }
     }
     match stdout::write(&out) {
         Err(error) if stdout::is_closed_pipe(&error) => Ok(()),

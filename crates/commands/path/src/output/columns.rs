@@ -4,10 +4,13 @@ use sockeye_measure::{Histogram, duration};
 use sockeye_output::csv::Line;
 use sockeye_output::json::Object;
 use sockeye_output::listing::Align::{Left, Right};
-use sockeye_output::listing::{Column, Composite, Record, SortValue, Value};
+use sockeye_output::listing::{
+    Column, Composite, Layout, ListingWriter, Record, SortValue, Value, parse_columns,
+};
 use sockeye_output::table::Tint;
-use sockeye_output::text::{harmless, push_clean};
+use sockeye_output::text::{display_width, harmless, push_clean};
 use sockeye_output::unit::Unit;
+use sockeye_output::{Format, Summary};
 use sockeye_path::{Hop, Part, Qdisc, Reader};
 
 /// A hop with what its cells need.
@@ -274,6 +277,61 @@ pub(crate) fn table_columns(rows: &[HopRow<'_>]) -> String {
     )
 }
 
+/// Leaves out columns until a row is one line of a terminal of this width. Returns what is left, and what was left
+/// out.
+pub(crate) fn fit_columns(
+    rows: &[HopRow<'_>],
+    names: &str,
+    width: Option<usize>,
+) -> (String, Vec<&'static str>) {
+    let mut kept: Vec<&str> = names.split(',').collect();
+    let mut left_out = Vec::new();
+    for name in FIRST_LEFT_OUT {
+        if width.is_none_or(|width| line_width(rows, &kept) <= width) {
+            break;
+        }
+        let before = kept.len();
+        kept.retain(|column| *column != name);
+        if kept.len() < before {
+            left_out.push(name);
+        }
+    }
+    (kept.join(","), left_out)
+}
+
+/// Returns how long the lines of a table are with these columns and a blank between them.
+fn line_width(rows: &[HopRow<'_>], names: &[&str]) -> usize {
+    let columns = parse_columns::<Hops>(&names.join(",")).unwrap_or_default();
+    let mut out = Vec::new();
+    let mut writer = ListingWriter::new(&mut out, Layout::new(Format::Table, columns));
+    // A Vec takes everything.
+    let _ = writer.begin();
+    for row in rows {
+        let _ = writer.row(&row);
+    }
+    let _ = writer.finish(&Summary::default());
+    let longest = out.split(|&byte| byte == b'\n').map(display_width).max();
+    // Two blanks are between columns there.
+    longest.unwrap_or(0).saturating_sub(names.len().saturating_sub(1))
+}
+
+/// What a narrow terminal does not show. Direction, hop, device, median, share and drops stay.
+const FIRST_LEFT_OUT: [&str; 13] = [
+    "bytes",
+    "max_ns",
+    "packets",
+    "unacked_bytes_max",
+    "unsent_bytes_max",
+    "ring_bytes_max",
+    "queue_limit",
+    "reader",
+    "queue",
+    "p99_ns",
+    "netns",
+    "class",
+    "listener",
+];
+
 /// What a table shows of the times without a processor.
 const PROCESSOR_WAIT_NS_MIN: u64 = 100_000;
 
@@ -449,6 +507,50 @@ impl Composite<Hops> for ReaderCell {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_path::{AcceptFold, PathReport, QueueFold};
+
+    #[test]
+    fn row_of_a_narrow_terminal_is_one_line() {
+        let mut queues = QueueFold::default();
+        let listener = Part::Listener {
+            local: ([127, 0, 0, 1], 80).into(),
+            netns: None,
+            limit: Some(4096),
+        };
+        queues.add_listener(listener, 3);
+        let mut report = PathReport::default();
+        report.add_queues(&queues, &AcceptFold::default());
+        let rows: Vec<HopRow<'_>> = report
+            .hops
+            .iter()
+            .map(|hop| HopRow {
+                hop,
+                share_ppm: None,
+                netns_name: None,
+                part_name: hop.part.map(part_name),
+            })
+            .collect();
+        let all = table_columns(&rows);
+        assert_eq!(fit_columns(&rows, &all, None), (all.clone(), vec![]));
+        assert_eq!(fit_columns(&rows, &all, Some(200)), (all.clone(), vec![]));
+        for width in [80, 60, 40] {
+            let (kept, left_out) = fit_columns(&rows, &all, Some(width));
+            let names: Vec<&str> = kept.split(',').collect();
+            assert!(line_width(&rows, &names) <= width, "{width}: {kept}");
+            assert!(names.len() + left_out.len() == all.split(',').count());
+            for name in [
+                "direction",
+                "hop",
+                "device",
+                "median_ns",
+                "share_percent",
+                "drops",
+            ] {
+                assert!(names.contains(&name), "{width}: {kept}");
+            }
+        }
+        assert!(fit_columns(&rows, &all, Some(60)).1.len() < fit_columns(&rows, &all, Some(40)).1.len());
+    }
 
     #[test]
     fn classes_are_named_as_by_tc() {

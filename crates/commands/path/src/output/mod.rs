@@ -8,6 +8,6 @@ mod columns;
 mod picture;
 mod text;
 
-pub(crate) use columns::{HopRow, Hops, part_name, table_columns};
+pub(crate) use columns::{HopRow, Hops, fit_columns, part_name, table_columns};
 pub(crate) use picture::write_picture;
 pub(crate) use text::push_text;

@@ -3,6 +3,7 @@
 use super::columns::HopRow;
 use sockeye_measure::Sentence;
 use sockeye_output::report::push_sentence;
+use sockeye_output::wrap::push_wrapped;
 use sockeye_path::{HopKind, PathReport};
 
 /// Appends the picture, which packets the numbers are of, and the sentences.
@@ -15,27 +16,27 @@ pub(crate) fn push_text(
     sees_accepts: bool,
 ) {
     push_bars(out, rows, width.unwrap_or(WIDTH));
-    out.extend_from_slice(format!("\n{}\n", packets(report)).as_bytes());
+    out.push(b'\n');
+    push_wrapped(out, packets(report).as_bytes(), "", width);
     for sentence in sentences {
         push_sentence(out, sentence, width);
     }
-    push_unmeasured(out, rows, sees_accepts);
+    push_unmeasured(out, rows, width, sees_accepts);
 }
 
 /// Says what the kernel does not show of hops that are in the table.
-fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>], sees_accepts: bool) {
+fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: Option<usize>, sees_accepts: bool) {
     let has = |kinds: &[HopKind]| rows.iter().any(|row| kinds.contains(&row.hop.key.kind));
     if has(&[HopKind::Accept]) && !sees_accepts {
-        out.extend_from_slice(ACCEPT.as_bytes());
+        push_wrapped(out, ACCEPT.as_bytes(), "", width);
     }
     if has(&[HopKind::Forward]) {
-        out.extend_from_slice(NETFILTER.as_bytes());
+        push_wrapped(out, NETFILTER.as_bytes(), "", width);
     }
 }
 
-const ACCEPT: &str = "Not measured: the time in accept queues. What the first request of a connection waits there is in 'socket'.\n";
-const NETFILTER: &str =
-    "Not measured apart: netfilter's hooks forward and postrouting, which are in 'forward'.\n";
+const ACCEPT: &str = "Not measured: the time in accept queues. What the first request of a connection waits there is in 'socket'.";
+const NETFILTER: &str = "Not measured apart: netfilter's hooks forward and postrouting, which are in 'forward': the kernel has no tracepoint between them.";
 
 /// Appends a line for each hop, as long as its part of the time, where the one before ends.
 fn push_bars(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
@@ -147,11 +148,11 @@ mod tests {
                 })
                 .collect();
             let mut out = Vec::new();
-            push_unmeasured(&mut out, &rows, false);
+            push_unmeasured(&mut out, &rows, None, false);
             String::from_utf8(out).unwrap()
         };
         assert_eq!(text(&report), "");
         report.add_queues(&queues, &AcceptFold::default());
-        assert_eq!(text(&report), ACCEPT);
+        assert_eq!(text(&report), format!("{ACCEPT}\n"));
     }
 }
