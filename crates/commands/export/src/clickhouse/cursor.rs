@@ -1,9 +1,11 @@
 //! The last sample that was sent, in a file.
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_fleet::SampleMark;
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file.
@@ -19,6 +21,32 @@ impl CursorFile {
         let mut name = store.as_os_str().to_owned();
         name.push("-clickhouse");
         Self(name.into())
+    }
+
+    /// Locks it: two processes that move it would send the same samples, and each would overwrite what the other noted. The lock is on
+    /// a file beside it, because the file itself is replaced. The kernel lets it go with the process, however that ends.
+    ///
+    /// # Errors
+    /// If another process has locked it, or the file of the lock cannot be made.
+    pub(super) fn lock(&self) -> anyhow::Result<File> {
+        let mut name = self.0.as_os_str().to_owned();
+        name.push("-lock");
+        let name = PathBuf::from(name);
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true).mode(0o600);
+        let during = || format!("lock {}", name.display());
+        let file = options
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
+            .open(&name)
+            .with_context(during)?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => bail!(
+                "{}: another `sockeye export clickhouse` sends from here: one is enough; to another server, with a --cursor of its own",
+                self.0.display()
+            ),
+            Err(TryLockError::Error(error)) => Err(error).with_context(during),
+        }
     }
 
     /// Returns the sample that was sent last; `None`: none was.
@@ -66,6 +94,46 @@ const MAGIC: &str = "sockeye-clickhouse-cursor 1";
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn second_process_is_refused_and_a_killed_one_leaves_no_lock() {
+        let folder = std::env::temp_dir().join(format!("sockeye-cursor-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let store = folder.join("record.db");
+        let cursor = CursorFile::of(None, &store);
+        drop(cursor.lock().unwrap());
+        let mut holder = Command::new("flock")
+            .args(["--nonblock", "--no-fork"])
+            .arg(folder.join("record.db-clickhouse-lock"))
+            .args(["sh", "-c", "echo locked; exec sleep 600"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut locked = [0; 6];
+        let read = holder.stdout.take().unwrap().read_exact(&mut locked);
+        let refused = cursor.lock();
+        // The file is replaced meanwhile, as after each interval.
+        let written = cursor.write(SampleMark { id: 7, at_ms: 9 });
+        let refused_again = cursor.lock();
+        let other = CursorFile::of(Some(&folder.join("other-server")), &store).lock();
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        let after = cursor.lock();
+        std::fs::remove_dir_all(&folder).unwrap();
+        read.unwrap();
+        written.unwrap();
+        for refused in [refused, refused_again] {
+            let text = format!("{:#}", refused.unwrap_err());
+            assert!(
+                text.contains("record.db-clickhouse: another `sockeye export clickhouse`"),
+                "{text}"
+            );
+        }
+        other.unwrap();
+        after.unwrap();
+    }
 
     #[test]
     fn sample_is_read_back() {

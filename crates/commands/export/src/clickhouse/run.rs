@@ -36,6 +36,7 @@ pub(crate) fn run(args: &ClickhouseArgs) -> anyhow::Result<()> {
     let path = past::readable_store(args.store.as_deref())?;
     let mut follower = StoreFollower::open(&path)?;
     let cursor = CursorFile::of(args.cursor.as_deref(), &path);
+    let _lock = cursor.lock()?;
     let sent = cursor.read()?;
     check_schema(&server, args.once)?;
     if !args.once {
