@@ -17,7 +17,7 @@ use sockeye_query::{past, when};
 use sockeye_store::{Limits, Lost, Observed, Run, StoreError, StoreWriter};
 use sockeye_sys::allocator;
 use sockeye_sys::interrupts::Interrupts;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Records.
@@ -101,8 +101,9 @@ struct Store {
 }
 
 impl Store {
-    fn open(path: PathBuf, limits: Limits, run: Run) -> Result<Self, StoreError> {
-        let writer = StoreWriter::open(&path, limits, run.clone())?;
+    fn open(path: PathBuf, limits: Limits, run: Run) -> anyhow::Result<Self> {
+        let writer =
+            StoreWriter::open(&path, limits, run.clone()).map_err(|error| not_opened(error, &path))?;
         Ok(Self {
             path,
             limits,
@@ -145,7 +146,9 @@ struct Recorder<'a> {
 impl Recorder<'_> {
     fn take_sample(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
-        let store = self.store.writer().context(NOT_KEPT)?;
+        let path = self.store.path.clone();
+        let not_kept = |error| not_kept(error, &path);
+        let store = self.store.writer().map_err(not_kept)?;
         // It takes its time, which is not that of the sockets.
         let has_checked = self.checker.as_ref().is_some_and(Checker::is_due);
         let check = self.checker.as_mut().and_then(Checker::look);
@@ -172,7 +175,7 @@ impl Recorder<'_> {
         let envelope = envelope::now();
         let clocks = clocks::read(&envelope);
         let at_ms = clocks.at_ms;
-        let mut sample = store.begin(clocks).context(NOT_KEPT)?;
+        let mut sample = store.begin(clocks).map_err(not_kept)?;
         let sampled = self
             .sampler
             .sample(at_ms, &mut report, picker.as_mut(), &mut sample);
@@ -200,7 +203,7 @@ impl Recorder<'_> {
             losses: report.losses,
             events: lost_events,
         };
-        let gap = sample.finish(lost).context(NOT_KEPT)?;
+        let gap = sample.finish(lost).map_err(not_kept)?;
         // One that reads all sockets needs more memory than those after it.
         if unchanged == 0 && self.sampler.leaves_out() {
             allocator::return_free_memory();
@@ -246,7 +249,35 @@ fn gap_note(gap: &Gap) -> String {
 
 const SIGNALS: &str = "handle SIGINT, SIGTERM and SIGHUP";
 
-const NOT_KEPT: &str = "no sample is kept";
+/// Says what is lost, where, and on a full disk what to do.
+fn not_kept(error: StoreError, path: &Path) -> anyhow::Error {
+    let what = match &error {
+        error if error.names_file() => "no sample is kept".to_owned(),
+        _ => format!("no sample is kept in {}", path.display()),
+    };
+    with_remedy(error).context(what)
+}
+
+/// The same at the start, when nothing is lost yet.
+fn not_opened(error: StoreError, path: &Path) -> anyhow::Error {
+    if error.names_file() {
+        return error.into();
+    }
+    with_remedy(error).context(path.display().to_string())
+}
+
+fn with_remedy(error: StoreError) -> anyhow::Error {
+    let is_full = matches!(error, StoreError::Full);
+    let error = anyhow::Error::from(error);
+    if !is_full {
+        return error;
+    }
+    let text = format!(
+        "{error}: what was recorded before stays, samples are lost until there is space: \
+         free some, or record to another disk with --store"
+    );
+    anyhow::Error::msg(text)
+}
 
 /// Returns when the next sample is due. Those that are late are left out: they would be no more than the one that comes.
 fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
@@ -258,6 +289,92 @@ fn next_due(due: Instant, now: Instant, interval: Duration) -> Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_history::SampleClocks;
+    use sockeye_lab::{Skip, need};
+    use std::process::Command;
+
+    /// Runs itself once more in a mount namespace of its own, where a folder is a disk of 1 MiB.
+    #[test]
+    fn full_disk_names_the_store_what_is_lost_and_what_to_do() {
+        if let Some(folder) = std::env::var_os(SMALL_DISK) {
+            fill_disk(Path::new(&folder));
+            return;
+        }
+        let is_root = rustix::process::geteuid().is_root();
+        need!(
+            is_root
+                .then_some(())
+                .ok_or_else(|| Skip::new("root is needed to mount a tmpfs"))
+        );
+        let folder = std::env::temp_dir().join(format!("sockeye-full-disk-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let script = "mount -t tmpfs -o size=1m own \"$1\" && exec \"$2\" --exact --nocapture \"$3\"";
+        let outcome = Command::new("unshare")
+            .args(["--mount", "sh", "-c", script, "sh"])
+            .arg(&folder)
+            .arg(std::env::current_exe().unwrap())
+            .arg("record::run::tests::full_disk_names_the_store_what_is_lost_and_what_to_do")
+            .env(SMALL_DISK, &folder)
+            .output();
+        std::fs::remove_dir(&folder).unwrap();
+        let outcome = outcome.unwrap();
+        let text = String::from_utf8_lossy(&outcome.stdout).into_owned();
+        assert!(
+            outcome.status.success() && text.contains("1 passed"),
+            "{text}{}",
+            String::from_utf8_lossy(&outcome.stderr)
+        );
+    }
+
+    const SMALL_DISK: &str = "SOCKEYE_TEST_SMALL_DISK";
+
+    fn fill_disk(folder: &Path) {
+        let path = folder.join("record.db");
+        let limits = Limits {
+            max_bytes: Limits::BYTES_MIN,
+            max_age: None,
+        };
+        let run = || Run {
+            host: None,
+            version: "0.0.0",
+            interval_ms: 10_000,
+        };
+        let clocks = |number: u64| SampleClocks {
+            at_ms: 1_795_000_200_000 + number * 10_000,
+            monotonic_ms: number * 10_000,
+            boottime_ms: number * 10_000,
+            boot_id: None,
+        };
+        let mut writer = StoreWriter::open(&path, limits, run()).unwrap();
+        let mut add = |number| writer.add(clocks(number), [], Lost::default());
+        add(0).unwrap();
+        // What fills the disk is another program's.
+        let other = folder.join("other");
+        let end = std::fs::write(&other, vec![1; 4 << 20]).unwrap_err();
+        assert_eq!(end.kind(), std::io::ErrorKind::StorageFull);
+        // A page of the log may be there already.
+        let failed = (1..1_000).find_map(|number| add(number).err().map(|error| (number, error)));
+        let (number, error) = failed.unwrap();
+        assert_eq!(
+            format!("{:#}", not_kept(error, &path)),
+            format!(
+                "no sample is kept in {}: the disk is full: what was recorded before stays, samples are lost until there is space: \
+                 free some, or record to another disk with --store",
+                path.display()
+            )
+        );
+        let elsewhere = folder.join("elsewhere.db");
+        let error = Store::open(elsewhere.clone(), limits, run()).err().unwrap();
+        let text = format!("{error:#}");
+        assert!(
+            text.starts_with(&format!("{}: the disk is full", elsewhere.display())),
+            "{text}"
+        );
+        assert!(text.contains("--store"), "{text}");
+        std::fs::remove_file(&other).unwrap();
+        let gap = add(number + 1).unwrap().unwrap();
+        assert_eq!(gap.reason, GapReason::NotWritten);
+    }
 
     #[test]
     fn late_samples_are_left_out() {
