@@ -7,7 +7,7 @@ use sockeye_output::wrap::push_wrapped;
 use sockeye_verdict::{Finding, Victim};
 use std::net::SocketAddr;
 
-/// Appends a line for each: `dropped 2626 SOCKET_RCVBUFF  127.0.0.53:53 <- 127.0.0.1:40910  dnscache(8)`.
+/// Appends a line for each: `dropped 2626 SOCKET_RCVBUFF  127.0.0.53:53 <-> 127.0.0.1:40910  dnscache(8)`.
 pub(super) fn push_text(out: &mut Vec<u8>, finding: &Finding, width: Option<usize>) {
     for victim in &finding.victims {
         let mut line = format!("dropped {}", victim.event.count).into_bytes();
@@ -17,7 +17,13 @@ pub(super) fn push_text(out: &mut Vec<u8>, finding: &Finding, width: Option<usiz
         }
         let end = |end: Option<SocketAddr>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
         if victim.local.is_some() || victim.peer.is_some() {
-            let ends = format!("  {} <-> {}", end(victim.local), end(victim.peer));
+            // Without a socket the kernel's drops are counted by their place: only the latest packet's ends are known.
+            let latest = if victim.event.socket.is_none() && victim.event.count > 1 {
+                "the latest "
+            } else {
+                ""
+            };
+            let ends = format!("  {latest}{} <-> {}", end(victim.local), end(victim.peer));
             line.extend_from_slice(ends.as_bytes());
         }
         if let Some(owner) = &victim.owner {

@@ -2,7 +2,7 @@
 
 use super::diagnosis::check;
 use super::faults::Script;
-use crate::fixtures::binary::{SOCKEYE, command};
+use crate::fixtures::binary::{SOCKEYE, command, words_in};
 use crate::fixtures::processes::words_unprivileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -73,6 +73,19 @@ ready()
 sys.stdin.read()
 ";
 
+/// Sends to two ports where nobody is.
+const REFUSED: &str = "
+sender = udp()
+def again():
+    while True:
+        for port in (5300, 5399):
+            for _ in range(5): sender.sendto(b'x', ('127.0.0.1', port))
+        time.sleep(0.02)
+threading.Thread(target=again, daemon=True).start()
+ready()
+sys.stdin.read()
+";
+
 #[track_caller]
 fn victims<'a>(finding: &'a Value, reason: &str) -> Vec<&'a Value> {
     let all = finding["victims"].as_array();
@@ -124,6 +137,23 @@ fn full_receive_buffer_names_its_socket_and_owner() {
             .all(|finding| finding.get("victims").is_none()),
         "{found}"
     );
+}
+
+#[test]
+fn refused_packets_have_the_ends_of_the_latest_one() {
+    let lab = need!(Lab::new("victims_refused"));
+    let here = lab.namespace("here");
+    here.ip("link set lo up");
+    let _script = Script::start(&here, REFUSED);
+    let found = words_in(&here, "check -n --only counters --watch 2 --count 1");
+    let text = String::from_utf8_lossy(&found.stdout);
+    let line = text.lines().find(|line| line.contains(" NO_SOCKET "));
+    let line = line.unwrap_or_else(|| panic!("{found:?}"));
+    // They are counted together, and the address is of one of them.
+    let is_of_one = ["5300", "5399"]
+        .iter()
+        .any(|port| line.contains(&format!(" the latest 127.0.0.1:{port} <-> ")));
+    assert!(is_of_one, "{line}");
 }
 
 #[test]
