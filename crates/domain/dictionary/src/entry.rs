@@ -114,6 +114,12 @@ impl Entry<'_> {
         wording.and_then(|wording| wording.severity).or(self.severity)
     }
 
+    /// Whether it explains many different messages of a family of drivers or of a part of the kernel, by what they have in common.
+    #[must_use]
+    pub fn is_family(&self) -> bool {
+        !self.drivers.is_empty() || FAMILY_NAME_ENDS.iter().any(|end| self.name.ends_with(end))
+    }
+
     /// The first sentence of the meaning.
     #[must_use]
     pub fn first_sentence(&self) -> &str {
@@ -129,6 +135,9 @@ impl Entry<'_> {
             .unwrap_or(&self.meaning)
     }
 }
+
+/// How names of entries end that explain many messages of a driver together.
+const FAMILY_NAME_ENDS: [&str; 3] = ["-driver-error", "-unexpected", "-inconsistent"];
 
 #[cfg(test)]
 mod tests {

@@ -192,7 +192,7 @@ const REFUSALS: [&str; 48] = [
 /// `bnxt_en 0000:02:00.0 (unnamed net_device) (uninitialized)` is a long one.
 const HEAD_LEN_MAX: usize = 120;
 /// No text has the line.
-const NO_WORDING: usize = usize::MAX;
+pub(crate) const NO_WORDING: usize = usize::MAX;
 
 #[cfg(test)]
 mod tests {

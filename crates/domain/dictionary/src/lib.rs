@@ -46,6 +46,7 @@ mod statistics;
 #[cfg(test)]
 mod tests;
 mod unknown;
+mod wordings;
 mod words;
 
 pub use dictionary::Dictionary;
@@ -60,3 +61,4 @@ pub use replacements::Replacements;
 pub use severity::Severity;
 pub use statistics::{CounterGroup, CounterValue};
 pub use unknown::{Reading, UnknownLine};
+pub use wordings::WordingOccurrences;

@@ -9,9 +9,11 @@ use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
 use crate::unknown::{UnknownLine, UnknownLines, looks_like_trouble};
+use crate::wordings::{self, WordingOccurrences, Wordings};
 use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::hash::RandomState;
 
 /// Takes a log line by line and counts the dictionary's entries.
 #[derive(Debug, Clone)]
@@ -34,6 +36,10 @@ pub struct Log {
     statistics: Statistics,
     events: Events,
     count: Count,
+    /// Makes keys of the words of messages that no log can predict
+    forms: RandomState,
+    /// Bytes of lines that may still be kept in [`EntryOccurrences::wordings`]
+    wordings_free: usize,
 }
 
 /// An entry that occurs, with what finds its values and its part in an event fast.
@@ -43,6 +49,7 @@ struct Met {
     role: Role,
     /// A key for each of its values
     keys: Vec<u64>,
+    wordings: Wordings,
 }
 
 /// Line counts of a log.
@@ -85,6 +92,12 @@ pub struct EntryOccurrences {
     pub line: String,
     /// Which of the entry's texts the last line has
     pub wording: usize,
+    /// The different messages that the entry explains here, numbers aside, in the order of occurrence
+    pub wordings: Vec<WordingOccurrences>,
+    /// Lines whose wording is not kept: there were too many different ones
+    pub wordings_left_out: u64,
+    /// Lines that no text of the entry has, with those that the log omitted: only their driver was read, and that they are trouble
+    pub times_unread: u64,
     /// The function in the trace that says most, of the first trace that has one
     pub trace: Option<Trace>,
     /// Of these, lines that belong to the event of another entry
@@ -153,6 +166,8 @@ impl Log {
             statistics: Statistics::new(),
             events: Events::default(),
             count: Count::default(),
+            forms: RandomState::new(),
+            wordings_free: wordings::LEN_MAX,
         }
     }
 
@@ -241,9 +256,7 @@ impl Log {
             self.flush();
             self.count.empty += 1;
             if let Some(latest) = self.latest {
-                let met = &mut self.met[latest].occurrences;
-                met.times = met.times.saturating_add(times);
-                met.left_out = met.left_out.saturating_add(times);
+                self.met[latest].count_repeats(times);
             }
             return;
         }
@@ -354,6 +367,19 @@ impl Log {
         self.latest = Some(nth);
         let met = &mut self.met[nth];
         met.count_match(known, text, times, time);
+        if known.wording == family::NO_WORDING {
+            let unread = &mut met.occurrences.times_unread;
+            *unread = unread.saturating_add(times);
+        }
+        let key = wordings::key(&self.forms, known, text);
+        let wordings = &mut met.wordings;
+        if let Some(nth) = wordings.nth(key, text, &mut met.occurrences.wordings, &mut self.wordings_free) {
+            let wording = &mut met.occurrences.wordings[nth];
+            wording.count(known, times, time);
+        } else {
+            let left_out = &mut met.occurrences.wordings_left_out;
+            *left_out = left_out.saturating_add(times);
+        }
         if let Some(frame) = block::frame_in_head(text) {
             met.occurrences.take_frame(frame);
         }
@@ -528,13 +554,29 @@ impl Met {
                 values_left_out: 0,
                 line: String::new(),
                 wording: 0,
+                wordings: Vec::new(),
+                wordings_left_out: 0,
+                times_unread: 0,
                 trace: None,
                 in_events: 0,
                 followed_by: Vec::new(),
             },
             role: Role::of(entry),
             keys: Vec::new(),
+            wordings: Wordings::default(),
         }
+    }
+
+    /// Counts a line that the log has only as "repeated": it is like the last one.
+    fn count_repeats(&mut self, times: u64) {
+        let met = &mut self.occurrences;
+        met.times = met.times.saturating_add(times);
+        met.left_out = met.left_out.saturating_add(times);
+        if met.wording == family::NO_WORDING {
+            met.times_unread = met.times_unread.saturating_add(times);
+        }
+        self.wordings
+            .count_repeats(times, &mut met.wordings, &mut met.wordings_left_out);
     }
 
     fn count_match(&mut self, known: &MatchedLine<'_>, text: &str, times: u64, time: Option<&str>) {

@@ -24,6 +24,8 @@ pub struct Found {
     pub severity: Option<Severity>,
     /// For a message: which of the entry's texts it is.
     pub wording: Option<usize>,
+    /// For a message: no text of the entry, which is that of the driver's family, has it.
+    pub is_unread: bool,
     /// Without a match: similar entries, the most similar first.
     pub near: Vec<&'static Entry<'static>>,
     /// The name that was probably meant, if `entries` has not what was asked for but the only entry that comes near.
@@ -37,6 +39,7 @@ pub(crate) fn find(text: &str) -> Found {
         values: Vec::new(),
         severity: None,
         wording: None,
+        is_unread: false,
         near: Vec::new(),
         meant: None,
     };
@@ -50,7 +53,8 @@ pub(crate) fn find(text: &str) -> Found {
         {
             found.entries.push(known.entry());
             found.severity = Some(known.severity);
-            found.wording = Some(known.wording);
+            found.is_unread = known.wording == family::NO_WORDING;
+            found.wording = Some(known.wording).filter(|_| !found.is_unread);
             let values = known.values.into_iter();
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
         }

@@ -119,7 +119,7 @@ impl Reading {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut reading = Self {
-            errno: errno(text),
+            errno: errno(text).or_else(|| hexadecimal_errno_of(text)),
             ..Self::default()
         };
         let head = &text[..text.floor_char_boundary(HEAD_LEN_MAX)];
@@ -240,6 +240,16 @@ fn unsigned_errno_of(text: &str) -> Option<u16> {
     let is_part = |neighbour: char| neighbour.is_ascii_alphanumeric();
     let is_alone = !text[..at].ends_with(is_part) && !text[at + digits..].starts_with(is_part);
     let number = text[at..at + digits].parse().ok().filter(|_| is_alone)?;
+    unsigned_errno(number).filter(|&number| number > 1 && is_errno(number))
+}
+
+/// The error number that is printed as hexadecimal digits of 32 bits, `fffffff5` for -11. Registers may have such values, too: it says
+/// nothing about whether the line is trouble.
+fn hexadecimal_errno_of(text: &str) -> Option<u16> {
+    let words = text.rsplit(|character: char| !character.is_ascii_alphanumeric());
+    let digits = words.map(|word| word.strip_prefix("0x").unwrap_or(word));
+    let mut numbers = digits.filter(|digits| digits.len() == 8 && digits.starts_with("ffffff"));
+    let number = u32::from_str_radix(numbers.next()?, 16).ok()?;
     unsigned_errno(number).filter(|&number| number > 1 && is_errno(number))
 }
 
@@ -658,6 +668,14 @@ mod tests {
             "",
             Some(110),
         );
+        check(
+            "carl9170 1-4:1.0: frob failed (fffffff5).",
+            "",
+            "1-4:1.0",
+            "",
+            Some(11),
+        );
+        check("frob 0xffffffff fffff000 xfffffff5 fffffff5a", "", "", "", None);
         check("frob 4294967186x 04294967186 4294960000", "", "", "", None);
         check("audit: frob auid=4294967295", "", "", "", None);
         check("ata1: failed -9999 x-5 2026-11-20", "", "", "", None);

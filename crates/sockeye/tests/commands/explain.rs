@@ -596,6 +596,145 @@ fn wordings_have_their_kernel_versions() {
     }
 }
 
+/// 15 messages that only the family explains, the first of them three times, another one twice.
+#[test]
+fn each_different_message_of_a_family_is_shown() {
+    let letters: Vec<char> = ('a'..='o').collect();
+    let mut log = String::new();
+    for (nth, letter) in letters.iter().enumerate() {
+        log += &format!("[{nth}.5] ceph: frob{letter} failed 1{nth} from nas{nth}\n");
+    }
+    log += "[20.5] ceph: froba failed 77 from nas9\n[21.5] ceph: froba failed 78 from nas8\n";
+    log += "[22.5] ceph: frobn failed 79 from nas7\n";
+    let outcome = of_log(&[], log.as_bytes());
+    let text = outcome.ok();
+    let shown: Vec<&str> = text.lines().filter(|line| line.starts_with("  > ")).collect();
+    assert_eq!(shown.len(), 12, "{text}");
+    assert_eq!(
+        shown[0],
+        "  > ceph: froba failed 10 from nas0  (3 times, 0.5 to 21.5)"
+    );
+    assert_eq!(shown[1], "  > ceph: frobb failed 11 from nas1  (1.5)");
+    let more = "\n  and 3 more wordings, 4 lines; -v shows all\n";
+    assert!(text.contains(more), "{text}");
+    let outcome = of_log(&["-v"], log.as_bytes());
+    let text = outcome.ok();
+    for letter in &letters {
+        let line = format!("  > ceph: frob{letter} failed");
+        assert_eq!(text.matches(&line).count(), 1, "{line}: {text}");
+    }
+    assert!(!text.contains("more wording"), "{text}");
+    let document = json_of_log(&log);
+    let message = &document["messages"][0];
+    assert_eq!(message["entry"]["name"], "network-storage-error", "{document}");
+    assert_eq!(
+        (&message["times"], &message["times_unread"]),
+        (&18.into(), &18.into())
+    );
+    let wordings = message["wordings"].as_array().unwrap();
+    assert_eq!(wordings.len(), 15, "{document}");
+    assert_eq!(wordings[13]["times"], 2);
+    assert_eq!(
+        (&wordings[13]["first"], &wordings[13]["last"]),
+        (&"13.5".into(), &"22.5".into())
+    );
+    let csv = of_log(&["--format", "csv"], log.as_bytes());
+    assert!(
+        csv.ok()
+            .contains("ceph: frobn failed 113 from nas13 | ceph: frobo"),
+        "{csv:?}"
+    );
+}
+
+/// A log of nothing but different lines does not stay in memory.
+#[test]
+fn wordings_have_a_limit_and_are_counted_beyond_it() {
+    let words: Vec<String> = (0..250)
+        .map(|nth: u32| {
+            let letters = [nth / 26 % 26, nth % 26].map(|letter| char::from_digit(letter + 10, 36).unwrap());
+            letters.iter().collect()
+        })
+        .collect();
+    let log: String = words
+        .iter()
+        .map(|word| format!("ceph: frob {word} failed\n"))
+        .collect();
+    let document = json_of_log(&log);
+    let message = &document["messages"][0];
+    assert_eq!(message["times"], 250, "{message}");
+    assert_eq!(message["wordings"].as_array().map(Vec::len), Some(100));
+    assert_eq!(message["times_wordings_left_out"], 150);
+    let text = of_log(&["-v"], log.as_bytes());
+    assert!(
+        text.ok()
+            .contains("and 150 lines of further wordings that were not kept"),
+        "{text:?}"
+    );
+}
+
+/// Different texts of an entry that is no family's, and lines that the log has only counted.
+#[test]
+fn different_texts_of_an_entry_are_shown() {
+    let log = "[1.0] sd 2:0:0:0: rejecting I/O to offline device\n\
+               [2.0] last message repeated 4 times\n\
+               [3.0] sd 7:0:1:0: rejecting I/O to offline device\n\
+               [4.0] sd 2:0:0:0: Power-on or device reset occurred\n";
+    let text = of_log(&[], log.as_bytes());
+    let expected = "  > sd 2:0:0:0: rejecting I/O to offline device  (6 times, 1.0 to 3.0)\n  > sd 2:0:0:0: Power-on or device reset occurred  (4.0)\n";
+    assert!(text.ok().contains(expected), "{text:?}");
+    assert!(!text.ok().contains("general reading"), "{text:?}");
+    let document = json_of_log(log);
+    let times = |nth: usize| document["messages"][0]["wordings"][nth]["times"].as_u64();
+    assert_eq!((times(0), times(1)), (Some(6), Some(1)), "{document}");
+    assert!(document["messages"][0]["entry"].get("family").is_none());
+}
+
+/// What a family says is less certain than what an entry says, and names what was not read.
+#[test]
+fn family_says_that_it_is_a_general_reading() {
+    let unread = "carl9170 1-4:1.0: the frob failed (fffffff5)";
+    let known = "ath11k_pci 0000:03:00.0: failed to enqueue rx buf: -28";
+    for (line, said) in [
+        (unread, "No text of the dictionary has the message"),
+        (known, "without an explanation of its own"),
+    ] {
+        for outcome in [
+            sockeye(&["explain", line]),
+            of_log(&[], format!("[1.0] {line}\n").as_bytes()),
+        ] {
+            let text = outcome.ok();
+            assert!(text.contains("message of a family"), "{text}");
+            assert!(text.contains("  A general reading of this family"), "{text}");
+            assert!(text.contains(said), "{text}");
+            assert!(text.contains("Causes that such messages often have:"), "{text}");
+            assert!(
+                text.contains("What often helps:") && !text.contains("Remedy:"),
+                "{text}"
+            );
+        }
+    }
+    let text = sockeye(&["explain", unread]);
+    assert!(text.ok().contains("If -11 is an errno, it is EAGAIN"), "{text:?}");
+    let found = sockeye(&["explain", "--format", "json", unread]);
+    let found: Value = serde_json::from_str(found.ok()).unwrap();
+    follows(&found);
+    assert_eq!(
+        (&found["unread"], &found["entries"][0]["family"]),
+        (&true.into(), &true.into())
+    );
+    let both = of_log(
+        &[],
+        format!("[1.0] {unread}\n[2.0] carl9170 1-4:1.0: no command feedback\n[3.0] {known}\n").as_bytes(),
+    );
+    assert!(both.ok().contains("A general reading"), "{both:?}");
+    let own = sockeye(&["explain", FLOOD]);
+    assert!(
+        own.ok().contains("Likely causes:") && own.ok().contains("Remedy:"),
+        "{own:?}"
+    );
+    assert!(!own.ok().contains("general reading"), "{own:?}");
+}
+
 #[test]
 fn long_log_has_the_result_of_its_parts() {
     let hang = "e1000e 0000:00:1f.6 eth0: Detected Hardware Unit Hang:";

@@ -30,7 +30,13 @@ pub(super) fn push_log(out: &mut Vec<u8>, log: &ExplainedLog<'_>, layout: &Expla
         line.number(Some(occurrences.left_out));
         line.text(occurrences.first.as_deref());
         line.text(occurrences.last.as_deref());
-        line.text(Some(&occurrences.line));
+        match &occurrences.wordings[..] {
+            [] | [_] => line.text(Some(&occurrences.line)),
+            wordings => {
+                let lines: Vec<&str> = wordings.iter().map(|wording| wording.line.as_str()).collect();
+                line.text(Some(&lines.join(" | ")));
+            }
+        }
         push_fields(&mut line, occurrences.entry, Some(occurrences.severity));
         line.end();
     }

@@ -38,6 +38,9 @@ fn push_values(object: &mut Object<'_>, found: &Found) {
     if let (Some(entry), Some(wording)) = (found.entries.first(), found.wording) {
         push_wording(object, entry, wording);
     }
+    if found.is_unread {
+        object.boolean("unread", Some(true));
+    }
     object.text("meant", found.meant);
     push_all(object.key("near"), &found.near, |out, entry| {
         let mut fields = Object::begin(out);
@@ -153,6 +156,20 @@ fn push_occurrences(fields: &mut Object<'_>, occurrences: &EntryOccurrences) {
     fields.text("last", occurrences.last.as_deref());
     fields.text("line", Some(&occurrences.line));
     push_wording(fields, occurrences.entry, occurrences.wording);
+    push_all(fields.key("wordings"), &occurrences.wordings, |out, wording| {
+        let mut fields = Object::begin(out);
+        fields.text("line", Some(&wording.line));
+        fields.number("times", Some(wording.times));
+        fields.text("first", wording.first.as_deref());
+        fields.text("last", wording.last.as_deref());
+        match wording.wording {
+            Some(wording) => push_wording(&mut fields, occurrences.entry, wording),
+            None => fields.boolean("unread", Some(true)),
+        }
+        fields.end();
+    });
+    fields.number("times_wordings_left_out", Some(occurrences.wordings_left_out));
+    fields.number("times_unread", Some(occurrences.times_unread));
     push_all(fields.key("values"), &occurrences.values, |out, value| {
         let mut fields = Object::begin(out);
         fields.word("place", value.place.name());
@@ -244,6 +261,9 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
             fields.text("until", wording.until.as_deref());
             fields.end();
         });
+    }
+    if entry.is_family() {
+        fields.boolean("family", Some(true));
     }
     fields.text("severity", entry.severity.map(Severity::name));
     fields.text("class", entry.class.map(DropClass::name));

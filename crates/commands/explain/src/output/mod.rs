@@ -62,7 +62,7 @@ pub struct ExplainedUnknown<'a> {
 /// Appends the explanation of a text. If nothing was found, text output is empty: the caller reports it.
 pub fn push_explained(out: &mut Vec<u8>, query: &str, found: &Found, layout: &ExplainLayout) {
     match layout.format {
-        Format::Table => text::push_found(out, found, layout),
+        Format::Table => text::push_found(out, query, found, layout),
         Format::Json => json::push_found(out, query, found, &layout.envelope),
         Format::Jsonl => json::push_found_lines(out, query, found, &layout.envelope),
         Format::Csv => csv::push(out, found.entries.iter().copied(), layout),

@@ -2,14 +2,14 @@
 
 use super::{ExplainLayout, ExplainedLog, ExplainedUnknown};
 use sockeye_dictionary::{
-    CounterGroup, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity, Trace,
-    Wording,
+    CounterGroup, Dictionary, Entry, EntryOccurrences, Found, Placeholder, Reading, Replacements, Severity,
+    Trace, Wording, WordingOccurrences,
 };
 use sockeye_output::text::{display_width, push_clean};
 use sockeye_output::wrap::push_wrapped;
 use std::borrow::Cow;
 
-pub(super) fn push_found(out: &mut Vec<u8>, found: &Found, layout: &ExplainLayout) {
+pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, layout: &ExplainLayout) {
     for (nth, entry) in found.entries.iter().enumerate() {
         if nth > 0 {
             out.push(b'\n');
@@ -24,6 +24,10 @@ pub(super) fn push_found(out: &mut Vec<u8>, found: &Found, layout: &ExplainLayou
             push_wrapped(out, &line, "  ", layout.width);
         }
         push_wording(out, entry, found.wording.filter(|_| nth == 0), layout);
+        if entry.is_family() && nth == 0 && (found.is_unread || found.wording.is_some()) {
+            push_generality(out, entry, u64::from(found.is_unread), 1, layout);
+            push_family_error(out, &Reading::of(query), layout);
+        }
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
         push_body(out, entry, &Replacements::of(values), layout, true);
     }
@@ -285,10 +289,14 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
         (None, _) => {}
     }
     push_heading(out, occurrences.entry, Some(occurrences.severity), &about, layout);
-    let mut line = Vec::new();
-    push_clean(&mut line, occurrences.line.as_bytes());
-    push_wrapped(out, &line, "  > ", layout.width);
-    push_wording(out, occurrences.entry, Some(occurrences.wording), layout);
+    if occurrences.wordings.len() > 1 || occurrences.wordings_left_out > 0 {
+        push_lines(out, occurrences, layout);
+    } else {
+        let mut line = Vec::new();
+        push_clean(&mut line, occurrences.line.as_bytes());
+        push_wrapped(out, &line, "  > ", layout.width);
+        push_wording(out, occurrences.entry, Some(occurrences.wording), layout);
+    }
     let mut values = Vec::new();
     for value in occurrences.values.iter().filter(|value| is_listed(value.place)) {
         push_value(&mut values, value.place, &value.text, value.times);
@@ -317,6 +325,19 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
         let text = format!("Then, as part of the same event: {}", followers.join(", "));
         push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
+    if occurrences.entry.is_family() {
+        push_generality(
+            out,
+            occurrences.entry,
+            occurrences.times_unread,
+            occurrences.times,
+            layout,
+        );
+        // With several messages the number would be that of one of them.
+        if occurrences.wordings.len() == 1 && occurrences.wordings_left_out == 0 {
+            push_family_error(out, &Reading::of(&occurrences.line), layout);
+        }
+    }
     if occurrences.severity == Severity::Info && !layout.is_detailed {
         push_wrapped(out, occurrences.entry.meaning.as_bytes(), "  ", layout.width);
     } else {
@@ -338,6 +359,102 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
             layout,
             layout.is_detailed,
         );
+    }
+}
+
+/// Appends the first line of each different message of an entry, in the order of time.
+fn push_lines(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &ExplainLayout) {
+    let shown = match (layout.is_detailed, occurrences.entry.is_family()) {
+        (true, _) => usize::MAX,
+        (false, true) => FAMILY_WORDINGS_MAX,
+        (false, false) => WORDINGS_MAX,
+    };
+    for wording in occurrences.wordings.iter().take(shown) {
+        let mut line = Vec::new();
+        push_clean(&mut line, wording.line.as_bytes());
+        let about = about_lines(wording, occurrences.entry);
+        if !about.is_empty() {
+            push_clean(&mut line, format!("  ({about})").as_bytes());
+        }
+        push_wrapped(out, &line, "  > ", layout.width);
+    }
+    let rest = occurrences.wordings.iter().skip(shown);
+    let wordings = rest.clone().count();
+    let lines = rest.fold(0_u64, |lines, wording| lines.saturating_add(wording.times));
+    let words = |number: u64, one: &'static str, more: &'static str| {
+        format!("{number} {}", one_or_more(number, one, more))
+    };
+    let mut more = Vec::new();
+    if wordings > 0 {
+        more.push(format!(
+            "{}, {}; -v shows all",
+            words(wordings as u64, "more wording", "more wordings"),
+            words(lines, "line", "lines")
+        ));
+    }
+    if occurrences.wordings_left_out > 0 {
+        let left_out = words(occurrences.wordings_left_out, "line", "lines");
+        more.push(format!("{left_out} of further wordings that were not kept"));
+    }
+    if !more.is_empty() {
+        push_wrapped(
+            out,
+            format!("and {}", more.join("; and ")).as_bytes(),
+            "  ",
+            layout.width,
+        );
+    }
+}
+
+/// How often and when a message occurred, and which kernels have it.
+fn about_lines(wording: &WordingOccurrences, entry: &Entry<'_>) -> String {
+    let mut about = Vec::new();
+    if wording.times > 1 {
+        about.push(format!("{} times", wording.times));
+    }
+    match (&wording.first, &wording.last) {
+        (Some(first), Some(last)) if first != last => about.push(format!("{first} to {last}")),
+        (Some(first), _) => about.push(first.clone()),
+        (None, _) => {}
+    }
+    let text = wording.wording.and_then(|wording| entry.wordings.get(wording));
+    about.extend(text.and_then(Wording::versions));
+    about.join(", ")
+}
+
+/// Says that the entry is that of a family, and what of the messages was not read: of `unread` of `all` lines their words.
+fn push_generality(out: &mut Vec<u8>, entry: &Entry<'_>, unread: u64, all: u64, layout: &ExplainLayout) {
+    let what = if entry.drivers.is_empty() {
+        "these messages of the driver"
+    } else {
+        "this family of drivers or subsystems"
+    };
+    let not_read = match (unread, all) {
+        (0, _) => "What was printed is in the dictionary, but without an explanation of its own".to_owned(),
+        (1, 1) => UNREAD.to_owned(),
+        (unread, all) if unread == all => UNREAD.replace("has the message", "has these messages"),
+        (unread, all) => format!(
+            "No text of the dictionary has {unread} of the {all} lines: of these the driver or subsystem was read, and a word of trouble; the others are in it without an explanation of their own"
+        ),
+    };
+    let text = format!(
+        "A general reading of {what}, which may not fit. {not_read}. Not judged: what failed, and what its numbers are, which may be errors, states of the firmware, or amounts. The words of the message count more than this text."
+    );
+    push_wrapped(out, text.as_bytes(), "  ", layout.width);
+}
+
+/// Names the number in a message of a family, if it may be an error.
+fn push_family_error(out: &mut Vec<u8>, reading: &Reading, layout: &ExplainLayout) {
+    let error = reading
+        .errno
+        .and_then(|number| Some((number, Dictionary::new().error(number)?)));
+    if let Some((number, error)) = error {
+        let text = format!(
+            "If -{number} is an errno, it is {}: {}",
+            error.name,
+            error.first_sentence()
+        );
+        push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
 }
 
@@ -399,6 +516,9 @@ fn push_heading(
     push_clean(&mut line, entry.name.as_bytes());
     line.extend_from_slice(b"  ");
     line.extend_from_slice(entry.kind.name().replace('-', " ").as_bytes());
+    if entry.is_family() {
+        line.extend_from_slice(b" of a family");
+    }
     if let Some(unit) = &entry.unit {
         line.extend_from_slice(b", ");
         push_clean(&mut line, unit.as_bytes());
@@ -452,9 +572,19 @@ fn push_body(
             layout.width,
         );
     }
-    push_items(out, "Likely causes", &entry.causes, replacements, layout);
+    let causes = if entry.is_family() {
+        "Causes that such messages often have"
+    } else {
+        "Likely causes"
+    };
+    push_items(out, causes, &entry.causes, replacements, layout);
     push_items(out, "Check", &entry.checks, replacements, layout);
-    push_items(out, "Remedy", &entry.remedies, replacements, layout);
+    let remedies = if entry.is_family() {
+        "What often helps"
+    } else {
+        "Remedy"
+    };
+    push_items(out, remedies, &entry.remedies, replacements, layout);
     if !is_detailed {
         return;
     }
@@ -523,6 +653,12 @@ fn push_items(
     }
 }
 
+/// What is said of a message that no text has.
+const UNREAD: &str =
+    "No text of the dictionary has the message: read were the driver or subsystem, and a word of trouble";
+/// Different messages of a family that are shown, and of another entry.
+const FAMILY_WORDINGS_MAX: usize = 12;
+const WORDINGS_MAX: usize = 4;
 /// Unknown lines that are shown when they are not asked for.
 const UNKNOWN_MAX: usize = 20;
 /// Counters of one entry that are shown.
