@@ -24,7 +24,7 @@ impl CursorFile {
     }
 
     /// Locks it: two processes that move it would send the same samples, and each would overwrite what the other noted. The lock is on
-    /// a file beside it, because the file itself is replaced. The kernel lets it go with the process, however that ends.
+    /// a file next to it, because the file itself is replaced. The kernel lets it go with the process, however that ends.
     ///
     /// # Errors
     /// If another process has locked it, or the file of the lock cannot be made.
