@@ -678,22 +678,22 @@ fn different_texts_of_an_entry_are_shown() {
     let log = "[1.0] sd 2:0:0:0: rejecting I/O to offline device\n\
                [2.0] last message repeated 4 times\n\
                [3.0] sd 7:0:1:0: rejecting I/O to offline device\n\
-               [4.0] sd 2:0:0:0: Power-on or device reset occurred\n";
+               [4.0] sd 2:0:0:0: Device offlined - not ready after error recovery\n";
     let text = of_log(&[], log.as_bytes());
-    let expected = "  > sd 2:0:0:0: rejecting I/O to offline device  (6 times, 1.0 to 3.0)\n  > sd 2:0:0:0: Power-on or device reset occurred  (4.0)\n";
+    let expected = "  > sd 2:0:0:0: rejecting I/O to offline device  (6 times, 1.0 to 3.0)\n  > sd 2:0:0:0: Device offlined - not ready after error recovery  (4.0)\n";
     assert!(text.ok().contains(expected), "{text:?}");
     assert!(!text.ok().contains("general reading"), "{text:?}");
     let document = json_of_log(log);
     let times = |nth: usize| document["messages"][0]["wordings"][nth]["times"].as_u64();
     assert_eq!((times(0), times(1)), (Some(6), Some(1)), "{document}");
-    assert!(document["messages"][0]["entry"].get("family").is_none());
+    assert!(document["messages"][0]["entry"].get("is_family").is_none());
 }
 
 /// What a family says is less certain than what an entry says, and names what was not read.
 #[test]
 fn family_says_that_it_is_a_general_reading() {
     let unread = "carl9170 1-4:1.0: the frob failed (fffffff5)";
-    let known = "ath11k_pci 0000:03:00.0: failed to enqueue rx buf: -28";
+    let known = "ath11k_pci 0000:03:00.0: failed to send frob: -28";
     for (line, said) in [
         (unread, "No text of the dictionary has the message"),
         (known, "without an explanation of its own"),
@@ -719,7 +719,7 @@ fn family_says_that_it_is_a_general_reading() {
     let found: Value = serde_json::from_str(found.ok()).unwrap();
     follows(&found);
     assert_eq!(
-        (&found["unread"], &found["entries"][0]["family"]),
+        (&found["unread"], &found["entries"][0]["is_family"]),
         (&true.into(), &true.into())
     );
     let both = of_log(

@@ -263,7 +263,7 @@ fn push_entry_fields(fields: &mut Object<'_>, entry: &Entry<'_>) {
         });
     }
     if entry.is_family() {
-        fields.boolean("family", Some(true));
+        fields.boolean("is_family", Some(true));
     }
     fields.text("severity", entry.severity.map(Severity::name));
     fields.text("class", entry.class.map(DropClass::name));
