@@ -106,5 +106,5 @@ pub(crate) fn key(forms: &RandomState, known: &MatchedLine<'_>, text: &str) -> u
 const WORDINGS_MAX: usize = 100;
 /// Bytes of the lines of all of them.
 pub(crate) const LEN_MAX: usize = 1 << 20;
-/// Marks beside a value in its word: `(eth0):`.
+/// Marks around a value in its word: `(eth0):`.
 const VALUE_MARKS_MAX: usize = 4;

@@ -73,7 +73,7 @@ ready()
 sys.stdin.read()
 ";
 
-/// Sends to two ports where nobody is.
+/// Sends to two ports that no socket has.
 const REFUSED: &str = "
 sender = udp()
 def again():
