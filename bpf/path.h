@@ -102,6 +102,8 @@ const volatile u32 journeys_mask = 4095;
 const volatile u32 sample_every = 1;
 /* Number of arguments of kfree_skb: without the third (Linux 5.17) there is no reason. */
 const volatile u32 free_arguments = 2;
+/* SKB_DROP_REASON_PACKET_SOCK_ERROR (Linux 6.5); 0 if there is no such reason. */
+const volatile u32 packet_socket_reason = 0;
 const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
 /* Whether writes to TCP sockets are seen: tcp_sendmsg_locked (Linux 6.13). */
 const volatile u32 sees_writes = 0;
@@ -1050,8 +1052,12 @@ SEC("tp_btf/kfree_skb")
 int packet_is_dropped(u64 *args)
 {
 	u64 skb = address_of(args[0]);
-	struct journey *journey = journey_to_end(skb);
+	struct journey *journey;
 
+	/* A packet socket, as of a capture, could not keep its copy. That of Linux 7.2 is seen here as the packet itself. */
+	if (free_arguments > 2 && packet_socket_reason && (u32)args[2] == packet_socket_reason)
+		return 0;
+	journey = journey_to_end(skb);
 	if (!journey)
 		return 0;
 	if (!is_same(journey, skb))

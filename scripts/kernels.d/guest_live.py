@@ -139,6 +139,10 @@ def _():
     read = [hop for hop in report["hops"] if hop["hop"] == "socket" and hop["direction"] == "in"]
     seen = [(hop["direction"], hop["hop"], hop["packets"]) for hop in report["hops"]]
     rest = {key: value for key, value in report.items() if key != "hops"}
-    require(read and read[0]["packets"] == 100, f"packets that were read: {seen}, {str(rest)[:600]}; {packed(child.err)[-200:]}")
+    # Where a packet socket has a part of each packet (Linux 7.2), one may be lost sight of, and is counted.
+    require(
+        read and read[0]["packets"] >= 95 and read[0]["packets"] + report["lost"] == report["followed"] == 100,
+        f"packets that were read: {seen}, {str(rest)[:600]}; {packed(child.err)[-200:]}",
+    )
     require(read[0]["reader"]["pid"], f"reader: {read[0]}")
     return f"{len(report['hops'])} hops, median in the queue {read[0].get('median_ns')} ns"

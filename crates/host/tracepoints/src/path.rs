@@ -74,7 +74,7 @@ impl PathWatch {
     /// Loads the programs. They see nothing.
     pub(crate) fn load(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
         let events = ["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"];
-        let numbers = engine.numbers(&events, &[])?;
+        let numbers = engine.numbers(&events, &["SKB_DROP_REASON_PACKET_SOCK_ERROR"])?;
         let Ends { local, peer } = &options.ends;
         let ports = [local.port_min, local.port_max, peer.port_min, peer.port_max].map(u16::to_ne_bytes);
         let slots = options.slots.next_power_of_two();
@@ -86,6 +86,7 @@ impl PathWatch {
             slots - 1,
             REGISTER_OF_CALL,
             numbers.arguments(2),
+            numbers.value(0),
         ]
         .map(u32::to_ne_bytes);
         let accept_calls: Vec<u8> = ACCEPT_CALLS.into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -114,6 +115,7 @@ impl PathWatch {
                 ("journeys_mask", &words[4]),
                 ("call_at", &words[5]),
                 ("completion_arguments", &words[6]),
+                ("packet_socket_reason", &words[7]),
                 ("accept_calls", &accept_calls),
             ],
         };

@@ -2,6 +2,7 @@
 
 mod batches;
 mod extension_headers;
+mod packet_sockets;
 mod queues;
 mod round_trips;
 mod tunnel;
