@@ -584,14 +584,7 @@ impl Met {
         met.severity = met.severity.max(known.severity);
         met.times = met.times.saturating_add(times);
         met.left_out = met.left_out.saturating_add(times.saturating_sub(1));
-        if let Some(time) = time {
-            if met.first.is_none() {
-                met.first = Some(time.to_owned());
-            }
-            let last = met.last.get_or_insert_default();
-            last.clear();
-            last.push_str(time);
-        }
+        wordings::note_time(&mut met.first, &mut met.last, time);
         met.line.clear();
         met.line.push_str(text);
         met.wording = known.wording;

@@ -69,15 +69,19 @@ impl WordingOccurrences {
             self.wording = Some(known.wording).filter(|&wording| wording != family::NO_WORDING);
         }
         self.times = self.times.saturating_add(times);
-        if let Some(time) = time {
-            if self.first.is_none() {
-                self.first = Some(time.to_owned());
-            }
-            let last = self.last.get_or_insert_default();
-            last.clear();
-            last.push_str(time);
-        }
+        note_time(&mut self.first, &mut self.last, time);
     }
+}
+
+/// Notes the time of a line, if it has one, as that of the last, and of the first if there was none.
+pub(crate) fn note_time(first: &mut Option<String>, last: &mut Option<String>, time: Option<&str>) {
+    let Some(time) = time else { return };
+    if first.is_none() {
+        *first = Some(time.to_owned());
+    }
+    let last = last.get_or_insert_default();
+    last.clear();
+    last.push_str(time);
 }
 
 /// A key of what a line says, numbers and names aside: that of its text if the text has all its words, else of the words themselves.
