@@ -7,6 +7,7 @@
 //! - [`StoreFollower`]: one sample after the other, for what sends them elsewhere
 //! - [`Limits`]: size and age; the oldest groups are deleted before a sample is written
 //! - [`problem_at`]: whether a store can be written at a place
+//! - [`lock_next_to`]: one process at a time writes a store, or another file
 //! - `schema`: tables, their version, and how an older file becomes a newer one
 //!
 //! Samples are in groups of ten minutes. The newest group is a row for each sample; a group that is full is sealed: one compressed
@@ -22,6 +23,7 @@ mod coverage;
 mod error;
 mod finding_rows;
 mod follower;
+mod lock;
 mod observed;
 mod overview;
 mod periods;
@@ -40,6 +42,7 @@ pub use counts::{Counted, CountedMinute};
 pub use coverage::PeriodCoverage;
 pub use error::StoreError;
 pub use follower::{FollowedSample, Resumed, StoreFollower};
+pub use lock::lock_next_to;
 pub use observed::Observed;
 pub use overview::{PeriodTotals, Toward};
 pub use reader::{GroupInfo, Kept, Moment, Nearest, SampleTime, StoreReader};

@@ -7,18 +7,18 @@ pub use new_sample::NewSample;
 use crate::bounds::{Bounds, Limits};
 use crate::check_log::{Check, CheckLog};
 use crate::error::StoreError;
+use crate::lock::lock_next_to;
 use crate::schema;
 use crate::sealing::{chunks_until, seal_group, unsealed_groups};
 use crate::talkers::TalkerIds;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use rustix::fs::{FlockOperation, flock};
 use sockeye_history::{
     Gap, GapReason, GroupReader, GroupWriter, Recorded, SampleClocks, SumTable, gap_between,
 };
 use sockeye_model::{Losses, State};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// What is known of a recorder.
@@ -358,22 +358,10 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 
 /// SQLite's own locks are on the same file: they would be released with ours, so that this is another kind, on another file.
 fn lock(path: &Path) -> Result<File, StoreError> {
-    let failed = |error| StoreError::File(path.to_owned(), error);
-    let mut name = path.as_os_str().to_owned();
-    name.push("-lock");
-    // Who may read it may lock it.
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-        .open(name)
-        .map_err(failed)?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(rustix::io::Errno::WOULDBLOCK) => Err(StoreError::InUse(path.to_owned())),
-        Err(errno) => Err(failed(errno.into())),
+    match lock_next_to(path) {
+        Ok(Some(file)) => Ok(file),
+        Ok(None) => Err(StoreError::InUse(path.to_owned())),
+        Err(error) => Err(StoreError::File(path.to_owned(), error)),
     }
 }
 

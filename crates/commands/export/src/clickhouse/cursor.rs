@@ -1,11 +1,11 @@
 //! The last sample that was sent, in a file.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_fleet::SampleMark;
-use std::fs::{File, TryLockError};
+use sockeye_store::lock_next_to;
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The file.
@@ -29,24 +29,13 @@ impl CursorFile {
     /// # Errors
     /// If another process has locked it, or the file of the lock cannot be made.
     pub(super) fn lock(&self) -> anyhow::Result<File> {
-        let mut name = self.0.as_os_str().to_owned();
-        name.push("-lock");
-        let name = PathBuf::from(name);
-        let mut options = File::options();
-        options.create(true).truncate(false).write(true).mode(0o600);
-        let during = || format!("lock {}", name.display());
-        let file = options
-            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed())
-            .open(&name)
-            .with_context(during)?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => bail!(
+        let locked = lock_next_to(&self.0).with_context(|| format!("lock {}-lock", self.0.display()))?;
+        locked.with_context(|| {
+            format!(
                 "{}: another `sockeye export clickhouse` sends from here: one is enough; to another server, with a --cursor of its own",
                 self.0.display()
-            ),
-            Err(TryLockError::Error(error)) => Err(error).with_context(during),
-        }
+            )
+        })
     }
 
     /// Returns the sample that was sent last; `None`: none was.
