@@ -118,6 +118,9 @@ impl Link {
             );
             ip_batch(Some(end.namespace.name()), &script).or_panic("address a veth end");
         }
+        for (end, own) in [(a, client), (b, server)] {
+            end.wait_until_it_receives(self.ip(own, true));
+        }
     }
 
     fn ip(&self, host: u8, v6: bool) -> IpAddr {
@@ -140,6 +143,18 @@ impl End {
                 .namespace
                 .output("ip", &["-o", "link", "show", "dev", &self.device]);
             shown.contains(" state UP ")
+        });
+    }
+
+    /// Waits until the device accepts what is sent to its address. A worker of the kernel adds the local route of an IPv6 address, after
+    /// `ip` has its answer, and until then every packet to it is dropped.
+    #[track_caller]
+    fn wait_until_it_receives(&self, address: IpAddr) {
+        let IpAddr::V6(v6) = address else { return };
+        let local_route = format!("{:032x} 80 ", u128::from(v6));
+        wait_until(format_args!("the local route of {v6}"), || {
+            let routes = self.namespace.proc_net("ipv6_route");
+            routes.lines().any(|line| line.starts_with(&local_route))
         });
     }
 
