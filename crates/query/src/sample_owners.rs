@@ -3,6 +3,7 @@
 
 use crate::listing::{Listing, ListingReport, report_owners};
 use sockeye_model::{Inode, Owner};
+use sockeye_source::Announce;
 use sockeye_source::owners::{OwnerLookup, Owners, ScanError};
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -10,21 +11,14 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// What entries get their owners from.
-pub(crate) trait FindOwners: Debug + Sync {
+pub(crate) trait FindOwners: Announce {
     /// Returns the owners of a socket, sorted by pid and descriptor.
     fn of(&self, inode: Inode) -> &[Owner];
-
-    /// Looks sockets up whose owners will be asked for soon.
-    fn announce(&self, inodes: &[u32]);
 }
 
 impl FindOwners for Owners {
     fn of(&self, inode: Inode) -> &[Owner] {
         Self::of(self, inode)
-    }
-
-    fn announce(&self, inodes: &[u32]) {
-        Self::announce(self, inodes);
     }
 }
 
@@ -189,7 +183,9 @@ impl FindOwners for SampleOwners<'_> {
         let owners = found.as_ref().map_or(&[][..], |(owners, _)| owners.of(inode));
         self.noted(inode, owners)
     }
+}
 
+impl Announce for SampleOwners<'_> {
     fn announce(&self, inodes: &[u32]) {
         self.last.announce(inodes);
     }

@@ -13,8 +13,8 @@ use sockeye_filter::Filter;
 use sockeye_model::{Entry, Inode, NetnsInode, ProtocolSet, Socket, Workloads};
 use sockeye_source::owners::Owners;
 use sockeye_source::{
-    BpfEngine, Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Preparation, Query, QueryOutcome,
-    QuietWalk, Reason, SocketThreads, SourceKind, TakeSocket, list, list_on_threads,
+    Announce, BpfEngine, Choice, Detail, Ends, Error, KernelVerdict, NetnsScope, Preparation, Query,
+    QueryOutcome, QuietWalk, Reason, SocketThreads, SourceKind, TakeSocket, list, list_on_threads,
 };
 use std::collections::HashSet;
 use std::io::ErrorKind;
@@ -189,12 +189,6 @@ impl SocketThreads for Threads<'_> {
         self.threads.may_begin()
     }
 
-    fn announce(&self, inodes: &[u32]) {
-        if let Some(owners) = self.found.owners {
-            owners.announce(inodes);
-        }
-    }
-
     fn on_thread(&self, read: &mut dyn FnMut(TakeSocket<'_>)) {
         self.threads.on_thread(&mut |emit| {
             read(&mut |socket, context| {
@@ -224,6 +218,10 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
+    fn announce(self) -> Option<&'a dyn Announce> {
+        self.owners.map(|owners| owners as &dyn Announce)
+    }
+
     fn entry(self, socket: &'a Socket) -> Entry<'a> {
         let of = |owners: &'a dyn FindOwners| socket.inode.map_or(&[][..], |inode| owners.of(inode));
         Entry {
@@ -266,7 +264,7 @@ impl Scan<'_> {
             resolved,
         );
         query.choice = listing.context.choice;
-        query.scope = NetnsScope::All;
+        (query.scope, query.announce) = (NetnsScope::All, found.announce());
         // Filter programs run in the dump of one namespace, and this is none.
         query.program = &[];
         // A source that the user selected is the only one that is used.
@@ -377,8 +375,11 @@ impl Scan<'_> {
                 options,
                 protocols,
                 target,
-                (targets.len() == 1).then_some(self.quiet).flatten(),
-                threads.as_ref(),
+                WalkOptions {
+                    announce: found.announce(),
+                    quiet: (targets.len() == 1).then_some(self.quiet).flatten(),
+                    threads: threads.as_ref(),
+                },
                 &mut |socket, kernel_verdict| {
                     let entry = found.entry(socket);
                     match decide(options, listing.targets.filter_of(target), &entry, kernel_verdict) {
@@ -423,8 +424,11 @@ impl Scan<'_> {
                             options,
                             protocols,
                             target,
-                            None,
-                            None,
+                            WalkOptions {
+                                announce: found.announce(),
+                                quiet: None,
+                                threads: None,
+                            },
                             &mut |socket, kernel_verdict| {
                                 let entry = found.entry(socket);
                                 let filter = listing.targets.filter_of(target);
@@ -527,29 +531,36 @@ impl Scan<'_> {
     }
 }
 
+/// What a walk may do in addition to the query.
+#[derive(Clone, Copy)]
+struct WalkOptions<'a> {
+    announce: Option<&'a dyn Announce>,
+    quiet: Option<&'a QuietWalk>,
+    threads: Option<&'a Threads<'a>>,
+}
+
 /// Lists one namespace; `None`: it is one of many and could not be entered.
 fn list_target(
     listing: &Listing<'_>,
     options: &QueryOptions,
     protocols: ProtocolSet,
     target: &NetnsTarget<'_>,
-    quiet: Option<&QuietWalk>,
-    threads: Option<&Threads<'_>>,
+    walk: WalkOptions<'_>,
     emit: &mut dyn FnMut(&Socket, KernelVerdict) -> ControlFlow<()>,
 ) -> anyhow::Result<Option<QueryOutcome>> {
     let context = listing.context;
     let resolved = listing.targets.filter_of(target);
     let mut query = query(options, needs(&resolved.filter), protocols, Some(resolved));
-    (query.choice, query.quiet) = (context.choice, quiet);
+    (query.choice, query.announce, query.quiet) = (context.choice, walk.announce, walk.quiet);
     let outcome = match target.netns {
-        None => list_with(&context.engine, &query, threads, emit),
+        None => list_with(&context.engine, &query, walk.threads, emit),
         Some(namespace) => {
             let listed = context.namespaces.open(namespace, |netns| {
                 let query = Query {
                     scope: NetnsScope::One(netns),
                     ..query.clone()
                 };
-                list_with(&context.engine, &query, threads, emit)
+                list_with(&context.engine, &query, walk.threads, emit)
             });
             match listed {
                 Ok(outcome) => outcome,
@@ -611,6 +622,7 @@ fn query<'a>(
         choice: Choice::Auto,
         scope: NetnsScope::Own,
         quiet: None,
+        announce: None,
     }
 }
 

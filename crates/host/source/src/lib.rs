@@ -24,6 +24,7 @@
 //!     choice: Choice::Auto,
 //!     scope: NetnsScope::Own,
 //!     quiet: None,
+//!     announce: None,
 //! };
 //! let mut sockets = 0;
 //! let outcome = list(&BpfEngine::default(), &query, &mut |_socket, _kernel_verdict| {
@@ -88,7 +89,7 @@ pub use outcome::{DumpContext, Error, KernelVerdict, ProtocolSource, QueryOutcom
 pub use pid_namespace::own_pid_namespace;
 pub use probe::{Probe, ProbeResult, probe};
 pub use process_netns::own_namespace;
-pub use query::{Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
+pub use query::{Announce, Choice, End, Ends, Families, NetnsScope, OpenNetns, Query};
 pub use quiet::{QuietSeen, QuietSocket, QuietWalk, WalkTime};
 pub use socket_threads::{SocketThreads, TakeSocket};
 pub use sockeye_model::Detail;

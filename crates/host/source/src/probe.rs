@@ -44,6 +44,7 @@ pub fn probe(engine: &BpfEngine) -> Vec<Probe> {
         choice: Choice::Auto,
         scope: NetnsScope::Own,
         quiet: None,
+        announce: None,
     };
     let probes = GROUPS.iter().flat_map(|group| {
         ladder::sources(group, &query).map(|source| Probe {

@@ -5,6 +5,7 @@ use crate::process_netns::own_namespace;
 use crate::quiet::QuietWalk;
 use sockeye_model::{Detail, Family, NetnsInode, Pid, Protocol, ProtocolSet, Socket, StateSet};
 pub use sockeye_wire::walk::End;
+use std::fmt::Debug;
 use std::os::fd::BorrowedFd;
 
 /// A request for sockets.
@@ -29,6 +30,14 @@ pub struct Query<'a> {
     pub scope: NetnsScope<'a>,
     /// What a walk may leave out; `None`: nothing.
     pub quiet: Option<&'a QuietWalk>,
+    /// What a walk announces sockets to before they are taken; `None`: nothing.
+    pub announce: Option<&'a dyn Announce>,
+}
+
+/// Takes the inodes of sockets before they are taken, on any thread, so that what is looked up by them can be fetched from memory at once.
+pub trait Announce: Debug + Sync {
+    /// Is called with the inodes of the next sockets.
+    fn announce(&self, inodes: &[u32]);
 }
 
 impl Query<'_> {

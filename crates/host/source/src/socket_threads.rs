@@ -10,10 +10,6 @@ pub trait SocketThreads: Sync {
     /// Whether other threads may begin. It is asked again and again; until then the calling thread takes all sockets.
     fn may_begin(&self) -> bool;
 
-    /// Is called with the inodes of sockets before they are taken, on any thread, so that what is looked up by them can be fetched from
-    /// memory at once.
-    fn announce(&self, inodes: &[u32]);
-
     /// Is called on another thread, and calls `read` once with what takes that thread's sockets. After `read` no more follow.
     fn on_thread(&self, read: &mut dyn FnMut(TakeSocket<'_>));
 }

@@ -150,7 +150,7 @@ pub(crate) fn walk(
                 take(socket, message)
             };
             let outcome = match quiet.and_then(QuietWalk::buckets) {
-                None => tables.walk(found, &request, walked, read, threads),
+                None => tables.walk(found, &request, walked, query.announce, read, threads),
                 Some(buckets) => buckets
                     .iter()
                     .filter(|_| table == Table::Established)
@@ -160,7 +160,7 @@ pub(crate) fn walk(
                             end: bucket.saturating_add(1),
                             ..request
                         };
-                        tables.walk(found, &request, walked, read, None)
+                        tables.walk(found, &request, walked, query.announce, read, None)
                     }),
             };
             match outcome {
@@ -252,10 +252,6 @@ struct Threads<'a> {
 impl RecordThreads for Threads<'_> {
     fn may_begin(&self) -> bool {
         self.threads.may_begin()
-    }
-
-    fn announce(&self, inodes: &[u32]) {
-        self.threads.announce(inodes);
     }
 
     fn on_thread(&self, read: &mut dyn FnMut(TakeRecord<'_>)) {

@@ -1,10 +1,10 @@
 //! Processes near their limit of open files: what the pass over descriptors and the walk over sockets show of them need not be read
 //! from `/proc`, where each descriptor and each socket takes a microsecond or more.
 
+use foldhash::HashMap;
 use sockeye_model::{Entry, NetnsInode, OpenFiles, Pid};
 use sockeye_source::owners::Owners;
 use sockeye_source::vitals::{CrowdedProcess, KnownSockets};
-use std::collections::HashMap;
 
 /// The processes, each with what is known of its sockets.
 #[derive(Debug, Default)]

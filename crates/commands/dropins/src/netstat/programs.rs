@@ -13,10 +13,13 @@ use std::io::{ErrorKind, Read};
 /// Owners of sockets, and the names of their programs.
 #[derive(Debug, Default)]
 pub(super) struct Programs {
-    owners: Owners,
-    /// Names read so far; `None` for a process that has ended.
-    names: HashMap<Pid, Option<Name>>,
+    pub(super) owners: Owners,
+    pub(super) names: ProgramNames,
 }
+
+/// Names read so far; `None` for a process that has ended.
+#[derive(Debug, Default)]
+pub(super) struct ProgramNames(HashMap<Pid, Option<Name>>);
 
 /// `PID/name`, cut to the 19 bytes of the column.
 type Name = ShortText<19>;
@@ -51,13 +54,15 @@ impl Programs {
         }
         Self {
             owners,
-            names: HashMap::new(),
+            names: ProgramNames::default(),
         }
     }
+}
 
+impl ProgramNames {
     /// Returns `PID/name` of the first owner of this socket, `-` if none is known.
-    pub(super) fn of(&mut self, inode: Option<Inode>) -> &[u8] {
-        let Self { owners, names } = self;
+    pub(super) fn of(&mut self, owners: &Owners, inode: Option<Inode>) -> &[u8] {
+        let Self(names) = self;
         let owners = inode.map_or(&[][..], |inode| owners.of(inode));
         let found = owners.iter().find_map(|Owner { process, .. }| {
             let pid = process.pid;
@@ -67,7 +72,7 @@ impl Programs {
                 .is_some()
                 .then_some(pid)
         });
-        match found.and_then(|pid| self.names.get(&pid)) {
+        match found.and_then(|pid| names.get(&pid)) {
             Some(Some(name)) => name.as_bytes(),
             _ => b"-",
         }

@@ -4,12 +4,13 @@ use super::buffered_stdout::{BufferedStdout, text_form};
 use super::groups;
 use super::names::HostNames;
 use super::options::Flags;
-use super::programs::Programs;
+use super::programs::{ProgramNames, Programs};
 use crate::output::netstat::{InetLayout, InetRow, Shown, UnixLayout, UnixRow};
 use sockeye_console::notes;
 use sockeye_model::{Endpoint, Family, Protocol, ProtocolSet, Socket, State, StateSet};
+use sockeye_source::owners::Owners;
 use sockeye_source::{
-    BpfEngine, Choice, Detail, Ends, Error, Families, NetnsScope, Query, QueryOutcome, list,
+    Announce, BpfEngine, Choice, Detail, Ends, Error, Families, NetnsScope, Query, QueryOutcome, list,
 };
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -232,10 +233,16 @@ impl<'a> Listing<'a> {
         table: Table,
         query: Query<'_>,
     ) -> anyhow::Result<ListOutcome> {
+        let Programs { owners, names } = &mut self.programs;
+        let query = Query {
+            announce: self.layout.programs.then_some(&*owners as &dyn Announce),
+            ..query
+        };
         let mut rows = Rows {
             layout: &self.layout,
             names: &self.names,
-            programs: &mut self.programs,
+            owners,
+            programs: names,
             table,
             is_mixed: query.families == Families::BOTH,
             needs_procfs: query.choice != Choice::Procfs && (self.layout.timers || self.layout.extended),
@@ -300,7 +307,7 @@ impl<'a> Listing<'a> {
             ..self.query(TCP, Families::BOTH, StateSet::ALL)
         });
         let mut written = Ok(());
-        let programs = &mut self.programs;
+        let Programs { owners, names } = &mut self.programs;
         let outcome = list(&self.engine, &query, &mut |socket, _| {
             let is_selected = match layout.shown {
                 Shown::All => true,
@@ -311,7 +318,7 @@ impl<'a> Listing<'a> {
                 return ControlFlow::Continue(());
             }
             let program = if layout.programs {
-                programs.of(socket.inode)
+                names.of(owners, socket.inode)
             } else {
                 &[]
             };
@@ -350,6 +357,7 @@ impl<'a> Listing<'a> {
             choice,
             scope: NetnsScope::Own,
             quiet: None,
+            announce: None,
         }
     }
 
@@ -382,7 +390,8 @@ struct ListOutcome {
 struct Rows<'a> {
     layout: &'a InetLayout,
     names: &'a HostNames,
-    programs: &'a mut Programs,
+    owners: &'a Owners,
+    programs: &'a mut ProgramNames,
     table: Table,
     is_mixed: bool,
     needs_procfs: bool,
@@ -408,7 +417,7 @@ impl Rows<'_> {
             return ControlFlow::Continue(());
         }
         let program = if self.layout.programs {
-            self.programs.of(socket.inode)
+            self.programs.of(self.owners, socket.inode)
         } else {
             &[]
         };

@@ -20,8 +20,8 @@ use sockeye_model::{
 };
 use sockeye_source::owners::Owners;
 use sockeye_source::{
-    BpfEngine, Choice, Detail, DumpContext, Error, Families, KernelVerdict, NetnsScope, OpenNetns, Query,
-    QueryOutcome, SourceKind, list_with_message, refusal,
+    Announce, BpfEngine, Choice, Detail, DumpContext, Error, Families, KernelVerdict, NetnsScope, OpenNetns,
+    Query, QueryOutcome, SourceKind, list_with_message, refusal,
 };
 use sockeye_sys::proc_mount;
 use std::ffi::OsStr;
@@ -149,7 +149,7 @@ impl<'a> Listing<'a> {
             }
             self.report_refusals(group);
             let (mut written, mut closed) = (Ok(()), Ok(()));
-            let outcome = self.list_group(group, &mut |socket, context| {
+            let outcome = self.list_group(group, owners.owners.as_ref(), &mut |socket, context| {
                 // As in ss, sockets that were read from /proc are shown, though they cannot be closed.
                 if let Some(closer) = closer
                     .as_mut()
@@ -233,7 +233,7 @@ impl<'a> Listing<'a> {
             if !is_selected {
                 continue;
             }
-            let outcome = self.list_group(tcp, &mut |socket, context| {
+            let outcome = self.list_group(tcp, None, &mut |socket, context| {
                 if socket.family == family {
                     bytes.extend(sockeye_source::saved::message(
                         context.message.unwrap_or_default(),
@@ -303,20 +303,21 @@ impl<'a> Listing<'a> {
         writer.row(&row, self.resolver)
     }
 
-    /// Passes the sockets of a group that match the filter to `take`.
+    /// Passes the sockets of a group that match the filter to `take`, which will ask for their owners if there are any.
     fn list_group(
         &self,
         group: &Group,
+        owners: Option<&Owners>,
         take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
     ) -> Result<QueryOutcome, Error> {
         let choice = self.choice(group);
         let is_raw = group.tables == [Table::Raw];
         if !is_raw || choice == Choice::Procfs {
-            return self.list_from(choice, group, take);
+            return self.list_from(choice, group, owners, take);
         }
         // Many kernels report RAW sockets only in /proc, where ss reads both families.
-        match self.list_from(Choice::Diag, group, take) {
-            Err(Error::NoSource(_)) => self.list_from(Choice::Procfs, group, take),
+        match self.list_from(Choice::Diag, group, owners, take) {
+            Err(Error::NoSource(_)) => self.list_from(Choice::Procfs, group, owners, take),
             outcome => outcome,
         }
     }
@@ -325,6 +326,7 @@ impl<'a> Listing<'a> {
         &self,
         choice: Choice,
         group: &Group,
+        owners: Option<&Owners>,
         take: &mut dyn FnMut(&Socket, DumpContext<'_>) -> ControlFlow<()>,
     ) -> Result<QueryOutcome, Error> {
         let bounds = self.kernel.bounds();
@@ -338,6 +340,7 @@ impl<'a> Listing<'a> {
             choice,
             scope: self.netns.map_or(NetnsScope::Own, NetnsScope::One),
             quiet: None,
+            announce: owners.map(|owners| owners as &dyn Announce),
         };
         let has_no_filter = self.filter.is_empty();
         list_with_message(&self.engine, &query, &mut |socket, context| {
@@ -492,7 +495,7 @@ impl<'a> Listing<'a> {
             .iter()
             .filter(|group| group.families == INET && self.is_selected(group))
         {
-            let outcome = self.list_group(group, &mut |socket, _| {
+            let outcome = self.list_group(group, None, &mut |socket, _| {
                 let ends = [&socket.local, &socket.peer];
                 hosts.extend(
                     ends.into_iter()

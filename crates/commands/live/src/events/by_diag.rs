@@ -145,6 +145,7 @@ impl<'a> DiagWatch<'a> {
             choice: Choice::Diag,
             scope: NetnsScope::Own,
             quiet: None,
+            announce: None,
         };
         let engine = &self.context.engine;
         let mut list = || {

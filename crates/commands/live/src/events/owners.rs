@@ -233,6 +233,7 @@ fn listeners_query() -> Query<'static> {
         choice: Choice::Auto,
         scope: NetnsScope::All,
         quiet: None,
+        announce: None,
     }
 }
 

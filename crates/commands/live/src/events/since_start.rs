@@ -67,6 +67,7 @@ pub(crate) fn list_present(
         choice: Choice::Auto,
         scope: NetnsScope::All,
         quiet: None,
+        announce: None,
     };
     let time_ns = now_ns();
     let mut events = Vec::new();

@@ -58,6 +58,7 @@ impl SocketTable {
             choice: Choice::Auto,
             scope,
             quiet: None,
+            announce: None,
         };
         let (mut connected, mut bound) = (HashMap::new(), Vec::new());
         let outcome = list(engine, &query, &mut |socket, _| {

@@ -146,6 +146,7 @@ impl SourceRun {
             },
             scope: NetnsScope::Own,
             quiet: None,
+            announce: None,
         };
         let mut sockets = 0;
         let answer = list(engine, &query, &mut |_, _| {

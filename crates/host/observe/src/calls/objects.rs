@@ -124,6 +124,7 @@ impl Objects {
             choice: Choice::Auto,
             scope: NetnsScope::All,
             quiet: None,
+            announce: None,
         };
         let mut found = HashMap::new();
         // On an error the remaining sockets keep their inode as name.

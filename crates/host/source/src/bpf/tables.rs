@@ -3,6 +3,7 @@
 use super::dedup::ChainDedup;
 use super::kernel::{Compiled, Kernel, Prepared, Start};
 use super::workers::{self, Job};
+use crate::query::Announce;
 use crate::quiet::QuietSocket;
 use crate::unavailable::Unavailable;
 use rustix::io::Errno;
@@ -196,12 +197,14 @@ impl Tables {
         run(&self.program, slot, &request, hashinfo, socket)
     }
 
-    /// Walks over the table of `request` and passes each socket to `take`, once. With `threads`, other threads take a part of them.
+    /// Walks over the table of `request` and passes each socket to `take`, once. Records with an inode are announced before. With `threads`,
+    /// other threads take a part of them.
     pub(crate) fn walk(
         &self,
         found: &FoundTables,
         request: &Request,
         walked: &mut WalkStats,
+        announce: Option<&dyn Announce>,
         take: Take<'_>,
         threads: Option<&dyn RecordThreads>,
     ) -> Result<(), Unavailable> {
@@ -230,7 +233,7 @@ impl Tables {
                 hz: found.hz,
                 walked,
                 seen: ChainDedup::default(),
-                announces: threads.filter(|_| request.detail & detail::INODE != 0),
+                announce: announce.filter(|_| request.detail & detail::INODE != 0),
             },
             threads,
         )
@@ -248,9 +251,6 @@ pub(crate) type Take<'a> = &'a mut dyn FnMut(&Record<'_>, KernelClock) -> Contro
 pub(crate) trait RecordThreads: Sync {
     /// Whether other threads may begin.
     fn may_begin(&self) -> bool;
-
-    /// Is called with the inodes of records before they are taken, on any thread.
-    fn announce(&self, inodes: &[u32]);
 
     /// Passes `read`, once, what takes the records of the calling thread.
     fn on_thread(&self, read: &mut dyn FnMut(Take<'_>));
@@ -322,7 +322,7 @@ impl Work<'_> {
         threads: &dyn RecordThreads,
         cores: usize,
     ) -> Result<(), Unavailable> {
-        let (hz, announces) = (reader.hz, reader.announces);
+        let (hz, announce) = (reader.hz, reader.announce);
         let free = Mutex::new(std::mem::take(slots));
         let lock = || free.lock().unwrap_or_else(PoisonError::into_inner);
         let others_max = lock().len().min(cores - 1);
@@ -339,7 +339,7 @@ impl Work<'_> {
                     hz,
                     walked: &mut walked,
                     seen: ChainDedup::default(),
-                    announces,
+                    announce,
                 };
                 outcome = self.read_all(&mut WalkState::default(), &mut slot, reader, &mut || {});
             });
@@ -446,7 +446,7 @@ struct Reader<'a> {
     walked: &'a mut WalkStats,
     seen: ChainDedup,
     /// What the inodes of the next records are announced to.
-    announces: Option<&'a dyn RecordThreads>,
+    announce: Option<&'a dyn Announce>,
 }
 
 impl Reader<'_> {
@@ -470,14 +470,14 @@ impl Reader<'_> {
                 Found::Whole(record) => (record.bucket(), record.identity()),
                 Found::Quiet(quiet) => (quiet.bucket, quiet.identity),
             };
-            if let (Some(threads), Found::Whole(_)) = (self.announces, found) {
+            if let (Some(announce), Found::Whole(_)) = (self.announce, found) {
                 if announced == 0 {
                     let mut inodes = [0; ANNOUNCED];
                     for (inode, record) in inodes.iter_mut().zip(&mut ahead) {
                         *inode = record.inode();
                         announced += 1;
                     }
-                    threads.announce(&inodes[..announced]);
+                    announce.announce(&inodes[..announced]);
                 }
                 announced -= 1;
             }

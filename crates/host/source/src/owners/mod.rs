@@ -34,7 +34,7 @@ pub use error::ScanError;
 use crate::bpf::BpfEngine;
 use crate::outcome::Reason;
 use crate::process_descriptors::ProcessDescriptors;
-use crate::query::Choice;
+use crate::query::{Announce, Choice};
 use crate::unavailable::Unavailable;
 use procfs_scan::Unreadable;
 use sockeye_model::{Inode, Losses, Owner, Pid, Process};
@@ -209,16 +209,6 @@ impl Owners {
         self.table.of(inode)
     }
 
-    /// Looks sockets up whose owners will be asked for soon. Each look-up waits for memory several times; several at once wait together.
-    pub fn announce(&self, inodes: &[u32]) {
-        let mut sum = 0;
-        for inode in inodes {
-            let first = self.table.of(Inode(*inode)).first();
-            sum ^= first.map_or(0, |owner| owner.fd.0);
-        }
-        std::hint::black_box(sum);
-    }
-
     /// Returns every socket with an owner, in no order, with all its owners.
     pub fn iter(&self) -> impl Iterator<Item = (Inode, &[Owner])> {
         self.table.iter()
@@ -254,6 +244,18 @@ impl Owners {
     #[must_use]
     pub fn hides_processes(&self) -> bool {
         self.hidden
+    }
+}
+
+impl Announce for Owners {
+    /// Looks sockets up whose owners will be asked for soon. Each look-up waits for memory several times; several at once wait together.
+    fn announce(&self, inodes: &[u32]) {
+        let mut sum = 0;
+        for inode in inodes {
+            let first = self.table.of(Inode(*inode)).first();
+            sum ^= first.map_or(0, |owner| owner.fd.0);
+        }
+        std::hint::black_box(sum);
     }
 }
 

@@ -23,6 +23,7 @@ fn cookies(engine: &BpfEngine, choice: Choice) -> Result<(Option<SourceKind>, Co
         choice,
         scope: NetnsScope::Own,
         quiet: None,
+        announce: None,
     };
     let mut found = Cookies::new();
     let end = |end: &Endpoint| format!("{end:?}");

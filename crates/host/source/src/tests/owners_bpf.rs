@@ -147,6 +147,7 @@ fn check_seen_without_owner(socket: u32) {
         choice: Choice::Auto,
         scope: NetnsScope::Own,
         quiet: None,
+        announce: None,
     };
     let mut seen = false;
     list(&ENGINE, &query, &mut |found, _| {

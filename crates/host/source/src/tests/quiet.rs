@@ -35,6 +35,7 @@ fn walk(engine: &BpfEngine, quiet: Option<&QuietWalk>) -> Result<Known, String> 
         choice: Choice::Bpf,
         scope: NetnsScope::Own,
         quiet,
+        announce: None,
     };
     let mut found = Known::new();
     let outcome = list(engine, &query, &mut |socket, _| {
@@ -73,6 +74,7 @@ fn give_cookies(engine: &BpfEngine) {
         choice: Choice::Diag,
         scope: NetnsScope::Own,
         quiet: None,
+        announce: None,
     };
     list(engine, &query, &mut |_, _| ControlFlow::Continue(())).unwrap();
 }

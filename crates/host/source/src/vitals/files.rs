@@ -1,8 +1,8 @@
 //! Open descriptors of all processes and their limits (`RLIMIT_NOFILE`), from `/proc/PID/fd` and
 //! `/proc/PID/limits`. `check` judges with it how close a process is to its limit, and by what.
 
+use super::number_set::NumberSet;
 use crate::proc_folder::{Decimal, number, open_folder, open_proc, open_to_list, processes, read};
-use foldhash::{HashSet, HashSetExt as _};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
@@ -61,9 +61,9 @@ pub struct CrowdedProcess {
 /// What is known of the sockets of a process from a pass over descriptors and a walk over the tables of TCP and UDP.
 #[derive(Debug, Clone, Default)]
 pub struct KnownSockets {
-    descriptors: HashSet<u32>,
+    descriptors: NumberSet,
     /// Inodes of those that were in none of these tables.
-    unlisted: HashSet<u32>,
+    unlisted: NumberSet,
 }
 
 impl KnownSockets {
@@ -75,7 +75,7 @@ impl KnownSockets {
 
     /// Notes that a table has a socket.
     pub fn set_listed(&mut self, socket: Inode) {
-        self.unlisted.remove(&socket.0);
+        self.unlisted.remove(socket.0);
     }
 }
 
@@ -153,7 +153,7 @@ impl CrowdedProcess {
             });
             return self.with(kinds);
         };
-        let sockets = known.descriptors.len() as u64;
+        let sockets = known.descriptors.len();
         let others = self.fill.used.saturating_sub(sockets);
         let kinds = other_kinds(folder, &known.descriptors, others).map(|kinds| DescriptorKinds {
             sockets,
@@ -204,11 +204,11 @@ fn netns(folder: BorrowedFd<'_>) -> Option<NetnsInode> {
 }
 
 /// Counts the descriptors of a process by kind, and returns the inodes of its sockets; `None` if they may not be read.
-fn kinds(folder: BorrowedFd<'_>) -> Option<(DescriptorKinds, HashSet<u32>)> {
+fn kinds(folder: BorrowedFd<'_>) -> Option<(DescriptorKinds, NumberSet)> {
     let descriptors = open_to_list(folder, c"fd").ok()?;
     let names = Dir::read_from(&descriptors).ok()?.flatten();
     let mut kinds = DescriptorKinds::default();
-    let mut sockets = HashSet::new();
+    let mut sockets = NumberSet::default();
     for name in names.filter(|name| number(name.file_name()).is_some()) {
         // It may have been closed meanwhile.
         let Ok(link) = readlinkat(&descriptors, name.file_name(), Vec::new()) else {
@@ -225,13 +225,13 @@ fn kinds(folder: BorrowedFd<'_>) -> Option<(DescriptorKinds, HashSet<u32>)> {
 /// Counts the descriptors of a process that are no sockets, by kind: those that are not `known`, of which there are `count`. To list
 /// all takes a microsecond for each, and the kernel gives the lowest free number, so that there are few between them.
 /// `None` if they may not be read.
-fn other_kinds(folder: BorrowedFd<'_>, known: &HashSet<u32>, count: u64) -> Option<DescriptorKinds> {
+fn other_kinds(folder: BorrowedFd<'_>, known: &NumberSet, count: u64) -> Option<DescriptorKinds> {
     let descriptors = open_to_list(folder, c"fd").ok()?;
-    let last = known.iter().max().copied().unwrap_or(0);
+    let last = known.last().unwrap_or(0);
     let mut kinds = DescriptorKinds::default();
     // Those without a descriptor, and of these the ones behind the last socket.
     let (mut found, mut missing, mut missing_behind) = (0, 0, 0);
-    for number in (0..u32::MAX).filter(|number| !known.contains(number)) {
+    for number in (0..u32::MAX).filter(|number| !known.contains(*number)) {
         if found == count || missing == MISSING_MAX || missing_behind == MISSING_BEHIND_MAX {
             break;
         }
@@ -269,21 +269,21 @@ fn count_kind(kinds: &mut DescriptorKinds, link: &[u8]) -> Option<u32> {
 }
 
 /// Counts the sockets that none of the tables has but those of TCP and UDP, which are large; `None` if one cannot be read.
-fn in_small_tables(folder: BorrowedFd<'_>, sockets: &HashSet<u32>) -> Option<u64> {
+fn in_small_tables(folder: BorrowedFd<'_>, sockets: &NumberSet) -> Option<u64> {
     if sockets.is_empty() {
         return Some(0);
     }
-    let mut inodes = HashSet::new();
+    let mut inodes = NumberSet::default();
     let is_large = |name: &str| name.starts_with("tcp") || name.starts_with("udp");
     read_tables(folder, &|name| !is_large(name), &mut Vec::new(), &mut inodes)?;
-    Some(sockets.difference(&inodes).count() as u64)
+    Some(sockets.without(&inodes))
 }
 
 /// The sockets in the tables of the network namespace that was read last: processes of one namespace share them.
 #[derive(Debug, Default)]
 struct ListedSockets {
     netns: Option<NetnsInode>,
-    inodes: HashSet<u32>,
+    inodes: NumberSet,
 }
 
 impl ListedSockets {
@@ -292,15 +292,15 @@ impl ListedSockets {
         &mut self,
         folder: BorrowedFd<'_>,
         netns: Option<NetnsInode>,
-        sockets: &HashSet<u32>,
+        sockets: &NumberSet,
         buffer: &mut Vec<u8>,
     ) -> Option<u64> {
-        let count = |listed: &HashSet<u32>| sockets.difference(listed).count() as u64;
+        let count = |listed: &NumberSet| sockets.without(listed);
         if netns.is_some() && self.netns == netns && count(&self.inodes) == 0 {
             return Some(0);
         }
         // Also if the tables are older than one of the sockets.
-        (self.netns, self.inodes) = (None, HashSet::new());
+        (self.netns, self.inodes) = (None, NumberSet::default());
         read_tables(folder, &|_| true, buffer, &mut self.inodes)?;
         self.netns = netns;
         Some(count(&self.inodes))
@@ -312,7 +312,7 @@ fn read_tables(
     folder: BorrowedFd<'_>,
     selects: &dyn Fn(&str) -> bool,
     buffer: &mut Vec<u8>,
-    inodes: &mut HashSet<u32>,
+    inodes: &mut NumberSet,
 ) -> Option<()> {
     for (file, column) in TABLES.iter().filter(|(name, _)| selects(name)) {
         let path = format!("net/{file}\0");
@@ -332,7 +332,7 @@ fn read_table(
     path: &std::ffi::CStr,
     column: &Column,
     buffer: &mut Vec<u8>,
-    inodes: &mut HashSet<u32>,
+    inodes: &mut NumberSet,
 ) -> Result<(), Errno> {
     let file = openat(folder, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     buffer.resize(buffer.len().max(TABLE_BUFFER_LEN), 0);

@@ -21,6 +21,7 @@ mod firewall;
 mod folder;
 mod host;
 mod neighbours;
+mod number_set;
 mod processes;
 mod reader;
 mod send_path;

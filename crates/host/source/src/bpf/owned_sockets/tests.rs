@@ -113,6 +113,7 @@ fn all_but_tcp() -> Query<'static> {
         choice: Choice::Auto,
         scope: NetnsScope::All,
         quiet: None,
+        announce: None,
     }
 }
 
