@@ -1,7 +1,8 @@
 //! Which tests of a server are opening, and which one runs.
 //!
 //! One test runs at a time. It takes the place when all its streams are there, so a client that opens none keeps no other client
-//! out. A test that is idle or slow makes room: while it opens, for a newer client at a limit; while it runs, for the next test.
+//! out. A test that is idle or slow, or whose time is over, makes room: while it opens, for a newer client at a limit; while it runs, for the
+//! next test.
 
 use super::message::State;
 use super::protocol::COOKIE_LEN;
@@ -43,6 +44,8 @@ struct Entry {
     active_at: Instant,
     /// What it moves; `None` if it does not run.
     pace: Option<Pace>,
+    /// Whether its time is over, and its client has not ended it.
+    is_overdue: bool,
     streams: Option<SyncSender<(u64, TcpStream)>>,
     datagrams: Option<SyncSender<UdpSocket>>,
 }
@@ -86,6 +89,7 @@ impl Places {
             opened_at: now,
             active_at: now,
             pace: None,
+            is_overdue: false,
             streams: None,
             datagrams: None,
         });
@@ -217,6 +221,11 @@ impl Place<'_> {
         });
     }
 
+    /// Notes that its time is over: it makes room for the next test.
+    pub(super) fn set_overdue(&self) {
+        self.with(|entry| entry.is_overdue = true);
+    }
+
     /// Lets the next test begin: what is left is the exchange of results.
     pub(super) fn has_moved_all(&self) {
         self.with(|entry| {
@@ -272,7 +281,9 @@ impl Entry {
         let since = |at| now.saturating_duration_since(at);
         match &self.pace {
             Some(pace) => {
-                pace.is_slow(now, 1) || pace.silence(now).is_some_and(|time| time >= FIRST_BYTE_IDLE)
+                self.is_overdue
+                    || pace.is_slow(now, 1)
+                    || pace.silence(now).is_some_and(|time| time >= FIRST_BYTE_IDLE)
             }
             None => since(self.active_at) >= OPENING_IDLE || since(self.opened_at) >= OPENING_LONG,
         }

@@ -42,7 +42,10 @@ impl fmt::Display for Refusal {
 }
 
 const MEANINGS: [(i32, &str); 25] = [
-    (5, "the test would take too long (at most 86400 s)"),
+    (
+        5,
+        "the test would take too long (at most 86400 s; without a secret `sockeye bench serve` permits 3600 s)",
+    ),
     (6, "too many streams (at most 128)"),
     (7, "writes are too long (at most 1 MiB, datagrams 65507 bytes)"),
     (8, "socket buffers are too large (at most 512 MiB)"),

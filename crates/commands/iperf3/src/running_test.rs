@@ -184,6 +184,11 @@ impl RunningTest {
         }
     }
 
+    /// Ends sending. What arrives counts until [`end`](Self::end).
+    pub(crate) fn end_sending(&self) {
+        self.traffic.end_sending();
+    }
+
     /// Ends sending and counting. Receiving threads go on, so that the other end does not block.
     pub(crate) fn end(&mut self) {
         self.traffic.end();

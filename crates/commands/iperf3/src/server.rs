@@ -382,6 +382,7 @@ fn await_end(
 ) -> Result<(), Error> {
     let began = Instant::now();
     let longest = run.due().map(|due| due + GRACE);
+    let mut overdue = run.due().map(|due| due + LATE);
     let mut moved = (0, began);
     let mut states = 0;
     loop {
@@ -390,6 +391,10 @@ fn await_end(
         let now = Instant::now();
         if run.moved() != moved.0 {
             moved = (run.moved(), now);
+        }
+        if overdue.take_if(|overdue| now > *overdue).is_some() {
+            run.end_sending();
+            place.set_overdue();
         }
         if longest.is_some_and(|longest| now > longest)
             || now.saturating_duration_since(moved.1) > QUIET_TIMEOUT
@@ -445,6 +450,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Time that iperf3 waits after the end: ten messages of 4 s.
 const GRACE: Duration = Duration::from_secs(40);
+/// How late the end of a client may come: its clock begins after ours, and what it says waits behind what it sends. After that its test is sent
+/// nothing more, and makes room for the next one.
+const LATE: Duration = Duration::from_secs(2);
 const QUIET_TIMEOUT: Duration = Duration::from_secs(120);
 const REST_TIMEOUT: Duration = Duration::from_secs(5);
 const REST_QUIET: Duration = Duration::from_millis(100);

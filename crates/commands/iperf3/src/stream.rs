@@ -115,6 +115,11 @@ impl Traffic {
         })
     }
 
+    /// Ends sending.
+    pub(crate) fn end_sending(&self) {
+        self.phase.fetch_max(SENT, Ordering::SeqCst);
+    }
+
     /// Ends sending and counting.
     pub(crate) fn end(&self) {
         self.phase.fetch_max(ENDED, Ordering::SeqCst);
@@ -137,8 +142,12 @@ impl Traffic {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_running(&self) -> bool {
+    fn is_sending(&self) -> bool {
         self.phase.load(Ordering::Relaxed) == RUNNING
+    }
+
+    fn is_counting(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) < ENDED
     }
 
     fn is_stopped(&self) -> bool {
@@ -146,7 +155,7 @@ impl Traffic {
     }
 
     fn fail(&self, errno: Errno) {
-        if self.is_running() {
+        if self.is_counting() {
             let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
             failure.get_or_insert(errno);
             drop(failure);
@@ -180,8 +189,9 @@ impl Traffic {
 }
 
 const RUNNING: u8 = 0;
-const ENDED: u8 = 1;
-const STOPPED: u8 = 2;
+const SENT: u8 = 1;
+const ENDED: u8 = 2;
+const STOPPED: u8 = 3;
 
 /// Options of this end, not sent to the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -252,14 +262,14 @@ impl Stream {
         let blocks = noise(length * blocks_at_once);
         let mut pace = Pace::new(parameters);
         let mut timeout = CallTimeout::new(&self.socket, Timeout::Send);
-        while traffic.is_running() {
+        while traffic.is_sending() {
             let block = &blocks[..length * traffic.take_some(length, blocks_at_once)];
             if block.is_empty() {
                 break;
             }
             pace.wait(traffic);
             let mut sent = 0;
-            while sent < block.len() && traffic.is_running() {
+            while sent < block.len() && traffic.is_sending() {
                 match send(&self.socket, &block[sent..], SendFlags::NOSIGNAL) {
                     Ok(len) => {
                         sent += len;
@@ -291,7 +301,7 @@ impl Stream {
         while !traffic.is_stopped() {
             match recv(&self.socket, &mut buffer[..], flags) {
                 Ok((_, 0)) => break,
-                Ok((_, len)) if traffic.is_running() => {
+                Ok((_, len)) if traffic.is_counting() => {
                     self.bytes.fetch_add(len as u64, Ordering::Relaxed);
                     timeout.shorten();
                 }
@@ -307,10 +317,10 @@ impl Stream {
         let mut datagram = noise((parameters.length.max(DATAGRAM_MIN)) as usize);
         let mut pace = Pace::new(parameters);
         let mut number = 0;
-        while traffic.is_running() && traffic.take(datagram.len()).is_some() {
+        while traffic.is_sending() && traffic.take(datagram.len()).is_some() {
             pace.wait(traffic);
             number += 1;
-            while traffic.is_running() {
+            while traffic.is_sending() {
                 let head = Head {
                     sent_us: now_us(),
                     number,
@@ -339,7 +349,7 @@ impl Stream {
         let mut timeout = CallTimeout::new(&self.socket, Timeout::Recv);
         while !traffic.is_stopped() {
             match recv(&self.socket, &mut buffer[..], RecvFlags::empty()) {
-                Ok((_, len)) if traffic.is_running() => {
+                Ok((_, len)) if traffic.is_counting() => {
                     timeout.shorten();
                     // Short datagrams are not data: for example a repeated answer to the first datagram.
                     if let Some(head) =
@@ -424,7 +434,7 @@ impl Pace {
         let due_s = self.bits as f64 / self.bits_per_s as f64;
         loop {
             let early = due_s - self.began.elapsed().as_secs_f64();
-            if early <= 0.0 || !traffic.is_running() {
+            if early <= 0.0 || !traffic.is_sending() {
                 return;
             }
             thread::sleep(Duration::from_secs_f64(early.min(TIMEOUT.as_secs_f64())));

@@ -9,7 +9,7 @@ use sockeye_lab::{need, program, wait_until, wait_until_steady, wait_within};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Connections of one address without a complete request that the server keeps.
 const INCOMPLETE_PER_ADDRESS_MAX: usize = 256;
@@ -278,6 +278,48 @@ fn silent_client_of_iperf3_keeps_no_client_out() {
     assert_iperf3_served("a running test");
     assert!(threads(&serving.child) < 40, "{}", threads(&serving.child));
     drop(silent);
+}
+
+/// A client decides when an iperf3 test ends. One that does not is sent nothing more soon after the time that it asked for, and makes room.
+#[test]
+fn iperf3_test_that_its_client_does_not_end_keeps_no_client_out() {
+    need!(program("iperf3"));
+    let (serving, server) = serving("");
+    for (letter, reverse) in [(b'r', true), (b's', false)] {
+        let parameters = format!(r#"{{"tcp": true, "parallel": 1, "time": 1, "reverse": {reverse}}}"#);
+        let cookie = [&[letter; 36][..], &[0]].concat();
+        let mut control = TcpStream::connect(server).unwrap();
+        let length = u32::try_from(parameters.len()).unwrap().to_be_bytes();
+        control
+            .write_all(&[&cookie, &length[..], parameters.as_bytes()].concat())
+            .unwrap();
+        control.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let mut states = [0; 2];
+        control.read_exact(&mut states).unwrap();
+        assert_eq!(states, [9, 10]);
+        let mut stream = TcpStream::connect(server).unwrap();
+        stream.write_all(&cookie).unwrap();
+        control.read_exact(&mut states).unwrap();
+        assert_eq!(states, [1, 2], "the test runs");
+        let began = Instant::now();
+        if reverse {
+            stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
+            let (mut buffer, mut last) = (vec![0; 1 << 20], began);
+            while began.elapsed() < Duration::from_secs(20)
+                && stream.read(&mut buffer).is_ok_and(|len| len > 0)
+            {
+                last = Instant::now();
+            }
+            let sent_for = last.duration_since(began);
+            assert!(sent_for < Duration::from_secs(8), "data came for {sent_for:?}");
+        } else {
+            let block = vec![0; 1 << 17];
+            while began.elapsed() < Duration::from_secs(5) && stream.write_all(&block).is_ok() {}
+        }
+        let (outcome, seconds) = iperf3(&serving, "");
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+        assert!(seconds < SOON_S + 0.5, "reverse {reverse}: {seconds} s");
+    }
 }
 
 /// `crr` has a port of its own, which others can find.
