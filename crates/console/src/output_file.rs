@@ -10,11 +10,16 @@
 //! - their files, FIFOs and devices are not replaced and not written to;
 //! - the owner of the new file is we, or the user who called us by sudo; never that of the file before.
 //!
+//! A file that a library opens by its name, as a database, has its path checked before ([`database_path`], [`followed_path`]).
+//!
 //! The checks hold for what is opened then, not for a name that may mean another file a moment later: the folder is open,
 //! and files are reopened by descriptor.
 
 mod folder;
+mod named;
 mod users;
+
+pub use named::{database_path, followed_path};
 
 use anyhow::Context;
 use folder::{Folder, Place};

@@ -7,7 +7,7 @@
 use super::users::TrustedUsers;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatxAttributes, StatxFlags, fstat,
-    fstatfs, openat, readlinkat, statx,
+    fstatfs, mkdirat, openat, readlinkat, statx,
 };
 use rustix::io::Errno;
 use std::collections::VecDeque;
@@ -23,17 +23,17 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) fd: OwnedFd,
-    /// As it was reached, for messages.
-    path: PathBuf,
+    /// As it was reached, without symbolic links.
+    pub(super) path: PathBuf,
     /// Who can make and rename entries.
-    writers: Writers,
+    pub(super) writers: Writers,
     /// Owner of the folder.
     pub(super) uid: u32,
 }
 
 /// Users who can make and rename entries of a folder, other than root, its trusted owner, and we.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Writers {
+pub(super) enum Writers {
     /// None.
     None,
     /// A group, which is often that of one user. They can rename entries.
@@ -71,6 +71,13 @@ type Named = (OsString, Option<Entry>);
 pub(super) struct Refused {
     what: &'static str,
     uid: u32,
+    folder: PathBuf,
+    why: &'static str,
+}
+
+/// Why no file is opened by its name in a folder: another user can put another file in its place at any time.
+#[derive(Debug)]
+struct Shared {
     folder: PathBuf,
     why: &'static str,
 }
@@ -290,16 +297,53 @@ impl Folder {
         }
     }
 
-    fn refused(&self, what: &'static str, uid: u32) -> io::Error {
+    /// Fails if another user can rename all entries of the folder.
+    pub(super) fn check_names(&self) -> io::Result<()> {
+        if self.writers == Writers::All {
+            Err(io::Error::other(Shared {
+                folder: self.path.clone(),
+                why: self.why(),
+            }))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Opens a folder by its path, and creates it and those above it where they are missing.
+    pub(super) fn made(path: &Path) -> io::Result<Self> {
+        let absent = match Self::of(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+            found => return found,
+        };
+        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(absent);
+        };
+        let above = if above == Path::new("") {
+            Path::new(".")
+        } else {
+            above
+        };
+        match mkdirat(&Self::made(above)?.fd, name, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => Self::of(path),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Returns who can write to the folder, for messages.
+    fn why(&self) -> &'static str {
+        if TrustedUsers::here().include(self.uid) {
+            "that other users can write to"
+        } else {
+            "of another user"
+        }
+    }
+
+    pub(super) fn refused(&self, what: &'static str, uid: u32) -> io::Error {
         io::Error::other(Refused {
             what,
             uid,
             folder: self.path.clone(),
-            why: if TrustedUsers::here().include(self.uid) {
-                "that other users can write to"
-            } else {
-                "of another user"
-            },
+            why: self.why(),
         })
     }
 
@@ -325,6 +369,19 @@ impl fmt::Display for Refused {
 }
 
 impl std::error::Error for Refused {}
+
+impl fmt::Display for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "refused: it would be in the folder {:?} {}, who can put another file in its place; name a file in a folder of your \
+             own",
+            self.folder, self.why
+        )
+    }
+}
+
+impl std::error::Error for Shared {}
 
 /// Puts the components of a path in front of others.
 fn push_front(ahead: &mut VecDeque<OsString>, path: &OsStr) {

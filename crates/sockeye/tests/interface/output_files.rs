@@ -28,12 +28,12 @@ struct Scene {
 
 impl Scene {
     /// Makes a folder of this mode and owner.
-    fn new(lab: &Lab, mode: u32, uid: u32) -> Self {
-        let folder = lab.directory().join(format!("{mode:o}-{uid}"));
+    fn new(lab: &Lab, purpose: &str, mode: u32, uid: u32) -> Self {
+        let folder = lab.directory().join(format!("{purpose}{mode:o}-{uid}"));
         fs::create_dir(&folder).unwrap();
         fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
         chown(&folder, Some(uid), Some(uid)).unwrap();
-        let place = lab.directory().join(format!("private-{mode:o}-{uid}"));
+        let place = lab.directory().join(format!("private-{purpose}{mode:o}-{uid}"));
         fs::create_dir(&place).unwrap();
         fs::set_permissions(&place, fs::Permissions::from_mode(0o700)).unwrap();
         let victim = place.join("victim");
@@ -113,7 +113,119 @@ fn refused(outcome: &Outcome, what: &str) {
 
 /// Folders where another user can put something.
 fn scenes(lab: &Lab) -> [Scene; 3] {
-    [(0o1777, 0), (0o777, 0), (0o755, UNPRIVILEGED_UID)].map(|(mode, uid)| Scene::new(lab, mode, uid))
+    scenes_in(lab, "")
+}
+
+/// As [`scenes`], with other names.
+fn scenes_in(lab: &Lab, purpose: &str) -> [Scene; 3] {
+    [(0o1777, 0), (0o777, 0), (0o755, UNPRIVILEGED_UID)]
+        .map(|(mode, uid)| Scene::new(lab, purpose, mode, uid))
+}
+
+/// Ends of the names of files next to a store.
+const BESIDE: [&str; 4] = ["-lock", "-wal", "-shm", "-journal"];
+
+#[track_caller]
+fn store_refused(outcome: &Outcome, what: &str) {
+    assert_eq!(outcome.code, Some(1), "{what}: {outcome}");
+    assert!(
+        outcome.error().contains("refused: it ") && outcome.error().contains("in a folder of your own"),
+        "{what}: {outcome}"
+    );
+    outcome.no_panic();
+}
+
+/// SQLite opens its files by their names.
+#[test]
+fn stores_in_a_shared_folder_are_our_own() {
+    let lab = need!(Lab::new("store-traps"));
+    let own = lab.directory().join("own.db");
+    write("record --once --store", &own).succeeded();
+    let copy = format!("history export --format sqlite --store {} -o", own.display());
+    let writers = ["record --once --store", &copy];
+    for scene in scenes(&lab) {
+        for words in writers {
+            let what = |trap: &str| format!("{words} {trap} in {:?}", scene.folder);
+            let link = scene.link(&scene.place().join("new.db"), "link.db", UNPRIVILEGED_UID);
+            store_refused(&write(words, &link), &what("dangling link"));
+            let folder = scene.link(scene.place(), "folder", UNPRIVILEGED_UID);
+            store_refused(&write(words, &folder.join("new.db")), &what("folder"));
+            store_refused(
+                &write(words, &folder.join("deeper/new.db")),
+                &what("folder to be made"),
+            );
+            let planted = scene.path("planted.db");
+            fs::copy(&own, &planted).unwrap();
+            chown(&planted, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID)).unwrap();
+            store_refused(&write(words, &planted), &what("planted store"));
+            for end in BESIDE {
+                let trap = format!("new.db{end}");
+                scene.link(&scene.victim, &trap, UNPRIVILEGED_UID);
+                store_refused(
+                    &write(words, &scene.path("new.db")),
+                    &what(&format!("link {trap}")),
+                );
+                fs::remove_file(scene.path(&trap)).unwrap();
+                mknodat(
+                    CWD,
+                    scene.path(&trap),
+                    FileType::Fifo,
+                    Mode::from_raw_mode(0o666),
+                    0,
+                )
+                .unwrap();
+                store_refused(
+                    &write(words, &scene.path("new.db")),
+                    &what(&format!("FIFO {trap}")),
+                );
+                fs::remove_file(scene.path(&trap)).unwrap();
+                fs::write(scene.path(&trap), "").unwrap();
+                chown(scene.path(&trap), Some(UNPRIVILEGED_UID), None).unwrap();
+                store_refused(
+                    &write(words, &scene.path("new.db")),
+                    &what(&format!("file {trap}")),
+                );
+                fs::remove_file(scene.path(&trap)).unwrap();
+            }
+            assert!(!scene.path("new.db").exists(), "{words}");
+            scene.check_victim(&what("all"));
+            scene.clear();
+        }
+        let endpoint = scene
+            .link(scene.place(), "folder", UNPRIVILEGED_UID)
+            .join("socket");
+        let listen = format!("export prometheus --listen unix:{}", endpoint.display());
+        let mut command = command();
+        store_refused(&run(command.args(listen.split(' '))), &listen);
+        scene.check_victim(&listen);
+        scene.clear();
+    }
+    // Others can only make files there, and cannot replace ours.
+    let [sticky, open, of_another] = scenes_in(&lab, "use");
+    write("record --once --store", &sticky.path("own.db")).succeeded();
+    let outcome = write("record --once --store", &sticky.path("own.db"));
+    outcome.succeeded();
+    for scene in [open, of_another] {
+        let outcome = write("record --once --store", &scene.path("new.db"));
+        store_refused(&outcome, "names of others");
+        assert_eq!(fs::read_dir(&scene.folder).unwrap().count(), 0, "{outcome}");
+    }
+}
+
+/// In a folder of our own there can be a FIFO by mistake.
+#[test]
+fn lock_that_is_no_file_does_not_stop_the_recorder_for_ever() {
+    let lab = need!(Lab::new("store-lock"));
+    let folder = lab.directory().join("own");
+    fs::create_dir(&folder).unwrap();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+    let fifo = folder.join("record.db-lock");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let outcome = write("record --once --store", &folder.join("record.db"));
+    assert!(
+        outcome.failed(1).contains("record.db-lock is no regular file"),
+        "{outcome}"
+    );
 }
 
 #[test]
@@ -176,7 +288,7 @@ fn files_in_a_shared_folder_are_our_own() {
         }
     }
     // A folder of a folder of another user.
-    let scene = Scene::new(&lab, 0o711, UNPRIVILEGED_UID);
+    let scene = Scene::new(&lab, "", 0o711, UNPRIVILEGED_UID);
     fs::create_dir(scene.path("sub")).unwrap();
     let out = scene.path("sub/out.svg");
     assert_eq!(write(WRITERS[0], &out).code, Some(0));
@@ -225,7 +337,7 @@ fn links_and_fifos_of_our_own_are_written_to() {
 fn swapping_between_check_and_open_gains_nothing() {
     let lab = need!(Lab::new("swap"));
     for (mode, uid) in [(0o1777, 0), (0o777, 0), (0o755, UNPRIVILEGED_UID)] {
-        let scene = Scene::new(&lab, mode, uid);
+        let scene = Scene::new(&lab, "", mode, uid);
         let over = AtomicBool::new(false);
         let (trap, folder) = (scene.path("trap"), scene.path("sub"));
         let (mut written, mut refusals) = (0, 0);
@@ -275,7 +387,7 @@ fn swap(scene: &Scene, trap: &Path, folder: &Path, over: &AtomicBool) {
 #[test]
 fn capture_of_sudo_is_the_callers() {
     let lab = need!(Lab::new("sudo"));
-    let scene = Scene::new(&lab, 0o755, UNPRIVILEGED_UID);
+    let scene = Scene::new(&lab, "", 0o755, UNPRIVILEGED_UID);
     let sudo = |words: &str, path: &Path| {
         let mut command = command();
         command
@@ -291,7 +403,7 @@ fn capture_of_sudo_is_the_callers() {
         (about.uid(), about.gid(), about.mode() & 0o7777)
     };
     // In the caller's folder, in one of all users, and in root's.
-    let shared = Scene::new(&lab, 0o1777, 0);
+    let shared = Scene::new(&lab, "", 0o1777, 0);
     for folder in [&scene.folder, &shared.folder, shared.place()] {
         let out = folder.join("out.pcapng");
         for _ in 0..2 {
@@ -326,7 +438,7 @@ fn capture_of_sudo_is_the_callers() {
 #[test]
 fn manual_pages_do_not_follow_links() {
     let lab = need!(Lab::new("manlinks"));
-    let scene = Scene::new(&lab, 0o1777, 0);
+    let scene = Scene::new(&lab, "", 0o1777, 0);
     scene.link(&scene.victim, "sockeye.1", UNPRIVILEGED_UID);
     let outcome = write("man", &scene.folder);
     refused(&outcome, "man");

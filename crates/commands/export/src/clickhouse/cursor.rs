@@ -1,7 +1,7 @@
 //! The last sample that was sent, in a file.
 
 use anyhow::Context;
-use sockeye_console::output_file::{OutputFile, Readers};
+use sockeye_console::output_file::{OutputFile, Readers, database_path};
 use sockeye_fleet::SampleMark;
 use sockeye_store::lock_next_to;
 use std::fs::File;
@@ -29,7 +29,9 @@ impl CursorFile {
     /// # Errors
     /// If another process has locked it, or the file of the lock cannot be made.
     pub(super) fn lock(&self) -> anyhow::Result<File> {
-        let locked = lock_next_to(&self.0).with_context(|| format!("lock {}-lock", self.0.display()))?;
+        let checked =
+            database_path(&self.0, &["-lock"]).with_context(|| format!("write {}", self.0.display()))?;
+        let locked = lock_next_to(&checked).with_context(|| format!("lock {}-lock", self.0.display()))?;
         locked.with_context(|| {
             format!(
                 "{}: another `sockeye export clickhouse` sends from here: one is enough; to another server, with a --cursor of its own",

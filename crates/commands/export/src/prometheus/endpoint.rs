@@ -1,6 +1,7 @@
 //! Where metrics are served: a TCP port, or a UNIX socket.
 
 use anyhow::Context;
+use sockeye_console::output_file::followed_path;
 use sockeye_console::usage::UsageError;
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -57,9 +58,9 @@ impl Endpoint {
     pub(super) fn listen(&self) -> anyhow::Result<(Listening, Option<SocketName>)> {
         let listened = match self {
             Self::Tcp(address) => TcpListener::bind(address).map(|listener| (Listening::Tcp(listener), None)),
-            Self::Unix(path) => listen_at(path).map(|listener| {
-                let name = SocketName(path.clone());
-                (Listening::Unix(listener), Some(name))
+            Self::Unix(path) => followed_path(path).and_then(|path| {
+                let listener = listen_at(&path)?;
+                Ok((Listening::Unix(listener), Some(SocketName(path))))
             }),
         };
         listened.with_context(|| format!("--listen {self}"))

@@ -3,14 +3,14 @@
 use super::args::{ExportArgs, ExportFormat};
 use crate::output::{SUM_COLUMNS, SumRow, SumRows, sum_values};
 use anyhow::Context;
-use sockeye_console::output_file::{OutputFile, Readers};
+use sockeye_console::output_file::{OutputFile, Readers, database_path};
 use sockeye_console::{envelope, stdout};
 use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::listing::{Layout, ListingWriter, Record as _};
 use sockeye_output::parquet::ParquetWriter;
 use sockeye_output::{Format, Summary};
 use sockeye_query::past;
-use sockeye_store::StoreReader;
+use sockeye_store::{FILES_BESIDE, StoreReader};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 
@@ -31,7 +31,9 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         }
         ExportFormat::Sqlite => {
             let path = args.output.as_deref().context("--output names the file")?;
-            return Ok(store.copy_to(path)?);
+            let path =
+                database_path(path, FILES_BESIDE).with_context(|| format!("create {}", path.display()))?;
+            return Ok(store.copy_to(&path)?);
         }
     };
     match &args.output {

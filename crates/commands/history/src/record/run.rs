@@ -8,13 +8,14 @@ use super::sampler::{Sampled, Sampler};
 use anyhow::Context;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
+use sockeye_console::output_file::database_path;
 use sockeye_history::{DataKind, Gap, GapReason, Unseen};
 use sockeye_model::{WorkloadKind, counted};
 use sockeye_output::flow::connections;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
 use sockeye_query::{past, when};
-use sockeye_store::{Limits, Lost, Observed, Run, StoreError, StoreWriter};
+use sockeye_store::{FILES_BESIDE, Limits, Lost, Observed, Run, StoreError, StoreWriter};
 use sockeye_sys::allocator;
 use sockeye_sys::interrupts::Interrupts;
 use std::path::{Path, PathBuf};
@@ -102,8 +103,7 @@ struct Store {
 
 impl Store {
     fn open(path: PathBuf, limits: Limits, run: Run) -> anyhow::Result<Self> {
-        let writer =
-            StoreWriter::open(&path, limits, run.clone()).map_err(|error| not_opened(error, &path))?;
+        let writer = open_store(&path, limits, &run).map_err(|error| not_opened(error, &path))?;
         Ok(Self {
             path,
             limits,
@@ -123,9 +123,19 @@ impl Store {
         }
         match &mut self.writer {
             Some(writer) => Ok(writer),
-            none => Ok(none.insert(StoreWriter::open(&self.path, self.limits, self.run.clone())?)),
+            none => Ok(none.insert(open_store(&self.path, self.limits, &self.run)?)),
         }
     }
+}
+
+/// Opens a store by its name, as SQLite does, at a path that no other user prepared.
+fn open_store(path: &Path, limits: Limits, run: &Run) -> Result<StoreWriter, StoreError> {
+    let refused = |error| StoreError::File(path.to_owned(), error);
+    let checked = database_path(path, FILES_BESIDE).map_err(refused)?;
+    let writer = StoreWriter::open(&checked, limits, run.clone())?;
+    // They have been made by their names since.
+    database_path(&checked, FILES_BESIDE).map_err(refused)?;
+    Ok(writer)
 }
 
 /// Takes samples.
