@@ -39,6 +39,13 @@ pub struct AllNetnsReport {
 }
 
 impl ListingReport {
+    /// Returns why no owners are known, or those of no container; `None` if they are, or were not looked for.
+    #[must_use]
+    pub fn unknown_owners(&self) -> Option<String> {
+        let of_processes = self.owners_error.as_ref().map(ToString::to_string);
+        of_processes.or_else(|| self.workloads_error.clone())
+    }
+
     /// Adds the source of a protocol, unless another namespace reported the same.
     pub fn add_source(&mut self, used: ProtocolSource) {
         if !self.used.contains(&used) {

@@ -3,6 +3,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use sockeye_sys::proc_mount;
 use std::io::{self, Read};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +31,10 @@ pub(crate) fn run(words: &[&str], limits: Limits) -> Result<CommandOutput, Strin
         .stderr(Stdio::piped());
     sockeye_sys::parent_death::kill_with_parent(&mut command);
     let started = command.spawn();
-    let mut child = started.map_err(|error| format!("`sockeye {}` cannot be started: {error}", words[0]))?;
+    let mut child = started.map_err(|error| match proc_mount::problem() {
+        Some(problem) => format!("`sockeye {}` cannot be started: {problem}", words[0]),
+        None => format!("`sockeye {}` cannot be started: {error}", words[0]),
+    })?;
     let result = collect(&mut child, limits);
     if result.is_err() {
         // It may have ended meanwhile.

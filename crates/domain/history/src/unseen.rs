@@ -15,16 +15,19 @@ pub enum DataKind {
     Drops,
     /// Connections that NAT translates.
     Translations,
+    /// Processes that own sockets.
+    Owners,
 }
 
 impl DataKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Ends,
         Self::Findings,
         Self::Counters,
         Self::Drops,
         Self::Translations,
+        Self::Owners,
     ];
 
     /// The name, as in the store and in output.
@@ -36,6 +39,7 @@ impl DataKind {
             Self::Counters => "counters",
             Self::Drops => "drops",
             Self::Translations => "translations",
+            Self::Owners => "owners",
         }
     }
 

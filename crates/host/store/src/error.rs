@@ -3,7 +3,7 @@
 use rusqlite::ErrorCode;
 use sockeye_history::DecodeError;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A failed operation on a store.
 #[derive(Debug)]
@@ -36,6 +36,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The error of a path that leads to a folder.
+    #[must_use]
+    pub fn a_folder(path: &Path) -> Self {
+        let what = "this is a folder: --store names the file of a store".to_owned();
+        Self::Foreign(path.to_owned(), what)
+    }
+
     /// Whether the text has the path of the file.
     #[must_use]
     pub const fn names_file(&self) -> bool {

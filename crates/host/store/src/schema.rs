@@ -78,12 +78,10 @@ fn check_kind(path: &Path, file: &std::fs::Metadata) -> Result<(), StoreError> {
     if file.is_file() {
         return Ok(());
     }
-    let kind = if file.is_dir() {
-        "a folder"
-    } else {
-        "no regular file"
-    };
-    let what = format!("this is {kind}: --store names the file of a store");
+    if file.is_dir() {
+        return Err(StoreError::a_folder(path));
+    }
+    let what = "this is no regular file: --store names the file of a store".to_owned();
     Err(StoreError::Foreign(path.to_owned(), what))
 }
 

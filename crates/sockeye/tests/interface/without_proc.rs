@@ -122,6 +122,16 @@ fn owners_are_unknown_without_proc_and_without_bpf() {
             .contains("which connections this session needs is not known"),
         "{outcome}"
     );
+    // What is missing is recorded with its reason.
+    let outcome = folder.words("record --once --store OUT/record.db");
+    outcome.succeeded();
+    assert!(
+        outcome.error().contains("owners are not known: ") && outcome.error().contains(REMEDY),
+        "{outcome}"
+    );
+    let outcome = folder.words("history list --store OUT/record.db");
+    let is_noted = |line: &str| line.contains("not-seen  owners") && line.contains(REMEDY);
+    assert!(outcome.ok().lines().any(is_noted), "{outcome}");
 }
 
 #[test]

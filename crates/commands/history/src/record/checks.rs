@@ -89,6 +89,7 @@ impl<'a> Checker<'a> {
             return None;
         }
         unseen.extend(lost);
+        unseen.extend(report.unknown_owners().map(|why| all_of(DataKind::Owners, why)));
         let findings = match &sample {
             Ok(sample) => {
                 counts.extend(drop_counts(&sample.drops));

@@ -18,6 +18,7 @@ use sockeye_query::{past, when};
 use sockeye_store::{FILES_BESIDE, Limits, Lost, Observed, Run, StoreError, StoreWriter};
 use sockeye_sys::allocator;
 use sockeye_sys::interrupts::Interrupts;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -71,6 +72,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
         unseen: Vec::new(),
         is_verbose: args.verbose,
         last_problem: None,
+        unknown_owners: None,
     };
     if args.once {
         return recorder.take_sample();
@@ -130,7 +132,10 @@ impl Store {
 
 /// Opens a store by its name, as SQLite does, at a path that no other user prepared.
 fn open_store(path: &Path, limits: Limits, run: &Run) -> Result<StoreWriter, StoreError> {
-    let refused = |error| StoreError::File(path.to_owned(), error);
+    let refused = |error: io::Error| match error.kind() {
+        io::ErrorKind::IsADirectory => StoreError::a_folder(path),
+        _ => StoreError::File(path.to_owned(), error),
+    };
     let checked = database_path(path, FILES_BESIDE).map_err(refused)?;
     let writer = StoreWriter::open(&checked, limits, run.clone())?;
     // They have been made by their names since.
@@ -151,6 +156,8 @@ struct Recorder<'a> {
     is_verbose: bool,
     /// What was reported last, so that a disk that stays full is reported once.
     last_problem: Option<String>,
+    /// The same for why owners are not known.
+    unknown_owners: Option<String>,
 }
 
 impl Recorder<'_> {
@@ -202,6 +209,14 @@ impl Recorder<'_> {
                 return Err(error);
             }
         };
+        let unknown_owners = report.unknown_owners();
+        if unknown_owners != self.unknown_owners {
+            say(&match &unknown_owners {
+                Some(why) => format!("sockeye: owners are not known: {why}\n"),
+                None => "sockeye: owners are known again\n".to_owned(),
+            });
+            self.unknown_owners = unknown_owners;
+        }
         if let Some(picker) = picker {
             let exchanges = observer::exchanges(picker, &listeners);
             if !exchanges.is_empty() {
