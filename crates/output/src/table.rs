@@ -60,6 +60,8 @@ pub struct Heading {
     align: Align,
     /// As the last column, it moves to a separate line rather than overflow.
     breaks: bool,
+    /// Width of cells that may come after the first rows.
+    later_width: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +88,14 @@ impl Heading {
             align,
             // An address in the last column must be easy to find.
             breaks: text.ends_with("Address:Port"),
+            later_width: 0,
         }
+    }
+
+    /// Sets the width of cells that may come after the widths are settled: where there is room, columns do not move then.
+    #[must_use]
+    pub fn for_later(self, later_width: usize) -> Self {
+        Self { later_width, ..self }
     }
 
     /// Sets whether a cell of this column may continue on further lines.
@@ -206,6 +215,9 @@ impl Table {
                 *width = (*width).max(capped(cell.width));
             }
         }
+        if !self.buffers_all {
+            self.widen_for_later();
+        }
         if self.live {
             self.plan_one_line();
         } else {
@@ -213,6 +225,18 @@ impl Table {
         }
         if !self.no_header {
             self.push_header(out);
+        }
+    }
+
+    /// Widens columns for cells that may come later, if the lines still fit.
+    fn widen_for_later(&mut self) {
+        let widths = self.widths.iter().zip(&self.headings);
+        let wider: Vec<usize> = widths
+            .map(|(width, heading)| heading.later_width.max(*width))
+            .collect();
+        let line = wider.iter().sum::<usize>() + self.gap * wider.len().saturating_sub(1);
+        if self.terminal.is_none_or(|terminal| line <= terminal) {
+            self.widths = wider;
         }
     }
 

@@ -36,6 +36,8 @@ pub struct Column<R: Record> {
     pub heading: &'static str,
     /// Alignment in a table.
     pub align: Align,
+    /// Width of cells in a table that may come after its first rows, where rows are written as they come.
+    pub(super) later_width: u8,
     /// Unit of a number, which decides how a table shows it.
     pub unit: Unit,
     /// What the column shows, for `--columns help`.
@@ -123,6 +125,7 @@ impl<R: Record> Column<R> {
             name,
             heading,
             align,
+            later_width: 0,
             unit: Unit::None,
             about,
             aliases: &[],
@@ -147,6 +150,13 @@ impl<R: Record> Column<R> {
     #[must_use]
     pub const fn needs(mut self, needs: Detail) -> Self {
         self.needs = needs;
+        self
+    }
+
+    /// Sets the width of cells that may come after the first rows.
+    #[must_use]
+    pub const fn for_later(mut self, later_width: u8) -> Self {
+        self.later_width = later_width;
         self
     }
 

@@ -169,7 +169,7 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         let headings = layout
             .columns
             .iter()
-            .map(|column| Heading::new(column.heading, column.align));
+            .map(|column| Heading::new(column.heading, column.align).for_later(column.later_width.into()));
         let mut table = Table::new(headings.collect(), layout.style, layout.width);
         table.no_header = layout.no_header;
         table.buffers_all = layout.sort.is_some() || layout.live;

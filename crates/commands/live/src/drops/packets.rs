@@ -64,6 +64,7 @@ impl Session<'_> {
         let mut batch = Vec::new();
         let mut is_open = true;
         let mut accounting = None;
+        let mut shown_of = ReadPackets::default();
         loop {
             let is_over =
                 self.interrupts.caught().is_some() || until.is_some_and(|until| Instant::now() >= until);
@@ -105,11 +106,21 @@ impl Session<'_> {
                 );
                 row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
                 let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
-                if is_normal || !self.is_selected(row.netns) || !row.matches(self.listing.filter()) {
+                let is_selected = self.is_selected(row.netns) && row.matches(self.listing.filter());
+                let count = match (is_selected, is_normal) {
+                    (false, _) => &mut shown_of.not_selected,
+                    (true, true) => &mut shown_of.normal,
+                    (true, false) => &mut shown_of.shown,
+                };
+                *count += 1;
+                if is_normal || !is_selected {
                     continue;
                 }
+                let time_us = clock.unix_us(packet.sample.ns);
+                writer.set_time(time_us);
                 let shown = ShownPacket {
                     time: clock.rfc3339(packet.sample.ns),
+                    clock: clock.text(time_us),
                     len: packet.sample.len,
                     owner: row.owner_text(),
                     row,
@@ -119,7 +130,11 @@ impl Session<'_> {
                     break;
                 }
             }
-            let written = written.and_then(|()| writer.flush()).map_err(anyhow::Error::from);
+            // A table settles its widths then: not before it has rows.
+            if shown_of.shown > 0 {
+                written = written.and_then(|()| writer.flush());
+            }
+            let written = written.map_err(anyhow::Error::from);
             match written {
                 Err(error) if stdout::is_closed_pipe(&error) => is_open = false,
                 written => written.context(stdout::WRITING)?,
@@ -143,6 +158,9 @@ impl Session<'_> {
                         object.number("made", Some(total.made));
                         object.number("lost", Some(total.lost));
                         object.number("missed", Some(missed));
+                        object.number("shown", Some(shown_of.shown));
+                        object.number("normal_not_shown", Some(shown_of.normal));
+                        object.number("not_selected", Some(shown_of.not_selected));
                     }
                 })
                 .context(stdout::WRITING)?;
@@ -155,4 +173,14 @@ impl Session<'_> {
         }
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// What became of the packets that were read.
+#[derive(Debug, Clone, Copy, Default)]
+struct ReadPackets {
+    shown: u64,
+    /// Not shown because they are normal.
+    normal: u64,
+    /// Of other namespaces, or not matched by the filter.
+    not_selected: u64,
 }

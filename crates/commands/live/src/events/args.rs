@@ -118,6 +118,14 @@ impl EventsArgs {
 }
 
 impl EventsArgs {
+    /// Returns whether events of a kind are looked for, so that without any there were none.
+    pub(crate) fn watches(&self, kind: ConnectionEventKind) -> bool {
+        match kind {
+            ConnectionEventKind::Present => self.since_start,
+            kind => self.shows(kind),
+        }
+    }
+
     /// Returns the words of the filter: `--summary dport = :443` has the first of them.
     pub(crate) fn filter(&self) -> Vec<String> {
         let first = match &self.summary {

@@ -1,14 +1,17 @@
-//! Which numbers of a summary may be too low: events were lost, left out, or cannot be seen.
+//! Which numbers of a summary are known: of kinds that were watched; and which may be too low: events were lost, left out, or cannot be seen.
 
 use sockeye_model::ConnectionEventKind;
 use sockeye_tracepoints::Accounting;
 use sockeye_wire::connections::kind;
+use std::fmt::Display;
 
-/// The kinds of events of which there may have been more than were counted.
+/// The kinds of events of which there may have been more than were counted, and those that were not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct AtLeast {
     /// In the order of [`ConnectionEventKind::ALL`].
     kinds: [bool; ConnectionEventKind::ALL.len()],
+    /// In the same order.
+    unwatched: [bool; ConnectionEventKind::ALL.len()],
 }
 
 impl AtLeast {
@@ -29,18 +32,45 @@ impl AtLeast {
         };
         Self {
             kinds: ConnectionEventKind::ALL.map(is_low),
+            ..Self::default()
+        }
+    }
+
+    /// Notes which kinds were watched; otherwise all were.
+    pub(crate) fn watching(mut self, is_watched: impl Fn(ConnectionEventKind) -> bool) -> Self {
+        self.unwatched = ConnectionEventKind::ALL.map(|kind| !is_watched(kind));
+        self
+    }
+
+    /// Whether events of a kind were counted.
+    pub(crate) fn watched(&self, kind: ConnectionEventKind) -> bool {
+        let mut kinds = ConnectionEventKind::ALL.iter().zip(self.unwatched);
+        kinds.any(|(one, is_unwatched)| *one == kind && !is_unwatched)
+    }
+
+    /// Returns a number of events of a kind, or what is summed up of them; `None` if they were not watched.
+    pub(crate) fn number(&self, kind: ConnectionEventKind, number: u64) -> Option<u64> {
+        self.watched(kind).then_some(number)
+    }
+
+    /// Returns the text of a number of events of a kind, or of what is summed up of them.
+    pub(crate) fn text(&self, kind: ConnectionEventKind, number: impl Display) -> String {
+        if self.watched(kind) {
+            format!("{}{number}", self.sign(kind))
+        } else {
+            "-".to_owned()
         }
     }
 
     /// Whether the number of events of a kind may be too low, and so what is summed up of them.
     pub(crate) fn is(&self, kind: ConnectionEventKind) -> bool {
         let mut kinds = ConnectionEventKind::ALL.iter().zip(self.kinds);
-        kinds.any(|(one, is_low)| *one == kind && is_low)
+        kinds.any(|(one, is_low)| *one == kind && is_low) && self.watched(kind)
     }
 
     /// Whether any number may be too low.
     pub(crate) fn any(&self) -> bool {
-        self.kinds.contains(&true)
+        ConnectionEventKind::ALL.into_iter().any(|kind| self.is(kind))
     }
 
     /// Returns `>=` for a number of events of a kind that may be too low.
@@ -133,6 +163,21 @@ mod tests {
         counts = Accounting::default();
         counts.kinds[kind::UDP_USED as usize].left_out = 1;
         assert!(AtLeast::of(&counts, false).is(ConnectionEventKind::Open));
+    }
+
+    #[test]
+    fn what_was_not_watched_has_no_number() {
+        let counts = Accounting {
+            missed: 1,
+            ..Accounting::default()
+        };
+        let closes = AtLeast::of(&counts, false).watching(|kind| kind == ConnectionEventKind::Close);
+        assert_eq!(closes.text(ConnectionEventKind::Close, 3), ">=3");
+        assert_eq!(closes.text(ConnectionEventKind::Open, 0), "-");
+        assert_eq!(closes.number(ConnectionEventKind::Close, 3), Some(3));
+        assert_eq!(closes.number(ConnectionEventKind::Open, 0), None);
+        assert!(closes.any() && !closes.is(ConnectionEventKind::Open));
+        assert!(!closes.watching(|_| false).any());
     }
 
     #[test]

@@ -463,7 +463,7 @@ impl<W: Write> EventStream<'_, W> {
             *counts
         };
         let is_polled = matches!(self.source, EventSource::Diag(_));
-        let at_least = &AtLeast::of(counts, is_polled);
+        let at_least = &AtLeast::of(counts, is_polled).watching(|kind| self.args.watches(kind));
         let sampled_every = self.source.take_sampled_every();
         let interval_ms = u64::try_from(self.summary_begin.elapsed().as_millis()).unwrap_or(u64::MAX);
         let now = envelope::now();

@@ -16,6 +16,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 /// A running `sockeye drops`.
 pub(super) struct Watching {
@@ -503,6 +504,82 @@ fn each_packet_is_printed() {
         of_here.filter(|packet| packet["reason"] == "NO_SOCKET" && packet["destination"]["port"] == 9);
     assert_eq!(refused.count(), 50, "{document:#}");
     assert_eq!((&document["lost"], &document["missed"]), (&0.into(), &0.into()));
+    adds_up(&document, all.len());
+}
+
+/// Every packet that the kernel was to report is shown, or counted as what it is.
+#[track_caller]
+fn adds_up(summary: &Value, lines: usize) {
+    let number = |key: &str| summary[key].as_u64().expect(key);
+    assert_eq!(number("shown"), lines as u64, "{summary:#}");
+    assert_eq!(
+        number("made"),
+        number("lost") + number("shown") + number("normal_not_shown") + number("not_selected"),
+        "{summary:#}"
+    );
+}
+
+#[test]
+fn lines_of_packets_have_their_times_and_add_up() {
+    let (lab, here) = need!(alone("drops-lines"));
+    let filter = format!("--packets --format jsonl -N {} dport = :9", here.name());
+    let watching = Watching::start(&lab, &here, &filter);
+    here.run(|| {
+        for port in [9, 7, 9] {
+            TcpStream::connect(("127.0.0.1", port)).unwrap_err();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
+    let outcome = watching.end_by(Signal::TERM);
+    let mut lines: Vec<Value> = outcome
+        .ok()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let summary = lines.pop().unwrap();
+    assert_eq!(lines.len(), 2, "{outcome}");
+    adds_up(&summary["summary"], 2);
+    assert!(
+        summary["summary"]["not_selected"].as_u64() >= Some(1),
+        "{outcome}"
+    );
+    for line in &lines {
+        assert_eq!(line["time"], line["dropped_at"], "{outcome}");
+    }
+    assert!(lines[0]["time"].as_str() < lines[1]["time"].as_str(), "{outcome}");
+}
+
+#[test]
+fn columns_of_packets_do_not_move() {
+    let (lab, here) = need!(alone("drops-table"));
+    let watching = Watching::start(&lab, &here, &format!("--packets -n -N {}", here.name()));
+    here.run(|| {
+        TcpStream::connect("127.0.0.1:9").unwrap_err();
+        std::thread::sleep(Duration::from_millis(300));
+        let sender = UdpSocket::bind("127.200.200.200:0").unwrap();
+        let full = UdpSocket::bind("127.100.100.100:0").unwrap();
+        for _ in 0..2000 {
+            sender.send_to(&[0; 1000], full.local_addr().unwrap()).unwrap();
+        }
+    });
+    let outcome = watching.end_by(Signal::TERM);
+    let mut lines = outcome.ok().lines();
+    let header = lines.next().unwrap();
+    let rows: Vec<&str> = lines.collect();
+    assert!(
+        rows.iter().any(|row| row.contains("NO_SOCKET"))
+            && rows.iter().any(|row| row.contains("SOCKET_RCVBUFF")),
+        "{outcome}"
+    );
+    for heading in ["Class", "Reason", "Proto", "Packet"] {
+        let at = header.find(heading).unwrap();
+        for row in &rows {
+            assert!(
+                row[..at].ends_with("  ") && !row[at..].starts_with(' '),
+                "{heading}: {row}\n{header}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::fixtures::schema_file;
 use jsonschema::{Draft, JSONSchema};
 use rustix::process::Signal;
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, need};
+use sockeye_lab::{Lab, Namespace, Skip, need};
 use std::time::{Duration, Instant};
 
 /// Makes connections for longer than some intervals. Returns how many ends were closed.
@@ -73,6 +73,40 @@ fn each_summary_has_what_happened_since_the_last() {
     assert_eq!((closed, lives), (expected, expected), "{lines:#?}");
     // They also open.
     assert!(read > 2 * expected, "{lines:#?}");
+}
+
+/// Of what is not watched it is not known that there was none.
+#[test]
+fn kinds_that_are_not_watched_have_no_numbers() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("es_kinds"));
+    let namespace = lab.namespace("alone");
+    let summary_of = |options: &str| {
+        let running = Running::start(&format!("-n -N {} {options}", namespace.name()))?;
+        connect(&namespace, "transfer", "127.0.0.1", 0);
+        Ok::<_, Skip>(running.end())
+    };
+    let (jsonl, _) = need!(summary_of("--kinds close --summary --format jsonl"));
+    let summary: Value = serde_json::from_str(jsonl.ok().lines().last().expect("a line")).expect("JSON");
+    let summary = &summary["summary"];
+    let counts = summary["counts"].as_object().expect("an object");
+    assert_eq!(counts.keys().collect::<Vec<_>>(), ["close_events"], "{summary:#}");
+    assert_eq!(counts["close_events"], 2, "{summary:#}");
+    let owner = &summary["by_owner"][0];
+    assert!(
+        owner["closed"] == 2 && owner["sent_bytes"].is_u64(),
+        "{summary:#}"
+    );
+    assert!(
+        owner.get("opened").is_none() && owner.get("retransmitted").is_none(),
+        "{summary:#}"
+    );
+    let (text, _) = need!(summary_of("--kinds close --summary"));
+    assert!(text.ok().contains("\n2 closed; no event was lost"), "{text}");
+    let (_, notes) = need!(summary_of("--kinds retransmit"));
+    assert!(notes.contains("sockeye: 0 retransmissions; no event"), "{notes}");
+    let (_, notes) = need!(summary_of("--kinds zero-window"));
+    assert!(notes.contains("sockeye: 0 zero-window; no event"), "{notes}");
 }
 
 #[test]

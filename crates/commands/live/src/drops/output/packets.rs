@@ -15,6 +15,8 @@ use sockeye_wire::drops::Headers;
 pub(in super::super) struct ShownPacket {
     /// When: RFC 3339, UTC.
     pub(in super::super) time: String,
+    /// When: the local time of day, for a table.
+    pub(in super::super) clock: String,
     pub(in super::super) row: DropRow,
     pub(in super::super) len: u32,
     pub(in super::super) owner: Option<String>,
@@ -39,9 +41,15 @@ type PacketColumn = Column<DropPackets>;
 
 /// All columns, in the order of CSV.
 static COLUMNS: &[PacketColumn] = &[
-    PacketColumn::value("dropped_at", "Time", Left, "When", |packet, _| {
-        Value::Text(packet.time.as_bytes())
-    }),
+    // Every line of JSON lines and CSV begins with it.
+    PacketColumn::composite("time", "Time", Left, "When it was dropped", &Time, &[], &[]).for_later(15),
+    PacketColumn::value(
+        "dropped_at",
+        "Dropped",
+        Left,
+        "When it was dropped, in UTC",
+        |packet, _| Value::Text(packet.time.as_bytes()),
+    ),
     PacketColumn::value(
         "class",
         "Class",
@@ -53,10 +61,12 @@ static COLUMNS: &[PacketColumn] = &[
                 .class
                 .map_or(Value::Absent, |class| Value::Word(class.name()))
         },
-    ),
+    )
+    .for_later(7),
     PacketColumn::value("reason", "Reason", Left, "The kernel's reason", |packet, _| {
         Value::text(packet.row.reason.as_deref().map(str::as_bytes))
-    }),
+    })
+    .for_later(16),
     PacketColumn::value("protocol", "Proto", Left, "Protocol", |packet, _| {
         Value::text(packet.row.protocol_name.as_deref().map(str::as_bytes))
     }),
@@ -68,7 +78,8 @@ static COLUMNS: &[PacketColumn] = &[
         &Addresses,
         &["source_ip", "source_port", "destination_ip", "destination_port"],
         &["source", "destination"],
-    ),
+    )
+    .for_later(46),
     PacketColumn::value(
         "len_bytes",
         "Len",
@@ -82,11 +93,13 @@ static COLUMNS: &[PacketColumn] = &[
         Left,
         "Process that owns the socket",
         |packet, _| Value::text(packet.owner.as_deref().map(str::as_bytes)),
-    ),
+    )
+    .for_later(15),
     PacketColumn::value("device", "Device", Left, "Network device", |packet, _| {
         let device = packet.row.device.as_ref();
         device.map_or(Value::Absent, |device| Value::Name(device.as_bytes()))
-    }),
+    })
+    .for_later(8),
     PacketColumn::value("netns", "Netns", Left, "Network namespace", |packet, _| {
         Value::text(packet.row.netns_name.as_deref().map(str::as_bytes))
     }),
@@ -122,7 +135,9 @@ static COLUMNS: &[PacketColumn] = &[
 
 /// The columns of a table.
 pub(in super::super) const TABLE_COLUMNS: &str =
-    "dropped_at,class,reason,protocol,packet,len_bytes,owner_name,device,netns,function,firewall_rule";
+    "time,class,reason,protocol,packet,len_bytes,owner_name,device,netns,function,firewall_rule";
+
+struct Time;
 
 struct Addresses;
 
@@ -131,6 +146,21 @@ struct Rule;
 impl Addresses {
     fn of(packet: &ShownPacket) -> Option<&Headers> {
         packet.row.samples.last()
+    }
+}
+
+impl Composite<DropPackets> for Time {
+    fn push_cell(&self, out: &mut Vec<u8>, packet: &&ShownPacket) -> Tint {
+        out.extend_from_slice(packet.clock.as_bytes());
+        Tint::None
+    }
+
+    fn push_csv(&self, _line: &mut Line<'_>, _packet: &&ShownPacket) {}
+
+    fn push_json(&self, _object: &mut Object<'_>, _packet: &&ShownPacket) {}
+
+    fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
+        Some(SortValue::Text(packet.clock.as_bytes().into()))
     }
 }
 

@@ -18,10 +18,11 @@ type EventColumn = Column<Events>;
 /// All columns, in the order of CSV.
 pub(super) static COLUMNS: &[EventColumn] = &[
     // Every line of JSON and CSV begins with it.
-    EventColumn::composite("time", "Time", Left, "When it happened", &Time, &[], &[]),
+    EventColumn::composite("time", "Time", Left, "When it happened", &Time, &[], &[]).for_later(15),
     word("event", "Event", "What happened", |row, _| {
         Value::Word(row.event.kind.name())
-    }),
+    })
+    .for_later(15),
     word("netid", "Netid", "Protocol: tcp, udp, mptcp", |row, _| {
         Value::Word(row.event.socket.protocol.name())
     })
@@ -45,6 +46,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         &["local_ip", "local_port", "local_host", "local_service"],
         &["local"],
     )
+    .for_later(21)
     .aliases(&["src"]),
     EventColumn::composite(
         "peer",
@@ -55,6 +57,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         &["peer_ip", "peer_port", "peer_host", "peer_service"],
         &["peer"],
     )
+    .for_later(21)
     .aliases(&["dst"]),
     EventColumn::composite(
         "owner",
@@ -65,6 +68,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         &["owner_comm", "owner_pid"],
         &["owner"],
     )
+    .for_later(20)
     .aliases(&["process", "users"]),
     word(
         "known_by",
@@ -75,7 +79,8 @@ pub(super) static COLUMNS: &[EventColumn] = &[
                 .owner
                 .map_or(Value::Absent, |owner| Value::Word(owner.known_by.name()))
         },
-    ),
+    )
+    .for_later(8),
     EventColumn::composite(
         "closer",
         "Closer",
@@ -105,7 +110,8 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         &Took,
         &[],
         &[],
-    ),
+    )
+    .for_later(7),
     number(
         "setup_us",
         "Setup",
@@ -125,6 +131,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         Value::number(row.event.sent_bytes)
     })
     .unit(Unit::Bytes)
+    .for_later(6)
     .aliases(&["sent"]),
     number(
         "received_bytes",

@@ -26,22 +26,33 @@ pub(crate) fn push_text(
         push_ends(out, summary, at_least);
         push_lives(out, summary, at_least);
     }
-    let count = |kind| format!("{}{}", at_least.sign(kind), summary.count(kind));
+    let count = |kind| at_least.text(kind, summary.count(kind));
     let again = if summary.retransmitted == 1 { "" } else { "s" };
-    let mut text = format!(
-        "{} opened, {} failed, {} closed, {}{} retransmission{again}",
-        count(ConnectionEventKind::Open),
-        count(ConnectionEventKind::Fail),
-        count(ConnectionEventKind::Close),
-        at_least.sign(ConnectionEventKind::Retransmit),
-        summary.retransmitted,
-    );
+    let mut parts: Vec<String> = [
+        (ConnectionEventKind::Open, "opened"),
+        (ConnectionEventKind::Fail, "failed"),
+        (ConnectionEventKind::Close, "closed"),
+    ]
+    .into_iter()
+    .filter(|(kind, _)| at_least.watched(*kind))
+    .map(|(kind, word)| format!("{} {word}", count(kind)))
+    .collect();
+    if at_least.watched(ConnectionEventKind::Retransmit) {
+        let retransmitted = at_least.text(ConnectionEventKind::Retransmit, summary.retransmitted);
+        parts.push(format!("{retransmitted} retransmission{again}"));
+    }
+    let are_few = parts.is_empty();
     for kind in RARE {
-        if summary.count(kind) > 0 {
-            text.push_str(&format!(", {} {}", count(kind), kind.name()));
+        // Those that were chosen are mentioned also if there were none.
+        if summary.count(kind) > 0 || (are_few && at_least.watched(kind)) {
+            parts.push(format!("{} {}", count(kind), kind.name()));
         }
     }
-    out.push_str(&format!("{text}; {}", losses(counts)));
+    if !parts.is_empty() {
+        out.push_str(&parts.join(", "));
+        out.push_str("; ");
+    }
+    out.push_str(&losses(counts));
     if at_least.any() {
         out.push_str("; numbers with >= may be larger");
     }
@@ -114,17 +125,23 @@ pub(crate) fn push_fields(
 ) {
     let mut kinds = object.object("counts");
     for (kind, key) in ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS) {
-        kinds.number(key, Some(summary.count(kind)));
+        kinds.number(key, at_least.number(kind, summary.count(kind)));
     }
     kinds.end();
-    push_group_fields(object, "by_owner", &summary.by_owner, |fields, owner| {
-        fields.bytes("comm", owner.as_ref().map(Comm::as_bytes));
-        fields.boolean("unknown_owner", owner.is_none().then_some(true));
-    });
-    push_group_fields(object, "by_peer", &summary.by_peer, |fields, peer| {
+    push_group_fields(
+        object,
+        "by_owner",
+        &summary.by_owner,
+        at_least,
+        |fields, owner| {
+            fields.bytes("comm", owner.as_ref().map(Comm::as_bytes));
+            fields.boolean("unknown_owner", owner.is_none().then_some(true));
+        },
+    );
+    push_group_fields(object, "by_peer", &summary.by_peer, at_least, |fields, peer| {
         fields.text("ip", Some(&peer.to_string()));
     });
-    push_group_fields(object, "by_port", &summary.by_port, |fields, port| {
+    push_group_fields(object, "by_port", &summary.by_port, at_least, |fields, port| {
         fields.number("port", Some(*port));
     });
     let out = object.key("ends");
@@ -143,19 +160,9 @@ pub(crate) fn push_fields(
         fields.end();
     }
     out.push(b']');
-    let out = object.key("lives");
-    out.push(b'[');
-    for (nth, count) in summary.lives.iter().enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        let mut fields = JsonObject::begin(out);
-        fields.number("below_us", LIVES_US.get(nth).copied());
-        fields.number("count", Some(*count));
-        fields.end();
+    if at_least.watched(ConnectionEventKind::Close) {
+        push_life_fields(object, summary);
     }
-    out.push(b']');
-    object.number("lives_unknown", Some(summary.unknown_lives));
     push_names(object, summary_names(at_least));
     object.number("untracked_sockets", Some(untracked.sockets));
     object.number("unknown_errnos", Some(untracked.errnos));
@@ -174,6 +181,22 @@ pub(crate) fn push_fields(
     }
     by_kind.end();
     fields.end();
+}
+
+fn push_life_fields(object: &mut JsonObject<'_>, summary: &EventSummary) {
+    let out = object.key("lives");
+    out.push(b'[');
+    for (nth, count) in summary.lives.iter().enumerate() {
+        if nth > 0 {
+            out.push(b',');
+        }
+        let mut fields = JsonObject::begin(out);
+        fields.number("below_us", LIVES_US.get(nth).copied());
+        fields.number("count", Some(*count));
+        fields.end();
+    }
+    out.push(b']');
+    object.number("lives_unknown", Some(summary.unknown_lives));
 }
 
 /// Returns the keys of the numbers and lists that may be too low.
@@ -238,17 +261,16 @@ fn push_groups<K: Ord>(
         ConnectionEventKind::Fail,
         ConnectionEventKind::Close,
         ConnectionEventKind::Retransmit,
-    ]
-    .map(|kind| at_least.sign(kind));
+    ];
     for (name, group) in rows {
         out.push_str(&format!(
             "{name:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
-            format!("{open}{}", group.opened),
-            format!("{fail}{}", group.failed),
-            format!("{close}{}", group.closed),
-            format!("{close}{}", bytes(group.sent_bytes)),
-            format!("{close}{}", bytes(group.received_bytes)),
-            format!("{again}{}", group.retransmitted)
+            at_least.text(open, group.opened),
+            at_least.text(fail, group.failed),
+            at_least.text(close, group.closed),
+            at_least.text(close, bytes(group.sent_bytes)),
+            at_least.text(close, bytes(group.received_bytes)),
+            at_least.text(again, group.retransmitted)
         ));
     }
     out.push('\n');
@@ -331,6 +353,7 @@ fn push_group_fields<K: Ord>(
     object: &mut JsonObject<'_>,
     key: &str,
     groups: &Groups<K>,
+    at_least: &AtLeast,
     push_key: impl Fn(&mut JsonObject<'_>, &K),
 ) {
     let (top, others) = groups.top(TOP);
@@ -342,28 +365,32 @@ fn push_group_fields<K: Ord>(
         }
         let mut fields = JsonObject::begin(out);
         push_key(&mut fields, key);
-        push_group(&mut fields, &group);
+        push_group(&mut fields, &group, at_least);
         fields.end();
     }
     if others.events() > 0 {
         out.push(b',');
         let mut fields = JsonObject::begin(out);
-        push_group(&mut fields, &others);
+        push_group(&mut fields, &others, at_least);
         fields.end();
     }
     out.push(b']');
 }
 
-fn push_group(fields: &mut JsonObject<'_>, group: &Group) {
-    for (key, number) in [
-        ("opened", group.opened),
-        ("failed", group.failed),
-        ("closed", group.closed),
-        ("sent_bytes", group.sent_bytes),
-        ("received_bytes", group.received_bytes),
-        ("retransmitted", group.retransmitted),
+fn push_group(fields: &mut JsonObject<'_>, group: &Group, at_least: &AtLeast) {
+    for (key, kind, number) in [
+        ("opened", ConnectionEventKind::Open, group.opened),
+        ("failed", ConnectionEventKind::Fail, group.failed),
+        ("closed", ConnectionEventKind::Close, group.closed),
+        ("sent_bytes", ConnectionEventKind::Close, group.sent_bytes),
+        ("received_bytes", ConnectionEventKind::Close, group.received_bytes),
+        (
+            "retransmitted",
+            ConnectionEventKind::Retransmit,
+            group.retransmitted,
+        ),
     ] {
-        fields.number(key, Some(number));
+        fields.number(key, at_least.number(kind, number));
     }
 }
 

@@ -46,6 +46,9 @@ pub(crate) fn push(
         rows.count("end", &words.join(" "), *count, at_least.is(*kind));
     }
     let bounds = LIVES_US.iter().map(ToString::to_string).chain([String::new()]);
+    if !at_least.watched(ConnectionEventKind::Close) {
+        return;
+    }
     let is_low = at_least.is(ConnectionEventKind::Close);
     for (bound, count) in bounds.zip(&summary.lives) {
         rows.count("life", &bound, *count, is_low);
@@ -97,20 +100,21 @@ impl Rows<'_> {
     }
 
     fn group(&mut self, group: &'static str, key: &[u8], of_one: Group) {
-        let at_least = self.at_least.group_names().collect::<Vec<_>>().join(" ");
+        let number = |kind, number| self.at_least.number(kind, number);
+        let names = self.at_least.group_names().collect::<Vec<_>>().join(" ");
         self.row(
             group,
             key,
             [
                 None,
-                Some(of_one.opened),
-                Some(of_one.failed),
-                Some(of_one.closed),
-                Some(of_one.sent_bytes),
-                Some(of_one.received_bytes),
-                Some(of_one.retransmitted),
+                number(ConnectionEventKind::Open, of_one.opened),
+                number(ConnectionEventKind::Fail, of_one.failed),
+                number(ConnectionEventKind::Close, of_one.closed),
+                number(ConnectionEventKind::Close, of_one.sent_bytes),
+                number(ConnectionEventKind::Close, of_one.received_bytes),
+                number(ConnectionEventKind::Retransmit, of_one.retransmitted),
             ],
-            &at_least,
+            &names,
         );
     }
 }
