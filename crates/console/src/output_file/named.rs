@@ -24,15 +24,15 @@ pub fn followed_path(path: &Path) -> io::Result<PathBuf> {
 ///
 /// # Errors
 /// As there; of the files next to it, too; and if another user can rename all files of the folder.
-pub fn database_path(path: &Path, beside: &[&str]) -> io::Result<PathBuf> {
+pub fn database_path(path: &Path, side_files: &[&str]) -> io::Result<PathBuf> {
     let name = path.file_name().ok_or(Errno::ISDIR)?;
     let place = Folder::made(folder_of(path))?.place(name)?;
     let found = checked(&place)?;
     place.folder.check_names()?;
-    for end in beside {
+    for end in side_files {
         let mut name = place.name.clone();
         name.push(end);
-        check_beside(&place, &name)?;
+        check_side_file(&place, &name)?;
     }
     Ok(found)
 }
@@ -44,7 +44,7 @@ fn checked(place: &Place) -> io::Result<PathBuf> {
 }
 
 /// Fails if a file next to another is no regular file, or another user's where that user could put it.
-fn check_beside(place: &Place, name: &OsStr) -> io::Result<()> {
+fn check_side_file(place: &Place, name: &OsStr) -> io::Result<()> {
     let folder = &place.folder;
     let stat = match statat(&folder.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(()),

@@ -71,7 +71,7 @@ pub fn default_path() -> Option<PathBuf> {
 }
 
 /// Ends of the names of the files that are next to a store while it is written: SQLite's and our lock.
-pub const FILES_BESIDE: &[&str] = &["-wal", "-shm", "-journal", "-lock"];
+pub const SIDE_FILES: &[&str] = &["-wal", "-shm", "-journal", "-lock"];
 
 /// The store of the host's recorder.
 pub const HOST_STORE: &str = "/var/lib/sockeye/record.db";

@@ -123,7 +123,7 @@ fn scenes_in(lab: &Lab, purpose: &str) -> [Scene; 3] {
 }
 
 /// Ends of the names of files next to a store.
-const BESIDE: [&str; 4] = ["-lock", "-wal", "-shm", "-journal"];
+const SIDE_FILES: [&str; 4] = ["-lock", "-wal", "-shm", "-journal"];
 
 #[track_caller]
 fn store_refused(outcome: &Outcome, what: &str) {
@@ -158,7 +158,7 @@ fn stores_in_a_shared_folder_are_our_own() {
             fs::copy(&own, &planted).unwrap();
             chown(&planted, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID)).unwrap();
             store_refused(&write(words, &planted), &what("planted store"));
-            for end in BESIDE {
+            for end in SIDE_FILES {
                 let trap = format!("new.db{end}");
                 scene.link(&scene.victim, &trap, UNPRIVILEGED_UID);
                 store_refused(
@@ -212,7 +212,7 @@ fn stores_in_a_shared_folder_are_our_own() {
     }
 }
 
-/// In a folder of our own there can be a FIFO by mistake.
+/// In a folder of our own there can be a FIFO, too.
 #[test]
 fn lock_that_is_no_file_does_not_stop_the_recorder_for_ever() {
     let lab = need!(Lab::new("store-lock"));

@@ -10,7 +10,7 @@ use sockeye_output::listing::{Layout, ListingWriter, Record as _};
 use sockeye_output::parquet::ParquetWriter;
 use sockeye_output::{Format, Summary};
 use sockeye_query::past;
-use sockeye_store::{FILES_BESIDE, StoreReader};
+use sockeye_store::{SIDE_FILES, StoreReader};
 use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 
@@ -32,7 +32,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         ExportFormat::Sqlite => {
             let path = args.output.as_deref().context("--output names the file")?;
             let path =
-                database_path(path, FILES_BESIDE).with_context(|| format!("create {}", path.display()))?;
+                database_path(path, SIDE_FILES).with_context(|| format!("create {}", path.display()))?;
             return Ok(store.copy_to(&path)?);
         }
     };

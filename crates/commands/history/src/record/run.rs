@@ -15,7 +15,7 @@ use sockeye_output::flow::connections;
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
 use sockeye_query::{past, when};
-use sockeye_store::{FILES_BESIDE, Limits, Lost, Observed, Run, StoreError, StoreWriter};
+use sockeye_store::{Limits, Lost, Observed, Run, SIDE_FILES, StoreError, StoreWriter};
 use sockeye_sys::allocator;
 use sockeye_sys::interrupts::Interrupts;
 use std::io;
@@ -136,10 +136,10 @@ fn open_store(path: &Path, limits: Limits, run: &Run) -> Result<StoreWriter, Sto
         io::ErrorKind::IsADirectory => StoreError::a_folder(path),
         _ => StoreError::File(path.to_owned(), error),
     };
-    let checked = database_path(path, FILES_BESIDE).map_err(refused)?;
+    let checked = database_path(path, SIDE_FILES).map_err(refused)?;
     let writer = StoreWriter::open(&checked, limits, run.clone())?;
     // They have been made by their names since.
-    database_path(&checked, FILES_BESIDE).map_err(refused)?;
+    database_path(&checked, SIDE_FILES).map_err(refused)?;
     Ok(writer)
 }
 
