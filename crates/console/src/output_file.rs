@@ -17,7 +17,6 @@
 
 mod folder;
 mod named;
-mod users;
 
 pub use named::{database_path, followed_path};
 
@@ -25,6 +24,7 @@ use anyhow::Context;
 use folder::{Folder, Place};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
+use sockeye_sys::trusted_users::{Caller, TrustedUsers};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Metadata};
 use std::hash::{BuildHasher, RandomState};
@@ -32,7 +32,6 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use users::{Caller, TrustedUsers};
 
 /// A file that is being written. It has its name from the beginning, or gets it when it is finished, and then has none if
 /// it is dropped before.

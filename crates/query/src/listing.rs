@@ -212,8 +212,11 @@ impl<'a> Listing<'a> {
         }
         notes::losses(
             &report.losses,
-            self.needs_owners || !self.workload_kinds.is_empty(),
-            self.context.namespaces.are_many(),
+            notes::LossScope {
+                needs_owners: self.needs_owners || !self.workload_kinds.is_empty(),
+                all_netns: self.context.namespaces.are_many(),
+                is_recorded: self.context.looks_back(),
+            },
         );
         let needs = self.filter().needs();
         if needs.mark && !self.sees_marks {

@@ -9,8 +9,29 @@ use sockeye_sys::proc_mount;
 use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fmt::Write as _;
 
+/// What a listing was to show, and when it was read.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LossScope {
+    /// Whether owners were looked for.
+    pub needs_owners: bool,
+    /// Whether all network namespaces were.
+    pub all_netns: bool,
+    /// Whether it was recorded.
+    pub is_recorded: bool,
+}
+
 /// Writes a line for each kind of loss, with the remedy where there is one.
-pub fn losses(losses: &Losses, needs_owners: bool, all_netns: bool) {
+pub fn losses(losses: &Losses, scope: LossScope) {
+    let LossScope {
+        needs_owners,
+        all_netns,
+        is_recorded,
+    } = scope;
+    // The rights that were missing are those of another process, perhaps of another host.
+    let remedy = |capability, checked_in| match is_recorded {
+        true => "the recorder was not permitted to: run it as root".to_owned(),
+        false => remedy(capability, checked_in),
+    };
     let mut text = String::new();
     let mut line = |count: u64, [one, many]: [&str; 2], remedy: &str| {
         if count > 0 {

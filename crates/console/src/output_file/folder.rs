@@ -4,12 +4,13 @@
 //! other user can have made it. `fs.protected_symlinks` of the kernel does that in sticky folders that all users may
 //! write to, unless it is turned off; here it holds in all folders that another user can write to.
 
-use super::users::TrustedUsers;
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatxAttributes, StatxFlags, fstat,
-    fstatfs, mkdirat, openat, readlinkat, statx,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatxAttributes, StatxFlags, fcntl_getfl,
+    fcntl_setfl, fstat, fstatfs, mkdirat, openat, readlinkat, statx,
 };
 use rustix::io::Errno;
+use sockeye_sys::interrupts;
+use sockeye_sys::trusted_users::TrustedUsers;
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,6 +19,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// An open folder in which files are created. It stays the same folder when its path leads elsewhere.
 #[derive(Debug)]
@@ -144,6 +146,9 @@ impl Place {
         let Some(entry) = &self.entry else { return Ok(None) };
         let flags = flags | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY;
         let same = format!("/proc/self/fd/{}", entry.fd.as_raw_fd());
+        if entry.kind() == FileType::Fifo && Path::new(&same).exists() {
+            return open_fifo(&same, flags).map(Some);
+        }
         match rustix::fs::open(same, flags, Mode::empty()) {
             Ok(file) => return Ok(Some(file.into())),
             // Without /proc.
@@ -382,6 +387,24 @@ impl fmt::Display for Shared {
 }
 
 impl std::error::Error for Shared {}
+
+/// Opens a FIFO when it has a reader. The kernel would wait for one, too, and a signal that is caught does not end that.
+fn open_fifo(path: &str, flags: OFlags) -> io::Result<File> {
+    loop {
+        match rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(file) => {
+                let flags = fcntl_getfl(&file)?;
+                fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+                return Ok(file.into());
+            }
+            Err(Errno::NXIO) if interrupts::has_any_arrived() => {
+                return Err(io::Error::other("interrupted: this FIFO has no reader"));
+            }
+            Err(Errno::NXIO) => std::thread::sleep(Duration::from_millis(20)),
+            Err(errno) => return Err(errno.into()),
+        }
+    }
+}
 
 /// Puts the components of a path in front of others.
 fn push_front(ahead: &mut VecDeque<OsString>, path: &OsStr) {

@@ -2,9 +2,9 @@
 
 use super::folder::{Folder, Place, Writers};
 use super::folder_of;
-use super::users::TrustedUsers;
 use rustix::fs::{AtFlags, FileType, statat};
 use rustix::io::Errno;
+use sockeye_sys::trusted_users::TrustedUsers;
 use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};

@@ -79,6 +79,12 @@ impl AsFd for Interrupts {
     }
 }
 
+/// Whether a signal that [`Interrupts`] catch has arrived; for what waits without them.
+#[must_use]
+pub fn has_any_arrived() -> bool {
+    CAUGHT.load(Ordering::Relaxed) != 0
+}
+
 /// A handler can reach nothing but statics: these are the crate's only mutable ones.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
 static EVENT_NUMBER: AtomicI32 = AtomicI32::new(-1);

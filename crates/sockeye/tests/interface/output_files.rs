@@ -1,13 +1,15 @@
 //! Output files of commands that root runs in folders where another user has set traps.
 
-use crate::fixtures::binary::{Outcome, command, run};
+use crate::fixtures::binary::{Outcome, command, ended, run, wait_for_sigint_handler};
 use crate::fixtures::processes::UNPRIVILEGED_UID;
 use rustix::fs::{CWD, FileType, Mode, RenameFlags, mknodat, renameat_with};
+use rustix::process::{Pid, Signal, kill_process};
 use sockeye_lab::{Lab, need};
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -447,3 +449,30 @@ fn manual_pages_do_not_follow_links() {
 
 /// How long the names are swapped in each folder.
 const ROUNDS: Duration = Duration::from_secs(4);
+
+/// The kernel lets a writer of a FIFO wait for a reader; a command still ends by a signal.
+#[test]
+fn fifo_without_a_reader_does_not_keep_a_command() {
+    let lab = need!(Lab::new("fifo"));
+    let fifo = lab.directory().join("out.prom");
+    mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let mut child = command()
+        .args(["export", "prometheus", "--once", "--textfile"])
+        .arg(&fifo)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_sigint_handler(child.id());
+    // It has begun to wait by then, or will.
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(child.try_wait().unwrap().is_none(), "it waits");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let outcome = ended(child);
+    assert_ne!(outcome.code, Some(0), "{outcome}");
+    // With a reader it gets all.
+    let reader = fifo.clone();
+    let read = std::thread::spawn(move || fs::read_to_string(reader).unwrap());
+    write("export prometheus --once --textfile", &fifo).succeeded();
+    assert!(read.join().unwrap().contains("\n# TYPE sockeye_"));
+}

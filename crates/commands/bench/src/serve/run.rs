@@ -4,7 +4,7 @@ use super::args::ServeArgs;
 use super::log::ServerLog;
 use anyhow::Context;
 use sockeye_console::notes;
-use sockeye_load::session::{Error, PORT, Stop};
+use sockeye_load::session::{Error, PORT, Secret, Stop};
 use sockeye_load::{ServePlan, StreamProtocol, serve};
 use sockeye_sys::interrupts::Interrupts;
 use std::process::ExitCode;
@@ -23,6 +23,12 @@ pub(crate) fn run(args: &ServeArgs, iperf3: &dyn StreamProtocol) -> anyhow::Resu
         time_limit: args.time_limit,
         allows_busy_poll: args.allow_busy_poll,
     };
+    if plan.secret.as_ref().is_some_and(Secret::is_short) {
+        notes::say(
+            "sockeye: the secret has fewer than 16 bytes: from a recorded test it can be found by trying all; \
+             `openssl rand -hex 32` makes a better one\n",
+        );
+    }
     let log = ServerLog::start().context("start a thread")?;
     let iperf3 = iperf3.server(plan.time_limit());
     let served = serve(&plan, &*iperf3, &stop, &|line| log.say(line));

@@ -467,7 +467,7 @@ fn by_procfs(query: Query<'_>) -> Query<'_> {
 /// Reports sources that were not available, and losses.
 fn report(answer: &QueryOutcome) {
     sockeye_query::notes::sources(&answer.used, false);
-    sockeye_query::notes::losses(&answer.losses, false, false);
+    sockeye_query::notes::losses(&answer.losses, sockeye_query::notes::LossScope::default());
 }
 
 const V4: Families = Families { v4: true, v6: false };

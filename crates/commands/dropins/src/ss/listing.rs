@@ -554,7 +554,7 @@ impl<'a> Listing<'a> {
             repeated_dumps: 0,
             ..*losses
         };
-        sockeye_query::notes::losses(&quiet, false, false);
+        sockeye_query::notes::losses(&quiet, sockeye_query::notes::LossScope::default());
     }
 }
 

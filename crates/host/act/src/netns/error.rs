@@ -4,7 +4,7 @@
 use crate::route::RouteError;
 use rustix::io::Errno;
 use sockeye_sys::proc_mount;
-use sockeye_sys::rights::{CheckedIn, remedy};
+use sockeye_sys::rights::{CheckedIn, in_user_namespace, remedy};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
@@ -87,6 +87,10 @@ impl NetnsError {
             ) => {
                 let remedy = remedy("CAP_NET_ADMIN", CheckedIn::OwnerOfNetns);
                 return Some(format!("needs CAP_NET_ADMIN: {remedy}").into());
+            }
+            (Errno::PERM, NetnsStep::ShareFolder) if in_user_namespace() => {
+                "needs CAP_SYS_ADMIN in the user namespace that owns the mount namespace: `unshare -m` makes one for this user \
+                 namespace (as `unshare -Urnm` does), or be root in the initial user namespace"
             }
             (Errno::PERM | Errno::ACCESS, _) => {
                 let remedy = remedy("it", CheckedIn::Initial);

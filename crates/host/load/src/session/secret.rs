@@ -17,13 +17,9 @@
 use super::nonce::Nonce;
 use super::preamble::{Preamble, Role, TAG_LEN, Token, VERSION};
 use hmac::{Hmac, KeyInit, Mac};
-use rustix::fs::OFlags;
 use sha2::Sha256;
-use std::ffi::OsStr;
+use sockeye_sys::private_file::{self, PrivateFileError};
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Read};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A secret that both ends share.
@@ -36,49 +32,20 @@ impl Secret {
     /// # Errors
     /// If it cannot be read, others can access it, it is empty, or too long.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
-        let failed = |reason| SecretError {
-            path: path.to_owned(),
-            reason,
-        };
-        // The opening of a FIFO would wait for its writer, and no signal that is caught ends that.
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
-        let file = file.map_err(|error| failed(Reason::Unreadable(error)))?;
-        let about = file
-            .metadata()
-            .map_err(|error| failed(Reason::Unreadable(error)))?;
-        if !about.is_file() {
-            return Err(failed(Reason::NoFile));
-        }
-        let mode = about.permissions().mode() & 0o777;
-        let credentials = std::env::var_os("CREDENTIALS_DIRECTORY");
-        if mode & forbidden_mode(path, credentials.as_deref()) != 0 {
-            return Err(failed(Reason::Exposed(mode)));
-        }
-        let mut bytes = Vec::new();
-        file.take(SECRET_MAX as u64 + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| failed(Reason::Unreadable(error)))?;
+        let mut bytes = private_file::read(path, SECRET_MAX)?;
         if bytes.last() == Some(&b'\n') {
             bytes.pop();
         }
-        match bytes.len() {
-            0 => Err(failed(Reason::Empty)),
-            1..=SECRET_MAX => Ok(Self(bytes)),
-            _ => Err(failed(Reason::Long)),
+        if bytes.trim_ascii().is_empty() {
+            return Err(SecretError::Empty(path.to_owned()));
         }
+        Ok(Self(bytes))
     }
-}
 
-/// Returns the mode bits that give others access.
-///
-/// systemd lets the user of a unit read a credential by an ACL, whose mask is what the mode shows as rights of the group. Others cannot
-/// enter the folder of credentials.
-fn forbidden_mode(path: &Path, credentials: Option<&OsStr>) -> u32 {
-    if credentials.is_some_and(|folder| path.parent() == Some(Path::new(folder))) {
-        0o037
-    } else {
-        0o077
+    /// Whether it is so short that it can be found from a recorded session, by trying all.
+    #[must_use]
+    pub const fn is_short(&self) -> bool {
+        self.0.len() < SECRET_MIN
     }
 }
 
@@ -90,46 +57,39 @@ impl fmt::Debug for Secret {
 
 /// Why a file is no secret.
 #[derive(Debug)]
-pub struct SecretError {
-    path: PathBuf,
-    reason: Reason,
+pub enum SecretError {
+    /// It cannot be read, or others can.
+    File(PrivateFileError),
+    /// There is nothing in it.
+    Empty(PathBuf),
 }
 
-#[derive(Debug)]
-enum Reason {
-    Unreadable(io::Error),
-    /// It is a FIFO, a device or a folder.
-    NoFile,
-    /// Others can access it; its mode.
-    Exposed(u32),
-    Empty,
-    Long,
+impl From<PrivateFileError> for SecretError {
+    fn from(error: PrivateFileError) -> Self {
+        Self::File(error)
+    }
 }
 
 impl fmt::Display for SecretError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.reason {
-            Reason::Unreadable(error) => write!(f, "read the secret in {path}: {error}"),
-            Reason::NoFile => write!(f, "read the secret in {path}: not a regular file"),
-            Reason::Exposed(mode) => write!(
-                f,
-                "the secret in {path} is open to other users (mode {mode:04o}): `chmod 600 {path}`"
-            ),
-            Reason::Empty => write!(
-                f,
-                "the secret in {path} is empty; `openssl rand -hex 32 > {path}` makes one"
-            ),
-            Reason::Long => write!(f, "the secret in {path} has more than {SECRET_MAX} bytes"),
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Empty(path) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "the secret in {path} is empty; `openssl rand -hex 32 > {path}` makes one"
+                )
+            }
         }
     }
 }
 
 impl std::error::Error for SecretError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.reason {
-            Reason::Unreadable(error) => Some(error),
-            _ => None,
+        match self {
+            Self::File(error) => error.source(),
+            Self::Empty(_) => None,
         }
     }
 }
@@ -271,6 +231,8 @@ pub(super) fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
 pub(super) const PROOF_LEN: usize = 32;
 /// Longest secret, in bytes.
 const SECRET_MAX: usize = 4096;
+/// Bytes that a secret should have at least.
+const SECRET_MIN: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -306,24 +268,6 @@ mod tests {
         assert!(!mine.is_data_tag(Role::Data, 4, token, &tag));
         assert!(!mine.is_data_tag(Role::Datagram, 3, token, &tag));
         assert!(!mine.is_confirm_tag(3, token, &[8; 12], &confirm));
-    }
-
-    #[test]
-    fn only_a_credential_of_systemd_may_show_rights_of_the_group() {
-        let credentials = Some(OsStr::new("/run/credentials/sockeye-bench.service"));
-        let path = Path::new("/run/credentials/sockeye-bench.service/secret");
-        for (path, credentials, refused) in [
-            (path, credentials, 0o037),
-            (path, None, 0o077),
-            (Path::new("/etc/sockeye/bench-secret"), credentials, 0o077),
-            (
-                Path::new("/run/credentials/sockeye-bench.service/sub/secret"),
-                credentials,
-                0o077,
-            ),
-        ] {
-            assert_eq!(forbidden_mode(path, credentials), refused, "{}", path.display());
-        }
     }
 
     #[test]

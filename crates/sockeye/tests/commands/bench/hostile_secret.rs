@@ -3,6 +3,7 @@
 use super::hostile_client::{HostileClient, mac, preamble, read_frame, unhex};
 use crate::fixtures::binary::serving::Serving;
 use crate::fixtures::binary::{Outcome, run, words};
+use crate::fixtures::processes::UNPRIVILEGED_UID;
 use serde_json::Value;
 use sockeye_lab::{need, program};
 use std::fs::Permissions;
@@ -278,6 +279,7 @@ fn secrets_that_are_none_are_refused() {
         ("world", "secret", 0o604, "chmod 600"),
         ("empty", "", 0o600, "is empty"),
         ("newline", "\n", 0o600, "is empty"),
+        ("blank", " \t\n\n", 0o600, "is empty"),
     ] {
         let file = folder.file(name, content, mode);
         for line in [
@@ -289,6 +291,14 @@ fn secrets_that_are_none_are_refused() {
             let outcome = words(&format!("{line} --secret-file {file}"));
             assert!(outcome.failed(1).contains(expected), "{line}: {outcome}");
         }
+    }
+    // Its owner knows it, and can replace it.
+    let of_another = folder.file("of-another", "a secret of another user", 0o600);
+    std::os::unix::fs::chown(&of_another, Some(UNPRIVILEGED_UID), None).unwrap();
+    for line in ["bench serve -p 0", "serve --listen 127.0.0.1:0"] {
+        let outcome = words(&format!("{line} --secret-file {of_another}"));
+        let expected = format!("belongs to user {UNPRIVILEGED_UID}");
+        assert!(outcome.failed(1).contains(&expected), "{line}: {outcome}");
     }
     let long = folder.file("long", &"x".repeat(5000), 0o600);
     let outcome = words(&format!("bench serve -p 0 --secret-file {long}"));

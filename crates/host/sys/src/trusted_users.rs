@@ -5,7 +5,7 @@ use rustix::process::{geteuid, getuid};
 
 /// We, root, the owner of the root folder, and the user who called us by sudo.
 #[derive(Debug)]
-pub(super) struct TrustedUsers {
+pub struct TrustedUsers {
     me: u32,
     root: u32,
     caller: Option<Caller>,
@@ -13,13 +13,17 @@ pub(super) struct TrustedUsers {
 
 /// The user who ran `sudo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Caller {
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+pub struct Caller {
+    /// Their number.
+    pub uid: u32,
+    /// Their group.
+    pub gid: u32,
 }
 
 impl TrustedUsers {
-    pub(super) fn here() -> Self {
+    /// Returns the trusted users of this process.
+    #[must_use]
+    pub fn here() -> Self {
         Self {
             me: geteuid().as_raw(),
             // In a user namespace, the owner of the system has another number.
@@ -28,14 +32,17 @@ impl TrustedUsers {
         }
     }
 
-    pub(super) fn include(&self, uid: u32) -> bool {
+    /// Whether a user is one of them.
+    #[must_use]
+    pub fn include(&self, uid: u32) -> bool {
         uid == 0 || uid == self.me || uid == self.root || self.caller.is_some_and(|caller| caller.uid == uid)
     }
 }
 
 impl Caller {
     /// Returns the user who ran `sudo`; `None` without sudo, and for root.
-    pub(super) fn of_sudo() -> Option<Self> {
+    #[must_use]
+    pub fn of_sudo() -> Option<Self> {
         // The environment of a program with the setuid bit is another user's word.
         if !(getuid().is_root() && geteuid().is_root()) {
             return None;
