@@ -29,6 +29,8 @@ struct Tests {
     entries: Vec<Entry>,
     /// Number of the newest.
     number: u64,
+    /// Addresses whose running tests made room, and when: their next ones are ended after a shorter silence.
+    evicted: Vec<(AddressGroup, Instant)>,
 }
 
 #[derive(Debug)]
@@ -150,7 +152,7 @@ impl Places {
             let Some(other) = tests.entries.iter().find(|entry| is_in_the_way(entry)) else {
                 return true;
             };
-            if other.is_idle() {
+            if other.is_idle() || tests.is_repeated(other) {
                 let number = other.number;
                 tests.evict(number);
                 continue;
@@ -263,11 +265,37 @@ impl Tests {
     fn evict(&mut self, number: u64) {
         if let Some(at) = self.entries.iter().position(|entry| entry.number == number) {
             let entry = self.entries.remove(at);
+            if entry.pace.is_some() {
+                self.note_evicted(&entry);
+            }
             let state = [State::ServerTerminate.byte()];
             // A client that is gone needs no reason.
             let _ = send(&entry.control, &state, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
             let _ = shutdown(&entry.control, Shutdown::Both);
         }
+    }
+}
+
+impl Tests {
+    fn note_evicted(&mut self, entry: &Entry) {
+        let (now, group) = (Instant::now(), AddressGroup::of(entry.peer.ip()));
+        self.evicted
+            .retain(|(one, at)| *one != group && now.saturating_duration_since(*at) < EVICTED_KEPT);
+        if self.evicted.len() == EVICTED_MAX {
+            self.evicted.remove(0);
+        }
+        self.evicted.push((group, now));
+    }
+
+    /// Whether a test moves nothing now, and is of an address whose last one made room. What fits into the buffers of a stalled stream would
+    /// keep it for seconds, and the next one again.
+    fn is_repeated(&self, entry: &Entry) -> bool {
+        let (now, group) = (Instant::now(), AddressGroup::of(entry.peer.ip()));
+        let is_known = |(one, at): &(AddressGroup, Instant)| {
+            *one == group && now.saturating_duration_since(*at) < EVICTED_KEPT
+        };
+        let stalls = |pace: &Pace| pace.still_for(now) >= REPEATED_STALL;
+        entry.pace.as_ref().is_some_and(stalls) && self.evicted.iter().any(is_known)
     }
 }
 
@@ -294,6 +322,12 @@ impl Entry {
     }
 }
 
+/// How long it is remembered that a test of an address made room.
+const EVICTED_KEPT: Duration = Duration::from_secs(60);
+/// Most addresses of which it is remembered.
+const EVICTED_MAX: usize = 64;
+/// A further test of such an address makes room when it has moved nothing for this long.
+const REPEATED_STALL: Duration = Duration::from_millis(250);
 /// Most tests whose streams are not all there.
 const OPENING_MAX: usize = 16;
 /// Most of them per address.

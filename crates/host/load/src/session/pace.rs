@@ -60,6 +60,12 @@ impl Pace {
             && self.rate(now) < RATE_MIN.saturating_mul(places)
     }
 
+    /// Returns since when nothing has moved, as a duration.
+    #[must_use]
+    pub fn still_for(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.moved_at)
+    }
+
     /// Returns for how long nothing has moved; `None` if something has since the start.
     #[must_use]
     pub fn silence(&self, now: Instant) -> Option<Duration> {

@@ -280,6 +280,44 @@ fn silent_client_of_iperf3_keeps_no_client_out() {
     drop(silent);
 }
 
+/// What fits into the buffers of a stream that is never read looks like a test at speed, for seconds; a client that returns with another one
+/// each second could keep the place for ever.
+#[test]
+fn iperf3_tests_that_stall_again_and_again_keep_no_client_out() {
+    need!(program("iperf3"));
+    let (serving, server) = serving("");
+    let parameters = br#"{"tcp": true, "parallel": 1, "time": 600, "reverse": true}"#;
+    // The second connection with the cookie is the stream of the first.
+    let request = [&[b'f'; 36][..], &[0, 0, 0, 0, 58], &parameters[..]].concat();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut kept = std::collections::VecDeque::new();
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                if let Ok(mut attacker) = TcpStream::connect(server) {
+                    let _ = attacker.write_all(&request);
+                    kept.push_back(attacker);
+                }
+                kept.truncate(60);
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        });
+        std::thread::sleep(Duration::from_secs(2));
+        // The first ones to come may find a test that looks like others.
+        let first = (0..40).any(|_| iperf3(&serving, "").0.code == Some(0));
+        let served: Vec<_> = (0..6)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(700));
+                iperf3(&serving, "").0.code
+            })
+            .collect();
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(first, "no client was served");
+        let count = served.iter().filter(|code| **code == Some(0)).count();
+        assert!(count >= 5, "{served:?}");
+    });
+}
+
 /// A client decides when an iperf3 test ends. One that does not is sent nothing more soon after the time that it asked for, and makes room.
 #[test]
 fn iperf3_test_that_its_client_does_not_end_keeps_no_client_out() {
