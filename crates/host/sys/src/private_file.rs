@@ -1,4 +1,4 @@
-//! Files with secrets: what is in them is known to nobody else.
+//! Files with secrets: no other user knows what is in them.
 
 use crate::trusted_users::TrustedUsers;
 use rustix::fs::OFlags;
@@ -29,7 +29,7 @@ enum Reason {
     Long(usize),
 }
 
-/// Reads a file of at most `max` bytes that belongs to a trusted user, and that nobody else can access.
+/// Reads a file of at most `max` bytes that belongs to a trusted user, and that no other user can access.
 ///
 /// # Errors
 /// If it cannot be read, is longer, or another user can access it.

@@ -166,7 +166,7 @@ impl fmt::Display for Error {
             Self::Timeout(what, after) => {
                 write!(
                     f,
-                    "the other end sent nothing for {after:?}; expected {what}"
+                    "the other end sent nothing for {after:.1?}; expected {what}"
                 )
             }
             Self::Disconnected(None) => f.write_str("the other end closed the connection"),
