@@ -26,6 +26,7 @@ mod counter_name;
 mod dictionary;
 mod drop_class;
 mod entry;
+mod error_context;
 mod event;
 mod family;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod words;
 pub use dictionary::Dictionary;
 pub use drop_class::DropClass;
 pub use entry::{Entry, Wording};
+pub use error_context::ErrorContext;
 pub use kind::Kind;
 pub use line_reader::{LineReader, ReadLine};
 pub use log::{Count, EntryOccurrences, Follower, Log, Trace, Value};

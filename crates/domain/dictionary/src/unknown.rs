@@ -1,5 +1,6 @@
 //! Lines of a log that no entry matches: which look like trouble, and what can be read from their form.
 
+use crate::error_context::{ErrorContext, is_own_code};
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -31,8 +32,10 @@ pub struct Reading {
     pub device: Option<String>,
     /// Network interface
     pub interface: Option<String>,
-    /// Error number, positive
+    /// Error number, positive; none if it is one of a firmware or of the driver's own
     pub errno: Option<u16>,
+    /// What said it, as far as it matters for the error number
+    pub context: ErrorContext,
 }
 
 /// Lines without an entry.
@@ -119,7 +122,10 @@ impl Reading {
     #[must_use]
     pub fn of(text: &str) -> Self {
         let mut reading = Self {
-            errno: errno(text).or_else(|| hexadecimal_errno_of(text)),
+            errno: errno(text)
+                .or_else(|| hexadecimal_errno_of(text))
+                .filter(|&number| !is_own_code(text, number)),
+            context: ErrorContext::of(text),
             ..Self::default()
         };
         let head = &text[..text.floor_char_boundary(HEAD_LEN_MAX)];
@@ -632,6 +638,7 @@ mod tests {
             device: some(device),
             interface: some(interface),
             errno,
+            context: ErrorContext::of(line),
         };
         assert_eq!(Reading::of(line), reading, "{line}");
     }

@@ -715,6 +715,19 @@ fn family_says_that_it_is_a_general_reading() {
     }
     let text = sockeye(&["explain", unread]);
     assert!(text.ok().contains("If -11 is an errno, it is EAGAIN"), "{text:?}");
+    // The words are those of a driver, not of system calls; a number of the firmware has none.
+    for (line, said) in [
+        ("r8152 2-2:1.0: frob fail -71", "EPROTO: the transfer was garbled"),
+        (
+            "ath10k_pci 0000:04:00.0: failed to frob: -16",
+            "EBUSY: the device or a part of it",
+        ),
+    ] {
+        let text = sockeye(&["explain", line]);
+        assert!(text.ok().contains(said), "{text:?}");
+    }
+    let text = sockeye(&["explain", "brcmfmac: brcmf_frob: failed to frob err:-23"]);
+    assert!(!text.ok().contains("is an errno"), "{text:?}");
     let found = sockeye(&["explain", "--format", "json", unread]);
     let found: Value = serde_json::from_str(found.ok()).unwrap();
     follows(&found);

@@ -224,7 +224,7 @@ fn push_unknown(out: &mut Vec<u8>, unknown: &ExplainedUnknown<'_>, layout: &Expl
     }
     match (reading.errno, unknown.error) {
         (Some(number), Some(error)) => {
-            let text = format!("-{number} is {}: {}", error.name, error.first_sentence());
+            let text = format!("-{number} is {}", reading.context.meaning(number, error));
             push_wrapped(out, text.as_bytes(), "  ", layout.width);
         }
         (Some(number), None) => {
@@ -450,9 +450,8 @@ fn push_family_error(out: &mut Vec<u8>, reading: &Reading, layout: &ExplainLayou
         .and_then(|number| Some((number, Dictionary::new().error(number)?)));
     if let Some((number, error)) = error {
         let text = format!(
-            "If -{number} is an errno, it is {}: {}",
-            error.name,
-            error.first_sentence()
+            "If -{number} is an errno, it is {}",
+            reading.context.meaning(number, error)
         );
         push_wrapped(out, text.as_bytes(), "  ", layout.width);
     }
