@@ -3,7 +3,7 @@
 use crate::Placeholder;
 use std::borrow::Cow;
 
-/// Values that replace `IFACE` and `PORT` in commands, where the messages have only one.
+/// Values that replace `IFACE`, `PORT`, `ADDRESS` in commands, where the messages have only one.
 #[derive(Debug, Default)]
 pub struct Replacements<'a>(Vec<(&'static str, &'a str)>);
 
@@ -17,12 +17,13 @@ impl<'a> Replacements<'a> {
             let word = match place {
                 Placeholder::Interface => "IFACE",
                 Placeholder::Port => "PORT",
+                Placeholder::Address => "ADDRESS",
                 _ => continue,
             };
             match replacements.iter().find(|(known, _)| *known == word) {
                 Some((_, known)) if *known != value => several.push(word),
                 Some(_) => {}
-                None if is_plain(value, NAME_LEN_MAX) => replacements.push((word, value)),
+                None if is_plain(value, len_max(place)) => replacements.push((word, value)),
                 None => several.push(word),
             }
         }
@@ -36,6 +37,17 @@ impl<'a> Replacements<'a> {
         if let Some(device) = device.filter(|device| is_plain(device, DEVICE_LEN_MAX)) {
             self.0.extend([("BUSID", device), ("BUS-ID", device)]);
         }
+        self
+    }
+
+    /// Also replaces the name of the file that a line about firmware has: `Direct firmware load for NAME failed`.
+    #[must_use]
+    pub fn and_firmware(mut self, line: &'a str) -> Self {
+        let file = line
+            .split_once("irmware load for ")
+            .and_then(|(_, rest)| rest.split(' ').next())
+            .filter(|file| is_file(file));
+        self.0.extend(file.map(|file| ("NAME", file)));
         self
     }
 
@@ -61,10 +73,28 @@ fn is_plain(value: &str, len_max: usize) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"._@:-".contains(&byte))
 }
 
+/// Returns whether it is the name of a file, with folders, that is safe in a command without quotes.
+fn is_file(value: &str) -> bool {
+    value.len() <= FILE_LEN_MAX
+        && !value.contains("..")
+        && value.split('/').all(|part| is_plain(part, FILE_LEN_MAX))
+}
+
+fn len_max(place: Placeholder) -> usize {
+    match place {
+        Placeholder::Address => ADDRESS_LEN_MAX,
+        _ => NAME_LEN_MAX,
+    }
+}
+
 /// Limit for names of interfaces (`IFNAMSIZ`); ports are shorter.
 const NAME_LEN_MAX: usize = 15;
 /// Limit for addresses of devices; those of the device tree are the longest.
 const DEVICE_LEN_MAX: usize = 40;
+/// Limit for addresses: IPv6 is the longest.
+const ADDRESS_LEN_MAX: usize = 45;
+/// Limit for names of firmware.
+const FILE_LEN_MAX: usize = 120;
 
 fn replace_word(text: &str, word: &str, value: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -113,6 +143,27 @@ mod tests {
             Replacements::default().and_device(Some("$(x)")).fill("BUSID"),
             "BUSID"
         );
+        let address = [(Placeholder::Address, "52:54:00:12:34:56")];
+        assert_eq!(
+            Replacements::of(address.into_iter()).fill("`bridge fdb show | grep -i ADDRESS`"),
+            "`bridge fdb show | grep -i 52:54:00:12:34:56`"
+        );
+        let of_line = |line| {
+            Replacements::default()
+                .and_firmware(line)
+                .fill("`ls /lib/firmware/NAME*`")
+        };
+        assert_eq!(
+            of_line("frob 1-1: Direct firmware load for brcm/x-1.bin failed with error -2"),
+            "`ls /lib/firmware/brcm/x-1.bin*`"
+        );
+        for line in [
+            "Direct firmware load for ../x failed",
+            "firmware load for $(x) failed",
+            "x",
+        ] {
+            assert_eq!(of_line(line), "`ls /lib/firmware/NAME*`");
+        }
         let hostile = [(Placeholder::Interface, "x;reboot")];
         assert_eq!(
             Replacements::of(hostile.into_iter()).fill("`ethtool IFACE`"),

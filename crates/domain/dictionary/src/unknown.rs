@@ -148,8 +148,18 @@ impl Reading {
                 reading.interface = Some(word.to_owned());
             }
         }
+        if reading.device.is_none() {
+            reading.device = bracketed_device(text).map(str::to_owned);
+        }
         reading
     }
+}
+
+/// The device that a message names behind its head: `DMAR: [DMA Read] Request device [06:00.0] fault addr ...`.
+fn bracketed_device(text: &str) -> Option<&str> {
+    let behind = text.split("evice [").skip(1);
+    let mut inside = behind.filter_map(|rest| rest.split_once(']'));
+    inside.find_map(|(word, _)| is_bus_id(word).then_some(word))
 }
 
 /// The interface in the head of a message: `bnx2x: [bnx2x_nic_load:2727(eno1)]...` has it in parentheses.
@@ -312,7 +322,12 @@ pub(crate) fn is_bus_id(word: &str) -> bool {
                 is_number(bus) && is_number(chip)
             })
     };
-    is_pci() || is_usb() || is_platform() || is_virtual() || is_spi()
+    // The bus of Hyper-V
+    let is_guid = || {
+        word.split('-').map(str::len).eq([8, 4, 4, 4, 12])
+            && word.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-')
+    };
+    is_guid() || is_pci() || is_usb() || is_platform() || is_virtual() || is_spi()
 }
 
 /// A name that network interfaces have by convention.
@@ -666,6 +681,20 @@ mod tests {
             "2188000.ethernet",
             "eth0",
             Some(5),
+        );
+        check(
+            "DMAR: [DMA Read NO_PASID] Request device [06:00.0] fault addr 0xcf4d2000 [fault reason 0x06] PTE Read access is not set",
+            "",
+            "06:00.0",
+            "",
+            None,
+        );
+        check(
+            "hv_netvsc 6c96f725-6e4b-415a-9879-7621e9ec0651 (unnamed net_device) (uninitialized): unable to open channel: -19",
+            "hv_netvsc",
+            "6c96f725-6e4b-415a-9879-7621e9ec0651",
+            "",
+            Some(19),
         );
         check("bond0: (slave eth1): frob", "", "", "bond0", None);
         check(

@@ -29,7 +29,11 @@ pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, layout: 
             push_family_error(out, &Reading::of(query), layout);
         }
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
-        push_body(out, entry, &Replacements::of(values), layout, true);
+        let reading = Reading::of(query);
+        let replacements = Replacements::of(values)
+            .and_device(reading.device.as_deref())
+            .and_firmware(query);
+        push_body(out, entry, &replacements, layout, true);
     }
 }
 
@@ -355,7 +359,9 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
         push_body(
             out,
             occurrences.entry,
-            &Replacements::of(values).and_device(device),
+            &Replacements::of(values)
+                .and_device(device)
+                .and_firmware(&occurrences.line),
             layout,
             layout.is_detailed,
         );

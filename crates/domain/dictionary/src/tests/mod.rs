@@ -9,3 +9,4 @@ mod kernel;
 mod log_lines;
 mod sizes;
 mod speed;
+mod trial_readings;

@@ -1,0 +1,128 @@
+//! Readings that a trial with lines of other people found wrong: the entry that explains each of them, and how bad it is.
+
+use sockeye_dictionary::{Dictionary, Severity};
+
+#[test]
+fn lines_have_the_entry_that_speaks_of_them() {
+    use Severity::{Critical, Info, Notice, Warning};
+    let dictionary = Dictionary::new();
+    let empty = dictionary.log();
+    for (line, entry, severity) in [
+        (
+            "usb 2-1.4: Not enough host controller resources for new device state.",
+            "usb-controller-full",
+            Warning,
+        ),
+        (
+            "usb 2-1.4: can't set config #1, error -12",
+            "usb-controller-full",
+            Warning,
+        ),
+        (
+            "usb 2-1.4: can't set config #1, error -71",
+            "usb-enumeration-failed",
+            Notice,
+        ),
+        (
+            "iwlwifi 0000:00:14.3: RFIm is deactivated, reason = 4",
+            "wifi-iwlwifi-rfi-deactivated",
+            Info,
+        ),
+        (
+            "batman_adv: bat0: No MLD Querier present - multicast optimizations disabled",
+            "batman-adv-multicast-querier",
+            Info,
+        ),
+        (
+            "batman_adv: bat0: Interface deactivated: eth0",
+            "batman-adv-interface",
+            Notice,
+        ),
+        (
+            "mmc0: queuing unknown CIS tuple 0x01 (3 bytes)",
+            "sdio-cis-tuple-unknown",
+            Info,
+        ),
+        (
+            "mttcan c310000.mttcan can0: Bit1 Error Detected",
+            "can-state",
+            Warning,
+        ),
+        (
+            "mttcan c310000.mttcan can0: entered error passive state",
+            "can-state",
+            Warning,
+        ),
+        (
+            "flexcan 2090000.flexcan can0: entered error passive state",
+            "can-state",
+            Warning,
+        ),
+        (
+            "flexcan 2090000.flexcan can0: entered bus off state",
+            "can-bus-off",
+            Critical,
+        ),
+        (
+            "cfg80211: loaded regulatory.db is malformed or signature is missing/invalid",
+            "wifi-regulatory-db-signature",
+            Notice,
+        ),
+        (
+            "xhci-hcd xhci-hcd.0.auto: xHCI host controller not responding, assume dead",
+            "usb-controller-dead",
+            Critical,
+        ),
+        (
+            "xhci_hcd 0000:00:14.0: HC died; cleaning up",
+            "usb-controller-dead",
+            Critical,
+        ),
+        (
+            "platform regulatory.0: Direct firmware load for regulatory.db failed with error -2",
+            "wifi-regulatory-db",
+            Notice,
+        ),
+        ("libceph: osd0 down", "ceph-osd-down", Notice),
+        (
+            "ath11k_warn: 68 callbacks suppressed",
+            "callbacks-suppressed-own-limit",
+            Info,
+        ),
+        (
+            "net_ratelimit: 68 callbacks suppressed",
+            "callbacks-suppressed",
+            Info,
+        ),
+        (
+            "ath10k_pci 0000:04:00.0: firmware crashed! (guid 5a3ff1e9-9e38-4b5e-8aa9-6e0c0d5e7b1f)",
+            "wifi-firmware-crashed",
+            Warning,
+        ),
+        (
+            "MPTCP: out of memory: force closing socket",
+            "mptcp-fork-out-of-memory",
+            Critical,
+        ),
+        (
+            "pcieport 0000:00:01.0: AER: found no error details for 0000:00:01.0",
+            "pcie-aer-no-details",
+            Notice,
+        ),
+        (
+            "pcieport 0000:00:1c.0: AER: Correctable error message received from 0000:01:00.0 (no details found)",
+            "pcie-aer-no-details",
+            Notice,
+        ),
+    ] {
+        let mut log = empty.clone();
+        log.line(line.as_bytes());
+        log.finish();
+        let found = log.met();
+        let found: Vec<_> = found
+            .iter()
+            .map(|met| (met.entry.name.as_ref(), met.severity))
+            .collect();
+        assert_eq!(found, [(entry, severity)], "{line}");
+    }
+}
