@@ -143,7 +143,8 @@ fn interface<'l>(known: &MatchedLine<'l>) -> Option<&'l str> {
 /// Seconds of `12.345678`, of `12:00:00` in a date, and of microseconds since 1970 or since boot.
 fn seconds(time: Option<&str>) -> Option<f64> {
     let time = time?;
-    let first = time.split(' ').next()?;
+    // `+0.000012` is the time since the line before.
+    let first = time.split(' ').next().filter(|first| !first.starts_with('+'))?;
     if first.bytes().all(|byte| byte.is_ascii_digit()) {
         return first.parse::<f64>().ok().map(|micros| micros / 1e6);
     }
@@ -210,6 +211,7 @@ mod tests {
         for (time, expected) in [
             ("12.5", Some(12.5)),
             ("12.5 <    0.000012>", Some(12.5)),
+            ("+0.000012", None),
             ("1700000000123456", Some(1_700_000_000.123_456)),
             ("5678901", Some(5.678_901)),
             ("Nov 20 12:00:01", Some(43_201.0)),

@@ -115,7 +115,35 @@ mod tests {
             Some("Fri Nov 20 12:00:00 2026"),
         );
         check("[Nov20 12:00] TCP: out of memory", Some("Nov20 12:00"));
-        check("[  +0.000012] TCP: out of memory", Some("0.000012"));
+        check("[  +0.000012] TCP: out of memory", Some("+0.000012"));
+        check("   64.084614] TCP: out of memory", Some("64.084614"));
+        check(
+            "[87.840392].(0)[7:kworker/u4:0]TCP: out of memory",
+            Some("87.840392"),
+        );
+        check("07:37:02 kernel: TCP: out of memory", Some("07:37:02"));
+        check(
+            "07:37:02.123 web-1 kernel: TCP: out of memory",
+            Some("07:37:02.123"),
+        );
+        for time in [
+            "giu 13 15:33:41",
+            "нояб. 27 15:33:41",
+            "Mär  3 15:33:41",
+            "27 août 15:33:41",
+            "11月 11 15:33:41",
+            "13. Dez 15:33:41.123456",
+        ] {
+            check(&format!("{time} web-1 kernel: TCP: out of memory"), Some(time));
+            check(
+                &format!("{time} kernel: [   12.345678] TCP: out of memory"),
+                Some(time),
+            );
+        }
+        check(
+            "Jul 29 15:01:01 orange kernel: 2134.617213] TCP: out of memory",
+            Some("Jul 29 15:01:01"),
+        );
         check(
             "[12345.678901 <    0.000012>] TCP: out of memory",
             Some("12345.678901 <    0.000012>"),

@@ -126,6 +126,9 @@ fn take_one(message: &mut Message<'_>) -> bool {
                 || slash_time(message)
                 || logcat(message)
                 || seconds(message)
+                || half_bracketed(message)
+                || clock_and_tag(message)
+                || local_date(message)
                 || node(message)
                 || line_number(message)
         }
@@ -133,6 +136,7 @@ fn take_one(message: &mut Message<'_>) -> bool {
             message_field(message)
                 || is_weekday(first_word(message.text)) && iso_time(message)
                 || syslog_time(message)
+                || local_date(message)
                 || klog(message)
                 || logcat_tag(message)
                 || vendor_caller(message)
@@ -142,6 +146,7 @@ fn take_one(message: &mut Message<'_>) -> bool {
                 || level(message)
                 || stream(message)
                 || vendor_caller(message)
+                || local_date(message)
                 || node(message)
                 || container(message)
                 || file_name(message)
@@ -153,8 +158,9 @@ fn take_one(message: &mut Message<'_>) -> bool {
 fn take_after_tag(message: &mut Message<'_>) -> bool {
     match message.text.as_bytes().first() {
         Some(b'[') => bracketed(message) || caller(message),
+        Some(b'0'..=b'9') => half_bracketed(message),
         Some(b'<') => priority(message),
-        Some(b'(' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'.' | b'(' | b'A'..=b'Z') => vendor_caller(message),
         Some(b'a'..=b'z') => level(message),
         _ => false,
     }
@@ -481,10 +487,87 @@ fn bracketed(message: &mut Message<'_>) -> bool {
     if !is_seconds && !is_date() {
         return false;
     }
-    message.take_time(inside.trim_start_matches('+'));
+    // `+0.000012` of `dmesg -H` is the time since the line before.
+    message.take_time(inside);
     message.is_kernel_time = true;
     message.continue_with(rest.strip_prefix(": ").unwrap_or(rest));
     true
+}
+
+/// `64.084614] text`: a page or a copy that lost the first bracket
+fn half_bracketed(message: &mut Message<'_>) -> bool {
+    let head = &message.text.as_bytes()[..message.text.len().min(HALF_BRACKET_MAX)];
+    let Some(end) = head.iter().position(|&byte| byte == b']') else {
+        return false;
+    };
+    let (inside, rest) = (&message.text[..end], &message.text[end + 1..]);
+    let is_time = inside.split_once('.').is_some_and(|(whole, fraction)| {
+        !whole.is_empty() && all_digits(whole) && fraction.len() == 6 && all_digits(fraction)
+    });
+    if is_time {
+        message.take_time(inside);
+        message.is_kernel_time = true;
+        message.continue_with(rest);
+    }
+    is_time
+}
+
+/// `07:37:02 kernel: text`, `07:37:02 host kernel: text`: a log that is cut to the time
+fn clock_and_tag(message: &mut Message<'_>) -> bool {
+    let Some((clock, rest)) = message.text.split_once(' ') else {
+        return false;
+    };
+    let is_of_kernel = || {
+        let behind_host = rest.split_once(' ').map_or("", |(_, rest)| rest);
+        rest.starts_with("kernel:") || behind_host.starts_with("kernel:")
+    };
+    if message.time.is_some() || !is_full_clock(clock) || !is_of_kernel() {
+        return false;
+    }
+    message.take_time(clock);
+    message.continue_with(rest);
+    true
+}
+
+/// `giu 13 15:33:41 host kernel: `, `13 Mär 15:33:41 `, `févr. 27 12:00:00 `, `11月 27 12:00:00 `: the date of a journal or syslog that is not in English
+fn local_date(message: &mut Message<'_>) -> bool {
+    let text = message.text;
+    if message.time.is_some() {
+        return false;
+    }
+    let mut words = text.splitn(4, ' ').filter(|word| !word.is_empty());
+    let (Some(first), Some(second)) = (words.next(), words.next()) else {
+        return false;
+    };
+    let is_day = |word: &str| {
+        (1..=2).contains(&word.trim_end_matches('.').len()) && all_digits(word.trim_end_matches('.'))
+    };
+    let is_month = |word: &str| {
+        let name = word.trim_end_matches(['.', '月', '월']);
+        word.len() <= MONTH_LEN_MAX
+            && if name.len() == word.trim_end_matches('.').len() {
+                name.chars().count() >= 3 && name.chars().all(char::is_alphabetic)
+            } else {
+                (1..=2).contains(&name.len()) && all_digits(name)
+            }
+    };
+    let is_date = is_month(first) && is_day(second) || is_day(first) && is_month(second);
+    if !is_date {
+        return false;
+    }
+    // A day below ten may have another blank before it.
+    let rest = text[first.len()..].trim_start()[second.len()..].trim_start();
+    let Some((_, rest)) = rest.split_once(' ').filter(|(clock, _)| is_full_clock(clock)) else {
+        return false;
+    };
+    message.take_time(text[..text.len() - rest.len()].trim_end());
+    message.continue_with(rest);
+    true
+}
+
+/// `12:00:00`, also with a fraction of the second
+fn is_full_clock(word: &str) -> bool {
+    word.len() >= 8 && word.is_ascii() && is_clock(word) && word.as_bytes()[5] == b':'
 }
 
 /// `[1] text` of a mail, `[] text` whose time was removed
@@ -567,7 +650,11 @@ fn vendor_caller(message: &mut Message<'_>) -> bool {
     if message.time.is_none() {
         return false;
     }
-    let text = message.text;
+    // `[87.840392].(0)[7:kworker/u4:0]`: phones and routers of MediaTek
+    let text = match message.text.strip_prefix('.') {
+        Some(rest) if rest.starts_with('(') => rest,
+        _ => message.text,
+    };
     let rest = match text.as_bytes() {
         [b'A'..=b'Z', b'[', b'0'..=b'9', ..] => &text[1..],
         [b'(', b'0'..=b'9', b')' | b'0'..=b'9', ..] => match text.split_once(')') {
@@ -881,6 +968,10 @@ fn is_tag(tag: &str) -> bool {
 const PARTS_MAX: usize = 12;
 /// Length of `Wed May 15 11:27:32 2024`.
 const DATE_LEN: usize = 24;
+/// Length of `1234567.084614]`, with some more digits.
+const HALF_BRACKET_MAX: usize = 18;
+/// Names of months are longer only where they are not abbreviated; bytes.
+const MONTH_LEN_MAX: usize = 14;
 /// Where a kernel's time may begin at the latest.
 const LATE_TIME_MAX: usize = 120;
 const MONTHS: [&[u8]; 12] = [

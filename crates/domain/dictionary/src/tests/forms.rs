@@ -76,7 +76,18 @@ const PREFIXES: &[&str] = &[
     "<6>[   12.345678]  [3:  kworker/3:1: 1234] ",
     "<6>[   12.345678] I[0:      swapper/0:    1] ",
     "<4>[   12.345678] (2)[1234:kworker/2:1]",
+    "[   12.345678].(0)[7:kworker/u4:0]",
     // mail, pages, consoles, grep
+    "   12.345678] ",
+    "Nov 20 12:00:00 web-1 kernel: 12.345678] ",
+    "12:00:00 kernel: ",
+    "12:00:00.123 web-1 kernel: [12345.678901] ",
+    // dates of other languages
+    "giu 13 12:00:00 web-1 kernel: ",
+    "Mär  3 12:00:00 web-1 kernel: [    5.678901] ",
+    "нояб. 20 12:00:00 web-1 kernel: ",
+    "11月 20 12:00:00 web-1 kernel: ",
+    "20 août 12:00:00 web-1 kernel: ",
     "> ",
     "> > [12345.678901] ",
     ">> Nov 20 12:00:00 web-1 kernel: ",
