@@ -139,3 +139,14 @@ fn other_devices_and_later_messages_are_no_part_of_an_event() {
     assert_eq!(events.len(), 1, "{events:?}");
     assert_eq!(events[0].1, ["intel-reset-adapter"]);
 }
+
+#[test]
+fn hang_of_mtk_soc_eth_has_its_registers() {
+    let log = "\
+[10.0] mtk_soc_eth 1e100000.ethernet eth0: transmit timed out
+[10.1] mtk_soc_eth 1e100000.ethernet eth0: dma_cfg:00000057
+[10.1] mtk_soc_eth 1e100000.ethernet eth0: tx_ring=0, base=0b8a0000, max=0, ctx=0, dtx=0, fdx=0, next=0
+[10.1] mtk_soc_eth 1e100000.ethernet eth0: rx_ring=0, base=0b8c0000, max=0, calc=0, drx=1
+";
+    check(log, "mtk-eth-transmit-timed-out", 1);
+}

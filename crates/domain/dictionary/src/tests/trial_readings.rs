@@ -114,6 +114,72 @@ fn lines_have_the_entry_that_speaks_of_them() {
             "pcie-aer-no-details",
             Notice,
         ),
+        (
+            "bond0: (slave eth1): slave is up - this may be due to an out of date ifenslave",
+            "bonding-enslave-refused",
+            Warning,
+        ),
+        (
+            "team0: Device eth1 failed to register rx_handler",
+            "team-port-refused",
+            Warning,
+        ),
+        (
+            "cdc_mbim 1-1.2:1.3: wdm_int_callback - 0 bytes",
+            "cdc-wdm-urb-error",
+            Warning,
+        ),
+        (
+            "nvme_tcp: queue 0: failed to receive icresp, error -4",
+            "nvme-tcp-start-failed",
+            Warning,
+        ),
+        ("could not attach to PHY", "phy-attach-failed", Warning),
+        (
+            "sunxi-mmc 1c0f000.mmc: fatal err update clk timeout",
+            "sdio-host-trouble",
+            Warning,
+        ),
+        (
+            "iwlwifi 0000:02:00.0: Queue 3 is active on fifo 1 and stuck for 10000 ms. SW [112, 116] HW [112, 116] FH TRB=0x080305070",
+            "wifi-iwlwifi-queue-stuck",
+            Warning,
+        ),
+        (
+            "rtw_8822ce 0000:03:00.0: firmware failed to leave lps state",
+            "wifi-realtek-firmware-silent",
+            Warning,
+        ),
+        (
+            "rtw89_8852be 0000:03:00.0: FW does not process h2c registers",
+            "wifi-realtek-firmware-silent",
+            Warning,
+        ),
+        (
+            "ieee80211 phy0: brcmf_sdio_bus_rxctl: resumed on timeout",
+            "wifi-brcmfmac-sdio-timeout",
+            Warning,
+        ),
+        (
+            "i40e 0000:18:00.0: Cannot add more MAC addresses, VF is not trusted, switch the VF to trusted",
+            "intel-vf-admin-notice",
+            Notice,
+        ),
+        (
+            "i40e 0000:18:00.0 eth9: tx_timeout recovery level 1",
+            "intel-tx-timeout-recovery",
+            Critical,
+        ),
+        (
+            "iavf 0000:00:06.0: Unable to get VF config due to PF error condition, not retrying",
+            "iavf-pf-communication",
+            Critical,
+        ),
+        (
+            "hv_netvsc 6c96f725-6e4b-415a-9879-7621e9ec0651 (unnamed net_device) (uninitialized): unable to open channel: -19",
+            "netvsc-channel-refused",
+            Critical,
+        ),
     ] {
         let mut log = empty.clone();
         log.line(line.as_bytes());
