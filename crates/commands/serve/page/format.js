@@ -1,10 +1,13 @@
 // Numbers and times as text, and elements with text. Text from outside becomes text, never markup.
 
+/** The text of what is not known. */
+export const UNKNOWN = "–";
+
 const UNITS = ["", "k", "M", "G", "T", "P"];
 
 /** Returns a number with a decimal unit: 1.2M. Unknown is a dash. */
 export function short(value) {
-  if (value === undefined || value === null) return "–";
+  if (value === undefined || value === null) return UNKNOWN;
   let unit = 0;
   while (Math.abs(value) >= 999.5 && unit < UNITS.length - 1) {
     value /= 1000;
@@ -18,11 +21,11 @@ export function short(value) {
 export const counted = (count, one, many = `${one}s`) => `${count} ${Number(count) === 1 ? one : many}`;
 
 /** Returns bytes per second. */
-export const byteRate = (value) => (value === undefined || value === null ? "–" : short(value) + "B/s");
+export const byteRate = (value) => (value === undefined || value === null ? UNKNOWN : short(value) + "B/s");
 
 /** Returns a time that is given in microseconds. */
 export function duration(us) {
-  if (us === undefined || us === null) return "–";
+  if (us === undefined || us === null) return UNKNOWN;
   if (us < 1000) return `${Math.round(us)} µs`;
   if (us < 1e6) return `${(us / 1000).toFixed(us < 1e4 ? 1 : 0)} ms`;
   return `${(us / 1e6).toFixed(1)} s`;
@@ -53,7 +56,7 @@ export function endpoint(end) {
 
 /** Returns processes as text: `nginx(812)`, each name once. */
 export function processes(owners) {
-  if (!owners) return "–";
+  if (!owners) return UNKNOWN;
   const names = new Map();
   for (const { comm, pid } of owners) names.set(comm ?? "", [...(names.get(comm ?? "") ?? []), pid]);
   return [...names].map(([name, pids]) => (pids.length > 2 ? `${name}(${pids.length})` : `${name}(${pids.join(",")})`)).join(" ");

@@ -3,8 +3,11 @@
 import { json } from "./api.js";
 import { byteRate, counted, duration, element, short } from "./format.js";
 import { Graph } from "./graph.js";
-import { change, current } from "./state.js";
+import { change, current, missing } from "./state.js";
 import { onTheme } from "./theme.js";
+
+// The width of an edge whose bytes are not known, in pixels of the picture; it has dashes.
+const UNKNOWN_WIDTH = 2;
 
 /** Returns the colour of a value. */
 export function tone(value, [warn, bad]) {
@@ -29,7 +32,19 @@ export function choice(of, id, key, label, options) {
   return [element("label", { for: id }, label), select];
 }
 
-const inWords = (edge) => `${counted(short(edge.connections), "connection")}, ${byteRate(edge.transferred_bytes_per_s)}, ${short(edge.retrans_segs_per_s)} retransmits/s, rtt ${duration(edge.rtt_us)}`;
+/** An edge in words. A value that is not known is no zero. */
+function inWords(edge) {
+  const or = (value, what, text) => (value === undefined ? `${what} ${missing()}` : text(value));
+  return [
+    counted(short(edge.connections), "connection"),
+    or(edge.transferred_bytes_per_s, "bytes", byteRate),
+    or(edge.retrans_segs_per_s, "retransmits", (value) => `${short(value)} retransmits/s`),
+    or(edge.rtt_us, "rtt", (value) => `rtt ${duration(value)}`),
+  ].join(", ");
+}
+
+const bytes = (edge) => edge.transferred_bytes_per_s;
+const isUnknown = (edge) => bytes(edge) === undefined;
 
 /** A node shows its connections. */
 function open(node) {
@@ -88,11 +103,14 @@ export class ServiceMap {
   #draw() {
     if (!this.data) return;
     const byTime = current().color === "rtt";
-    const { width, most } = widths(this.data.edges.map((edge) => edge.transferred_bytes_per_s ?? 0));
+    const { width, most } = widths(this.data.edges.map(bytes).filter((value) => value !== undefined));
+    const dashes = this.data.edges.some(isUnknown) ? `; dashes: bytes ${missing()}` : "";
     const tones = byTime ? "green below 10 ms, yellow below 100 ms, red above" : "green none, yellow up to 1 per second, red above";
-    this.legend.textContent = `${tones}; width: root of bytes per second, up to ${byteRate(most)}`;
+    this.legend.textContent = `${tones}; width: root of bytes per second, up to ${byteRate(most)}${dashes}`;
     this.graph.draw(this.data, {
-      width: (edge) => width(edge.transferred_bytes_per_s ?? 0),
+      // A width of its own: neither that of nothing nor that of much.
+      width: (edge) => (isUnknown(edge) ? UNKNOWN_WIDTH : width(bytes(edge))),
+      dashed: isUnknown,
       tone: (edge) => (byTime ? tone(edge.rtt_us, [10_000, 100_000]) : tone(edge.retrans_segs_per_s, [0.01, 1])),
       words: inWords,
       isMinor: (node) => node.kind === "peer",

@@ -2,12 +2,12 @@
 
 import { text } from "./api.js";
 import { rows } from "./csv.js";
-import { counted, duration, element, short, when } from "./format.js";
+import { counted, duration, element, short, UNKNOWN, when } from "./format.js";
 import { change, current } from "./state.js";
 import { Table } from "./table.js";
 
 const number = (value) => (value === "" ? undefined : Number(value));
-const plain = (key, title, more = {}) => ({ key, title, sort: key, cell: (row) => row[key] || "–", value: (row) => row[key], ...more });
+const plain = (key, title, more = {}) => ({ key, title, sort: key, cell: (row) => row[key] || UNKNOWN, value: (row) => row[key], ...more });
 const count = (key, title, format, more = {}) => ({ key, title, sort: key, right: true, cell: (row) => format(row[key]), value: (row) => row[key] ?? -1, ...more });
 
 const COLUMNS = [

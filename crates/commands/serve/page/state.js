@@ -19,6 +19,9 @@ function hash(of) {
 /** Returns what is shown. */
 export const current = () => state;
 
+/** Returns what a value that is not there is called: a recorded moment has no more than was recorded. */
+export const missing = () => (state.at ? "not recorded" : "not known");
+
 /** Returns the link to what is shown, with changes. */
 export const link = (changes) => hash({ ...state, ...changes });
 

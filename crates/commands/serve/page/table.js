@@ -1,6 +1,7 @@
 // A table of any number of rows, of which only those on the screen have elements.
 
-import { element } from "./format.js";
+import { element, UNKNOWN } from "./format.js";
+import { missing } from "./state.js";
 
 const SPARE = 6;
 // On a phone a row has two lines: style.css has the same width and heights.
@@ -176,6 +177,8 @@ class Row {
     this.columns.forEach((column, nth) => {
       const text = row ? column.cell(row) : "";
       if (this.texts[nth].data !== text) this.texts[nth].data = text;
+      const title = text === UNKNOWN ? missing() : "";
+      if (this.cells[nth].title !== title) this.cells[nth].title = title;
       const tone = row && column.tone?.(row);
       if (this.cells[nth].dataset.tone !== (tone || undefined)) tone ? (this.cells[nth].dataset.tone = tone) : delete this.cells[nth].dataset.tone;
     });

@@ -123,6 +123,55 @@ fn recorded_moment_has_what_was_there() {
     assert_eq!(map["edges"][0]["connections"], 3, "{map}");
 }
 
+/// Rates of the first sample are not known, since there is none before it; those of the last one are 0 and known.
+#[test]
+fn page_shows_what_is_not_recorded_as_a_dash_and_not_as_zero() {
+    let (store, port) = Store::with_connections("unknown");
+    let (mut server, cookie) = started(&store);
+    let moments = server.json("/api/moments", &cookie);
+    let mut browser = need!(Browser::start("unknown"));
+    browser.resize(1440, 900);
+    let url = line(&mut server.lines);
+    browser.open(&url);
+    browser.run(
+        "return until(() => document.querySelector('#view-flows .space .row [data-col=local]')?.textContent)",
+    );
+    let mut shown = |at: &Value| {
+        browser.run(&format!(
+            "const filter = 'filter=dport+%3D+%3A{port}+and+state+established&at={at}'; \
+             const {{ json }} = await import('/api.js'); \
+             const page = await json('/api/flows', Object.fromEntries(new URLSearchParams(filter))); \
+             const isKnown = page.document.flows[0].rates?.sent_bytes_per_s !== undefined; \
+             location.hash = filter; \
+             const cell = await until(() => {{ \
+               const row = document.querySelector('#view-flows .space .row:not([hidden]):not(.waiting)'); \
+               const sent = row?.querySelector('[data-col=sent_bytes_per_s]'); \
+               return row?.querySelector('[data-col=connections]').textContent === '3' && (sent.textContent === '–') !== isKnown && sent; }}); \
+             const table = [cell.textContent, cell.title]; \
+             location.hash = filter + '&view=map'; \
+             const edge = await until(() => {{ \
+               const lines = document.querySelectorAll('#view-map svg path'); \
+               const words = lines[0]?.querySelector('title').textContent ?? ''; \
+               return lines.length === 1 && words.includes('bytes not recorded') !== isKnown && lines[0]; }}); \
+             const legend = document.querySelector('#view-map .legend').textContent; \
+             return {{ table, dashed: edge.hasAttribute('stroke-dasharray'), width: edge.getAttribute('stroke-width'), \
+               words: edge.textContent.split(': ')[1].split(', ').slice(0, 3), legend: legend.includes('dashes: bytes not recorded') }};"
+        ))
+    };
+    let first = shown(&moments["recorded_from_us"]);
+    let last = shown(&moments["recorded_until_us"]);
+    let unknown = serde_json::json!({
+        "table": ["–", "not recorded"], "dashed": true, "width": "2",
+        "words": ["3 connections", "bytes not recorded", "retransmits not recorded"], "legend": true
+    });
+    let zero = serde_json::json!({
+        "table": ["0B/s", ""], "dashed": false, "width": "0.6",
+        "words": ["3 connections", "0B/s", "0 retransmits/s"], "legend": false
+    });
+    assert_eq!((first, last), (unknown, zero));
+    assert_eq!(browser.errors(), Vec::<String>::new());
+}
+
 #[test]
 fn steps_cross_from_the_store_to_memory_and_back() {
     let (store, _) = Store::with_connections("steps");
