@@ -169,7 +169,7 @@ const HEAD_WORDS: usize = 6;
 /// The largest number of the firmware's own errors (drivers/net/wireless/broadcom/brcm80211/brcmfmac/fwil.c: brcmf_fil_errstr[]).
 const BCME_LAST: u16 = 69;
 
-/// Only sockets return these, whoever prints them.
+/// Only sockets return these: their texts fit in any message.
 const SOCKET_ONLY: [u16; 11] = [98, 99, 100, 101, 102, 103, 106, 107, 111, 112, 113];
 
 const USB_DRIVERS: &[&str] = &[
