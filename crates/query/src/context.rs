@@ -2,7 +2,7 @@
 
 use crate::args::ListingArgs;
 use crate::namespaces::{Namespace, NetnsAccess, NetnsSelection};
-use crate::past::Past;
+use crate::past::{Past, namespaces_named};
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
@@ -36,6 +36,10 @@ pub struct QueryContext {
     pub is_column: fn(&str) -> bool,
     /// The recorded moment that is listed; `None`: now.
     pub(crate) past: Option<Past>,
+    /// What `--netns` names in recorded moments.
+    pub(crate) netns_of_past: Option<String>,
+    /// Why there is no such namespace now.
+    pub(crate) netns_error: Option<anyhow::Error>,
     names: SystemNames,
     names_timeout: Duration,
 }
@@ -45,6 +49,20 @@ impl QueryContext {
     /// Interfaces, cgroups and namespaces always get names: their numbers say little, and names are read only when
     /// needed. With `needs_netns`, sockets carry their namespace also in a listing of our own.
     pub fn new(common: &ListingArgs, hosts: bool, needs_netns: bool) -> anyhow::Result<Self> {
+        Self::build(common, hosts, needs_netns, false)
+    }
+
+    /// As [`Self::new`], for recorded moments if `of_past`: the namespace that `--netns` names is looked for in them.
+    pub fn for_time(
+        common: &ListingArgs,
+        hosts: bool,
+        needs_netns: bool,
+        of_past: bool,
+    ) -> anyhow::Result<Self> {
+        Self::build(common, hosts, needs_netns, of_past)
+    }
+
+    fn build(common: &ListingArgs, hosts: bool, needs_netns: bool, of_past: bool) -> anyhow::Result<Self> {
         let mut discovery_losses = Losses::default();
         let kinds = NameKinds {
             services: !common.numeric,
@@ -56,10 +74,18 @@ impl QueryContext {
         let engine = bpf_engine(&common.btf)?;
         let choice = Choice::from(common.source);
         let by_bpf = matches!(choice, Choice::Auto | Choice::Bpf).then_some(&engine);
+        let netns_of_past = common.netns.clone().filter(|text| of_past && text != "all");
+        let mut netns_error = None;
         let namespaces = match common.netns.as_deref() {
             // Our own namespace, if it is selected, is recorded in each socket.
             None if needs_netns => NetnsSelection::own()?,
-            netns => NetnsSelection::find(netns, &names, by_bpf, &mut discovery_losses)?,
+            netns => match NetnsSelection::find(netns, &names, by_bpf, &mut discovery_losses) {
+                Err(error) if netns_of_past.is_some() => {
+                    netns_error = Some(error);
+                    NetnsSelection::gone()
+                }
+                found => found?,
+            },
         };
         Ok(Self {
             engine: Arc::new(engine),
@@ -68,6 +94,8 @@ impl QueryContext {
             discovery_losses,
             is_column: |name| find_column::<Sockets>(name).is_ok(),
             past: None,
+            netns_of_past,
+            netns_error,
             names,
             names_timeout: common.names_timeout,
         })
@@ -193,7 +221,15 @@ impl Names for QueryContext {
     }
 
     fn netns(&self, inode: NetnsInode) -> Option<&str> {
-        self.names.netns(inode)
+        // The one that has the inode now may be another one.
+        let recorded = self
+            .past
+            .as_ref()
+            .and_then(|past| past.moment.netns_names.as_ref());
+        match recorded {
+            Some(names) => names.get(&inode).map(String::as_str),
+            None => self.names.netns(inode),
+        }
     }
 
     fn workload(&self, id: WorkloadId) -> Option<&str> {
@@ -256,7 +292,11 @@ impl Resolve for NetnsResolver<'_> {
     }
 
     fn netns(&self, name: &str) -> Vec<NetnsInode> {
-        self.context.names.netns_matching(name).to_vec()
+        let past = self.context.past.as_ref();
+        match past.and_then(|past| namespaces_named(name, &past.moment)) {
+            Some(found) => found.into_iter().collect(),
+            None => self.context.names.netns_matching(name).to_vec(),
+        }
     }
 
     fn is_column(&self, name: &str) -> bool {

@@ -3,9 +3,10 @@
 use crate::args::PastArgs;
 use crate::context::QueryContext;
 use crate::namespaces::NetnsSelection;
-use crate::past::{Past, moment_at, name_store, open_store};
+use crate::past::{Past, moment_at, name_store, namespaces_named, open_store};
 use crate::replay;
 use crate::when;
+use anyhow::bail;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
 use sockeye_model::ProtocolSet;
@@ -28,8 +29,40 @@ impl QueryContext {
             when::local(moment.at_ms)
         ));
         self.set_moment(moment);
+        self.check_netns()?;
         self.note_elsewhere();
         Ok(())
+    }
+
+    /// Checks that the recorded moment has the network namespace that `--netns` names.
+    ///
+    /// # Errors
+    /// If it has not, or if its names are not recorded and there is none now either.
+    pub fn check_netns(&mut self) -> anyhow::Result<()> {
+        let (Some(past), Some(text)) = (&self.past, &self.netns_of_past) else {
+            return Ok(());
+        };
+        match (&past.selected, &past.moment.netns_names) {
+            (Some(selected), Some(names)) if selected.is_empty() => {
+                let mut names: Vec<&str> = names.values().map(String::as_str).collect();
+                names.sort_unstable();
+                names.dedup();
+                let left_out = names.len().saturating_sub(NAMES_SHOWN);
+                names.truncate(NAMES_SHOWN);
+                let more = if left_out > 0 { ", ..." } else { "" };
+                let there = if names.is_empty() {
+                    "none with a name is".to_owned()
+                } else {
+                    format!("there are {}{more}", names.join(", "))
+                };
+                bail!(
+                    "no network namespace {text:?} is recorded at {}: {there}",
+                    when::local(past.moment.at_ms)
+                )
+            }
+            (None, _) => self.netns_error.take().map_or(Ok(()), Err),
+            _ => Ok(()),
+        }
     }
 
     /// Notes if the recorded moment has sockets, but none in the selected network namespaces: it may be that of another one, or of
@@ -76,8 +109,10 @@ impl QueryContext {
             }))
         });
         let time_us = moment.at_ms * 1000;
+        let named = self.netns_of_past.as_deref();
         self.past = Some(Past {
             envelope: Envelope { time_us, origin },
+            selected: named.and_then(|text| namespaces_named(text, &moment)),
             moment,
         });
     }
@@ -102,3 +137,6 @@ impl QueryContext {
         self.past.is_some()
     }
 }
+
+/// Names of network namespaces in a message.
+const NAMES_SHOWN: usize = 10;

@@ -46,6 +46,8 @@ enum Location {
     /// Opened when needed: there may be more namespaces than we may have descriptors.
     Path(PathBuf),
     Process(Pid),
+    /// It is only recorded.
+    Gone,
 }
 
 /// How a command can be run in a network namespace.
@@ -92,6 +94,14 @@ impl NetnsSelection {
         })
     }
 
+    /// Selects one that is only recorded.
+    pub(crate) const fn gone() -> Self {
+        Self::One(Namespace {
+            inode: NetnsInode(0),
+            location: Location::Gone,
+        })
+    }
+
     /// Iterates over the namespaces; `None` is our own.
     pub fn iter(&self) -> impl Iterator<Item = Option<&Namespace>> {
         let (here, elsewhere) = match self {
@@ -119,7 +129,7 @@ impl NetnsSelection {
         let inode = namespace.inode;
         let process = match namespace.location {
             Location::Process(pid) | Location::Open(_, Some(pid)) => Some(pid),
-            Location::Open(_, None) | Location::Path(_) => None,
+            Location::Open(_, None) | Location::Path(_) | Location::Gone => None,
         };
         let opened = match &namespace.location {
             Location::Open(file, _) => {
@@ -128,6 +138,7 @@ impl NetnsSelection {
             }
             Location::Path(path) => open_again(path, inode),
             Location::Process(pid) => open_again(&of_process(*pid), inode),
+            Location::Gone => return Err(ErrorKind::NotFound.into()),
         };
         let file = opened.or_else(|error| {
             // Its name was deleted, or its first process ended: other processes may be in it.

@@ -5,8 +5,10 @@ use crate::when;
 use anyhow::{Context, bail};
 use sockeye_console::usage::UsageError;
 use sockeye_history::{Gap, GapReason};
+use sockeye_model::NetnsInode;
 use sockeye_output::Envelope;
 use sockeye_store::{Moment, Nearest, StoreError, StoreReader, Toward};
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 /// A recorded moment.
@@ -14,6 +16,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Past {
     pub(crate) moment: Moment,
     pub(crate) envelope: Envelope,
+    /// The network namespaces that `--netns` names, by their recorded names; `None`: those that have the inode.
+    pub(crate) selected: Option<HashSet<NetnsInode>>,
 }
 
 /// Returns the store that `--store` names, or the one that is used without it.
@@ -148,6 +152,22 @@ pub fn absence<S>(nearest: &Nearest<S>, at_ms: u64) -> Option<String> {
         Nearest::Nothing => "nothing is recorded yet".to_owned(),
     })
 }
+
+/// Returns the network namespaces of a moment that `--netns` means: those with this name, or this inode. `None`: names are not
+/// recorded, or it is a process or a path.
+pub(crate) fn namespaces_named(text: &str, moment: &Moment) -> Option<HashSet<NetnsInode>> {
+    let names = moment.netns_names.as_ref()?;
+    let named = names.iter().filter(|(_, name)| *name == text);
+    let digits = text.strip_prefix("net:[").and_then(|rest| rest.strip_suffix(']'));
+    let number = digits.unwrap_or(text).parse().ok();
+    let inode = number.filter(|number| *number >= FIRST_INODE).map(NetnsInode);
+    let found: HashSet<_> = named.map(|(netns, _)| *netns).chain(inode).collect();
+    let is_of_now = found.is_empty() && (number.is_some() || text.contains('/'));
+    (!is_of_now).then_some(found)
+}
+
+/// The least inode of a namespace: `PROC_DYNAMIC_FIRST` of the kernel's `fs/proc/generic.c`.
+const FIRST_INODE: u32 = 0xF000_0000;
 
 #[cfg(test)]
 mod tests {

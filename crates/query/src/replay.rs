@@ -89,11 +89,13 @@ impl Past {
 }
 
 /// Returns a test of whether a recorded socket is in a selected network namespace.
-fn in_selection(context: &QueryContext) -> impl Fn(&Identity) -> bool {
+fn in_selection(context: &QueryContext) -> impl Fn(&Identity) -> bool + '_ {
     let selection = &context.namespaces;
     let is_here = selection.iter().any(|netns| netns.is_none());
     let here = own_namespace();
+    let selected = context.past.as_ref().and_then(|past| past.selected.as_ref());
     move |identity| match identity.netns {
+        Some(netns) if let Some(selected) = selected => selected.contains(&netns),
         Some(netns) if is_here => here.is_none_or(|here| here == netns),
         Some(netns) => selection.are_many() || selection.with_inode(netns).is_some(),
         None => true,

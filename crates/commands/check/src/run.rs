@@ -36,7 +36,12 @@ pub fn run(args: &CheckArgs, configured: &[(&str, &str)]) -> anyhow::Result<Exit
     if args.list {
         return print_rules(&rules, &args.common).map(|()| ExitCode::SUCCESS);
     }
-    let mut context = QueryContext::new(&args.common, false, tests_netns(&args.filter))?;
+    let mut context = QueryContext::for_time(
+        &args.common,
+        false,
+        tests_netns(&args.filter),
+        args.past.at.is_some(),
+    )?;
     context.look_back(&args.past)?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     listing.require_owners();

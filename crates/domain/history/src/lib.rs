@@ -10,6 +10,7 @@
 //! - [`Gap`], [`GapReason`]: times without samples
 //! - [`FindingRecord`], [`Unseen`]: findings of `check`, and what cannot be seen; [`PeriodLog`] finds when each begins and ends
 //! - [`CheckTime`]: when a recorder looked for findings
+//! - [`NetnsName`]: what network namespaces were called
 //! - [`SeenTranslation`], [`Exchange`]: what NAT makes of connections, and when they last sent and received
 //! - [`CountKey`], [`CounterTable`]: counters that moved, and drops by reason
 //!
@@ -42,6 +43,7 @@ mod group_writer;
 mod identity;
 mod identity_columns;
 mod keyed_sums;
+mod netns_name;
 mod period;
 mod point_findings;
 mod seen_translation;
@@ -62,6 +64,7 @@ pub use group_reader::GroupReader;
 pub use group_writer::{GroupWriter, Recorded};
 pub use identity::{Identity, IdentityRef, NamedWorkloads};
 pub use keyed_sums::{ConnectionKey, ConnectionSums, KeyedSums, Limits};
+pub use netns_name::NetnsName;
 pub use period::{Lasting, Period, PeriodEnd, PeriodLog};
 pub use point_findings::add_findings;
 pub use seen_translation::SeenTranslation;

@@ -4,6 +4,7 @@ use crate::check_times;
 use crate::counts::{self, Counted};
 use crate::coverage::{self, PeriodCoverage};
 use crate::error::StoreError;
+use crate::observed;
 use crate::overview::{self, PeriodTotals, Toward};
 use crate::periods;
 use crate::range;
@@ -13,7 +14,8 @@ use crate::talkers::{self, By, PeriodSums, Talkers};
 use crate::walk::{self, WalkedSample};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use sockeye_history::{CheckTime, FindingRecord, Gap, GapReason, GroupReader, Period, Unseen};
-use sockeye_model::Losses;
+use sockeye_model::{Losses, NetnsInode};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::os::unix::fs::OpenOptionsExt;
@@ -45,6 +47,8 @@ pub struct Moment {
     pub host: Option<String>,
     /// Whether it has all connections that ended since the sample before: the same recorder took both, and saw the ends.
     pub has_ends: bool,
+    /// Names of its network namespaces; `None` if they were not noted.
+    pub netns_names: Option<HashMap<NetnsInode, String>>,
 }
 
 /// What a store has for a time.
@@ -356,6 +360,25 @@ impl StoreReader {
             .map_err(StoreError::during("read the times of samples"))
     }
 
+    /// Returns the names that network namespaces had at a time, in milliseconds since 1970; `None` if the recorder did not note them.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn netns_names(&self, at_ms: u64) -> Result<Option<HashMap<NetnsInode, String>>, StoreError> {
+        observed::netns_names(&self.store, at_ms)
+    }
+
+    /// Returns the names that each network namespace had in a time, in milliseconds since 1970, in the order in which they came.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn netns_names_within(
+        &self,
+        times_ms: (u64, u64),
+    ) -> Result<HashMap<NetnsInode, Vec<String>>, StoreError> {
+        observed::netns_names_within(&self.store, times_ms)
+    }
+
     /// Writes a copy of the store, without free pages, to a file that does not exist. Only its owner may read it.
     ///
     /// # Errors
@@ -403,6 +426,7 @@ impl StoreReader {
             has_ends(&self.store, &place).map_err(StoreError::during("read what could not be seen"))?;
         Ok(Moment {
             has_ends,
+            netns_names: self.netns_names(place.at_ms)?,
             at_ms: place.at_ms,
             sockets,
             losses: place.losses,

@@ -261,7 +261,7 @@ fn command_runs_when_all_faults_show() {
         let found = lines.any(|line| line.split_whitespace().nth(1) == Some(rule) && line.contains(subject));
         assert!(found, "{rule}: {outcome}");
     }
-    assert_eq!(outcome.error(), "");
+    assert_eq!(outcome.notes(), "");
 }
 
 #[test]

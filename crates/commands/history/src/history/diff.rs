@@ -52,8 +52,9 @@ fn flows(args: &DiffArgs, store: &StoreReader, at: &str, option: &str) -> anyhow
         SourceArg::Auto,
         "/sys/kernel/btf/vmlinux".into(),
     );
-    let mut context = QueryContext::new(&common, false, false)?;
+    let mut context = QueryContext::for_time(&common, false, false, true)?;
     context.set_moment(moment);
+    context.check_netns()?;
     context.note_elsewhere();
     let listing = Listing::new(&common, &args.selection.filter, None, &context)?;
     let options = SamplingOptions {

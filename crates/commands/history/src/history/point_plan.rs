@@ -102,6 +102,13 @@ impl PointPlan {
             if std::mem::take(&mut is_separate) {
                 timeline.forget();
             }
+            let netns_names = match store.netns_names(sample.at_ms) {
+                Ok(names) => names,
+                Err(error) => {
+                    failed = Some(error.into());
+                    return ControlFlow::Break(());
+                }
+            };
             context.set_moment(Moment {
                 at_ms: sample.at_ms,
                 sockets: sockets.clone().with(std::mem::take(&mut ended)),
@@ -109,6 +116,7 @@ impl PointPlan {
                 boot_id: sample.boot_id.clone(),
                 host: sample.host.clone(),
                 has_ends: false,
+                netns_names,
             });
             elsewhere = elsewhere.and_then(|most| Some(context.recorded_elsewhere()?.max(most)));
             match connections(context) {

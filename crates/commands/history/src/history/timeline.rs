@@ -33,7 +33,7 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
         SourceArg::Auto,
         "/sys/kernel/btf/vmlinux".into(),
     );
-    let mut context = QueryContext::new(&common, false, false)?;
+    let mut context = QueryContext::for_time(&common, false, false, true)?;
     let number = points(args);
     let step = (until - since).div_ceil(number).max(1);
     let times = (1..=number).map(|point| (since + step * point).min(until));

@@ -4,6 +4,7 @@ mod args;
 mod checked_words;
 mod checks;
 mod clocks;
+mod netns_names;
 mod observer;
 mod run;
 mod sampler;

@@ -3,6 +3,7 @@
 use super::args::RecordArgs;
 use super::checks::{Checker, all_of};
 use super::clocks;
+use super::netns_names::NetnsNames;
 use super::observer::{self, Observer};
 use super::sampler::{Sampled, Sampler};
 use anyhow::Context;
@@ -69,6 +70,7 @@ pub fn run(args: &RecordArgs) -> anyhow::Result<()> {
         checker,
         store: Store::open(path, limits, run)?,
         observer: Observer::default(),
+        netns_names: NetnsNames::default(),
         unseen: Vec::new(),
         is_verbose: args.verbose,
         last_problem: None,
@@ -151,6 +153,7 @@ struct Recorder<'a> {
     checker: Option<Checker<'a>>,
     store: Store,
     observer: Observer,
+    netns_names: NetnsNames,
     /// What the last look could not see of translations.
     unseen: Vec<Unseen>,
     is_verbose: bool,
@@ -199,6 +202,7 @@ impl Recorder<'_> {
         let Sampled {
             lost_events,
             listeners,
+            namespaces,
             count,
             unchanged,
         } = match sampled {
@@ -223,6 +227,8 @@ impl Recorder<'_> {
                 observed.push(Observed::Exchanges(exchanges));
             }
         }
+        let names = self.netns_names.look(namespaces, has_checked);
+        observed.extend(names.map(Observed::NetnsNames));
         observed.into_iter().for_each(|one| sample.observe(one));
         let lost = Lost {
             losses: report.losses,

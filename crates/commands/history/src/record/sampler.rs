@@ -9,12 +9,13 @@ use sockeye_model::{
     WorkloadId, WorkloadKind,
 };
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
+use sockeye_query::namespaces::Namespace;
 use sockeye_query::sample_owners::{RememberedOwners, SampleOwners};
 use sockeye_query::sampling::Between;
 use sockeye_source::{Detail, QuietSeen, QuietWalk, WalkTime};
 use sockeye_store::NewSample;
 use std::cell::RefCell;
-use std::collections::{HashMap, HashSet, hash_map};
+use std::collections::{BTreeSet, HashMap, HashSet, hash_map};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) struct Sampled {
     pub(super) lost_events: u64,
     /// Ports that something listens on; empty without a picker.
     pub(super) listeners: HashSet<(Option<NetnsInode>, u16)>,
+    /// The network namespaces of its sockets.
+    pub(super) namespaces: BTreeSet<NetnsInode>,
     /// The number of sockets that were found.
     pub(super) count: usize,
     /// Of these, connections that were not read again.
@@ -93,6 +96,14 @@ impl<'a> Sampler<'a> {
             picker,
             there: Vec::new(),
             listeners: HashSet::new(),
+            namespaces: listing
+                .context
+                .namespaces
+                .iter()
+                .flatten()
+                .map(Namespace::inode)
+                .collect(),
+            last_netns: None,
             count: 0,
         };
         let quiet = began.map_or_else(QuietWalk::whole, QuietWalk::since);
@@ -126,6 +137,7 @@ impl<'a> Sampler<'a> {
         let Reading {
             there,
             listeners,
+            namespaces,
             count,
             ..
         } = reading;
@@ -133,6 +145,7 @@ impl<'a> Sampler<'a> {
         Ok(Sampled {
             lost_events,
             listeners,
+            namespaces,
             count: count + unchanged,
             unchanged,
         })
@@ -196,6 +209,9 @@ struct Reading<'a, 'b> {
     /// Connections that were read.
     there: Vec<ConnectionId>,
     listeners: HashSet<(Option<NetnsInode>, u16)>,
+    /// The network namespaces of the sample.
+    namespaces: BTreeSet<NetnsInode>,
+    last_netns: Option<NetnsInode>,
     count: usize,
 }
 
@@ -230,6 +246,11 @@ impl Reading<'_, '_> {
                     self.listeners
                         .extend(port.map(|port| (entry.socket.netns, port.0)));
                 }
+            }
+            // Most sockets are in the namespace of the one before.
+            if entry.socket.netns != self.last_netns {
+                self.last_netns = entry.socket.netns;
+                self.namespaces.extend(entry.socket.netns);
             }
             let identity = IdentityRef::of(entry, self.workloads.of(listing, entry));
             let values = Values::of(entry.socket, self.at_ms);

@@ -51,7 +51,12 @@ fn list(options: &FlowOptions, words: &[String]) -> anyhow::Result<()> {
         Peers::Private => Some("not peers = public"),
     };
     let needs_netns = options.group_by == GroupBy::Netns || listing::tests_netns(words);
-    let mut context = QueryContext::new(&options.common, !options.common.numeric, needs_netns)?;
+    let mut context = QueryContext::for_time(
+        &options.common,
+        !options.common.numeric,
+        needs_netns,
+        options.past.at.is_some(),
+    )?;
     context.look_back(&options.past)?;
     context.is_column = |name| find_column::<Flows>(name).is_ok() || find_column::<Sockets>(name).is_ok();
     let mut listing = Listing::new(&options.common, words, peers, &context)?;

@@ -45,7 +45,12 @@ pub fn run(args: &SocketsArgs) -> anyhow::Result<ExitCode> {
         let text = "sockeye: --sort: a rate needs two samples: give --watch SECONDS\n";
         return Err(UsageError(text.to_owned()).into());
     }
-    let mut context = QueryContext::new(&args.common, args.resolve, listing::tests_netns(&args.filter))?;
+    let mut context = QueryContext::for_time(
+        &args.common,
+        args.resolve,
+        listing::tests_netns(&args.filter),
+        args.past.at.is_some(),
+    )?;
     context.look_back(&args.past)?;
     let mut listing = Listing::new(&args.common, &args.filter, None, &context)?;
     let named = columns

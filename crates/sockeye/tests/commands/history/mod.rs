@@ -4,6 +4,7 @@ mod checks;
 mod ending;
 mod errors;
 mod killed;
+mod namespaces;
 mod power_loss;
 mod ranges;
 mod zones;

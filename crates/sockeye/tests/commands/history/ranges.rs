@@ -8,7 +8,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, UNIX_EPOCH};
 
-fn error(outcome: &Outcome) -> String {
+pub(super) fn error(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&outcome.stderr).into_owned()
 }
 
