@@ -18,6 +18,7 @@ use sockeye_query::drops::reasons_of;
 use sockeye_query::listing::Listing;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{BufWriter, Write as _};
+use std::path::Path;
 
 /// Follows packets, and prints where their time was spent.
 ///
@@ -61,7 +62,10 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
         let mut out = BufWriter::new(&mut file);
         write_picture(&mut out, &rows, &seen.report)
             .and_then(|()| out.flush())
-            .context("write the picture")?;
+            .with_context(|| {
+                let path = args.svg.as_deref().unwrap_or(Path::new(""));
+                format!("write {}", path.display())
+            })?;
         drop(out);
         file.finish()?;
     }
