@@ -36,7 +36,7 @@ struct sk_buff {
 	s32 skb_iif;
 	u16 protocol, network_header;
 	u32 tail;
-	u64 head;
+	u64 head, data;
 } KERNEL;
 struct possible_net {
 	u64 net;
@@ -228,6 +228,17 @@ INLINE u32 header_bytes(u64 skb, u32 *offset)
 	return *offset && *offset != 0xffff && *offset < tail ? tail - *offset : 0;
 }
 
+/* The length of the packet from its network header on, wherever the kernel was in it: it moves `data` behind a header when it has read it. Without
+   that header, what is left. */
+INLINE u32 length_of(u64 skb)
+{
+	u32 len = GET(u32, skb, sk_buff, len), offset;
+
+	if (!header_bytes(skb, &offset))
+		return len;
+	return len + (u32)(GET(u64, skb, sk_buff, data) - GET(u64, skb, sk_buff, head)) - offset;
+}
+
 INLINE u16 swap16(u16 value)
 {
 	return (u16)(value << 8 | value >> 8);
@@ -239,7 +250,7 @@ INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
 	u64 bytes = header_bytes(skb, &offset);
 
 	sample->ns = now;
-	sample->len = GET(u32, skb, sk_buff, len);
+	sample->len = length_of(skb);
 	sample->ethertype = ethertype;
 	/* The verifier has to see that the register that is compared is the one that is used. */
 	asm volatile("" : "+r"(bytes));
@@ -347,7 +358,7 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 		__sync_fetch_and_add(&value->estimated, weight);
 	else
 		__sync_fetch_and_add(&value->count, 1);
-	__sync_fetch_and_add(&value->bytes, weight * GET(u32, skb, sk_buff, len));
+	__sync_fetch_and_add(&value->bytes, weight * length_of(skb));
 	value->last_ns = now;
 	/* The first ones, and later the latest: at most so many a second that it costs nothing. */
 	if (weight > 1 || before < SAMPLES || now - value->samples[(value->sampled - 1) & (SAMPLES - 1)].ns >= SAMPLE_INTERVAL_NS) {

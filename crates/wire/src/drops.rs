@@ -129,7 +129,7 @@ record! {
     pub struct Sample {
         /// When it was dropped: `CLOCK_MONOTONIC`.
         ns: u64 = ne_u64 @ 0;
-        /// Length of the packet from where the kernel was in it.
+        /// Length of the packet from its network header on.
         len: u32 = ne_u32 @ 8;
         /// Ethertype; 0 if unknown.
         ethertype: u16 = ne_u16 @ 12;
@@ -152,7 +152,7 @@ pub struct Counts {
     pub count: u64,
     /// Number of others, as estimated from a sample of them.
     pub estimated: u64,
-    /// Lengths of all, from where the kernel was in them.
+    /// Lengths of all, from their network headers on.
     pub bytes: u64,
     /// When the first one was dropped: `CLOCK_MONOTONIC`.
     pub first_ns: u64,

@@ -549,6 +549,72 @@ fn lines_of_packets_have_their_times_and_add_up() {
     assert!(lines[0]["time"].as_str() < lines[1]["time"].as_str(), "{outcome}");
 }
 
+/// The kernel moves the begin of a packet behind a header when it has read it.
+#[test]
+fn length_counts_from_the_network_header_at_every_place() {
+    let (lab, here) = need!(alone("drops-length"));
+    let has_nft = program("nft").is_ok();
+    if has_nft {
+        here.run(|| {
+            let rules = "add table inet len; add chain inet len in { type filter hook input priority 0; }; \
+                         add rule inet len in udp dport 99 drop";
+            let status = std::process::Command::new("nft").arg(rules).status();
+            assert!(status.expect("nft starts").success());
+        });
+    }
+    let watching = Watching::start(
+        &lab,
+        &here,
+        &format!("--packets --format jsonl -N {}", here.name()),
+    );
+    here.run(|| {
+        for (host, payload) in [("127.0.0.1", 100), ("::1", 300)] {
+            let sender = UdpSocket::bind((host, 0)).unwrap();
+            let closed = UdpSocket::bind((host, 0)).unwrap().local_addr().unwrap();
+            // Errors of earlier datagrams are reported here.
+            let _ = sender.send_to(&vec![0; payload], closed);
+            let _ = sender.send_to(&vec![0; payload], (host, 99));
+            let full = UdpSocket::bind((host, 98)).unwrap();
+            for _ in 0..3000 {
+                let _ = sender.send_to(&vec![0; payload], full.local_addr().unwrap());
+            }
+            TcpStream::connect((host, 97)).unwrap_err();
+        }
+    });
+    let outcome = watching.end_by(Signal::TERM);
+    let lines: Vec<Value> = outcome
+        .ok()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let lengths = |reason: &str, ip: &str, protocol: &str| {
+        let of = lines.iter().filter(|line| {
+            line["reason"] == reason && line["destination"]["ip"] == ip && line["protocol"] == protocol
+        });
+        let mut lengths: Vec<_> = of.filter_map(|line| line["len_bytes"].as_u64()).collect();
+        lengths.sort_unstable();
+        lengths.dedup();
+        lengths
+    };
+    let mut reasons = vec!["NO_SOCKET", "SOCKET_RCVBUFF"];
+    reasons.extend(has_nft.then_some("NETFILTER_DROP"));
+    for reason in reasons {
+        assert_eq!(
+            lengths(reason, "127.0.0.1", "udp"),
+            [20 + 8 + 100],
+            "{reason}: {outcome}"
+        );
+        assert_eq!(
+            lengths(reason, "::1", "udp"),
+            [40 + 8 + 300],
+            "{reason}: {outcome}"
+        );
+    }
+    // The headers of a SYN with all options: those of TCP have 40 bytes.
+    assert_eq!(lengths("NO_SOCKET", "127.0.0.1", "tcp"), [20 + 40], "{outcome}");
+    assert_eq!(lengths("NO_SOCKET", "::1", "tcp"), [40 + 40], "{outcome}");
+}
+
 #[test]
 fn columns_of_packets_do_not_move() {
     let (lab, here) = need!(alone("drops-table"));

@@ -84,7 +84,7 @@ static COLUMNS: &[PacketColumn] = &[
         "len_bytes",
         "Len",
         Right,
-        "Its length, from where the kernel was in it",
+        "Its length from the network header on",
         |packet, _| Value::Number(packet.len.into()),
     ),
     PacketColumn::value(

@@ -55,7 +55,7 @@ static COLUMNS: &[DropColumn] = &[
         "bytes",
         "Bytes",
         Right,
-        "Their length, from where the kernel was in them",
+        "Their length, from the network header on",
         |row, _| Value::number(row.bytes),
     ),
     DropColumn::value("protocol", "Proto", Left, "Protocol", |row, _| {
