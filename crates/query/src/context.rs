@@ -3,6 +3,7 @@
 use crate::args::ListingArgs;
 use crate::namespaces::{Namespace, NetnsAccess, NetnsSelection};
 use crate::past::{Past, namespaces_named};
+use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::Resolve;
@@ -171,6 +172,15 @@ impl QueryContext {
                 .unwrap_or_else(|| Interfaces::from_pairs([]));
             self.names.add_interfaces(netns, interfaces);
         }
+    }
+
+    /// Runs `act` in a namespace.
+    ///
+    /// # Errors
+    /// If it cannot be entered: why, and what would help.
+    pub fn enter<T: Send>(&self, namespace: &Namespace, act: impl FnOnce() -> T + Send) -> anyhow::Result<T> {
+        let entered = self.namespaces.open(namespace, |netns| within(netns, act));
+        Ok(entered.context("open the network namespace")??)
     }
 
     /// Runs `act` in a namespace; `None` if it cannot be entered.

@@ -111,6 +111,7 @@ const QUEUES_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::PathReport;
     use sockeye_measure::Histogram;
 
     fn accepted(local: &str, established_ns: u64, end_ns: u64, is_closed: bool) -> Accepted {
@@ -174,6 +175,21 @@ mod tests {
         assert_eq!(found("10.0.0.2:80"), Some(listeners[1]));
         assert_eq!(found("[fd00::1]:80"), Some(listeners[0]));
         assert_eq!(found("10.0.0.1:81"), None);
+    }
+
+    #[test]
+    fn full_queue_is_said_in_words() {
+        let texts = |max| {
+            let listeners = BTreeMap::from([(listener("10.0.0.1:80", Some(1)), Fill { now: 1, max })]);
+            let report = PathReport {
+                hops: AcceptFold::default().rows(&listeners),
+                ..PathReport::default()
+            };
+            let sentences = report.sentences().into_iter();
+            sentences.map(|sentence| sentence.text).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(5), [""; 0]);
+        assert!(texts(6)[0].starts_with("The accept queue of 10.0.0.1:80 was full (6 of 5): "));
     }
 
     #[test]

@@ -132,6 +132,7 @@ impl PathFold {
             (key.direction, of_sender.unwrap_or(3), rank(key), *key)
         });
         self.report.hops = hops.into_iter().map(|(key, hop)| hop.finish(key)).collect();
+        move_full_buffers(&mut self.report.hops);
         self.report
     }
 
@@ -339,6 +340,36 @@ impl HopFold {
             unlisted_reads: self.unlisted_reads,
         }
     }
+}
+
+/// What a full buffer of a socket does not take is dropped on the way to it, and is a matter of its receive queue.
+fn move_full_buffers(hops: &mut [Hop]) {
+    for direction in [Direction::Out, Direction::In] {
+        let is = |hop: &Hop, kind| hop.key.kind == kind && hop.key.direction == direction;
+        if !hops.iter().any(|hop| is(hop, HopKind::Socket)) {
+            continue;
+        }
+        let mut moved: BTreeMap<String, u64> = BTreeMap::new();
+        for hop in hops.iter_mut().filter(|hop| is(hop, HopKind::Stack)) {
+            hop.drops.retain(|reason, count| {
+                let is_moved = is_full_buffer(reason);
+                if is_moved {
+                    *moved.entry(reason.clone()).or_default() += *count;
+                }
+                !is_moved
+            });
+        }
+        if let Some(socket) = hops.iter_mut().find(|hop| is(hop, HopKind::Socket)) {
+            for (reason, count) in moved {
+                *socket.drops.entry(reason).or_default() += count;
+            }
+        }
+    }
+}
+
+/// Whether a reason of a drop is that the socket takes no more.
+pub(crate) fn is_full_buffer(reason: &str) -> bool {
+    matches!(reason, "SOCKET_RCVBUFF" | "SOCKET_BACKLOG" | "PROTO_MEM")
 }
 
 /// Most readers of a hop: each has two histograms, of 590 KB together.

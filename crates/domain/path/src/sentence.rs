@@ -1,5 +1,6 @@
 //! What the numbers say, in words.
 
+use crate::fold::is_full_buffer;
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Reader};
@@ -24,6 +25,7 @@ impl PathReport {
         longest
             .into_iter()
             .chain(dropping.map(|hop| self.drops(hop)))
+            .chain(self.hops.iter().filter_map(accept_queue_is_full))
             .chain(self.hops.iter().filter_map(accepts_late))
             .collect()
     }
@@ -58,7 +60,10 @@ impl PathReport {
     /// Says where packets are dropped, and what would help.
     fn drops(&self, hop: &Hop) -> Sentence {
         let (dropped, all) = (hop.dropped(), hop.dropped() + hop.packets);
-        let percent = dropped.saturating_mul(100).div_ceil(all.max(1));
+        let percent = match (dropped.saturating_mul(100) + all / 2) / all.max(1) {
+            0 => "less than 1".to_owned(),
+            percent => percent.to_string(),
+        };
         let reasons: Vec<_> = hop
             .drops
             .keys()
@@ -79,6 +84,11 @@ impl PathReport {
             let waiting = hop.queued_max;
             text.push_str(&format!("; at most {waiting} packets were in it at once"));
         }
+        if hop.key.kind == HopKind::Socket && hop.drops.keys().any(|reason| is_full_buffer(reason)) {
+            text.push_str(
+                ": its buffer is full. Let the program read faster, or give the socket a larger one (SO_RCVBUF, net.core.rmem_max)",
+            );
+        }
         text.push('.');
         let remedy = device.filter(|_| hop.queued_max < LONG_QUEUE).map(|device| {
             let longer =
@@ -87,6 +97,25 @@ impl PathReport {
         });
         Sentence::new("drops", text).with(remedy)
     }
+}
+
+/// Says that an accept queue was full: what the kernel turns away then is no packet of a connection, and in no row.
+fn accept_queue_is_full(hop: &Hop) -> Option<Sentence> {
+    let Some(Part::Listener {
+        local,
+        limit: Some(limit),
+        ..
+    }) = hop.part
+    else {
+        return None;
+    };
+    // The kernel lets one more than the backlog wait (`sk_acceptq_is_full`).
+    let text = format!(
+        "The accept queue of {local} was full ({} of {limit}): the kernel turns new connections away meanwhile, which no row counts. \
+         `sockeye events --kinds accept-overflow,syn-overflow` shows whose.",
+        hop.queued_max
+    );
+    (hop.queued_max > u64::from(limit)).then(|| Sentence::new("accept-queue-full", text))
 }
 
 /// Says how long connections wait until they are accepted, if that is long.

@@ -59,7 +59,7 @@ pub struct DropsArgs {
     #[command(flatten)]
     pub(crate) common: WatchArgs,
     /// Only drops of packets that match, as in ss, for example: dport = :443 or owner = nginx. Counters are not compared then
-    #[arg(value_name = "FILTER")]
+    #[arg(value_name = "FILTER", conflicts_with = "counters")]
     pub(crate) filter: Vec<String>,
 }
 

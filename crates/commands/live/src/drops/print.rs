@@ -95,6 +95,7 @@ impl Session<'_> {
             }
             push_sums(object, &result.by_reason);
             object.number("interval_ms", u64::try_from(result.interval.as_millis()).ok());
+            object.boolean("drops_watched", Some(result.is_watched));
             object.number("normal_not_shown", result.normal);
             object.number("evicted_keys", Some(result.evicted_keys));
             object.number("missed", Some(result.missed));

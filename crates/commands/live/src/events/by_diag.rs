@@ -68,9 +68,7 @@ impl<'a> DiagWatch<'a> {
         groups.extend(families.v6.then_some(Group::Tcp6));
         let begin = || DestroyReader::begin(&groups, buffer_bytes);
         let reader = match netns {
-            Some(netns) if Some(netns.inode()) != own_namespace() => context
-                .run_in(netns, begin)
-                .context("enter the network namespace")?,
+            Some(netns) if Some(netns.inode()) != own_namespace() => context.enter(netns, begin)?,
             _ => begin(),
         };
         let mut watch = Self {
@@ -168,10 +166,7 @@ impl<'a> DiagWatch<'a> {
             })
         };
         let listed = match self.netns {
-            Some(netns) if Some(netns.inode()) != own_namespace() => self
-                .context
-                .run_in(netns, list)
-                .context("enter the network namespace")?,
+            Some(netns) if Some(netns.inode()) != own_namespace() => self.context.enter(netns, list)?,
             _ => list(),
         };
         listed.context("list connections")?;

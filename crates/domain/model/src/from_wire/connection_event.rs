@@ -123,11 +123,13 @@ fn retransmission_of(event: &Event, state: State) -> Option<Retransmission> {
     }
     match (state, CaState::from_number(event.ca_state)) {
         (State::SynSent | State::SynRecv, _) => Some(Retransmission::Syn),
+        (_, CaState::Loss) => Some(Retransmission::Timeout),
+        // The timer of a probe still runs when a duplicate acknowledgement begins the recovery; a probe is sent outside of it only
+        // (`tcp_schedule_loss_probe()` of net/ipv4/tcp_output.c).
+        (_, CaState::Recovery) => Some(Retransmission::Fast),
         _ if event.kind == kind::RETRANSMITTED && event.reason == LOSS_PROBE_TIMER => {
             Some(Retransmission::Probe)
         }
-        (_, CaState::Loss) => Some(Retransmission::Timeout),
-        (_, CaState::Recovery) => Some(Retransmission::Fast),
         _ => None,
     }
 }
@@ -452,9 +454,15 @@ mod tests {
         assert_eq!(of(kind::RESET_SENT, 4, 0).reset_reason, Some(4));
         let (recovery, loss) = (3, 4);
         let retransmission = |timer, ca_state| of(kind::RETRANSMITTED, timer, ca_state).retransmission;
+        for outside_of_recovery in 0..recovery {
+            assert_eq!(
+                retransmission(LOSS_PROBE_TIMER, outside_of_recovery),
+                Some(Retransmission::Probe)
+            );
+        }
         assert_eq!(
             retransmission(LOSS_PROBE_TIMER, recovery),
-            Some(Retransmission::Probe)
+            Some(Retransmission::Fast)
         );
         assert_eq!(retransmission(1, recovery), Some(Retransmission::Fast));
         assert_eq!(retransmission(1, loss), Some(Retransmission::Timeout));

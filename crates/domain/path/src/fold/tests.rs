@@ -186,12 +186,54 @@ fn sentences_name_the_longest_hop_its_program_and_the_short_queue() {
         texts,
         [
             "100 % of the time on this host is spent in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet.",
-            "1 of 3 packets (34 %) are dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
+            "1 of 3 packets (33 %) are dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
              at most 2 packets were in it at once.",
         ]
     );
     assert!(sentences[1].remedies[0].starts_with("ip link set dev tun0 txqueuelen 1000 "));
     assert!(fold(&[]).sentences().is_empty());
+}
+
+/// The kernel drops it before it is in the queue.
+#[test]
+fn what_a_full_buffer_does_not_take_is_a_matter_of_the_receive_queue() {
+    let read = [(0, Point::Received), (10, Point::Delivered), (5_000, Point::Read)];
+    let refused = [(100, Point::Received), (110, Point::Dropped)];
+    let report = fold(&[
+        (&read, Ending::Complete),
+        (&refused, Ending::Dropped("SOCKET_RCVBUFF")),
+        (&refused, Ending::Dropped("SOCKET_FILTER")),
+    ]);
+    let drops = |kind| {
+        let hop = report.hops.iter().find(|hop| hop.key.kind == kind);
+        hop.map_or(0, Hop::dropped)
+    };
+    assert_eq!((drops(HopKind::Stack), drops(HopKind::Socket)), (1, 1));
+    let texts: Vec<_> = report
+        .sentences()
+        .into_iter()
+        .map(|sentence| sentence.text)
+        .collect();
+    let expected = "1 of 2 packets (50 %) are dropped in the receive queue of the socket, whose program is vpn, 812 \
+                    (SOCKET_RCVBUFF): its buffer is full";
+    assert!(texts.iter().any(|text| text.starts_with(expected)), "{texts:#?}");
+}
+
+#[test]
+fn few_drops_are_less_than_a_percent() {
+    let passed = [(0, Point::Transmitted), (10, Point::Read)];
+    let dropped = [(5, Point::Transmitted), (6, Point::Dropped)];
+    let mut journeys: Vec<(&[(u64, Point)], _)> = vec![(&passed, Ending::Complete); 499];
+    journeys.push((&dropped, Ending::Dropped("")));
+    let texts: Vec<_> = fold(&journeys)
+        .sentences()
+        .into_iter()
+        .map(|sentence| sentence.text)
+        .collect();
+    assert!(
+        texts[1].starts_with("1 of 500 packets (less than 1 %) are dropped "),
+        "{texts:#?}"
+    );
 }
 
 #[test]

@@ -3,6 +3,9 @@
 use super::events::{Running, connect, events, only, watched};
 use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need, program};
+use std::io::Write as _;
+use std::net::{TcpListener, TcpStream};
+use std::time::Duration;
 
 /// Events of what a function of `connections.py` does to a port in a namespace with these rules of the packet filter.
 fn watched_with_rules(
@@ -129,6 +132,65 @@ fn retransmissions_are_counted_by_their_segments() {
     let counted: u64 = counts.filter_map(|group| group["retransmitted"].as_u64()).sum();
     let all = events.iter().filter(|event| event["event"] == "retransmit");
     assert_eq!(counted, all.map(segments).sum::<u64>());
+}
+
+/// The timer of a tail loss probe still runs when duplicate acknowledgements begin a recovery.
+#[test]
+fn reasons_of_retransmissions_are_those_of_the_kernels_counters() {
+    need!(program("nft"));
+    let lab = need!(Lab::new("ev_fast"));
+    let namespace = lab.namespace("alone");
+    namespace.ip("link set lo mtu 1500");
+    namespace.output(
+        "nft",
+        &[
+            "add table ip t; add chain ip t in { type filter hook input priority 0; }; \
+           add rule ip t in tcp dport 79 meta length > 1000 numgen inc mod 40 == 3 drop",
+        ],
+    );
+    let counters = || {
+        let text = namespace.proc_net("netstat");
+        let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
+        let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+        let value = |wanted: &str| {
+            let place = names.split(' ').position(|name| name == wanted).expect(wanted);
+            values
+                .split(' ')
+                .nth(place)
+                .expect("a value")
+                .parse::<u64>()
+                .expect("a number")
+        };
+        [value("TCPFastRetrans"), value("TCPLossProbes")]
+    };
+    let running = need!(Running::start(&format!(
+        "-n -N {} --format jsonl",
+        namespace.name()
+    )));
+    namespace.run(|| {
+        let listener = TcpListener::bind("127.0.0.1:79").expect("a port");
+        let mut client = TcpStream::connect("127.0.0.1:79").expect("a connection");
+        client.set_nodelay(true).expect("an option");
+        let (mut server, _) = listener.accept().expect("a connection");
+        std::thread::spawn(move || std::io::copy(&mut server, &mut std::io::sink()));
+        for _ in 0..200 {
+            client.write_all(&[0; 1400]).expect("sent");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    let [fast, probes] = counters();
+    let (outcome, _) = running.end();
+    let (events, _) = events(&outcome);
+    let segments = |why: &str| {
+        let of = events
+            .iter()
+            .filter(|event| event["event"] == "retransmit" && event["retransmitted_by"] == why);
+        of.filter_map(|event| event["retrans_segs"].as_u64()).sum::<u64>()
+    };
+    assert!(fast > 0, "{events:#?}");
+    assert_eq!(segments("fast"), fast, "{events:#?}");
+    // Some probes are new data.
+    assert!(segments("tlp") <= probes, "{probes}: {events:#?}");
 }
 
 #[test]
