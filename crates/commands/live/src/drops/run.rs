@@ -31,9 +31,10 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         return stdout::write_lines(help).map(|()| ExitCode::SUCCESS);
     }
     let shown = Shown::parse(args)?;
-    if args.keys == 0 && (args.packets || !args.filter.is_empty()) {
-        let text =
-            "sockeye: drops: with --keys 0 only reasons are counted: no packets, and nothing to filter\n";
+    let is_of_one_netns = args.netns.as_deref().is_some_and(|netns| netns != "all");
+    if args.keys == 0 && (args.packets || !args.filter.is_empty() || is_of_one_netns) {
+        let text = "sockeye: drops: with --keys 0 only reasons are counted, those of the whole host: no packets, nothing to filter, and \
+                    no network namespace\n";
         return Err(UsageError(text.to_owned()).into());
     }
     if args.packets && args.budget.cpu.is_some() {

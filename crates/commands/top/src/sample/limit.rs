@@ -2,6 +2,7 @@
 
 use crate::state::table::SocketId;
 use sockeye_model::TcpInfo;
+use std::time::Duration;
 
 /// The last reading of a connection.
 #[derive(Debug, Default)]
@@ -19,8 +20,8 @@ struct Times {
 }
 
 impl LimitSampler {
-    /// Returns what held a connection back since its last reading, or since its begin.
-    pub(super) fn sample(&mut self, socket: SocketId, info: &TcpInfo) -> Box<str> {
+    /// Returns what held a connection back since its last reading, or since its begin. `elapsed`: since the last reading, if there was one.
+    pub(super) fn sample(&mut self, socket: SocketId, info: &TcpInfo, elapsed: Option<Duration>) -> Box<str> {
         let now = Times {
             busy_us: info.busy_time_us.unwrap_or(0),
             receiver_us: info.rwnd_limited_us.unwrap_or(0),
@@ -35,7 +36,9 @@ impl LimitSampler {
         if info.busy_time_us.is_none() {
             return "not known: the kernel reports no times".into();
         }
-        words(now.since(before.unwrap_or_default())).into()
+        let elapsed = elapsed.filter(|_| before.is_some());
+        let elapsed_us = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_micros()).ok());
+        words(now.since(before.unwrap_or_default()), elapsed_us).into()
     }
 }
 
@@ -50,10 +53,14 @@ impl Times {
     }
 }
 
-/// Says what a connection waited for while it had data to send.
-fn words(times: Times) -> String {
+/// Says what a connection waited for while it had data to send; or that it had none for most of the time.
+fn words(times: Times, elapsed_us: Option<u64>) -> String {
     if times.busy_us == 0 {
         return "the application: it had nothing to send".to_owned();
+    }
+    if let Some(elapsed_us) = elapsed_us.filter(|elapsed_us| times.busy_us < elapsed_us / 2) {
+        let percent = u128::from(times.busy_us) * 100 / u128::from(elapsed_us);
+        return format!("the application: it had data to send for {percent} % of the time");
     }
     let share = |part: u64| (u128::from(part) * 100 / u128::from(times.busy_us)).min(100);
     let (receiver, send_buffer) = (share(times.receiver_us), share(times.send_buffer_us));
@@ -89,7 +96,7 @@ mod tests {
             send_buffer_us,
             retrans_segs,
         };
-        assert!(words(times).starts_with(expected), "{}", words(times));
+        assert!(words(times, None).starts_with(expected), "{}", words(times, None));
     }
 
     #[test]
@@ -100,6 +107,17 @@ mod tests {
         check(100, 10, 10, 0, "the network");
         check(100, 10, 10, 2, "losses and the congestion window; 2 segments");
         check(u64::MAX, u64::MAX, 0, 0, "the peer's receive window, 100 %");
+    }
+
+    #[test]
+    fn application_that_seldom_sends_holds_its_connection_back() {
+        let times = Times {
+            busy_us: 90_000,
+            ..Times::default()
+        };
+        let seldom = "the application: it had data to send for 9 % of the time";
+        assert_eq!(words(times, Some(1_000_000)), seldom);
+        assert!(words(times, Some(170_000)).starts_with("the network"));
     }
 
     #[test]
@@ -114,16 +132,24 @@ mod tests {
             ..TcpInfo::default()
         };
         let mut limits = LimitSampler::default();
-        assert!(limits.sample(socket, &info(100, 100)).starts_with("the peer's"));
-        assert!(limits.sample(socket, &info(200, 100)).starts_with("the network"));
         assert!(
             limits
-                .sample(socket, &info(200, 100))
+                .sample(socket, &info(100, 100), None)
+                .starts_with("the peer's")
+        );
+        assert!(
+            limits
+                .sample(socket, &info(200, 100), None)
+                .starts_with("the network")
+        );
+        assert!(
+            limits
+                .sample(socket, &info(200, 100), None)
                 .starts_with("the application")
         );
         assert!(
             limits
-                .sample(socket, &TcpInfo::default())
+                .sample(socket, &TcpInfo::default(), None)
                 .starts_with("not known")
         );
     }

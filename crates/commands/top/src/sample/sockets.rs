@@ -153,7 +153,7 @@ impl<'a> SocketView<'a> {
                 let limit = socket
                     .tcp_info
                     .as_ref()
-                    .map(|info| limits.sample(watched, info))
+                    .map(|info| limits.sample(watched, info, since.map(|(_, elapsed)| elapsed)))
                     .unwrap_or_default();
                 let mut known = details::of(watched, &row, limit);
                 let peer = socket.peer.ip();
