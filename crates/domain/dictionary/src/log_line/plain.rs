@@ -116,7 +116,7 @@ const ENTITIES: [(&str, &str); 9] = [
 ];
 
 /// Characters that programs put in place of what was typed.
-const REPLACED: [(char, &str); 14] = [
+const REPLACED: [(char, &str); 15] = [
     ('\u{2018}', "'"),
     ('\u{2019}', "'"),
     ('\u{201a}', "'"),
@@ -129,6 +129,7 @@ const REPLACED: [(char, &str); 14] = [
     ('\u{2010}', "-"),
     ('\u{2011}', "-"),
     ('\u{2026}', "..."),
+    ('\u{2192}', "->"),
     ('\u{a0}', " "),
     ('\u{202f}', " "),
 ];
@@ -149,6 +150,7 @@ mod tests {
         ] {
             assert_eq!(plain(line), body);
         }
+        assert_eq!(plain("phy3 \u{2192} rt2800"), "phy3 -> rt2800");
         assert_eq!(plain("größe & \x1b"), "größe &");
         assert_eq!(plain("\x1b["), "[");
     }

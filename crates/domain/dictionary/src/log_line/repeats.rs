@@ -14,6 +14,7 @@ pub(crate) fn repeats(text: &str) -> Option<u64> {
 
 /// `message repeated 5 times: [ text]`, `text (repeated 5 times)`: the text, and its number.
 pub(crate) fn repeated(text: &str) -> (&str, u64) {
+    let text = without_device(text);
     let in_brackets = text
         .strip_prefix("message repeated ")
         .and_then(|rest| rest.split_once(" times: ["))
@@ -37,6 +38,16 @@ pub(crate) fn repeated(text: &str) -> (&str, u64) {
         }
     }
     (text, 1)
+}
+
+/// Returns a message without the fields of its device, which Talos puts behind it: `text SUBSYSTEM=pci DEVICE=+pci:0000:08:00.1`.
+fn without_device(text: &str) -> &str {
+    let field = |text: &'_ str, name| {
+        let (before, last) = text.rsplit_once(' ')?;
+        last.starts_with(name).then_some(before.len())
+    };
+    let subsystem = field(text, "DEVICE=").and_then(|end| field(&text[..end], "SUBSYSTEM="));
+    subsystem.map_or(text, |end| text[..end].trim_end())
 }
 
 /// `net_ratelimit: 12 callbacks suppressed`: unknown messages of any kind.
@@ -71,6 +82,13 @@ mod tests {
             repeated("TCP: out of memory (repeated 12 times)"),
             ("TCP: out of memory", 12)
         );
+        assert_eq!(
+            repeated("TCP: hang SUBSYSTEM=usb DEVICE=c189:10"),
+            ("TCP: hang", 1)
+        );
+        for other in ["TCP DEVICE=x", "SUBSYSTEM=a DEVICE=b", "TCP SUBSYSTEM=a B"] {
+            assert_eq!(repeated(other), (other, 1));
+        }
         assert_eq!(repeated("TCP (repeated often)"), ("TCP (repeated often)", 1));
         assert_eq!(repeated("message repeated 0 times: [ TCP]"), ("TCP", 1));
         assert_eq!(repeated("TCP"), ("TCP", 1));

@@ -130,6 +130,9 @@ const CHANGES: &[(&str, Change)] = &[
         let (head, rest) = body.split_at(body.find(": ").map_or(0, |at| at + 2));
         format!("\u{1b}[33m{head}\u{1b}[0m\u{1b}[1m{rest}\u{1b}[0m")
     }),
+    ("fields of the device", |body| {
+        format!("{body} SUBSYSTEM=pci DEVICE=+pci:0000:08:00.1")
+    }),
     ("repeats", |body| format!("{body} (repeated 12 times)")),
     ("rsyslog's repeats", |body| {
         format!("message repeated 12 times: [ {body}]")
