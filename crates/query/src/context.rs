@@ -50,7 +50,7 @@ impl QueryContext {
     /// Interfaces, cgroups and namespaces always get names: their numbers say little, and names are read only when
     /// needed. With `needs_netns`, sockets carry their namespace also in a listing of our own.
     pub fn new(common: &ListingArgs, hosts: bool, needs_netns: bool) -> anyhow::Result<Self> {
-        Self::build(common, hosts, needs_netns, false)
+        Self::for_time(common, hosts, needs_netns, false)
     }
 
     /// As [`Self::new`], for recorded moments if `of_past`: the namespace that `--netns` names is looked for in them.
@@ -60,10 +60,6 @@ impl QueryContext {
         needs_netns: bool,
         of_past: bool,
     ) -> anyhow::Result<Self> {
-        Self::build(common, hosts, needs_netns, of_past)
-    }
-
-    fn build(common: &ListingArgs, hosts: bool, needs_netns: bool, of_past: bool) -> anyhow::Result<Self> {
         let mut discovery_losses = Losses::default();
         let kinds = NameKinds {
             services: !common.numeric,

@@ -274,29 +274,30 @@ impl Tests {
             let _ = shutdown(&entry.control, Shutdown::Both);
         }
     }
-}
 
-impl Tests {
     fn note_evicted(&mut self, entry: &Entry) {
-        let (now, group) = (Instant::now(), AddressGroup::of(entry.peer.ip()));
+        let group = AddressGroup::of(entry.peer.ip());
         self.evicted
-            .retain(|(one, at)| *one != group && now.saturating_duration_since(*at) < EVICTED_KEPT);
+            .retain(|evicted| evicted.0 != group && is_remembered(evicted));
         if self.evicted.len() == EVICTED_MAX {
             self.evicted.remove(0);
         }
-        self.evicted.push((group, now));
+        self.evicted.push((group, Instant::now()));
     }
 
     /// Whether a test moves nothing now, and is of an address whose last one made room. What fits into the buffers of a stalled stream would
     /// keep it for seconds, and the next one again.
     fn is_repeated(&self, entry: &Entry) -> bool {
         let (now, group) = (Instant::now(), AddressGroup::of(entry.peer.ip()));
-        let is_known = |(one, at): &(AddressGroup, Instant)| {
-            *one == group && now.saturating_duration_since(*at) < EVICTED_KEPT
-        };
         let stalls = |pace: &Pace| pace.still_for(now) >= REPEATED_STALL;
+        let is_known = |evicted: &(AddressGroup, Instant)| evicted.0 == group && is_remembered(evicted);
         entry.pace.as_ref().is_some_and(stalls) && self.evicted.iter().any(is_known)
     }
+}
+
+/// Whether it is not long ago that a test of this address made room.
+fn is_remembered((_, at): &(AddressGroup, Instant)) -> bool {
+    at.elapsed() < EVICTED_KEPT
 }
 
 impl Entry {

@@ -18,7 +18,6 @@ use sockeye_query::drops::reasons_of;
 use sockeye_query::listing::Listing;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
 
 /// Follows packets, and prints where their time was spent.
 ///
@@ -36,7 +35,8 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
         .transpose();
     let columns = columns.map_err(|error| UsageError::unknown_column("--columns", "path", &error))?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
-    let picture = args.svg.as_deref().map(OutputFile::create).transpose()?;
+    let create = |path| OutputFile::create(path).map(|file| (path, file));
+    let picture = args.svg.as_deref().map(create).transpose()?;
     let common = args.listing();
     let context = QueryContext::new(&common, false, true)?;
     let port = args.port_filter();
@@ -58,14 +58,11 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
         })
         .collect();
     print(args, &seen, &rows, columns)?;
-    if let Some(mut file) = picture {
+    if let Some((path, mut file)) = picture {
         let mut out = BufWriter::new(&mut file);
         write_picture(&mut out, &rows, &seen.report)
             .and_then(|()| out.flush())
-            .with_context(|| {
-                let path = args.svg.as_deref().unwrap_or(Path::new(""));
-                format!("write {}", path.display())
-            })?;
+            .with_context(|| format!("write {}", path.display()))?;
         drop(out);
         file.finish()?;
     }

@@ -4,6 +4,7 @@
 //! other user can have made it. `fs.protected_symlinks` of the kernel does that in sticky folders that all users may
 //! write to, unless it is turned off; here it holds in all folders that another user can write to.
 
+use super::folder_of;
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, StatxAttributes, StatxFlags, fcntl_getfl,
     fcntl_setfl, fstat, fstatfs, mkdirat, openat, readlinkat, statx,
@@ -320,15 +321,10 @@ impl Folder {
             Err(error) if error.kind() == io::ErrorKind::NotFound => error,
             found => return found,
         };
-        let (Some(above), Some(name)) = (path.parent(), path.file_name()) else {
+        let Some(name) = path.file_name() else {
             return Err(absent);
         };
-        let above = if above == Path::new("") {
-            Path::new(".")
-        } else {
-            above
-        };
-        match mkdirat(&Self::made(above)?.fd, name, Mode::RWXU) {
+        match mkdirat(&Self::made(folder_of(path))?.fd, name, Mode::RWXU) {
             Ok(()) | Err(Errno::EXIST) => Self::of(path),
             Err(errno) => Err(errno.into()),
         }

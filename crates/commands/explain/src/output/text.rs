@@ -10,6 +10,7 @@ use sockeye_output::wrap::push_wrapped;
 use std::borrow::Cow;
 
 pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, layout: &ExplainLayout) {
+    let reading = Reading::of(query);
     for (nth, entry) in found.entries.iter().enumerate() {
         if nth > 0 {
             out.push(b'\n');
@@ -26,10 +27,9 @@ pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, layout: 
         push_wording(out, entry, found.wording.filter(|_| nth == 0), layout);
         if entry.is_family() && nth == 0 && (found.is_unread || found.wording.is_some()) {
             push_generality(out, entry, u64::from(found.is_unread), 1, layout);
-            push_family_error(out, &Reading::of(query), layout);
+            push_family_error(out, &reading, layout);
         }
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
-        let reading = Reading::of(query);
         let replacements = Replacements::of(values)
             .and_device(reading.device.as_deref())
             .and_firmware(query);
@@ -577,18 +577,13 @@ fn push_body(
             layout.width,
         );
     }
-    let causes = if entry.is_family() {
-        "Causes that such messages often have"
+    let (causes, remedies) = if entry.is_family() {
+        ("Causes that such messages often have", "What often helps")
     } else {
-        "Likely causes"
+        ("Likely causes", "Remedy")
     };
     push_items(out, causes, &entry.causes, replacements, layout);
     push_items(out, "Check", &entry.checks, replacements, layout);
-    let remedies = if entry.is_family() {
-        "What often helps"
-    } else {
-        "Remedy"
-    };
     push_items(out, remedies, &entry.remedies, replacements, layout);
     if !is_detailed {
         return;
