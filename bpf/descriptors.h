@@ -338,14 +338,16 @@ __attribute__((noinline)) int read_file(u32 number, u32 descriptor, u64 file)
 		return 1;
 	if (GET(u64, file, file, f_op) != s->request.socket_operations)
 		return 0;
+	inode = GET(u64, file, file, f_inode);
+	inode = GET(u64, inode, inode, i_ino);
+	/* No call between the comparison and the use: the verifier before Linux 6.2 forgets what it knows of a saved register. */
 	used = s->reply.used;
 	if (used > RECORD_BYTES - sizeof(*r))
 		return 1;
 	r = (void *)s->records + used;
-	inode = GET(u64, file, file, f_inode);
 	r->item = s->item;
 	r->descriptor = descriptor;
-	r->inode = (u32)GET(u64, inode, inode, i_ino);
+	r->inode = (u32)inode;
 	r->more = 0;
 #ifdef WITH_SOCKETS
 	{

@@ -385,7 +385,7 @@ impl Linked {
             Ok(fd) => Ok(fd),
             // EACCES comes from the verifier or from a security policy: only the verifier writes a log.
             Err(Errno::PERM) => Err(LoadError::of("load a BPF program", Errno::PERM)),
-            Err(_) => load_with_log(&code),
+            Err(errno) => load_with_log(&code, errno),
         }
     }
 }
@@ -400,19 +400,30 @@ fn loads_from_memory(code: u8) -> bool {
     code & 0xe7 == 0x61
 }
 
-/// Loads the program again with a log, to learn why it was rejected; it may be accepted this time.
-fn load_with_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
-    let mut log = vec![0; LOG_BYTES];
-    let errno = match memory_lock::with_raised_limit(|| call::load_program(code, Some(&mut log))) {
-        Ok(fd) => return Ok(fd),
-        // These errors do not come from the verifier.
-        Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)) => {
-            return Err(LoadError::System("load a BPF program", errno));
+/// Loads the program again with a log, to learn why it was rejected; it may be accepted this time. Before Linux 6.4 a log that is
+/// too short hides the reason: the errno is `ENOSPC`, and only the beginning of the log is kept.
+fn load_with_log(code: &Code<'_>, rejection: Errno) -> Result<OwnedFd, LoadError> {
+    let mut errno = rejection;
+    let mut text = String::new();
+    for size in LOG_BYTES {
+        let mut log = vec![0; size];
+        errno = match memory_lock::with_raised_limit(|| call::load_program(code, Some(&mut log))) {
+            Ok(fd) => return Ok(fd),
+            // These errors do not come from the verifier.
+            Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::AGAIN)) => {
+                return Err(LoadError::System("load a BPF program", errno));
+            }
+            Err(errno) => errno,
+        };
+        let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
+        text = String::from_utf8_lossy(&log[..end]).into_owned();
+        if errno != Errno::NOSPC {
+            break;
         }
-        Err(errno) => errno,
-    };
-    let end = log.iter().position(|byte| *byte == 0).unwrap_or(log.len());
-    let text = String::from_utf8_lossy(&log[..end]);
+    }
+    if errno == Errno::NOSPC {
+        return Err(LoadError::System("load a BPF program", rejection));
+    }
     // Statistics follow the reason.
     let reason = text.lines().rfind(|line| {
         !line.trim().is_empty() && !line.starts_with("processed ") && !line.starts_with("stack depth")
@@ -423,8 +434,8 @@ fn load_with_log(code: &Code<'_>) -> Result<OwnedFd, LoadError> {
     })
 }
 
-/// Size of the verifier's log. The reason is at its end, which is kept if the log is too long (Linux 6.4).
-const LOG_BYTES: usize = 256 * 1024;
+/// Sizes of the verifier's log, tried one after the other. The reason is at its end.
+const LOG_BYTES: [usize; 3] = [256 << 10, 8 << 20, 128 << 20];
 
 // Codes of instructions (`include/uapi/linux/bpf.h`, `bpf_common.h`).
 const LOAD_64: u8 = 0x18;
