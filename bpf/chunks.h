@@ -6,7 +6,7 @@
 #pragma once
 #include "walk.h"
 
-LOOP(eight_heads, 8, HEADS / 8 / 8)
+LOOP(eight_heads, HEADS / 8 / 2, 2)
 
 STEP one_chunk(u64 turn, struct context *context)
 {

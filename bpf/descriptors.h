@@ -202,7 +202,7 @@ STEP one_thread(u64 turn, struct files_context *context)
 	return 0;
 }
 
-LOOP(one_thread, 4096, 256)
+LONG_LOOP(one_thread, 256, 256, 16)
 
 __attribute__((noinline)) int write_threads(u32 number, u64 leader, u64 signal)
 {
@@ -216,7 +216,7 @@ __attribute__((noinline)) int write_threads(u32 number, u64 leader, u64 signal)
 	s->last_table = 0;
 	s->list_head = signal + AT(signal_struct, thread_head);
 	s->head = LOAD(u64, s->list_head);
-	REPEAT(1 << 20, one_thread, &context);
+	REPEAT_LONG(1 << 20, one_thread, &context);
 	return s->stop;
 }
 
@@ -256,7 +256,7 @@ STEP one_process(u64 turn, struct files_context *context)
 	return 0;
 }
 
-LOOP(one_process, 256, 256)
+LONG_LOOP(one_process, 128, 128, 4)
 
 STEP one_parent(u64 turn, struct files_context *context)
 {
@@ -269,7 +269,7 @@ STEP one_parent(u64 turn, struct files_context *context)
 	return 0;
 }
 
-LOOP(one_parent, 256, 256)
+LONG_LOOP(one_parent, 64, 32, 32)
 
 SEC("raw_tp")
 int list_tasks(u64 *arguments)
@@ -304,7 +304,7 @@ int list_tasks(u64 *arguments)
 			       upid, ns);
 	/* 3. The first task, in which the list begins and ends: the ancestor of all. */
 	s->first_task = own;
-	REPEAT(1 << 16, one_parent, &context);
+	REPEAT_LONG(1 << 16, one_parent, &context);
 	/* 4. Walk over the list. */
 	s->task = s->request.task;
 	if (!s->task)
@@ -317,7 +317,7 @@ int list_tasks(u64 *arguments)
 	}
 	s->task = LOAD(u64, s->task + AT(task_struct, tasks)) - AT(task_struct, tasks);
 	/* After many threads of the kernel it is continued like after many processes. */
-	if (!IS_COMPLETE(REPEAT(1 << 22, one_process, &context)))
+	if (!IS_COMPLETE(REPEAT_LONG(1 << 22, one_process, &context)))
 		s->reply.outcome = FULL;
 	return 0;
 }

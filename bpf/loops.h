@@ -32,12 +32,32 @@
 				return 1;                                                   \
 		return 0;                                                                   \
 	}
+/* The same with three loops, for steps that are long: their number times the length is what the verifier follows. */
+#define LONG_LOOP(step, outer, middle, inner)                                               \
+	LOOP(step, middle, inner)                                                           \
+	__attribute__((noinline)) int step##_more(u32 number, u32 first)                    \
+	{                                                                                   \
+		_Pragma("nounroll") for (u32 turn = 0; turn < (middle); turn++)             \
+			if (step##_some(number, first + turn * (inner)))                    \
+				return 1;                                                   \
+		return 0;                                                                   \
+	}                                                                                   \
+	INLINE int step##_most(u32 number)                                                  \
+	{                                                                                   \
+		_Pragma("nounroll") for (u32 turn = 0; turn < (outer); turn++)              \
+			if (step##_more(number, turn * (middle) * (inner)))                 \
+				return 1;                                                   \
+		return 0;                                                                   \
+	}
 /* Calls the step until it returns another number than 0; IS_COMPLETE: whether it did so. */
 #define REPEAT(times, step, context) step##_all((context)->number)
+#define REPEAT_LONG(times, step, context) step##_most((context)->number)
 #define IS_COMPLETE(ended) (ended)
 #else
 #define STEP static long
 #define LOOP(step, outer, inner)
+#define LONG_LOOP(step, outer, middle, inner)
+#define REPEAT_LONG(times, step, context) loop(times, step, context, 0)
 #define REPEAT(times, step, context) loop(times, step, context, 0)
 #define IS_COMPLETE(ended) ((void)(ended), 1)
 #endif

@@ -164,7 +164,7 @@ again:
 	return 0;
 }
 
-LOOP(one_socket, 256, CHAIN_MAX / 256)
+LONG_LOOP(one_socket, 128, 128, CHAIN_MAX / 128 / 128)
 
 /* Reads a chain, repeatedly until it does not change meanwhile. A separate function for the same reason as `read_socket`. */
 __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
@@ -175,7 +175,7 @@ __attribute__((noinline)) int read_chain(u32 number, u32 bucket, u64 node)
 	if (!s)
 		return 1;
 	begin_chain(s, bucket, node);
-	REPEAT(CHAIN_MAX, one_socket, &context);
+	REPEAT_LONG(CHAIN_MAX, one_socket, &context);
 	return s->stop;
 }
 

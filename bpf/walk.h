@@ -145,7 +145,7 @@ STEP one_parent(u64 turn, struct context *context)
 	return 0;
 }
 
-LOOP(one_parent, 256, 256)
+LONG_LOOP(one_parent, 64, 32, 32)
 
 STEP one_net(u64 turn, struct context *context)
 {
@@ -172,7 +172,7 @@ STEP one_net(u64 turn, struct context *context)
 	return 0;
 }
 
-LOOP(one_net, 1024, 256)
+LONG_LOOP(one_net, 128, 64, 32)
 
 /* Lists every network namespace with the tables that it uses. The list begins with the initial namespace, in which
  * the first task is; the entry before that one is the list's head, which is not a namespace. */
@@ -190,10 +190,10 @@ int list_nets(u64 *arguments)
 	s->reply.used = s->reply.records = s->reply.again = s->reply.given_up = s->reply.overlong = 0;
 	s->passed = 0;
 	s->node = current_task();
-	REPEAT(1 << 16, one_parent, &context);
+	REPEAT_LONG(1 << 16, one_parent, &context);
 	net = GET(u64, GET(u64, s->node, task_struct, nsproxy), nsproxy, net_ns);
 	s->table = GET(u64, net, net, list.prev);
 	s->node = net + AT(net, list);
-	REPEAT(1 << 22, one_net, &context);
+	REPEAT_LONG(1 << 22, one_net, &context);
 	return 0;
 }

@@ -1,7 +1,7 @@
 """The guest's side: runs the checks, and prints a line for each on the console, which the host reads.
 
 The kernel's command line chooses: `checks=core` runs only those that every kernel ought to pass and that are quick, `checks=all`
-also those that take minutes.
+also those that take minutes, `checks=figures` only those that measure.
 """
 
 import glob
@@ -29,11 +29,11 @@ class Check:
 CHECKS = []
 
 
-def check(name, since=(0, 0), core=False, slow=False):
+def check(name, since=(0, 0), core=False, slow=False, figure=False):
     """Registers a check. From the kernel `since` on, absence is a failure, if the kernel is of the full flavour."""
 
     def register(run):
-        CHECKS.append(Check(name, run, since, "core" if core else "slow" if slow else "usual"))
+        CHECKS.append(Check(name, run, since, "core" if core else "slow" if slow else "figure" if figure else "usual"))
         return run
 
     return register
@@ -169,10 +169,10 @@ def run(each):
 
 
 def main():
-    import guest_listings, guest_faults, guest_actions, guest_live, guest_prof  # noqa: F401, E401: they register their checks
+    import guest_listings, guest_faults, guest_actions, guest_live, guest_prof, guest_figures  # noqa: F401, E401: they register their checks
 
     arguments = dict(word.split("=", 1) for word in open("/proc/cmdline").read().split() if "=" in word)
-    kinds = {"core": ["core"], "all": ["core", "usual", "slow"]}.get(arguments.get("checks"), ["core", "usual"])
+    kinds = {"core": ["core"], "all": ["core", "usual", "slow"], "figures": ["figure"]}.get(arguments.get("checks"), ["core", "usual"])
     texts = arguments.get("only", "").replace("_", " ").split(",")
     for each in CHECKS:
         if each.kind not in kinds or not any(text in each.name for text in texts):

@@ -3,6 +3,8 @@
 import datetime
 import json
 
+# Checks that measure: their reason is the figure.
+FIGURE = "figure: "
 SIGNS = {"pass": "yes", "absent": "no", "fail": "FAIL", None: ""}
 
 
@@ -88,6 +90,8 @@ def markdown(rows):
     lines += ["", f"| check | {' | '.join(row.name for row in rows)} |", "|---" * (len(rows) + 1) + "|"]
     notes = {}
     for name in checks_of(rows):
+        if name.startswith(FIGURE):
+            continue
         cells = []
         for row in rows:
             result = row.results.get(name, {})
@@ -100,6 +104,7 @@ def markdown(rows):
         (name, [(row.name, row.results[name]["reason"]) for row in rows if row.results.get(name, {}).get("verdict") == "pass"])
         for name in checks_of(rows) if name.startswith(("doctor: prof", "prof: functions"))
     ]
+    lines += figures(rows)
     lines += ["", "## Reasons", ""]
     lines += [f"{number}. {plain(reason)}" for reason, number in notes.items()]
     lines += ["", "## How it is done", "", "| check | kernel: mechanism |", "|---|---|"]
@@ -107,6 +112,22 @@ def markdown(rows):
         f"| {name} | {'; '.join(f'{kernel}: {plain(reason)}' for kernel, reason in found)} |" for name, found in mechanisms if found
     ]
     return "\n".join(lines) + "\n"
+
+
+def figures(rows):
+    """The section of what was measured, or nothing."""
+    names = [name for name in checks_of(rows) if name.startswith(FIGURE)]
+    if not names:
+        return []
+    lines = [
+        "", "## Figures", "",
+        "Instructions, in a machine that counts them as its time: ratio of what each TCP socket costs, from runs with few and with many sockets,",
+        "and what the start takes, most of it for the kernel's verifier. `floor` is a TCPDIAG_GETSOCK dump that is thrown away. Instructions are not",
+        "time: the floor waits for memory most of its time. docs/BENCHMARKS.md has the times of both kinds of programs on a real machine.", "",
+        f"| kernel | {' | '.join(name.removeprefix(FIGURE) for name in names)} |", "|---" * (len(names) + 1) + "|",
+    ]
+    lines += [f"| {row.name} | {' | '.join(plain(row.results.get(name, {}).get('reason', '')) for name in names)} |" for row in rows]
+    return lines
 
 
 def plain(reason):
