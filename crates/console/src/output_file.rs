@@ -32,6 +32,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// A file that is being written. It has its name from the beginning, or gets it when it is finished, and then has none if
 /// it is dropped before.
@@ -106,6 +107,37 @@ impl OutputFile {
             Naming::Nameless(place) | Naming::Temporary(place, _) => place.name.clone(),
         };
         self.publish().with_context(|| format!("create {name:?}"))
+    }
+
+    /// Deletes temporary files for this path that a process has left which was killed while it replaced the file: our own ones,
+    /// older than a minute.
+    pub fn delete_left_over(path: &Path) {
+        let (Ok(folder), Some(name)) = (OutputFolder::of(path), path.file_name()) else {
+            return;
+        };
+        let prefix = format!(".{}.", short(name));
+        let is_left_over = |file: &OsString| {
+            let is_temporary = file.to_str().is_some_and(|file| {
+                file.strip_prefix(&prefix)
+                    .and_then(|rest| rest.strip_suffix(".part"))
+                    .is_some_and(|random| {
+                        random.len() == 16 && random.bytes().all(|byte| byte.is_ascii_hexdigit())
+                    })
+            });
+            let age = || {
+                fs::symlink_metadata(folder.path.join(file))
+                    .ok()?
+                    .modified()
+                    .ok()?
+                    .elapsed()
+                    .ok()
+            };
+            is_temporary && age().is_some_and(|age| age > LEFT_OVER_AGE)
+        };
+        for file in folder.own_files().iter().filter(|file| is_left_over(file)) {
+            // Another process may have deleted it.
+            let _ = folder.delete(file);
+        }
     }
 
     /// Returns the open file.
@@ -335,13 +367,17 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
+/// The beginning of a name, for temporary names: one of the maximum length cannot be extended.
+fn short(name: &OsStr) -> String {
+    name.to_string_lossy().chars().take(40).collect()
+}
+
 /// Calls `create` with names for a temporary file until it finds one that is free. No other user can guess them.
 fn with_free_name<T>(
     name: &OsStr,
     mut create: impl FnMut(&OsStr) -> Result<T, Errno>,
 ) -> io::Result<(T, OsString)> {
-    // A name of the maximum length cannot be extended.
-    let short: String = name.to_string_lossy().chars().take(40).collect();
+    let short = short(name);
     let mut tries = 0;
     loop {
         let random = RandomState::new().hash_one(tries);
@@ -353,6 +389,8 @@ fn with_free_name<T>(
     }
 }
 
+/// A temporary file of this age is in use by no process: it has its temporary name for microseconds, or for as long as it is written.
+const LEFT_OVER_AGE: Duration = Duration::from_secs(60);
 /// Names that are tried for a temporary file.
 const TRIES: u32 = 16;
 /// Folder of our descriptors.

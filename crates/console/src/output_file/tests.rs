@@ -136,3 +136,30 @@ fn open_descriptors_are_appended_to() {
     let mut null = OutputFile::create(Path::new("/dev/null")).expect("open");
     null.write_all(b"nothing").expect("write");
 }
+
+#[test]
+fn temporary_file_of_a_killed_process_is_deleted() {
+    let workspace = Workspace::new("left-over");
+    let old = std::time::SystemTime::now() - 2 * LEFT_OVER_AGE;
+    let make = |name: &str, is_old: bool| {
+        let file = File::create(workspace.path(name)).expect("create");
+        if is_old {
+            file.set_modified(old).expect("a file of ours");
+        }
+    };
+    make(".a.prom.0123456789abcdef.part", true);
+    make(".a.prom.0123456789abcdee.part", false);
+    make(".b.prom.0123456789abcdef.part", true);
+    make(".a.prom.0123456789abcde.part", true);
+    make("a.prom", true);
+    OutputFile::delete_left_over(&workspace.path("a.prom"));
+    assert_eq!(
+        workspace.names(),
+        [
+            ".a.prom.0123456789abcde.part",
+            ".a.prom.0123456789abcdee.part",
+            ".b.prom.0123456789abcdef.part",
+            "a.prom"
+        ]
+    );
+}

@@ -1,14 +1,27 @@
 //! Answers requests for metrics.
 
+use super::hosts::Hosts;
 use super::published::Published;
 use crate::output::Form;
 use bytes::Bytes;
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use sockeye_http::{Answer, AnswerBody};
 
 /// Returns the answer to a request.
-pub(super) fn answer(published: &Published, method: &Method, path: &str, headers: &HeaderMap) -> Answer {
+pub(super) fn answer(
+    published: &Published,
+    hosts: &Hosts,
+    method: &Method,
+    path: &str,
+    headers: &HeaderMap,
+) -> Answer {
+    if !hosts.permits(headers.get(HOST).map(HeaderValue::as_bytes)) {
+        return plain(
+            StatusCode::MISDIRECTED_REQUEST,
+            "sockeye: ask for an address or localhost; --allow-host NAME permits another name\n",
+        );
+    }
     if ![Method::GET, Method::HEAD].contains(method) {
         let mut answer = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
         answer
@@ -64,7 +77,7 @@ mod tests {
         });
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let answer = answer(&published, method, path, &headers);
+        let answer = answer(&published, &Hosts::default(), method, path, &headers);
         assert_eq!(answer.status().as_u16(), status);
         assert!(
             answer.headers()[CONTENT_TYPE]

@@ -1,6 +1,7 @@
 //! Arguments of `export prometheus`.
 
 use super::endpoint::Endpoint;
+use super::hosts::Hosts;
 use super::textfile;
 use crate::sample_args::SampleArgs;
 use clap::Args;
@@ -20,6 +21,9 @@ pub(crate) struct PrometheusArgs {
     /// Others than this host may connect, and read along: there is no TLS and no password
     #[arg(long, requires = "listen")]
     pub(super) allow_remote: bool,
+    /// Another name of this host that requests may have, as a proxy passes it on; addresses and localhost always may
+    #[arg(long, value_name = "NAME", value_parser = Hosts::parse)]
+    pub(super) allow_host: Vec<String>,
     /// File to write after each sample, for the textfile collector of node_exporter; its name ends in .prom
     #[arg(long, value_name = "FILE", value_parser = textfile::path)]
     pub(super) textfile: Option<PathBuf>,

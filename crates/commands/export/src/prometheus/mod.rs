@@ -3,6 +3,7 @@
 mod answer;
 mod args;
 mod endpoint;
+mod hosts;
 mod published;
 mod run;
 mod textfile;

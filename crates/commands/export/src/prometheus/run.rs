@@ -3,6 +3,7 @@
 use super::answer::answer;
 use super::args::PrometheusArgs;
 use super::endpoint::{Endpoint, Listening};
+use super::hosts::Hosts;
 use super::published::Published;
 use super::textfile;
 use crate::output::Exposition;
@@ -12,6 +13,7 @@ use hyper::Request;
 use hyper::body::Incoming;
 use sockeye_console::addresses::PROMETHEUS;
 use sockeye_console::notes::say;
+use sockeye_console::output_file::OutputFile;
 use std::sync::Arc;
 use std::thread;
 
@@ -21,7 +23,14 @@ pub(crate) fn run(args: &PrometheusArgs) -> anyhow::Result<()> {
     if let Some(endpoint) = &endpoint {
         endpoint.check(args.allow_remote)?;
     }
+    if let Some(path) = &args.textfile {
+        OutputFile::delete_left_over(path);
+    }
     let published = Arc::new(Published::default());
+    let hosts = Hosts {
+        are_all_permitted: args.allow_remote || matches!(endpoint, Some(Endpoint::Unix(_))),
+        names: args.allow_host.clone(),
+    };
     let mut socket_name = None;
     let outcome = repeat(
         &args.samples,
@@ -37,7 +46,7 @@ pub(crate) fn run(args: &PrometheusArgs) -> anyhow::Result<()> {
             if let Some(endpoint) = endpoint.take() {
                 let (listening, name) = endpoint.listen()?;
                 let url = listening.url().context("read the address of the listener")?;
-                start(listening, Arc::clone(&published))?;
+                start(listening, Arc::clone(&published), hosts.clone())?;
                 say(&format!("sockeye: metrics are at {url}\n"));
                 socket_name = name;
             }
@@ -55,9 +64,9 @@ fn endpoint(args: &PrometheusArgs) -> Option<Endpoint> {
 }
 
 /// Starts the thread that answers requests until the process ends.
-fn start(listening: Listening, published: Arc<Published>) -> anyhow::Result<()> {
+fn start(listening: Listening, published: Arc<Published>, hosts: Hosts) -> anyhow::Result<()> {
     let work = move || {
-        if let Err(error) = serve(listening, published) {
+        if let Err(error) = serve(listening, published, hosts) {
             say(&format!("sockeye: {error:#}\n"));
         }
     };
@@ -65,7 +74,7 @@ fn start(listening: Listening, published: Arc<Published>) -> anyhow::Result<()> 
     started.map(drop).context("start the thread of the server")
 }
 
-fn serve(listening: Listening, published: Arc<Published>) -> anyhow::Result<()> {
+fn serve(listening: Listening, published: Arc<Published>, hosts: Hosts) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .enable_time()
@@ -74,6 +83,7 @@ fn serve(listening: Listening, published: Arc<Published>) -> anyhow::Result<()> 
     let answer = move |request: Request<Incoming>| {
         let answer = answer(
             &published,
+            &hosts,
             request.method(),
             request.uri().path(),
             request.headers(),

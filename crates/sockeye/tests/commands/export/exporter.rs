@@ -77,7 +77,7 @@ impl Exporter {
 
     pub(super) fn get(&self, path: &str, headers: &str) -> Answer {
         self.send(&format!(
-            "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n"
         ))
     }
 

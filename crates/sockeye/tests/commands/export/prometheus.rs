@@ -57,7 +57,7 @@ impl Prometheus {
             .namespace
             .run(|| TcpStream::connect(("127.0.0.1", PORT)))
             .ok()?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: x\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;

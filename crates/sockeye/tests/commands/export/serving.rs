@@ -33,8 +33,28 @@ fn client_gets_the_form_that_it_asks_for() {
     );
     assert!(!text.body.contains("# EOF"), "{}", text.body);
     assert_eq!(exporter.get("/other", "").status, 404);
-    let post = "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+    let post = "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
     assert_eq!(exporter.send(post).status, 405);
+    assert_eq!(exporter.end(), Some(0));
+}
+
+#[test]
+fn web_page_with_a_name_of_its_own_reads_nothing() {
+    let lab = need!(Lab::new("export-host"));
+    let exporter = Exporter::start(&lab.namespace("host"), &["--allow-host", "proxy.example"]);
+    let status = |host: &str| {
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let answer = exporter.send(&request);
+        assert!(
+            answer.status == 200 || !answer.body.contains("sockeye_"),
+            "{answer:?}"
+        );
+        answer.status
+    };
+    assert_eq!(status("evil.example:9977"), 421);
+    assert_eq!(status("127.0.0.1.evil.example"), 421);
+    assert_eq!(status("127.0.0.1:9977"), 200);
+    assert_eq!(status("proxy.example"), 200);
     assert_eq!(exporter.end(), Some(0));
 }
 
