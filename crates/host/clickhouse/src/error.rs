@@ -95,6 +95,8 @@ impl std::error::Error for ServerError {
 
 /// The same file: SUPPORT_IS_DISABLED.
 const SUPPORT_IS_DISABLED: u32 = 344;
+pub(crate) const UNKNOWN_COMPRESSION_METHOD: u32 = 89;
+pub(crate) const UNKNOWN_SETTING: u32 = 115;
 const UNKNOWN_TABLE: u32 = 60;
 const UNKNOWN_DATABASE: u32 = 81;
 
@@ -107,7 +109,7 @@ const REFUSALS: [u32; 12] = [
     UNKNOWN_TABLE,
     62,
     UNKNOWN_DATABASE,
-    115,
+    UNKNOWN_SETTING,
     192,
     193,
     194,

@@ -1,10 +1,10 @@
 //! Requests to a server.
 
-use crate::error::ServerError;
+use crate::error::{ServerError, UNKNOWN_COMPRESSION_METHOD, UNKNOWN_SETTING};
 use bytes::Bytes;
 use hyper::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use sockeye_http::{PostLimits, Target, TlsClient, post};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 
@@ -16,8 +16,18 @@ pub struct Server {
     database: String,
     headers: HeaderMap,
     runtime: Runtime,
-    /// Whether the server collects inserts; one before 26.1 does not do so and know repeated rows in its views.
-    collects: AtomicBool,
+    lacks: Mutex<Lacks>,
+}
+
+/// What the server does not have of what inserts ask for, as it has said.
+#[derive(Debug, Clone, Default)]
+struct Lacks {
+    /// It does not collect inserts and know repeated rows in its views, as one before 26.1.
+    collecting: bool,
+    /// It reads no bodies in zstd, as one before 19.17 or so.
+    zstd: bool,
+    /// Settings that it does not know, as one before their time.
+    settings: Vec<&'static str>,
 }
 
 impl Server {
@@ -50,7 +60,7 @@ impl Server {
             database: database.to_owned(),
             headers,
             runtime: runtime.map_err(ServerError::Local)?,
-            collects: AtomicBool::new(true),
+            lacks: Mutex::default(),
         })
     }
 
@@ -67,43 +77,60 @@ impl Server {
     }
 
     /// Inserts rows in RowBinary by a statement that ends in `FORMAT RowBinary`. Rows with a token that the table remembers are not
-    /// inserted again. The server collects the inserts of many hosts before it writes them, from ClickHouse 26.1 on; it answers when
-    /// they are written.
+    /// inserted again, if the server [has tokens](Self::has_tokens). The server collects the inserts of many hosts before it writes
+    /// them, from ClickHouse 26.1 on; it answers when they are written.
     ///
     /// # Errors
     /// Why they may not be inserted. Without an answer they may be.
     pub fn insert(&self, statement: &str, token: &str, rows: &[u8]) -> Result<(), ServerError> {
-        let inserted = self.try_insert(statement, token, rows);
-        if self.collects.load(Ordering::Relaxed) && inserted.as_ref().is_err_and(ServerError::is_unsupported)
-        {
-            self.collects.store(false, Ordering::Relaxed);
-            return self.try_insert(statement, token, rows);
+        loop {
+            let lacks = self.lacks().clone();
+            let inserted = self.try_insert(&lacks, statement, token, rows);
+            let further = inserted.as_ref().err().and_then(|error| lacks.with(error));
+            match further {
+                Some(further) => *self.lacks() = further,
+                None => return inserted,
+            }
         }
-        inserted
     }
 
-    fn try_insert(&self, statement: &str, token: &str, rows: &[u8]) -> Result<(), ServerError> {
-        let compressed = zstd::bulk::compress(rows, LEVEL).map_err(ServerError::Local)?;
+    /// Whether the server knows rows by their token that come again, as far as inserts have shown it: ClickHouse from 22.2 on.
+    #[must_use]
+    pub fn has_tokens(&self) -> bool {
+        !self.lacks().settings.contains(&TOKEN)
+    }
+
+    fn lacks(&self) -> std::sync::MutexGuard<'_, Lacks> {
+        self.lacks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn try_insert(
+        &self,
+        lacks: &Lacks,
+        statement: &str,
+        token: &str,
+        rows: &[u8],
+    ) -> Result<(), ServerError> {
         let mut headers = self.headers.clone();
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
-        let collects = if self.collects.load(Ordering::Relaxed) {
-            "1"
+        let body = if lacks.zstd {
+            rows.to_vec()
         } else {
-            "0"
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("zstd"));
+            zstd::bulk::compress(rows, LEVEL).map_err(ServerError::Local)?
         };
-        let parameters = [
-            ("database", self.database.as_str()),
-            ("query", statement),
-            ("insert_deduplication_token", token),
-            ("insert_deduplicate", "1"),
-            ("deduplicate_blocks_in_dependent_materialized_views", "1"),
-            ("async_insert", collects),
-            ("wait_for_async_insert", "1"),
-            ("async_insert_deduplicate", collects),
-            // On a cluster: the answer comes when all parts of it have the rows.
-            ("distributed_foreground_insert", "1"),
-        ];
-        self.post(&parameters, headers, compressed, INSERT).map(drop)
+        let collects = if lacks.collecting { "0" } else { "1" };
+        let settings = SETTINGS.map(|name| match name {
+            TOKEN => (name, token),
+            "async_insert" | "async_insert_deduplicate" => (name, collects),
+            _ => (name, "1"),
+        });
+        let mut parameters = vec![("database", self.database.as_str()), ("query", statement)];
+        parameters.extend(
+            settings
+                .into_iter()
+                .filter(|(name, _)| !lacks.settings.contains(name)),
+        );
+        self.post(&parameters, headers, body, INSERT).map(drop)
     }
 
     /// Asks for rows in RowBinary. The parameters are in the statement as `{name:Type}`.
@@ -158,10 +185,12 @@ impl Server {
         let code = reply.headers.get(CODE);
         let code = code.and_then(|code| code.to_str().ok()?.parse().ok());
         if !reply.status.is_success() || code.is_some() {
+            let text = first_line(&reply.body);
             return Err(ServerError::Refused {
                 status: reply.status.as_u16(),
-                code,
-                text: first_line(&reply.body),
+                // Servers before 20.x have no header for it.
+                code: code.or_else(|| code_of(&text)),
+                text,
             });
         }
         if reply.is_cut {
@@ -169,6 +198,45 @@ impl Server {
         }
         Ok(reply.body)
     }
+}
+
+impl Lacks {
+    /// Returns what the server lacks, too, if this is what its error says.
+    fn with(&self, error: &ServerError) -> Option<Self> {
+        let mut lacks = self.clone();
+        match error {
+            ServerError::Refused {
+                code: Some(UNKNOWN_SETTING),
+                text,
+                ..
+            } => {
+                let is_named = |name: &&&str| text.split(|char| !is_of_name(char)).any(|word| word == **name);
+                let unknown = SETTINGS.iter().find(is_named)?;
+                if lacks.settings.contains(unknown) {
+                    return None;
+                }
+                lacks.settings.push(unknown);
+            }
+            ServerError::Refused {
+                code: Some(UNKNOWN_COMPRESSION_METHOD),
+                ..
+            } if !lacks.zstd => lacks.zstd = true,
+            error if error.is_unsupported() && !lacks.collecting => lacks.collecting = true,
+            _ => return None,
+        }
+        Some(lacks)
+    }
+}
+
+const fn is_of_name(char: char) -> bool {
+    char.is_ascii_alphanumeric() || char == '_'
+}
+
+/// Returns the number of an error in its text: `Code: 60, e.displayText() = DB::Exception: ...`.
+fn code_of(text: &str) -> Option<u32> {
+    let rest = text.strip_prefix("Code: ")?;
+    let end = rest.find(|char: char| !char.is_ascii_digit())?;
+    rest[..end].parse().ok()
 }
 
 /// Returns the message of an error: without its stack and the version of the server, without control characters.
@@ -179,6 +247,7 @@ fn first_line(body: &[u8]) -> String {
         .find(|line| !line.trim().is_empty())
         .unwrap_or_default();
     let line = line.split(" (version ").next().unwrap_or_default();
+    let line = line.split(", e.what() = ").next().unwrap_or_default();
     let clean = line
         .chars()
         .map(|char| if char.is_control() { ' ' } else { char });
@@ -188,6 +257,19 @@ fn first_line(body: &[u8]) -> String {
 const USER: &str = "x-clickhouse-user";
 const PASSWORD: &str = "x-clickhouse-key";
 const CODE: &str = "x-clickhouse-exception-code";
+
+const TOKEN: &str = "insert_deduplication_token";
+
+/// Settings of inserts. On a cluster `distributed_foreground_insert` lets the answer come when all parts of it have the rows.
+const SETTINGS: [&str; 7] = [
+    TOKEN,
+    "insert_deduplicate",
+    "deduplicate_blocks_in_dependent_materialized_views",
+    "async_insert",
+    "wait_for_async_insert",
+    "async_insert_deduplicate",
+    "distributed_foreground_insert",
+];
 
 /// Level of compression: the one that the facts were measured with.
 const LEVEL: i32 = 3;
@@ -220,8 +302,47 @@ mod tests {
             first_line(body),
             "Code: 60. DB::Exception: Table a.b does not exist. (UNKNOWN_TABLE)"
         );
+        let old =
+            b"Code: 115, e.displayText() = DB::Exception: Unknown setting a, e.what() = DB::Exception\n";
+        assert_eq!(
+            first_line(old),
+            "Code: 115, e.displayText() = DB::Exception: Unknown setting a"
+        );
+        assert_eq!(code_of(&first_line(old)), Some(115));
+        assert_eq!(code_of("a proxy's page"), None);
         assert_eq!(first_line(b"\na\x1b[31mb"), "a [31mb");
         assert_eq!(first_line(b""), "");
+    }
+
+    #[test]
+    fn what_old_servers_do_not_know_is_left_out() {
+        let refused = |code, text: &str| ServerError::Refused {
+            status: 500,
+            code: Some(code),
+            text: text.to_owned(),
+        };
+        let lacks = Lacks::default();
+        let further = lacks.with(&refused(115, "Unknown setting insert_deduplication_token, e"));
+        assert_eq!(further.as_ref().expect("it is left out").settings, [TOKEN]);
+        // Not the longer name that contains it.
+        let further = lacks.with(&refused(
+            115,
+            "Unknown setting async_insert: Maybe you meant ['x']",
+        ));
+        assert_eq!(further.expect("it is left out").settings, ["async_insert"]);
+        // One that it does not know although it was left out, and one that is not ours.
+        let without = lacks
+            .with(&refused(115, "Unknown setting async_insert"))
+            .expect("it is left out");
+        assert!(
+            without
+                .with(&refused(115, "Unknown setting async_insert"))
+                .is_none()
+        );
+        assert!(lacks.with(&refused(115, "Unknown setting database")).is_none());
+        let plain = lacks.with(&refused(89, "Unknown Content-Encoding of HTTP request: zstd"));
+        assert!(plain.is_some_and(|lacks| lacks.zstd && lacks.with(&refused(89, "zstd")).is_none()));
+        assert!(lacks.with(&refused(60, "Table does not exist")).is_none());
     }
 
     #[test]

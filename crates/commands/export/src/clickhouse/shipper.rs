@@ -25,11 +25,17 @@ pub(super) struct Shipper<'a> {
     server: &'a Server,
     /// Whether the first failure is the last.
     is_once: bool,
+    /// Whether it was said what the server lacks.
+    has_noted: bool,
 }
 
 impl<'a> Shipper<'a> {
     pub(super) const fn new(server: &'a Server, is_once: bool) -> Self {
-        Self { server, is_once }
+        Self {
+            server,
+            is_once,
+            has_noted: false,
+        }
     }
 
     /// Returns the server.
@@ -72,6 +78,13 @@ impl<'a> Shipper<'a> {
             }
             let error = match self.server.insert(&statement, &token, &rows) {
                 Ok(()) => {
+                    if !self.has_noted && !self.server.has_tokens() {
+                        self.has_noted = true;
+                        say(&format!(
+                            "sockeye: {}: this server knows no deduplication tokens (ClickHouse has them since 22.2): rows whose insert gets no answer may be there twice\n",
+                            self.server.target()
+                        ));
+                    }
                     if failed > 0 {
                         say(&format!(
                             "sockeye: {}: rows are taken again\n",

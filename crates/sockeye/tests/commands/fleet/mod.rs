@@ -6,6 +6,7 @@ mod engine;
 mod host;
 mod network;
 mod not_stored;
+mod old_server;
 mod page;
 mod questions;
 mod recorded;
