@@ -128,5 +128,5 @@ def _():
         require(set(said.values()) == {"no"}, f"prof: {said}")
         return f"it is: {packed(walk['reason'])[:120]}"
     others = [line for line in [*answer["sources"], *answer["prof"]] if "RLIMIT_MEMLOCK" in line.get("reason", "")]
-    require(walk["works"] == "yes" and not others, f"tcp by bpf: {walk['works']}; {str(others)[:300]}")
+    require(walk["works"] == "yes" and not others, f"tcp by bpf: {walk['works']}, {walk.get('reason')}; {str(others)[:300]}")
     return "this kernel does not count"
