@@ -226,8 +226,10 @@ impl Top {
                 continue;
             }
             let request = if let Key::Click(column, row) = key {
-                let target = output::target_at(&self.state, column, row);
-                target.map_or(Request::Nothing, |target| self.state.click(target))
+                if let Some(target) = output::target_at(&self.state, column, row) {
+                    self.state.click(target);
+                }
+                Request::Nothing
             } else {
                 self.state.press(key)
             };

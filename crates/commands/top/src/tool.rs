@@ -131,16 +131,10 @@ pub(crate) fn run(args: &TopArgs, command: &Command, last_capture: Option<&str>)
             None => return Outcome::Message("nothing was captured yet: c captures a connection".to_owned()),
         },
         Command::Explain(words) => vec!["explain".to_owned(), words.clone()],
-        Command::Check(rule) => ["check", "-n", "--severity", "info", "--only", rule]
-            .map(str::to_owned)
-            .to_vec(),
         Command::Capture(..) => return Outcome::Message(String::new()),
     };
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let takes_netns = matches!(
-        command,
-        Command::Kill(..) | Command::Keepalive(..) | Command::Check(_)
-    );
+    let takes_netns = matches!(command, Command::Kill(..) | Command::Keepalive(..));
     let mut process = if takes_netns {
         process(args, &words)
     } else {
@@ -151,7 +145,7 @@ pub(crate) fn run(args: &TopArgs, command: &Command, last_capture: Option<&str>)
         Err(error) => return Outcome::Message(format!("{}: {error}", words[0])),
     };
     match (command, last_capture) {
-        (Command::Explain(_) | Command::Check(_), _) => {
+        (Command::Explain(_), _) => {
             let said = [output.stdout, output.stderr].concat();
             Outcome::Text(String::from_utf8_lossy(&said).into_owned())
         }

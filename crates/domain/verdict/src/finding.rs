@@ -331,6 +331,15 @@ impl Example {
             facts,
         }
     }
+
+    /// Returns the socket as far as it is known, for functions that format sockets.
+    #[must_use]
+    pub const fn socket(&self) -> Socket {
+        let mut socket = Socket::new(self.protocol, self.state);
+        (socket.local, socket.peer) = (self.local, self.peer);
+        socket.uid = self.uid;
+        socket
+    }
 }
 
 /// Packets of one reason that the kernel dropped between two samples, and the socket that they were for or came from.

@@ -279,6 +279,12 @@ impl Limits {
     pub const fn set(&mut self, limit: Limit, value: u64) {
         self.0[limit as usize] = value;
     }
+
+    /// Returns the limits of a rule that do not have their default values.
+    pub fn changed(&self, rule: Rule) -> impl Iterator<Item = Limit> {
+        let all = Limit::ALL.iter().copied();
+        all.filter(move |limit| limit.rule() == rule && self.of(*limit) != limit.default())
+    }
 }
 
 #[cfg(test)]

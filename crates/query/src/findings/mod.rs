@@ -4,10 +4,12 @@ mod crowded;
 mod gaps;
 mod remedies;
 mod rules;
+mod text;
 mod words;
 
 pub use remedies::RemedyAccess;
 pub use rules::RuleSelection;
+pub use text::FindingText;
 pub use words::finding_record;
 
 use crate::drops::{DropLosses, DropObserver, DropSelection};

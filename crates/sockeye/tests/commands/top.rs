@@ -13,6 +13,7 @@ use std::io::Write as _;
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The last bytes of a screen that is left.
@@ -296,6 +297,41 @@ fn colours_are_left_out_on_request() {
         // crossterm writes the colours of a terminal as 38;5;N.
         assert_eq!(text.contains("\x1b[38;5;"), has_color, "{line}: {text:?}");
     }
+}
+
+/// The finding that is listed is shown, with its evidence over the interval, and not all that its rule finds since the start.
+#[test]
+fn enter_on_a_finding_shows_the_evidence_with_which_it_is_listed() {
+    let lab = need!(Lab::new("topfinding"));
+    let here = lab.namespace("here");
+    let ends = Arc::new(AtomicBool::new(false));
+    let closed = here.run(|| UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
+    let closed = closed.expect("find a port");
+    let sender = std::thread::spawn({
+        let (ends, socket) = (
+            Arc::clone(&ends),
+            here.run(|| UdpSocket::bind("127.0.0.1:0")).expect("bind"),
+        );
+        move || {
+            while !ends.load(Ordering::Relaxed) {
+                let _ = socket.send_to(b"x", closed);
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+        }
+    });
+    let mut top = Top::start(&here, 120, 24, "top -n -w 1 --view findings");
+    top.wait_for("Datagrams came in for ports without a listener");
+    top.press_for(b"\r", "UdpNoPorts");
+    top.wait_for("since the last sample");
+    let text = shown(&top.text());
+    assert!(!text.contains("since the start"), "{text}");
+    assert_eq!(text.matches("NOTICE").count(), 1, "{text}");
+    top.press_for(b"\x1b", "for ports without a listener");
+    top.press_for(b"e", "UdpNoPorts");
+    ends.store(true, Ordering::Relaxed);
+    sender.join().expect("send");
+    top.press(b"\x1bq");
+    assert!(top.wait().success());
 }
 
 /// Returns the lines that a screen of 200 x 50 characters shows after this was written.

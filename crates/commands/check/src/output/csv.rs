@@ -1,12 +1,12 @@
 //! A finding as a line of CSV: its evidence in one field, and only the worst of its sockets.
 
-use super::{FindingsLayout, socket};
+use super::FindingsLayout;
 use sockeye_model::Names;
 use sockeye_output::fact::push_fact;
 use sockeye_output::sheet::Sheet;
 use sockeye_output::socket::{LOCAL_FIELDS, PEER_FIELDS, push_endpoint_csv};
 use sockeye_output::text::push_clean;
-use sockeye_verdict::{Finding, Subject};
+use sockeye_verdict::{Example, Finding, Subject};
 
 pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLayout, names: &dyn Names) {
     let columns = [
@@ -32,7 +32,7 @@ pub(super) fn push(out: &mut Vec<u8>, findings: &[Finding], layout: &FindingsLay
         });
         line.number(Some(finding.sockets));
         let worst = finding.examples.first();
-        match worst.map(socket) {
+        match worst.map(Example::socket) {
             Some(socket) => {
                 push_endpoint_csv(&mut line, &socket.local, &socket, names);
                 push_endpoint_csv(&mut line, &socket.peer, &socket, names);

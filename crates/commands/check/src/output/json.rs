@@ -1,6 +1,6 @@
 //! A finding as a JSON object: `docs/schema/check.schema.json`.
 
-use super::{FindingsLayout, end, socket};
+use super::{FindingsLayout, end};
 use sockeye_model::Names;
 use sockeye_output::json::Object;
 use sockeye_output::socket::{push_endpoint, push_process_fields};
@@ -58,7 +58,7 @@ pub(super) fn push_fields(
         fields.end();
     }
     push_facts(object, &finding.facts);
-    let mut changed = layout.changed_thresholds(finding).peekable();
+    let mut changed = layout.limits.changed(finding.rule).peekable();
     if changed.peek().is_some() {
         let list = object.key("thresholds");
         list.push(b'[');
@@ -204,7 +204,7 @@ fn push_subject(object: &mut Object<'_>, subject: &Subject, names: &dyn Names) {
 }
 
 fn push_example(out: &mut Vec<u8>, example: &Example, names: &dyn Names) {
-    let socket = socket(example);
+    let socket = example.socket();
     let mut object = Object::begin(out);
     object.word("netid", socket.protocol.name());
     object.word("state", socket.state.snake_name());

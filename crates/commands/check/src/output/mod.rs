@@ -12,7 +12,7 @@ use sockeye_output::Envelope;
 use sockeye_output::format::{Format, Style, Summary};
 use sockeye_output::json::{Object, push_summary_fields};
 use sockeye_query::findings::{CheckedScope, RemedyAccess};
-use sockeye_verdict::{Example, Finding, Limit, Limits};
+use sockeye_verdict::{Finding, Limits};
 
 /// How findings are written.
 #[derive(Debug, Clone, Default)]
@@ -87,26 +87,9 @@ pub fn push_findings(
     }
 }
 
-/// Converts an example to a socket, for functions that format sockets.
-fn socket(example: &Example) -> Socket {
-    let mut socket = Socket::new(example.protocol, example.state);
-    (socket.local, socket.peer) = (example.local, example.peer);
-    socket.uid = example.uid;
-    socket
-}
-
 /// Returns a socket with only a local endpoint.
 fn end(local: Endpoint) -> Socket {
     let mut socket = Socket::new(Protocol::Tcp, State::Listen);
     socket.local = local;
     socket
-}
-
-impl FindingsLayout {
-    /// Returns the thresholds of a finding's rule that do not have their default values.
-    fn changed_thresholds(&self, finding: &Finding) -> impl Iterator<Item = Limit> {
-        let rule = finding.rule;
-        let all = Limit::ALL.iter().copied();
-        all.filter(move |limit| limit.rule() == rule && self.limits.of(*limit) != limit.default())
-    }
 }

@@ -1,43 +1,8 @@
-//! Whom drops hit: the lines and the JSON key of a finding.
+//! Whom drops hit: the JSON key of a finding.
 
 use sockeye_output::json::Object;
 use sockeye_output::socket::push_process_fields;
-use sockeye_output::text::push_clean;
-use sockeye_output::wrap::push_wrapped;
 use sockeye_verdict::{Finding, Victim};
-use std::net::SocketAddr;
-
-/// Appends a line for each: `dropped 2626 SOCKET_RCVBUFF  127.0.0.53:53 <-> 127.0.0.1:40910  dnscache(8)`.
-pub(super) fn push_text(out: &mut Vec<u8>, finding: &Finding, width: Option<usize>) {
-    for victim in &finding.victims {
-        let mut line = format!("dropped {}", victim.event.count).into_bytes();
-        if let Some(reason) = &victim.event.reason {
-            line.push(b' ');
-            push_clean(&mut line, reason.as_bytes());
-        }
-        let end = |end: Option<SocketAddr>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
-        if victim.local.is_some() || victim.peer.is_some() {
-            // Without a socket the kernel's drops are counted by their place: only the latest packet's ends are known.
-            let latest = if victim.event.socket.is_none() && victim.event.count > 1 {
-                "the latest "
-            } else {
-                ""
-            };
-            let ends = format!("  {latest}{} <-> {}", end(victim.local), end(victim.peer));
-            line.extend_from_slice(ends.as_bytes());
-        }
-        if let Some(owner) = &victim.owner {
-            line.extend_from_slice(b"  ");
-            push_clean(&mut line, owner.comm.as_bytes());
-            line.extend_from_slice(format!("({})", owner.pid).as_bytes());
-        }
-        push_wrapped(out, &line, "    ", width);
-    }
-    if finding.victims_left_out > 0 {
-        let text = format!("    ... and drops of {} more\n", finding.victims_left_out);
-        out.extend_from_slice(text.as_bytes());
-    }
-}
 
 /// Appends `victims`, if there are any.
 pub(super) fn push_json(object: &mut Object<'_>, finding: &Finding) {

@@ -115,7 +115,7 @@ impl DropView {
                 peer: seen.peer,
                 device: device.as_deref().unwrap_or_default(),
             };
-            rows.add(&row, &|| about(&key))?;
+            rows.add(&row, &|| about(&key, row.name))?;
         }
         let now = listing.vitals();
         self.add_counters(listing, &now, elapsed, rows)?;
@@ -232,7 +232,7 @@ impl DropView {
                     peer: None,
                     device: "",
                 };
-                rows.add(&row, &|| about(&(netns, counter)))?;
+                rows.add(&row, &|| about(&(netns, counter), row.name))?;
             }
         }
         Ok(())
@@ -246,11 +246,12 @@ pub(super) fn say_of_sample(missing: &str, is_first: bool) {
     }
 }
 
-fn about(key: &impl std::hash::Hash) -> About {
+fn about(key: &impl std::hash::Hash, name: &str) -> About {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     About {
         id: hasher.finish(),
+        explained: Some(name.into()).filter(|_| !name.is_empty()),
         ..About::default()
     }
 }

@@ -1,16 +1,18 @@
 //! Findings of `check`, as they come and go.
 
+use super::clock;
 use super::drops::say_of_sample;
 use super::presence::Presences;
 use super::rows::{About, Rows};
 use super::sink::Totals;
 use crate::output::records::{FindingRow, Findings};
 use crate::state::Plan;
+use sockeye_output::Style;
 use sockeye_output::listing::{Column, all_columns};
 use sockeye_query::drops::DropObserver;
-use sockeye_query::findings::{FindingOptions, FindingSampler, RuleSelection};
+use sockeye_query::findings::{FindingOptions, FindingSampler, FindingText, RemedyAccess, RuleSelection};
 use sockeye_query::listing::{Listing, ListingReport};
-use sockeye_verdict::{Finding, Severity};
+use sockeye_verdict::{Finding, Severity, Subject};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::time::{Duration, Instant};
 
@@ -83,7 +85,21 @@ impl<'a> FindingView<'a> {
                 presence,
                 since,
             };
-            rows.add(&row, &|| about(&one.thing))?;
+            let heading = || {
+                let since = since.as_secs();
+                let apart = sample.checked.interval_ms.unwrap_or(0) as f64 / 1000.0;
+                match presence {
+                    "gone" => format!("{} gone for {since} s; as it was seen last", clock()),
+                    _ => format!(
+                        "{} {presence}, for {since} s; judged over the last {apart:.1} s",
+                        clock()
+                    ),
+                }
+            };
+            rows.add(&row, &|| About {
+                text: Some(self.text(listing, &heading(), &one.thing)),
+                ..about(&one.thing)
+            })?;
         }
         let gaps = sample.checked.not_judged.iter().map(|gap| gap.text.as_str());
         let gaps: Vec<&str> = gaps.collect();
@@ -95,6 +111,19 @@ impl<'a> FindingView<'a> {
             },
             ..Totals::default()
         })
+    }
+
+    /// Returns a finding in full: its evidence as of its last sample, not another run of the rule.
+    fn text(&self, listing: &Listing<'_>, heading: &str, finding: &Finding) -> Box<str> {
+        let text = FindingText {
+            style: Style::Plain,
+            width: None,
+            limits: &self.sampler.rules().limits,
+            remedy_access: &RemedyAccess::find(std::slice::from_ref(finding), listing.context),
+        };
+        let mut out = format!("{heading}\n\n").into_bytes();
+        text.push(&mut out, finding, listing.context);
+        String::from_utf8_lossy(&out).into()
     }
 }
 
@@ -112,7 +141,10 @@ fn about(finding: &Finding) -> About {
     key(finding).hash(&mut hasher);
     About {
         id: hasher.finish(),
-        rule: Some(finding.rule.name()),
+        explained: match finding.subject {
+            Subject::Counter(counter) => Some(counter.to_string().into()),
+            _ => None,
+        },
         ..About::default()
     }
 }

@@ -126,7 +126,8 @@ fn about(flow: &Flow, group_by: GroupBy, context: &QueryContext) -> About {
         filter: filter(&flow.key, group_by, context).map(Into::into),
         socket: None,
         capture: None,
-        rule: None,
+        text: None,
+        explained: None,
         ips: [
             flow.key.local,
             flow.key.peer.filter(|_| flow.key.peer_prefix.is_none()),

@@ -24,8 +24,10 @@ pub(crate) struct About {
     pub(crate) filter: Option<Box<str>>,
     pub(crate) socket: Option<SocketId>,
     pub(crate) capture: Option<Box<str>>,
-    /// The rule of a finding.
-    pub(crate) rule: Option<&'static str>,
+    /// What Enter shows, if it is a text.
+    pub(crate) text: Option<Box<str>>,
+    /// What `explain` is asked about, if no cell says it.
+    pub(crate) explained: Option<Box<str>>,
     pub(crate) rtt_us: Option<u32>,
     /// The addresses of both ends.
     pub(crate) ips: [Option<IpAddr>; 2],
@@ -114,7 +116,8 @@ impl<R: Record> Rows<R> for TopRows<R> {
             filter,
             socket,
             capture,
-            rule,
+            text,
+            explained,
             rtt_us,
             ips,
         } = about();
@@ -130,7 +133,8 @@ impl<R: Record> Rows<R> for TopRows<R> {
             filter,
             socket,
             capture,
-            rule,
+            text,
+            explained,
             rtt_us,
         };
         self.rows.push((value, row));

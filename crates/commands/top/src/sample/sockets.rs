@@ -232,7 +232,8 @@ fn about(socket: &Socket) -> About {
         filter: None,
         socket: id,
         capture: capture(socket).map(Into::into),
-        rule: None,
+        text: None,
+        explained: None,
         rtt_us: socket.tcp_info.as_ref().and_then(|info| info.rtt_us),
         ips: [socket.local.ip(), socket.peer.ip()],
     }

@@ -77,8 +77,6 @@ pub(crate) enum Command {
     /// Draws the last capture.
     Graph,
     Explain(String),
-    /// Shows the findings of a rule in full.
-    Check(&'static str),
 }
 
 /// What the program has to do after a key.

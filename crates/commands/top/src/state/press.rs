@@ -86,7 +86,7 @@ impl State {
             Key::Char('/') => self.mode = Mode::Filter(FilterLine::new(&self.filter)),
             Key::Escape if self.still_at.is_some() => self.still_at = None,
             Key::Escape => self.filter.clear(),
-            Key::Enter => return self.enter(),
+            Key::Enter => self.enter(),
             key => return self.press_anywhere(key),
         }
         Request::Nothing
@@ -137,8 +137,9 @@ impl State {
             Key::Char('g') => return Request::Run(Command::Graph),
             Key::Char('e') => {
                 let words = self.subject().map(explained);
-                if let Some(words) = words.filter(|words| !words.is_empty()) {
-                    return Request::Run(Command::Explain(words));
+                match words.filter(|words| !words.is_empty()) {
+                    Some(words) => return Request::Run(Command::Explain(words)),
+                    None => self.message = Some(NOT_EXPLAINED.to_owned()),
                 }
             }
             _ => {}
@@ -199,12 +200,11 @@ impl State {
     }
 
     /// Shows the details of a connection or of a finding, or the connections of another row.
-    fn enter(&mut self) -> Request {
-        let Some(row) = self.selected() else {
-            return Request::Nothing;
-        };
-        if let Some(rule) = row.rule {
-            return Request::Run(Command::Check(rule));
+    fn enter(&mut self) {
+        let Some(row) = self.selected() else { return };
+        if let Some(text) = &row.text {
+            self.mode = Mode::Text(text.to_string(), 0);
+            return;
         }
         match (row.socket, row.filter.clone()) {
             (Some(socket), _) => self.mode = Mode::Details(socket),
@@ -214,7 +214,6 @@ impl State {
             }
             (None, None) => self.message = Some("this row has no sockets of its own".to_owned()),
         }
-        Request::Nothing
     }
 
     /// Adds a condition to the filter.
@@ -264,18 +263,17 @@ impl State {
     }
 
     /// Acts on what was clicked: a second click on a row is Enter.
-    pub(crate) fn click(&mut self, target: Target) -> Request {
+    pub(crate) fn click(&mut self, target: Target) {
         if self.mode != Mode::Table {
-            return Request::Nothing;
+            return;
         }
         match target {
             Target::View(view) => self.show(view),
             Target::Heading(name) if name == self.order().column => self.reverse(),
             Target::Heading(name) => self.sort_by(name),
-            Target::Row(index) if index == self.cursor().index => return self.enter(),
+            Target::Row(index) if index == self.cursor().index => self.enter(),
             Target::Row(index) => self.select(index),
         }
-        Request::Nothing
     }
 }
 
@@ -291,6 +289,9 @@ fn label(row: &Row) -> String {
 
 /// Returns the words of a row that `explain` may know.
 fn explained(row: &Row) -> String {
+    if let Some(words) = &row.explained {
+        return words.to_string();
+    }
     let texts = row.cells.iter().map(|cell| &*cell.text);
     let mut words = texts.filter(|text| {
         text.len() > 2
@@ -305,6 +306,8 @@ fn explained(row: &Row) -> String {
 const WHEEL_ROWS: usize = 3;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
 const INTERVAL_MAX: Duration = Duration::from_secs(64);
+const NOT_EXPLAINED: &str =
+    "e explains the state of a socket, the reason of a drop, the counter of a finding: none here";
 
 /// The text of `?`.
 const HELP: &str = include_str!("help.txt");

@@ -37,8 +37,10 @@ pub(crate) struct Row {
     pub(crate) socket: Option<SocketId>,
     /// The filter by which `capture` selects it.
     pub(crate) capture: Option<Box<str>>,
-    /// The rule, if the row is a finding.
-    pub(crate) rule: Option<&'static str>,
+    /// What Enter shows, if it is a text: a finding in full, as it was when it was listed.
+    pub(crate) text: Option<Box<str>>,
+    /// What `explain` is asked about, if no cell says it.
+    pub(crate) explained: Option<Box<str>>,
     /// What the trend of the row shows: a round trip time in microseconds.
     pub(crate) rtt_us: Option<u32>,
 }
@@ -91,7 +93,9 @@ impl Table {
         let texts: usize = cells
             .map(|cell| size_of::<Cell>() + cell.text.len() + ALLOCATION)
             .sum();
-        texts + self.rows.len() * (size_of::<Row>() + 2 * ALLOCATION)
+        let more = self.rows.iter().flat_map(|row| [&row.text, &row.explained]);
+        let more: usize = more.flatten().map(|text| text.len() + ALLOCATION).sum();
+        texts + more + self.rows.len() * (size_of::<Row>() + 2 * ALLOCATION)
     }
 
     /// Keeps the first rows, and counts the others.

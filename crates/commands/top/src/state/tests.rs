@@ -259,6 +259,40 @@ fn enter_on_a_group_lists_its_sockets() {
 }
 
 #[test]
+fn enter_on_a_finding_shows_what_was_listed() {
+    let mut state = state();
+    let mut finding = row(1, "counters", Some(5));
+    (finding.socket, finding.filter) = (None, None);
+    finding.text = Some("NOTICE  counters  UdpNoPorts\n  410 since the last sample\n".into());
+    finding.explained = Some("UdpNoPorts".into());
+    let findings = |number, rows: &[Row]| Sample {
+        view: Some(View::Findings),
+        ..sample(number, rows)
+    };
+    press(&mut state, b"7");
+    state.add(findings(2, &[finding.clone()]));
+    let explain = Request::Run(Command::Explain("UdpNoPorts".to_owned()));
+    assert_eq!(press(&mut state, b"e"), explain);
+    assert_eq!(press(&mut state, b"\r"), Request::Nothing);
+    let shown = Mode::Text(finding.text.as_deref().unwrap_or_default().to_owned(), 0);
+    assert_eq!(state.mode, shown);
+    // It stays while another one is listed.
+    state.add(findings(3, &[row(2, "other", Some(5))]));
+    assert_eq!(state.mode, shown);
+}
+
+#[test]
+fn row_without_words_says_what_e_explains() {
+    let mut state = state();
+    assert_eq!(press(&mut state, b"e"), Request::Nothing);
+    assert!(
+        state
+            .message
+            .is_some_and(|message| message.starts_with("e explains"))
+    );
+}
+
+#[test]
 fn order_is_chosen_by_keys_and_by_the_mouse() {
     let mut state = state();
     press(&mut state, b"<");
