@@ -6,7 +6,7 @@ use sockeye_model::{Protocol, ProtocolSet, StateSet};
 use sockeye_source::Choice;
 
 /// Flags of every listing.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub struct ListingArgs {
     /// Show the processes that own the sockets
     #[arg(short = 'p', long)]

@@ -11,12 +11,14 @@
 //! - `args`: arguments
 //! - `run`: waits for keys, samples, the terminal and signals
 //! - `replay`: the same screen over what `record` kept; only `sample/replay` is another source of samples
+//! - `filter_names`: names that a filter may have while it is typed
 //! - `script`: the same samples as lines, for `--once` and `--format`
 //! - `observed`: names of hosts from DNS and TLS
 //! - `traffic`: what processes send and receive
 //! - `tool`: commands of ours that keys start
 
 mod args;
+mod filter_names;
 mod observed;
 mod output;
 mod replay;

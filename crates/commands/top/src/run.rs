@@ -1,12 +1,13 @@
 //! Waits for keys, samples, the terminal and signals, and hands each on.
 
 use crate::args::TopArgs;
+use crate::filter_names::FilterNames;
 use crate::output::{self, Abilities};
 use crate::sample::{Origin, Report, Sampling, clock};
 use crate::screen::Screen;
 use crate::state::key::Key;
 use crate::state::view::View;
-use crate::state::{Command, Plan, Request, State};
+use crate::state::{Command, Mode, Plan, Request, State};
 use crate::{script, tool};
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -70,6 +71,7 @@ struct Top {
     args: Arc<TopArgs>,
     state: State,
     abilities: Abilities,
+    filter_names: FilterNames,
     sampling: Sampling,
     planned: Plan,
     interrupts: Interrupts,
@@ -88,9 +90,11 @@ impl Top {
     fn begin(args: Arc<TopArgs>, plan: Plan, origin: Origin) -> anyhow::Result<Self> {
         let interrupts = Interrupts::catch().context(live::BEGINNING)?;
         interrupts.notice_resizes().context("handle SIGWINCH")?;
+        let is_recorded = matches!(origin, Origin::Store(_));
         let sampling = Sampling::begin(Arc::clone(&args), plan.clone(), origin).context("start to sample")?;
         Ok(Self {
             state: State::new(&plan),
+            filter_names: FilterNames::new(&args, is_recorded),
             abilities: Abilities {
                 has_color: stdout::style(args.common.color) == Style::Color,
                 is_utf8: locale::has_unicode(),
@@ -205,9 +209,7 @@ impl Top {
         while let Ok(report) = self.sampling.reports.try_recv() {
             match report {
                 Report::Sample(sample) => self.state.add(*sample),
-                Report::Failed(reason) => {
-                    self.state.failure = Some(sockeye_output::harmless(reason.as_bytes()));
-                }
+                Report::Failed(reason) => self.state.fail(&reason),
                 Report::Done(outcome) => {
                     self.state.commands -= 1;
                     match outcome {
@@ -231,8 +233,11 @@ impl Top {
                 }
                 Request::Nothing
             } else {
-                self.state.press(key)
+                self.state.press(key, &self.filter_names)
             };
+            if !matches!(self.state.mode, Mode::Filter(_)) {
+                self.filter_names.forget();
+            }
             match request {
                 Request::Nothing => {}
                 Request::End => return Next::End(None),

@@ -299,6 +299,41 @@ fn colours_are_left_out_on_request() {
     }
 }
 
+/// What is unknown is not taken; what can only be found out later never has the rows of another filter under its heading.
+#[test]
+fn filter_with_an_unknown_name_is_refused_or_has_no_rows() {
+    let lab = need!(Lab::new("topnames"));
+    let here = lab.namespace("here");
+    let pair = here.loopback().established();
+    let port = pair.client.port();
+    let mut top = Top::start(&here, 120, 24, "top -n -w 0.25 --view sockets");
+    top.wait_for(&format!("127.0.0.1:{port}"));
+    for (typed, error) in [
+        (
+            "dport = :htttp",
+            "^ expected a port number or the name of a known service after '=', found ':htttp'",
+        ),
+        ("uid = nosuchuser", "found 'nosuchuser'"),
+        ("dev nosuchdev", "found 'nosuchdev'"),
+    ] {
+        top.press_for(format!("/{typed}").as_bytes(), error);
+        // Still typing: Enter does not take it, and the rows are those without a filter.
+        top.press_for(b"\r ", error);
+        top.wait_for(&format!("127.0.0.1:{port}"));
+        top.press_for(b"\x1b", "q: end");
+    }
+    top.press_for(b"/dst nosuch.invalid\r", "      ^^^^^^");
+    let text = shown(&top.text());
+    assert!(
+        text.contains("/dst nosuch.invalid") && !text.contains("\\x0a"),
+        "{text}"
+    );
+    assert!(!text.contains("127.0.0.1:"), "{text}");
+    top.press_for(b"\x1b", &format!("127.0.0.1:{port}"));
+    top.press(b"q");
+    assert!(top.wait().success());
+}
+
 /// The finding that is listed is shown, with its evidence over the interval, and not all that its rule finds since the start.
 #[test]
 fn enter_on_a_finding_shows_the_evidence_with_which_it_is_listed() {

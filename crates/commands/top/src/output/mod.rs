@@ -46,7 +46,9 @@ pub(crate) fn draw(state: &State, abilities: Abilities) -> Buffer {
         (_, Some(sample)) => table::draw(&mut canvas, state, sample),
         (_, None) => {
             let text = state.failure.as_deref().unwrap_or("reading ...");
-            canvas.text(0, 3, text, Style::new());
+            for (line, y) in text::lines(text, columns).iter().zip(3..last) {
+                canvas.text(0, y, line, Style::new());
+            }
         }
     }
     draw_status(&mut canvas, state, last);
@@ -110,7 +112,10 @@ fn title(state: &State) -> String {
         }
         let count = sample.table.rows.len() + sample.table.left_out;
         let of = match state.view {
-            View::Groups => format!(" by {}", group_name(state.group_by())),
+            View::Groups => {
+                let group_by = sample.group_by.unwrap_or(state.group_by());
+                format!(" by {}", group_name(group_by))
+            }
             _ => String::new(),
         };
         let noun = if count == 1 {
@@ -119,8 +124,11 @@ fn title(state: &State) -> String {
             state.view.name()
         };
         parts.push(format!("{count} {noun}{of}"));
-        if !state.filter.is_empty() {
-            parts.push(format!("/{}", sockeye_output::harmless(state.filter.as_bytes())));
+        // That of the rows that are shown, which may be of an earlier time than the filter of now.
+        if !sample.filter.is_empty() && state.view.has_filter() {
+            parts.push(format!("/{}", sockeye_output::harmless(sample.filter.as_bytes())));
+        } else if !sample.filter.is_empty() {
+            parts.push("all: the filter selects sockets".to_owned());
         }
         // Recorded samples are shown as fast as they are played.
         if state.playback.is_none() {
@@ -128,7 +136,11 @@ fn title(state: &State) -> String {
         }
     } else {
         parts.push("sockeye top".to_owned());
-        parts.extend(urgent(state));
+        if !state.filter.is_empty() {
+            parts.push(format!("/{}", sockeye_output::harmless(state.filter.as_bytes())));
+        }
+        // Why there are no rows is in their place.
+        parts.extend(capture(state));
     }
     if state.shown().is_some_and(|sample| !sample.notes.is_empty()) {
         parts.push("! notes".to_owned());
@@ -138,8 +150,12 @@ fn title(state: &State) -> String {
 
 /// What must not be cut: why the numbers are old, and what runs.
 fn urgent(state: &State) -> impl Iterator<Item = String> {
-    let capture = state.capture.map(|_| "CAPTURE RUNS (c ends it)".to_owned());
-    state.failure.clone().into_iter().chain(capture)
+    let failure = state.failure.as_deref().and_then(|text| text.lines().next());
+    failure.map(str::to_owned).into_iter().chain(capture(state))
+}
+
+fn capture(state: &State) -> Option<String> {
+    state.capture.map(|_| "CAPTURE RUNS (c ends it)".to_owned())
 }
 
 /// The interval between samples, and whether it is longer than was asked for.
@@ -275,7 +291,7 @@ fn draw_filter(canvas: &mut Canvas, line: &FilterLine, y: u16) {
     if !line.candidates.is_empty() {
         canvas.text(0, above, &blank, Style::new());
         canvas.text(0, above, &line.candidates.join(" "), canvas.dim());
-    } else if let Some(error) = line.error() {
+    } else if let Some(error) = &line.error {
         let at = line
             .text
             .get(..error.span.start)

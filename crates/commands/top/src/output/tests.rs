@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::state::Plan;
-use crate::state::fixtures::{row, sample};
+use crate::state::fixtures::{Services, row, sample};
 use crate::state::key::Key;
 use crate::state::table::Order;
 use crate::state::view::GROUPS;
@@ -91,7 +91,7 @@ q: end  ?: help
 fn filter_shows_its_error_under_the_place() {
     let mut state = state(80, 8);
     for key in "/dport = )".chars() {
-        state.press(Key::Char(key));
+        state.press(Key::Char(key), &Services);
     }
     let text = text(&state);
     let lines: Vec<&str> = text.lines().collect();
@@ -102,7 +102,7 @@ fn filter_shows_its_error_under_the_place() {
 #[test]
 fn paused_screen_says_how_far_back_it_is() {
     let mut state = state(80, 8);
-    state.press(Key::Left);
+    state.press(Key::Left, &Services);
     assert!(
         text(&state).starts_with("12:00:04  PAUSED -0:02  2 sockets"),
         "{}",
@@ -119,10 +119,31 @@ fn failure_is_behind_the_clock() {
 }
 
 #[test]
+fn filter_that_fails_later_has_its_reason_in_the_place_of_rows() {
+    let mut state = state(60, 9);
+    state.filter = "dst nosuch".to_owned();
+    state.fail("sockeye: filter: expected an address, found 'nosuch'\n  dst nosuch\n      ^^^^^^\n");
+    check(
+        &state,
+        "\
+sockeye top  /dst nosuch
+1 fl 2 so 3 pr 4 gr 5 li 6 dr 7 fi 8 de
+
+filter: expected an address, found 'nosuch'
+  dst nosuch
+      ^^^^^^
+
+
+q: end  ?: help  /: filter  <>: sort  Enter: more  p: pause
+",
+    );
+}
+
+#[test]
 fn connection_that_was_not_watched_has_no_details_of_that_time() {
     let mut state = state(80, 8);
     for key in [Key::Char('p'), Key::Enter] {
-        state.press(key);
+        state.press(key, &Services);
     }
     assert!(
         text(&state).contains("Not read at that time: p goes on."),
@@ -134,14 +155,14 @@ fn connection_that_was_not_watched_has_no_details_of_that_time() {
 #[test]
 fn question_and_help_are_drawn() {
     let mut state = state(80, 8);
-    state.press(Key::Char('k'));
+    state.press(Key::Char('k'), &Services);
     assert!(
         text(&state).ends_with("Close 10.0.0.1:443? y/n\n"),
         "{}",
         text(&state)
     );
-    state.press(Key::Char('n'));
-    state.press(Key::Char('?'));
+    state.press(Key::Char('n'), &Services);
+    state.press(Key::Char('?'), &Services);
     assert!(text(&state).starts_with("Keys\n"));
 }
 
@@ -158,7 +179,7 @@ fn no_size_panics() {
                         '\n' => Key::Enter,
                         other => Key::Char(other),
                     };
-                    state.press(key);
+                    state.press(key, &Services);
                     draw(&state, PLAIN);
                 }
             }

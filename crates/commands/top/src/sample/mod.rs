@@ -212,7 +212,8 @@ fn sample_plan(
         let spent = pacing::cpu_time().saturating_sub(cpu);
         sample.number = lasting.number;
         sample.at = begun.duration_since(lasting.started);
-        sample.view = Some(plan.view);
+        (sample.view, sample.group_by) = (Some(plan.view), Some(plan.group_by));
+        sample.filter = plan.filter.as_str().into();
         sample.clock = clock();
         sample.interval = pacing::interval(plan.interval, spent);
         sample.notes = taken_notes().into();

@@ -54,7 +54,8 @@ impl Replay {
                     number += 1;
                     sample.number = number;
                     sample.at = Duration::from_millis(self.at_ms.saturating_sub(first_ms));
-                    sample.view = Some(plan.view);
+                    (sample.view, sample.group_by) = (Some(plan.view), Some(plan.group_by));
+                    sample.filter = plan.filter.as_str().into();
                     out.send(Report::Sample(Box::new(sample)));
                 }
                 Err(error) => out.send(Report::Failed(format!("{error:#}").trim().to_owned())),

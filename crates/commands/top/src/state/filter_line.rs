@@ -2,8 +2,6 @@
 
 use super::key::Key;
 use sockeye_filter::{ParseError, Resolve, parse, words};
-use sockeye_model::{CgroupId, InterfaceIndex, NetnsInode, Uid};
-use std::net::{IpAddr, Ipv4Addr};
 
 /// A filter that is being typed.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,12 +11,15 @@ pub(crate) struct FilterLine {
     pub(crate) cursor: usize,
     /// Words that the last completion could not choose between.
     pub(crate) candidates: Vec<&'static str>,
+    /// What is wrong; `None` if it is right, or empty.
+    pub(crate) error: Option<ParseError>,
 }
 
 impl FilterLine {
-    /// Begins with a filter.
-    pub(crate) fn new(text: &str) -> Self {
+    /// Begins with a filter. `names` are those that it may have.
+    pub(crate) fn new(text: &str, names: &dyn Resolve) -> Self {
         Self {
+            error: parse(text, names).err(),
             text: text.to_owned(),
             cursor: text.len(),
             candidates: Vec::new(),
@@ -26,7 +27,7 @@ impl FilterLine {
     }
 
     /// Changes the line by a key that is not Enter or Escape.
-    pub(crate) fn press(&mut self, key: Key) {
+    pub(crate) fn press(&mut self, key: Key, names: &dyn Resolve) {
         self.candidates.clear();
         match key {
             Key::Char(character) if self.text.len() < LENGTH_MAX => {
@@ -62,11 +63,7 @@ impl FilterLine {
             Key::Tab => self.complete(),
             _ => {}
         }
-    }
-
-    /// Returns the error of the filter; `None` if it is right, or empty.
-    pub(crate) fn error(&self) -> Option<ParseError> {
-        parse(&self.text, &AnyName).err()
+        self.error = parse(&self.text, names).err();
     }
 
     fn before(&self) -> Option<usize> {
@@ -122,52 +119,33 @@ fn common_start<'a>(words: &[&'a str]) -> Option<&'a str> {
 /// Longer filters are not typed.
 const LENGTH_MAX: usize = 1000;
 
-/// Takes every name for a known one: whether it is known is found out where the filter is used.
-struct AnyName;
-
-impl Resolve for AnyName {
-    fn service(&self, _: &str) -> Option<u16> {
-        Some(1)
-    }
-    fn host(&self, _: &str) -> Vec<IpAddr> {
-        vec![IpAddr::V4(Ipv4Addr::LOCALHOST)]
-    }
-    fn interface(&self, _: &str) -> Option<InterfaceIndex> {
-        Some(InterfaceIndex(1))
-    }
-    fn cgroup(&self, _: &str) -> Option<CgroupId> {
-        Some(CgroupId(1))
-    }
-    fn user(&self, _: &str) -> Option<Uid> {
-        Some(Uid(0))
-    }
-    fn netns(&self, _: &str) -> Vec<NetnsInode> {
-        vec![NetnsInode(1)]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::fixtures::Services;
 
     fn typed(text: &str) -> FilterLine {
         let mut line = FilterLine::default();
         for character in text.chars() {
-            line.press(if character == '\t' {
+            let key = if character == '\t' {
                 Key::Tab
             } else {
                 Key::Char(character)
-            });
+            };
+            line.press(key, &Services);
         }
         line
     }
 
     #[test]
     fn error_is_at_its_place() {
-        assert_eq!(typed("").error(), None);
-        assert_eq!(typed("dport = :https and owner = nginx").error(), None);
-        let error = typed("dport = )").error();
-        assert_eq!(error.map(|error| error.span.start), Some(8));
+        let error = |text| typed(text).error.map(|error| error.span);
+        assert_eq!(error(""), None);
+        assert_eq!(error("dport = :https and owner = nginx"), None);
+        assert_eq!(error("dport = )"), Some(8..9));
+        assert_eq!(error("dport = :htttp"), Some(8..14));
+        assert_eq!(error("uid = nosuch"), Some(6..12));
+        assert_eq!(error("dev eth7"), Some(4..8));
     }
 
     #[test]
@@ -181,16 +159,16 @@ mod tests {
 
     #[test]
     fn editing_keeps_the_cursor_at_characters() {
-        let mut line = FilterLine::new("a\u{e9}b");
+        let mut line = FilterLine::new("a\u{e9}b", &Services);
         for key in [Key::Left, Key::Left, Key::Backspace] {
-            line.press(key);
+            line.press(key, &Services);
         }
         assert_eq!((line.text.as_str(), line.cursor), ("\u{e9}b", 0));
         for key in [Key::Right, Key::Char('x'), Key::Delete, Key::Delete, Key::Right] {
-            line.press(key);
+            line.press(key, &Services);
         }
         assert_eq!((line.text.as_str(), line.cursor), ("\u{e9}x", 3));
-        line.press(Key::Control('w'));
+        line.press(Key::Control('w'), &Services);
         assert_eq!(line.text, "");
     }
 }

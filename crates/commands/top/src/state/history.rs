@@ -2,6 +2,7 @@
 
 use super::sample::Sample;
 use super::view::View;
+use sockeye_model::GroupBy;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -40,6 +41,14 @@ impl History {
     /// Returns the last sample of a view.
     pub(crate) fn last(&self, view: View) -> Option<&Sample> {
         self.of(view).next_back()
+    }
+
+    /// Returns the last sample of a view, if it was taken with this filter and this grouping.
+    pub(crate) fn current(&self, view: View, filter: &str, group_by: GroupBy) -> Option<&Sample> {
+        let is_same = |sample: &&Sample| {
+            *sample.filter == *filter && (view != View::Groups || sample.group_by == Some(group_by))
+        };
+        self.last(view).filter(is_same)
     }
 
     /// Returns the samples of a view.

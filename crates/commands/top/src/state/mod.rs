@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) playback: Option<Playback>,
     /// The result of the last command.
     pub(crate) message: Option<String>,
-    /// Why the last sample failed.
+    /// Why the last sample failed: lines that are harmless for a terminal.
     pub(crate) failure: Option<String>,
     /// A capture that runs.
     pub(crate) capture: Option<SocketId>,
@@ -175,11 +175,12 @@ impl State {
         self.orders[self.view.index()]
     }
 
-    /// Returns the sample that is shown; `None` until the first one of the view.
+    /// Returns the sample that is shown; `None` until the first one of the view with its filter: rows of another one are not shown
+    /// in their place.
     pub(crate) fn shown(&self) -> Option<&Sample> {
         match self.still_at {
             Some(number) => self.history.at(self.view, number),
-            None => self.history.last(self.view),
+            None => self.history.current(self.view, &self.filter, self.group_by()),
         }
     }
 
@@ -215,6 +216,15 @@ impl State {
         self.failure = None;
         self.history.push(sample, self.still_at);
         self.follow();
+    }
+
+    /// Says why there is no sample. Of a filter, the place of its error is in the second and third line.
+    pub(crate) fn fail(&mut self, reason: &str) {
+        let reason = reason.strip_prefix("sockeye: ").unwrap_or(reason);
+        let lines = reason
+            .lines()
+            .map(|line| sockeye_output::harmless(line.as_bytes()));
+        self.failure = Some(lines.collect::<Vec<_>>().join("\n"));
     }
 
     /// Shows the text of a command, unless something is typed or asked meanwhile.

@@ -6,11 +6,12 @@ use super::playback::Pressed;
 use super::table::Row;
 use super::view::{GROUPS, View};
 use super::{Command, Mode, Request, State, Target, text};
+use sockeye_filter::Resolve;
 use std::time::Duration;
 
 impl State {
-    /// Changes the model as a key says, and returns what else is to be done.
-    pub(crate) fn press(&mut self, key: Key) -> Request {
+    /// Changes the model as a key says, and returns what else is to be done. `names` are those that a filter may have.
+    pub(crate) fn press(&mut self, key: Key, names: &dyn Resolve) -> Request {
         if key == Key::Control('c') {
             return Request::End;
         }
@@ -27,9 +28,9 @@ impl State {
             }
         }
         match self.mode.clone() {
-            Mode::Table => self.press_in_table(key),
+            Mode::Table => self.press_in_table(key, names),
             Mode::Details(_) => self.press_in_details(key),
-            Mode::Filter(line) => self.press_in_filter(line, key),
+            Mode::Filter(line) => self.press_in_filter(line, key, names),
             Mode::Confirm(command) => {
                 self.mode = Mode::Table;
                 match key {
@@ -57,7 +58,7 @@ impl State {
         }
     }
 
-    fn press_in_table(&mut self, key: Key) -> Request {
+    fn press_in_table(&mut self, key: Key, names: &dyn Resolve) -> Request {
         let index = self.cursor().index;
         match key {
             Key::Char('q' | 'Q') => return Request::End,
@@ -83,9 +84,9 @@ impl State {
                 self.group = (self.group + 1) % GROUPS.len();
                 self.show(View::Groups);
             }
-            Key::Char('/') => self.mode = Mode::Filter(FilterLine::new(&self.filter)),
+            Key::Char('/') => self.mode = Mode::Filter(FilterLine::new(&self.filter, names)),
             Key::Escape if self.still_at.is_some() => self.still_at = None,
-            Key::Escape => self.filter.clear(),
+            Key::Escape => self.set_filter(String::new()),
             Key::Enter => self.enter(),
             key => return self.press_anywhere(key),
         }
@@ -147,16 +148,16 @@ impl State {
         Request::Nothing
     }
 
-    fn press_in_filter(&mut self, mut line: FilterLine, key: Key) -> Request {
+    fn press_in_filter(&mut self, mut line: FilterLine, key: Key, names: &dyn Resolve) -> Request {
         match key {
             Key::Escape => self.mode = Mode::Table,
-            Key::Enter if line.error().is_none() => {
-                self.filter = line.text.trim().to_owned();
+            Key::Enter if line.error.is_none() => {
+                self.set_filter(line.text.trim().to_owned());
                 self.mode = Mode::Table;
                 self.still_at = None;
             }
             key => {
-                line.press(key);
+                line.press(key, names);
                 self.mode = Mode::Filter(line);
             }
         }
@@ -188,9 +189,8 @@ impl State {
 
     /// Goes to the sample before or after the one that is shown; after the last one the screen follows again.
     fn step(&mut self, forward: bool) {
-        let Some(number) = self.shown().map(|sample| sample.number) else {
-            return;
-        };
+        // Of a filter without a sample yet, the last one of another filter is the one before.
+        let number = self.shown().map_or(u64::MAX, |sample| sample.number);
         match self.history.adjacent(self.view, number, forward) {
             Some(other) => self.still_at = Some(other),
             None if forward => self.still_at = None,
@@ -223,7 +223,13 @@ impl State {
         } else {
             format!("( {} ) and {condition}", self.filter)
         };
-        self.filter = both;
+        self.set_filter(both);
+    }
+
+    fn set_filter(&mut self, filter: String) {
+        // It was about the one before.
+        self.failure = None;
+        self.filter = filter;
     }
 
     fn reverse(&mut self) {

@@ -2,6 +2,7 @@
 
 use super::table::{SocketId, Table};
 use super::view::View;
+use sockeye_model::GroupBy;
 use std::time::Duration;
 
 /// What was read for a view.
@@ -14,6 +15,10 @@ pub(crate) struct Sample {
     /// Time of day: `12:00:00`.
     pub(crate) clock: Box<str>,
     pub(crate) view: Option<View>,
+    /// The filter with which it was taken; empty: none.
+    pub(crate) filter: Box<str>,
+    /// What groups were folded by.
+    pub(crate) group_by: Option<GroupBy>,
     pub(crate) table: Table,
     /// Sums, as a line; empty if there are none.
     pub(crate) totals: Box<str>,
@@ -44,6 +49,11 @@ impl Sample {
             let facts: usize = details.facts.iter().map(|(_, text)| text.len() + 40).sum();
             facts + details.numbers.len() * 32 + 128
         });
-        size_of::<Self>() + self.table.bytes() + self.totals.len() + self.notes.len() + details
+        size_of::<Self>()
+            + self.table.bytes()
+            + self.filter.len()
+            + self.totals.len()
+            + self.notes.len()
+            + details
     }
 }

@@ -1,6 +1,6 @@
 //! Keys in, model and requests out.
 
-use super::fixtures::{row, sample};
+use super::fixtures::{Services, row, sample};
 use super::key::KeyDecoder;
 use super::*;
 use sockeye_model::Cookie;
@@ -40,7 +40,7 @@ fn press(state: &mut State, bytes: &[u8]) -> Request {
     decoder.feed(bytes, |key| keys.push(key));
     decoder.flush(|key| keys.push(key));
     keys.into_iter()
-        .map(|key| state.press(key))
+        .map(|key| state.press(key, &Services))
         .last()
         .unwrap_or(Request::Nothing)
 }
@@ -117,13 +117,32 @@ fn filter_is_taken_only_without_an_error() {
     press(&mut state, b"/dport = \r");
     assert!(matches!(state.mode, Mode::Filter(_)));
     assert_eq!(state.plan().filter, "");
-    press(&mut state, b":443\r");
+    press(&mut state, b":htttp\r");
+    assert_eq!(state.plan().filter, "", "there is no such service");
+    press(&mut state, b"\x17:443\r");
     assert_eq!(
         (state.plan().filter.as_str(), &state.mode),
         ("dport = :443", &Mode::Table)
     );
     press(&mut state, b"\x1b");
     assert_eq!(state.plan().filter, "");
+}
+
+#[test]
+fn rows_of_another_filter_are_not_shown_under_it() {
+    let mut state = state();
+    press(&mut state, b"/dst nosuch\r");
+    assert_eq!((state.filter.as_str(), state.rows().len()), ("dst nosuch", 0));
+    state.fail("sockeye: filter: expected an address\n  dst nosuch\n      ^^^^^^\n");
+    assert_eq!(
+        state.failure.as_deref(),
+        Some("filter: expected an address\n  dst nosuch\n      ^^^^^^")
+    );
+    // The first row of the sample before, which is of no filter.
+    press(&mut state, b"\x1b[D");
+    assert_eq!((selected(&state), state.still_at), (Some(2), Some(1)));
+    press(&mut state, b"\x1b[C");
+    assert_eq!((selected(&state), state.still_at), (None, None));
 }
 
 #[test]
@@ -246,7 +265,7 @@ fn enter_on_a_group_lists_its_sockets() {
         ..sample(2, &[group])
     };
     press(&mut state, b"3");
-    state.add(processes);
+    state.add(processes.clone());
     press(&mut state, b"\r");
     assert_eq!(
         (state.view, state.filter.as_str()),
@@ -255,6 +274,12 @@ fn enter_on_a_group_lists_its_sockets() {
     // What was filtered before still is.
     state.filter = "dport = :443".to_owned();
     press(&mut state, b"3\r");
+    assert_eq!(state.filter, "dport = :443", "the rows are of another filter");
+    state.add(Sample {
+        filter: "dport = :443".into(),
+        ..processes
+    });
+    press(&mut state, b"\r");
     assert_eq!(state.filter, "( dport = :443 ) and owner = nginx");
 }
 

@@ -61,6 +61,11 @@ impl View {
         Self::ALL[(self.index() + step) % count]
     }
 
+    /// Whether a filter selects among its rows.
+    pub(crate) const fn has_filter(self) -> bool {
+        !matches!(self, Self::Drops | Self::Devices)
+    }
+
     /// Returns the name of one row.
     pub(crate) const fn noun(self) -> &'static str {
         match self {
