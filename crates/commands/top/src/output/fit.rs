@@ -34,12 +34,32 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
         }
     }
     let sorted = headings.iter().position(|heading| heading.name == sorted_by);
+    // Who talks to whom is not left out for what rows are sorted by: their addresses are cut instead.
+    let peer = headings.iter().position(|heading| heading.name == "peer");
+    let ends = peer.filter(|peer| *peer < ENDS_MAX).map_or(0, |peer| peer + 1);
+    let widths_min = if ends > 0 {
+        &[WIDTH_MIN, WIDTH_MIN - 3, WIDTH_MIN - 6][..]
+    } else {
+        &[]
+    };
+    for width_min in widths_min {
+        for count in (ends..=headings.len()).rev() {
+            let mut kept: Vec<usize> = (0..count).collect();
+            if let Some(sorted) = sorted.filter(|sorted| *sorted >= count) {
+                kept.truncate((count - 1).max(ends));
+                kept.push(sorted);
+            }
+            if let Some(widths) = cut(&natural(&kept, first_letters), &kept, headings, width, *width_min) {
+                return (places(&kept, &widths, 1), headings.len() - kept.len());
+            }
+        }
+    }
     for count in (1..=headings.len()).rev() {
         let mut kept: Vec<usize> = (0..count).collect();
         if let (Some(sorted), [_, .., last]) = (sorted, kept.as_mut_slice()) {
             *last = sorted.max(*last);
         }
-        if let Some(widths) = cut(&natural(&kept, first_letters), &kept, headings, width) {
+        if let Some(widths) = cut(&natural(&kept, first_letters), &kept, headings, width, WIDTH_MIN) {
             return (places(&kept, &widths, 1), headings.len() - count);
         }
     }
@@ -69,13 +89,19 @@ fn whole_width(rows: &[&Row], column: usize) -> usize {
 }
 
 /// Takes characters from the widest columns of text until the line fits; `None` if it does not.
-fn cut(widths: &[usize], kept: &[usize], headings: &[Heading], width: usize) -> Option<Vec<usize>> {
+fn cut(
+    widths: &[usize],
+    kept: &[usize],
+    headings: &[Heading],
+    width: usize,
+    width_min: usize,
+) -> Option<Vec<usize>> {
     let mut widths = widths.to_vec();
     while line_width(&widths, 1) > width {
         let columns = widths.iter_mut().zip(kept);
         let texts = columns.filter(|(_, column)| !headings[**column].is_right);
         let (widest, _) = texts.max_by_key(|(width, _)| **width)?;
-        if *widest <= WIDTH_MIN {
+        if *widest <= width_min {
             return None;
         }
         *widest -= 1;
@@ -129,11 +155,14 @@ fn first_letters(heading: &str) -> &str {
 const WIDTH_MAX: usize = 50;
 /// Cells are not made narrower than this.
 const WIDTH_MIN: usize = 15;
+/// The peer is always shown if it is among so many first columns.
+const ENDS_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::state::fixtures::{row, table};
+    use crate::state::table::Cell;
 
     #[track_caller]
     fn check(width: usize, expected: &[(u16, usize)], left_out: usize) {
@@ -153,6 +182,40 @@ mod tests {
         check(19, &[(0, 19)], 1);
         check(15, &[(0, 15)], 1);
         check(0, &[(0, 21)], 1);
+    }
+
+    #[test]
+    fn narrow_table_of_flows_keeps_the_peer() {
+        let mut table = table(&[row(1, "[2001:db8::1]:many", Some(290_000))]);
+        let (text, number) = (table.headings[0].clone(), table.headings[1].clone());
+        let named = |heading: &Heading, name| Heading {
+            name,
+            ..heading.clone()
+        };
+        table.headings = vec![
+            named(&text, "local"),
+            named(&text, "direction"),
+            named(&text, "peer"),
+            named(&number, "connections"),
+            named(&number, "sent_bytes_per_s"),
+        ];
+        let cells = table.rows[0].cells.clone();
+        let arrow = Cell {
+            text: "-->".into(),
+            ..cells[0].clone()
+        };
+        let (end, number) = (&cells[0], &cells[1]);
+        table.rows[0].cells = [end, &arrow, end, number, number].map(Clone::clone).into();
+        let rows: Vec<&Row> = table.rows.iter().collect();
+        let columns = |width| {
+            let (places, left_out) = fit(&table.headings, &rows, "sent_bytes_per_s", width);
+            let columns = places.iter().map(|place| (place.column, place.width));
+            (columns.collect::<Vec<_>>(), left_out)
+        };
+        assert_eq!(columns(40), (vec![(0, 14), (1, 4), (2, 13), (4, 6)], 1));
+        assert_eq!(columns(33), (vec![(0, 10), (1, 4), (2, 10), (4, 6)], 1));
+        // Too narrow for all that.
+        assert_eq!(columns(15).0, [(0, 15)]);
     }
 
     #[test]

@@ -15,12 +15,20 @@ use crate::state::{CHROME_LINES, Command, Mode, State, Target, text};
 use ratatui_core::buffer::Buffer;
 use ratatui_core::layout::Rect;
 use ratatui_core::style::{Color, Modifier, Style};
+use sockeye_output::text::display_width;
 
 /// What the terminal can show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Abilities {
     pub(crate) has_color: bool,
     pub(crate) is_utf8: bool,
+}
+
+impl Abilities {
+    /// Returns what stands for text that is cut.
+    const fn mark(self) -> char {
+        if self.is_utf8 { '\u{2026}' } else { '~' }
+    }
 }
 
 /// Draws the whole screen.
@@ -42,7 +50,7 @@ pub(crate) fn draw(state: &State, abilities: Abilities) -> Buffer {
     canvas.text(0, 0, &title(state), Style::new());
     draw_tabs(&mut canvas, state.view);
     match (&state.mode, state.shown()) {
-        (Mode::Details(socket), Some(sample)) => details::draw(&mut canvas, state, *socket, sample),
+        (Mode::Details(socket), Some(_)) => details::draw(&mut canvas, state, *socket),
         (_, Some(sample)) => table::draw(&mut canvas, state, sample),
         (_, None) => {
             let text = state.failure.as_deref().unwrap_or("reading ...");
@@ -62,14 +70,19 @@ pub(super) struct Canvas {
 }
 
 impl Canvas {
-    /// Writes text from a column on, and returns the column behind it.
+    /// Writes text from a column on, and returns the column behind it. Text that does not fit ends in a mark.
     fn text(&mut self, x: u16, y: u16, text: &str, style: Style) -> u16 {
         let area = self.buffer.area;
         if x >= area.width || y >= area.height {
             return x;
         }
         let room = usize::from(area.width - x);
-        self.buffer.set_stringn(x, y, text, room, style).0
+        if display_width(text.trim_end().as_bytes()) <= room {
+            return self.buffer.set_stringn(x, y, text, room, style).0;
+        }
+        self.buffer.set_stringn(x, y, text, room - 1, style);
+        let mark = self.abilities.mark().to_string();
+        self.buffer.set_stringn(area.width - 1, y, mark, 1, style).0
     }
 
     const fn dim(&self) -> Style {
@@ -279,7 +292,7 @@ fn draw_filter(canvas: &mut Canvas, line: &FilterLine, y: u16) {
     let skipped = (before + 2).saturating_sub(width);
     let shown: String = line.text.chars().skip(skipped).collect();
     canvas.text(0, y, "/", Style::new());
-    let padded = format!("{shown:width$}");
+    let padded = format!("{shown:0$}", width.saturating_sub(1));
     canvas.text(1, y, &padded, Style::new());
     let cursor = (before.saturating_sub(skipped) + 1) as u16;
     if cursor < canvas.width() && y < canvas.height() {

@@ -7,6 +7,7 @@ use crate::state::State;
 use crate::state::sample::Sample;
 use crate::state::table::Row;
 use ratatui_core::style::{Color, Modifier, Style};
+use sockeye_model::counted;
 use sockeye_output::table::Tint;
 use sockeye_output::text::display_width;
 
@@ -118,7 +119,7 @@ fn put(canvas: &mut Canvas, place: Place, y: u16, text: &str, is_right: bool, st
     let length = display_width(text.as_bytes());
     let cut;
     let text = if length > place.width {
-        cut = cut_middle(text, place.width, canvas.abilities.is_utf8);
+        cut = cut_middle(text, place.width, canvas.abilities.mark());
         cut.as_str()
     } else {
         text
@@ -131,16 +132,18 @@ fn put(canvas: &mut Canvas, place: Place, y: u16, text: &str, is_right: bool, st
     canvas.text(place.x + indent as u16, y, text, style);
 }
 
-fn cut_middle(text: &str, width: usize, is_utf8: bool) -> String {
+/// Cuts a text to a width. Of an address its port stays whole.
+fn cut_middle(text: &str, width: usize, mark: char) -> String {
     let characters: Vec<char> = text.chars().collect();
-    let ellipsis = if is_utf8 { '\u{2026}' } else { '~' };
     let kept = width.saturating_sub(1).min(characters.len());
-    let begin = kept.div_ceil(2);
-    let end = characters.len() - (kept - begin);
+    let port = text.rfind(':').map_or(0, |colon| text.len() - colon);
+    let whole = (text.is_ascii() && port <= PORT_WIDTH).then_some(port);
+    let end = whole.unwrap_or(0).max(kept / 2).min(kept);
+    let begin = kept - end;
     characters[..begin]
         .iter()
-        .chain([&ellipsis])
-        .chain(&characters[end..])
+        .chain([&mark])
+        .chain(&characters[characters.len() - end..])
         .collect()
 }
 
@@ -172,7 +175,7 @@ fn summary(sample: &Sample, rows_beyond: usize, columns_left_out: usize) -> Stri
     let mut parts = Vec::new();
     let beyond = rows_beyond + sample.table.left_out;
     if beyond > 0 {
-        parts.push(format!("{beyond} more rows"));
+        parts.push(counted(beyond, "more row"));
     }
     match columns_left_out {
         0 => {}
@@ -188,6 +191,8 @@ fn summary(sample: &Sample, rows_beyond: usize, columns_left_out: usize) -> Stri
     parts.join("; ").replace('\n', " ")
 }
 
+/// Width of `:65535`.
+const PORT_WIDTH: usize = 6;
 const TREND_WIDTH: usize = 20;
 const TREND_WIDTH_MIN: usize = 9;
 
@@ -197,8 +202,10 @@ mod tests {
 
     #[test]
     fn long_text_keeps_both_ends() {
-        assert_eq!(cut_middle("0123456789", 5, false), "01~89");
-        assert_eq!(cut_middle("0123456789", 1, false), "~");
-        assert_eq!(cut_middle("0123456789", 4, true), "01\u{2026}9");
+        assert_eq!(cut_middle("0123456789", 5, '~'), "01~89");
+        assert_eq!(cut_middle("0123456789", 1, '~'), "~");
+        assert_eq!(cut_middle("0123456789", 4, '\u{2026}'), "01\u{2026}9");
+        assert_eq!(cut_middle("10.25.0.1:51735", 10, '~'), "10.~:51735");
+        assert_eq!(cut_middle("[2001:db8::1]:53", 9, '~'), "[200~]:53");
     }
 }

@@ -1,9 +1,11 @@
 //! Drawn frames, compared with text.
 
 use super::*;
+use crate::state::Mode;
 use crate::state::Plan;
 use crate::state::fixtures::{Services, row, sample};
 use crate::state::key::Key;
+use crate::state::sample::Details;
 use crate::state::table::Order;
 use crate::state::view::GROUPS;
 use std::time::Duration;
@@ -75,14 +77,14 @@ fn narrow_screen_leaves_out_columns_and_rows_and_says_so() {
     check(
         &state(15, 6),
         "\
-12:00:06  2 soc
+12:00:06  2 so~
 1 fl 2 so 3 pr
 Name
 10.0.0.1:443
 
-q: end  ?: help
+q: end  ?: hel~
 "
-        .replace("\n\nq", "\n1 more rows; 1\nq")
+        .replace("\n\nq", "\n1 more row; 1 ~\nq")
         .as_str(),
     );
 }
@@ -150,6 +152,128 @@ fn connection_that_was_not_watched_has_no_details_of_that_time() {
         "{}",
         text(&state)
     );
+}
+
+/// The details of a connection, on a screen of this size.
+fn details(columns: u16, rows: u16) -> State {
+    let mut state = state(columns, rows);
+    state.press(Key::Enter, &Services);
+    let Mode::Details(socket) = state.mode else {
+        panic!("{:?}", state.mode);
+    };
+    let mut last = sample(4, &[row(1, "10.0.0.1:443", Some(400))]);
+    last.details = Some(Box::new(Details {
+        socket,
+        facts: vec![
+            (
+                "connection",
+                "tcp  ESTAB  10.25.0.1:51735  [2001:db8:1234:5678:9abc:def0:1234:5678]:43124".into(),
+            ),
+            ("owner", "python3(28746,fd=13)  root".into()),
+        ],
+        limit: "the peer's receive window, 90 % of the time with data to send: the peer reads too slowly, or its buffer is too small"
+            .into(),
+        numbers: vec![
+            ("rtt_us", Some(10_200)),
+            ("snd_cwnd_segs", Some(18)),
+            ("lost_segs", None),
+            ("unacked_segs", Some(1)),
+            ("notsent_bytes", Some(1 << 20)),
+        ],
+    }));
+    state.add(last);
+    state
+}
+
+#[test]
+fn details_are_folded_and_numbers_scroll() {
+    let mut narrow = details(40, 15);
+    let facts = "\
+12:00:08  1 socket  every 2 s
+1 fl 2 so 3 pr 4 gr 5 li 6 dr 7 fi 8 de
+connection    tcp  ESTAB
+              10.25.0.1:51735
+              [2001:db8:1234:5678:9abc:~
+              def0:1234:5678]:43124
+owner         python3(28746,fd=13)  root
+held back by  the peer's receive window,
+              90 % of the time with data
+              to send: the peer reads
+              too slowly, or its buffer
+              is too small
+
+4 more lines: Down
+Esc: back  k: close  K: keepalive  c: c~
+";
+    check(&narrow, facts);
+    narrow.press(Key::PageDown, &Services);
+    check(
+        &narrow,
+        "\
+12:00:08  1 socket  every 2 s
+1 fl 2 so 3 pr 4 gr 5 li 6 dr 7 fi 8 de
+owner         python3(28746,fd=13)  root
+held back by  the peer's receive window,
+              90 % of the time with data
+              to send: the peer reads
+              too slowly, or its buffer
+              is too small
+
+rtt                     10.2ms _
+snd_cwnd                    18 _
+unacked                      1 _
+notsent                  1.0MB _
+4 lines above: Up
+Esc: back  k: close  K: keepalive  c: c~
+",
+    );
+    // Not beyond the last line: one key is enough to go back.
+    for key in [Key::Down, Key::End, Key::Home] {
+        narrow.press(key, &Services);
+    }
+    check(&narrow, facts);
+    narrow.press(Key::End, &Services);
+    narrow.press(Key::Up, &Services);
+    assert!(
+        text(&narrow).contains("3 lines above: Up; 1 below: Down"),
+        "{}",
+        text(&narrow)
+    );
+}
+
+#[test]
+fn details_fit_into_eighty_and_more_columns() {
+    check(
+        &details(80, 14),
+        "\
+12:00:08  1 socket  every 2 s
+1 flows 2 sockets 3 processes 4 groups 5 listeners 6 drops 7 findings 8 devices
+connection    tcp  ESTAB  10.25.0.1:51735
+              [2001:db8:1234:5678:9abc:def0:1234:5678]:43124
+owner         python3(28746,fd=13)  root
+held back by  the peer's receive window, 90 % of the time with data to send: the
+              peer reads too slowly, or its buffer is too small
+
+rtt                     10.2ms _        snd_cwnd                    18 _
+unacked                      1 _        notsent                  1.0MB _
+
+
+
+Esc: back  k: close  K: keepalive  c: capture  p: pause  ?: help
+",
+    );
+    let wide = text(&details(120, 14));
+    assert!(
+        wide.contains(
+            "connection    tcp  ESTAB  10.25.0.1:51735  [2001:db8:1234:5678:9abc:def0:1234:5678]:43124\n"
+        ),
+        "{wide}"
+    );
+    assert!(
+        wide.contains("or its buffer is\n              too small"),
+        "{wide}"
+    );
+    assert!(!wide.contains('~'), "{wide}");
 }
 
 #[test]

@@ -38,7 +38,12 @@ impl LimitSampler {
         }
         let elapsed = elapsed.filter(|_| before.is_some());
         let elapsed_us = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_micros()).ok());
-        words(now.since(before.unwrap_or_default()), elapsed_us).into()
+        words(
+            now.since(before.unwrap_or_default()),
+            elapsed_us,
+            Window::unused(info),
+        )
+        .into()
     }
 }
 
@@ -53,8 +58,29 @@ impl Times {
     }
 }
 
+/// A congestion window with space, while the application had sent all that it had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Window {
+    unacked_segs: u32,
+    cwnd_segs: u32,
+}
+
+impl Window {
+    /// Returns the window of a connection that its application did not fill when the kernel last measured it; else `None`.
+    fn unused(info: &TcpInfo) -> Option<Self> {
+        let (unacked_segs, cwnd_segs) = (info.unacked_segs?, info.snd_cwnd_segs?);
+        let is_unused = info.delivery_rate_app_limited?
+            && info.notsent_bytes.unwrap_or(0) == 0
+            && unacked_segs < cwnd_segs;
+        is_unused.then_some(Self {
+            unacked_segs,
+            cwnd_segs,
+        })
+    }
+}
+
 /// Says what a connection waited for while it had data to send; or that it had none for most of the time.
-fn words(times: Times, elapsed_us: Option<u64>) -> String {
+fn words(times: Times, elapsed_us: Option<u64>, unused: Option<Window>) -> String {
     if times.busy_us == 0 {
         return "the application: it had nothing to send".to_owned();
     }
@@ -77,6 +103,12 @@ fn words(times: Times, elapsed_us: Option<u64>) -> String {
         format!("our send buffer, {send_buffer} % of the time with data to send")
     } else if times.retrans_segs > 0 {
         "losses and the congestion window".to_owned()
+    } else if let Some(window) = unused {
+        // A peer that acknowledges late keeps data in flight all the time, however few.
+        format!(
+            "the application: it sends less than it may ({} of {} segments of the congestion window are in flight)",
+            window.unacked_segs, window.cwnd_segs
+        )
     } else {
         "the network: the congestion window and the round trip time".to_owned()
     };
@@ -96,7 +128,8 @@ mod tests {
             send_buffer_us,
             retrans_segs,
         };
-        assert!(words(times, None).starts_with(expected), "{}", words(times, None));
+        let words = words(times, None, None);
+        assert!(words.starts_with(expected), "{words}");
     }
 
     #[test]
@@ -116,8 +149,40 @@ mod tests {
             ..Times::default()
         };
         let seldom = "the application: it had data to send for 9 % of the time";
-        assert_eq!(words(times, Some(1_000_000)), seldom);
-        assert!(words(times, Some(170_000)).starts_with("the network"));
+        assert_eq!(words(times, Some(1_000_000), None), seldom);
+        assert!(words(times, Some(170_000), None).starts_with("the network"));
+    }
+
+    #[test]
+    fn window_that_is_not_filled_is_no_limit() {
+        let info = TcpInfo {
+            delivery_rate_app_limited: Some(true),
+            unacked_segs: Some(1),
+            snd_cwnd_segs: Some(18),
+            notsent_bytes: Some(0),
+            ..TcpInfo::default()
+        };
+        let check = |info: &TcpInfo, retrans_segs, expected: &str| {
+            let times = Times {
+                busy_us: 100,
+                retrans_segs,
+                ..Times::default()
+            };
+            let words = words(times, Some(100), Window::unused(info));
+            assert!(words.starts_with(expected), "{words}");
+        };
+        check(&info, 0, "the application: it sends less than it may (1 of 18");
+        check(&info, 1, "losses");
+        for (unacked, notsent, app_limited) in [(18, 0, true), (1, 1000, true), (1, 0, false)] {
+            let other = TcpInfo {
+                unacked_segs: Some(unacked),
+                notsent_bytes: Some(notsent),
+                delivery_rate_app_limited: Some(app_limited),
+                ..info
+            };
+            check(&other, 0, "the network");
+        }
+        check(&TcpInfo::default(), 0, "the network");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the screen shows, and what keys do to it: keys and samples in, a model and requests out. No terminal, no clock, no file.
 
+pub(crate) mod details;
 pub(crate) mod filter_line;
 #[cfg(test)]
 pub(crate) mod fixtures;
@@ -17,7 +18,7 @@ pub(crate) mod view;
 use filter_line::FilterLine;
 use history::History;
 use playback::Playback;
-use sample::Sample;
+use sample::{Details, Sample};
 use sockeye_model::GroupBy;
 use std::time::Duration;
 use table::{Order, Row, SocketId};
@@ -45,6 +46,8 @@ pub(crate) struct State {
     pub(crate) capture: Option<SocketId>,
     /// Commands that run, captures aside.
     pub(crate) commands: usize,
+    /// Line of the details at which the screen begins; it may be behind the last one that it can be.
+    pub(crate) details_first: usize,
     /// Columns and rows of the terminal.
     pub(crate) size: (u16, u16),
     group: usize,
@@ -139,6 +142,7 @@ impl State {
             failure: None,
             capture: None,
             commands: 0,
+            details_first: 0,
             size: (80, 24),
             group: GROUPS
                 .iter()
@@ -203,6 +207,23 @@ impl State {
             Mode::Details(socket) => self.rows().into_iter().find(|row| row.socket == Some(socket)),
             _ => self.selected(),
         }
+    }
+
+    /// Returns the details of a socket, up to the sample that is shown.
+    pub(crate) fn details_of(&self, socket: SocketId) -> Vec<&Details> {
+        let until = self.shown().map_or(0, |sample| sample.number);
+        self.history
+            .of(self.view)
+            .filter(|other| other.number <= until)
+            .filter_map(|other| other.details.as_deref())
+            .filter(|details| details.socket == socket)
+            .collect()
+    }
+
+    /// Whether the sample that is shown has the details of a socket.
+    pub(crate) fn has_details(&self, socket: SocketId) -> bool {
+        let details = self.shown().and_then(|sample| sample.details.as_ref());
+        details.is_some_and(|details| details.socket == socket)
     }
 
     /// Returns the places of the first and of the selected row.

@@ -5,7 +5,7 @@ use super::key::Key;
 use super::playback::Pressed;
 use super::table::Row;
 use super::view::{GROUPS, View};
-use super::{Command, Mode, Request, State, Target, text};
+use super::{Command, Mode, Request, State, Target, details, text};
 use sockeye_filter::Resolve;
 use std::time::Duration;
 
@@ -96,9 +96,26 @@ impl State {
     fn press_in_details(&mut self, key: Key) -> Request {
         match key {
             Key::Escape | Key::Enter | Key::Char('q' | 'Q') | Key::Backspace => self.mode = Mode::Table,
+            Key::Up | Key::WheelUp => self.scroll_details(|first, _| first.saturating_sub(1)),
+            Key::Down | Key::WheelDown => self.scroll_details(|first, _| first + 1),
+            Key::PageUp => self.scroll_details(usize::saturating_sub),
+            Key::PageDown => self.scroll_details(|first, page| first + page),
+            Key::Home => self.details_first = 0,
+            Key::End => self.scroll_details(|_, _| usize::MAX),
             key => return self.press_anywhere(key),
         }
         Request::Nothing
+    }
+
+    /// Moves the details, not beyond their last line.
+    fn scroll_details(&mut self, to: impl FnOnce(usize, usize) -> usize) {
+        let Mode::Details(socket) = self.mode else { return };
+        let page = usize::from(self.size.1).saturating_sub(DETAILS_CHROME).max(1);
+        let of_socket = self.details_of(socket).last().copied();
+        let count = of_socket.map_or(0, |last| {
+            details::lines(last, self.has_details(socket), self.size.0, '~').len()
+        });
+        self.details_first = to(self.details_first, page).min(count.saturating_sub(page));
     }
 
     /// Keys that mean the same in a table and in the details of a row.
@@ -207,7 +224,9 @@ impl State {
             return;
         }
         match (row.socket, row.filter.clone()) {
-            (Some(socket), _) => self.mode = Mode::Details(socket),
+            (Some(socket), _) => {
+                (self.mode, self.details_first) = (Mode::Details(socket), 0);
+            }
             (None, Some(filter)) => {
                 self.narrow(&filter);
                 self.show(View::Sockets);
@@ -308,6 +327,8 @@ fn explained(row: &Row) -> String {
     words.next().unwrap_or_default().to_owned()
 }
 
+/// Lines of the screen that are no details: title, views, how many do not fit, keys.
+const DETAILS_CHROME: usize = 4;
 /// Rows that the wheel of the mouse moves by.
 const WHEEL_ROWS: usize = 3;
 const INTERVAL_MIN: Duration = Duration::from_millis(250);
