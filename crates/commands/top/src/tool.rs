@@ -62,7 +62,7 @@ impl Capture {
         self.interrupt();
         let output = self.child.take().map(Child::wait_with_output);
         let said = match output {
-            Some(Ok(output)) => message(&output.stdout, &output.stderr),
+            Some(Ok(output)) => captured(&message(&output.stdout, &output.stderr), &self.file),
             Some(Err(error)) => error.to_string(),
             None => String::new(),
         };
@@ -183,6 +183,20 @@ fn message(stdout: &[u8], stderr: &[u8]) -> String {
     sockeye_output::harmless(said.join("; ").as_bytes())
 }
 
+/// Returns what a capture has said, without what is known, or not so here: its file, its beginning, ^C, and counts that are 0.
+fn captured(said: &str, file: &str) -> String {
+    let is_known = |part: &str| {
+        part.starts_with("capturing on ")
+            || part == "^C ends it"
+            || part == "0 dropped by kernel"
+            || part.ends_with(" received by filter")
+    };
+    let in_file = format!(" in \"{file}\"");
+    let parts = said.split("; ").filter(|part| !is_known(part));
+    let parts = parts.map(|part| part.strip_suffix(&in_file).unwrap_or(part));
+    parts.collect::<Vec<_>>().join("; ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -237,6 +251,25 @@ mod tests {
         // Its end closes the pipe.
         std::io::Read::read_to_end(&mut output, &mut Vec::new()).unwrap();
         assert!(begun.elapsed() < std::time::Duration::from_secs(600));
+    }
+
+    #[test]
+    fn end_of_a_capture_is_short() {
+        let begun = "capturing on any (Linux cooked v2) into \"x.pcapng\"; ^C ends it";
+        let check =
+            |end: &str, expected| assert_eq!(captured(&format!("{begun}; {end}"), "x.pcapng"), expected);
+        check(
+            "732 packets captured; 1464 received by filter; 0 dropped by kernel; 94KB in \"x.pcapng\"",
+            "732 packets captured; 94KB",
+        );
+        check(
+            "1 packet captured; 9 received by filter; 8 dropped by kernel; 1KB in \"x.pcapng\"",
+            "1 packet captured; 8 dropped by kernel; 1KB",
+        );
+        check(
+            "x.pcapng: No space left on device",
+            "x.pcapng: No space left on device",
+        );
     }
 
     #[test]

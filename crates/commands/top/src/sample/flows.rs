@@ -126,6 +126,7 @@ fn about(flow: &Flow, group_by: GroupBy, context: &QueryContext) -> About {
         filter: filter(&flow.key, group_by, context).map(Into::into),
         socket: None,
         capture: None,
+        no_keepalive: None,
         text: None,
         explained: None,
         ips: [

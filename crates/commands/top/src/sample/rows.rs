@@ -23,6 +23,8 @@ pub(crate) struct About {
     pub(crate) id: u64,
     pub(crate) filter: Option<Box<str>>,
     pub(crate) socket: Option<SocketId>,
+    /// Why it has no keepalive.
+    pub(crate) no_keepalive: Option<&'static str>,
     pub(crate) capture: Option<Box<str>>,
     /// What Enter shows, if it is a text.
     pub(crate) text: Option<Box<str>>,
@@ -115,6 +117,7 @@ impl<R: Record> Rows<R> for TopRows<R> {
             id,
             filter,
             socket,
+            no_keepalive,
             capture,
             text,
             explained,
@@ -132,6 +135,7 @@ impl<R: Record> Rows<R> for TopRows<R> {
             cells,
             filter,
             socket,
+            no_keepalive,
             capture,
             text,
             explained,

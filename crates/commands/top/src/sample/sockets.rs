@@ -9,7 +9,9 @@ use crate::state::Plan;
 use crate::state::table::SocketId;
 use crate::state::view::View;
 use sockeye_flow::SocketSample;
-use sockeye_model::{Detail, Endpoint, Names, PathQuery, Protocol, ProtocolSet, SendPath, Socket, StateSet};
+use sockeye_model::{
+    Detail, Endpoint, Names, PathQuery, Protocol, ProtocolSet, SendPath, Socket, State, StateSet,
+};
 use sockeye_output::listing::{Column, named_columns};
 use sockeye_output::socket::{SocketRow, Sockets, TcpValues};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
@@ -232,6 +234,7 @@ fn about(socket: &Socket) -> About {
         filter: None,
         socket: id,
         capture: capture(socket).map(Into::into),
+        no_keepalive: no_keepalive(socket),
         text: None,
         explained: None,
         rtt_us: socket.tcp_info.as_ref().and_then(|info| info.rtt_us),
@@ -247,6 +250,20 @@ fn id_of_ends(socket: &Socket) -> u64 {
         (end.ip(), end.port()).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+/// Returns why `keepalive set` would find nothing to change in a socket.
+const fn no_keepalive(socket: &Socket) -> Option<&'static str> {
+    match (socket.protocol, socket.state) {
+        (Protocol::Tcp, State::Listen) => {
+            Some("a listener has no keepalive: each of its connections has its own")
+        }
+        (Protocol::Tcp, State::TimeWait | State::Close | State::BoundInactive) => {
+            Some("this socket is not connected: it has no keepalive")
+        }
+        (Protocol::Tcp, _) => None,
+        _ => Some("UDP has no keepalive"),
+    }
 }
 
 /// Returns the filter by which `capture` selects a connection, in tcpdump's language; `None` if it has no peer.
@@ -271,7 +288,7 @@ fn capture(socket: &Socket) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{Port, State};
+    use sockeye_model::Port;
 
     #[test]
     fn sockets_without_cookie_have_ids_of_their_own() {
@@ -282,6 +299,21 @@ mod tests {
         };
         assert_eq!(id(1), id(1));
         assert_ne!(id(1), id(2));
+    }
+
+    #[test]
+    fn only_connections_of_tcp_have_keepalive() {
+        let of = |protocol, state| no_keepalive(&Socket::new(protocol, state));
+        for state in [State::Established, State::CloseWait, State::SynSent] {
+            assert_eq!(of(Protocol::Tcp, state), None);
+        }
+        assert_eq!(
+            of(Protocol::Udp, State::Established),
+            Some("UDP has no keepalive")
+        );
+        for state in [State::Listen, State::TimeWait, State::Close] {
+            assert!(of(Protocol::Tcp, state).is_some(), "{state:?}");
+        }
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub(crate) fn row(id: u64, name: &str, number: Option<u64>) -> Row {
             cookie: Cookie(id),
         }),
         capture: Some(format!("port {id}").into()),
+        no_keepalive: None,
         text: None,
         explained: None,
         rtt_us: number.and_then(|number| u32::try_from(number).ok()),

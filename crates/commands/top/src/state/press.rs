@@ -141,7 +141,10 @@ impl State {
             }
             Key::Char('?' | 'h') => self.mode = Mode::Text(HELP.to_owned(), 0),
             Key::Char('k') => self.ask(Command::Kill),
-            Key::Char('K') => self.ask(Command::Keepalive),
+            Key::Char('K') => match self.subject().and_then(|row| row.no_keepalive) {
+                Some(reason) => self.message = Some(reason.to_owned()),
+                None => self.ask(Command::Keepalive),
+            },
             Key::Char('c') => {
                 if let Some(socket) = self.capture {
                     return Request::Run(Command::Capture(socket, String::new()));
@@ -185,6 +188,9 @@ impl State {
     fn without_subject(&self, act: &str) -> String {
         match self.mode {
             Mode::Details(_) => "this connection is not listed any more".to_owned(),
+            _ if self.view == View::Sockets && self.selected().is_some() => {
+                format!("{act}this socket is none that can be acted on")
+            }
             _ => format!("{act}select one in 2 sockets"),
         }
     }

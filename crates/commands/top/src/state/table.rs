@@ -35,6 +35,8 @@ pub(crate) struct Row {
     pub(crate) filter: Option<Box<str>>,
     /// The socket, if the row is one.
     pub(crate) socket: Option<SocketId>,
+    /// Why it has no keepalive; `None` if it may have.
+    pub(crate) no_keepalive: Option<&'static str>,
     /// The filter by which `capture` selects it.
     pub(crate) capture: Option<Box<str>>,
     /// What Enter shows, if it is a text: a finding in full, as it was when it was listed.

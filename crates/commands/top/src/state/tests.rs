@@ -307,6 +307,21 @@ fn enter_on_a_finding_shows_what_was_listed() {
 }
 
 #[test]
+fn keepalive_is_not_asked_about_where_there_is_none() {
+    let mut state = state();
+    let mut udp = row(1, "10.0.0.1:53", Some(5));
+    udp.no_keepalive = Some("UDP has no keepalive");
+    state.add(sample(2, &[udp]));
+    assert_eq!(press(&mut state, b"K"), Request::Nothing);
+    assert_eq!(
+        (&state.mode, state.message.as_deref()),
+        (&Mode::Table, Some("UDP has no keepalive"))
+    );
+    press(&mut state, b"k");
+    assert!(matches!(state.mode, Mode::Confirm(_)));
+}
+
+#[test]
 fn row_without_words_says_what_e_explains() {
     let mut state = state();
     assert_eq!(press(&mut state, b"e"), Request::Nothing);
