@@ -9,7 +9,7 @@ pub use crate::report::ListingReport;
 use crate::workloads::SampledProcesses;
 use sockeye_console::notes::say;
 use sockeye_filter::{Filter, KernelFeatures};
-use sockeye_model::{ProtocolSet, StateSet, WorkloadKind};
+use sockeye_model::{ProtocolSet, StateSet, WorkloadKind, counted_were};
 use sockeye_source::names::{Cgroups, WorkloadNames};
 use sockeye_source::owners::{OwnerLookup, Owners};
 use sockeye_source::{Choice, Detail, Families, SourceKind};
@@ -200,8 +200,8 @@ impl<'a> Listing<'a> {
         notes::sources(&report.used, verbose);
         if verbose && report.rewalked_chains > 0 {
             say(&format!(
-                "sockeye: {} chains of hash tables were walked again, since sockets moved meanwhile\n",
-                report.rewalked_chains
+                "sockeye: {} walked again, since sockets moved meanwhile\n",
+                counted_were(report.rewalked_chains, "hash chain")
             ));
         }
         if let Some(all) = &report.all_netns {

@@ -61,10 +61,10 @@ impl Group {
         };
         let some: Vec<String> = self.pids.iter().take(PIDS_MAX).map(ToString::to_string).collect();
         let more = self.pids.len().saturating_sub(PIDS_MAX);
-        let more = if more > 0 {
-            format!(" and {more} more processes")
-        } else {
-            String::new()
+        let more = match more {
+            0 => String::new(),
+            1 => " and 1 more process".to_owned(),
+            more => format!(" and {more} more processes"),
         };
         format!(" of {name} ({}{more})", some.join(", "))
     }

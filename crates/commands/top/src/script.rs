@@ -5,6 +5,7 @@ use crate::observed::{ObservedNames, WithObserved};
 use crate::sample::{About, Places, Rows, Sink, Source, Totals, context, pacing, require, words};
 use crate::state::Plan;
 use anyhow::Context;
+use sockeye_console::args::FormatArg;
 use sockeye_console::{envelope, stdout};
 use sockeye_output::flow::connections;
 use sockeye_output::listing::{Column, Layout, ListingWriter, Record, SortKey, find_column};
@@ -84,14 +85,16 @@ impl ScriptSink<'_> {
         layout.no_header = self.args.common.no_header || !has_header;
         layout.sample = (!self.args.once).then_some(self.number);
         layout.envelope = envelope::now();
-        // Later samples may fill what the first, with the header, does not.
-        layout.leaves_out_empty = self.args.once;
         layout
     }
 }
 
 impl Sink for ScriptSink<'_> {
     type Rows<R: Record> = Lines<R>;
+
+    fn has_all_columns(&self) -> bool {
+        self.args.common.format == FormatArg::Csv
+    }
 
     fn begin<R: Record>(&mut self, columns: Vec<&'static Column<R>>) -> io::Result<Lines<R>> {
         let out: Box<dyn Write> = if self.is_printed {

@@ -5,6 +5,7 @@
 
 use crate::question::{AcceptQueue, Edge, EdgeEnd};
 use sockeye_history::Limits;
+use sockeye_model::counted;
 use std::collections::BTreeSet;
 
 /// What makes an edge slow.
@@ -165,11 +166,17 @@ pub fn blame(edges: &[Edge], queues: &[AcceptQueue]) -> Vec<Blame> {
         }
         let EdgeEnd { failed, refused, .. } = edge.client_end;
         if refused > 0 {
-            found.push((Cause::Server, format!("the server refused {refused} connects")));
+            found.push((
+                Cause::Server,
+                format!("the server refused {}", counted(refused, "connect")),
+            ));
         }
         if failed > refused {
             let unanswered = failed - refused;
-            found.push((Cause::Network, format!("{unanswered} connects got no answer")));
+            found.push((
+                Cause::Network,
+                format!("{} got no answer", counted(unanswered, "connect")),
+            ));
         }
         for (end, bytes, name) in [
             (&edge.client_end, edge.request_bytes, "client"),
@@ -179,8 +186,8 @@ pub fn blame(edges: &[Edge], queues: &[AcceptQueue]) -> Vec<Blame> {
                 found.push((
                     Cause::Network,
                     format!(
-                        "the {name} retransmitted {} segments, {percent}% of what it sent",
-                        end.retrans_segs
+                        "the {name} retransmitted {}, {percent}% of what it sent",
+                        counted(end.retrans_segs, "segment")
                     ),
                 ));
             }
@@ -381,7 +388,7 @@ mod tests {
             failed(3, 2),
             0,
             Cause::Server,
-            "refused 2 connects; 1 connects got no answer",
+            "refused 2 connects; 1 connect got no answer",
         );
     }
 

@@ -14,3 +14,16 @@ pub fn counted<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> Stri
     let s = if number == N::from(1) { "" } else { "s" };
     format!("{number} {noun}{s}")
 }
+
+/// Returns a number with its noun and verb: `1 socket was`, `2 sockets were`.
+///
+/// ```
+/// use sockeye_model::counted_were;
+///
+/// assert_eq!(counted_were(1_u64, "packet"), "1 packet was");
+/// assert_eq!(counted_were(732_u64, "packet"), "732 packets were");
+/// ```
+pub fn counted_were<N: Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
+    let verb = if number == N::from(1) { "was" } else { "were" };
+    format!("{} {verb}", counted(number, noun))
+}

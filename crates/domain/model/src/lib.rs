@@ -64,7 +64,7 @@ pub use connection_event::{
     Refusal, Retransmission, Side,
 };
 pub use container::{Container, Runtime};
-pub use counted::counted;
+pub use counted::{counted, counted_were};
 pub use detail::Detail;
 pub use diag_details::{DiagDetails, Fanout, Instruction, Md5Key, PacketInfo, Ring, Subflow, Tls, Vfs};
 pub use endpoint::{Endpoint, UnixName};

@@ -171,6 +171,31 @@ fn once_prints_rates_and_jsonl_follows_the_listings() {
     assert_eq!(row["rates"]["sent_bytes_per_s"], 0.0, "{row}");
 }
 
+/// The header of CSV does not depend on what is there.
+#[test]
+fn csv_has_all_columns() {
+    let lab = need!(Lab::new("topcsv"));
+    let here = lab.namespace("here");
+    for (view, column) in [
+        ("flows", "sent_bytes_per_s"),
+        ("processes", "udp_sent_bytes_per_s"),
+        ("listeners", "accept_backlog"),
+        ("devices", "received_bytes_per_s"),
+    ] {
+        let header = |rows: &str| {
+            let line = format!("top -n -w 0.1 --once --format csv --view {view}{rows}");
+            let listed = words_in(&here, &line);
+            listed.ok().lines().next().expect("a header").to_owned()
+        };
+        let empty = header("");
+        assert!(empty.split(',').any(|name| name == column), "{empty}");
+        let _pair = here.loopback().established();
+        assert_eq!(header(""), empty);
+        // Bytes of UDP are not known with a filter.
+        assert_eq!(header(" dport = :443"), empty);
+    }
+}
+
 #[test]
 fn peers_have_the_places_of_a_database() {
     let lab = need!(Lab::new("topmmdb"));

@@ -1,7 +1,7 @@
 //! The log of the server: lines on stdout, which no client can multiply and no reader can hold up.
 
 use sockeye_console::{notes, stdout};
-use sockeye_model::counted;
+use sockeye_model::{counted, counted_were};
 use sockeye_output::text::harmless_start;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -71,7 +71,7 @@ impl ServerLog {
         }
         let mut text = String::new();
         if budget.omitted > 0 {
-            text = format!("{} lines were left out here\n", budget.omitted);
+            text = format!("{} left out here\n", counted_were(budget.omitted, "line"));
         }
         text.push_str(&harmless_start(line.as_bytes(), LINE_LEN_MAX));
         text.push('\n');

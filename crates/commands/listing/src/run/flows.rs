@@ -9,7 +9,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_flow::FoldedFlows;
-use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, StateSet};
+use sockeye_model::{ConnectionTotals, Flow, GroupBy, Names, Protocol, ProtocolSet, StateSet, counted};
 use sockeye_output::flow::{FlowDetails, FlowLayout, FlowRow, Flows, connections};
 use sockeye_output::listing::{Column, ListingWriter, SortKey, columns_help, find_column, parse_columns};
 use sockeye_output::socket::Sockets;
@@ -299,8 +299,8 @@ impl Watch<'_> {
             .context(stdout::WRITING)?;
         let (shown, all) = (pass.shown.len(), pass.flows.len());
         let mut text = match pass.left_out() {
-            0 => format!("{all} flows"),
-            _ => format!("{shown} of {all} flows"),
+            0 => counted(all as u64, "flow"),
+            _ => format!("{shown} of {}", counted(all as u64, "flow")),
         };
         text.push_str(&live::columns_left_out(columns_left_out));
         let totals = pass.totals.map_or_else(String::new, |totals| {

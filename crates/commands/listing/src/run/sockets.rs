@@ -9,7 +9,7 @@ use sockeye_console::notes;
 use sockeye_console::stdout::{self, SharedStdout};
 use sockeye_console::usage::UsageError;
 use sockeye_flow::SocketSample;
-use sockeye_model::{Endpoint, Protocol, ProtocolSet, StateSet, WorkloadKind};
+use sockeye_model::{Endpoint, Protocol, ProtocolSet, StateSet, WorkloadKind, counted};
 use sockeye_output::listing::{Column, columns_help, parse_columns};
 use sockeye_output::table::BUFFERED_ROWS_MAX;
 use sockeye_output::{
@@ -485,8 +485,8 @@ impl Watch<'_> {
     fn draw(&self, live: &mut Live, pass: &Pass, body: &[u8], interval: Duration) -> anyhow::Result<()> {
         let all = pass.rows;
         let mut text = match self.args.top {
-            Some(top) if top < all => format!("{top} of {all} sockets"),
-            _ => format!("{all} sockets"),
+            Some(top) if top < all => format!("{top} of {}", counted(all, "socket")),
+            _ => counted(all, "socket"),
         };
         if let Some(changes) = pass.changes {
             text.push_str(&format!(", {}", changes.text()));

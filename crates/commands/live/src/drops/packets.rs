@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::DropClass;
+use sockeye_model::{counted, counted_were};
 use sockeye_observe::KernelFunctions;
 use sockeye_output::listing::{ListingWriter, Record as _};
 use sockeye_tracepoints::{DropWatch, Watch};
@@ -167,8 +168,10 @@ impl Session<'_> {
         }
         if let Some((total, missed)) = counts.filter(|(total, missed)| total.lost + missed > 0) {
             say(&format!(
-                "sockeye: {} of {} packets did not fit into the ring (--ring), and {missed} were not seen\n",
-                total.lost, total.made
+                "sockeye: {} of {} did not fit into the ring (--ring), and {} not seen\n",
+                total.lost,
+                counted(total.made, "packet"),
+                counted_were(missed, "more packet")
             ));
         }
         Ok(ExitCode::SUCCESS)

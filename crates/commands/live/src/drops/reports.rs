@@ -11,6 +11,7 @@ use sockeye_console::args::FormatArg;
 use sockeye_console::live::{self, Content, Live};
 use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
+use sockeye_model::counted_were;
 use sockeye_observe::KernelFunctions;
 use sockeye_tracepoints::{Budget, DropWatch};
 use std::io::IsTerminal as _;
@@ -220,8 +221,8 @@ impl Session<'_> {
         }
         if result.missed > 0 {
             say(&format!(
-                "sockeye: {} drops were not seen: they happened within another one, on the same processor\n",
-                result.missed
+                "sockeye: {} not seen, within another one on the same processor\n",
+                counted_were(result.missed, "drop")
             ));
         }
         if now.counters.unreadable > 0 {

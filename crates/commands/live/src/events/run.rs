@@ -20,7 +20,7 @@ use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
-use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind};
+use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind, counted_were};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::ListingArgs;
@@ -419,7 +419,8 @@ impl<W: Write> EventStream<'_, W> {
                 }
             };
             say(&format!(
-                "sockeye: {new} events were lost: the buffer was full; {remedy}\n"
+                "sockeye: {} lost: the buffer was full; {remedy}\n",
+                counted_were(new, "event")
             ));
         }
         Ok(())

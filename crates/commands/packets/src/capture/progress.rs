@@ -33,7 +33,11 @@ impl ProgressLine {
                 0 => String::new(),
                 dropped => format!(", {dropped} dropped"),
             };
-            let text = format!("\r\x1b[Ksockeye: {captured} packets, {}{dropped}", size(bytes));
+            let text = format!(
+                "\r\x1b[Ksockeye: {}, {}{dropped}",
+                counted(*captured, "packet"),
+                size(bytes)
+            );
             let _ = std::io::stderr().write_all(text.as_bytes());
             self.next = Some(now + INTERVAL);
             self.is_shown = true;

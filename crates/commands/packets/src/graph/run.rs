@@ -10,12 +10,14 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use sockeye_console::envelope;
 use sockeye_console::notes;
-use sockeye_console::output_file::OutputFile;
+use sockeye_console::output_file::{OutputFile, Readers};
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_output::{GraphTheme, Style};
 use sockeye_trace::{Connection, Finished, Keep, Options};
+use std::fs;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -59,7 +61,7 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
         draw(&mut stdout::open().context(stdout::WRITING)?).context(stdout::WRITING)?;
     } else {
         let path = &args.output;
-        let mut file = OutputFile::create(path)?;
+        let mut file = OutputFile::create_for(path, readers_of(file))?;
         draw(&mut file).with_context(|| format!("write {path:?}"))?;
         file.finish()?;
     }
@@ -74,6 +76,12 @@ pub fn run(args: &GraphArgs) -> anyhow::Result<ExitCode> {
         notes::say("sockeye: graph: interrupted: the part that was read is drawn\n");
     }
     Ok(interrupted.unwrap_or(ExitCode::SUCCESS))
+}
+
+/// Returns who may read the graph of a capture: only its owner, if that is so of the capture.
+fn readers_of(capture: &Path) -> Readers {
+    let is_private = fs::metadata(capture).is_ok_and(|file| file.is_file() && file.mode() & 0o004 == 0);
+    if is_private { Readers::Owner } else { Readers::All }
 }
 
 /// Returns the selected connection with its points, and the exit status if a signal ended the reading.

@@ -3,6 +3,7 @@
 use super::reader::CaptureReader;
 use crate::output::CaptureTally;
 use sockeye_console::notes;
+use sockeye_model::counted_were;
 
 /// Reports on stderr how many packets were skipped or lost, and why.
 pub(crate) fn report(reader: &CaptureReader, tally: &CaptureTally) {
@@ -77,14 +78,14 @@ pub(crate) fn report(reader: &CaptureReader, tally: &CaptureTally) {
     );
     if let Some(dropped @ 1..) = tally.dropped {
         text.push_str(&format!(
-            "sockeye: {name}: {dropped} {} lost while it was captured, as the buffer was full: gaps may be due to the capture\n",
-            if dropped == 1 { "packet was" } else { "packets were" }
+            "sockeye: {name}: {} lost while it was captured, as the buffer was full: gaps may be due to the capture\n",
+            counted_were(dropped, "packet")
         ));
     }
     if tally.is_interrupted {
         text.push_str(&format!(
-            "sockeye: {name}: interrupted: only the first {} packets were read, in {}\n",
-            tally.packets,
+            "sockeye: {name}: interrupted: only the first {} read, in {}\n",
+            counted_were(tally.packets, "packet"),
             reader.bytes_read()
         ));
     } else if tally.is_cut {

@@ -25,7 +25,7 @@ pub(crate) struct Abilities {
 }
 
 impl Abilities {
-    /// Returns what stands for text that is cut.
+    /// Returns the mark of text that is cut.
     const fn mark(self) -> char {
         if self.is_utf8 { '\u{2026}' } else { '~' }
     }

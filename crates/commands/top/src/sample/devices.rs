@@ -3,7 +3,7 @@
 use super::rows::{About, Rows};
 use super::sink::Totals;
 use crate::output::records::{DeviceRow, Devices};
-use sockeye_model::{Device, NetnsInode};
+use sockeye_model::{Device, NetnsInode, counted};
 use sockeye_output::listing::{Column, all_columns};
 use sockeye_query::listing::Listing;
 use sockeye_query::vitals::NamespaceVitals;
@@ -49,7 +49,7 @@ impl DeviceView {
         }
         let text = match now.unreadable {
             0 => String::new(),
-            count => format!("{count} namespaces could not be entered"),
+            count => format!("{} could not be entered", counted(count, "namespace")),
         };
         self.before = Some((now, taken));
         Ok(Totals {

@@ -6,7 +6,7 @@ use crate::output::records::{DropRow, Drops};
 use sockeye_console::notes;
 use sockeye_dictionary::DropClass;
 use sockeye_drops::CounterSubject;
-use sockeye_model::{DeviceName, NetnsInode, Process};
+use sockeye_model::{DeviceName, NetnsInode, Process, counted};
 use sockeye_output::listing::{Column, all_columns};
 use sockeye_query::drops::{DropObserver, DropSelection};
 use sockeye_query::listing::{Listing, ListingReport};
@@ -135,7 +135,8 @@ impl DropView {
             .observer
             .as_ref()
             .map(|observer| observer.losses().to_string());
-        let forgotten = (self.forgotten > 0).then(|| format!("{} rows made room for others", self.forgotten));
+        let forgotten =
+            (self.forgotten > 0).then(|| format!("{} made room for others", counted(self.forgotten, "row")));
         let parts: Vec<String> = observed.into_iter().chain(forgotten).collect();
         parts
             .into_iter()

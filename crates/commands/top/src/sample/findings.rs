@@ -7,6 +7,7 @@ use super::rows::{About, Rows};
 use super::sink::Totals;
 use crate::output::records::{FindingRow, Findings};
 use crate::state::Plan;
+use sockeye_model::counted;
 use sockeye_output::Style;
 use sockeye_output::listing::{Column, all_columns};
 use sockeye_query::drops::DropObserver;
@@ -105,9 +106,13 @@ impl<'a> FindingView<'a> {
         let gaps: Vec<&str> = gaps.collect();
         Ok(Totals {
             text: if gaps.is_empty() {
-                format!("{} rules", sample.checked.rules)
+                counted(sample.checked.rules as u64, "rule")
             } else {
-                format!("{} rules; not judged: {}", sample.checked.rules, gaps.join("; "))
+                format!(
+                    "{}; not judged: {}",
+                    counted(sample.checked.rules as u64, "rule"),
+                    gaps.join("; ")
+                )
             },
             ..Totals::default()
         })

@@ -4,7 +4,7 @@ use crate::observed::{ObservedNames, WithObserved};
 use sockeye_console::notes;
 use sockeye_filter::NoResolve;
 use sockeye_filter::pcap::{Link, PacketFilter};
-use sockeye_model::{Names, Place};
+use sockeye_model::{Names, Place, counted_were};
 use sockeye_query::context::QueryContext;
 use sockeye_query::packet_program;
 use sockeye_sys::packet_ring::{PacketRing, RingOptions};
@@ -47,8 +47,8 @@ impl HostNames {
         observer.read(&mut self.observed);
         if observer.lost > 0 {
             notes::say(&format!(
-                "sockeye: {} packets with names were not seen\n",
-                observer.lost
+                "sockeye: {} not seen: names may be in them\n",
+                counted_were(observer.lost, "packet")
             ));
         }
     }

@@ -69,11 +69,11 @@ impl<'a> ProcessView<'a> {
     }
 
     /// Returns the columns of the table.
-    pub(crate) fn columns(&self) -> Vec<&'static Column<Processes>> {
+    pub(crate) fn columns(&self, are_all: bool) -> Vec<&'static Column<Processes>> {
         let are_many = self.listing.context.namespaces.are_many();
         all_columns::<Processes>()
             .filter(|column| are_many || column.name != "netns")
-            .filter(|column| self.udp.is_some() || !column.name.starts_with("udp_"))
+            .filter(|column| are_all || self.udp.is_some() || !column.name.starts_with("udp_"))
             .collect()
     }
 

@@ -22,6 +22,11 @@ pub(crate) struct Totals {
 pub(crate) trait Sink {
     type Rows<R: Record>: Rows<R>;
 
+    /// Whether columns are there whose values are not known here, as a script expects of a file.
+    fn has_all_columns(&self) -> bool {
+        false
+    }
+
     /// Begins a sample with these columns.
     fn begin<R: Record>(&mut self, columns: Vec<&'static Column<R>>) -> io::Result<Self::Rows<R>>;
 

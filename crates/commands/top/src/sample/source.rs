@@ -51,7 +51,8 @@ impl<'a> Source<'a> {
                 sink.end(rows, totals, report)?;
             }
             Self::Processes(view) => {
-                let mut rows = sink.begin(view.columns())?;
+                let columns = view.columns(sink.has_all_columns());
+                let mut rows = sink.begin(columns)?;
                 let totals = view.take(&mut rows, report)?;
                 sink.end(rows, totals, report)?;
             }

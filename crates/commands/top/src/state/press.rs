@@ -139,7 +139,14 @@ impl State {
                     None => self.message = Some("nothing was lost".to_owned()),
                 }
             }
-            Key::Char('?' | 'h') => self.mode = Mode::Text(HELP.to_owned(), 0),
+            Key::Char('?' | 'h') => {
+                let help = if self.playback.is_some() {
+                    HELP_REPLAY
+                } else {
+                    HELP
+                };
+                self.mode = Mode::Text(help.to_owned(), 0);
+            }
             Key::Char('k') => self.ask(Command::Kill),
             Key::Char('K') => match self.subject().and_then(|row| row.no_keepalive) {
                 Some(reason) => self.message = Some(reason.to_owned()),
@@ -344,3 +351,5 @@ const NOT_EXPLAINED: &str =
 
 /// The text of `?`.
 const HELP: &str = include_str!("help.txt");
+/// That of `history replay`.
+const HELP_REPLAY: &str = include_str!("help_replay.txt");

@@ -322,6 +322,21 @@ fn keepalive_is_not_asked_about_where_there_is_none() {
 }
 
 #[test]
+fn help_lists_the_keys_of_what_is_shown() {
+    let text = |playback| {
+        let mut state = State::new(&Plan { playback, ..plan() });
+        press(&mut state, b"?");
+        match state.mode {
+            Mode::Text(text, 0) => text,
+            mode => panic!("{mode:?}"),
+        }
+    };
+    let (live, replay) = (text(None), text(Some(Playback::new())));
+    assert!(live.contains("close the selected") && !live.contains("replay") && !live.contains("speed"));
+    assert!(replay.contains("speed") && !replay.contains("close the selected"));
+}
+
+#[test]
 fn row_without_words_says_what_e_explains() {
     let mut state = state();
     assert_eq!(press(&mut state, b"e"), Request::Nothing);

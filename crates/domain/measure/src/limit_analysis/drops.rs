@@ -4,6 +4,7 @@ use super::amount::percent;
 use super::{LimitAnalysis, NamedEnd};
 use crate::Sentence;
 use crate::transfer::{Datagrams, DeviceWork};
+use sockeye_model::{counted, counted_were};
 
 impl LimitAnalysis<'_> {
     /// Drops by the hosts themselves.
@@ -29,7 +30,8 @@ impl LimitAnalysis<'_> {
         if let Some(drops) = received.filter(|&drops| drops > 0 && !self.limits.is_udp) {
             let at = self.receiver.at;
             let text = format!(
-                "{drops} segments that arrived were dropped {at}, because the receive buffer was full."
+                "{} dropped {at}, because the receive buffer was full.",
+                counted_were(drops, "segment")
             );
             let counters =
                 format!("nstat -az TcpExtTCPRcvQDrop TcpExtTCPBacklogDrop TcpExtRcvPruned    # {at}");
@@ -58,7 +60,9 @@ impl LimitAnalysis<'_> {
             .filter(|&drops| drops >= lost / 2 && drops > 0)
         {
             let text = format!(
-                "{lost} of {sent} datagrams were lost ({share}), {drops} of them {at}: the receive buffer was full."
+                "{lost} of {} {} lost ({share}), {drops} of them {at}: the receive buffer was full.",
+                counted(sent, "datagram"),
+                if lost == 1 { "was" } else { "were" }
             );
             let why = "a longer buffer, as far as net.core.rmem_max lets it";
             let wider = work.rmem_max_bytes.map(|max| {
@@ -85,7 +89,11 @@ impl LimitAnalysis<'_> {
                 "does nothing get lost then?",
             )
         });
-        let text = format!("{lost} of {sent} datagrams were lost ({share}) on the way.");
+        let text = format!(
+            "{lost} of {} {} lost ({share}) on the way.",
+            counted(sent, "datagram"),
+            if lost == 1 { "was" } else { "were" }
+        );
         Some(
             Sentence::new("datagrams-lost", text)
                 .with(slower)
@@ -97,7 +105,10 @@ impl LimitAnalysis<'_> {
 fn backlog_drops(end: NamedEnd<'_>) -> Option<Sentence> {
     let drops = end.end.work.softnet_dropped.filter(|&drops| drops > 0)?;
     let at = end.at;
-    let text = format!("{drops} packets were dropped {at}, for a processor's backlog was full.");
+    let text = format!(
+        "{} dropped {at}, for a processor's backlog was full.",
+        counted_were(drops, "packet")
+    );
     let longer = format!("sysctl -w net.core.netdev_max_backlog=10000    # {at}");
     Some(Sentence::new("backlog-drops", text).with([longer]))
 }

@@ -10,6 +10,7 @@ use super::selection::{self, ReturnProbes, SelectedFunction};
 use super::unwatched::{PART, UnwatchedFunctions};
 use crate::{FileNumber, Scope, Symbols, Unavailable, pid_namespace};
 use rustix::io::Errno;
+use sockeye_model::counted;
 use sockeye_source::BpfEngine;
 use sockeye_wire::functions as wire;
 use std::collections::HashSet;
@@ -355,9 +356,10 @@ impl Functions {
         let found = names.len();
         let similar = pattern::similar(&self.pattern.words(), names.into_iter());
         let text = format!(
-            "no function is called {}: there are {found} functions in {} files",
+            "no function is called {}: there are {} in {}",
             self.pattern_text,
-            searched.len()
+            counted(found as u64, "function"),
+            counted(searched.len() as u64, "file")
         );
         let remedy = match similar.as_slice() {
             [] if found == 0 => {
@@ -378,7 +380,7 @@ impl Functions {
         {
             let others = self.shared_files.len() - 1;
             let files = if others > 0 {
-                format!("{} and {others} more files", shared.module)
+                format!("{} and {}", shared.module, counted(others as u64, "more file"))
             } else {
                 shared.module.clone()
             };

@@ -37,6 +37,7 @@ use module::{FileState, Module, ModuleFile, ModuleKind};
 use open::{FileIdentity, OpenError, Root, SharedRoot, identity};
 use perf_map::PerfMap;
 use rustix::process::{Resource, getrlimit};
+use sockeye_model::counted;
 use sockeye_profile::{Frame, Space};
 use sockeye_sys::rights::{CheckedIn, remedy};
 use std::fs::File;
@@ -287,7 +288,7 @@ impl Symbols {
             unread.truncate(MAX_REPORTED);
             let mut text = format!("names of functions of {}", unread.join("; "));
             if more > 0 {
-                text.push_str(&format!("; and {more} more files"));
+                text.push_str(&format!("; and {}", counted(more as u64, "more file")));
             }
             let unavailable = Unavailable::new("symbols", text);
             all.push(if denied {

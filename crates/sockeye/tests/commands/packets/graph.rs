@@ -292,6 +292,21 @@ fn output_files_are_complete_or_unchanged() {
     let mode = fs::metadata(folder.path("old.svg")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o640);
 
+    // What only the owner of a capture may read is in its graph, too.
+    let mode = |name: &str| fs::metadata(folder.path(name)).unwrap().permissions().mode() & 0o777;
+    fs::copy(folder.path("a.pcap"), folder.path("private.pcap")).unwrap();
+    for capture_mode in [0o600, 0o640] {
+        fs::set_permissions(
+            folder.path("private.pcap"),
+            fs::Permissions::from_mode(capture_mode),
+        )
+        .unwrap();
+        folder.graph(&["private.pcap", "-o", "private.svg"]).quiet();
+        assert_eq!(mode("private.svg"), 0o600);
+        fs::remove_file(folder.path("private.svg")).unwrap();
+    }
+    fs::remove_file(folder.path("private.pcap")).unwrap();
+
     // With a limit on the file size, the write fails.
     for (limit, name) in [("1000", "old.svg"), ("1000", "new.json")] {
         let before = fs::read(folder.path(name)).ok();

@@ -3,7 +3,7 @@
 use crate::events::at_least::{AtLeast, RECORDS};
 use crate::events::output::columns::errno_name;
 use crate::events::summary::{EventSummary, Group, Groups, LIVES_US};
-use sockeye_model::{Comm, ConnectionEventKind};
+use sockeye_model::{Comm, ConnectionEventKind, counted};
 use sockeye_output::JsonObject;
 use sockeye_output::json::json_string;
 use sockeye_output::number::{push_human, push_time_us};
@@ -94,9 +94,9 @@ fn losses_by_kind(counts: &Accounting) -> String {
     }
     let lost = total.lost + counts.missed + counts.unknown;
     format!(
-        "{} of {} events were lost: {}",
-        lost,
-        total.made + counts.missed,
+        "{lost} of {} {} lost: {}",
+        counted(total.made + counts.missed, "event"),
+        if lost == 1 { "was" } else { "were" },
         parts.join(", ")
     )
 }
