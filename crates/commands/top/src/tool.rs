@@ -193,7 +193,11 @@ fn captured(said: &str, file: &str) -> String {
     };
     let in_file = format!(" in \"{file}\"");
     let parts = said.split("; ").filter(|part| !is_known(part));
-    let parts = parts.map(|part| part.strip_suffix(&in_file).unwrap_or(part));
+    let failed = format!("capture: cannot write \"{file}\": ");
+    let parts = parts.map(|part| match part.strip_prefix(&failed) {
+        Some(reason) => format!("cannot be written: {reason}"),
+        None => part.strip_suffix(&in_file).unwrap_or(part).to_owned(),
+    });
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -267,8 +271,8 @@ mod tests {
             "1 packet captured; 8 dropped by kernel; 1KB",
         );
         check(
-            "x.pcapng: No space left on device",
-            "x.pcapng: No space left on device",
+            "capture: cannot write \"x.pcapng\": No space left on device (os error 28); 9 of 12 captured packets were written",
+            "cannot be written: No space left on device (os error 28); 9 of 12 captured packets were written",
         );
     }
 
