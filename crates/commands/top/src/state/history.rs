@@ -15,8 +15,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds a sample. Of those before, the first rows are kept, but all of that at which the screen stands still; those that are too old, or
-    /// for which there is no memory, are forgotten.
+    /// Adds a sample. Of those before, the first rows are kept, but all of that at which the screen stands still. Those that are too old are
+    /// forgotten. Where there is no memory for all of the others, the older they are, the fewer are kept.
     pub(crate) fn push(&mut self, sample: Sample, still_at: Option<u64>) {
         let last = self.samples.back_mut();
         if let Some(last) = last.filter(|last| Some(last.number) != still_at) {
@@ -27,15 +27,40 @@ impl History {
         let now = sample.at;
         self.bytes += sample.bytes();
         self.samples.push_back(sample);
-        while self.samples.len() > 1
-            && (self.bytes > BYTES_MAX
-                || self
-                    .samples
-                    .front()
-                    .is_some_and(|first| now.saturating_sub(first.at) > AGE_MAX))
-        {
-            self.bytes -= self.samples.pop_front().map_or(0, |first| first.bytes());
+        let is_old = |first: &Sample| now.saturating_sub(first.at) > AGE_MAX;
+        while self.samples.len() > 1 && self.samples.front().is_some_and(is_old) {
+            self.forget(0);
         }
+        while self.samples.len() > 1 && self.bytes > BYTES_MAX {
+            self.forget(self.least_missed(now, still_at).unwrap_or(0));
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
+        self.bytes -= self.samples.remove(index).map_or(0, |sample| sample.bytes());
+    }
+
+    /// Returns the index of the sample whose absence leaves the smallest gap for its age: neither the first nor the last of its view, nor that at
+    /// which the screen stands still.
+    fn least_missed(&self, now: Duration, still_at: Option<u64>) -> Option<usize> {
+        // Of each view the last two samples: index and time.
+        let mut before = [[None::<(usize, Duration)>; 2]; View::ALL.len()];
+        let mut least: Option<(f64, usize)> = None;
+        for (index, sample) in self.samples.iter().enumerate() {
+            let Some(view) = sample.view else { continue };
+            let last_two = &mut before[view.index()];
+            if let [Some((_, begin)), Some((middle, at))] = *last_two
+                && Some(self.samples[middle].number) != still_at
+            {
+                let gap = sample.at.saturating_sub(begin).as_secs_f64();
+                let weight = gap / (now.saturating_sub(at).as_secs_f64() + 1.0);
+                if least.is_none_or(|(other, _)| weight < other) {
+                    least = Some((weight, middle));
+                }
+            }
+            *last_two = [last_two[1], Some((index, sample.at))];
+        }
+        least.map(|(_, index)| index)
     }
 
     /// Returns the last sample of a view.
@@ -79,7 +104,7 @@ impl History {
 /// How long samples are kept.
 const AGE_MAX: Duration = Duration::from_secs(15 * 60);
 /// Memory of all samples.
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 8 << 20;
 /// Rows that are kept of a sample that is not the last one.
 const PAST_ROWS: usize = 50;
 
@@ -126,6 +151,30 @@ mod tests {
             (first.table.rows.len(), first.table.left_out, last),
             (PAST_ROWS, 50, Some(100))
         );
+    }
+
+    #[test]
+    fn little_memory_keeps_all_minutes_and_fewer_samples_of_the_older_ones() {
+        let mut history = History::default();
+        let still_at = Some(100);
+        for number in 0..450 {
+            let wide = row(number, &"wide ".repeat(200), Some(number));
+            let sample = Sample {
+                table: table(&vec![wide; 60]),
+                ..sample(number, 2 * number, View::Flows, 0)
+            };
+            history.push(sample, still_at);
+        }
+        assert!(history.bytes <= BYTES_MAX, "{}", history.bytes);
+        let times: Vec<u64> = history.samples.iter().map(|sample| sample.at.as_secs()).collect();
+        assert!(times.len() < 400, "{} fit: the test needs more rows", times.len());
+        assert_eq!((times.first(), times.last()), (Some(&0), Some(&898)));
+        assert!(times.contains(&200), "the screen stands still there");
+        let gaps: Vec<u64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let (old, new) = gaps.split_at(gaps.len() / 2);
+        let longest = |gaps: &[u64]| gaps.iter().copied().max().unwrap_or(0);
+        assert!(longest(old) < 120, "{times:?}");
+        assert!(old.iter().sum::<u64>() > new.iter().sum(), "{times:?}");
     }
 
     #[test]
