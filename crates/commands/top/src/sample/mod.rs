@@ -188,8 +188,10 @@ fn sample_plan(
     let place_of = |ip| places.of(ip);
     let mut source = Source::new(&listing, plan, &places);
     let mut next_search = Instant::now() + SEARCH_INTERVAL;
+    let mut sampled = pacing::cpu_time();
     loop {
         let (begun, cpu) = (Instant::now(), pacing::cpu_time());
+        let between = cpu.saturating_sub(sampled);
         if context.namespaces.are_many() && begun >= next_search {
             next_search = begun + SEARCH_INTERVAL;
             if has_new_namespace(args, plan, context)? {
@@ -209,7 +211,8 @@ fn sample_plan(
         listing.write_notes(&report, false);
         let mut sample = sink.sample;
         lasting.number += 1;
-        let spent = pacing::cpu_time().saturating_sub(cpu);
+        sampled = pacing::cpu_time();
+        let spent = pacing::cost(sampled.saturating_sub(cpu), between);
         sample.number = lasting.number;
         sample.at = begun.duration_since(lasting.started);
         (sample.view, sample.group_by) = (Some(plan.view), Some(plan.group_by));

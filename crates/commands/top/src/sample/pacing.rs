@@ -8,6 +8,12 @@ pub(crate) fn interval(asked: Duration, spent: Duration) -> Duration {
     asked.max(spent * SHARE)
 }
 
+/// Returns what a sample has cost: its reading, and what was spent since the one before to draw that. Keys that are held, which may draw a lot,
+/// do not make samples seldom.
+pub(crate) fn cost(reading: Duration, between: Duration) -> Duration {
+    reading + between.min(reading / DRAWING)
+}
+
 /// Returns the processor time of this process.
 pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::ProcessCPUTime)
@@ -17,6 +23,8 @@ pub(crate) fn cpu_time() -> Duration {
 
 /// Samples take one part in so many of a core: 5 %.
 const SHARE: u32 = 20;
+/// To draw a sample takes at most one part in so many of what its reading takes.
+const DRAWING: u32 = 10;
 
 #[cfg(test)]
 mod tests {
@@ -28,5 +36,12 @@ mod tests {
         assert_eq!(interval(ms(2000), ms(10)), ms(2000));
         assert_eq!(interval(ms(2000), ms(110)), ms(2200));
         assert_eq!(interval(ms(250), ms(180)), ms(3600));
+    }
+
+    #[test]
+    fn drawing_counts_and_held_keys_do_not() {
+        let ms = Duration::from_millis;
+        assert_eq!(cost(ms(100), ms(6)), ms(106));
+        assert_eq!(cost(ms(100), ms(900)), ms(110));
     }
 }
