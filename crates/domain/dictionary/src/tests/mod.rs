@@ -7,6 +7,7 @@ mod events;
 mod forms;
 mod kernel;
 mod log_lines;
+mod own_entries;
 mod sizes;
 mod speed;
 mod trial_readings;

@@ -1,0 +1,105 @@
+//! Lines of public trouble reports that only the general entry of a driver's family explained, or none: each has one of its own.
+
+use sockeye_dictionary::{Dictionary, Severity};
+
+#[test]
+fn lines_of_reports_have_an_entry_of_their_own() {
+    use Severity::{Critical, Notice, Warning};
+    let dictionary = Dictionary::new();
+    let empty = dictionary.log();
+    for (line, name, severity) in [
+        (
+            "i40e 0000:01:00.0: unidentified MAC or BLANK NVM: -11",
+            "intel-nvm-unreadable",
+            Critical,
+        ),
+        (
+            "dwmac-sun8i 5020000.ethernet: Current syscon value is not the default 50846 (expect 50000)",
+            "stmmac-settings-odd",
+            Notice,
+        ),
+        (
+            "ipheth 1-1.1:4.2: ipheth_tx: usb_submit_urb: -16",
+            "ipheth-transmit-failed",
+            Warning,
+        ),
+        (
+            "hub 1-1:1.0: cannot disable port 2 (err = -110)",
+            "usb-port-does-not-obey",
+            Warning,
+        ),
+        (
+            "mcp251xfd spi0.1 can0: Single ECC Error detected at address 0x0000.",
+            "mcp251xfd-ecc-error",
+            Warning,
+        ),
+        (
+            "mcp251xfd spi0.1 can0: CRC write command format error.",
+            "mcp251xfd-spi-trouble",
+            Warning,
+        ),
+        (
+            "mcp25xxfd spi0.0: CRC read of clock register resulted in a bad CRC mismatch - hw not found",
+            "mcp251xfd-spi-trouble",
+            Warning,
+        ),
+        (
+            "ath10k_pci 0000:02:00.0: Cannot communicate with firmware, attempting to fake crash and restart firmware.",
+            "ath10k-firmware-silent",
+            Warning,
+        ),
+        (
+            "e1000e 0000:00:00.0: Xen PCI frontend error: -22!",
+            "intel-interrupts-fallback",
+            Notice,
+        ),
+        (
+            "eth1: bogus packet size: 65280, status=0x0 nxpg=0x0",
+            "ne2000-receive-ring-broken",
+            Warning,
+        ),
+        (
+            "vxlan: IPv6 is disabled via sysctl",
+            "vxlan-ipv6-disabled",
+            Warning,
+        ),
+        (
+            "wilc_sdio mmc1:0001:1: failed to get Reset GPIO, try default",
+            "wilc1000-no-reset-line",
+            Notice,
+        ),
+        (
+            "i40e 0000:3b:00.0: PF reset failed, -15",
+            "intel-server-nic-reset-failed",
+            Critical,
+        ),
+        (
+            "mt7921e 0000:02:00.0: Message 00020007 (seq 5) timeout",
+            "mt76-command-timeout",
+            Warning,
+        ),
+        (
+            "mt7921e 0000:02:00.0: chip reset failed",
+            "mt76-chip-reset-failed",
+            Critical,
+        ),
+        (
+            "iwlwifi 0000:03:00.0: Failed to run INIT ucode: -5",
+            "iwlwifi-start-fails",
+            Critical,
+        ),
+        (
+            "rtw_8822bu 2-1.4:1.0: failed to get tx report from firmware",
+            "rtw88-tx-report-missing",
+            Notice,
+        ),
+        ("hub 1-1:1.0: 200mA over power budget!", "usb-hub-power", Warning),
+    ] {
+        let mut log = empty.clone();
+        log.line(line.as_bytes());
+        let met = log.met();
+        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
+        assert_eq!(found, Some((name, severity)), "{line}");
+        assert!(!met[0].entry.is_family(), "{line}");
+    }
+}
