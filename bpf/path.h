@@ -32,8 +32,13 @@ struct sk_buff {
 	u64 sk, dev;
 	u32 len;
 	s32 skb_iif;
-	u16 protocol, network_header, transport_header, queue_mapping;
+	u16 protocol, network_header, inner_network_header, queue_mapping;
+	u32 end; /* an offset from head */
+	u8 encapsulation : 1;
 	u64 head, data;
+} KERNEL;
+struct skb_shared_info {
+	u16 gso_size;
 } KERNEL;
 struct possible_net {
 	u64 net;
@@ -44,6 +49,10 @@ struct net_device {
 	struct possible_net nd_net;
 	char name[16];
 	u64 _tx, rtnl_link_ops;
+	struct hlist_node index_hlist;
+} KERNEL;
+struct net___path {
+	u64 dev_index_head;
 } KERNEL;
 struct rtnl_link_ops {
 	u64 kind;
@@ -104,6 +113,8 @@ const volatile u32 sample_every = 1;
 const volatile u32 free_arguments = 2;
 /* SKB_DROP_REASON_PACKET_SOCK_ERROR (Linux 6.5); 0 if there is no such reason. */
 const volatile u32 packet_socket_reason = 0;
+/* SKB_DROP_REASON_NOT_SPECIFIED (Linux 5.17); 0 if there are no reasons. */
+const volatile u32 no_reason = 0;
 const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
 /* Whether writes to TCP sockets are seen: tcp_sendmsg_locked (Linux 6.13). */
 const volatile u32 sees_writes = 0;
@@ -144,8 +155,9 @@ struct stamp {
 	char device[16];
 };
 
-/* Flags of a journey: more stamps did not fit; the packet was read and is freed, but the call that reads has not returned. */
-enum { TRUNCATED = 1, FREED = 2 };
+/* Flags of a journey: more stamps did not fit; the packet was read and is freed, but the call that reads has not returned; it is the first
+ * fragment of a packet; what is in the send buffer waited for the window of the peer; it is a segment of a packet that was divided. */
+enum { TRUNCATED = 1, FREED = 2, FIRST_FRAGMENT = 4, WINDOW_FULL = 8, SEGMENT = 16 };
 
 #define STAMPS 32
 #define MIDDLE 16
@@ -163,6 +175,8 @@ struct journey {
 	char comm[16];
 	u32 unsent, unacked; /* bytes in the send buffer of TCP when it was sent */
 	u64 waited_ns;       /* the reader was ready, but had no processor, since it read before; ~0: unknown */
+	u64 socket;	     /* of TCP that has it, for comparisons only; 0: none that is known */
+	u32 payload, call;   /* bytes of TCP's payload; number of the call that has read it */
 	struct stamp stamps[STAMPS];
 };
 
@@ -313,7 +327,7 @@ INLINE u16 swapped(u16 value)
 struct headers {
 	u64 source[2], destination[2];
 	u16 source_port, destination_port;
-	u32 protocol, has_data;
+	u32 protocol, has_data, payload, is_fragment;
 	u64 transport;
 };
 
@@ -343,7 +357,10 @@ INLINE void skip_extension(struct headers *h)
 
 	if (h->protocol == FRAGMENT) {
 		/* The offset, big-endian. */
-		h->protocol = LOAD(u16, at + 2) & 0xf8ff ? NO_NEXT_HEADER : LOAD(u8, at);
+		u16 offset = LOAD(u16, at + 2);
+
+		h->is_fragment = offset & 0x0100; /* more follow */
+		h->protocol = offset & 0xf8ff ? NO_NEXT_HEADER : LOAD(u8, at);
 		h->transport = at + 8;
 	} else if (h->protocol == HOP_BY_HOP_OPTIONS || h->protocol == ROUTING || h->protocol == DESTINATION_OPTIONS) {
 		h->protocol = LOAD(u8, at);
@@ -357,11 +374,13 @@ INLINE int read_headers(struct headers *h, u64 ip, u16 ethertype)
 {
 	u32 bytes;
 
+	h->is_fragment = 0;
 	if (ethertype == 0x0800) {
-		u32 header = (LOAD(u8, ip) & 15) * 4;
+		u32 header = (LOAD(u8, ip) & 15) * 4, offset = LOAD(u16, ip + 6);
 
-		if (LOAD(u16, ip + 6) & 0xff1f) /* the offset of a fragment, big-endian */
+		if (offset & 0xff1f) /* the offset of a fragment, big-endian */
 			return 0;
+		h->is_fragment = offset & 0x0020; /* more follow */
 		h->protocol = LOAD(u8, ip + 9);
 		h->transport = ip + header;
 		if (!read_ports(h))
@@ -385,7 +404,10 @@ INLINE int read_headers(struct headers *h, u64 ip, u16 ethertype)
 		return 0;
 	}
 	/* The length of a packet of more than 64 KiB is 0 there, or that of its last part. */
-	h->has_data = h->protocol == PROTOCOL_UDP || bytes != (u32)(LOAD(u8, h->transport + 12) >> 4) * 4;
+	if (h->protocol == PROTOCOL_TCP)
+		bytes -= (u32)(LOAD(u8, h->transport + 12) >> 4) * 4;
+	h->has_data = h->protocol == PROTOCOL_UDP || bytes;
+	h->payload = bytes;
 	return 1;
 }
 
@@ -458,35 +480,65 @@ INLINE u32 mark_of(u64 at, u32 protocol)
 	return protocol == PROTOCOL_UDP ? LOAD(u16, at) : LOAD(u32, at);
 }
 
-/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. */
-static __attribute__((noinline)) int begin(u64 skb, u64 ip)
+INLINE int is_same(const struct journey *journey, u64 skb)
+{
+	return mark_of(GET(u64, skb, sk_buff, head) + journey->mark_at, journey->protocol) == journey->mark;
+}
+
+#include "path_segments.h"
+
+/* Makes room in a slot: what has not ended for a long time, or has another packet at its address, was lost sight of; what was freed is read. */
+INLINE void make_room(struct journey *journey)
+{
+	u64 owner = journey->skb;
+
+	if (owner && (ktime_ns() - journey->stamps[0].ns > STALE_NS ||
+		      (!(owner & CLAIMED) && (journey->flags & FREED || !is_same(journey, owner)))))
+		finish(owner & ~CLAIMED, LOST, -1);
+}
+
+/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. `as_segment`: of a packet that was followed,
+ * and not otherwise. */
+static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 as_segment)
 {
 	struct headers h;
 	struct journey *journey;
+	u32 bytes = GET(u32, skb, sk_buff, len);
+	u16 ethertype = swapped(GET(u16, skb, sk_buff, protocol));
 
-	if (!read_headers(&h, ip, swapped(GET(u16, skb, sk_buff, protocol))))
+	/* That of a packet in a tunnel is the tunnel's. */
+	if (as_segment)
+		ethertype = LOAD(u8, ip) >> 4 == 6 ? 0x86dd : 0x0800;
+	if (!read_headers(&h, ip, ethertype))
 		return 0;
-	if (!ends_match(h.source, h.source_port, h.destination, h.destination_port) &&
-	    !ends_match(h.destination, h.destination_port, h.source, h.source_port))
-		return 0;
-	if (!h.has_data) {
-		count(WITHOUT_DATA);
-		return 0;
-	}
-	if (sample_every > 1 && random32() % sample_every) {
-		count(LEFT_OUT);
-		return 0;
+	if (as_segment) {
+		if (h.protocol != PROTOCOL_TCP || !is_segment(h.transport))
+			return 0;
+	} else {
+		if (!ends_match(h.source, h.source_port, h.destination, h.destination_port) &&
+		    !ends_match(h.destination, h.destination_port, h.source, h.source_port))
+			return 0;
+		if (!h.has_data) {
+			count(WITHOUT_DATA);
+			return 0;
+		}
+		if (sample_every > 1 && random32() % sample_every) {
+			count(LEFT_OUT);
+			return 0;
+		}
 	}
 	count(BEGUN);
 	journey = slot_of(skb);
-	if (journey && journey->skb && ktime_ns() - journey->stamps[0].ns > STALE_NS)
-		finish(journey->skb & ~CLAIMED, LOST, -1);
+	if (journey)
+		make_room(journey);
 	if (!journey || exchange_if(&journey->skb, 0, skb | CLAIMED)) {
 		count(NO_SPACE);
 		return 0;
 	}
-	journey->count = journey->flags = journey->end = 0;
-	journey->reader = 0;
+	journey->count = journey->end = 0;
+	journey->flags = h.is_fragment ? FIRST_FRAGMENT : 0;
+	journey->reader = journey->call = 0;
+	journey->socket = 0;
 	((u64 *)journey->comm)[0] = ((u64 *)journey->comm)[1] = 0;
 	journey->unsent = journey->unacked = UNKNOWN;
 	journey->waited_ns = ~0ull;
@@ -497,18 +549,18 @@ static __attribute__((noinline)) int begin(u64 skb, u64 ip)
 	journey->destination[1] = h.destination[1];
 	journey->source_port = h.source_port;
 	journey->destination_port = h.destination_port;
-	journey->bytes = GET(u32, skb, sk_buff, len);
+	journey->bytes = bytes;
+	/* The length in the header of a packet of more than 64 KiB is not that. */
+	journey->payload = h.payload;
+	if (h.protocol == PROTOCOL_TCP && bytes > 0xffff)
+		journey->payload = bytes - (u32)(h.transport - GET(u64, skb, sk_buff, data)) -
+				   (u32)(LOAD(u8, h.transport + 12) >> 4) * 4;
 	journey->mark_at = (u32)(h.transport + 4 - GET(u64, skb, sk_buff, head));
 	journey->mark = mark_of(h.transport + 4, h.protocol);
 	journey->reason = -1;
 	/* The queues between processors have locks. */
 	release_in_order(&journey->skb, skb);
 	return 1;
-}
-
-INLINE int is_same(const struct journey *journey, u64 skb)
-{
-	return mark_of(GET(u64, skb, sk_buff, head) + journey->mark_at, journey->protocol) == journey->mark;
 }
 
 INLINE u32 last_point(const struct journey *journey)
@@ -572,6 +624,58 @@ INLINE void stamp(struct journey *journey, u32 point, u64 device, u32 length)
 	stamp_at(journey, point, device, length, ktime_ns());
 }
 
+/* The device with this index in a network namespace; 0 if it is not found in a few steps. */
+INLINE u64 device_with(u64 net, u32 ifindex)
+{
+	u64 heads = GET(u64, net, net___path, dev_index_head), node;
+
+	if (!heads)
+		return 0;
+	node = LOAD(u64, heads + 8 * (ifindex & 255)); /* NETDEV_HASHENTRIES */
+	_Pragma("unroll") for (u32 i = 0; i < 4; i++)
+	{
+		u64 device = node - AT(net_device, index_hlist);
+
+		if (!node)
+			return 0;
+		if (GET(u32, device, net_device, ifindex) == ifindex)
+			return device;
+		node = LOAD(u64, node);
+	}
+	return 0;
+}
+
+/* The stack has handed a packet to a device upon the one that has received it (macvlan, ipvlan, vlan, VRF), without a tracepoint: adds that, with
+ * the time of the last stamp. `sk`: the socket that has the packet, whose device is cleared then; or 0. */
+static __attribute__((noinline)) int follow_up_slow(u64 skb, u64 sk)
+{
+	struct journey *journey = slot_of(skb);
+	u32 ifindex = GET(u32, skb, sk_buff, skb_iif), number;
+	u64 device;
+
+	if (!journey)
+		return 0;
+	device = sk ? device_with(GET(u64, sk, sock_common, skc_net), ifindex) : GET(u64, skb, sk_buff, dev);
+	number = journey->count;
+	if (!device || !number || number > STAMPS || GET(u32, device, net_device, ifindex) != ifindex)
+		return 0;
+	if (!was_at(journey, device))
+		stamp_at(journey, RECEIVED, device, UNKNOWN, journey->stamps[(number - 1) & (STAMPS - 1)].ns);
+	return 0;
+}
+
+INLINE void follow_up(struct journey *journey, u64 skb, u64 sk)
+{
+	const struct stamp *s = &journey->stamps[(journey->count - 1) & (STAMPS - 1)];
+	u64 net;
+
+	if (s->point != RECEIVED && s->point != ROUTED)
+		return;
+	net = sk ? GET(u64, sk, sock_common, skc_net) : GET(u64, GET(u64, skb, sk_buff, dev), net_device, nd_net.net);
+	if (s->ifindex != GET(s32, skb, sk_buff, skb_iif) || s->netns != GET(u32, net, net, ns.inum))
+		follow_up_slow(skb, sk);
+}
+
 /* Ends the journey of a packet, if it does not end elsewhere, with a stamp of its own. */
 INLINE int finish_at(struct journey *journey, u64 skb, u32 point, u32 length, u32 end, s32 reason)
 {
@@ -579,6 +683,39 @@ INLINE int finish_at(struct journey *journey, u64 skb, u32 point, u32 length, u3
 		return 0;
 	stamp(journey, point, 0, length);
 	return finish_claimed(skb, end, reason);
+}
+
+/* Begins the journey of a segment in the queue of its packet. */
+static __attribute__((noinline)) int begin_segment(u64 skb)
+{
+	struct journey *journey;
+	struct segment *segment;
+	u64 head = GET(u64, skb, sk_buff, head), transport;
+	u32 network = GET(u16, skb, sk_buff, network_header);
+	struct stamp *s;
+
+	if (GET_ANY(skb, sk_buff, encapsulation))
+		network = GET(u16, skb, sk_buff, inner_network_header);
+	if (!begin(skb, head + network, 1))
+		return 0;
+	journey = journey_of(skb);
+	if (!journey)
+		return 0;
+	transport = head + journey->mark_at - 4;
+	segment = segment_slot(LOAD(u32, transport), __builtin_bswap32(journey->mark));
+	if (!segment || !segment->queued_ns)
+		return 0;
+	journey->flags |= SEGMENT;
+	s = &journey->stamps[0];
+	s->ns = segment->queued_ns;
+	s->netns = segment->netns;
+	s->ifindex = segment->ifindex;
+	s->point = QUEUED;
+	s->length = segment->length;
+	copy(s->device, segment->device, sizeof(s->device));
+	journey->count = 1;
+	forget_segment(segment);
+	return 1;
 }
 
 /* --- sockets --- */
@@ -691,6 +828,8 @@ static __attribute__((noinline)) int is_read(u64 skb, u64 sk)
 	if (!journey || !claim(skb))
 		return 0;
 	comm = GET(u64, task, task_struct, group_leader) + AT(task_struct, comm);
+	if (sk)
+		follow_up(journey, skb, sk);
 	journey->reader = number_of(task, pid_namespace);
 	((u64 *)journey->comm)[0] = LOAD(u64, comm);
 	((u64 *)journey->comm)[1] = LOAD(u64, comm + 8);
@@ -740,7 +879,7 @@ int packet_is_queued(u64 *args)
 	if (!journey) {
 		if (GET(s32, skb, sk_buff, skb_iif))
 			return 0;
-		if (!begin(skb, network_header_of(skb)))
+		if (!begin(skb, network_header_of(skb), 0))
 			return 0;
 		journey = journey_of(skb);
 		if (journey && GET(u64, skb, sk_buff, sk))
@@ -764,9 +903,11 @@ int packet_is_transmitted(u64 *args)
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
+	if (!journey && segments_wait() && begin_segment(skb))
+		journey = journey_of(skb);
 	if (!journey) {
 		divided = map_lookup(&is_divided, &first);
-		if (!divided || !*divided || !begin(skb, network_header_of(skb)))
+		if (!divided || !*divided || !begin(skb, network_header_of(skb), 0))
 			return 0;
 		journey = journey_of(skb);
 	}
@@ -814,7 +955,7 @@ int packet_is_received(u64 *args)
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
-	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data)))
+	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data), 0))
 		journey = journey_of(skb);
 	here = map_lookup(&packet_here, &first);
 	if (here) {
@@ -860,6 +1001,7 @@ INLINE int is_routed(u32 version, u64 source, u64 destination)
 				   LOAD(u64, ip + 24) != LOAD(u64, destination) ||
 				   LOAD(u64, ip + 32) != LOAD(u64, destination + 8))
 		return 0;
+	follow_up(journey, skb, 0);
 	stamp(journey, ROUTED, GET(u64, skb, sk_buff, dev), UNKNOWN);
 	return 0;
 }
@@ -894,6 +1036,7 @@ int packet_arrives(u64 *args)
 	if (!journey || (last_point(journey) != RECEIVED && last_point(journey) != ROUTED) || !is_same(journey, skb) ||
 	    GET(s32, sk, sock___lock, sk_lock.owned))
 		return 0;
+	follow_up(journey, skb, sk);
 	number = journey->count;
 	stamp(journey, ARRIVED, 0, UNKNOWN);
 	/* TCP has cleared the device of the packet. */
@@ -929,8 +1072,10 @@ int packet_is_delivered(u64 *args)
 	if (journey && is_in_stack(last_point(journey)) && is_same(journey, last)) {
 		/* A program that does not sleep may read what UDP has received before this one has run. TCP has a lock. */
 		if (journey->protocol == PROTOCOL_TCP) {
+			follow_up(journey, last, sk);
 			stamp(journey, DELIVERED, 0, length);
 		} else if (claim(last)) {
+			follow_up(journey, last, sk);
 			stamp(journey, DELIVERED, 0, length);
 			release(&journey->skb, last);
 		}
@@ -1026,6 +1171,8 @@ int packet_is_consumed(u64 *args)
 	if (!is_same(journey, skb))
 		return finish(skb, LOST, -1);
 	last = last_point(journey);
+	if (last == QUEUED && remember_segments(skb))
+		return finish(skb, DIVIDED, -1);
 	if (last == QUEUED) {
 		divided = map_lookup(&is_divided, &first);
 		if (divided)
@@ -1058,10 +1205,19 @@ int packet_is_dropped(u64 *args)
 	if (free_arguments > 2 && packet_socket_reason && (u32)args[2] == packet_socket_reason)
 		return 0;
 	journey = journey_to_end(skb);
+	/* Of a packet that was at this address before. */
+	if (journey && !is_same(journey, skb)) {
+		finish(skb, LOST, -1);
+		journey = NULL;
+	}
+	if (!journey && segments_wait() && begin_segment(skb))
+		journey = journey_to_end(skb);
 	if (!journey)
 		return 0;
-	if (!is_same(journey, skb))
-		return finish(skb, LOST, -1);
+	/* Since Linux 6.13 tbf frees so a packet that it has divided, when none of the segments did fit: they are dropped next, with a reason. */
+	if (free_arguments > 2 && no_reason && (u32)args[2] == no_reason && last_point(journey) == QUEUED && remember_segments(skb))
+		return finish(skb, DIVIDED, -1);
+	follow_up(journey, skb, 0);
 	return finish_at(journey, skb, DROPPED, UNKNOWN, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
 }
 

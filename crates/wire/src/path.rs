@@ -141,6 +141,18 @@ pub struct Journey {
     pub send_buffer: Option<SendBuffer>,
     /// For how long its reader was ready but had no processor, since it read from the socket before, in nanoseconds.
     pub waited_ns: Option<u64>,
+    /// Whether it is the first fragment of a packet: its way ends where that is reassembled.
+    pub is_first_fragment: bool,
+    /// Whether what was in the send buffer of TCP when it was sent waited for the window of the peer.
+    pub is_window_full: bool,
+    /// Whether it is a segment of a packet that was divided, which has a journey of its own.
+    pub is_segment: bool,
+    /// Its socket of TCP, a number for comparisons only; `None` if it is not known.
+    pub socket: Option<u64>,
+    /// Sequence number of its first byte, and bytes, of TCP.
+    pub payload: Option<Payload>,
+    /// Number of the call that has read it, of those of its socket (Linux 6.3); 0: unknown.
+    pub call: u32,
     /// In the order of their times.
     pub stamps: Vec<Stamp>,
 }
@@ -152,6 +164,23 @@ pub struct SendBuffer {
     pub unsent: u32,
     /// Bytes that were sent and not acknowledged.
     pub unacked: u32,
+}
+
+/// Bytes of a stream of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload {
+    /// Sequence number of the first one.
+    pub seq: u32,
+    /// How many.
+    pub bytes: u32,
+}
+
+impl Payload {
+    /// Returns the sequence number after the last byte.
+    #[must_use]
+    pub const fn end(self) -> u32 {
+        self.seq.wrapping_add(self.bytes)
+    }
 }
 
 impl Journey {
@@ -174,13 +203,18 @@ impl Journey {
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let count = usize::from(byte(bytes, 4)?).min(STAMPS);
+        let flags = byte(bytes, 7)?;
+        let payload = Payload {
+            seq: u32::from_be_bytes(array(bytes, 60)?),
+            bytes: ne_u32(bytes, 112)?,
+        };
         let stamps = (0..count).map(|number| Stamp::read(bytes.get(STAMPS_AT + number * Stamp::BYTES..)?));
         Some(Self {
             protocol: byte(bytes, 5)?,
             end: Some(byte(bytes, 6)?)
                 .filter(|end| *end > 0)
                 .map(|end| Point::from_number(end.into())),
-            is_truncated: byte(bytes, 7)? & TRUNCATED != 0,
+            is_truncated: flags & TRUNCATED != 0,
             source: SocketAddr::new(ip(bytes, 16)?, ne_u16(bytes, 48)?),
             destination: SocketAddr::new(ip(bytes, 32)?, ne_u16(bytes, 50)?),
             bytes: ne_u32(bytes, 52)?,
@@ -192,6 +226,12 @@ impl Journey {
                 (unsent, unacked) => Some(SendBuffer { unsent, unacked }),
             },
             waited_ns: Some(ne_u64(bytes, 96)?).filter(|ns| *ns != u64::MAX),
+            is_first_fragment: flags & FIRST_FRAGMENT != 0,
+            is_window_full: flags & WINDOW_FULL != 0,
+            is_segment: flags & SEGMENT != 0,
+            socket: Some(ne_u64(bytes, 104)?).filter(|socket| *socket != 0),
+            payload: (byte(bytes, 5)? == TCP).then_some(payload),
+            call: ne_u32(bytes, 116)?,
             stamps: stamps.collect::<Option<_>>()?,
         })
     }
@@ -312,10 +352,15 @@ fn queue_length(bytes: &[u8], at: usize) -> Option<QueueLength> {
 /// Flags of a journey.
 const TRUNCATED: u8 = 1;
 const FREED: u8 = 2;
+const FIRST_FRAGMENT: u8 = 4;
+const WINDOW_FULL: u8 = 8;
+const SEGMENT: u8 = 16;
+/// Number of the protocol.
+const TCP: u8 = 6;
 const NO_QUEUE: u32 = u32::MAX - 1;
 /// Kind of a record.
 const ACCEPTED: u32 = 4;
-const STAMPS_AT: usize = 104;
+const STAMPS_AT: usize = 120;
 
 #[cfg(test)]
 mod tests {
@@ -389,7 +434,7 @@ mod tests {
     fn count_beyond_the_record_is_cut_and_short_record_is_none() {
         assert_eq!(Journey::read(&record(200)).unwrap().stamps.len(), STAMPS);
         let bytes = record(2);
-        for cut in [0, 8, 103, STAMPS_AT + 2 * Stamp::BYTES - 1] {
+        for cut in [0, 8, 119, STAMPS_AT + 2 * Stamp::BYTES - 1] {
             assert_eq!(Journey::read(&bytes[..cut]), None, "{cut}");
         }
     }

@@ -117,6 +117,7 @@ fn print(
             object.number("dropped", Some(report.dropped));
             object.number("divided", Some(report.divided));
             object.number("merged", Some(report.merged));
+            object.number("reassembled", Some(report.reassembled));
             object.number("lost", Some(report.lost));
             object.number("unfinished", Some(report.unfinished));
             object.number("matched_ppm", report.matched_ppm());
@@ -160,34 +161,47 @@ fn say_losses(seen: &Seen) {
     let notes = [
         (
             seen.counts.no_space,
-            "were not followed: their slots were taken by others on their way; --slots makes room",
+            ["was", "were"],
+            "not followed: another one that has not been seen to end had the slot of its address; --slots makes room",
         ),
         (
             seen.ring_lost(),
-            "did not fit into the ring; --ring makes room, --sample follows fewer",
+            ["did", "did"],
+            "not fit into the ring; --ring makes room, --sample follows fewer",
         ),
         (
             seen.accounting.missed,
-            "were not seen at a point: it was reached within another point, on the same processor",
+            ["was", "were"],
+            "not seen at a point: it was reached within another point, on the same processor",
         ),
         (
             seen.received_unseen,
-            "were read and not seen before, where the kernel received them: no program ran there",
+            ["was", "were"],
+            "read and not seen before, where the kernel received it: no program ran there",
         ),
         (
             seen.truncated,
-            "went through more points than are kept: the last ones are missing",
+            ["went", "went"],
+            "through more points than are kept: the last ones are missing",
         ),
     ];
-    for (count, text) in notes {
+    for (count, [one, many], text) in notes {
         if count > 0 {
-            say(&format!("sockeye: {count} packets {text}\n"));
+            let packets = match count {
+                1 => format!("packet {one}"),
+                _ => format!("packets {many}"),
+            };
+            say(&format!("sockeye: {count} {packets} {text}\n"));
         }
     }
     let connections = seen.unlisted_accepts + seen.counts.no_space_to_wait;
     if connections > 0 {
+        let connections = match connections {
+            1 => "1 connection in an accept queue is".to_owned(),
+            _ => format!("{connections} connections in accept queues are"),
+        };
         say(&format!(
-            "sockeye: {connections} connections in accept queues are not in the table: more were there than are kept\n"
+            "sockeye: {connections} not in the table: more were there than are kept\n"
         ));
     }
 }

@@ -186,6 +186,7 @@ impl Folding<'_> {
             }
             Some(Point::Divided) => Ending::Divided,
             Some(Point::Merged) => Ending::Merged,
+            Some(Point::Consumed | Point::Lost) if is_reassembled(journey) => Ending::Reassembled,
             Some(Point::Lost) if is_merged(journey) => Ending::Merged,
             Some(Point::Lost | Point::Unknown(_)) => Ending::Lost,
             Some(_) => Ending::Complete,
@@ -204,6 +205,12 @@ impl Folding<'_> {
 fn is_received_unseen(journey: &Journey) -> bool {
     let last = journey.stamps.last().map(|stamp| stamp.point);
     journey.end == Some(Point::Consumed) && last == Some(Point::Transmitted)
+}
+
+/// Whether a fragment that ended where this host has received it was reassembled with the others.
+fn is_reassembled(journey: &Journey) -> bool {
+    let last = journey.stamps.last().map(|stamp| stamp.point);
+    journey.is_first_fragment && matches!(last, Some(Point::Received | Point::Routed))
 }
 
 /// Whether a packet that was freed without a trace was merged into another one: TCP does that with what it has received, and with nothing

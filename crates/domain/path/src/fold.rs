@@ -19,6 +19,8 @@ pub enum Ending<'a> {
     Divided,
     /// It was merged into another packet that is read in its place.
     Merged,
+    /// It was the first fragment of a packet, and is not followed from where that was reassembled.
+    Reassembled,
     /// It was lost sight of.
     Lost,
     /// It has not ended.
@@ -52,6 +54,7 @@ impl PathFold {
             Ending::Dropped(_) => &mut self.report.dropped,
             Ending::Divided => &mut self.report.divided,
             Ending::Merged => &mut self.report.merged,
+            Ending::Reassembled => &mut self.report.reassembled,
             Ending::Lost => &mut self.report.lost,
             Ending::Unfinished => &mut self.report.unfinished,
         } += 1;

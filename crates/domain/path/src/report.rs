@@ -91,6 +91,8 @@ pub struct PathReport {
     pub divided: u64,
     /// Journeys of packets that were merged into others in a receive queue.
     pub merged: u64,
+    /// Journeys of first fragments, which end where the packet is reassembled.
+    pub reassembled: u64,
     /// Journeys that were lost sight of.
     pub lost: u64,
     /// Journeys that had not ended.
@@ -122,14 +124,20 @@ impl PathReport {
     /// Returns the number of packets that were followed.
     #[must_use]
     pub const fn followed(&self) -> u64 {
-        self.complete + self.dropped + self.divided + self.merged + self.lost + self.unfinished
+        self.complete
+            + self.dropped
+            + self.divided
+            + self.merged
+            + self.reassembled
+            + self.lost
+            + self.unfinished
     }
 
     /// Returns of how many of the packets that have ended the end is known, in millionths. A packet that is merged ends there.
     #[must_use]
     pub fn matched_ppm(&self) -> Option<u64> {
         let ended = self.complete + self.dropped + self.merged;
-        (ended * 1_000_000).checked_div(ended + self.lost)
+        (ended * 1_000_000).checked_div(ended + self.reassembled + self.lost)
     }
 
     /// Returns the hops of a direction.

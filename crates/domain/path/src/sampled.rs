@@ -152,6 +152,12 @@ mod tests {
             comm: [0; 16],
             send_buffer: None,
             waited_ns: None,
+            is_first_fragment: false,
+            is_window_full: false,
+            is_segment: false,
+            socket: None,
+            payload: None,
+            call: 0,
             stamps: stamps.map(stamp).to_vec(),
         };
         let mut fold = PathFold::new(1);

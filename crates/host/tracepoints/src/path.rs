@@ -74,7 +74,11 @@ impl PathWatch {
     /// Loads the programs. They see nothing.
     pub(crate) fn load(engine: &BpfEngine, options: &PathOptions) -> Result<Self, Unavailable> {
         let events = ["kfree_skb", "tcp_sendmsg_locked", "io_uring_complete"];
-        let numbers = engine.numbers(&events, &["SKB_DROP_REASON_PACKET_SOCK_ERROR"])?;
+        let reasons = [
+            "SKB_DROP_REASON_PACKET_SOCK_ERROR",
+            "SKB_DROP_REASON_NOT_SPECIFIED",
+        ];
+        let numbers = engine.numbers(&events, &reasons)?;
         let Ends { local, peer } = &options.ends;
         let ports = [local.port_min, local.port_max, peer.port_min, peer.port_max].map(u16::to_ne_bytes);
         let slots = options.slots.next_power_of_two();
@@ -87,6 +91,7 @@ impl PathWatch {
             REGISTER_OF_CALL,
             numbers.arguments(2),
             numbers.value(0),
+            numbers.value(1),
         ]
         .map(u32::to_ne_bytes);
         let accept_calls: Vec<u8> = ACCEPT_CALLS.into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -116,6 +121,7 @@ impl PathWatch {
                 ("call_at", &words[5]),
                 ("completion_arguments", &words[6]),
                 ("packet_socket_reason", &words[7]),
+                ("no_reason", &words[8]),
                 ("accept_calls", &accept_calls),
             ],
         };

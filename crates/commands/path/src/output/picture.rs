@@ -146,6 +146,12 @@ mod tests {
             comm: *b"reader\0\0\0\0\0\0\0\0\0\0",
             send_buffer: None,
             waited_ns: None,
+            is_first_fragment: false,
+            is_window_full: false,
+            is_segment: false,
+            socket: None,
+            payload: None,
+            call: 0,
             stamps: stamps.collect(),
         };
         let mut fold = PathFold::new(1);

@@ -80,24 +80,41 @@ fn packets(report: &PathReport) -> String {
     let parts = [
         (
             report.merged,
-            "merged into others in a receive queue, where their times end",
+            [
+                "merged into another one in a receive queue, where its times end",
+                "merged into others in a receive queue, where their times end",
+            ],
         ),
         (
             report.divided,
-            "divided into segments, which are followed from there on",
+            ["divided into segments, which are followed from there on"; 2],
         ),
-        (report.lost, "lost sight of"),
-        (report.unfinished, "still on their way at the end"),
+        (
+            report.reassembled,
+            [
+                "the first fragment of a packet, and followed only until its fragments were reassembled",
+                "first fragments of packets, and followed only until their fragments were reassembled",
+            ],
+        ),
+        (report.lost, ["lost sight of"; 2]),
+        (
+            report.unfinished,
+            ["still on its way at the end", "still on their way at the end"],
+        ),
     ];
     let parts: String = parts
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("; {count} were {what}"))
+        .map(|(count, [one, many])| match count {
+            1 => format!("; 1 was {one}"),
+            _ => format!("; {count} were {many}"),
+        })
         .collect();
-    format!(
-        "{} packets were followed{sample}{matched}{parts}.",
-        report.followed()
-    )
+    let followed = match report.followed() {
+        1 => "1 packet was".to_owned(),
+        count => format!("{count} packets were"),
+    };
+    format!("{followed} followed{sample}{matched}{parts}.")
 }
 
 /// Without a terminal.
@@ -124,6 +141,34 @@ mod tests {
             "102 packets were followed; 97.0 % of those that have ended were followed to their end; \
              3 were lost sight of; 2 were still on their way at the end."
         );
+    }
+
+    #[test]
+    fn one_packet_is_in_the_singular() {
+        let report = PathReport {
+            unfinished: 1,
+            sample_every: 1,
+            ..PathReport::default()
+        };
+        assert_eq!(
+            packets(&report),
+            "1 packet was followed; 1 was still on its way at the end."
+        );
+    }
+
+    /// Whose packets no socket got, as far as was seen.
+    #[test]
+    fn first_fragments_are_not_followed_to_their_end() {
+        let report = PathReport {
+            complete: 1,
+            reassembled: 999,
+            sample_every: 1,
+            ..PathReport::default()
+        };
+        let text = packets(&report);
+        let expected =
+            "; 0.1 % of those that have ended were followed to their end; 999 were first fragments";
+        assert!(text.contains(expected), "{text}");
     }
 
     #[test]

@@ -26,6 +26,12 @@ fn journey(stamps: &[(u64, Point)]) -> Journey {
         comm,
         send_buffer: None,
         waited_ns: None,
+        is_first_fragment: false,
+        is_window_full: false,
+        is_segment: false,
+        socket: None,
+        payload: None,
+        call: 0,
         stamps: stamps.iter().map(stamp).collect(),
     }
 }

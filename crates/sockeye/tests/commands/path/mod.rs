@@ -5,7 +5,9 @@ mod extension_headers;
 mod packet_sockets;
 mod queues;
 mod round_trips;
+mod segments;
 mod tunnel;
+mod upper_devices;
 
 use crate::fixtures::binary::{Outcome, SOCKEYE, clean};
 use crate::fixtures::schema_file;
