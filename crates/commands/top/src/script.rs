@@ -6,7 +6,7 @@ use crate::sample::{About, Places, Rows, Sink, Source, Totals, context, pacing, 
 use crate::state::Plan;
 use anyhow::Context;
 use sockeye_console::args::FormatArg;
-use sockeye_console::{envelope, stdout};
+use sockeye_console::{envelope, notes, stdout};
 use sockeye_output::flow::connections;
 use sockeye_output::listing::{Column, Layout, ListingWriter, Record, SortKey, find_column};
 use sockeye_output::{Format, Summary};
@@ -27,6 +27,12 @@ pub(crate) fn run(args: &TopArgs, plan: &Plan) -> anyhow::Result<()> {
         observed: &nothing,
         place_of: &place_of,
     };
+    if !plan.filter.is_empty() && !plan.view.has_filter() {
+        notes::say(&format!(
+            "sockeye: top: {} are not filtered: the filter selects sockets\n",
+            plan.view.name()
+        ));
+    }
     let mut source = Source::new(&listing, plan, &places);
     for number in 1.. {
         let (begun, cpu) = (Instant::now(), pacing::cpu_time());

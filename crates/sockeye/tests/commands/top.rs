@@ -194,6 +194,11 @@ fn csv_has_all_columns() {
         // Bytes of UDP are not known with a filter.
         assert_eq!(header(" dport = :443"), empty);
     }
+    let devices = words_in(&here, "top -n -w 0.1 --once --view devices dport = :443");
+    assert!(
+        devices.to_string().contains("devices are not filtered"),
+        "{devices}"
+    );
 }
 
 #[test]
