@@ -93,6 +93,31 @@ fn lines_of_reports_have_an_entry_of_their_own() {
             "rtw88-tx-report-missing",
             Notice,
         ),
+        (
+            "ieee80211 phy0: rt2800usb_tx_sta_fifo_read_completed: Warning - TX status read failed -71",
+            "rt2x00-usb-request-failed",
+            Warning,
+        ),
+        (
+            "ath11k c000000.wifi: failed to update reo for rx tid 0: -108",
+            "ath11k-peer-not-added",
+            Warning,
+        ),
+        (
+            "rtw89_8852ae 0000:05:00.0: [ERR]fw PC = 0xb898feaf",
+            "rtw89-firmware-stuck",
+            Warning,
+        ),
+        (
+            "rtw_8812au 2-1:1.0: failed to get urb length:32768",
+            "rtw-usb-transfer-failed",
+            Warning,
+        ),
+        (
+            "batman_adv: Unable to register the batman interface '': -22",
+            "batman-register-failed",
+            Warning,
+        ),
         ("hub 1-1:1.0: 200mA over power budget!", "usb-hub-power", Warning),
     ] {
         let mut log = empty.clone();
