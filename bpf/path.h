@@ -159,6 +159,16 @@ struct stamp {
  * fragment of a packet; what is in the send buffer waited for the window of the peer; it is a segment of a packet that was divided. */
 enum { TRUNCATED = 1, FREED = 2, FIRST_FRAGMENT = 4, WINDOW_FULL = 8, SEGMENT = 16 };
 
+/* A program has read from a socket of TCP, up to a byte that is not the last one of a packet whose journey ends there: what was merged into
+ * another packet is read with it, and of a large packet many readings can take a part. */
+enum { READING = 5 };
+struct reading {
+	u32 kind, end; /* sequence number of the next byte */
+	u64 socket, ns;
+	u32 reader, call;
+	char comm[16];
+};
+
 #define STAMPS 32
 #define MIDDLE 16
 #define SHORT 8
@@ -192,7 +202,8 @@ struct sock_state {
 	u32 mark_seq, has_mark;
 	u64 reader;    /* the thread that has read */
 	u64 run_delay; /* of that thread, then */
-	u32 ports, pad; /* of the socket: another one can have its address later */
+	u32 ports;   /* of the socket: another one can have its address later */
+	u32 call;    /* how many calls have read from TCP (Linux 6.3) */
 };
 struct map sockets SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct sock_state), SOCKETS_MASK + 1, 0};
 /* The packet that this processor's network stack has in its hands; and the same if a look-up of its route is of interest: on loopback little
@@ -752,7 +763,7 @@ INLINE struct sock_state *state_or_new(u64 sk)
 
 	if (state && (state->sk != sk || state->ports != ports_of(sk))) {
 		state->head = state->read_ns = state->reader = 0;
-		state->has_mark = 0;
+		state->has_mark = state->call = 0;
 		state->ports = ports_of(sk);
 		state->sk = sk;
 	}
@@ -775,6 +786,7 @@ INLINE u64 head_of(u64 sk)
 	return head ? head : first_of(sk + AT(sock___path, sk_receive_queue));
 }
 
+#define RWND_LIMITED 2 /* enum tcp_chrono: TCP_CHRONO_RWND_LIMITED */
 #define HANDED_NS_MAX 1000000000ull
 
 /* Adds when TCP has given the packet to the network layer: it writes the time into the packet, of the same clock as here (Linux 4.20). With pacing
@@ -801,6 +813,9 @@ INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 
 		journey->unsent = GET(u32, sk, tcp_sock, write_seq) - next;
 		journey->unacked = next - GET(u32, sk, tcp_sock, snd_una);
+		/* Until the kernel has sent all that it can it keeps what it has waited for. */
+		if (GET_ANY(sk, tcp_sock, chrono_type) == RWND_LIMITED)
+			journey->flags |= WINDOW_FULL;
 	}
 	read_ns = sample_every > 1 ? 0 : state->read_ns;
 	if (journey->protocol == PROTOCOL_UDP || !sees_writes) {
@@ -837,6 +852,7 @@ static __attribute__((noinline)) int is_read(u64 skb, u64 sk)
 	state = sk ? state_of(sk) : NULL;
 	if (state) {
 		state->read_ns = now;
+		journey->call = state->call;
 		if (HAS(task_struct___path, sched_info.run_delay)) {
 			u64 delay = GET(u64, task, task_struct___path, sched_info.run_delay);
 
@@ -1033,8 +1049,11 @@ int packet_arrives(u64 *args)
 	struct stamp *s;
 	u32 number;
 
-	if (!journey || (last_point(journey) != RECEIVED && last_point(journey) != ROUTED) || !is_same(journey, skb) ||
-	    GET(s32, sk, sock___lock, sk_lock.owned))
+	if (!journey || (last_point(journey) != RECEIVED && last_point(journey) != ROUTED) || !is_same(journey, skb))
+		return 0;
+	/* It may be merged into another packet, and be freed without a trace. */
+	journey->socket = sk;
+	if (GET(s32, sk, sock___lock, sk_lock.owned))
 		return 0;
 	follow_up(journey, skb, sk);
 	number = journey->count;
@@ -1073,6 +1092,7 @@ int packet_is_delivered(u64 *args)
 		/* A program that does not sleep may read what UDP has received before this one has run. TCP has a lock. */
 		if (journey->protocol == PROTOCOL_TCP) {
 			follow_up(journey, last, sk);
+			journey->socket = sk;
 			stamp(journey, DELIVERED, 0, length);
 		} else if (claim(last)) {
 			follow_up(journey, last, sk);
@@ -1087,6 +1107,7 @@ int packet_is_delivered(u64 *args)
 		journey = journey_of(skb);
 		if (journey && is_in_stack(last_point(journey)) && has_bytes_of(sk, journey)) {
 			*here = 0;
+			journey->socket = sk;
 			state_or_new(sk);
 			return finish_at(journey, skb, DELIVERED, length, MERGED, -1);
 		}
@@ -1097,13 +1118,60 @@ int packet_is_delivered(u64 *args)
 	return 0;
 }
 
+/* A program reads from a socket of TCP that is followed, up to the byte with this number. */
+static __attribute__((noinline)) int stream_is_read(u64 sk, u32 end)
+{
+	struct sock_state *state = state_of(sk);
+	struct reading *record;
+	u64 task = current_task(), comm;
+
+	if (!state || sample_every > 1)
+		return 0;
+	state->read_ns = ktime_ns();
+	record = record_of(READING, sizeof(*record));
+	if (!record)
+		return 0;
+	comm = GET(u64, task, task_struct, group_leader) + AT(task_struct, comm);
+	record->end = end;
+	record->socket = sk;
+	record->ns = state->read_ns;
+	record->reader = number_of(task, pid_namespace);
+	record->call = state->call;
+	((u64 *)record->comm)[0] = LOAD(u64, comm);
+	((u64 *)record->comm)[1] = LOAD(u64, comm + 8);
+	submit(record, sizeof(*record));
+	return 0;
+}
+
+INLINE int is_tcp(u64 sk)
+{
+	return GET_ANY(sk, sock, sk_protocol) == PROTOCOL_TCP;
+}
+
 /* A packet is copied to a process that reads: from its socket, or from a device that is read by a program. */
 SEC("tp_btf/skb_copy_datagram_iovec")
 int packet_is_read(u64 *args)
 {
-	u64 skb = address_of(args[0]);
+	u64 skb = address_of(args[0]), sk;
 	struct journey *journey = journey_to_end(skb);
 
+	/* Of TCP the part that is copied: the packet is read when its last byte is. With MSG_PEEK it is counted as read. */
+	sk = GET(u64, skb, sk_buff, sk);
+	if (sk && is_tcp(sk) && state_of(sk)) {
+		u32 end = GET(u32, sk, tcp_sock, copied_seq) + (u32)args[1];
+		s32 after = 0;
+
+		if (journey && is_same(journey, skb) && journey->payload) {
+			after = (s32)(end - __builtin_bswap32(journey->mark) - journey->payload);
+			if (after >= 0)
+				is_read(skb, sk);
+			if (!after)
+				return 0;
+			return stream_is_read(sk, end);
+		}
+		if (!journey)
+			return stream_is_read(sk, end);
+	}
 	if (!journey)
 		return 0;
 	if (!is_same(journey, skb))
@@ -1124,8 +1192,12 @@ int socket_is_read(u64 *args)
 	u64 sk = address_of(args[0]), before, now;
 	struct sock_state *state = state_of(sk);
 
-	if (!state || (s32)args[1] < 0 || args[2] & MSG_PEEK_ || !is_udp(sk))
+	if (!state || (s32)args[1] < 0 || args[2] & MSG_PEEK_)
 		return 0;
+	if (!is_udp(sk)) {
+		state->call++;
+		return 0;
+	}
 	before = state->head;
 	now = state->head = head_of(sk);
 	state->read_ns = ktime_ns();

@@ -278,6 +278,41 @@ impl Accepted {
     }
 }
 
+/// A program has read from a socket of TCP: `struct reading`. Of a reading that ends with a packet there is only the journey of that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reading {
+    /// Sequence number of the next byte.
+    pub end: u32,
+    /// The socket, a number for comparisons only.
+    pub socket: u64,
+    /// When: `CLOCK_MONOTONIC`.
+    pub ns: u64,
+    /// Process that read; `None` if it is in another pid namespace.
+    pub reader: Option<u32>,
+    /// Number of the call, of those of its socket (Linux 6.3); 0: unknown.
+    pub call: u32,
+    /// Name of that process, NUL-terminated.
+    pub comm: [u8; 16],
+}
+
+impl Reading {
+    /// The size of a record.
+    pub const BYTES: usize = 48;
+
+    /// Parses a record of the ring; `None` if it is too short.
+    #[must_use]
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            end: ne_u32(bytes, 4)?,
+            socket: ne_u64(bytes, 8)?,
+            ns: ne_u64(bytes, 16)?,
+            reader: Some(ne_u32(bytes, 24)?).filter(|pid| *pid > 0),
+            call: ne_u32(bytes, 28)?,
+            comm: array(bytes, 32)?,
+        })
+    }
+}
+
 /// A record of the ring.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathRecord {
@@ -285,6 +320,8 @@ pub enum PathRecord {
     Journey(Journey),
     /// The wait of a connection.
     Accepted(Accepted),
+    /// A part of a stream that was read.
+    Reading(Reading),
 }
 
 impl PathRecord {
@@ -293,6 +330,7 @@ impl PathRecord {
     pub fn read(kind: u32, bytes: &[u8]) -> Option<Self> {
         match kind {
             ACCEPTED => Accepted::read(bytes).map(Self::Accepted),
+            READING => Reading::read(bytes).map(Self::Reading),
             _ => Journey::read(bytes).map(Self::Journey),
         }
     }
@@ -360,6 +398,7 @@ const TCP: u8 = 6;
 const NO_QUEUE: u32 = u32::MAX - 1;
 /// Kind of a record.
 const ACCEPTED: u32 = 4;
+const READING: u32 = 5;
 const STAMPS_AT: usize = 120;
 
 #[cfg(test)]
@@ -428,6 +467,26 @@ mod tests {
         assert_eq!((accepted.established_ns, accepted.end_ns), (100, 250));
         assert_eq!((&accepted.comm[..4], accepted.is_closed), (&b"web\0"[..], false));
         assert_eq!(PathRecord::read(ACCEPTED, &bytes[..83]), None);
+    }
+
+    #[test]
+    fn reading_is_decoded() {
+        let mut bytes = vec![0; Reading::BYTES];
+        bytes[4..8].copy_from_slice(&77_u32.to_ne_bytes());
+        bytes[8..16].copy_from_slice(&5_u64.to_ne_bytes());
+        bytes[16..24].copy_from_slice(&250_u64.to_ne_bytes());
+        bytes[24..28].copy_from_slice(&7_u32.to_ne_bytes());
+        bytes[28..32].copy_from_slice(&3_u32.to_ne_bytes());
+        bytes[32..35].copy_from_slice(b"web");
+        let Some(PathRecord::Reading(reading)) = PathRecord::read(READING, &bytes) else {
+            panic!("no reading");
+        };
+        assert_eq!((reading.end, reading.socket, reading.ns), (77, 5, 250));
+        assert_eq!(
+            (reading.reader, reading.call, &reading.comm[..4]),
+            (Some(7), 3, &b"web\0"[..])
+        );
+        assert_eq!(PathRecord::read(READING, &bytes[..47]), None);
     }
 
     #[test]

@@ -147,6 +147,7 @@ impl Folding<'_> {
         match record {
             PathRecord::Journey(journey) => self.add_journey(journey),
             PathRecord::Accepted(accepted) => self.add_accepted(accepted),
+            PathRecord::Reading(reading) => self.fold.add_reading(reading),
         }
     }
 

@@ -38,6 +38,7 @@ impl AcceptFold {
             from_ns: accepted.established_ns,
             read_ns: accepted.end_ns,
             is_sampled: false,
+            is_stream: false,
         });
     }
 

@@ -3,9 +3,11 @@
 use crate::hop::{Device, Direction, HopKey, HopKind};
 use crate::occupancy::Occupancy;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
+use crate::stream::Streams;
+use crate::weight::Passed;
 use sockeye_measure::Histogram;
 use sockeye_model::Comm;
-use sockeye_wire::path::{Journey, Point, QueueLength, SendBuffer, Stamp};
+use sockeye_wire::path::{Journey, Point, QueueLength, Reading as StreamReading, SendBuffer, Stamp};
 use std::collections::{BTreeMap, HashMap};
 
 /// How a journey ended.
@@ -31,6 +33,9 @@ pub enum Ending<'a> {
 #[derive(Debug, Clone)]
 pub struct PathFold {
     hops: HashMap<HopKey, HopFold>,
+    streams: Streams,
+    /// What goes out and what comes in.
+    passed: [Passed; 2],
     report: PathReport,
 }
 
@@ -40,6 +45,8 @@ impl PathFold {
     pub fn new(sample_every: u32) -> Self {
         Self {
             hops: HashMap::new(),
+            streams: Streams::default(),
+            passed: [Passed::default(); 2],
             report: PathReport {
                 sample_every,
                 ..PathReport::default()
@@ -47,8 +54,38 @@ impl PathFold {
         }
     }
 
+    /// Adds that a program has read from a socket of TCP.
+    pub fn add_reading(&mut self, reading: &StreamReading) {
+        let read = self.streams.add_reading(reading);
+        self.pass_read(read);
+    }
+
+    /// Adds packets that were merged into others, and have been read with them.
+    fn pass_read(&mut self, read: Vec<(Journey, Direction)>) {
+        for (journey, direction) in read {
+            self.pass(&journey, direction, Ending::Complete);
+        }
+    }
+
     /// Adds a journey. They should come in the order of their ends.
     pub fn add(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
+        if matches!(ending, Ending::Merged | Ending::Unfinished)
+            && let Some(journey) = self.streams.merged(journey, direction, ending == Ending::Merged)
+        {
+            // When it is read is known, or may be known later.
+            if let Some(read) = journey {
+                self.pass(&read, direction, Ending::Complete);
+            }
+            return;
+        }
+        let read = self.streams.add_read(journey);
+        self.pass(journey, direction, ending);
+        self.pass_read(read);
+    }
+
+    fn pass(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
+        let passed = &mut self.passed[usize::from(direction == Direction::In)];
+        passed.add(journey, matches!(ending, Ending::Merged));
         *match ending {
             Ending::Complete => &mut self.report.complete,
             Ending::Dropped(_) => &mut self.report.dropped,
@@ -73,6 +110,7 @@ impl PathFold {
             hop.pass(journey, from, to);
             if to.point == Point::Read {
                 hop.read(&Reading {
+                    is_stream: journey.socket.is_some(),
                     pid: journey.reader,
                     comm: Comm::from_c(&journey.comm),
                     waited_ns: journey.waited_ns,
@@ -80,6 +118,15 @@ impl PathFold {
                     read_ns: to.ns,
                     is_sampled,
                 });
+            }
+        }
+        for (reader, comm, gap_ns) in self.streams.gaps(journey) {
+            if let Some(from) = journey.stamps.iter().rev().nth(1) {
+                let hop = self.hop(
+                    key(direction, HopKind::Socket, from),
+                    journey.stamps.len() - 2 - before,
+                );
+                hop.pace(reader, comm, gap_ns);
             }
         }
         let rank = journey.stamps.len() - before;
@@ -107,6 +154,9 @@ impl PathFold {
     /// Returns what was measured.
     #[must_use]
     pub fn finish(mut self) -> PathReport {
+        for (journey, direction) in self.streams.rest() {
+            self.pass(&journey, direction, Ending::Merged);
+        }
         self.merge_guesses();
         let ranks: HashMap<HopKey, u64> = self
             .hops
@@ -134,7 +184,16 @@ impl PathFold {
                 .position(|kind| *kind == key.kind);
             (key.direction, of_sender.unwrap_or(3), rank(key), *key)
         });
-        self.report.hops = hops.into_iter().map(|(key, hop)| hop.finish(key)).collect();
+        let passed = self.passed;
+        let finished = hops.into_iter().map(|(key, hop)| {
+            let passed = &passed[usize::from(key.direction == Direction::In)];
+            let weight_ns = passed.weight_ns(key.kind, hop.bytes, hop.byte_ns);
+            Hop {
+                weight_ns,
+                ..hop.finish(key)
+            }
+        });
+        self.report.hops = finished.collect();
         move_full_buffers(&mut self.report.hops);
         self.report
     }
@@ -198,6 +257,8 @@ pub(crate) struct Reading {
     pub(crate) read_ns: u64,
     /// Whether others were not followed.
     pub(crate) is_sampled: bool,
+    /// Whether the pace of its reader is that of calls that read a stream.
+    pub(crate) is_stream: bool,
 }
 
 /// A hop on the way to its numbers.
@@ -207,6 +268,9 @@ pub(crate) struct HopFold {
     bytes: u64,
     delays: Histogram,
     total_ns: u64,
+    /// The sum of each packet's delay times its bytes.
+    byte_ns: u128,
+    window_full: u64,
     qdisc: Option<Qdisc>,
     queued_now: u64,
     stays: Occupancy,
@@ -224,6 +288,8 @@ pub(crate) struct HopFold {
 impl HopFold {
     fn pass(&mut self, journey: &Journey, from: &Stamp, to: &Stamp) {
         self.bytes += u64::from(journey.bytes);
+        self.byte_ns += u128::from(to.ns.saturating_sub(from.ns)) * u128::from(journey.bytes);
+        self.window_full += u64::from(journey.is_window_full && from.point == Point::Written);
         self.stay(from.ns, to.ns);
         if let (Point::Written, Some(now)) = (from.point, journey.send_buffer) {
             let max = self.send_buffer.get_or_insert(now);
@@ -258,11 +324,7 @@ impl HopFold {
     /// Counts that a program has read a packet, and how long after the one before, if the packet waited then.
     pub(crate) fn read(&mut self, reading: &Reading) {
         let Reading { pid, comm, .. } = *reading;
-        let place = self
-            .readers
-            .iter()
-            .position(|(reader, _)| reader.pid == pid && reader.comm == comm);
-        let place = match place {
+        let place = match self.place_of(pid, comm) {
             Some(place) => place,
             None if self.readers.len() < READERS_MAX => {
                 let reader = Reader {
@@ -287,8 +349,20 @@ impl HopFold {
             reader.processor_waits.record(ns);
         }
         let waited = reading.from_ns <= before && before <= reading.read_ns;
-        if waited && before > 0 && !reading.is_sampled {
+        if waited && before > 0 && !reading.is_sampled && !reading.is_stream {
             reader.between_reads.record(reading.read_ns - before);
+        }
+    }
+
+    fn place_of(&self, pid: Option<u32>, comm: Comm) -> Option<usize> {
+        let is = |(reader, _): &(Reader, u64)| reader.pid == pid && reader.comm == comm;
+        self.readers.iter().position(is)
+    }
+
+    /// Counts the time from one reading of a stream to the next.
+    pub(crate) fn pace(&mut self, pid: Option<u32>, comm: Comm, gap_ns: u64) {
+        if let Some(place) = self.place_of(pid, comm) {
+            self.readers[place].0.between_reads.record(gap_ns);
         }
     }
 
@@ -333,6 +407,8 @@ impl HopFold {
             bytes: self.bytes,
             delays: self.delays,
             total_ns: self.total_ns,
+            weight_ns: self.total_ns,
+            window_full: self.window_full,
             qdisc: self.qdisc,
             queued_now: self.queued_now,
             queued_max: self.stays.max().max(self.queued_now),

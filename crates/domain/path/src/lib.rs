@@ -15,6 +15,8 @@ mod part;
 mod report;
 mod sampled;
 mod sentence;
+mod stream;
+mod weight;
 
 pub use accept::AcceptFold;
 pub use fold::{Ending, PathFold};

@@ -22,6 +22,11 @@ pub struct Hop {
     pub delays: Histogram,
     /// The sum of all delays.
     pub total_ns: u64,
+    /// The same in which each byte counts, not each packet, and for all packets of the way where the times of some only are known:
+    /// what shares are of.
+    pub weight_ns: u64,
+    /// Packets that waited in the send buffer of TCP for the receive window of the peer.
+    pub window_full: u64,
     /// What the kernel says of the queue.
     pub qdisc: Option<Qdisc>,
     /// Packets that were still there at the end.
@@ -102,12 +107,11 @@ pub struct PathReport {
 }
 
 impl PathReport {
-    /// Returns the time that packets were on their way. What programs do between reading and writing is no part of it.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
+    /// Returns the time that shares are of. What programs do between reading and writing is no part of it.
+    fn weight_ns(&self) -> u64 {
         let is_on_the_way = |hop: &&Hop| hop.key.kind != HopKind::Program && hop.part.is_none();
         let on_the_way = self.hops.iter().filter(is_on_the_way);
-        on_the_way.map(|hop| hop.total_ns).sum()
+        on_the_way.map(|hop| hop.weight_ns).sum()
     }
 
     /// Returns a hop's part of that time, in millionths; `None` for programs, and where times are not known.
@@ -116,8 +120,8 @@ impl PathReport {
         if hop.key.kind == HopKind::Program || hop.part.is_some() {
             return None;
         }
-        let total = u128::from(self.total_ns());
-        let part = u128::from(hop.total_ns) * 1_000_000;
+        let total = u128::from(self.weight_ns());
+        let part = u128::from(hop.weight_ns) * 1_000_000;
         u64::try_from(part.checked_div(total)?).ok()
     }
 

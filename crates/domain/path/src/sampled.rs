@@ -96,6 +96,8 @@ fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
         bytes: 0,
         delays: Histogram::new(),
         total_ns: 0,
+        weight_ns: 0,
+        window_full: 0,
         qdisc: None,
         queued_now: fill.now,
         queued_max: fill.max,

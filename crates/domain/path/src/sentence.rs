@@ -14,9 +14,10 @@ impl PathReport {
         let longest = longest.filter(|hop| hop.total_ns > 0).and_then(|hop| {
             let percent = (self.share_ppm(hop)? + 5_000) / 10_000;
             let text = format!(
-                "{percent} % of the time on this host is spent {}{}.",
+                "{percent} % of the time on this host is spent {}{}{}.",
                 place(hop),
-                self.whose(hop)
+                self.whose(hop),
+                self.why_unsent(hop)
             );
             Some(Sentence::new("longest-hop", text))
         });
@@ -25,6 +26,7 @@ impl PathReport {
         longest
             .into_iter()
             .chain(dropping.map(|hop| self.drops(hop)))
+            .chain(self.unknown_of_tunnel())
             .chain(self.hops.iter().filter_map(accept_queue_is_full))
             .chain(self.hops.iter().filter_map(accepts_late))
             .collect()
@@ -49,12 +51,43 @@ impl PathReport {
             String::new()
         };
         match reader.between_reads.percentile(Histogram::P50) {
+            // A reading of a stream can take many packets, or a part of one.
+            Some(ns) if hop.key.kind == HopKind::Socket => {
+                format!(", whose program ({name}){others} reads every {}", duration(ns))
+            }
             Some(ns) => format!(
                 ", whose program ({name}){others} reads {} per packet",
                 duration(ns)
             ),
             None => format!(", whose program is {name}{others}"),
         }
+    }
+
+    /// Says why data waits in a send buffer, if it is for the peer; empty otherwise.
+    pub(crate) fn why_unsent(&self, hop: &Hop) -> String {
+        if hop.key.kind != HopKind::Send || hop.window_full * 2 <= hop.packets {
+            return String::new();
+        }
+        let is_peer =
+            |other: &&Hop| other.key.kind == HopKind::Socket && other.key.direction == hop.key.direction;
+        let peer = self.hops.iter().find(is_peer);
+        format!(
+            ": the receive window of the peer is full{}",
+            peer.map_or(String::new(), |peer| self.whose(peer))
+        )
+    }
+
+    /// Says what a program of a tunnel does, as far as that is not known.
+    fn unknown_of_tunnel(&self) -> Option<Sentence> {
+        let tunnels = self.hops.iter().filter(|hop| hop.key.kind == HopKind::Tunnel);
+        let mut read = tunnels.filter_map(|hop| Some((hop.key.device?, hop.readers.first()?)));
+        let (device, reader) = read.next()?;
+        let text = format!(
+            "How long the program of {} ({}) works on a packet, from reading it to writing it elsewhere, is not known, and in no row.",
+            device_name(&device),
+            name(reader)
+        );
+        Some(Sentence::new("tunnel-program", text))
     }
 
     /// Says where packets are dropped, and what would help.

@@ -30,12 +30,16 @@ fn push_unmeasured(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: Option<usize>,
     if has(&[HopKind::Accept]) && !sees_accepts {
         push_wrapped(out, ACCEPT.as_bytes(), "", width);
     }
+    if has(&[HopKind::Program]) {
+        push_wrapped(out, CALLS.as_bytes(), "", width);
+    }
     if has(&[HopKind::Forward]) {
         push_wrapped(out, NETFILTER.as_bytes(), "", width);
     }
 }
 
 const ACCEPT: &str = "Not measured: the time in accept queues. What the first request of a connection waits there is in 'socket'.";
+const CALLS: &str = "Not measured apart: what the calls of a program take before the first and after the last point of a packet's way, which is in 'program'.";
 const NETFILTER: &str = "Not measured apart: netfilter's hooks forward and postrouting, which are in 'forward': the kernel has no tracepoint between them.";
 
 /// Appends a line for each hop, as long as its part of the time, where the one before ends.
@@ -81,8 +85,8 @@ fn packets(report: &PathReport) -> String {
         (
             report.merged,
             [
-                "merged into another one in a receive queue, where its times end",
-                "merged into others in a receive queue, where their times end",
+                "merged into another one in a receive queue, and not read until the end",
+                "merged into others in a receive queue, and not read until the end",
             ],
         ),
         (

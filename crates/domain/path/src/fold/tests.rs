@@ -1,4 +1,5 @@
 use super::*;
+use sockeye_wire::path::Payload;
 
 /// A journey through points at times, all on the device `tun0`.
 fn journey(stamps: &[(u64, Point)]) -> Journey {
@@ -62,7 +63,6 @@ fn hops_have_the_time_between_their_points() {
         hops,
         [(HopKind::Qdisc, 1, 100, 200), (HopKind::Tunnel, 1, 100, 8_000)]
     );
-    assert_eq!(report.total_ns(), 8_200);
     assert_eq!(report.share_ppm(&report.hops[1]), Some(975_609));
 }
 
@@ -194,6 +194,7 @@ fn sentences_name_the_longest_hop_its_program_and_the_short_queue() {
             "100 % of the time on this host is spent in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet.",
             "1 of 3 packets (33 %) are dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
              at most 2 packets were in it at once.",
+            "How long the program of tun0 (vpn, 812) works on a packet, from reading it to writing it elsewhere, is not known, and in no row.",
         ]
     );
     assert!(sentences[1].remedies[0].starts_with("ip link set dev tun0 txqueuelen 1000 "));
@@ -251,8 +252,139 @@ fn time_of_programs_is_no_time_on_the_way() {
         (6_500, Point::Transmitted),
     ];
     let report = fold(&[(&answer, Ending::Lost)]);
-    assert_eq!(report.total_ns(), 1_500);
     assert_eq!(report.hops[0].key.kind, HopKind::Program);
     assert_eq!(report.share_ppm(&report.hops[0]), None);
     assert_eq!(report.share_ppm(&report.hops[1]), Some(666_666));
+}
+
+/// A segment of 1000 bytes of a stream, through points.
+fn segment(seq: u32, stamps: &[(u64, Point)]) -> Journey {
+    Journey {
+        protocol: 6,
+        socket: Some(7),
+        payload: Some(Payload { seq, bytes: 1000 }),
+        bytes: 1000,
+        ..journey(stamps)
+    }
+}
+
+fn reading(end: u32, ns: u64, call: u32) -> StreamReading {
+    let Journey { reader, comm, .. } = journey(&[]);
+    StreamReading {
+        end,
+        socket: 7,
+        ns,
+        reader,
+        call,
+        comm,
+    }
+}
+
+/// Four packets that are there at once, of which three are merged into the first one, are read in parts, by calls each 10 us. That one of
+/// them was merged is seen late, of another when packets are followed no more.
+#[test]
+fn merged_packets_are_read_when_their_last_byte_is() {
+    let seq = u32::MAX - 999;
+    let mut fold = PathFold::new(1);
+    let there = [(0, Point::Received), (10, Point::Delivered)];
+    let received = [(10, Point::Received)];
+    let end = |bytes: u32| seq.wrapping_add(bytes);
+    fold.add(&segment(end(1000), &there), Direction::In, Ending::Merged);
+    fold.add_reading(&reading(end(500), 10_010, 1));
+    let first = [&there[..], &[(20_010, Point::Read)]].concat();
+    fold.add(&segment(seq, &first), Direction::In, Ending::Complete);
+    fold.add_reading(&reading(end(1500), 30_010, 3));
+    fold.add_reading(&reading(end(2500), 40_010, 4));
+    fold.add(&segment(end(2000), &received), Direction::In, Ending::Merged);
+    fold.add_reading(&reading(end(3000), 50_010, 5));
+    fold.add_reading(&reading(end(4000), 60_010, 6));
+    fold.add(&segment(end(3000), &received), Direction::In, Ending::Unfinished);
+    let unread = segment(end(4000), &received);
+    fold.add(&unread, Direction::In, Ending::Unfinished);
+    fold.add(&segment(end(5000), &there), Direction::In, Ending::Merged);
+    let report = fold.finish();
+    assert_eq!(
+        (
+            report.complete,
+            report.merged,
+            report.unfinished,
+            report.followed()
+        ),
+        (4, 1, 1, 6)
+    );
+    let socket = report.hops.iter().find(|hop| hop.key.kind == HopKind::Socket);
+    let socket = socket.unwrap();
+    assert_eq!(
+        (socket.packets, socket.total_ns),
+        (4, 20_000 + 40_000 + 50_000 + 60_000)
+    );
+    let gaps = &socket.readers[0].between_reads;
+    assert_eq!((gaps.count(), gaps.max()), (5, Some(10_000)));
+    // What was merged, and not read, weighs as what was.
+    assert_eq!(socket.weight_ns, 170_000 * 5 / 4);
+}
+
+/// Of three packets the time in the send buffer is known of one.
+#[test]
+fn shares_are_of_all_packets_where_times_of_some_are_known() {
+    let written = [
+        (0, Point::Written),
+        (1_000, Point::Handed),
+        (1_000, Point::Queued),
+        (1_000, Point::Received),
+        (1_000, Point::Delivered),
+        (2_000, Point::Read),
+    ];
+    let mut fold = PathFold::new(1);
+    for (number, stamps) in [&written[..], &written[1..], &written[1..]]
+        .into_iter()
+        .enumerate()
+    {
+        let journey = Journey {
+            is_window_full: true,
+            call: 1,
+            ..segment(number as u32 * 1000, stamps)
+        };
+        fold.add(&journey, Direction::In, Ending::Complete);
+    }
+    let report = fold.finish();
+    let share = |kind| {
+        let hop = report.hops.iter().find(|hop| hop.key.kind == kind).unwrap();
+        report.share_ppm(hop)
+    };
+    assert_eq!(share(HopKind::Send), Some(500_000));
+    assert_eq!(share(HopKind::Socket), Some(500_000));
+    let send = report.hops.iter().find(|hop| hop.key.kind == HopKind::Send);
+    assert_eq!(
+        report.why_unsent(send.unwrap()),
+        ": the receive window of the peer is full, whose program is vpn, 812"
+    );
+}
+
+/// A packet of two segments has as many bytes in the send buffer as these have in the queue.
+#[test]
+fn packet_weighs_as_much_as_its_segments() {
+    let mut fold = PathFold::new(1);
+    let whole = Journey {
+        bytes: 2000,
+        ..segment(0, &[(0, Point::Written), (500, Point::Queued)])
+    };
+    fold.add(&whole, Direction::Out, Ending::Divided);
+    for seq in [0, 1000] {
+        let part = Journey {
+            is_segment: true,
+            ..segment(seq, &[(500, Point::Queued), (1_000, Point::Transmitted)])
+        };
+        fold.add(&part, Direction::Out, Ending::Complete);
+    }
+    let report = fold.finish();
+    let shares: Vec<_> = report
+        .hops
+        .iter()
+        .map(|hop| (hop.key.kind, report.share_ppm(hop)))
+        .collect();
+    assert_eq!(
+        shares,
+        [(HopKind::Send, Some(500_000)), (HopKind::Qdisc, Some(500_000))]
+    );
 }

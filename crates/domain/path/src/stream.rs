@@ -1,0 +1,198 @@
+//! Streams of TCP: which reading takes a packet that was merged into another one, and how often a program reads.
+
+use crate::hop::Direction;
+use sockeye_model::Comm;
+use sockeye_wire::path::{Journey, Payload, Point, QueueLength, Reading, Stamp};
+use std::collections::{HashMap, VecDeque};
+
+/// Streams, by socket.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Streams(HashMap<u64, Stream>);
+
+#[derive(Debug, Clone, Default)]
+struct Stream {
+    /// In the order of their times.
+    reads: VecDeque<Read>,
+    /// Readings until then are not in the list any more.
+    forgotten_ns: u64,
+    /// Packets that were merged into others, and were not read until now.
+    waiting: Vec<(Journey, Direction)>,
+}
+
+/// A program has read up to a byte.
+#[derive(Debug, Clone, Copy)]
+struct Read {
+    end: u32,
+    ns: u64,
+    call: u32,
+    reader: Option<u32>,
+    comm: [u8; 16],
+    /// Whether the time since the one before is counted.
+    is_counted: bool,
+}
+
+impl Streams {
+    /// Adds a reading; returns the packets that it was the last one of.
+    pub(crate) fn add_reading(&mut self, reading: &Reading) -> Vec<(Journey, Direction)> {
+        let read = Read {
+            end: reading.end,
+            ns: reading.ns,
+            call: reading.call,
+            reader: reading.reader,
+            comm: reading.comm,
+            is_counted: false,
+        };
+        self.stream(reading.socket)
+            .map_or_else(Vec::new, |stream| stream.read(read))
+    }
+
+    /// Adds the reading that a packet ends with, if it does; returns others that it was the last one of.
+    pub(crate) fn add_read(&mut self, journey: &Journey) -> Vec<(Journey, Direction)> {
+        let Some((socket, payload)) = stream_of(journey) else {
+            return Vec::new();
+        };
+        let last = journey.stamps.last().filter(|stamp| stamp.point == Point::Read);
+        let (Some(last), Some(stream)) = (last, self.stream(socket)) else {
+            return Vec::new();
+        };
+        stream.read(Read {
+            end: payload.end(),
+            ns: last.ns,
+            call: journey.call,
+            reader: journey.reader,
+            comm: journey.comm,
+            is_counted: false,
+        })
+    }
+
+    /// Takes a packet that was merged into another one. Returns it with its reading if that is known, `Some(None)` if it `waits` for that,
+    /// and `None` if nothing can be known.
+    pub(crate) fn merged(
+        &mut self,
+        journey: &Journey,
+        direction: Direction,
+        waits: bool,
+    ) -> Option<Option<Journey>> {
+        let (socket, payload) = stream_of(journey)?;
+        let arrived_ns = journey.stamps.last()?.ns;
+        let stream = self.stream(socket)?;
+        if let Some((_, nth)) = stream.reads_of(payload, arrived_ns) {
+            return Some(Some(with_read(journey.clone(), &stream.reads[nth])));
+        }
+        if !waits || arrived_ns < stream.forgotten_ns || stream.waiting.len() >= WAITING_MAX {
+            return None;
+        }
+        stream.waiting.push((journey.clone(), direction));
+        Some(None)
+    }
+
+    /// Returns what was not read.
+    pub(crate) fn rest(&mut self) -> Vec<(Journey, Direction)> {
+        self.0.drain().flat_map(|(_, stream)| stream.waiting).collect()
+    }
+
+    /// Returns the times between the readings while a packet waited that is read now: each once, with the program of the later one.
+    pub(crate) fn gaps(&mut self, journey: &Journey) -> Vec<(Option<u32>, Comm, u64)> {
+        let [.., from, read] = &journey.stamps[..] else {
+            return Vec::new();
+        };
+        let (Point::Read, Some((socket, payload))) = (read.point, stream_of(journey)) else {
+            return Vec::new();
+        };
+        let Some(stream) = self.0.get_mut(&socket) else {
+            return Vec::new();
+        };
+        let Some((first, last)) = stream.reads_of(payload, from.ns) else {
+            return Vec::new();
+        };
+        let mut gaps = Vec::new();
+        for nth in first + 1..=last {
+            let before_ns = stream.reads[nth - 1].ns;
+            let read = &mut stream.reads[nth];
+            if !std::mem::replace(&mut read.is_counted, true) {
+                let gap_ns = read.ns.saturating_sub(before_ns);
+                gaps.push((read.reader, Comm::from_c(&read.comm), gap_ns));
+            }
+        }
+        gaps
+    }
+
+    fn stream(&mut self, socket: u64) -> Option<&mut Stream> {
+        if self.0.len() >= STREAMS_MAX && !self.0.contains_key(&socket) {
+            return None;
+        }
+        Some(self.0.entry(socket).or_default())
+    }
+}
+
+impl Stream {
+    fn read(&mut self, read: Read) -> Vec<(Journey, Direction)> {
+        match self.reads.back_mut() {
+            // One call reads several packets.
+            Some(last) if read.call != 0 && last.call == read.call => {
+                last.end = read.end;
+                last.ns = last.ns.max(read.ns);
+            }
+            _ => self.reads.push_back(read),
+        }
+        if self.reads.len() > READS_MAX
+            && let Some(first) = self.reads.pop_front()
+        {
+            self.forgotten_ns = first.ns;
+        }
+        let is_read = |(journey, _): &mut (Journey, Direction)| {
+            journey.payload.is_some_and(|payload| covers(read.end, payload))
+        };
+        let taken: Vec<_> = self.waiting.extract_if(.., is_read).collect();
+        taken
+            .into_iter()
+            .map(|(journey, direction)| (with_read(journey, &read), direction))
+            .collect()
+    }
+
+    /// Returns the places of the first reading after a time, and of the one that takes the last of these bytes.
+    fn reads_of(&self, payload: Payload, since_ns: u64) -> Option<(usize, usize)> {
+        if since_ns < self.forgotten_ns {
+            return None;
+        }
+        let first = self.reads.partition_point(|read| read.ns < since_ns);
+        let later = self.reads.range(first..).take(SCANNED_MAX);
+        let nth = later.into_iter().position(|read| covers(read.end, payload))?;
+        Some((first, first + nth))
+    }
+}
+
+/// Whether a reading up to a byte takes the last of these.
+const fn covers(end: u32, payload: Payload) -> bool {
+    end.wrapping_sub(payload.end()) < WINDOW_MAX
+}
+
+/// The socket and the bytes of a packet of TCP.
+fn stream_of(journey: &Journey) -> Option<(u64, Payload)> {
+    journey
+        .socket
+        .zip(journey.payload)
+        .filter(|(_, payload)| payload.bytes > 0)
+}
+
+fn with_read(mut journey: Journey, read: &Read) -> Journey {
+    journey.stamps.push(Stamp {
+        ns: read.ns,
+        netns: 0,
+        ifindex: 0,
+        point: Point::Read,
+        length: QueueLength::Unknown,
+        device: [0; 16],
+    });
+    journey.end = Some(Point::Read);
+    (journey.reader, journey.comm) = (read.reader, read.comm);
+    journey
+}
+
+/// The largest window of TCP (RFC 7323).
+const WINDOW_MAX: u32 = 1 << 30;
+const STREAMS_MAX: usize = 1024;
+/// Readings and packets of a stream that are kept, and readings that are looked at for one packet.
+const READS_MAX: usize = 16_384;
+const WAITING_MAX: usize = 4096;
+const SCANNED_MAX: usize = 4096;
