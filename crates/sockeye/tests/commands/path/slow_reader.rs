@@ -1,0 +1,61 @@
+//! A program that reads a connection slowly: its receive queue is full, and packets are merged there.
+
+use super::{Following, hop};
+use rustix::io::ioctl_fionread;
+use sockeye_lab::{Lab, need};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The time that bytes wait is that between where they arrive and where the program has read so far.
+#[test]
+fn time_in_the_receive_queue_is_that_of_its_bytes() {
+    let lab = need!(Lab::new("path_slow_reader"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    let address = SocketAddr::new(link.server_addresses().0, 5460);
+    let listener = server.run(|| TcpListener::bind(address).unwrap());
+    let mut sending = client.run(|| TcpStream::connect(address).unwrap());
+    let (mut reading, _) = listener.accept().unwrap();
+    sending
+        .set_write_timeout(Some(Duration::from_millis(100)))
+        .unwrap();
+    let begin = Instant::now();
+    let seconds = Duration::from_secs;
+    let (mut waiting, mut bytes, mut following) = (Vec::new(), 0, None);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while begin.elapsed() < seconds(6) {
+                let _ = sending.write(&[0; 1000]);
+            }
+        });
+        // Until all queues are full; then it is followed.
+        while begin.elapsed() < seconds(2) {
+            let _ = reading.read(&mut [0; 4096]).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        following = Some(Following::start(&lab, "--format json --port 5460"));
+        let begin = Instant::now();
+        while begin.elapsed() < seconds(3) {
+            waiting.push(ioctl_fionread(&reading).unwrap());
+            bytes += reading.read(&mut [0; 4096]).unwrap() as u64;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let document = following.unwrap().document();
+    waiting.sort_unstable();
+    // As many bytes as wait are read in that time.
+    let expected_ns = waiting[waiting.len() / 2] * 3_000_000_000 / bytes;
+    let socket = hop(&document, "in", "socket");
+    let median_ns = socket["median_ns"].as_u64().unwrap();
+    assert!(
+        (expected_ns / 2..expected_ns * 2).contains(&median_ns),
+        "{median_ns} ns, expected {expected_ns} ns: {document:#}"
+    );
+    let every_ns = socket["read_every_ns"].as_u64().unwrap();
+    assert!((5_000_000..20_000_000).contains(&every_ns), "{document:#}");
+    let text = document["sentences"][0]["text"].as_str().unwrap();
+    let expected = "of the time on this host is spent in the send buffer: the receive window of the peer is full, whose program (";
+    assert!(text.contains(expected), "{text}");
+    assert!(text.contains(" reads every "), "{text}");
+}
