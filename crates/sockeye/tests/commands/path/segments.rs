@@ -75,6 +75,4 @@ fn segments_have_the_time_and_the_drops_of_a_qdisc_that_divides() {
         "{drops} drops of {expected}: {document:#}"
     );
     assert!(document["divided"].as_u64().unwrap() > 0, "{document:#}");
-    let text = document["sentences"][0]["text"].as_str().unwrap();
-    assert!(text.contains("is spent in the qdisc of "), "{text}");
 }
