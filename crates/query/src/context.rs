@@ -15,6 +15,7 @@ use sockeye_output::socket::Sockets;
 use sockeye_source::names::{Interfaces, NameKinds, ResolveError, SystemNames, resolve};
 use sockeye_source::own_namespace;
 use sockeye_source::{BpfEngine, Choice, ephemeral_ports, within};
+use sockeye_sys::proc_mount;
 use std::cell::Cell;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -60,6 +61,25 @@ impl QueryContext {
         needs_netns: bool,
         of_past: bool,
     ) -> anyhow::Result<Self> {
+        let engine = Arc::new(bpf_engine(&common.btf)?);
+        Self::with_engine(common, engine, hosts, needs_netns, of_past)
+    }
+
+    /// Finds all namespaces again, for those that were made meanwhile; `None` if not all are selected, or if they cannot be found again.
+    #[must_use]
+    pub fn renewed(&self, common: &ListingArgs) -> Option<Self> {
+        let can_be = self.namespaces.are_many() && self.past.is_none() && proc_mount::problem().is_none();
+        let found = can_be.then(|| Self::with_engine(common, Arc::clone(&self.engine), false, true, false));
+        found?.ok()
+    }
+
+    fn with_engine(
+        common: &ListingArgs,
+        engine: Arc<BpfEngine>,
+        hosts: bool,
+        needs_netns: bool,
+        of_past: bool,
+    ) -> anyhow::Result<Self> {
         let mut discovery_losses = Losses::default();
         let kinds = NameKinds {
             services: !common.numeric,
@@ -68,9 +88,8 @@ impl QueryContext {
             ..NameKinds::ALL
         };
         let names = SystemNames::new(kinds);
-        let engine = bpf_engine(&common.btf)?;
         let choice = Choice::from(common.source);
-        let by_bpf = matches!(choice, Choice::Auto | Choice::Bpf).then_some(&engine);
+        let by_bpf = matches!(choice, Choice::Auto | Choice::Bpf).then_some(&*engine);
         let netns_of_past = common.netns.clone().filter(|text| of_past && text != "all");
         let mut netns_error = None;
         let namespaces = match common.netns.as_deref() {
@@ -85,7 +104,7 @@ impl QueryContext {
             },
         };
         Ok(Self {
-            engine: Arc::new(engine),
+            engine,
             choice,
             namespaces,
             discovery_losses,

@@ -7,7 +7,7 @@ mod rules;
 mod text;
 mod words;
 
-pub use remedies::RemedyAccess;
+pub use remedies::{RemedyAccess, inside};
 pub use rules::RuleSelection;
 pub use text::FindingText;
 pub use words::finding_record;

@@ -47,14 +47,20 @@ impl RemedyAccess {
                     .map_or_else(String::new, |name| format!(" --netns {name}"));
                 (format!("sockeye {words}{netns}"), true)
             }
-            Remedy::Inside(command) => match prefix(access?) {
-                None => (command.clone(), true),
-                Some(prefix) if command.contains(['|', ';', '>', '$', '*', '\'']) => {
-                    (format!("{prefix} sh -c {}", shell_word(command)), true)
-                }
-                Some(prefix) => (format!("{prefix} {command}"), true),
-            },
+            Remedy::Inside(command) => (inside(access?, command), true),
         })
+    }
+}
+
+/// Returns a command as it is typed here to run in a namespace.
+#[must_use]
+pub fn inside(access: &NetnsAccess, command: &str) -> String {
+    match prefix(access) {
+        None => command.to_owned(),
+        Some(prefix) if command.contains(['|', ';', '>', '$', '*', '\'']) => {
+            format!("{prefix} sh -c {}", shell_word(command))
+        }
+        Some(prefix) => format!("{prefix} {command}"),
     }
 }
 

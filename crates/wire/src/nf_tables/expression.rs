@@ -77,6 +77,17 @@ pub enum Expression {
         /// Whether it maps them to verdicts
         decides: bool,
     },
+    /// Ends the rule if no port is among these: `-m multiport` of iptables (`xt_multiport`)
+    Ports {
+        /// Whether the source port is compared
+        source: bool,
+        /// Whether the destination port is compared
+        destination: bool,
+        /// Ranges of ports, with their ends
+        ranges: Vec<(u16, u16)>,
+        /// Whether the rule ends if one is among them
+        is_inverted: bool,
+    },
     /// Counts packets
     Counter {
         /// Packets so far
@@ -186,6 +197,8 @@ impl Expression {
                 .map(|packets| Self::Counter { packets }),
             "immediate" => parts.immediate()?,
             "reject" => Some(Self::Reject),
+            "match" => parts.match_of_iptables(),
+            "target" => parts.target_of_iptables(),
             "log" | "notrack" | "objref" | "last" | "flow_offload" => Some(Self::Effect),
             _ => None,
         };
@@ -325,6 +338,26 @@ impl<'a> Parts<'a> {
         })
     }
 
+    /// What `iptables-nft` has no expression of nf_tables for: `NFTA_MATCH_NAME`, `NFTA_MATCH_REV`, `NFTA_MATCH_INFO`.
+    fn match_of_iptables(&self) -> Option<Expression> {
+        match (&*name(self.of(1)?), self.number(2)) {
+            // It matches always.
+            ("comment", _) => Some(Expression::Effect),
+            ("multiport", Some(1)) => ports(self.of(3)?.payload),
+            _ => None,
+        }
+    }
+
+    /// The same for what a rule does: `NFTA_TARGET_NAME`.
+    fn target_of_iptables(&self) -> Option<Expression> {
+        let name = name(self.of(1)?);
+        match &*name {
+            "REJECT" => Some(Expression::Reject),
+            name if CONTINUE.contains(&name) => Some(Expression::Effect),
+            _ => None,
+        }
+    }
+
     fn immediate(&self) -> Result<Option<Expression>, Error> {
         if self.number(1) != Some(NFT_REG_VERDICT) {
             return Ok(Some(Expression::Effect)); // a value for what is set next
@@ -332,6 +365,35 @@ impl<'a> Parts<'a> {
         let Some(data) = self.of(2) else { return Ok(None) };
         Ok(verdict(data.payload)?.map(Expression::Verdict))
     }
+}
+
+/// Parses `struct xt_multiport_v1` (`include/uapi/linux/netfilter/xt_multiport.h`): which port, number of entries, 15 ports in the order of the
+/// host, 15 marks that a port begins a range, and whether it is inverted. `None` if it is too short or odd.
+fn ports(info: &[u8]) -> Option<Expression> {
+    let (which, count) = (*info.first()?, usize::from(*info.get(1)?));
+    let is_inverted = *info.get(PORTS_INVERTED)? != 0;
+    let port = |at: usize| {
+        let bytes = info.get(2 + 2 * at..)?.first_chunk()?;
+        Some(u16::from_ne_bytes(*bytes))
+    };
+    let mut ranges = Vec::new();
+    let mut at = 0;
+    while at < count.min(PORTS_MAX) {
+        let first = port(at)?;
+        let begins_range = *info.get(PORTS_RANGES + at)? != 0;
+        if begins_range {
+            at += 1;
+        }
+        ranges.push((first, port(at)?));
+        at += 1;
+    }
+    Some(Expression::Ports {
+        source: matches!(which, 0 | 2),
+        destination: matches!(which, 1 | 2),
+        ranges,
+        is_inverted,
+    })
+    .filter(|_| which <= 2)
 }
 
 impl Verdict {
@@ -387,5 +449,62 @@ const NFTA_VERDICT_CODE: u16 = 1;
 const NFTA_VERDICT_CHAIN: u16 = 2;
 const NFT_REG_VERDICT: u32 = 0;
 const NFT_CT_STATE: u32 = 0;
+/// Targets of iptables after which the next rule has the packet (`XT_CONTINUE`).
+const CONTINUE: [&str; 19] = [
+    "AUDIT",
+    "CHECKSUM",
+    "CLASSIFY",
+    "CONNMARK",
+    "CONNSECMARK",
+    "DSCP",
+    "ECN",
+    "HL",
+    "HMARK",
+    "IDLETIMER",
+    "LED",
+    "LOG",
+    "MARK",
+    "NFLOG",
+    "RATEEST",
+    "SECMARK",
+    "TOS",
+    "TRACE",
+    "TTL",
+];
+/// `XT_MULTI_PORTS`
+const PORTS_MAX: usize = 15;
+/// Where `pflags` and `invert` of `struct xt_multiport_v1` are.
+const PORTS_RANGES: usize = 32;
+const PORTS_INVERTED: usize = 47;
 /// More than the highest attribute number of the expressions that are parsed.
 const PARTS_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_of_multiport_are_single_ones_and_ranges() {
+        let mut info = [0; 48];
+        (info[0], info[1], info[47]) = (1, 3, 1);
+        for (at, port) in [4015_u16, 5000, 5010].into_iter().enumerate() {
+            info[2 + 2 * at..4 + 2 * at].copy_from_slice(&port.to_ne_bytes());
+        }
+        info[PORTS_RANGES + 1] = 1;
+        let expected = Expression::Ports {
+            source: false,
+            destination: true,
+            ranges: Vec::from([(4015, 4015), (5000, 5010)]),
+            is_inverted: true,
+        };
+        assert_eq!(ports(&info), Some(expected));
+        assert_eq!(ports(&info[..47]), None);
+        assert_eq!(ports(&[]), None);
+        info[0] = 3;
+        assert_eq!(ports(&info), None);
+        // A range without an end.
+        (info[0], info[1]) = (0, 15);
+        info[PORTS_RANGES..PORTS_INVERTED].fill(1);
+        assert!(ports(&info).is_some());
+    }
+}

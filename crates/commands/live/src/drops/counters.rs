@@ -3,75 +3,89 @@
 use super::firewall::HostAddresses;
 use super::rows::owner_text;
 use super::sockets::{KnownSocket, SocketTable};
-use sockeye_drops::{CounterSubject, ListenerDrops, Moved};
-use sockeye_model::{Device, DeviceName, NetnsInode, Protocol, Qdisc, Vitals};
+use sockeye_drops::{CounterLine, CounterSubject, ListenerDrops, Moved};
+use sockeye_model::{Counter, Device, DeviceName, NetnsInode, Protocol, Qdisc, Vitals};
 use sockeye_query::listing::Listing;
+use sockeye_query::namespaces::Namespace;
 use sockeye_source::{own_namespace, vitals};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Counters of the selected namespaces at one time.
 #[derive(Debug, Default)]
 pub(super) struct CounterSample {
     namespaces: BTreeMap<Option<NetnsInode>, Vitals>,
+    /// Namespaces that there were, also those that could not be read.
+    found: BTreeSet<NetnsInode>,
     /// Drops of the input queues of all processors.
     backlog: u64,
     /// Namespaces that could not be read.
     pub(super) unreadable: u64,
 }
 
+/// By how much counters moved.
+#[derive(Debug, Default)]
+pub(super) struct CountersMoved {
+    pub(super) all: Vec<Moved>,
+    /// Namespaces that were made meanwhile: their counters are compared with 0.
+    pub(super) made: BTreeSet<NetnsInode>,
+    /// Namespaces that ended meanwhile: their counters are those of the last reading before.
+    pub(super) ended: BTreeSet<NetnsInode>,
+}
+
 impl CounterSample {
     /// Reads the counters of each namespace.
     pub(super) fn read(listing: &Listing<'_>) -> Self {
         let read = listing.vitals();
+        let selected = listing.context.namespaces.iter().flatten();
         Self {
             namespaces: read.by_netns,
+            found: selected.map(Namespace::inode).collect(),
             backlog: vitals::host().processors.iter().map(|one| one.dropped).sum(),
             unreadable: read.unreadable,
         }
     }
 
-    /// Returns by how much the counters moved since `before`, zeros included.
-    pub(super) fn since(&self, before: &Self) -> Vec<Moved> {
-        let mut all = vec![Moved {
+    /// Takes what another reading has later, and keeps what that has no more.
+    pub(super) fn update(&mut self, later: Self) {
+        self.namespaces.extend(later.namespaces);
+        self.found.extend(later.found);
+    }
+
+    /// Returns by how much the counters moved since `before`, zeros included. `meanwhile` was read in between: of a namespace that has ended it has
+    /// the last values.
+    pub(super) fn since(&self, before: &Self, meanwhile: &Self) -> CountersMoved {
+        let mut moved = CountersMoved::default();
+        moved.all.push(Moved {
             subject: CounterSubject::Backlog,
             netns: None,
             delta: Some(self.backlog.saturating_sub(before.backlog)),
-        }];
-        let counters = CounterSubject::protocol_counters();
-        for (&netns, now) in &self.namespaces {
-            let Some(before) = before.namespaces.get(&netns) else {
-                continue;
-            };
-            let of = |subject, delta| Moved {
-                subject,
-                netns,
-                delta: Some(delta),
-            };
-            for &counter in &counters {
-                let values = now.counters.value(counter).zip(before.counters.value(counter));
-                if let Some((now, before)) = values {
-                    all.push(of(CounterSubject::Protocol(counter), now.saturating_sub(before)));
-                }
-            }
-            for device in &now.devices {
-                let same = |old: &&Device| old.index == device.index && old.name == device.name;
-                let Some(old) = before.devices.iter().find(same) else {
-                    continue;
-                };
-                all.push(Moved {
-                    subject: CounterSubject::Qdisc(device.name),
-                    netns,
-                    delta: qdisc_drops(&old.qdiscs, &device.qdiscs),
-                });
-                if let Some((now, old)) = device.traffic.zip(old.traffic) {
-                    let received = now.rx_dropped.saturating_sub(old.rx_dropped);
-                    let sent = now.tx_dropped.saturating_sub(old.tx_dropped);
-                    all.push(of(CounterSubject::Received(device.name), received));
-                    all.push(of(CounterSubject::Sent(device.name), sent));
+        });
+        let is_gone = |netns: NetnsInode| !self.found.contains(&netns);
+        let gone = meanwhile.namespaces.iter().chain(&before.namespaces);
+        let gone: BTreeMap<_, _> = gone
+            .filter(|(netns, _)| netns.is_some_and(is_gone))
+            // The first one stays: the later one.
+            .fold(BTreeMap::new(), |mut all, (netns, vitals)| {
+                all.entry(*netns).or_insert(vitals);
+                all
+            });
+        moved.ended = gone.keys().copied().flatten().collect();
+        for (netns, now) in self
+            .namespaces
+            .iter()
+            .map(|(netns, now)| (*netns, now))
+            .chain(gone)
+        {
+            match before.namespaces.get(&netns) {
+                Some(old) if !is_another(old, now) => moved.add(netns, old, now),
+                None if netns.is_none_or(|netns| before.found.contains(&netns)) => {}
+                _ => {
+                    moved.made.extend(netns);
+                    moved.add_new(netns, now);
                 }
             }
         }
-        all
+        moved
     }
 
     /// Returns the addresses of each namespace.
@@ -96,6 +110,81 @@ impl CounterSample {
         }
         names
     }
+}
+
+impl CountersMoved {
+    fn add(&mut self, netns: Option<NetnsInode>, before: &Vitals, now: &Vitals) {
+        for counter in CounterSubject::protocol_counters() {
+            let values = now.counters.value(counter).zip(before.counters.value(counter));
+            if let Some((now, before)) = values {
+                let subject = CounterSubject::Protocol(counter);
+                self.push(netns, subject, Some(now.saturating_sub(before)));
+            }
+        }
+        for device in &now.devices {
+            let same = |old: &&Device| old.index == device.index && old.name == device.name;
+            if let Some(old) = before.devices.iter().find(same) {
+                let drops = qdisc_drops(&old.qdiscs, &device.qdiscs);
+                self.push(netns, CounterSubject::Qdisc(device.name), drops);
+                if let Some((now, old)) = device.traffic.zip(old.traffic) {
+                    let received = now.rx_dropped.saturating_sub(old.rx_dropped);
+                    let sent = now.tx_dropped.saturating_sub(old.tx_dropped);
+                    self.push(netns, CounterSubject::Received(device.name), Some(received));
+                    self.push(netns, CounterSubject::Sent(device.name), Some(sent));
+                }
+            }
+        }
+    }
+
+    /// Adds the counters of a namespace that is new. A device other than lo may have come from another one, where it counted, too; its queueing
+    /// discipline was made when it came.
+    fn add_new(&mut self, netns: Option<NetnsInode>, now: &Vitals) {
+        for counter in CounterSubject::protocol_counters() {
+            if let Some(value) = now.counters.value(counter) {
+                self.push(netns, CounterSubject::Protocol(counter), Some(value));
+            }
+        }
+        for device in &now.devices {
+            let drops = device.qdiscs.iter().find(|qdisc| qdisc.parent == ROOT);
+            let drops = drops.map(|qdisc| qdisc.drops);
+            self.push(netns, CounterSubject::Qdisc(device.name), drops);
+            let own = device.traffic.filter(|_| device.name == DeviceName::new(b"lo"));
+            for (subject, value) in [
+                (
+                    CounterSubject::Received(device.name),
+                    own.map(|own| own.rx_dropped),
+                ),
+                (CounterSubject::Sent(device.name), own.map(|own| own.tx_dropped)),
+            ] {
+                self.push(netns, subject, value);
+            }
+        }
+    }
+
+    fn push(&mut self, netns: Option<NetnsInode>, subject: CounterSubject, delta: Option<u64>) {
+        self.all.push(Moved {
+            subject,
+            netns,
+            delta,
+        });
+    }
+
+    /// Takes the numbers from lines of namespaces that have ended if more drops were seen than the last reading has: some came after it.
+    pub(super) fn forget_after_the_end(&self, lines: &mut [CounterLine]) {
+        for line in lines {
+            let has_ended = line.moved.netns.is_some_and(|netns| self.ended.contains(&netns));
+            if has_ended && line.remainder.is_some_and(|remainder| remainder < 0) {
+                (line.moved.delta, line.remainder) = (None, None);
+            }
+        }
+    }
+}
+
+/// Whether another namespace has got the inode: counters of one only grow, except that those of 32 bits begin again.
+fn is_another(before: &Vitals, now: &Vitals) -> bool {
+    let values = |counter: &Counter| before.counters.value(*counter).zip(now.counters.value(*counter));
+    let mut all = Counter::ALL.iter().filter_map(values);
+    all.any(|(before, now)| now < before && before < HALF_OF_32_BITS)
 }
 
 /// Returns how many packets the queueing discipline of a device has dropped: that at the root has what those below it dropped. `None` if it was
@@ -151,6 +240,8 @@ fn drops_since(before: &SocketTable, socket: &KnownSocket) -> Option<u64> {
     Some(socket.drops?.wrapping_sub(old).into())
 }
 
+/// A counter that is smaller than this has not begun again soon after.
+const HALF_OF_32_BITS: u64 = 1 << 31;
 /// `TC_H_ROOT`
 const ROOT: u32 = u32::MAX;
 /// Kind of the discipline of devices without a queue: net/sched/sch_generic.c, noqueue_qdisc_ops
@@ -173,6 +264,45 @@ mod tests {
             waiting_packets: 0,
             waiting_bytes: 0,
         }
+    }
+
+    const NETNS: NetnsInode = NetnsInode(7);
+
+    /// A reading of a namespace that has counted as many.
+    fn reading(no_ports: u64) -> CounterSample {
+        let mut vitals = Vitals::default();
+        vitals.counters.set(Counter::UdpNoPorts, no_ports);
+        CounterSample {
+            namespaces: BTreeMap::from([(Some(NETNS), vitals)]),
+            found: BTreeSet::from([NETNS]),
+            ..CounterSample::default()
+        }
+    }
+
+    #[track_caller]
+    fn check(before: &CounterSample, meanwhile: &CounterSample, now: &CounterSample, expected: Option<u64>) {
+        let moved = now.since(before, meanwhile);
+        let of = |moved: &&Moved| moved.subject == CounterSubject::Protocol(Counter::UdpNoPorts);
+        let delta = moved.all.iter().find(of).and_then(|moved| moved.delta);
+        assert_eq!(delta, expected);
+        assert_eq!(moved.ended.contains(&NETNS), now.namespaces.is_empty());
+    }
+
+    #[test]
+    fn namespace_that_is_made_meanwhile_counts_from_zero_and_one_that_ends_has_its_last_values() {
+        let none = CounterSample::default;
+        check(&reading(5), &none(), &reading(12), Some(7));
+        check(&none(), &none(), &reading(12), Some(12));
+        check(&none(), &reading(9), &none(), Some(9));
+        check(&reading(5), &reading(9), &none(), Some(4));
+        check(&reading(5), &none(), &none(), Some(0));
+        // Another one with the same inode.
+        check(&reading(500), &none(), &reading(12), Some(12));
+        // It was there, and could not be read.
+        let mut unread = none();
+        unread.found.insert(NETNS);
+        let moved = reading(12).since(&unread, &none());
+        assert!(moved.made.is_empty() && moved.all.len() == 1, "{moved:?}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The packet filter rules of the selected namespaces: which of them dropped a packet, and what they counted.
 
 use super::rows::DropRow;
+use sockeye_console::notes::say;
 use sockeye_drops::{CounterSubject, Moved};
 use sockeye_model::{Firewall, FirewallRuleName, NetnsInode, Vitals};
 use sockeye_query::listing::Listing;
@@ -8,13 +9,15 @@ use sockeye_query::namespaces::{Namespace, NetnsSelection};
 use sockeye_source::{own_namespace, vitals};
 use sockeye_verdict::{DroppedPacket, PacketFilter};
 use sockeye_wire::drops::Sample;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::net::IpAddr;
 
 /// The rules of each namespace at one time.
 #[derive(Debug, Default)]
 pub(super) struct FirewallSample {
     namespaces: BTreeMap<Option<NetnsInode>, PacketFilter>,
+    /// Namespaces that have tables of `iptables-legacy`, too: their rules are not known.
+    legacy: BTreeSet<Option<NetnsInode>>,
 }
 
 impl FirewallSample {
@@ -49,19 +52,26 @@ impl FirewallSample {
 
     fn add(&mut self, netns: Option<NetnsInode>, firewall: Option<Firewall>) {
         if let Some(firewall) = firewall {
+            if firewall.has_legacy {
+                self.legacy.insert(netns);
+            }
             self.namespaces.insert(netns, PacketFilter::new(firewall));
         }
     }
 
-    /// Returns what rules that drop have counted since `before`, zeros included, and which of them came and went.
-    pub(super) fn since(&self, before: &Self) -> RulesMoved {
+    /// Returns what rules that drop have counted since `before`, zeros included, and which of them came and went. Those of namespaces that
+    /// were `made` meanwhile count from 0.
+    pub(super) fn since(&self, before: &Self, made: &BTreeSet<NetnsInode>) -> RulesMoved {
         let mut all = RulesMoved::default();
         for (netns, filter) in &self.namespaces {
-            let Some(before) = before.namespaces.get(netns) else {
-                continue;
-            };
-            let before: HashMap<FirewallRuleName, u64> = before.counters().collect();
-            all.add(*netns, &before, filter.counters().collect());
+            if netns.is_some_and(|netns| made.contains(&netns)) {
+                let mut of_new = RulesMoved::default();
+                of_new.add(*netns, &HashMap::new(), filter.counters().collect());
+                all.counters.append(&mut of_new.counters);
+            } else if let Some(before) = before.namespaces.get(netns) {
+                let before: HashMap<FirewallRuleName, u64> = before.counters().collect();
+                all.add(*netns, &before, filter.counters().collect());
+            }
         }
         all
     }
@@ -89,6 +99,9 @@ impl FirewallSample {
         if row.reason.as_deref() != Some(NETFILTER) {
             return None;
         }
+        if self.may_be_by_legacy(row) {
+            return None;
+        }
         let filter = self.namespaces.get(&row.netns)?;
         let local = addresses.of.get(&row.netns);
         let mut rules = samples.iter().map(|sample| {
@@ -106,6 +119,22 @@ impl FirewallSample {
         let first = rules.next()??;
         rules.all(|rule| rule.as_ref() == Some(&first)).then_some(first)
     }
+}
+
+impl FirewallSample {
+    /// Whether a rule of `iptables-legacy` can have dropped the packets of a row. One of nf_tables has where it drops as the place (Linux 6.3).
+    pub(super) fn may_be_by_legacy(&self, row: &DropRow) -> bool {
+        row.reason.as_deref() == Some(NETFILTER)
+            && row.place.as_deref() != Some(NF_TABLES)
+            && self.legacy.contains(&row.netns)
+    }
+}
+
+/// Says that rules of `iptables-legacy` are unknown.
+pub(super) fn say_legacy() {
+    say(
+        "sockeye: drops: there are tables of iptables-legacy, whose rules are not read: iptables-legacy -nvL shows their counters\n",
+    );
 }
 
 /// What rules that drop have counted between two readings.
@@ -179,6 +208,8 @@ fn read_in(selection: &NetnsSelection, namespace: &Namespace) -> Option<Firewall
 
 /// The reason of packets that netfilter drops: net/netfilter/core.c, nf_hook_slow().
 pub(super) const NETFILTER: &str = "NETFILTER_DROP";
+/// Where a rule of nf_tables drops.
+const NF_TABLES: &str = "nft_do_chain";
 /// Which part of the drops may be between the two readings: a twentieth.
 const READINGS_DIFFER: u64 = 20;
 /// Most other namespaces whose rules are read.

@@ -4,6 +4,7 @@ use super::counters::CounterSample;
 use super::firewall::FirewallSample;
 use super::output::NamedLine;
 use super::rows::DropRow;
+use super::sockets::SocketTable;
 use sockeye_output::Envelope;
 use sockeye_tracepoints::DropCounts;
 use std::time::{Duration, Instant};
@@ -14,6 +15,17 @@ pub(super) struct Reading {
     pub(super) drops: DropCounts,
     pub(super) firewalls: FirewallSample,
     pub(super) at: Instant,
+}
+
+/// What is known of an interval.
+#[derive(Clone, Copy)]
+pub(super) struct Ends<'a> {
+    pub(super) before: &'a Reading,
+    /// Counters that were read in between.
+    pub(super) meanwhile: &'a CounterSample,
+    pub(super) now: &'a Reading,
+    /// Sockets at the end, then those at the beginning.
+    pub(super) sockets: [&'a SocketTable; 2],
 }
 
 /// The result of an interval.
@@ -32,6 +44,10 @@ pub(super) struct Report {
     pub(super) sampled_every: u32,
     /// Rules of the packet filter that drop, and that were added or removed.
     pub(super) changed_rules: [usize; 2],
+    /// Whether packets can have been dropped by rules of `iptables-legacy`.
+    pub(super) may_be_by_legacy: bool,
+    /// Namespaces with counters that were made, and that ended.
+    pub(super) other_namespaces: [usize; 2],
     /// How many drops each reason has had, in all namespaces: exact.
     pub(super) by_reason: Vec<(String, u64)>,
     pub(super) interval: Duration,

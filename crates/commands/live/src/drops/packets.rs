@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::DropClass;
-use sockeye_model::{counted, counted_were};
+use sockeye_model::{NetnsInode, counted, counted_were};
 use sockeye_observe::KernelFunctions;
 use sockeye_output::listing::{ListingWriter, Record as _};
 use sockeye_tracepoints::{DropWatch, Watch};
@@ -51,6 +51,8 @@ impl Session<'_> {
             missed: 0,
             sampled_every: 1,
             changed_rules: [0, 0],
+            may_be_by_legacy: false,
+            other_namespaces: [0, 0],
             by_reason: Vec::new(),
             interval: Duration::ZERO,
             envelope: envelope::now(),
@@ -66,6 +68,7 @@ impl Session<'_> {
         let mut is_open = true;
         let mut accounting = None;
         let mut shown_of = ReadPackets::default();
+        let mut may_be_by_legacy = false;
         loop {
             let is_over =
                 self.interrupts.caught().is_some() || until.is_some_and(|until| Instant::now() >= until);
@@ -78,8 +81,14 @@ impl Session<'_> {
             let is_unknown =
                 |packet: &Packet| packet.key.inode != 0 && sockets.with_inode(packet.key.inode).is_none();
             let begin = Instant::now();
-            if begin >= next_listing && batch.iter().any(is_unknown) {
-                sockets = SocketTable::read(self.listing, &mut report)?;
+            let is_new = |packet: &Packet| packet.key.netns != 0 && self.is_new(NetnsInode(packet.key.netns));
+            if begin >= next_listing && batch.iter().any(|packet| is_unknown(packet) || is_new(packet)) {
+                let context = self.renewed();
+                let renewed = context
+                    .as_ref()
+                    .map(|context| self.listing_of(context))
+                    .transpose()?;
+                sockets = SocketTable::read(renewed.as_ref().unwrap_or(self.listing), &mut report)?;
                 next_listing = after_listing(begin, Instant::now());
             }
             let is_by_rule = |packet: &Packet| {
@@ -89,7 +98,7 @@ impl Session<'_> {
                 (firewalls, addresses) = self.rules();
                 rules_read = Instant::now();
             }
-            let netns_name = |inode| self.netns_name(inode);
+            let netns_name = |inode| self.netns_name(self.listing, inode);
             let naming = Naming {
                 reasons: &self.reasons,
                 functions,
@@ -107,6 +116,7 @@ impl Session<'_> {
                 );
                 row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
                 let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
+                may_be_by_legacy |= firewalls.may_be_by_legacy(&row);
                 let is_selected = self.is_selected(row.netns) && row.matches(self.listing.filter());
                 let count = match (is_selected, is_normal) {
                     (false, _) => &mut shown_of.not_selected,
@@ -165,6 +175,9 @@ impl Session<'_> {
                     }
                 })
                 .context(stdout::WRITING)?;
+        }
+        if may_be_by_legacy {
+            firewall::say_legacy();
         }
         if let Some((total, missed)) = counts.filter(|(total, missed)| total.lost + missed > 0) {
             say(&format!(

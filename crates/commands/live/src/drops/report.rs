@@ -3,7 +3,7 @@
 use super::counters::{listener_drops, socket_drops};
 use super::estimates;
 use super::firewall;
-use super::interval::{Reading, Report};
+use super::interval::{Ends, Report};
 use super::output::{NamedLine, counter_name, rule_text};
 use super::rows::{self, DropRow, Naming};
 use super::session::Session;
@@ -11,21 +11,26 @@ use super::sockets::SocketTable;
 use sockeye_console::envelope;
 use sockeye_dictionary::{Dictionary, DropClass};
 use sockeye_drops::{CounterLine, CounterSubject, reconcile};
+use sockeye_model::NetnsInode;
 use sockeye_observe::KernelFunctions;
+use sockeye_query::findings::inside;
+use sockeye_query::listing::Listing;
+use sockeye_query::namespaces::NetnsAccess;
 use sockeye_tracepoints::DropCounts;
 use sockeye_verdict::MEANINGS;
 use sockeye_wire::drops::reason_at;
+use std::collections::BTreeSet;
 
 impl Session<'_> {
-    pub(super) fn report(
-        &self,
-        before: &Reading,
-        now: &Reading,
-        sockets: [&SocketTable; 2],
-        is_watched: bool,
-    ) -> Report {
+    pub(super) fn report(&self, listing: &Listing<'_>, ends: &Ends<'_>, is_watched: bool) -> Report {
+        let &Ends {
+            before,
+            meanwhile,
+            now,
+            sockets,
+        } = ends;
         let functions = self.functions.get_or_init(KernelFunctions::read);
-        let netns_name = |inode| self.netns_name(inode);
+        let netns_name = |inode| self.netns_name(listing, inode);
         let naming = Naming {
             reasons: &self.reasons,
             functions,
@@ -44,7 +49,8 @@ impl Session<'_> {
         for row in &mut rows {
             row.rule = now.firewalls.rule_since(&before.firewalls, row, &addresses);
         }
-        let by_rules = now.firewalls.since(&before.firewalls);
+        let found = now.counters.since(&before.counters, meanwhile);
+        let by_rules = now.firewalls.since(&before.firewalls, &found.made);
         for row in &mut rows {
             // The kept packets were dropped by a rule that did not drop all of them.
             if firewall::has_counted_less(&by_rules.counters, row) {
@@ -54,18 +60,23 @@ impl Session<'_> {
         // A reason that is not counted by key is in the totals only.
         let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
             .then(|| normal_by_place + self.normal(&before.drops, &now.drops));
-        rows.retain(|row| self.is_selected(row.netns));
+        // Of what namespace evicted drops were is not known either.
+        rows.retain(|row| row.is_evicted || self.is_selected(row.netns));
+        let may_be_by_legacy = rows.iter().any(|row| now.firewalls.may_be_by_legacy(row));
         let mut counters = Vec::new();
+        let mut other_namespaces = [0; 2];
         if self.args.filter.is_empty() {
             let events: Vec<_> = rows.iter().map(DropRow::event).collect();
-            let mut moved = now.counters.since(&before.counters);
             let mut of_sockets = socket_drops(sockets[1], sockets[0]);
             of_sockets.retain(|moved| moved.netns.is_none_or(|netns| self.is_selected(Some(netns))));
+            let mut moved = found.all.clone();
             moved.append(&mut of_sockets);
             moved.extend(by_rules.counters);
             let listeners = listener_drops(sockets[1], sockets[0]);
-            let lines = reconcile(&moved, &events, &listeners);
-            let name = |line| self.named(line, sockets[0], is_watched);
+            let mut lines = reconcile(&moved, &events, &listeners);
+            found.forget_after_the_end(&mut lines);
+            other_namespaces = [&found.made, &found.ended].map(|some| number_with_lines(&lines, some));
+            let name = |line| self.named(listing, line, sockets[0], is_watched);
             counters = lines.into_iter().map(name).collect();
             if let Some(key) = &self.shown.counters_by {
                 let values: Vec<_> = counters.iter().map(|line| key.column.sort_value(&line)).collect();
@@ -87,6 +98,8 @@ impl Session<'_> {
             missed: 0,
             sampled_every: 1,
             changed_rules: [by_rules.added, by_rules.removed],
+            may_be_by_legacy,
+            other_namespaces,
             by_reason: estimates::by_reason(&before.drops, &now.drops, &self.reasons, self.args.all),
             interval: now.at.duration_since(before.at),
             envelope: envelope::now(),
@@ -106,13 +119,26 @@ impl Session<'_> {
         all.map(|index| estimates::counted(before, now, index)).sum()
     }
 
-    pub(super) fn named(&self, line: CounterLine, sockets: &SocketTable, is_watched: bool) -> NamedLine {
+    pub(super) fn named(
+        &self,
+        listing: &Listing<'_>,
+        line: CounterLine,
+        sockets: &SocketTable,
+        is_watched: bool,
+    ) -> NamedLine {
         let name = counter_name(&line.moved.subject);
         let mut advice = None;
         let of = match &line.moved.subject {
             CounterSubject::Protocol(counter) => {
                 let meaning = MEANINGS.iter().find(|meaning| meaning.counter == *counter);
-                advice = meaning.and_then(|meaning| meaning.remedy);
+                let command = meaning.and_then(|meaning| meaning.remedy);
+                let access = match line.moved.netns {
+                    Some(netns) => listing.context.access_to(netns),
+                    None => Some(NetnsAccess::Here),
+                };
+                advice = command
+                    .zip(access)
+                    .map(|(command, access)| inside(&access, command));
                 None
             }
             CounterSubject::Backlog => None,
@@ -138,7 +164,7 @@ impl Session<'_> {
             CounterSubject::FirewallRule(_) => explain_name("NETFILTER_DROP"),
         };
         NamedLine {
-            netns_name: line.moved.netns.and_then(|netns| self.netns_name(netns)),
+            netns_name: line.moved.netns.and_then(|netns| self.netns_name(listing, netns)),
             line,
             name,
             of,
@@ -147,6 +173,12 @@ impl Session<'_> {
             is_watched,
         }
     }
+}
+
+/// Returns how many of these namespaces have lines.
+fn number_with_lines(lines: &[CounterLine], namespaces: &BTreeSet<NetnsInode>) -> usize {
+    let has_line = |netns: &&NetnsInode| lines.iter().any(|line| line.moved.netns == Some(**netns));
+    namespaces.iter().filter(has_line).count()
 }
 
 /// Returns items in another order.

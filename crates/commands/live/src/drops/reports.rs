@@ -1,8 +1,8 @@
 //! Reports of intervals: one at the end, or again and again.
 
 use super::counters::CounterSample;
-use super::firewall::FirewallSample;
-use super::interval::{Reading, Report};
+use super::firewall::{self, FirewallSample};
+use super::interval::{Ends, Reading, Report};
 use super::pace::ListingPace;
 use super::session::Session;
 use super::sockets::SocketTable;
@@ -13,6 +13,7 @@ use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
 use sockeye_model::counted_were;
 use sockeye_observe::KernelFunctions;
+use sockeye_query::listing::Listing;
 use sockeye_tracepoints::{Budget, DropWatch};
 use std::io::IsTerminal as _;
 use std::os::fd::AsFd as _;
@@ -25,7 +26,8 @@ impl Session<'_> {
             watch.attach().context("drops")?;
         }
         // The order of each report: with a steady rate of drops, what happens between these readings is the same at both ends.
-        let mut before = self.read(watch.as_ref())?;
+        let mut before = self.read(self.listing, watch.as_ref())?;
+        let mut meanwhile = CounterSample::default();
         let mut sockets = SocketTable::read(self.listing, &mut self.listing.begin())?;
         let (mut missed, mut pace) = (0, ListingPace::new(before.at));
         let until = self.args.duration.map(|duration| before.at + duration);
@@ -39,7 +41,12 @@ impl Session<'_> {
             let deadline = [next, until].into_iter().flatten().min();
             if !self.wait(
                 deadline,
-                watch.as_mut().map(|watch| (watch, &mut sockets, &mut pace)),
+                watch.as_mut().map(|watch| Watched {
+                    watch,
+                    sockets: &mut sockets,
+                    meanwhile: &mut meanwhile,
+                    pace: &mut pace,
+                }),
                 live.as_mut(),
                 &body,
             )? {
@@ -49,21 +56,28 @@ impl Session<'_> {
                 || until.is_some_and(|until| Instant::now() >= until)
                 || self.args.count == Some(number)
                 || self.args.watch.is_none();
-            let now = self.read(watch.as_ref())?;
+            let context = watch.as_ref().and_then(|_| self.renewed());
+            let renewed = context
+                .as_ref()
+                .map(|context| self.listing_of(context))
+                .transpose()?;
+            let listing = renewed.as_ref().unwrap_or(self.listing);
+            let now = self.read(listing, watch.as_ref())?;
             let accounting = watch
                 .as_mut()
                 .map(DropWatch::accounting)
                 .transpose()
                 .context("drops")?;
             let missed_now = accounting.map_or(0, |accounting| accounting.missed);
-            let mut report = self.listing.begin();
-            let sockets_now = SocketTable::read(self.listing, &mut report)?;
-            let mut result = self.report(
-                &before,
-                &now,
-                [&sockets_now, &sockets],
-                watch.is_some() && self.args.keys > 0,
-            );
+            let mut report = listing.begin();
+            let sockets_now = SocketTable::read(listing, &mut report)?;
+            let ends = Ends {
+                before: &before,
+                meanwhile: &meanwhile,
+                now: &now,
+                sockets: [&sockets_now, &sockets],
+            };
+            let mut result = self.report(listing, &ends, watch.is_some() && self.args.keys > 0);
             result.is_watched = watch.is_some();
             result.missed = missed_now.saturating_sub(missed);
             result.sample = self.args.watch.map(|_| number);
@@ -82,29 +96,30 @@ impl Session<'_> {
             if let Some(everywhere) = report.all_netns.as_mut().filter(|_| !self.args.common.verbose) {
                 everywhere.descriptors_only = false;
             }
-            self.listing.write_notes(&report, self.args.common.verbose);
+            listing.write_notes(&report, self.args.common.verbose);
             self.say_losses(&result, &now);
             if is_over {
                 // The last report is drawn, too.
                 self.wait(Some(before.at), None, live.as_mut(), &body)?;
                 break;
             }
+            meanwhile = CounterSample::default();
             (before, sockets, missed) = (now, sockets_now, missed_now);
         }
         Ok(ExitCode::SUCCESS)
     }
 
-    pub(super) fn read(&self, watch: Option<&DropWatch>) -> anyhow::Result<Reading> {
+    pub(super) fn read(&self, listing: &Listing<'_>, watch: Option<&DropWatch>) -> anyhow::Result<Reading> {
         // The same order at the beginning and at the end: what happens between both readings is in one of them too few at the
         // beginning, and too many at the end.
         let at = Instant::now();
-        let counters = CounterSample::read(self.listing);
+        let counters = CounterSample::read(listing);
         let drops = watch.map(DropWatch::counts).transpose();
         let drops = drops
             .context("drops: read what the program has counted")?
             .unwrap_or_default();
         // Rules count where drops are counted, in the namespaces that are reported.
-        let firewalls = FirewallSample::read(self.listing);
+        let firewalls = FirewallSample::read(listing);
         Ok(Reading {
             counters,
             drops,
@@ -129,7 +144,7 @@ impl Session<'_> {
     pub(super) fn wait(
         &self,
         deadline: Option<Instant>,
-        mut watched: Option<(&mut DropWatch, &mut SocketTable, &mut ListingPace)>,
+        mut watched: Option<Watched<'_>>,
         mut live: Option<&mut Live>,
         body: &[u8],
     ) -> anyhow::Result<bool> {
@@ -149,17 +164,19 @@ impl Session<'_> {
             None => STEP_MAX,
         };
         loop {
-            if let Some((watch, sockets, pace)) = &mut watched {
-                watch
+            if let Some(watched) = &mut watched {
+                watched
+                    .watch
                     .keep_to_budget()
                     .context("drops: read how long counting took")?;
-                let made = watch
+                let made = watched
+                    .watch
                     .keys_made()
                     .context("drops: read what the program has counted")?;
                 let begin = Instant::now();
-                if pace.may_list(begin, made) {
-                    sockets.remember(SocketTable::read(self.listing, &mut self.listing.begin())?);
-                    pace.listed(begin, Instant::now(), made);
+                if watched.pace.may_list(begin, made) {
+                    self.remember(watched)?;
+                    watched.pace.listed(begin, Instant::now(), made);
                 }
             }
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
@@ -186,6 +203,20 @@ impl Session<'_> {
         }
     }
 
+    /// Remembers the sockets and the counters of now: a process or a namespace may end before the report.
+    fn remember(&self, watched: &mut Watched<'_>) -> anyhow::Result<()> {
+        let context = self.renewed();
+        let renewed = context
+            .as_ref()
+            .map(|context| self.listing_of(context))
+            .transpose()?;
+        let listing = renewed.as_ref().unwrap_or(self.listing);
+        let sockets = SocketTable::read(listing, &mut listing.begin())?;
+        watched.sockets.remember(sockets);
+        watched.meanwhile.update(CounterSample::read(listing));
+        Ok(())
+    }
+
     pub(super) fn say_begin(&self, is_endless: bool) {
         if self.args.common.verbose || (is_endless && std::io::stderr().is_terminal()) {
             say("sockeye: drops are counted; ^C ends and reports\n");
@@ -201,7 +232,7 @@ impl Session<'_> {
         }
         if result.evicted_keys > 0 {
             say(&format!(
-                "sockeye: {} combinations did not fit and were evicted: of their drops only the reason is known; --keys makes room\n",
+                "sockeye: {} combinations did not fit and were evicted: of their drops only the reason is known, not the network namespace; --keys makes room\n",
                 result.evicted_keys
             ));
         }
@@ -225,6 +256,20 @@ impl Session<'_> {
                 counted_were(result.missed, "drop")
             ));
         }
+        if result.may_be_by_legacy {
+            firewall::say_legacy();
+        }
+        let [made, ended] = result.other_namespaces;
+        if made > 0 {
+            say(&format!(
+                "sockeye: new network namespaces: {made}; their counters are compared with 0\n"
+            ));
+        }
+        if ended > 0 {
+            say(&format!(
+                "sockeye: network namespaces that ended meanwhile: {ended}; their counters are those of the last reading before, or unknown\n"
+            ));
+        }
         if now.counters.unreadable > 0 {
             say(&format!(
                 "sockeye: the counters of {} network namespaces could not be read\n",
@@ -235,6 +280,14 @@ impl Session<'_> {
             say(&format!("sockeye: {}\n", unavailable.text));
         }
     }
+}
+
+/// What is watched while time passes.
+pub(super) struct Watched<'a> {
+    watch: &'a mut DropWatch,
+    sockets: &'a mut SocketTable,
+    meanwhile: &'a mut CounterSample,
+    pace: &'a mut ListingPace,
 }
 
 /// Longest wait without a look at the time.

@@ -13,7 +13,7 @@ use sockeye_query::drops::reasons_of;
 use sockeye_query::listing::Listing;
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_tracepoints::{DropOptions, DropWatch};
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
 use std::process::ExitCode;
 
 /// Watches drops and prints them.
@@ -83,6 +83,7 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         functions: OnceCell::new(),
         interrupts,
         shown,
+        later: RefCell::default(),
     };
     match watch {
         Some(watch) if args.packets => session.packets(watch),

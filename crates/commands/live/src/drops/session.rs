@@ -7,9 +7,12 @@ use sockeye_drops::Reasons;
 use sockeye_model::{Names as _, NetnsInode};
 use sockeye_observe::KernelFunctions;
 use sockeye_output::listing::{Column, SortKey, UnknownColumn, parse_columns};
+use sockeye_query::context::QueryContext;
 use sockeye_query::listing::Listing;
+use sockeye_query::namespaces::Namespace;
 use sockeye_sys::interrupts::Interrupts;
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
 
 /// A run, from its arguments to its end.
 pub(super) struct Session<'a> {
@@ -19,11 +22,44 @@ pub(super) struct Session<'a> {
     pub(super) functions: OnceCell<KernelFunctions>,
     pub(super) interrupts: Interrupts,
     pub(super) shown: Shown,
+    /// Namespaces that were made since the begin, with their names.
+    pub(super) later: RefCell<BTreeMap<NetnsInode, Option<String>>>,
 }
 
 impl Session<'_> {
-    pub(super) fn netns_name(&self, inode: NetnsInode) -> Option<String> {
-        self.listing.context.netns(inode).map(str::to_owned)
+    /// Finds the namespaces again, and keeps the names of new ones; `None` if all that are selected are known.
+    pub(super) fn renewed(&self) -> Option<QueryContext> {
+        let context = self
+            .listing
+            .context
+            .renewed(&self.args.listing(Some("all".to_owned())))?;
+        let known = &self.listing.context.namespaces;
+        let all = context.namespaces.iter().flatten().map(Namespace::inode);
+        let new = all.filter(|inode| known.with_inode(*inode).is_none());
+        let named = new.map(|inode| (inode, context.netns(inode).map(str::to_owned)));
+        self.later.borrow_mut().extend(named);
+        Some(context)
+    }
+
+    /// Prepares a listing of the namespaces that were found again.
+    pub(super) fn listing_of<'b>(&self, context: &'b QueryContext) -> anyhow::Result<Listing<'b>> {
+        let common = self.args.listing(Some("all".to_owned()));
+        let mut listing = Listing::new(&common, &self.args.filter, None, context)?;
+        listing.require_owners();
+        Ok(listing)
+    }
+
+    /// Returns the name of a namespace, which one that has ended also had.
+    pub(super) fn netns_name(&self, listing: &Listing<'_>, inode: NetnsInode) -> Option<String> {
+        let now = listing.context.netns(inode).map(str::to_owned);
+        now.or_else(|| self.later.borrow().get(&inode).cloned().flatten())
+            .or_else(|| self.listing.context.netns(inode).map(str::to_owned))
+    }
+
+    /// Whether a namespace was made since the namespaces were found.
+    pub(super) fn is_new(&self, netns: NetnsInode) -> bool {
+        let known = &self.listing.context.namespaces;
+        known.are_many() && known.with_inode(netns).is_none() && !self.later.borrow().contains_key(&netns)
     }
 
     /// Whether a network namespace is one of those that the user selected.

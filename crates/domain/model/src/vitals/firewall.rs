@@ -15,6 +15,8 @@ pub struct Firewall {
     pub chains: Vec<FirewallChain>,
     /// Elements of sets, by family, table and name; only of sets that rules look into
     pub sets: HashMap<(Family, String, String), Vec<Element>>,
+    /// Whether there are tables of `iptables-legacy`, whose rules are not read
+    pub has_legacy: bool,
 }
 
 /// A chain with its rules.

@@ -251,6 +251,33 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_iptables_differ_by_their_ports() {
+        let among = |ports: &[u16]| Expression::Ports {
+            source: false,
+            destination: true,
+            ranges: ports.iter().map(|port| (*port, *port)).collect(),
+            is_inverted: false,
+        };
+        let string = || Expression::Other("match".into());
+        let rules = vec![
+            vec![among(&[4015, 4016]), DROP],
+            to_port(53, vec![Expression::Reject]),
+            to_port(5353, vec![string(), DROP]),
+        ];
+        check(&filter(rules, false), &DATAGRAM, Some(Some(3)));
+        let rules = vec![
+            vec![among(&[80, 5353]), DROP],
+            to_port(5353, vec![string(), DROP]),
+        ];
+        check(&filter(rules, false), &DATAGRAM, Some(Some(1)));
+        let rules = vec![to_port(5353, vec![Expression::Effect, Expression::Reject])];
+        check(&filter(rules, false), &DATAGRAM, Some(Some(1)));
+        // Both may have.
+        let rules = vec![vec![string(), DROP], to_port(5353, vec![DROP])];
+        check(&filter(rules, false), &DATAGRAM, None);
+    }
+
+    #[test]
     fn policy_drops_what_no_rule_lets_pass() {
         let rules = vec![established(), to_port(22, vec![ACCEPT])];
         check(&filter(rules, true), &DATAGRAM, Some(None));

@@ -197,7 +197,10 @@ impl Ruleset {
         for expression in &rule.expressions {
             let compares = matches!(
                 expression,
-                Expression::Compare { .. } | Expression::Range { .. } | Expression::Lookup { .. }
+                Expression::Compare { .. }
+                    | Expression::Range { .. }
+                    | Expression::Lookup { .. }
+                    | Expression::Ports { .. }
             );
             let found = match expression {
                 Expression::Verdict(FirewallVerdict::Drop) | Expression::Reject => {
@@ -251,6 +254,7 @@ impl Ruleset {
             };
             match expression {
                 Expression::Payload { base, .. } => is_of_packet = *base != Base::Other,
+                Expression::Ports { .. } => is_of_packet = true,
                 Expression::Meta { .. } | Expression::ConnectionState { .. } => is_of_packet = false,
                 _ => {}
             }
@@ -414,6 +418,14 @@ impl Match {
     const fn is(found: bool) -> Self {
         if found { Self::Yes } else { Self::No }
     }
+
+    const fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Yes, _) | (_, Self::Yes) => Self::Yes,
+            (Self::No, Self::No) => Self::No,
+            _ => Self::Maybe,
+        }
+    }
 }
 
 pub(super) fn name(chain: &FirewallChain, handle: Option<u64>) -> FirewallRuleName {
@@ -505,6 +517,19 @@ impl Registers {
                     _ => Match::Maybe,
                 };
                 if *is_inverted { within.inverted() } else { within }
+            }
+            Expression::Ports {
+                source,
+                destination,
+                ranges,
+                is_inverted,
+            } => {
+                let wanted = [(*source, 0), (*destination, 2)]
+                    .into_iter()
+                    .filter(|(is_compared, _)| *is_compared);
+                let found = wanted.map(|(_, at)| port_in(ranges, packet.transport.get(at..at + 2)));
+                let found = found.fold(Match::No, Match::or);
+                if *is_inverted { found.inverted() } else { found }
             }
             _ => Match::Maybe,
         }
@@ -628,6 +653,17 @@ const fn place(register: u32) -> usize {
         1..=4 => (register as usize - 1) * 16,
         8..=23 => (register as usize - 8) * 4,
         _ => REGISTERS_LEN,
+    }
+}
+
+/// Whether a port is in one of the ranges.
+fn port_in(ranges: &[(u16, u16)], port: Option<&[Bits]>) -> Match {
+    match port {
+        Some([high, low]) if high.known & low.known == 0xff => {
+            let port = u16::from_be_bytes([high.value, low.value]);
+            Match::is(ranges.iter().any(|(first, last)| (first..=last).contains(&&port)))
+        }
+        _ => Match::Maybe,
     }
 }
 

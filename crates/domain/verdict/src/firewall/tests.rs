@@ -454,6 +454,7 @@ fn map_to_verdicts_decides() {
         Ruleset::new(Firewall {
             chains,
             sets: [(key, elements)].into(),
+            ..Firewall::default()
         })
         .dropping(&sent(Content::Established))
     };
@@ -494,6 +495,7 @@ fn ranges_and_sets_contain_values() {
         Ruleset::new(Firewall {
             chains,
             sets: [(key, elements)].into(),
+            ..Firewall::default()
         })
         .dropping(&sent(Content::Syn))
         .is_some()

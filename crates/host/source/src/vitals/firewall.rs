@@ -56,7 +56,18 @@ pub fn firewall() -> Option<Firewall> {
         read_rules(&socket, &mut buffer, &mut firewall)?;
         read_sets(&socket, &mut buffer, &mut firewall);
     }
+    firewall.has_legacy = has_legacy();
     Some(firewall)
+}
+
+/// Whether the calling thread's network namespace has tables of `iptables-legacy` or `ip6tables-legacy` (`net/netfilter/x_tables.c`,
+/// `xt_table_seq_show()`).
+fn has_legacy() -> bool {
+    let files = ["ip_tables_names", "ip6_tables_names"];
+    let mut texts = files
+        .iter()
+        .filter_map(|file| std::fs::read(format!("/proc/thread-self/net/{file}")).ok());
+    texts.any(|text| !text.is_empty())
 }
 
 fn read_rules(socket: &NetlinkSocket, buffer: &mut Vec<u8>, firewall: &mut Firewall) -> Option<()> {

@@ -203,3 +203,70 @@ fn each_packet_has_its_rule() {
     let expected: Vec<_> = (0..5).flat_map(|_| handles.map(Some)).collect();
     assert_eq!(found, expected, "{document:#}");
 }
+
+#[test]
+fn rules_of_iptables_are_named_also_without_an_expression_of_nf_tables() {
+    need!(program("iptables-nft"));
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-iptables"));
+    let rules = [
+        "-m multiport --dports 4015,4016 -j DROP",
+        "--dport 4014 -j REJECT",
+        "--dport 4012 -m comment --comment <b>x</b> -j DROP",
+        "--dport 4017 -m string --algo bm --string xx -j DROP",
+    ];
+    for rule in rules {
+        let line = format!("-A INPUT -p udp {rule}");
+        here.output("iptables-nft", &line.split(' ').collect::<Vec<_>>());
+    }
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, "--packets --format json");
+    let ports = [4014, 4012, 4015, 4017];
+    for port in ports {
+        // A rejected one has an error, which the next call may get.
+        let _ = sender.send_to(b"axxb", ("127.0.0.1", port));
+        let _ = sender.take_error();
+    }
+    let document = watching.end();
+    let all = document["dropped_packets"].as_array().unwrap().iter();
+    let of_here =
+        all.filter(|packet| packet["netns_inode"] == here.inode() && packet["reason"] == "NETFILTER_DROP");
+    let found: Vec<_> = of_here
+        .map(|packet| {
+            (
+                packet["destination"]["port"].as_u64().unwrap(),
+                packet["firewall_rule"]["handle"].as_u64(),
+            )
+        })
+        .collect();
+    let texts = ["4014", "4012", "4015", "4017"];
+    let expected: Vec<_> = texts
+        .map(|text| (text.parse().unwrap(), Some(handle(&here, text))))
+        .to_vec();
+    assert_eq!(found, expected, "{document:#}");
+}
+
+#[test]
+fn rules_of_iptables_legacy_are_said_to_be_unknown() {
+    need!(program("iptables-legacy"));
+    let (lab, here) = need!(alone("drops-legacy"));
+    let rule = "-A INPUT -p udp --dport 4018 -j DROP";
+    let status = here
+        .command("iptables-legacy", &rule.split(' ').collect::<Vec<_>>())
+        .output();
+    if !status.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: this kernel has no tables of iptables-legacy");
+        return;
+    }
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+    send(&sender, "127.0.0.1:4018".parse().unwrap(), 10, 5);
+    let (document, notes) = watching.end_with_notes();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 5, "{document:#}");
+    assert!(
+        rows.iter().all(|row| row.get("firewall_rule").is_none()),
+        "{document:#}"
+    );
+    assert!(notes.contains("tables of iptables-legacy"), "{notes}");
+}

@@ -19,8 +19,8 @@ pub(in super::super) struct NamedLine {
     pub(in super::super) netns_name: Option<String>,
     /// Name of its entry for `sockeye explain`.
     pub(in super::super) explain: Option<&'static str>,
-    /// What `check` advises.
-    pub(in super::super) advice: Option<&'static str>,
+    /// What `check` advises, as it is typed here for the namespace.
+    pub(in super::super) advice: Option<String>,
     /// Whether drops were watched: else nothing is explained, and nothing remains.
     pub(in super::super) is_watched: bool,
 }
@@ -109,8 +109,9 @@ static COLUMNS: &[CounterColumn] = &[
         "Advice",
         Left,
         "What sockeye check advises",
-        |line, _| Value::text(line.advice.map(str::as_bytes)),
-    ),
+        |line, _| Value::text(line.advice.as_deref().map(str::as_bytes)),
+    )
+    .for_later(1),
 ];
 
 struct MovedBy;

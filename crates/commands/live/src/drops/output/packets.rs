@@ -116,7 +116,8 @@ static COLUMNS: &[PacketColumn] = &[
         Left,
         "Function of the kernel",
         |packet, _| Value::text(packet.row.place.as_deref().map(str::as_bytes)),
-    ),
+    )
+    .for_later(24),
     PacketColumn::composite(
         "firewall_rule",
         "Rule",
@@ -130,7 +131,8 @@ static COLUMNS: &[PacketColumn] = &[
             "firewall_handle",
         ],
         &["firewall_rule"],
-    ),
+    )
+    .for_later(24),
 ];
 
 /// The columns of a table.

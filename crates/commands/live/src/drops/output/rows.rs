@@ -119,7 +119,8 @@ static COLUMNS: &[DropColumn] = &[
         &Place,
         &["function", "module"],
         &["function", "module"],
-    ),
+    )
+    .for_later(1),
     DropColumn::composite(
         "firewall_rule",
         "Rule",
