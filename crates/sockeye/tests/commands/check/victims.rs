@@ -154,6 +154,15 @@ fn refused_packets_have_the_ends_of_the_latest_one() {
         .iter()
         .any(|port| line.contains(&format!(" the latest 127.0.0.1:{port} <-> ")));
     assert!(is_of_one, "{line}");
+    let found = check(&here, &["--only", "counters", "--watch", "2", "--count", "1"]);
+    let with_victims = found
+        .findings
+        .iter()
+        .filter(|finding| finding.get("victims").is_some());
+    let refused = with_victims.flat_map(|finding| victims(finding, "NO_SOCKET"));
+    let all: Vec<_> = refused.collect();
+    let refused = all.first().unwrap_or_else(|| panic!("{found}"));
+    assert_eq!(refused["latest_only"], true, "{found}");
 }
 
 #[test]
