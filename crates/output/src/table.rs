@@ -228,14 +228,16 @@ impl Table {
         }
     }
 
-    /// Widens columns for cells that may come later, if the lines still fit.
+    /// Widens columns for cells that may come later, if the lines still fit, or if they are divided anyway: then each line has room for them.
     fn widen_for_later(&mut self) {
         let widths = self.widths.iter().zip(&self.headings);
         let wider: Vec<usize> = widths
             .map(|(width, heading)| heading.later_width.max(*width))
             .collect();
-        let line = wider.iter().sum::<usize>() + self.gap * wider.len().saturating_sub(1);
-        if self.terminal.is_none_or(|terminal| line <= terminal) {
+        let line =
+            |widths: &[usize], gap| widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1);
+        let fits = |widths: &[usize], gap| self.terminal.is_none_or(|terminal| line(widths, gap) <= terminal);
+        if fits(&wider, self.gap) || !fits(&self.widths, 1) {
             self.widths = wider;
         }
     }
@@ -548,6 +550,35 @@ mod tests {
         for text in ["0.2", "0.2 B/s", "10", "0x1", "00"] {
             assert!(!fit::is_zero(text.as_bytes()), "{text}");
         }
+    }
+
+    #[test]
+    fn divided_row_has_room_for_later_cells() {
+        let headings = [("Class", 7), ("Reason", 16), ("Len", 0), ("Place", 12)];
+        let headings = headings.map(|(text, later)| Heading::new(text, Align::Left).for_later(later));
+        let mut table = Table::new(headings.into(), Style::Plain, Some(24));
+        let mut out = Vec::new();
+        push(&mut table, &mut out, ["loss", "QDISC_DROP", "50", "htb_enqueue"]);
+        table.settle(&mut out);
+        push(
+            &mut table,
+            &mut out,
+            ["refusal", "NO_SOCKET", "1500", "tcp_v4_rcv"],
+        );
+        let expected = "Class   Reason\n  Len Place\nloss    QDISC_DROP\n  50  htb_enqueue\n\
+                        refusal NO_SOCKET\n  1500 tcp_v4_rcv\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        // The last column is counted whole.
+        let headings = [("Class", 7), ("Place", 1)];
+        let headings = headings.map(|(text, later)| Heading::new(text, Align::Left).for_later(later));
+        let mut table = Table::new(headings.into(), Style::Plain, Some(18));
+        let mut out = Vec::new();
+        push(&mut table, &mut out, ["refusal", "__udp4_lib_rcv"]);
+        table.settle(&mut out);
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "Class\n  Place\nrefusal\n  __udp4_lib_rcv\n"
+        );
     }
 
     #[test]

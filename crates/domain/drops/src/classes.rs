@@ -41,9 +41,9 @@ fn says_nothing(reason: &str) -> bool {
 
 /// Returns the class of drops without a reason in a function of the kernel.
 fn of_place(place: &str) -> Option<DropClass> {
-    if PURGES.contains(&place) {
+    if PURGES.contains(&place) || place == OTHER_GROUP {
         Some(DropClass::Normal)
-    } else if DOWN.contains(&place) {
+    } else if DOWN.contains(&place) || LOSSES.contains(&place) {
         Some(DropClass::Loss)
     } else {
         None
@@ -53,6 +53,21 @@ fn of_place(place: &str) -> Option<DropClass> {
 /// What waited in the queueing discipline of a device that was set down or whose discipline was replaced: qdisc_reset() leaves it to
 /// net/core/rtnetlink.c, __rtnl_unlock(), which frees without a reason.
 const DOWN: [&str; 2] = ["__rtnl_unlock", "rtnl_unlock"];
+
+/// Functions that free without a reason what they could not send: neighbors that do not answer (net/ipv6/ndisc.c, ndisc_error_report(), which ends with a
+/// jump, so that its caller is the place), those of a device that is gone, and packets that could not be fragmented. What was fragmented is consumed.
+const LOSSES: [&str; 7] = [
+    "neigh_invalidate",
+    "arp_error_report",
+    "ndisc_error_report",
+    "neigh_blackhole",
+    "ip_do_fragment",
+    "ip_fragment",
+    "ip6_fragment",
+];
+
+/// Where a multicast packet ends that no program here has asked for: net/ipv6/ip6_input.c. On each network questions for other neighbors are such packets.
+const OTHER_GROUP: &str = "ip6_mc_input";
 
 /// Functions that empty the queue of a socket that is closed. Before Linux 6.6 these have no
 /// reason of their own; the functions that `__skb_queue_purge()` is inlined into are the place then.
@@ -94,6 +109,10 @@ mod tests {
         check("SOCKET_RCVBUFF", "skb_queue_purge", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "inet_sock_destruct", Some(DropClass::Normal));
         check("NOT_SPECIFIED", "__rtnl_unlock", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "neigh_invalidate", Some(DropClass::Loss));
+        check("NEIGH_FAILED", "neigh_invalidate", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "ip6_fragment", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "ip6_mc_input", Some(DropClass::Normal));
         check("NOT_SPECIFIED", "veth_xmit", None);
         check("NOT_SPECIFIED", "tcp_v4_rcv", Some(DropClass::Normal));
         check("TCP_CSUM", "tcp_v4_rcv", Some(DropClass::Loss));

@@ -80,6 +80,11 @@ const UDP_ERRORS: &[&str] = &[
 /// Of a packet that is shorter than its header says, in the function of the protocol whose header it is.
 const SHORT: &[&str] = &["PKT_TOO_SMALL"];
 
+/// Of a packet that does not fit into the MTU of the next device, and must not be fragmented
+const TOO_BIG: &[&str] = &["PKT_TOO_BIG"];
+/// Of the first fragment of a datagram that was not complete in time
+const REASSEMBLY: &[&str] = &["FRAG_REASM_TIMEOUT"];
+
 pub(crate) const EXPLAINED: &[Explained] = &[
     line(Counter::UdpRcvbufErrors, UDP, V4, &["SOCKET_RCVBUFF"]),
     line(Counter::UdpMemErrors, UDP, V4, &["PROTO_MEM"]),
@@ -130,11 +135,25 @@ pub(crate) const EXPLAINED: &[Explained] = &[
         line(Counter::IpInTruncatedPkts, None, V4, SHORT),
         &["ip_rcv_core"],
     ),
+    // net/ipv4/ip_forward.c: ip_forward(); one for each datagram: net/ipv4/ip_fragment.c, ip_expire()
+    at(line(Counter::IpFragFails, None, V4, TOO_BIG), &["ip_forward"]),
+    at(line(Counter::IpReasmFails, None, V4, REASSEMBLY), &["ip_expire"]),
     // net/ipv4/route.c: ip_error()
     line(Counter::IpInAddrErrors, None, V4, &["IP_INADDRERRORS"]),
     line(Counter::IpInNoRoutes, None, V4, &["IP_INNOROUTES"]),
     // net/ipv4/ip_output.c: __ip_queue_xmit(); without a packet where an application gets ENETUNREACH
     line(Counter::IpOutNoRoutes, None, V4, &["IP_OUTNOROUTES"]),
+    // net/ipv6/ip6_input.c: ip6_rcv_core(); net/ipv6/ip6_output.c: ip6_forward(); include/net/ipv6_frag.h: ip6frag_expire_frag_queue()
+    line(Counter::Ip6InHdrErrors, None, V6, &["IP_INHDR"]),
+    at(
+        line(Counter::Ip6InTooBigErrors, None, V6, TOO_BIG),
+        &["ip6_forward"],
+    ),
+    at(line(Counter::Ip6FragFails, None, V6, TOO_BIG), &["ip6_forward"]),
+    at(
+        line(Counter::Ip6ReasmFails, None, V6, REASSEMBLY),
+        &["ip6_frag_expire", "ip6frag_expire_frag_queue"],
+    ),
     // net/ipv6/route.c: ip6_pkt_drop()
     line(Counter::Ip6InNoRoutes, None, V6, &["IP_INNOROUTES"]),
     line(Counter::Ip6OutNoRoutes, None, V6, &["IP_OUTNOROUTES"]),

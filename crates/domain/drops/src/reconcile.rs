@@ -477,6 +477,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_router_does_not_pass_on_is_counted_by_its_family() {
+        let of = |reason: &str, place: &str, family| Event {
+            place: Some(place.to_owned()),
+            family: Some(family),
+            ..event(reason, 3)
+        };
+        let events = [
+            of("PKT_TOO_BIG", "ip_forward", Family::V4),
+            of("PKT_TOO_BIG", "ip6_forward", Family::V6),
+            of("IP_INHDR", "ip6_forward", Family::V6),
+            of("FRAG_REASM_TIMEOUT", "ip_expire", Family::V4),
+            // Its other fragments are of the same datagram.
+            of("FRAG_REASM_TIMEOUT", "inet_frag_rbtree_purge", Family::V4),
+        ];
+        let counters = [
+            Counter::IpFragFails,
+            Counter::IpReasmFails,
+            Counter::Ip6InHdrErrors,
+            Counter::Ip6InTooBigErrors,
+            Counter::Ip6FragFails,
+        ];
+        let lines = reconcile(&counters.map(|counter| moved(counter, 3)), &events, &[]);
+        let remainders: Vec<_> = lines.iter().map(|line| line.remainder).collect();
+        assert_eq!(remainders, [Some(0); 5]);
+    }
+
+    #[test]
     fn counter_without_move_or_drop_has_no_line() {
         assert_eq!(reconcile(&[moved(Counter::UdpNoPorts, 0)], &[], &[]), []);
     }

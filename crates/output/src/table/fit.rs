@@ -12,7 +12,9 @@ impl Table {
         let last = self.headings.len().saturating_sub(1);
         let counted = |column: usize| {
             let heading = &self.headings[column];
-            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
+            // The last one may be long, as a list of processes: only if later cells are announced all of it has to fit.
+            let may_be_long = heading.align == Align::Left && !heading.breaks && heading.later_width == 0;
+            if column == last && column > 0 && may_be_long {
                 display_width(&heading.text)
             } else {
                 self.widths[column]
@@ -78,7 +80,9 @@ impl Table {
     fn line_width(&self, gap: usize) -> usize {
         let last = self.headings.len().saturating_sub(1);
         let widths = self.headings.iter().enumerate().map(|(column, heading)| {
-            if column == last && column > 0 && heading.align == Align::Left && !heading.breaks {
+            // The last one may be long, as a list of processes: only if later cells are announced all of it has to fit.
+            let may_be_long = heading.align == Align::Left && !heading.breaks && heading.later_width == 0;
+            if column == last && column > 0 && may_be_long {
                 display_width(&heading.text)
             } else {
                 self.widths[column]
