@@ -76,6 +76,8 @@ const volatile u32 is_filtered = 0; /* whether any of these excludes anything */
 const volatile u32 wanted = 0xffffffff;
 /* Whether connections of MPTCP are watched as well as those of TCP. */
 const volatile u32 watches_mptcp = 0;
+/* Number of arguments of tcp_retransmit_skb. Since Linux 6.17 it also reports segments that could not be sent, and why. */
+const volatile u32 retransmit_arguments = 2;
 /* Number of the argument of tcp_send_reset that is the reason; 0: there is none. */
 const volatile u32 reset_reason_at = 0;
 
@@ -125,13 +127,20 @@ struct known {
 	u32 inode;    /* before the process let go of it */
 };
 
+/* An element of known_sockets. */
+struct known_socket {
+	struct known known;
+	u32 retransmitted; /* the socket's own count, as of the last retransmission that was seen */
+	u32 unseen;	   /* what it has counted more than was seen */
+};
+
 struct ends {
 	u64 local[2], peer[2];
 	u16 local_port, peer_port;
 	u32 netns;
 	u16 family;
 	u16 segments; /* of a retransmission: here is space for it */
-	u32 pad;
+	u32 unseen;   /* of a close: segments that were sent again without an event */
 };
 
 struct event {
@@ -169,7 +178,7 @@ struct closed {
 
 #ifdef BY_PROBE_READ
 /* Older kernels allocate its elements in advance: without that they may not be made here. */
-struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known), 65536, 0};
+struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 65536, 0};
 
 INLINE void leave_to_children(void *sk, const struct actor *owner)
 {
@@ -179,7 +188,7 @@ INLINE void take_from_listener(struct actor *owner, void *sk)
 {
 }
 #else
-struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known), 1 << 20, MAP_NO_PREALLOC};
+struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 1 << 20, MAP_NO_PREALLOC};
 struct map listeners SEC("maps") = {MAP_TYPE_SOCKET_STORAGE, sizeof(u32), sizeof(struct actor), 0, MAP_NO_PREALLOC | MAP_CLONE};
 
 INLINE void leave_to_children(void *sk, const struct actor *owner)
@@ -214,10 +223,16 @@ INLINE struct known *known_of(void *sk)
 	return map_lookup(&known_sockets, &key);
 }
 
+INLINE struct known_socket *known_socket_of(u64 sk)
+{
+	return map_lookup(&known_sockets, &sk);
+}
+
 INLINE void remember(void *sk, const struct known *known)
 {
 	u64 key = (u64)sk;
-	if (map_update(&known_sockets, &key, known, 0))
+	struct known_socket made = {.known = *known};
+	if (map_update(&known_sockets, &key, &made, 0))
 		count_untracked(UNTRACKED_SOCKETS);
 }
 
@@ -450,6 +465,29 @@ INLINE void write_event(u32 kind, u64 sk, const struct known *known, u8 old, u8 
 	submit(record, sizeof(*record));
 }
 
+/* A segment was sent again, or was not: what the socket counts beyond it, no program has seen. A kernel may leave programs out,
+ * without a count of that. */
+INLINE void retransmission_is_seen(u64 sk, u32 segments)
+{
+	struct known_socket *stored = known_socket_of(sk);
+	if (!stored || !stored->known.started)
+		return;
+	u32 counted = GET(u32, sk, tcp_sock, total_retrans), more = counted - stored->retransmitted;
+	if (more > segments)
+		stored->unseen += more - segments;
+	stored->retransmitted = counted;
+}
+
+/* How many segments of a connection that ends were sent again without an event. */
+INLINE u32 unseen_of(u64 sk, const struct known *known, u32 protocol)
+{
+	struct known_socket *stored = known_socket_of(sk);
+	/* Before Linux 6.17 what could not be sent has no event either. */
+	if (retransmit_arguments < 3 || !(wanted & 1u << RETRANSMITTED) || protocol != PROTOCOL_TCP || !known || !known->started || !stored)
+		return 0;
+	return stored->unseen + GET(u32, sk, tcp_sock, total_retrans) - stored->retransmitted;
+}
+
 INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 {
 	if (!(wanted & 1u << CLOSED) || (is_filtered && !matches(sk)))
@@ -466,6 +504,7 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 		fill_mptcp_totals(&record->totals, sk);
 	else
 		fill_totals(&record->totals, sk);
+	record->event.ends.unseen = unseen_of(sk, known, record->event.protocol);
 	submit(record, sizeof(*record));
 }
 
@@ -545,6 +584,9 @@ int connection_changes(u64 *args)
 		if (state == TCP_ESTABLISHED) {
 			if (known->started)
 				known->opened = ktime_ns();
+			/* The request's count: its SYN-ACKs. */
+			if (old == TCP_SYN_RECV)
+				((struct known_socket *)known)->retransmitted = GET(u32, sk, tcp_sock, total_retrans);
 		} else if (state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT) {
 			if (!known->first_fin)
 				known->first_fin = state == TCP_FIN_WAIT1 ? OURS : PEERS;
@@ -588,6 +630,38 @@ int connection_changes(u64 *args)
 	return 0;
 }
 
+/* A RST of a connection in TIME_WAIT: data came after our close. What is left of the socket has its ends and its cookie. */
+INLINE void write_reset_in_time_wait(u64 sk, s32 reason)
+{
+	struct ends ends = {};
+
+	if (!(wanted & 1u << RESET_SENT))
+		return;
+	take_ends(&ends, sk);
+	ends.local_port = (u16)(GET(u32, sk, sock_common, skc_portpair) >> 16);
+	if (is_filtered && !ends_match(&ends))
+		return;
+	struct event *record = record_of_ports(RESET_SENT, sizeof(*record), (u32)ends.local_port + ends.peer_port);
+	if (!record)
+		return;
+	record->old_state = record->state = TCP_TIME_WAIT;
+	record->reason = reason;
+	record->time = ktime_ns();
+	record->sock = sk;
+	record->cookie = GET(u64, sk, sock_common, skc_cookie);
+	record->ends = ends;
+	record->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
+	record->mark = HAS(inet_timewait_sock, tw_mark) ? GET(u32, sk, inet_timewait_sock, tw_mark) : 0;
+	record->cgroup = 0;
+	record->uid = record->inode = 0;
+	record->error = 0;
+	record->has_peers_fin = record->is_orphan = record->ca_state = 0;
+	record->protocol = PROTOCOL_TCP;
+	record->token = 0;
+	fill_known(record, NULL);
+	submit(record, sizeof(*record));
+}
+
 INLINE int is_full(u64 sk)
 {
 	u8 state = GET(u8, sk, sock_common, skc_state);
@@ -601,10 +675,14 @@ int reset_is_sent(u64 *args)
 	u64 sk = (u64)sock;
 
 	/* For no socket: what answers a packet to a port that nothing listens on. */
-	if (!sock || !is_full(sk))
+	if (!sock)
+		return 0;
+	u8 state = GET(u8, sk, sock_common, skc_state);
+	if (state == TCP_TIME_WAIT)
+		write_reset_in_time_wait(sk, reset_reason_at ? (s32)args[2] : -1);
+	if (!is_full(sk))
 		return 0;
 	struct known *known = known_of(sock);
-	u8 state = GET(u8, sk, sock_common, skc_state);
 	if (known)
 		known->resets |= OURS;
 	write_event(RESET_SENT, sk, known, state, state, reset_reason_at ? (s32)args[2] : -1);

@@ -14,6 +14,10 @@ struct netns_ipv4___live {
 	u8 sysctl_tcp_syncookies, sysctl_tcp_abort_on_overflow;
 	u32 sysctl_max_syn_backlog;
 } KERNEL;
+/* Whether a listener takes as many requests as its backlog and one more: inet_csk_reqsk_queue_is_full() of
+ * include/net/inet_connection_sock.h, since Linux 6.13 and in newer releases of older series. */
+const volatile u32 takes_one_more = 1;
+
 struct net___live {
 	struct netns_ipv4___live ipv4;
 } KERNEL;
@@ -57,7 +61,7 @@ INLINE void request_arrives(u64 sk, u64 skb)
 	}
 	u32 cookies = GET_ANY(net, net___live, ipv4.sysctl_tcp_syncookies) & 0xff;
 	u32 waiting = GET(s32, sk, inet_connection_sock___live, icsk_accept_queue.qlen.counter);
-	u32 is_syn_full = waiting >= most;
+	u32 is_syn_full = takes_one_more ? waiting > most : waiting >= most;
 
 	if (is_syn_full && !cookies) {
 		write_overflow(SYN_OVERFLOWS, sk, skb, SYN_DROPPED);
@@ -67,7 +71,8 @@ INLINE void request_arrives(u64 sk, u64 skb)
 		write_overflow(ACCEPT_OVERFLOWS, sk, skb, SYN_DROPPED);
 		return;
 	}
-	if (is_syn_full) {
+	/* With 2 each request gets a cookie, and the kernel counts it as if the queue were full. */
+	if (is_syn_full || cookies == 2) {
 		write_overflow(SYN_OVERFLOWS, sk, skb, COOKIE_SENT);
 	} else if (!cookies) {
 		u32 all = (u32)GET_ANY(net, net___live, ipv4.sysctl_max_syn_backlog);

@@ -9,15 +9,16 @@ struct tcp_skb_cb {
 	u16 tcp_gso_segs;
 } KERNEL;
 
-/* Number of arguments of tcp_retransmit_skb. Since Linux 6.17 it also reports segments that could not be sent, and why. */
-const volatile u32 retransmit_arguments = 2;
-
 SEC("tp_btf/tcp_retransmit_skb")
 int segment_is_retransmitted(u64 *args)
 {
 	u64 sk = args[0], skb = args[1];
 	u8 state = GET(u8, sk, sock_common, skc_state);
+	/* One skb can have many segments, which a device or the kernel divides later. */
+	u16 segments = LOAD(u16, skb + AT(sk_buff, cb) + AT(tcp_skb_cb, tcp_gso_segs));
 
+	/* Of one that could not be sent the kernel counts the segments or not: they are no loss of ours. */
+	retransmission_is_seen(sk, retransmit_arguments > 2 && (s32)args[2] ? ~0u : segments);
 	if (retransmit_arguments > 2 && (s32)args[2]) {
 		if ((s32)args[2] == -E_HOSTUNREACH)
 			write_unsent(sk, CAUSE_NO_ROUTE, E_HOSTUNREACH);
@@ -33,8 +34,7 @@ int segment_is_retransmitted(u64 *args)
 	record->reason = GET(u8, sk, inet_connection_sock, icsk_pending);
 	fill(record, sk);
 	fill_known(record, known_of((void *)args[0]));
-	/* One skb can have many segments, which a device or the kernel divides later. */
-	record->ends.segments = LOAD(u16, skb + AT(sk_buff, cb) + AT(tcp_skb_cb, tcp_gso_segs));
+	record->ends.segments = segments;
 	submit(record, sizeof(*record));
 	return 0;
 }

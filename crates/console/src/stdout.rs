@@ -10,7 +10,7 @@ use sockeye_sys::closed_stdout;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -99,6 +99,86 @@ impl Write for Stdout {
         self.0.flush()
     }
 }
+
+/// Standard output of a command that ends with a signal also while the reader of its pipe does not read.
+#[derive(Debug)]
+pub struct InterruptedStdout {
+    stdout: Stdout,
+    /// Readable once a signal has arrived.
+    interrupted: BorrowedFd<'static>,
+    /// Whether it is a pipe: others are written to without a look.
+    is_pipe: bool,
+}
+
+impl InterruptedStdout {
+    /// Opens it. `interrupted` is readable once a signal has arrived.
+    ///
+    /// # Errors
+    /// Those of [`open`].
+    pub fn open(interrupted: BorrowedFd<'static>) -> io::Result<Self> {
+        let stdout = open()?;
+        let mode = rustix::fs::fstat(&stdout.0)?.st_mode;
+        Ok(Self {
+            stdout,
+            interrupted,
+            is_pipe: FileType::from_raw_mode(mode) == FileType::Fifo,
+        })
+    }
+
+    /// Waits until the pipe has space. After a signal it waits a second more: a reader that reads gets everything.
+    fn wait_for_space(&self) -> io::Result<()> {
+        let mut polled = [
+            PollFd::new(&self.stdout.0, PollFlags::OUT),
+            PollFd::new(&self.interrupted, PollFlags::IN),
+        ];
+        loop {
+            match poll(&mut polled, None) {
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(errno.into()),
+                Ok(_) if !polled[0].revents().is_empty() => return Ok(()),
+                Ok(_) => {}
+            }
+            let timeout = Timespec::try_from(AFTER_SIGNAL).map_err(io::Error::other)?;
+            return match poll(&mut polled[..1], Some(&timeout)) {
+                Err(Errno::INTR) => continue,
+                Err(errno) => Err(errno.into()),
+                Ok(0) => Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "what reads it has stopped to read",
+                )),
+                Ok(_) => Ok(()),
+            };
+        }
+    }
+}
+
+impl Write for InterruptedStdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_pipe {
+            return self.stdout.write(bytes);
+        }
+        self.wait_for_space()?;
+        // A pipe that is writable has space for a page.
+        self.stdout.write(&bytes[..bytes.len().min(PIPE_BUF)])
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stdout.flush()
+    }
+}
+
+/// Returns whether an error is that of [`InterruptedStdout`] after a signal.
+pub fn is_blocked(error: &anyhow::Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|cause| cause.kind() == io::ErrorKind::TimedOut)
+}
+
+/// How long a write waits for a reader after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_secs(1);
+/// As in limits.h.
+const PIPE_BUF: usize = 4096;
 
 /// Standard output for several threads: what one writes with a call of `write_all` is not divided by what others write.
 #[derive(Debug, Clone)]

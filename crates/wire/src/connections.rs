@@ -140,6 +140,8 @@ record! {
         family: u16 = ne_u16 @ 72;
         /// Of a retransmission, how many segments were sent again.
         segments: u16 = ne_u16 @ 74;
+        /// Of a close, how many segments were sent again without a record of it, as the connection's own counter shows.
+        unseen: u32 = ne_u32 @ 76;
         /// Interface that it is bound to, or 0.
         interface: u32 = ne_u32 @ 80;
         /// Mark.

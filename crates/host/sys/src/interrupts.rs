@@ -65,6 +65,12 @@ impl Interrupts {
         }
     }
 
+    /// Returns the descriptor that is readable once a signal has arrived. Do not read from it.
+    #[must_use]
+    pub const fn descriptor(&self) -> BorrowedFd<'static> {
+        self.0
+    }
+
     /// Returns the number of the first signal that arrived, or `None`.
     #[must_use]
     pub fn caught(&self) -> Option<i32> {

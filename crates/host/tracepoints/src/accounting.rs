@@ -17,6 +17,8 @@ pub struct KindCounts {
     pub lost: u64,
     /// Records that were not written, because only those of some connections were asked for.
     pub left_out: u64,
+    /// Events that the kernel did not show to any program, as a counter of the connection shows at its close; not among those that were made.
+    pub unseen: u64,
 }
 
 /// The counts of all records, and of the runs of programs that did not happen.
@@ -41,6 +43,7 @@ impl Accounting {
                 read: all.read + one.read,
                 lost: all.lost + one.lost,
                 left_out: all.left_out + one.left_out,
+                unseen: all.unseen + one.unseen,
             })
     }
 

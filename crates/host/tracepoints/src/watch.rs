@@ -168,6 +168,13 @@ impl Watch {
         Ok(())
     }
 
+    /// Detaches one program, as a kernel does that does not run it.
+    #[cfg(test)]
+    pub(crate) fn detach(&mut self, event: &str) {
+        let place = self.programs.iter().position(|(of, _)| *of == event);
+        self.links.remove(place.expect("it is attached"));
+    }
+
     /// Removes a map of the object from this value and returns it.
     ///
     /// # Errors
@@ -209,11 +216,12 @@ impl Watch {
     /// Passes the records that are in the ring to `take`, at most as many as fit into it, so that it ends also while programs write
     /// faster than they are read. Returns their number.
     pub fn read(&mut self, take: impl FnMut(u32, &[u8])) -> usize {
-        self.read_some(self.ring.bytes() / RECORD_BYTES_MIN, take)
+        self.read_some(usize::MAX, take)
     }
 
     /// As [`Self::read`], but at most so many records.
     pub fn read_some(&mut self, most: usize, mut take: impl FnMut(u32, &[u8])) -> usize {
+        let most = most.min(self.ring.bytes() / RECORD_BYTES_MIN);
         let accounting = &mut self.accounting;
         self.ring.read(most, |record| {
             let kind = record.first_chunk().map(|kind| u32::from_ne_bytes(*kind));

@@ -22,7 +22,7 @@ impl AtLeast {
         let is_incomplete = |of_event: ConnectionEventKind| {
             let records = RECORDS.iter().filter(|(_, _, event)| *event == of_event);
             let mut kinds = records.map(|(kind, _, _)| counts.kinds[*kind as usize]);
-            kinds.any(|kind| kind.lost + kind.left_out > 0)
+            kinds.any(|kind| kind.lost + kind.left_out + kind.unseen > 0)
         };
         let is_low = |event: ConnectionEventKind| match event {
             // It is a listing.

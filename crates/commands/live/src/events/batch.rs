@@ -16,6 +16,8 @@ pub(crate) struct Batches {
     unused: Vec<ConnectionEvent>,
     /// Closes in both, by the identity of the socket: batch and index.
     closes: HashMap<u64, (bool, usize)>,
+    /// First errors of UDP sockets that have no open yet.
+    errors: HashMap<u64, (bool, usize)>,
     /// Those of MPTCP by their token: their subflows send the RST.
     connections: HashMap<u32, (bool, usize)>,
 }
@@ -48,6 +50,23 @@ impl Batches {
                     }
                 }
             }
+            ConnectionEventKind::Error if event.socket.protocol == Protocol::Udp => {
+                self.errors
+                    .entry(event.identity)
+                    .or_insert((true, self.last.len()));
+            }
+            // An answer can come back before the first send ends: its open, which has the time when that began, precedes the error.
+            ConnectionEventKind::Open if event.socket.protocol == Protocol::Udp => {
+                if let Some((is_last, index)) = self.errors.remove(&event.identity) {
+                    let batch = if is_last { &mut self.last } else { &mut self.before };
+                    if let Some(error) = batch
+                        .get_mut(index)
+                        .filter(|error| error.time_ns >= event.time_ns)
+                    {
+                        std::mem::swap(error, &mut event);
+                    }
+                }
+            }
             // The address is now that of another socket.
             ConnectionEventKind::Open | ConnectionEventKind::Listen => {
                 self.closes.remove(&event.identity);
@@ -60,6 +79,7 @@ impl Batches {
     /// Returns the events that have waited long enough; those that were pushed since the last call wait until the next.
     pub(crate) fn take(&mut self) -> Vec<ConnectionEvent> {
         age(&mut self.closes);
+        age(&mut self.errors);
         age(&mut self.connections);
         let last = std::mem::replace(&mut self.last, std::mem::take(&mut self.unused));
         std::mem::replace(&mut self.before, last)
@@ -139,6 +159,37 @@ mod tests {
         batches.push(reset);
         batches.take();
         assert_eq!(batches.take()[0].end, Some(ConnectionEnd::ResetSent));
+    }
+
+    #[test]
+    fn open_of_a_udp_socket_precedes_an_error_that_came_before_its_first_send_ended() {
+        for reads_between in [0, 1] {
+            let mut batches = Batches::default();
+            let udp = |kind, identity, time_ns| {
+                let mut event = event(kind, identity);
+                (event.socket.protocol, event.time_ns) = (Protocol::Udp, time_ns);
+                event
+            };
+            batches.push(udp(ConnectionEventKind::Error, 7, 12));
+            let mut shown = Vec::new();
+            for _ in 0..reads_between {
+                shown.extend(batches.take());
+            }
+            batches.push(udp(ConnectionEventKind::Open, 8, 13));
+            batches.push(udp(ConnectionEventKind::Open, 7, 11));
+            shown.extend(batches.take());
+            shown.extend(batches.take());
+            let order: Vec<_> = shown.iter().map(|event| (event.kind, event.identity)).collect();
+            assert_eq!(
+                order,
+                [
+                    (ConnectionEventKind::Open, 7),
+                    (ConnectionEventKind::Open, 8),
+                    (ConnectionEventKind::Error, 7)
+                ],
+                "{reads_between}"
+            );
+        }
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(crate) struct DiagWatch<'a> {
     next_poll: Instant,
     /// The number of the last poll.
     polls: u64,
+    /// When the last one began: what it found is no younger.
+    polled_ns: u64,
 }
 
 /// A socket that a poll has found.
@@ -81,6 +83,7 @@ impl<'a> DiagWatch<'a> {
             listeners: HashMap::new(),
             next_poll: Instant::now(),
             polls: 0,
+            polled_ns: now_ns(),
         };
         watch.poll(&mut |_| ())?;
         Ok(watch)
@@ -95,10 +98,12 @@ impl<'a> DiagWatch<'a> {
 
     /// Passes what has happened since the last call.
     pub(crate) fn read(&mut self, take: &mut dyn FnMut(ConnectionEvent)) -> anyhow::Result<()> {
+        // Before the poll, which finds what was opened later.
+        self.read_destroyed(take).context("listen to sock_diag")?;
         if Instant::now() >= self.next_poll {
             self.poll(take)?;
         }
-        self.read_destroyed(take).context("listen to sock_diag")
+        Ok(())
     }
 
     pub(crate) fn accounting(&self) -> Accounting {
@@ -112,6 +117,7 @@ impl<'a> DiagWatch<'a> {
             read: counts.read,
             lost: counts.lost,
             left_out: 0,
+            unseen: 0,
         };
         all
     }
@@ -127,6 +133,7 @@ impl<'a> DiagWatch<'a> {
     fn poll(&mut self, take: &mut dyn FnMut(ConnectionEvent)) -> anyhow::Result<()> {
         let begin = Instant::now();
         self.polls += 1;
+        self.polled_ns = now_ns();
         let mut found = Vec::new();
         let known = &mut self.known;
         let polls = self.polls;
@@ -298,6 +305,12 @@ impl<'a> DiagWatch<'a> {
             // After a failed connect(2) the kernel forgets the peer.
             socket.peer = known?.socket.peer;
         }
+        // After a RST by SO_LINGER it forgets our address.
+        if let Some(known) = known
+            && socket.local.ip().is_some_and(|ip| ip.is_unspecified())
+        {
+            socket.local = known.socket.local;
+        }
         let info = socket.tcp_info;
         let was_open = known.is_some_and(|known| known.is_open) || info.as_ref().is_some_and(was_established);
         (socket.uid, socket.inode) = (None, None);
@@ -358,7 +371,7 @@ impl<'a> DiagWatch<'a> {
                 Some(known) => known.owner,
                 None => self.listener_of(&socket, direction),
             },
-            ..ConnectionEvent::new(kind, now_ns(), socket)
+            ..ConnectionEvent::new(kind, self.polled_ns, socket)
         }
     }
 

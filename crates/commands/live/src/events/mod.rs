@@ -8,6 +8,8 @@
 //! - `command_lines`: of owners
 //! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
+//! - `place`: what identifies a connection
+//! - `ended`: closes that a RST can follow later
 //! - `summary`: counts for the end, or every so many seconds; `at_least`: which of them may be too low
 //! - `output`: columns, and the text of the summary
 
@@ -16,10 +18,12 @@ mod at_least;
 mod batch;
 mod by_diag;
 mod command_lines;
+mod ended;
 mod kinds;
 mod late_names;
 pub mod output;
 mod owners;
+mod place;
 mod run;
 mod since_start;
 mod source;

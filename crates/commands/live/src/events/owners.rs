@@ -1,5 +1,6 @@
 //! Owners of sockets that are older than the watch: listeners, and connections that were open when it began.
 
+use super::place::{Place, place};
 use foldhash::HashMap;
 use sockeye_model::{
     ConnectionEvent, ConnectionEventKind, Direction, EventOwner, NetnsInode, OwnerKnownBy, Port, Process,
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct KnownOwners {
     owners: Owners,
     listeners: HashMap<(NetnsInode, Port), Vec<Listener>>,
+    /// Directions and owners of connections that were listed as open.
+    present: HashMap<Place, (Direction, Option<EventOwner>)>,
     /// The last walk for the owner of a UDP socket that no process has used yet, and when it was.
     later: Option<(Instant, Owners)>,
 }
@@ -69,6 +72,7 @@ impl KnownOwners {
         let known = Self {
             owners,
             listeners,
+            present: HashMap::default(),
             later: None,
         };
         (known, problems)
@@ -113,6 +117,14 @@ impl KnownOwners {
     /// Whether a process had this socket when the watch began.
     pub(crate) fn had(&self, inode: Option<sockeye_model::Inode>) -> bool {
         inode.is_some_and(|inode| !self.owners.of(inode).is_empty())
+    }
+
+    /// Notes what is known of a connection that was listed as open: later events of it have it as well.
+    pub(crate) fn note_present(&mut self, event: &ConnectionEvent) {
+        if let Some(direction) = event.direction {
+            self.present
+                .insert(place(&event.socket), (direction, event.owner));
+        }
     }
 
     /// Returns direction and owner of a socket that is older than the watch.
@@ -163,6 +175,22 @@ impl KnownOwners {
                 }
             }
             _ => {}
+        }
+        if !self.present.is_empty() {
+            let place = place(&event.socket);
+            let known = match event.kind {
+                ConnectionEventKind::Close => self.present.remove(&place),
+                // Another connection with the same ends: the close of that one was lost.
+                ConnectionEventKind::Open => {
+                    self.present.remove(&place);
+                    None
+                }
+                _ => self.present.get(&place).copied(),
+            };
+            if let Some((direction, owner)) = known {
+                event.direction = event.direction.or(Some(direction));
+                event.owner = event.owner.or(owner);
+            }
         }
         if event.owner.is_none() {
             event.owner = self.found(event, key);

@@ -5,6 +5,7 @@ use super::at_least::AtLeast;
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
 use super::command_lines::CommandLines;
+use super::ended::Ended;
 use super::kinds;
 use super::late_names::LateNames;
 use super::output::{self, EventRow, Events};
@@ -30,7 +31,7 @@ use sockeye_source::{Ends, Families};
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_tracepoints::{Accounting, Budget, ConnectionOptions, ConnectionWatch, Watch};
 use std::io::Write;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 /// Prints events until ^C, `--count` or `--duration`.
@@ -126,7 +127,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
                 .columns
                 .iter()
                 .any(|column| column.name == output::COMMAND_LINE));
-    let out = stdout::open().context(stdout::WRITING)?;
+    let out = stdout::InterruptedStdout::open(interrupts.descriptor()).context(stdout::WRITING)?;
     let mut events = EventStream {
         args,
         context: &context,
@@ -135,21 +136,29 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         clock: Clock::default(),
         batches: Batches::default(),
         summary: EventSummary::default(),
+        ended: Ended::default(),
         late_names: LateNames::default(),
         command_lines: has_command_lines.then(CommandLines::default),
         writer: ListingWriter::new(out, layout),
         shown: 0,
         reported_losses: 0,
+        interrupted: interrupts.descriptor(),
         is_sampled: false,
         counts_before: Accounting::default(),
         summary_begin: begin,
         summaries: 0,
         source,
     };
-    if args.since_start {
-        events.show_present(present)?;
+    let ended = if args.since_start {
+        events.show_present(present)
+    } else {
+        Ok(())
+    };
+    let deadline = args.duration.map(|duration| begin + duration);
+    match ended.and_then(|()| events.run(interrupts, deadline)) {
+        Err(error) if stdout::is_blocked(&error) => events.give_up(),
+        ended => ended,
     }
-    events.run(interrupts, args.duration.map(|duration| begin + duration))
 }
 
 /// Begins to watch: by BPF, or by sock_diag where that is not possible, with a note about what is not seen then.
@@ -201,6 +210,7 @@ struct EventStream<'a, W: Write> {
     clock: Clock,
     batches: Batches,
     summary: EventSummary,
+    ended: Ended,
     late_names: LateNames,
     /// If they are shown.
     command_lines: Option<CommandLines>,
@@ -214,6 +224,8 @@ struct EventStream<'a, W: Write> {
     /// Events that were counted, and shown unless only a summary is.
     shown: u64,
     reported_losses: u64,
+    /// Readable once a signal has arrived.
+    interrupted: BorrowedFd<'static>,
     /// Whether it was noted that events are left out.
     is_sampled: bool,
 }
@@ -296,6 +308,7 @@ impl<W: Write> EventStream<'_, W> {
         }
         for event in &mut events {
             self.owners.complete(event);
+            self.ended.complete(event);
             if let Some(lines) = &mut self.command_lines {
                 lines.note(event);
             }
@@ -337,6 +350,7 @@ impl<W: Write> EventStream<'_, W> {
         })? {}
         since_start::remove_opened(&mut present, &opened);
         for event in &present {
+            self.owners.note_present(event);
             self.show_event(event)?;
         }
         Ok(())
@@ -444,6 +458,29 @@ impl<W: Write> EventStream<'_, W> {
         self.write_summary(&counts, interrupted)
     }
 
+    /// Writes what is no row.
+    fn write_text(&self, text: &[u8]) -> anyhow::Result<()> {
+        stdout::InterruptedStdout::open(self.interrupted)
+            .and_then(|mut out| out.write_all(text))
+            .context(stdout::WRITING)
+    }
+
+    /// Ends the watch after a signal while the output takes nothing: what was not written is lost.
+    fn give_up(&mut self) -> anyhow::Result<()> {
+        let counts = self
+            .source
+            .finish(&mut |_| ())
+            .context("read the counts of events")?;
+        let is_polled = matches!(self.source, EventSource::Diag(_));
+        let at_least = AtLeast::of(&counts, is_polled).watching(|kind| self.args.watches(kind));
+        let mut text = String::from(
+            "sockeye: the last events were not written: what reads standard output has stopped to read\nsockeye: ",
+        );
+        output::summary::push_text(&mut text, &self.summary, &counts, &at_least, false);
+        say(&text);
+        Ok(())
+    }
+
     fn write_summary(&mut self, counts: &Accounting, interrupted: bool) -> anyhow::Result<()> {
         let untracked = self.source.untracked().context("read the counts of sockets")?;
         kinds::report_untracked(untracked);
@@ -494,13 +531,13 @@ impl<W: Write> EventStream<'_, W> {
                 if repeats && !interrupted {
                     text.push('\n');
                 }
-                stdout::write(text.as_bytes())?;
+                self.write_text(text.as_bytes())?;
             }
             EventFormat::Csv if only_summary => {
                 let begins = self.summaries == 1 && !self.args.common.no_header;
                 let mut table = Vec::new();
                 output::summary_csv::push(&mut table, &now, self.summaries, summary, at_least, begins);
-                stdout::write(&table)?;
+                self.write_text(&table)?;
                 say(&format!("sockeye: {}\n", output::summary::losses(counts)));
             }
             // It is no row of the table.

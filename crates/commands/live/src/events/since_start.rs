@@ -1,10 +1,10 @@
 //! What is open, and what listens, when the watch begins.
 
 use super::owners::KnownOwners;
+use super::place::{Place, place};
 use anyhow::Context;
 use sockeye_model::{
-    ConnectionEvent, ConnectionEventKind, Endpoint, NetnsInode, Protocol, ProtocolSet, Socket, State,
-    StateSet,
+    ConnectionEvent, ConnectionEventKind, NetnsInode, Protocol, ProtocolSet, Socket, State, StateSet,
 };
 use sockeye_query::context::QueryContext;
 use sockeye_source::{Choice, Detail, Ends, Families, NetnsScope, Query, list};
@@ -12,9 +12,6 @@ use sockeye_sys::monotonic::now_ns;
 use sockeye_tracepoints::Protocols;
 use std::collections::HashSet;
 use std::ops::ControlFlow;
-
-/// What identifies a connection in a listing and in events.
-type Place = (Option<NetnsInode>, Endpoint, Endpoint);
 
 /// Connections that an event has reported before they were listed.
 #[derive(Debug, Default)]
@@ -92,16 +89,17 @@ pub(crate) fn remove_opened(present: &mut Vec<ConnectionEvent>, opened: &Opened)
 fn event(socket: Socket, time_ns: u64, owners: &KnownOwners) -> ConnectionEvent {
     let (direction, owner) = owners.of_present(&socket);
     let info = socket.tcp_info.filter(|_| socket.state != State::Listen);
+    // The kernel counts the peer's FIN as a byte.
+    let has_fin = socket.protocol == Protocol::Tcp
+        && matches!(socket.state, State::CloseWait | State::LastAck | State::Closing);
     let sent = info.and_then(|info| info.bytes_sent.zip(info.bytes_retrans));
     ConnectionEvent {
         direction,
         owner,
         sent_bytes: sent.map(|(sent, again)| sent.saturating_sub(again)),
-        received_bytes: info.and_then(|info| info.bytes_received),
+        received_bytes: info
+            .and_then(|info| info.bytes_received)
+            .map(|bytes| bytes.saturating_sub(u64::from(has_fin))),
         ..ConnectionEvent::new(ConnectionEventKind::Present, time_ns, socket)
     }
-}
-
-fn place(socket: &Socket) -> Place {
-    (socket.netns, socket.local, socket.peer)
 }

@@ -1,7 +1,9 @@
 //! Counts of events, for the end.
 
 use foldhash::HashMap;
-use sockeye_model::{Comm, ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Retransmission};
+use sockeye_model::{
+    Comm, ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, Retransmission, State,
+};
 use std::net::IpAddr;
 
 /// Counts of the events that matched.
@@ -23,6 +25,8 @@ pub(crate) struct EventSummary {
     pub(crate) lives: [u64; LIVES_US.len() + 1],
     /// Closed connections that are older than the watch.
     pub(crate) unknown_lives: u64,
+    /// Of what was present when the watch began, the sockets that listened.
+    pub(crate) listening: u64,
 }
 
 /// Upper bounds of the classes of lives, in microseconds.
@@ -64,11 +68,18 @@ pub(crate) struct Group {
     pub(crate) received_bytes: u64,
     /// Segments that were sent again.
     pub(crate) retransmitted: u64,
+    /// Connections that were open when the watch began.
+    pub(crate) present: u64,
 }
 
 impl Group {
     fn add(&mut self, event: &ConnectionEvent) {
         match event.kind {
+            // Its bytes are among those of its close.
+            ConnectionEventKind::Present => {
+                self.present += 1;
+                return;
+            }
             ConnectionEventKind::Open => self.opened += 1,
             ConnectionEventKind::Fail => self.failed += 1,
             ConnectionEventKind::Close => self.closed += 1,
@@ -81,7 +92,7 @@ impl Group {
 
     /// Returns the number of events and of segments sent again, by which groups are sorted.
     pub(crate) const fn events(&self) -> u64 {
-        self.opened + self.failed + self.closed + self.retransmitted
+        self.opened + self.failed + self.closed + self.retransmitted + self.present
     }
 }
 
@@ -111,6 +122,7 @@ impl<K: Ord> Groups<K> {
             sent_bytes: sum.sent_bytes + group.sent_bytes,
             received_bytes: sum.received_bytes + group.received_bytes,
             retransmitted: sum.retransmitted + group.retransmitted,
+            present: sum.present + group.present,
         });
         (all, others)
     }
@@ -126,7 +138,11 @@ impl EventSummary {
             *count += 1;
         }
         match event.kind {
-            ConnectionEventKind::Open => {}
+            ConnectionEventKind::Present if event.socket.state == State::Listen => {
+                self.listening += 1;
+                return;
+            }
+            ConnectionEventKind::Open | ConnectionEventKind::Present => {}
             ConnectionEventKind::Fail | ConnectionEventKind::Close => {
                 let errno = event.errno.filter(|_| {
                     event.kind == ConnectionEventKind::Fail || event.end == Some(ConnectionEnd::Error)
@@ -180,7 +196,7 @@ const GROUPS_MAX: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_model::{Protocol, Socket, State};
+    use sockeye_model::{Protocol, Socket};
 
     #[test]
     fn lives_are_in_the_class_below_their_bound() {
@@ -208,6 +224,23 @@ mod tests {
         );
         assert_eq!(summary.by_owner.groups[&None].retransmitted, 15);
         assert_eq!(summary.count(ConnectionEventKind::Retransmit), 2);
+    }
+
+    #[test]
+    fn what_is_present_has_no_bytes_and_a_listener_no_peer() {
+        let mut summary = EventSummary::default();
+        for state in [State::Established, State::Established, State::Listen] {
+            let socket = Socket::new(Protocol::Tcp, state);
+            let mut event = ConnectionEvent::new(ConnectionEventKind::Present, 0, socket);
+            event.sent_bytes = Some(100);
+            summary.add(&event);
+        }
+        let group = summary.by_owner.groups[&None];
+        assert_eq!((group.present, group.sent_bytes, group.events()), (2, 0, 2));
+        assert_eq!(
+            (summary.listening, summary.count(ConnectionEventKind::Present)),
+            (1, 3)
+        );
     }
 
     #[test]

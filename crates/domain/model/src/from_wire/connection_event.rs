@@ -45,7 +45,11 @@ impl ConnectionEvent {
         let counted = datagrams.as_ref().filter(|_| is_counted);
         Some(Self {
             kind,
-            time_ns: event.time_ns,
+            // Of the first use of a UDP socket, when it began: an error can be there before it ends.
+            time_ns: match event.kind {
+                kind::UDP_USED if is_tracked && event.started_ns != 0 => event.started_ns,
+                _ => event.time_ns,
+            },
             identity: event.sock,
             socket: socket_of(&event, state, totals.as_ref()),
             old_state,

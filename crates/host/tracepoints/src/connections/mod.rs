@@ -13,6 +13,7 @@ use rustix::system::sysinfo;
 use rustix::time::{ClockId, clock_gettime};
 use sockeye_source::{BpfEngine, End, Ends, Families, Unavailable};
 use sockeye_sys::bpf::{LoadError, Table};
+use sockeye_wire::connections::{Event, kind};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,8 @@ pub struct ConnectionWatch {
     watch: Watch,
     untracked: Table,
     every: Table,
+    /// Segments that were sent again without a record.
+    unseen: u64,
     budget: Budget,
 }
 
@@ -111,10 +114,12 @@ impl ConnectionWatch {
             programs::CONNECT_CALL,
             kernel.retransmit_arguments,
             kernel.no_route_reason,
+            kernel.no_reason,
+            u32::from(kernel.takes_one_more),
         ]
         .map(u32::to_ne_bytes);
         let compat_bit = programs::COMPAT_BIT.to_ne_bytes();
-        let constants: [(&str, &[u8]); 27] = [
+        let constants: [(&str, &[u8]); 29] = [
             ("wanted", &words[0]),
             ("families", &words[1]),
             ("only_netns", &words[2]),
@@ -132,6 +137,8 @@ impl ConnectionWatch {
             ("connect_call", &words[14]),
             ("retransmit_arguments", &words[15]),
             ("no_route_reason", &words[16]),
+            ("no_reason", &words[17]),
+            ("takes_one_more", &words[18]),
             ("no_neighbor_reasons", &kernel.no_neighbor_reasons),
             ("compat_bit", &compat_bit),
             ("local_port_min", &local_min),
@@ -176,6 +183,7 @@ impl ConnectionWatch {
             watch,
             untracked,
             every,
+            unseen: 0,
             budget: Budget::new(cpu_ppm_max),
         })
     }
@@ -222,13 +230,17 @@ impl ConnectionWatch {
     }
 
     /// Passes the records that are there to `take`. Returns their number.
-    pub fn read(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        self.watch.read(|_, record| take(record))
+    pub fn read(&mut self, take: impl FnMut(&[u8])) -> usize {
+        self.read_some(usize::MAX, take)
     }
 
     /// Passes at most so many records that are there to `take`. Returns their number.
     pub fn read_some(&mut self, most: usize, mut take: impl FnMut(&[u8])) -> usize {
-        self.watch.read_some(most, |_, record| take(record))
+        let unseen = &mut self.unseen;
+        self.watch.read_some(most, |kind, record| {
+            *unseen += unseen_in(kind, record);
+            take(record);
+        })
     }
 
     /// As [`Watch::accounting`].
@@ -236,7 +248,8 @@ impl ConnectionWatch {
     /// # Errors
     /// The errno of `bpf(2)`.
     pub fn accounting(&mut self) -> Result<Accounting, Errno> {
-        self.watch.accounting()
+        let counts = self.watch.accounting()?;
+        Ok(self.with_unseen(counts))
     }
 
     /// As [`Watch::finish`].
@@ -244,7 +257,17 @@ impl ConnectionWatch {
     /// # Errors
     /// The errno of `bpf(2)`.
     pub fn finish(&mut self, mut take: impl FnMut(&[u8])) -> Result<Accounting, Errno> {
-        self.watch.finish(|_, record| take(record))
+        let unseen = &mut self.unseen;
+        let counts = self.watch.finish(|kind, record| {
+            *unseen += unseen_in(kind, record);
+            take(record);
+        })?;
+        Ok(self.with_unseen(counts))
+    }
+
+    fn with_unseen(&self, mut counts: Accounting) -> Accounting {
+        counts.kinds[kind::RETRANSMITTED as usize].unseen = self.unseen;
+        counts
     }
 
     /// Number of the programs that are loaded.
@@ -257,6 +280,12 @@ impl ConnectionWatch {
     pub fn missing(&self) -> &[(&'static str, LoadError)] {
         self.watch.missing()
     }
+}
+
+/// Returns how many segments of a connection, if this is the record of its close, were sent again without a record.
+fn unseen_in(kind: u32, record: &[u8]) -> u64 {
+    let closed = (kind == kind::CLOSED).then(|| Event::read(record)).flatten();
+    closed.map_or(0, |event| event.unseen.into())
 }
 
 /// Returns how many connections that opened during the watch are known at once: one for each 64 KiB of the host's memory, which connections with

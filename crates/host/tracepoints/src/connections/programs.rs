@@ -3,6 +3,7 @@
 use super::ConnectionOptions;
 use crate::Tracepoint;
 use sockeye_source::{BpfEngine, Unavailable};
+use sockeye_sys::kernel_release;
 use sockeye_wire::connections::kind;
 
 /// What differs between kernels.
@@ -21,6 +22,10 @@ pub(super) struct Kernel {
     pub(super) no_neighbor_reasons: [u8; 16],
     /// The reason of packets without a route.
     pub(super) no_route_reason: u32,
+    /// That of packets that are dropped without one.
+    pub(super) no_reason: u32,
+    /// Whether a listener takes as many requests as its backlog and one more.
+    pub(super) takes_one_more: bool,
 }
 
 impl Kernel {
@@ -40,6 +45,7 @@ impl Kernel {
             "SKB_DROP_REASON_NEIGH_CREATEFAIL",
             "SKB_DROP_REASON_NEIGH_QUEUEFULL",
             "SKB_DROP_REASON_NEIGH_DEAD",
+            "SKB_DROP_REASON_NOT_SPECIFIED",
         ];
         let numbers = engine.numbers(&events, &reasons)?;
         let mut no_neighbor_reasons = [0; 16];
@@ -55,8 +61,19 @@ impl Kernel {
             checksum_reason: numbers.value(0),
             no_neighbor_reasons,
             no_route_reason: numbers.value(1),
+            no_reason: numbers.value(6),
+            takes_one_more: kernel_release::stable().is_none_or(takes_one_more),
         })
     }
+}
+
+/// Whether the listeners of a release take one request more than their backlog: `inet_csk_reqsk_queue_is_full()` since Linux 6.13, and since these
+/// releases of older series. A distribution that has taken the change alone is not known.
+fn takes_one_more(release: (u32, u32, u32)) -> bool {
+    let (major, minor, patch) = release;
+    let patches = [(5, 10, 234), (5, 15, 177), (6, 1, 125), (6, 6, 72), (6, 12, 10)];
+    let found = patches.iter().find(|(a, b, _)| (*a, *b) == (major, minor));
+    found.map_or((major, minor) >= (6, 13), |(_, _, since)| patch >= *since)
 }
 
 /// Returns the programs that these options need. First those that the others need the results of.
@@ -163,3 +180,24 @@ pub(super) const REGISTERS: [u32; 3] = [280, 272, 8];
 pub(super) const COMPAT_BIT: u64 = 1 << 22;
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) const CONNECT_CALL: u32 = 203;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_request_more_since_each_series_has_it() {
+        for (release, expected) in [
+            ((5, 4, 300), false),
+            ((5, 10, 233), false),
+            ((5, 10, 234), true),
+            ((6, 8, 12), false),
+            ((6, 12, 9), false),
+            ((6, 12, 57), true),
+            ((6, 13, 0), true),
+            ((7, 2, 1), true),
+        ] {
+            assert_eq!(takes_one_more(release), expected, "{release:?}");
+        }
+    }
+}

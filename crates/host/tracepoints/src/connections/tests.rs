@@ -1,8 +1,9 @@
 //! Tests on the live kernel: our own connections on the loopback interface.
 
 use super::*;
-use sockeye_lab::{Skip, need};
-use sockeye_wire::connections::{Event, how, kind, side};
+use sockeye_lab::{Lab, Skip, need, program};
+use sockeye_wire::connections::{Event, Totals, how, kind, side};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
@@ -124,4 +125,59 @@ fn records_that_find_no_space_are_counted() {
     let total = counts.total();
     assert_eq!((total.made, total.read), (100, read));
     assert!(total.lost > 50, "a page holds fewer than 20 records: {total:?}");
+}
+
+#[test]
+fn retransmissions_that_no_program_has_seen_are_counted_at_the_close() {
+    need!(program("nft"));
+    let lab = need!(Lab::new("unseen"));
+    let namespace = lab.namespace("alone");
+    let options = ConnectionOptions {
+        kinds: vec![kind::CLOSED, kind::RETRANSMITTED],
+        netns: Some(u32::try_from(namespace.inode()).unwrap()),
+        ..options(0)
+    };
+    let options = ConnectionOptions {
+        ends: Ends::ANYWHERE,
+        ..options
+    };
+    let engine = BpfEngine::default();
+    if Kernel::read(&engine).is_ok_and(|kernel| kernel.retransmit_arguments < 3) {
+        Skip::new("before Linux 6.17 what could not be sent has no event either").print();
+        return;
+    }
+    for is_detached in [false, true] {
+        let mut watch = need!(begin(&engine, &options));
+        namespace.run(|| {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            let (mut accepted, _) = listener.accept().unwrap();
+            let port = listener.local_addr().unwrap().port();
+            let rules = format!(
+                "add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; add rule ip t in tcp dport {port} drop"
+            );
+            namespace.output("nft", &[rules.as_str()]);
+            client.write_all(b"lost").unwrap();
+            std::thread::sleep(Duration::from_millis(600));
+            if is_detached {
+                watch.watch.detach("tcp_retransmit_skb");
+            }
+            std::thread::sleep(Duration::from_millis(1500));
+            namespace.output("nft", &["delete table ip t"]);
+            let mut received = [0; 4];
+            accepted.read_exact(&mut received).unwrap();
+        });
+        let (mut seen, mut counted) = (0, 0);
+        let counts = watch.finish(|record| {
+            let event = Event::read(record).unwrap();
+            match event.kind {
+                kind::RETRANSMITTED => seen += u64::from(event.segments),
+                _ => counted += u64::from(Totals::read(record).unwrap().total_retrans),
+            }
+        });
+        let unseen = counts.unwrap().kinds[kind::RETRANSMITTED as usize].unseen;
+        assert!(seen > 0 && counted >= seen, "{seen} of {counted}");
+        assert_eq!(unseen, counted - seen, "{is_detached}: {seen} of {counted}");
+        assert!(unseen > 0 || !is_detached, "{seen} of {counted}");
+    }
 }

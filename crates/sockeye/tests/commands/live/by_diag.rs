@@ -271,11 +271,38 @@ fn what_is_open_comes_first_with_since_start() {
             .find(|event| event["state"] == "listen")
             .expect("the listener");
         assert_eq!(listens["local"]["port"], server_port);
-        let closes = events.iter().filter(|event| event["event"] == "close").count();
-        assert_eq!(closes, 2, "{source}: {events:#?}");
+        for (direction, port) in ends {
+            let close = only(&events, "close", direction);
+            assert_eq!(close["local"]["port"], port, "{source}: {close:#}");
+        }
+        assert_eq!(summary["present_listeners"], 1, "{source}: {summary:#}");
+        let at_port = &summary["by_port"][0];
+        assert_eq!(
+            (&at_port["port"], &at_port["present"], &at_port["closed"]),
+            (&server_port.into(), &2.into(), &2.into()),
+            "{source}: {summary:#}"
+        );
         assert!(
             events.iter().all(|event| event["event"] != "open"),
             "{source}: {events:#?}"
         );
     }
+}
+
+#[test]
+fn close_by_so_linger_has_the_address_of_its_open() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("ed_linger"));
+    let namespace = lab.namespace("alone");
+    let line = format!("-n -N {} --format jsonl --source diag", namespace.name());
+    let running = need!(namespace.run(|| Running::start(&line)));
+    let made = connect(&namespace, "reset_by_linger", "127.0.0.1", 0);
+    let (outcome, _) = running.end();
+    let (events, _) = events(&outcome);
+    let close = only(&events, "close", "active");
+    assert_eq!(
+        (&close["local"]["ip"], &close["local"]["port"]),
+        (&"127.0.0.1".into(), &made["client_port"]),
+        "{events:#?}"
+    );
 }

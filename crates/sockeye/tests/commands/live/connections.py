@@ -339,9 +339,7 @@ def accept_overflow(address, port):
 
 
 def overflows():
-    with open("/proc/net/netstat") as file:
-        names, values = [line.split() for line in file if line.startswith("TcpExt:")]
-    return int(values[names.index("ListenOverflows")])
+    return tcp_counters()["ListenOverflows"]
 
 
 def syn_overflow(address, port):
@@ -349,6 +347,7 @@ def syn_overflow(address, port):
     server = socket.socket()
     server.bind((address, port))
     server.listen(2)
+    before = tcp_counters()
     raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
     source, to = socket.inet_aton("192.0.2.7"), socket.inet_aton(address)
     for number in range(8):
@@ -361,8 +360,15 @@ def syn_overflow(address, port):
         ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, to)
         raw.sendto(ip + tcp, (address, 0))
     port = server.getsockname()[1]
+    after = tcp_counters()
     server.close()
-    return {"server_port": port}
+    return {"server_port": port, "moved": {name: after[name] - before[name] for name in after}}
+
+
+def tcp_counters():
+    with open("/proc/net/netstat") as file:
+        names, values = [line.split() for line in file if line.startswith("TcpExt:")]
+    return dict(zip(names[1:], map(int, values[1:])))
 
 
 def zero_window(address, port):
@@ -536,10 +542,11 @@ def unfinished(address, port):
 
 def no_neighbor(address, port):
     """Nothing answers at this address of a network that we are in: TCP and UDP."""
-    client = socket.socket()
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    client = socket.socket(family)
     client.setblocking(False)
     client.connect_ex((address, port))
-    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender = socket.socket(family, socket.SOCK_DGRAM)
     sender.sendto(b"x", (address, port))
     time.sleep(1.5)
     ports = {"tcp_port": client.getsockname()[1], "udp_port": sender.getsockname()[1]}
@@ -564,6 +571,61 @@ def late_data(address, port):
     accepted.sendall(b"too late")
     time.sleep(0.1)
     accepted.close()
+    return {"client_port": local}
+
+
+def later_data(address, port):
+    """As late_data, when the client's FIN was acknowledged: the kernel keeps no socket of it any more."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    local = client.getsockname()[1]
+    client.close()
+    assert accepted.recv(1) == b""
+    time.sleep(0.5)
+    accepted.sendall(b"too late")
+    time.sleep(0.1)
+    accepted.close()
+    return {"client_port": local}
+
+
+def reset_by_linger(address, port):
+    """The client waits until a poll has seen it, and sends a RST."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    local = client.getsockname()[1]
+    time.sleep(1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+    accepted.close()
+    return {"client_port": local}
+
+
+def half_closed(address, port):
+    """The peer of a connection has shut down sending, after 50 bytes. It stays so until standard input ends."""
+    server = listener(address, port)
+    client = connect(address, server.getsockname()[1])
+    accepted, _ = server.accept()
+    client.sendall(b"x" * 50)
+    client.shutdown(socket.SHUT_WR)
+    print("ready", flush=True)
+    sys.stdin.read()
+    return {"server_port": server.getsockname()[1]}
+
+
+def udp_refused(address, port):
+    """Datagrams to a port that nothing listens on."""
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    other.bind((address, port))
+    closed = other.getsockname()[1]
+    other.close()
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.connect((address, closed))
+    client.send(b"x")
+    time.sleep(0.1)
+    local = client.getsockname()[1]
+    client.close()
     return {"client_port": local}
 
 

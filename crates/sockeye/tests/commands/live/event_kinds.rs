@@ -262,7 +262,12 @@ fn full_accept_queue_is_as_many_events_as_the_kernel_counts() {
 #[test]
 fn full_syn_queue_drops_or_sends_cookies() {
     need!(sockeye_lab::program("python3"));
-    for (cookies, refusal) in [("0", "syn-dropped"), ("1", "cookie")] {
+    for (cookies, refusal, counter) in [
+        ("0", "syn-dropped", "TCPReqQFullDrop"),
+        ("1", "cookie", "TCPReqQFullDoCookies"),
+        // Each request gets one.
+        ("2", "cookie", "TCPReqQFullDoCookies"),
+    ] {
         let lab = need!(Lab::new("ev_syn"));
         let namespace = lab.namespace("alone");
         // SYN-ACKs must have a route, or no request is queued.
@@ -275,7 +280,9 @@ fn full_syn_queue_drops_or_sends_cookies() {
         let made = connect(&namespace, "syn_overflow", "127.0.0.1", 0);
         let (outcome, _) = running.end();
         let (events, _) = events(&outcome);
-        assert!(!events.is_empty(), "no overflow with tcp_syncookies {cookies}");
+        let counted = made["moved"][counter].as_u64().expect("a number");
+        assert!(counted > 0, "no overflow with tcp_syncookies {cookies}");
+        assert_eq!(events.len() as u64, counted, "{made:#}: {events:#?}");
         for event in &events {
             assert_eq!(
                 (&event["event"], &event["refusal"], &event["peer"]["ip"]),

@@ -82,15 +82,26 @@ fn syn_acks_that_are_sent_again_are_retransmissions_of_the_listener() {
 
 #[test]
 fn packets_without_a_neighbor_are_errors_of_their_sockets() {
-    let (_lab, namespace, running) = need!(watch("ev_neighbor", "-tu --kinds error"));
+    for (family, ours, peer) in [
+        ("ipv4", "192.0.2.1/24", "192.0.2.7"),
+        ("ipv6", "fd00::1/64", "fd00::7"),
+    ] {
+        need!(packets_without_a_neighbor(family, ours, peer));
+    }
+}
+
+fn packets_without_a_neighbor(family: &str, ours: &str, peer: &str) -> Result<(), Skip> {
+    let (_lab, namespace, running) = watch("ev_neighbor", "-tu --kinds error")?;
     namespace.ip("link add n0 type veth peer name n1");
-    for line in ["link set n0 up", "link set n1 up", "addr add 192.0.2.1/24 dev n0"] {
+    for line in ["link set n0 up", "link set n1 up"] {
         namespace.ip(line);
     }
+    let nodad = if family == "ipv6" { " nodad" } else { "" };
+    namespace.ip(&format!("addr add {ours} dev n0{nodad}"));
     // Otherwise it takes three seconds.
-    namespace.sysctl("ipv4/neigh/n0/mcast_solicit", "1");
-    namespace.sysctl("ipv4/neigh/n0/retrans_time_ms", "100");
-    let made = connect(&namespace, "no_neighbor", "192.0.2.7", 9);
+    namespace.sysctl(&format!("{family}/neigh/n0/mcast_solicit"), "1");
+    namespace.sysctl(&format!("{family}/neigh/n0/retrans_time_ms"), "100");
+    let made = connect(&namespace, "no_neighbor", peer, 9);
     let (outcome, _) = running.end();
     let (events, _) = events(&outcome);
     for (netid, port) in [("tcp", &made["tcp_port"]), ("udp", &made["udp_port"])] {
@@ -103,10 +114,11 @@ fn packets_without_a_neighbor_are_errors_of_their_sockets() {
         );
         assert_eq!(
             (&event["peer"]["ip"], &event["peer"]["port"]),
-            (&"192.0.2.7".into(), &9.into()),
+            (&peer.into(), &9.into()),
             "{event:#}"
         );
     }
+    Ok(())
 }
 
 #[test]
@@ -140,4 +152,30 @@ fn reset_that_follows_a_close_has_its_owner() {
         (&made["pid"], &"connect".into(), &made["client_port"]),
         "{events:#?}"
     );
+}
+
+#[test]
+fn reset_for_data_after_fin_wait_2_is_shown_with_what_its_close_had() {
+    let (_lab, namespace, running) = need!(watch("ev_later", "--kinds close,reset-sent"));
+    let made = connect(&namespace, "later_data", "127.0.0.1", 0);
+    let (outcome, _) = running.end();
+    let (events, _) = events(&outcome);
+    let (close, reset) = (
+        only(&events, "close", "active"),
+        only(&events, "reset-sent", "active"),
+    );
+    for event in [close, reset] {
+        assert_eq!(
+            (
+                &event["local"]["port"],
+                &event["owner"]["pid"],
+                &event["ended_how"],
+                &event["ended_by"]
+            ),
+            (&made["client_port"], &made["pid"], &"fin".into(), &"local".into()),
+            "{events:#?}"
+        );
+    }
+    // Each has its own time.
+    assert_ne!(close["time"], reset["time"]);
 }

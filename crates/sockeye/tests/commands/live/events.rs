@@ -605,3 +605,83 @@ fn programs_before_6_2_show_the_same() {
         "{close:#}"
     );
 }
+
+#[test]
+fn fin_of_an_older_connection_is_no_byte() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("ev_half"));
+    let namespace = lab.namespace("alone");
+    let arguments = [script().to_str().expect("UTF-8"), "half_closed", "127.0.0.1", "0"];
+    let mut holder = namespace
+        .command("python3", &arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut ready = String::new();
+    let stdout = holder.stdout.as_mut().expect("a pipe");
+    BufReader::new(stdout).read_line(&mut ready).expect("a line");
+    let started = Running::start(&format!(
+        "-n -N {} --format jsonl --since-start",
+        namespace.name()
+    ));
+    let ended = started.map(Running::end);
+    drop(holder.stdin.take());
+    holder.wait().expect("it ends");
+    let (outcome, _) = need!(ended);
+    let (events, _) = events(&outcome);
+    let present = only(&events, "present", "passive");
+    assert_eq!(
+        (&present["state"], &present["received_bytes"]),
+        (&"close_wait".into(), &50.into()),
+        "{present:#}"
+    );
+}
+
+#[test]
+fn one_signal_ends_it_while_its_output_is_not_read() {
+    need!(sockeye_lab::program("python3"));
+    let lab = need!(Lab::new("ev_blocked"));
+    let namespace = lab.namespace("alone");
+    let running = need!(Running::start(&format!("-n -N {}", namespace.name())));
+    // More than a pipe holds.
+    connect(&namespace, "many", "127.0.0.1", 0);
+    connect(&namespace, "many", "127.0.0.1", 0);
+    std::thread::sleep(Duration::from_millis(300));
+    running.signal(Signal::INT);
+    let Running { mut child, notes } = running;
+    let begin = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status;
+        }
+        if begin.elapsed() > Duration::from_secs(20) {
+            child.kill().expect("it runs");
+            panic!("it still runs after {:?}", begin.elapsed());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let notes = notes.join().expect("no panic");
+    assert!(status.success(), "{status}: {notes}");
+    assert!(
+        notes.contains("has stopped to read") && notes.contains("opened"),
+        "{notes}"
+    );
+}
+
+#[test]
+fn udp_socket_opens_before_its_first_error() {
+    let (events, made) = need!(watched(
+        "ev_udp_order",
+        "udp_refused",
+        "127.0.0.1",
+        "-u --kinds open,error"
+    ));
+    let port = &made["client_port"];
+    let kinds: Vec<_> = events
+        .iter()
+        .filter(|event| event["local"]["port"] == *port)
+        .map(|event| event["event"].as_str().expect("a word"))
+        .collect();
+    assert!(kinds.len() >= 2 && kinds[0] == "open", "{events:#?}");
+}

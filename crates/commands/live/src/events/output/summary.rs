@@ -28,15 +28,26 @@ pub(crate) fn push_text(
     }
     let count = |kind| at_least.text(kind, summary.count(kind));
     let again = if summary.retransmitted == 1 { "" } else { "s" };
-    let mut parts: Vec<String> = [
+    let mut parts: Vec<String> = Vec::new();
+    let present = summary.count(ConnectionEventKind::Present);
+    if present > 0 {
+        parts.push(format!(
+            "at the begin {} open and {} listening",
+            present - summary.listening,
+            summary.listening
+        ));
+    }
+    let counts_of = [
         (ConnectionEventKind::Open, "opened"),
         (ConnectionEventKind::Fail, "failed"),
         (ConnectionEventKind::Close, "closed"),
-    ]
-    .into_iter()
-    .filter(|(kind, _)| at_least.watched(*kind))
-    .map(|(kind, word)| format!("{} {word}", count(kind)))
-    .collect();
+    ];
+    parts.extend(
+        counts_of
+            .into_iter()
+            .filter(|(kind, _)| at_least.watched(*kind))
+            .map(|(kind, word)| format!("{} {word}", count(kind))),
+    );
     if at_least.watched(ConnectionEventKind::Retransmit) {
         let retransmitted = at_least.text(ConnectionEventKind::Retransmit, summary.retransmitted);
         parts.push(format!("{retransmitted} retransmission{again}"));
@@ -76,7 +87,7 @@ pub(crate) fn losses(counts: &Accounting) -> String {
 
 fn losses_by_kind(counts: &Accounting) -> String {
     let total = counts.total();
-    if total.lost == 0 && counts.missed == 0 && counts.unknown == 0 {
+    if total.lost + total.unseen + counts.missed + counts.unknown == 0 {
         return "no event was lost".to_owned();
     }
     let mut parts: Vec<String> = RECORDS
@@ -89,13 +100,19 @@ fn losses_by_kind(counts: &Accounting) -> String {
     if counts.missed > 0 {
         parts.push(format!("{} that the kernel did not show", counts.missed));
     }
+    if total.unseen > 0 {
+        parts.push(format!(
+            "{} retransmissions that connections have counted and the kernel did not show",
+            total.unseen
+        ));
+    }
     if counts.unknown > 0 {
         parts.push(format!("{} unreadable", counts.unknown));
     }
-    let lost = total.lost + counts.missed + counts.unknown;
+    let lost = total.lost + total.unseen + counts.missed + counts.unknown;
     format!(
         "{lost} of {} {} lost: {}",
-        counted(total.made + counts.missed, "event"),
+        counted(total.made + total.unseen + counts.missed, "event"),
         if lost == 1 { "was" } else { "were" },
         parts.join(", ")
     )
@@ -108,6 +125,7 @@ pub(crate) fn since(now: &Accounting, before: &Accounting) -> Accounting {
         kind.read = kind.read.saturating_sub(before.read);
         kind.lost = kind.lost.saturating_sub(before.lost);
         kind.left_out = kind.left_out.saturating_sub(before.left_out);
+        kind.unseen = kind.unseen.saturating_sub(before.unseen);
         kind.made = kind.read + kind.lost + kind.left_out;
     }
     since.unknown = since.unknown.saturating_sub(before.unknown);
@@ -128,6 +146,8 @@ pub(crate) fn push_fields(
         kinds.number(key, at_least.number(kind, summary.count(kind)));
     }
     kinds.end();
+    let has_present = summary.count(ConnectionEventKind::Present) > 0;
+    object.number("present_listeners", has_present.then_some(summary.listening));
     push_group_fields(
         object,
         "by_owner",
@@ -173,6 +193,7 @@ pub(crate) fn push_fields(
     fields.number("lost", Some(total.lost));
     fields.number("left_out", Some(total.left_out));
     fields.number("missed", Some(counts.missed));
+    fields.number("unseen", Some(total.unseen));
     fields.number("unreadable", Some(counts.unknown));
     let mut by_kind = fields.object("lost_by_kind");
     for (kind, name, _) in RECORDS {
@@ -242,6 +263,7 @@ fn push_groups<K: Ord>(
     if top.is_empty() {
         return;
     }
+    let has_present = top.iter().any(|(_, group)| group.present > 0);
     let mut rows: Vec<(String, Group)> = top.into_iter().map(|(key, group)| (name(key), group)).collect();
     if others.events() > 0 {
         rows.push(("others".to_owned(), others));
@@ -252,8 +274,9 @@ fn push_groups<K: Ord>(
         .max()
         .unwrap_or(0);
     let width = width.max(heading.len());
+    let present = if has_present { "  Present" } else { "" };
     out.push_str(&format!(
-        "{heading:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
+        "{heading:<width$}{present}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
         "Opened", "Failed", "Closed", "Sent", "Received", "Retrans"
     ));
     let [open, fail, close, again] = [
@@ -263,8 +286,12 @@ fn push_groups<K: Ord>(
         ConnectionEventKind::Retransmit,
     ];
     for (name, group) in rows {
+        let mut present = String::new();
+        if has_present {
+            present = format!("  {:>7}", group.present);
+        }
         out.push_str(&format!(
-            "{name:<width$}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
+            "{name:<width$}{present}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
             at_least.text(open, group.opened),
             at_least.text(fail, group.failed),
             at_least.text(close, group.closed),
@@ -392,6 +419,7 @@ fn push_group(fields: &mut JsonObject<'_>, group: &Group, at_least: &AtLeast) {
     ] {
         fields.number(key, at_least.number(kind, number));
     }
+    fields.number("present", (group.present > 0).then_some(group.present));
 }
 
 fn bytes(number: u64) -> impl Display {

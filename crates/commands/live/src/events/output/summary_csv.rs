@@ -21,7 +21,7 @@ pub(crate) fn push(
     if has_header {
         out.extend_from_slice(envelope.csv_header().as_bytes());
         out.extend_from_slice(
-            b",sample,group,key,count,opened,failed,closed,sent_bytes,received_bytes,retransmitted,at_least\r\n",
+            b",sample,group,key,count,opened,failed,closed,sent_bytes,received_bytes,retransmitted,present,at_least\r\n",
         );
     }
     let constants = envelope.csv_fields();
@@ -65,7 +65,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn row(&mut self, group: &'static str, key: &[u8], numbers: [Option<u64>; 7], at_least: &str) {
+    fn row(&mut self, group: &'static str, key: &[u8], numbers: [Option<u64>; 8], at_least: &str) {
         let mut line = Line::begin(self.out);
         line.constants(self.constants);
         line.number(Some(self.sample));
@@ -79,7 +79,7 @@ impl Rows<'_> {
     }
 
     fn count(&mut self, group: &'static str, key: &str, count: u64, is_low: bool) {
-        let numbers = [Some(count), None, None, None, None, None, None];
+        let numbers = [Some(count), None, None, None, None, None, None, None];
         self.row(group, key.as_bytes(), numbers, if is_low { "count" } else { "" });
     }
 
@@ -113,6 +113,7 @@ impl Rows<'_> {
                 number(ConnectionEventKind::Close, of_one.sent_bytes),
                 number(ConnectionEventKind::Close, of_one.received_bytes),
                 number(ConnectionEventKind::Retransmit, of_one.retransmitted),
+                number(ConnectionEventKind::Present, of_one.present),
             ],
             &names,
         );
