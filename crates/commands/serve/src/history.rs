@@ -3,7 +3,10 @@
 use crate::moments::{CheckMark, Gap, Moment, Moments};
 use crate::recorded::Recorded;
 use crate::view::{self, Point};
+use sockeye_console::envelope;
 use sockeye_filter::Filter;
+use sockeye_query::past;
+use sockeye_store::Nearest;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -68,7 +71,12 @@ impl History {
     pub(crate) fn moment(&self, time_us: Option<u64>) -> Result<Arc<Moment>, NoMoment> {
         match (self.store_of(time_us), time_us) {
             (Some(store), Some(time_us)) => store.moment(time_us).map_err(NoMoment::Unknown),
-            _ => self.moments.at(time_us).ok_or(NoMoment::NotYet),
+            _ => {
+                let moment = self.moments.at(time_us).ok_or(NoMoment::NotYet)?;
+                let ahead =
+                    time_us.and_then(|time_us| ahead(time_us, moment.time_us(), envelope::now().time_us));
+                ahead.map_or(Ok(moment), |reason| Err(NoMoment::Unknown(reason)))
+            }
         }
     }
 
@@ -156,3 +164,43 @@ impl History {
 
 /// Time between the last recorded sample and the first one in memory that is no gap: a recorder has its own interval.
 const HOLE_US: u64 = 60_000_000;
+
+/// Returns why nothing is known of a time that is still to come, in words; `None`: the sample at `last_us` answers for it. All are in
+/// microseconds since 1970.
+fn ahead(time_us: u64, last_us: u64, now_us: u64) -> Option<String> {
+    (time_us > last_us.max(now_us).saturating_add(AHEAD_US))
+        .then(|| past::absence(&Nearest::<()>::After(last_us / 1000), time_us / 1000))
+        .flatten()
+}
+
+/// Time after now for which the newest sample answers: the clock of the browser's host may be ahead.
+const AHEAD_US: u64 = 60_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::ahead;
+
+    #[track_caller]
+    fn check(time_us: u64, last_us: u64, now_us: u64, is_known: bool) {
+        let reason = ahead(time_us, last_us, now_us);
+        assert_eq!(reason.is_none(), is_known, "{reason:?}");
+        if let Some(reason) = reason {
+            assert!(reason.starts_with("nothing is recorded of "), "{reason}");
+            assert!(reason.contains(": the last sample is of "), "{reason}");
+        }
+    }
+
+    #[test]
+    fn time_to_come_is_refused() {
+        const NOW_US: u64 = 1_795_806_451_000_000;
+        const HOUR_US: u64 = 3_600_000_000;
+        check(NOW_US, NOW_US, NOW_US, true);
+        check(NOW_US + 1_000_000, NOW_US, NOW_US, true);
+        // While samples fail, the newest one answers until now.
+        check(NOW_US, NOW_US - HOUR_US, NOW_US, true);
+        // The clock was set back: samples are ahead of it.
+        check(NOW_US + HOUR_US, NOW_US + HOUR_US, NOW_US, true);
+        check(NOW_US + HOUR_US, NOW_US, NOW_US, false);
+        check(u64::MAX, NOW_US, NOW_US, false);
+    }
+}
