@@ -6,7 +6,7 @@ use sockeye_wire::path::{Journey, Point};
 /// What has gone in one direction.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Passed {
-    /// Packets, and their bytes. Segments of a packet are not counted beside it.
+    /// Packets, and their bytes. Segments of a packet are not counted as well.
     packets: u64,
     bytes: u64,
     /// Bytes that TCP of this host has sent.

@@ -611,7 +611,8 @@ fn fin_of_an_older_connection_is_no_byte() {
     need!(sockeye_lab::program("python3"));
     let lab = need!(Lab::new("ev_half"));
     let namespace = lab.namespace("alone");
-    let arguments = [script().to_str().expect("UTF-8"), "half_closed", "127.0.0.1", "0"];
+    let script = script();
+    let arguments = [script.to_str().expect("UTF-8"), "half_closed", "127.0.0.1", "0"];
     let mut holder = namespace
         .command("python3", &arguments)
         .stdin(Stdio::piped())

@@ -51,7 +51,7 @@ fn what_a_macvlan_receives_is_in_its_namespace() {
         datagrams.recv(&mut [0; 64]).unwrap();
     }
     let document = following.document();
-    let (host, container) = (u64::from(host.inode()), u64::from(container.inode()));
+    let (host, container) = (host.inode(), container.inode());
     let found = incoming(&document);
     for expected in [
         ("backlog", below, host),
