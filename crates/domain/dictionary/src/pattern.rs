@@ -44,9 +44,9 @@ impl Placeholder {
     fn takes(self, byte: u8) -> bool {
         match self {
             Self::Interface => byte.is_ascii_alphanumeric() || b"_.-@:".contains(&byte),
-            Self::Port => byte.is_ascii_digit(),
-            Self::Address => byte.is_ascii_alphanumeric() || b".:%[]/-".contains(&byte),
-            Self::Number => byte.is_ascii_hexdigit() || b"x-".contains(&byte),
+            Self::Port => byte.is_ascii_digit() || MASKS.contains(&byte),
+            Self::Address => byte.is_ascii_alphanumeric() || b".:%[]/-*".contains(&byte),
+            Self::Number => byte.is_ascii_hexdigit() || b"x-X*".contains(&byte),
             Self::Name => !byte.is_ascii_whitespace(),
             Self::Text => true,
         }
@@ -59,10 +59,22 @@ impl Placeholder {
                 let digits = value.strip_prefix('-').unwrap_or(value);
                 let hexadecimal = digits.strip_prefix("0x").unwrap_or(digits);
                 !hexadecimal.is_empty() && hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
+                    || is_masked(hexadecimal)
+            }
+            Self::Port => {
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) || is_masked(value)
             }
             _ => !value.is_empty(),
         }
     }
+}
+
+/// What reporters write in the place of digits that they do not want to show: `XXXX`, `***`.
+const MASKS: &[u8] = b"Xx*";
+
+/// Whether a value was made unreadable by the reporter.
+fn is_masked(value: &str) -> bool {
+    value.len() >= 2 && value.bytes().all(|byte| MASKS.contains(&byte))
 }
 
 /// A parsed text of the dictionary.
@@ -278,6 +290,34 @@ mod tests {
         let found: Option<Vec<&str>> =
             found.map(|values| values.into_iter().map(|(_, value)| value).collect());
         assert_eq!(found.as_deref(), values, "{line}");
+    }
+
+    #[test]
+    fn what_reporters_mask_is_still_a_number_or_an_address() {
+        let flood = "TCP: {name}: Possible SYN flooding on port {port}. Sending cookies.";
+        for port in ["XXXX", "xx", "****"] {
+            let line =
+                format!("TCP: request_sock_TCP: Possible SYN flooding on port {port}. Sending cookies.");
+            check(flood, &line, Some(&["request_sock_TCP", port]));
+        }
+        check(
+            flood,
+            "TCP: a: Possible SYN flooding on port X8. Sending cookies.",
+            None,
+        );
+        check("took {number} ms", "took XX ms", Some(&["XX"]));
+        check("took {number} ms", "took 0xXXXX ms", Some(&["0xXXXX"]));
+        check("took {number} ms", "took X ms", None);
+        check(
+            "from {address} on {interface}",
+            "from 10.*.*.* on eth0",
+            Some(&["10.*.*.*", "eth0"]),
+        );
+        check(
+            "from {address} on {interface}",
+            "from aa:bb:cc:XX:XX:XX on eth0",
+            Some(&["aa:bb:cc:XX:XX:XX", "eth0"]),
+        );
     }
 
     #[test]

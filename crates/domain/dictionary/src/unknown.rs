@@ -355,7 +355,7 @@ const LINES_MAX: usize = 2_000;
 const HEAD_LEN_MAX: usize = 120;
 const HEAD_WORDS_MAX: usize = 8;
 
-const TROUBLE_WORDS: [&str; 72] = [
+const TROUBLE_WORDS: [&str; 77] = [
     "fail",
     "error",
     "timeout",
@@ -426,7 +426,12 @@ const TROUBLE_WORDS: [&str; 72] = [
     "baddllp",
     "interface down",
     "falling back",
-    "link is down",
+    "is down",
+    "not completed",
+    "not reported",
+    "flooding",
+    "problem",
+    "not initialized",
     "watchdog",
 ];
 
@@ -435,9 +440,10 @@ const TROUBLE_WORDS: [&str; 72] = [
 const BEGINS_A_WORD: [&str; 6] = ["hang", "hung", "stall", "oops", "lost", "died"];
 /// Words that begin with a word of trouble and are none.
 const LONGER_WORDS: [&str; 4] = ["invalidat", "failover", "failsafe", "watchdog_thread"];
-const HARMLESS: [&str; 13] = [
+const HARMLESS: [&str; 14] = [
     "errors=",
     "no error",
+    "no problem",
     "0 errors",
     "error=0",
     "errno=0",
