@@ -48,6 +48,8 @@ const volatile u32 pid_namespace = 0;
 const volatile u32 wants_waits = 1;
 /* sched_switch has the state of the thread that leaves (Linux 5.18); later, it may have been woken already. */
 const volatile u32 state_is_argument = 1;
+/* Whether the kernel has the helper 175 (Linux 5.15), and the size of a thread's stack in the kernel, for where it has not. */
+const volatile u32 has_task_registers = 1, stack_bytes = 16384;
 /* Offsets in struct pt_regs: first argument, number of the call, instruction and stack pointer, frame pointer. */
 const volatile u32 arg_at = 112, nr_at = 120, ip_at = 128, sp_at = 152, bp_at = 32;
 /* The bit in thread_info.status (x86: TS_COMPAT) or thread_info.flags (arm64: TIF_32BIT) of threads in 32-bit calls. */
@@ -181,11 +183,17 @@ static __attribute__((noinline)) int wait_ends(struct thread *thread, u64 now)
 	/* Other threads of the process may be here on other processors. */
 	__sync_fetch_and_add(&time->count, 1);
 	__sync_fetch_and_add(&time->total, took);
+#ifdef BY_PROBE_READ
+	/* Linux 5.10 has no compare-and-swap: of two threads at once the shorter wait may stay. */
+	if (took > *(volatile u64 *)&time->max)
+		*(volatile u64 *)&time->max = took;
+#else
 	for (int tries = 0; tries < 4; tries++) {
 		u64 max = *(volatile u64 *)&time->max;
 		if (took <= max || __sync_val_compare_and_swap(&time->max, max, took) == max)
 			break;
 	}
+#endif
 	return 0;
 }
 
@@ -430,6 +438,28 @@ INLINE u64 object(u32 nr, u64 registers)
 	return argument;
 }
 
+struct task_struct___stack {
+	u64 stack;
+} KERNEL;
+struct pt_regs {
+	u64 sp;
+} KERNEL;
+
+/* What a thread had in its registers in user space: struct pt_regs, 0 if unknown. */
+INLINE u64 registers_of(u64 task, void *trusted)
+{
+#ifdef BY_PROBE_READ
+	/* They are at the end of the thread's stack in the kernel; the helper knows since Linux 5.15. */
+	if (!has_task_registers) {
+		u64 stack = GET(u64, task, task_struct___stack, stack);
+		return stack ? stack + stack_bytes - __builtin_preserve_type_info(*(struct pt_regs *)0, 1) : 0;
+	}
+#endif
+	if (!trusted)
+		trusted = current_task_btf();
+	return (u64)task_registers(trusted);
+}
+
 /* The current thread leaves the processor. */
 INLINE void leaves_processor(u64 *args, struct running *running, u64 now)
 {
@@ -447,7 +477,7 @@ INLINE void leaves_processor(u64 *args, struct running *running, u64 now)
 	}
 	if (args[0])
 		state = 0;
-	u64 registers = (u64)task_registers(current_task_btf());
+	u64 registers = registers_of(args[1], NULL);
 	u32 nr = registers ? call_of(args[1], registers) : NONE;
 	/* Where calls are not timed, this is the only sign that it has returned: another call. */
 	if (running->is_newborn && (nr == NONE || nr + 1 == running->is_newborn))
@@ -516,7 +546,7 @@ int forked(u64 *args)
 		return 0;
 	u32 tid = GET(s32, args[1], task_struct, pid), tgid = process_of(args[1]);
 	u32 is_process = tid == GET(u32, args[1], task_struct, tgid);
-	u64 registers = (u64)task_registers(current_task_btf());
+	u64 registers = registers_of(args[0], NULL);
 	struct process child = {};
 	if (scope == PROCESSES && is_process && map_update(&processes, &tgid, &child, 0))
 		LOSE(threads);
@@ -615,7 +645,7 @@ int sleepers(struct iterator *iterator)
 		state = GET(s64, (u64)task, task_struct, state);
 	if (state & DEAD)
 		return 0;
-	u64 registers = (u64)task_registers(task);
+	u64 registers = registers_of((u64)task, task);
 	u32 nr = registers ? call_of((u64)task, registers) : NONE;
 	note->ip = note->sp = note->bp = 0;
 	if (registers) {

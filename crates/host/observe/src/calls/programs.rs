@@ -102,7 +102,6 @@ fn load_for_kernel(
     scope: &Scope,
     options: CallOptions,
 ) -> Result<LoadedObject, sockeye_source::Unavailable> {
-    engine.try_atomic_results()?;
     match load(engine, OBJECT, scope, options) {
         // Before Linux 6.2.
         Err(sockeye_source::Unavailable::Lacks(_)) => load(engine, OBJECT_BEFORE_6_2, scope, options),
@@ -127,6 +126,12 @@ fn load(
     let pid_namespace = crate::pid_namespace::own().to_ne_bytes();
     let waits = u32::from(options.waits).to_ne_bytes();
     let state_is_argument = u32::from(is_since(5, 18)).to_ne_bytes();
+    let has_task_registers = u32::from(engine.has_helper("task_pt_regs")?).to_ne_bytes();
+    // include/asm: THREAD_SIZE, without KASAN.
+    let stack_bytes = u32::try_from(rustix::param::page_size())
+        .unwrap_or(0)
+        .max(16 << 10)
+        .to_ne_bytes();
     let with_objects = names::calls_with_objects();
     let registers = REGISTERS.map(u32::to_ne_bytes);
     let compat = COMPAT_BIT.to_ne_bytes();
@@ -139,13 +144,15 @@ fn load(
     };
     let uretprobe = uretprobe.to_ne_bytes();
     let thread_creating = names::thread_creating_calls();
-    let constants: [(&str, &[u8]); 16] = [
+    let constants: [(&str, &[u8]); 18] = [
         ("scope", &kind),
         ("scope_cgroup", &cgroup),
         ("self", &own),
         ("pid_namespace", &pid_namespace),
         ("wants_waits", &waits),
         ("state_is_argument", &state_is_argument),
+        ("has_task_registers", &has_task_registers),
+        ("stack_bytes", &stack_bytes),
         ("has_object", &with_objects),
         ("arg_at", &registers[0]),
         ("nr_at", &registers[1]),

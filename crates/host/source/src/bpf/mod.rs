@@ -209,6 +209,14 @@ impl BpfEngine {
         Program::load_empty(kind, id).map_err(|error| Unavailable::Load(error, Vec::new()))
     }
 
+    /// Returns whether this kernel has a helper of BPF programs, such as `task_pt_regs`, by its types.
+    ///
+    /// # Errors
+    /// If the types of the kernel cannot be read.
+    pub fn has_helper(&self, name: &str) -> Result<bool, Unavailable> {
+        self.kernel()?.has_enumerator(&format!("BPF_FUNC_{name}"))
+    }
+
     /// Tests whether programs may use atomic operations that return a value.
     ///
     /// # Errors
