@@ -355,6 +355,14 @@ pub struct Victim {
     pub owner: Option<Process>,
 }
 
+impl Victim {
+    /// Whether the ends are those of the latest of several packets: without a socket the kernel's drops are counted by their place.
+    #[must_use]
+    pub const fn has_ends_of_latest_only(&self) -> bool {
+        self.event.socket.is_none() && self.event.count > 1 && (self.local.is_some() || self.peer.is_some())
+    }
+}
+
 /// One step against a fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Remedy {

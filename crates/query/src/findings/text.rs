@@ -309,8 +309,7 @@ fn push_victims(out: &mut Vec<u8>, finding: &Finding, width: Option<usize>) {
         }
         let end = |end: Option<SocketAddr>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
         if victim.local.is_some() || victim.peer.is_some() {
-            // Without a socket the kernel's drops are counted by their place: only the latest packet's ends are known.
-            let latest = if victim.event.socket.is_none() && victim.event.count > 1 {
+            let latest = if victim.has_ends_of_latest_only() {
                 "the latest "
             } else {
                 ""

@@ -4,13 +4,6 @@ use sockeye_output::json::Object;
 use sockeye_output::socket::push_process_fields;
 use sockeye_verdict::{Finding, Victim};
 
-/// Whether the addresses are those of the latest packet only: without a socket the kernel's drops are counted by their place.
-fn are_of_latest(victim: &Victim) -> bool {
-    victim.event.socket.is_none()
-        && victim.event.count > 1
-        && (victim.local.is_some() || victim.peer.is_some())
-}
-
 /// Appends `victims`, if there are any.
 pub(super) fn push_json(object: &mut Object<'_>, finding: &Finding) {
     if finding.victims.is_empty() {
@@ -51,7 +44,7 @@ fn push_victim(out: &mut Vec<u8>, victim: &Victim) {
             fields.end();
         }
     }
-    fields.boolean("latest_only", Some(true).filter(|_| are_of_latest(victim)));
+    fields.boolean("latest_only", victim.has_ends_of_latest_only().then_some(true));
     if let Some(owner) = &victim.owner {
         let list = fields.key("owners");
         list.push(b'[');

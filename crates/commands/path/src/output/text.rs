@@ -2,6 +2,7 @@
 
 use super::columns::HopRow;
 use sockeye_measure::Sentence;
+use sockeye_model::counted_were;
 use sockeye_output::report::push_sentence;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_path::{HopKind, PathReport};
@@ -114,10 +115,7 @@ fn packets(report: &PathReport) -> String {
             _ => format!("; {count} were {many}"),
         })
         .collect();
-    let followed = match report.followed() {
-        1 => "1 packet was".to_owned(),
-        count => format!("{count} packets were"),
-    };
+    let followed = counted_were(report.followed(), "packet");
     format!("{followed} followed{sample}{matched}{parts}.")
 }
 

@@ -560,14 +560,15 @@ def mptcp_without_route(address, port):
     return {"errno": client.connect_ex((address, port))}
 
 
-def late_data(address, port):
-    """The server sends to a client that has closed, which answers with a RST."""
+def late_data(address, port, after=0):
+    """The server sends to a client that has closed so many seconds ago, which answers with a RST."""
     server = listener(address, port)
     client = connect(address, server.getsockname()[1])
     accepted, _ = server.accept()
     local = client.getsockname()[1]
     client.close()
     assert accepted.recv(1) == b""
+    time.sleep(after)
     accepted.sendall(b"too late")
     time.sleep(0.1)
     accepted.close()
@@ -576,17 +577,7 @@ def late_data(address, port):
 
 def later_data(address, port):
     """As late_data, when the client's FIN was acknowledged: the kernel keeps no socket of it any more."""
-    server = listener(address, port)
-    client = connect(address, server.getsockname()[1])
-    accepted, _ = server.accept()
-    local = client.getsockname()[1]
-    client.close()
-    assert accepted.recv(1) == b""
-    time.sleep(0.5)
-    accepted.sendall(b"too late")
-    time.sleep(0.1)
-    accepted.close()
-    return {"client_port": local}
+    return late_data(address, port, after=0.5)
 
 
 def reset_by_linger(address, port):
