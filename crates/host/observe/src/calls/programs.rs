@@ -128,7 +128,7 @@ fn load(
     let state_is_argument = u32::from(is_since(5, 18)).to_ne_bytes();
     let has_task_registers = u32::from(engine.has_helper("task_pt_regs")?).to_ne_bytes();
     // include/asm: THREAD_SIZE, without KASAN.
-    let stack_bytes = u32::try_from(rustix::param::page_size())
+    let stack_bytes = u32::try_from(sockeye_sys::page_bytes())
         .unwrap_or(0)
         .max(16 << 10)
         .to_ne_bytes();
