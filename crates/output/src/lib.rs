@@ -54,6 +54,7 @@ pub mod fact;
 pub mod flow;
 /// Output formats, styles and the summary that ends a listing.
 pub mod format;
+pub mod heading;
 pub mod json;
 pub mod listing;
 pub mod number;

@@ -1,7 +1,9 @@
 //! Makes a table as narrow as its terminal.
 
 use super::{Align, Cell, Heading, INDENT, Table, capped};
+use crate::heading::heading_forms;
 use crate::text::display_width;
+use std::borrow::Cow;
 
 impl Table {
     /// Chooses the gap, and the columns at which rows continue on a further line.
@@ -53,12 +55,21 @@ impl Table {
             return;
         }
         self.gap = 1;
-        for shorten in [first_word, first_letters] {
-            if self.line_width(1) <= terminal {
-                return;
-            }
-            self.shorten_headings(shorten);
+        let texts: Vec<String> = self
+            .headings
+            .iter()
+            .map(|heading| String::from_utf8_lossy(&heading.text).into_owned())
+            .collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let [_, first_words, abbreviated] = heading_forms(&texts);
+        if self.line_width(1) <= terminal {
+            return;
         }
+        self.shorten_headings(&first_words, |_| true);
+        if self.line_width(1) <= terminal {
+            return;
+        }
+        self.shorten_headings(&abbreviated, |heading| heading.align == Align::Right);
         while self.line_width(1) > terminal {
             let numbers = |heading: &Heading| heading.align == Align::Right;
             let Some(column) = self
@@ -91,16 +102,18 @@ impl Table {
         widths.sum::<usize>() + gap * last
     }
 
-    fn shorten_headings(&mut self, shorten: fn(&Heading) -> &[u8]) {
+    /// Takes shorter headings where the cells are narrower.
+    fn shorten_headings(&mut self, shorter: &[Cow<'_, str>], may: fn(&Heading) -> bool) {
         let mut cells = vec![0; self.headings.len()];
         for row in self.cells.chunks(self.stride()) {
             for (width, cell) in cells.iter_mut().zip(row) {
                 *width = (*width).max(capped(cell.width));
             }
         }
-        for ((heading, width), cells) in self.headings.iter_mut().zip(&mut self.widths).zip(cells) {
-            if display_width(&heading.text) > cells {
-                heading.text = shorten(heading).to_vec();
+        let columns = self.headings.iter_mut().zip(&mut self.widths);
+        for (((heading, width), cells), shorter) in columns.zip(cells).zip(shorter) {
+            if display_width(&heading.text) > cells && may(heading) {
+                heading.text = shorter.as_bytes().to_vec();
                 *width = cells.max(display_width(&heading.text));
             }
         }
@@ -158,20 +171,3 @@ pub(super) fn is_zero(text: &[u8]) -> bool {
         _ => false,
     }
 }
-
-/// `Local` of `Local Address:Port`.
-fn first_word(heading: &Heading) -> &[u8] {
-    let mut words = heading.text.split(|byte| *byte == b' ');
-    words.next().unwrap_or_default()
-}
-
-/// `Conn` of `Connections`, above a number.
-fn first_letters(heading: &Heading) -> &[u8] {
-    match heading.align {
-        Align::Right => heading.text.get(..LETTERS).unwrap_or(&heading.text),
-        Align::Left => &heading.text,
-    }
-}
-
-/// Letters of a heading above numbers that is shortened.
-const LETTERS: usize = 4;

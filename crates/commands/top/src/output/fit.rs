@@ -1,7 +1,9 @@
 //! Which columns of a table fit into a line, and where.
 
 use crate::state::table::{Heading, Row};
+use sockeye_output::heading::heading_forms;
 use sockeye_output::text::display_width;
+use std::borrow::Cow;
 
 /// Where a column is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,16 +20,16 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
     let cells: Vec<usize> = (0..headings.len())
         .map(|column| cell_width(rows, column))
         .collect();
-    let natural = |kept: &[usize], shorten: Shorten| -> Vec<usize> {
+    let natural = |kept: &[usize], forms: &[Cow<'_, str>]| -> Vec<usize> {
         let both = kept
             .iter()
-            .map(|&column| cells[column].max(shorten(headings[column].text).len()));
+            .map(|&column| cells[column].max(display_width(forms[column].as_bytes())));
         both.collect()
     };
     let all: Vec<usize> = (0..headings.len()).collect();
-    let [whole, first_word, first_letters] = HEADING_FORMS;
-    for (shorten, gap) in [(whole, 2), (whole, 1), (first_word, 1), (first_letters, 1)] {
-        let mut widths = natural(&all, shorten);
+    let [whole, first_words, abbreviated] = forms(headings);
+    for (forms, gap) in [(&whole, 2), (&whole, 1), (&first_words, 1), (&abbreviated, 1)] {
+        let mut widths = natural(&all, forms);
         if let Some(left) = width.checked_sub(line_width(&widths, gap)) {
             widen(&mut widths, rows, left);
             return (places(&all, &widths, gap), 0);
@@ -49,7 +51,7 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
                 kept.truncate((count - 1).max(ends));
                 kept.push(sorted);
             }
-            if let Some(widths) = cut(&natural(&kept, first_letters), &kept, headings, width, *width_min) {
+            if let Some(widths) = cut(&natural(&kept, &abbreviated), &kept, headings, width, *width_min) {
                 return (places(&kept, &widths, 1), headings.len() - kept.len());
             }
         }
@@ -59,12 +61,12 @@ pub(super) fn fit(headings: &[Heading], rows: &[&Row], sorted_by: &str, width: u
         if let (Some(sorted), [_, .., last]) = (sorted, kept.as_mut_slice()) {
             *last = sorted.max(*last);
         }
-        if let Some(widths) = cut(&natural(&kept, first_letters), &kept, headings, width, WIDTH_MIN) {
+        if let Some(widths) = cut(&natural(&kept, &abbreviated), &kept, headings, width, WIDTH_MIN) {
             return (places(&kept, &widths, 1), headings.len() - count);
         }
     }
     let first: Vec<usize> = all.into_iter().take(1).collect();
-    let widths = natural(&first, first_letters);
+    let widths = natural(&first, &abbreviated);
     (places(&first, &widths, 1), headings.len() - first.len())
 }
 
@@ -131,24 +133,10 @@ fn line_width(widths: &[usize], gap: usize) -> usize {
         .saturating_sub(gap)
 }
 
-/// Shortens a heading.
-pub(super) type Shorten = fn(&str) -> &str;
-
-/// A heading whole, its first word, and the first letters of that.
-pub(super) const HEADING_FORMS: [Shorten; 3] = [|heading| heading, first_word, first_letters];
-
-fn first_word(heading: &str) -> &str {
-    heading.split(' ').next().unwrap_or_default()
-}
-
-/// `Connections` becomes `Conn`; what is a unit stays: `Sent/s`.
-fn first_letters(heading: &str) -> &str {
-    let word = first_word(heading);
-    if word.contains('/') {
-        word
-    } else {
-        word.get(..4).unwrap_or(word)
-    }
+/// Returns the forms of each heading, the longest first.
+pub(super) fn forms(headings: &[Heading]) -> [Vec<Cow<'static, str>>; 3] {
+    let texts: Vec<&'static str> = headings.iter().map(|heading| heading.text).collect();
+    heading_forms(&texts)
 }
 
 /// Wider cells are cut, unless there is space for them.
@@ -177,8 +165,8 @@ mod tests {
     fn wide_column_is_cut_before_another_is_left_out() {
         check(80, &[(0, 21), (23, 6)], 0);
         check(28, &[(0, 21), (22, 6)], 0);
-        check(26, &[(0, 21), (22, 4)], 0);
-        check(20, &[(0, 15), (16, 4)], 0);
+        check(26, &[(0, 19), (20, 6)], 0);
+        check(22, &[(0, 15), (16, 6)], 0);
         check(19, &[(0, 19)], 1);
         check(15, &[(0, 15)], 1);
         check(0, &[(0, 21)], 1);

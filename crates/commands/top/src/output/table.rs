@@ -1,6 +1,6 @@
 //! The table of a sample: columns that fit, the cursor, trends.
 
-use super::fit::{HEADING_FORMS, Place, fit};
+use super::fit::{Place, fit, forms};
 use super::spark::spark;
 use super::{Canvas, HEADINGS_LINE};
 use crate::state::State;
@@ -21,6 +21,7 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, sample: &Sample) {
     let order = state.order();
     let (places, left_out) = fit(headings, shown, order.column, usize::from(canvas.width()));
     let head = HEADINGS_LINE as u16;
+    let forms = forms(headings);
     for place in &places {
         let heading = &headings[place.column];
         let is_order = heading.name == order.column;
@@ -29,16 +30,12 @@ pub(super) fn draw(canvas: &mut Canvas, state: &State, sample: &Sample) {
         } else {
             canvas.dim().add_modifier(Modifier::BOLD)
         };
-        let texts = HEADING_FORMS.map(|shorten| shorten(heading.text));
-        let text = texts.into_iter().find(|text| text.len() <= place.width);
-        put(
-            canvas,
-            *place,
-            head,
-            text.unwrap_or(texts[2]),
-            heading.is_right,
-            style,
-        );
+        let texts = forms.each_ref().map(|form| &*form[place.column]);
+        let text = texts
+            .into_iter()
+            .find(|text| display_width(text.as_bytes()) <= place.width);
+        let text = text.unwrap_or(texts[2]);
+        put(canvas, *place, head, text, heading.is_right, style);
     }
     let trend_at = places.last().map_or(0, |place| place.x + place.width as u16 + 2);
     let trend_width = usize::from(canvas.width().saturating_sub(trend_at)).min(TREND_WIDTH);
