@@ -21,8 +21,9 @@ pub(crate) fn cpu_time() -> Duration {
         .unwrap_or_default()
 }
 
-/// Samples take one part in so many of a core: 5 %.
-const SHARE: u32 = 20;
+/// Samples take one part in so many of a core: 4.5 %, so that noise and other threads do not take it over the promised 5 %
+/// (with a twentieth, 5.0 % was measured over 18 minutes, and 5.4 % in one of them).
+const SHARE: u32 = 22;
 /// To draw a sample takes at most one part in so many of what its reading takes.
 const DRAWING: u32 = 10;
 
@@ -34,8 +35,8 @@ mod tests {
     fn costly_samples_are_taken_seldom() {
         let ms = Duration::from_millis;
         assert_eq!(interval(ms(2000), ms(10)), ms(2000));
-        assert_eq!(interval(ms(2000), ms(110)), ms(2200));
-        assert_eq!(interval(ms(250), ms(180)), ms(3600));
+        assert_eq!(interval(ms(2000), ms(110)), ms(2420));
+        assert_eq!(interval(ms(250), ms(180)), ms(3960));
     }
 
     #[test]
