@@ -40,7 +40,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let text = args.text.join(" ");
     let file = match &args.file {
         Some(file) => Some(file.as_path()),
-        None if args.text.is_empty() => Some(Path::new("-")),
+        None if args.text.is_empty() || args.text == ["-"] => Some(Path::new("-")),
         None => None,
     };
     let Some(file) = file else {

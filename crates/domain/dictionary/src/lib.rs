@@ -27,6 +27,7 @@ mod dictionary;
 mod drop_class;
 mod entry;
 mod error_context;
+mod error_text;
 mod event;
 mod family;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! it for different lines; [`Log`](crate::Log) then takes the lines in their order.
 
 use crate::blanks::collapsed;
+use crate::error_text::has_error;
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages, Outcomes};
 use std::borrow::Cow;
@@ -105,7 +106,7 @@ impl LineReader {
         let copy = log_line::unescaped(outer.text);
         let copy = log_line::plain(&copy);
         let inner = within(outer, message_of(&copy));
-        if self.keeps_unknown || inner.is_of_kernel() || is_about_lines(inner.text) {
+        if self.keeps_unknown || inner.is_of_kernel() || is_about_lines(inner.text) || has_error(inner.text) {
             return None;
         }
         let (text, times) = log_line::repeated(inner.text);

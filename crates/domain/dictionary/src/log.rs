@@ -2,6 +2,7 @@
 
 use crate::blanks::collapsed;
 use crate::block::{self, Part};
+use crate::error_text;
 use crate::event::{Events, Role};
 use crate::family;
 use crate::line_reader::{LineReader, ReadLine};
@@ -301,8 +302,8 @@ impl Log {
         }
         self.flush();
         self.latest = None;
-        // What programs print is their business.
-        if !is_of_kernel && !self.unknown.keeps_all() {
+        // What programs print is their business, unless they name an error of the network.
+        if !is_of_kernel && !self.unknown.keeps_all() && !error_text::has_error(text) {
             return;
         }
         self.has_partial = true;
@@ -462,7 +463,8 @@ impl Log {
             }
             messages.match_cut_without_mark(text)
         };
-        if let Some(known) = is_of_kernel.then(known).flatten() {
+        let known = is_of_kernel.then(known).flatten();
+        if let Some(known) = known.or_else(|| error_text::matched(text)) {
             self.count.known += 1;
             self.add(&known, text, *times, some(time));
         } else {

@@ -2,6 +2,7 @@
 
 use crate::blanks::collapsed;
 use crate::counter_name::counter_names;
+use crate::error_text;
 use crate::family;
 use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
@@ -50,11 +51,13 @@ pub(crate) fn find(text: &str) -> Found {
             .match_line(&line)
             .or_else(|| family::matched(&line))
             .or_else(|| family::trace(&line))
+            .or_else(|| error_text::matched(&line))
         {
             found.entries.push(known.entry());
             found.severity = Some(known.severity);
-            found.is_unread = known.wording == family::NO_WORDING;
-            found.wording = Some(known.wording).filter(|_| !found.is_unread);
+            let is_unread = known.wording == family::NO_WORDING;
+            found.is_unread = is_unread && known.entry().is_family();
+            found.wording = Some(known.wording).filter(|_| !is_unread);
             let values = known.values.into_iter();
             found.values = values.map(|(place, value)| (place, value.to_owned())).collect();
         }

@@ -47,13 +47,19 @@ pub(crate) fn entries() -> impl Iterator<Item = &'static Entry<'static>> {
 
 /// The entries that have this spelling, in [`normal`](crate::names::normal) form.
 pub(crate) fn named(spelling: &str) -> Vec<&'static Entry<'static>> {
+    numbers_named(spelling).map(entry).collect()
+}
+
+/// The numbers of the entries that have this spelling, in [`normal`](crate::names::normal) form.
+pub(crate) fn numbers_named(spelling: &str) -> impl Iterator<Item = usize> {
     let key = key(spelling);
     let (names, _) = NAMES.as_chunks::<6>();
     let first = names.partition_point(|name| name_key(name) < key);
-    let same = names[first..].iter().take_while(|name| name_key(name) == key);
-    same.map(|&[.., low, high]| entry(usize::from(u16::from_le_bytes([low, high]))))
-        .filter(|entry| spellings(entry).iter().any(|known| known == spelling))
-        .collect()
+    let same = names[first..]
+        .iter()
+        .take_while(move |name| name_key(name) == key);
+    same.map(|&[.., low, high]| usize::from(u16::from_le_bytes([low, high])))
+        .filter(move |&number| spellings(entry(number)).iter().any(|known| known == spelling))
 }
 
 fn name_key(&[a, b, c, d, ..]: &[u8; 6]) -> u32 {

@@ -278,10 +278,7 @@ fn after_structured_data(text: &str) -> &str {
 
 /// `kern  :warn  : ` of `dmesg -x`, `kern: warning: ` of Talos, `kern.warn ` of BusyBox
 fn facility(message: &mut Message<'_>) -> bool {
-    if let Some((word, rest)) = message.text.split_once(' ')
-        && is_facility_level(word)
-    {
-        message.continue_with(rest);
+    if facility_level(message) {
         return true;
     }
     let first = message.text.as_bytes().first();
@@ -303,6 +300,25 @@ fn facility(message: &mut Message<'_>) -> bool {
         return true;
     }
     false
+}
+
+/// `kern.warn `, `daemon.err hostapd: `: what is not the kernel's is a program's, also without its PID.
+fn facility_level(message: &mut Message<'_>) -> bool {
+    let Some((word, rest)) = message.text.split_once(' ') else {
+        return false;
+    };
+    if !is_facility_level(word) {
+        return false;
+    }
+    message.continue_with(rest);
+    if !word.starts_with("kern.")
+        && message.program.is_none()
+        && let Some((tag, text)) = split_at_colon(message.text)
+        && is_tag(tag)
+    {
+        take_tag(message, tag, text);
+    }
+    true
 }
 
 /// `kern.warn`
@@ -385,11 +401,7 @@ fn syslog_time(message: &mut Message<'_>) -> bool {
     let time = begin[..begin.len() - rest.len()].trim_end();
     message.take_time(time);
     message.continue_with(rest);
-    if let Some((word, rest)) = message.text.split_once(' ')
-        && is_facility_level(word)
-    {
-        message.continue_with(rest);
-    }
+    facility_level(message);
     true
 }
 
@@ -456,11 +468,16 @@ fn host_and_tag(message: &mut Message<'_>) -> bool {
             .is_some_and(|(_, pid)| !pid.is_empty() && all_digits(pid))
     });
     if is_tag(tag) && (!message.is_kernel_time || is_program) {
-        message.program = Some(tag.split(['[', '(']).next().unwrap_or(tag));
-        message.continue_with(text);
+        take_tag(message, tag, text);
         return true;
     }
     false
+}
+
+/// Takes the program of `sshd[812]: text`.
+fn take_tag<'l>(message: &mut Message<'l>, tag: &'l str, text: &'l str) {
+    message.program = Some(tag.split(['[', '(']).next().unwrap_or(tag));
+    message.continue_with(text);
 }
 
 /// `[12345.678901] `, `[Mon Nov 20 12:00:00 2026] `, `[  +0.000012] `, `[Nov20 12:00] `
@@ -994,6 +1011,24 @@ const LONG_LEVELS: [&str; 5] = ["emergency", "critical", "error", "warning", "pa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_line::message_of;
+
+    /// Regression: `hostapd` was taken for the driver `hostap`.
+    #[test]
+    fn line_of_a_program_without_its_pid_is_no_kernel_message() {
+        let message =
+            message_of("Thu Feb  8 08:11:04 2024 daemon.err hostapd: rmdir[ctrl]: Permission denied");
+        assert_eq!(
+            (message.program, message.text),
+            (Some("hostapd"), "rmdir[ctrl]: Permission denied")
+        );
+        let message =
+            message_of("Thu Feb  8 08:11:04 2024 kern.info kernel: [147631.01] br-lan: port 5 disabled");
+        assert!(message.is_of_kernel());
+        assert_eq!(message.text, "br-lan: port 5 disabled");
+        let message = message_of("kern.warn eth0: link down");
+        assert_eq!((message.program, message.text), (None, "eth0: link down"));
+    }
 
     /// The fast way must have the result of the rules.
     #[test]
