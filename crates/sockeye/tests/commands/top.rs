@@ -231,31 +231,45 @@ fn processes_have_their_bytes_of_udp() {
     let lab = need!(Lab::new("topudp"));
     let here = lab.namespace("here");
     here.ip("link set lo up");
-    let (receiving, sending) = here.run(|| {
+    let (receiving, sending, _connection) = here.run(|| {
         let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-        (bind(), bind())
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (bind(), bind(), (listener.accept().unwrap(), client))
     });
     sending.connect(receiving.local_addr().unwrap()).unwrap();
     let stop = AtomicBool::new(false);
-    let outcome = std::thread::scope(|scope| {
+    let outcomes = std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
                 sending.send(&[7; 1000]).unwrap();
                 assert_eq!(receiving.recv(&mut [0; 2000]).unwrap(), 1000);
             }
         });
-        let outcome = words_in(&here, "top -n --view processes --once --format json -w 0.3");
+        // Regression: in a namespace that was named, bytes of UDP had a row of their own.
+        let named = format!("-N {}", here.name());
+        let outcomes = ["", &named].map(|netns| {
+            words_in(
+                &here,
+                &format!("top -n --view processes --once --format json -w 0.3 {netns}"),
+            )
+        });
         stop.store(true, Ordering::Relaxed);
-        outcome
+        outcomes
     });
-    let document = outcome.json();
-    let mut rows = document["top_processes"].as_array().unwrap().iter();
-    let ours = rows.find(|row| row["process"]["pid"] == std::process::id());
-    let ours = ours.unwrap_or_else(|| panic!("{document:#}"));
-    let rate = |key: &str| ours[key].as_f64().unwrap();
-    let (sent, received) = (rate("udp_sent_bytes_per_s"), rate("udp_received_bytes_per_s"));
-    assert!(sent >= 1000.0, "{document:#}");
-    assert!((0.9..1.1).contains(&(sent / received)), "{document:#}");
+    for outcome in outcomes {
+        let document = outcome.json();
+        let rows = document["top_processes"].as_array().unwrap().iter();
+        let mut ours = rows.filter(|row| row["process"]["pid"] == std::process::id());
+        let (Some(row), None) = (ours.next(), ours.next()) else {
+            panic!("{document:#}");
+        };
+        let rate = |key: &str| row[key].as_f64().unwrap();
+        let (sent, received) = (rate("udp_sent_bytes_per_s"), rate("udp_received_bytes_per_s"));
+        assert!(sent >= 1000.0, "{document:#}");
+        assert!((0.9..1.1).contains(&(sent / received)), "{document:#}");
+        assert!(row["connections"].as_u64() >= Some(2), "{document:#}");
+    }
     // With a filter they are not known, and that is said.
     let outcome = words_in(&here, "top -n --view processes --once -w 0.05 dport = :1");
     assert!(outcome.error().contains("no bytes of UDP"), "{outcome}");

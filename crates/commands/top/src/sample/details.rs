@@ -11,7 +11,13 @@ pub(super) fn of(socket: SocketId, row: &SocketRow<'_>, limit: Box<str>) -> Deta
     let text = |column: &Column<Sockets>| {
         let mut text = Vec::new();
         column.push_cell(&mut text, row);
-        String::from_utf8_lossy(&text).into_owned()
+        let text = String::from_utf8_lossy(&text).into_owned();
+        // A number alone does not say what it is.
+        if text.starts_with(|first: char| first.is_ascii_digit()) && HEADED.contains(&column.name) {
+            format!("{} {text}", column.heading)
+        } else {
+            text
+        }
     };
     let facts = FACTS.iter().filter_map(|(label, names)| {
         let texts = names.iter().filter_map(|name| find_column(name).ok()).map(text);
@@ -86,6 +92,9 @@ const FACTS: &[(&str, &[&str])] = &[
     ("options", &["socket_options"]),
     ("cgroup", &["cgroup"]),
 ];
+
+/// Columns whose numbers have their heading before them: `Recv-Q 0`.
+const HEADED: &[&str] = &["user", "recv_queue_bytes", "send_queue_bytes"];
 
 /// The fields of tcp_info that are shown first.
 const FIRST: &[&str] = &[

@@ -136,11 +136,14 @@ impl<'a> ProcessView<'a> {
         }
         if let Some((before, at)) = &self.before {
             let selection = DropSelection::of(self.listing);
+            // As of connections: those of a namespace that was asked for by name have it, too.
+            let targets = self.listing.targets.candidates();
+            let has_netns = targets.iter().any(|target| target.netns.is_some());
             let netns_of = |netns: NetnsInode| {
                 selection
                     .namespaces
                     .contains(&netns)
-                    .then(|| Some(netns).filter(|_| selection.are_many))
+                    .then(|| Some(netns).filter(|_| has_netns))
             };
             traffic.add_udp(before, &now, taken.duration_since(*at), netns_of);
         }

@@ -32,12 +32,24 @@ impl DeviceRow<'_> {
         Value::float(change())
     }
 
+    /// Returns how many packets the root queueing discipline dropped per second, with those below it; `None` if it was replaced.
+    fn qdisc_drops_per_s(&self) -> Option<f64> {
+        let (before, elapsed) = self.before?;
+        let (before, now) = (root(before)?, root(self.device)?);
+        let is_same = (before.kind, before.handle) == (now.kind, now.handle);
+        is_same.then(|| per_s(now.drops.saturating_sub(before.drops), elapsed))
+    }
+
     fn queued(&self, number: fn(&sockeye_model::Qdisc) -> u64) -> Option<u64> {
         let qdiscs = &self.device.qdiscs;
         // The leaves hold what the root counts as a whole.
         let roots = qdiscs.iter().filter(|qdisc| qdisc.parent == u32::MAX);
         (!qdiscs.is_empty()).then(|| roots.map(number).sum())
     }
+}
+
+fn root(device: &Device) -> Option<&sockeye_model::Qdisc> {
+    device.qdiscs.iter().find(|qdisc| qdisc.parent == u32::MAX)
 }
 
 fn per_s(change: u64, elapsed: Duration) -> f64 {
@@ -125,6 +137,13 @@ fn columns() -> Vec<DeviceColumn> {
             |row, _| row.rate(|now| now.rx_dropped.saturating_add(now.tx_dropped)),
         ),
         rate(
+            "qdisc_drops_per_s",
+            "Qdisc drops/s",
+            Right,
+            "Packets that its queueing discipline dropped, per second",
+            |row, _| Value::float(row.qdisc_drops_per_s()),
+        ),
+        rate(
             "packet_errors_per_s",
             "Errors/s",
             Right,
@@ -136,10 +155,7 @@ fn columns() -> Vec<DeviceColumn> {
             "Qdisc",
             Left,
             "Queueing discipline at the root",
-            |row, _| {
-                let root = row.device.qdiscs.iter().find(|qdisc| qdisc.parent == u32::MAX);
-                Value::text(root.map(|qdisc| qdisc.kind.as_bytes()))
-            },
+            |row, _| Value::text(root(row.device).map(|qdisc| qdisc.kind.as_bytes())),
         ),
         DeviceColumn::value(
             "queued_packets",
@@ -157,13 +173,6 @@ fn columns() -> Vec<DeviceColumn> {
         )
         .unit(Unit::Bytes),
         DeviceColumn::value(
-            "qdisc_drops",
-            "Qdisc drops",
-            Right,
-            "Packets that it dropped since it was created",
-            |row, _| Value::number(row.queued(|qdisc| qdisc.drops)),
-        ),
-        DeviceColumn::value(
             "queue_limit_packets",
             "Queue limit",
             Right,
@@ -173,5 +182,12 @@ fn columns() -> Vec<DeviceColumn> {
         DeviceColumn::value("mtu_bytes", "MTU", Right, "Largest packet", |row, _| {
             Value::number(row.device.mtu_bytes)
         }),
+        DeviceColumn::value(
+            "qdisc_drops",
+            "Qdisc total",
+            Right,
+            "Packets that it dropped since it was created",
+            |row, _| Value::number(row.queued(|qdisc| qdisc.drops)),
+        ),
     ]
 }
