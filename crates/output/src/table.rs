@@ -5,8 +5,9 @@
 //! `COLUMN_WIDTH_MAX`: one long path does not spread all rows.
 //!
 //! On a terminal nothing is cut. If the columns do not fit, first the gaps shrink from two to one; then rows (and the
-//! header) continue, indented, on further lines, always at the same columns. A left-aligned last column may overflow the
-//! line: it counts with the width of its header. Details are broken between words.
+//! header) continue, indented, on further lines, always at the same columns. A left-aligned last column counts with the width of its
+//! header. A cell that does not fit into what is left of its line, because it came later or is in that column, begins a further
+//! line as well; one that fits into no line, and details, are broken between words.
 //!
 //! On a live screen ([`Table::live`]), where a further line would cost the row below it, a row is one line: headings get shorter, then
 //! columns of numbers are left out from the right, whole, since a number without its end is another number.
@@ -279,11 +280,14 @@ impl Table {
         // Blanks and line breaks wait until something follows them: no line ends with a blank or is empty.
         let mut blanks = 0;
         let mut broken = false;
+        let line_width = self.terminal.filter(|_| !self.live).unwrap_or(usize::MAX);
+        // Columns of the terminal that the line has so far.
+        let mut used = 0;
         for column in 0..self.headings.len() {
             let cell = self.cells[first + column];
             let width = cell.width as usize;
             if width > self.widths[column] {
-                self.widths[column] = self.widths[column].max(capped(cell.width));
+                self.widen(column, capped(cell.width));
             }
             let padding = self.widths[column].saturating_sub(width);
             if self.breaks[column] {
@@ -296,12 +300,24 @@ impl Table {
                 blanks += padding;
             }
             if cell.end > start {
+                if !broken && column > 0 && used + blanks + width > line_width {
+                    broken = true;
+                    blanks = INDENT;
+                }
                 if broken {
                     out.push(b'\n');
                     broken = false;
+                    used = 0;
                 }
                 push_blanks(out, blanks);
-                push_tinted(out, &self.bytes[start..], cell.end - start, cell.tint, self.style);
+                used += blanks;
+                // A number stays with its unit.
+                if used + width > line_width && self.headings[column].align == Align::Left {
+                    used = self.push_long(out, &self.bytes[start..cell.end], cell.tint, used, line_width);
+                } else {
+                    push_tinted(out, &self.bytes[start..], cell.end - start, cell.tint, self.style);
+                    used += width;
+                }
                 blanks = 0;
             }
             if self.headings[column].align == Align::Left {
@@ -313,6 +329,43 @@ impl Table {
         if self.has_details {
             let end = self.cells[first + self.headings.len()].end;
             self.push_details(out, &self.bytes[start..end]);
+        }
+    }
+
+    /// Widens a column for a later cell, unless lines would no longer fit then: all later ones would be broken at another place.
+    #[cold]
+    fn widen(&mut self, column: usize, width: usize) {
+        let begin = (0..=column).rev().find(|&before| self.breaks[before]);
+        let end = (column + 1..self.breaks.len()).find(|&after| self.breaks[after]);
+        let columns = begin.unwrap_or(0)..end.unwrap_or(self.breaks.len());
+        let widths: usize = self.widths[columns.clone()].iter().sum();
+        let indent = begin.map_or(0, |_| INDENT);
+        let line = indent + widths - self.widths[column] + width + self.gap * (columns.len() - 1);
+        if self.live || self.terminal.is_none_or(|terminal| line <= terminal) {
+            self.widths[column] = width.max(self.widths[column]);
+        }
+    }
+
+    /// Appends a cell that is longer than a line, broken between words into several; the first has `used` columns already.
+    /// Returns how many the last one has then.
+    fn push_long(
+        &self,
+        out: &mut Vec<u8>,
+        text: &[u8],
+        tint: Tint,
+        mut used: usize,
+        line_width: usize,
+    ) -> usize {
+        let mut rest = text;
+        loop {
+            let (line, after) = split_line(rest, line_width.saturating_sub(used));
+            push_tinted(out, line, line.len(), tint, self.style);
+            if after.is_empty() {
+                return used + display_width(line);
+            }
+            out.push(b'\n');
+            push_blanks(out, INDENT);
+            (rest, used) = (after, INDENT);
         }
     }
 
@@ -452,7 +505,7 @@ mod tests {
                     LISTEN  0  0.0.0.0:80          nginx(1,fd=6)\n\
                     ESTAB   -  [::1]:22\n";
         check(None, ROWS, wide);
-        check(Some(38), ROWS, wide);
+        check(Some(44), ROWS, wide);
     }
 
     #[test]
@@ -460,8 +513,15 @@ mod tests {
         let squeezed = "State  Q Local Address:Port Process\n\
                         LISTEN 0 0.0.0.0:80         nginx(1,fd=6)\n\
                         ESTAB  - [::1]:22\n";
-        check(Some(37), ROWS, squeezed);
-        check(Some(35), ROWS, squeezed);
+        check(
+            Some(36),
+            &ROWS[1..],
+            "State Q Local Address:Port Process\nESTAB - [::1]:22\n",
+        );
+        let folded = squeezed.replace("         nginx", "\n  nginx");
+        for terminal in [35, 37, 40] {
+            check(Some(terminal), ROWS, &folded);
+        }
         let wrapped = "State  Q\n  Local Address:Port\n  Process\n\
                        LISTEN 0\n  0.0.0.0:80\n  nginx(1,fd=6)\n\
                        ESTAB  -\n  [::1]:22\n";
@@ -476,6 +536,34 @@ mod tests {
                 "{terminal}: {text}"
             );
         }
+    }
+
+    #[test]
+    fn later_cells_begin_a_further_line_and_long_ones_break_between_words() {
+        let headings = [
+            ("Event", Align::Left),
+            ("Peer", Align::Left),
+            ("Sent", Align::Right),
+            ("How", Align::Left),
+        ];
+        let headings = headings.map(|(text, align)| Heading::new(text, align));
+        let mut table = Table::new(headings.into(), Style::Plain, Some(28));
+        let mut out = Vec::new();
+        push(&mut table, &mut out, ["open", "10.0.0.1:80", "-", ""]);
+        table.settle(&mut out);
+        for row in [
+            ["fail", "10.0.0.1:80", "-", "reset-received ECONNREFUSED"],
+            ["close", "[fd00::1:2:3:4]:443", "1200B", "fin"],
+            ["close", "10.0.0.1:80", "7B", "fin"],
+        ] {
+            push(&mut table, &mut out, row);
+        }
+        let expected = "Event Peer        Sent How\n\
+                        open  10.0.0.1:80    -\n\
+                        fail  10.0.0.1:80    -\n  reset-received\n  ECONNREFUSED\n\
+                        close [fd00::1:2:3:4]:443\n  1200B fin\n\
+                        close 10.0.0.1:80    7B fin\n";
+        assert_eq!(String::from_utf8(out).unwrap(), expected);
     }
 
     #[track_caller]
