@@ -71,8 +71,7 @@ impl DropObserver {
                 continue;
             };
             let netns = Some(NetnsInode(key.netns)).filter(|netns| netns.0 != 0);
-            // Of many namespaces one has to be known to be named.
-            if netns.map_or(selection.are_many, |netns| !selection.contains(netns)) {
+            if !selection.selects(netns) {
                 continue;
             }
             let mut victim = self.victim(key, counts);
@@ -137,6 +136,7 @@ impl DropObserver {
             local,
             peer,
             owner: None,
+            refused: None,
         }
     }
 }
@@ -204,8 +204,9 @@ impl DropSelection {
         }
     }
 
-    fn contains(&self, netns: NetnsInode) -> bool {
-        self.namespaces.contains(&netns)
+    /// Whether drops in a namespace are wanted. Of many namespaces one has to be known to be named.
+    pub(crate) fn selects(&self, netns: Option<NetnsInode>) -> bool {
+        netns.map_or(!self.are_many, |netns| self.namespaces.contains(&netns))
     }
 }
 

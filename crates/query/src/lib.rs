@@ -29,6 +29,7 @@ pub mod netns_targets;
 pub mod notes;
 mod packet_program;
 pub mod past;
+pub mod refusals;
 mod replay;
 mod report;
 pub mod sample_owners;

@@ -16,7 +16,8 @@ use sockeye_query::context::{QueryContext, bpf_engine};
 use sockeye_query::drops::DropObserver;
 use sockeye_query::findings::{FindingOptions, FindingSample, FindingSampler, RemedyAccess, RuleSelection};
 use sockeye_query::listing::{Listing, ListingReport, tests_netns};
-use sockeye_verdict::Limits;
+use sockeye_query::refusals::RefusalObserver;
+use sockeye_verdict::{Limits, Rule};
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -56,7 +57,11 @@ pub fn run(args: &CheckArgs, configured: &[(&str, &str)]) -> anyhow::Result<Exit
         second_look: args.second_look,
     };
     let drops = observe_drops(args)?;
-    check.run(FindingSampler::new(&listing, rules, options, drops))
+    let refusals = match drops {
+        Some(_) if REFUSED.iter().any(|rule| rules.has(*rule)) => observe_refusals(args)?,
+        _ => None,
+    };
+    check.run(FindingSampler::new(&listing, rules, options, drops).with_refusals(refusals))
 }
 
 /// A check that can be run once or repeatedly.
@@ -192,6 +197,26 @@ fn observe_drops(args: &CheckArgs) -> anyhow::Result<Option<DropObserver>> {
     }
     Ok(begun.ok())
 }
+
+/// Begins to see whom listeners turn away. Without rights a note says what is missing.
+fn observe_refusals(args: &CheckArgs) -> anyhow::Result<Option<RefusalObserver>> {
+    let begun = RefusalObserver::begin(&bpf_engine(&args.common.btf)?);
+    if let Err(error) = &begun {
+        say(&format!(
+            "sockeye: check: findings about full queues of listeners do not name the clients: {error}\n"
+        ));
+    }
+    Ok(begun.ok())
+}
+
+/// Rules about what listeners turn away.
+const REFUSED: [Rule; 5] = [
+    Rule::AcceptQueue,
+    Rule::ListenerDrops,
+    Rule::BacklogCapped,
+    Rule::SynQueue,
+    Rule::Counters,
+];
 
 /// Writes the rules with their thresholds.
 fn print_rules(rules: &RuleSelection, common: &ListingArgs) -> anyhow::Result<()> {

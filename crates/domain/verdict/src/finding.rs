@@ -4,7 +4,7 @@ use crate::{Rule, Severity};
 use sockeye_drops::Event;
 use sockeye_model::{
     Counter, DeviceName, Endpoint, FirewallRuleName, Inode, NetnsInode, Process, ProcessState, Protocol,
-    ShortText, Socket, State, Uid,
+    Refusal, ShortText, Socket, State, Uid,
 };
 use std::net::{IpAddr, SocketAddr};
 
@@ -353,13 +353,52 @@ pub struct Victim {
     pub peer: Option<SocketAddr>,
     /// Process that owns the socket; `None` if unknown or without one.
     pub owner: Option<Process>,
+    /// Of clients that a listener turned away: `local` is where they went, `peer` who they were.
+    pub refused: Option<Refused>,
 }
 
 impl Victim {
-    /// Whether the ends are those of the latest of several packets: without a socket the kernel's drops are counted by their place.
+    /// Whether the ends are those of the latest of several packets: without a socket the kernel's drops are counted by their place, and
+    /// clients that are turned away by their address.
     #[must_use]
     pub const fn has_ends_of_latest_only(&self) -> bool {
+        if let Some(refused) = &self.refused {
+            return refused.has_more_ports;
+        }
         self.event.socket.is_none() && self.event.count > 1 && (self.local.is_some() || self.peer.is_some())
+    }
+}
+
+/// How a listener turned clients away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refused {
+    /// The queue that was full.
+    pub queue: ListenerQueue,
+    /// What became of their segments.
+    pub how: Refusal,
+    /// Whether the client came from more ports than that of `peer`.
+    pub has_more_ports: bool,
+    /// Whether there may have been more of them: some were not seen.
+    pub is_at_least: bool,
+}
+
+/// A queue of a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ListenerQueue {
+    /// Connections that wait for `accept`.
+    Accept,
+    /// Handshakes that are not complete.
+    Syn,
+}
+
+impl ListenerQueue {
+    /// Returns its word.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::Syn => "syn",
+        }
     }
 }
 

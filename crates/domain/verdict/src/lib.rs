@@ -71,7 +71,7 @@ mod waiting;
 
 pub use counter::{MEANINGS, Meaning};
 pub use effects::remove_effects;
-pub use finding::{Example, Fact, Facts, Finding, Remedy, Subject, Victim};
+pub use finding::{Example, Fact, Facts, Finding, ListenerQueue, Refused, Remedy, Subject, Victim};
 pub use firewall::{DroppedPacket, PacketFilter};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};

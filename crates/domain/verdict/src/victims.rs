@@ -1,12 +1,12 @@
 //! Whom drops hit: the sockets whose packets the kernel dropped between two samples, as its drop events show them. The findings that
 //! counters gave have them as well.
 
-use crate::finding::{Subject, Victim};
+use crate::finding::{ListenerQueue, Subject, Victim};
 use crate::{Finding, Rule};
 use foldhash::fast::FixedState;
 use sockeye_dictionary::DropClass;
 use sockeye_drops::{CounterSubject, classes};
-use sockeye_model::{Entry, Inode, NetnsInode, Protocol};
+use sockeye_model::{Counter, Endpoint, Entry, Inode, NetnsInode, Protocol};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -68,7 +68,7 @@ impl Victims {
         if let Some(of_inode) = socket.inode.and_then(|inode| self.by_inode.get(&inode)) {
             places.extend_from_slice(of_inode);
         }
-        let address = |end: &sockeye_model::Endpoint| {
+        let address = |end: &Endpoint| {
             let port = end.port()?.0;
             Some(SocketAddr::new(end.ip()?.to_canonical(), port)).filter(|_| port != 0)
         };
@@ -105,6 +105,10 @@ impl Victims {
                 .filter(|victim| is_there(victim.event.netns) && is_hit(victim, finding))
                 .collect();
             hit.sort_by_key(|victim| Reverse(victim.event.count));
+            // Some of what listeners turn away is a drop as well: of all clients together, and before Linux 6.15 without a reason.
+            if hit.iter().any(|victim| victim.refused.is_some()) {
+                hit.retain(|victim| victim.refused.is_some());
+            }
             finding.victims_left_out = hit.len().saturating_sub(VICTIMS_MAX) as u64;
             finding.victims = hit.into_iter().take(VICTIMS_MAX).cloned().collect();
         }
@@ -114,6 +118,9 @@ impl Victims {
 /// Whether a finding is about these drops.
 fn is_hit(victim: &Victim, finding: &Finding) -> bool {
     let event = &victim.event;
+    if let Some(refused) = victim.refused {
+        return is_refusal(victim, refused.queue, finding);
+    }
     match (finding.rule, &finding.subject) {
         (Rule::Counters, Subject::Counter(counter)) => CounterSubject::Protocol(*counter).counts(event),
         (Rule::Softnet, _) => CounterSubject::Backlog.counts(event),
@@ -135,11 +142,7 @@ fn is_hit(victim: &Victim, finding: &Finding) -> bool {
             Rule::AcceptQueue | Rule::ListenerDrops | Rule::BacklogCapped | Rule::SynQueue,
             Subject::Listener(listener),
         ) => {
-            let is_port = victim.local.is_some_and(|local| {
-                let ip = listener.ip().map(|ip| ip.to_canonical());
-                let is_address = ip.is_none_or(|ip| ip.is_unspecified() || ip == local.ip());
-                is_address && listener.port().is_some_and(|port| port.0 == local.port())
-            });
+            let is_port = is_to(victim, listener);
             let is_listener = || {
                 let mut examples = finding.examples.iter();
                 examples.any(|example| example.inode == event.socket)
@@ -157,6 +160,35 @@ fn is_hit(victim: &Victim, finding: &Finding) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a finding is about clients that a full queue turned away.
+fn is_refusal(victim: &Victim, queue: ListenerQueue, finding: &Finding) -> bool {
+    match (finding.rule, &finding.subject) {
+        (Rule::Counters, Subject::Counter(counter)) => match counter {
+            Counter::ListenDrops => true,
+            Counter::ListenOverflows => queue == ListenerQueue::Accept,
+            Counter::TcpReqQFullDrop => queue == ListenerQueue::Syn,
+            _ => false,
+        },
+        (Rule::AcceptQueue, Subject::Listener(listener)) => {
+            queue == ListenerQueue::Accept && is_to(victim, listener)
+        }
+        (Rule::SynQueue, Subject::Listener(listener)) => {
+            queue == ListenerQueue::Syn && is_to(victim, listener)
+        }
+        (Rule::ListenerDrops | Rule::BacklogCapped, Subject::Listener(listener)) => is_to(victim, listener),
+        _ => false,
+    }
+}
+
+/// Whether packets were for a listener, by their destination.
+fn is_to(victim: &Victim, listener: &Endpoint) -> bool {
+    victim.local.is_some_and(|local| {
+        let ip = listener.ip().map(|ip| ip.to_canonical());
+        let is_address = ip.is_none_or(|ip| ip.is_unspecified() || ip == local.ip());
+        is_address && listener.port().is_some_and(|port| port.0 == local.port())
+    })
 }
 
 fn class_of(victim: &Victim) -> Option<DropClass> {
@@ -181,8 +213,9 @@ const VICTIMS_MAX: usize = 5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finding::Refused;
     use sockeye_drops::{Event, Family};
-    use sockeye_model::{Counter, Endpoint, Fd, Owner, Pid, Port, Process, Socket, State};
+    use sockeye_model::{Fd, Owner, Pid, Port, Process, Refusal, Socket, State};
 
     fn process(pid: u32) -> Process {
         Process {
@@ -272,6 +305,54 @@ mod tests {
         let mut findings = [about(Rule::Softnet, Subject::Processor(0), None)];
         victims.add_to(&mut findings);
         assert_eq!(findings[0].victims[0].owner, Some(process(1)));
+    }
+
+    #[test]
+    fn clients_that_were_turned_away_are_those_of_the_listener_and_of_its_queue() {
+        let end = |last, port| SocketAddr::from(([10, 0, 0, last], port));
+        let refused = |queue, port, client| Victim {
+            event: Event {
+                transport: Some(TCP),
+                socket: Some(Inode(7)),
+                count: client,
+                ..Event::default()
+            },
+            local: Some(end(1, port)),
+            peer: Some(end(u8::try_from(client).unwrap(), 40_000)),
+            refused: Some(Refused {
+                queue,
+                how: Refusal::SynDropped,
+                has_more_ports: false,
+                is_at_least: false,
+            }),
+            ..Victim::default()
+        };
+        let mut of_listener = udp_drop(7, 9);
+        of_listener.event.transport = Some(TCP);
+        of_listener.event.reason = Some("TCP_LISTEN_OVERFLOW".to_owned());
+        of_listener.local = Some(end(1, 80));
+        let victims = Victims::new(vec![
+            refused(ListenerQueue::Accept, 80, 2),
+            refused(ListenerQueue::Accept, 81, 3),
+            refused(ListenerQueue::Syn, 80, 4),
+            of_listener,
+        ]);
+        let listener = Subject::Listener(Endpoint::inet([0, 0, 0, 0].into(), Port(80)));
+        let mut findings = [
+            about(Rule::AcceptQueue, listener.clone(), None),
+            about(Rule::SynQueue, listener.clone(), None),
+            about(Rule::ListenerDrops, listener.clone(), None),
+            about(Rule::CloseWait, listener, None),
+            about(Rule::Counters, Subject::Counter(Counter::ListenOverflows), None),
+            about(Rule::Counters, Subject::Counter(Counter::TcpReqQFullDrop), None),
+        ];
+        victims.add_to(&mut findings);
+        let counts = findings.map(|finding| {
+            let victims = finding.victims.iter();
+            victims.map(|victim| victim.event.count).collect::<Vec<_>>()
+        });
+        let expected: [&[u64]; 6] = [&[2], &[4], &[4, 2], &[], &[3, 2], &[4]];
+        assert_eq!(counts, expected.map(<[u64]>::to_vec));
     }
 
     #[test]

@@ -15,6 +15,7 @@ pub use words::finding_record;
 use crate::drops::{DropLosses, DropObserver, DropSelection};
 use crate::listing::{Listing, ListingReport, QueryOptions, Scope};
 use crate::namespaces::{Namespace, NetnsSelection};
+use crate::refusals::RefusalObserver;
 use crowded::Crowded;
 use gaps::Gaps;
 use rustix::io::Errno;
@@ -55,6 +56,8 @@ pub struct FindingSampler<'a> {
     options: FindingOptions,
     /// `None` if drops are not watched.
     drops: RefCell<Option<DropObserver>>,
+    /// `None` if it is not watched whom listeners turn away.
+    refusals: RefCell<Option<RefusalObserver>>,
     before: Option<(Baseline, Instant)>,
 }
 
@@ -131,8 +134,16 @@ impl<'a> FindingSampler<'a> {
             rules,
             options,
             drops: RefCell::new(drops),
+            refusals: RefCell::new(None),
             before: None,
         }
+    }
+
+    /// Lets findings about listeners name the clients that were turned away.
+    #[must_use]
+    pub fn with_refusals(self, refusals: Option<RefusalObserver>) -> Self {
+        self.refusals.replace(refusals);
+        self
     }
 
     /// Returns the selected rules.
@@ -339,7 +350,13 @@ impl<'a> FindingSampler<'a> {
         let Some(drops) = drops.as_mut() else {
             return false;
         };
-        snapshot.drops(drops.since_last(&DropSelection::of(self.listing)));
+        let selection = DropSelection::of(self.listing);
+        let mut victims = drops.since_last(&selection);
+        if let Some(refusals) = self.refusals.borrow_mut().as_mut() {
+            // Without counts it is not known how many were lost; the drops have theirs.
+            victims.extend(refusals.since_last(&selection).unwrap_or_default());
+        }
+        snapshot.drops(victims);
         true
     }
 

@@ -299,22 +299,36 @@ fn push_owner_state(out: &mut Vec<u8>, finding: &Finding) {
     }
 }
 
-/// Appends a line for each: `dropped 2626 SOCKET_RCVBUFF  127.0.0.53:53 <-> 127.0.0.1:40910  dnscache(8)`.
+/// Appends a line for each: `dropped 2626 SOCKET_RCVBUFF  127.0.0.53:53 <-> 127.0.0.1:40910  dnscache(8)`,
+/// `refused 3 syn-dropped, accept queue full  10.0.0.1:80 <-> 10.0.0.2:40910  gunicorn(8)`.
 fn push_victims(out: &mut Vec<u8>, finding: &Finding, width: Option<usize>) {
     for victim in &finding.victims {
-        let mut line = format!("dropped {}", victim.event.count).into_bytes();
+        let mut line = match &victim.refused {
+            None => format!("dropped {}", victim.event.count),
+            Some(refused) => {
+                let sign = if refused.is_at_least { ">=" } else { "" };
+                let (how, queue) = (refused.how.name(), refused.queue.name());
+                format!("refused {sign}{} {how}, {queue} queue full", victim.event.count)
+            }
+        }
+        .into_bytes();
         if let Some(reason) = &victim.event.reason {
             line.push(b' ');
             push_clean(&mut line, reason.as_bytes());
         }
         let end = |end: Option<SocketAddr>| end.map_or_else(|| "*".to_owned(), |end| end.to_string());
         if victim.local.is_some() || victim.peer.is_some() {
-            let latest = if victim.has_ends_of_latest_only() {
-                "the latest "
-            } else {
-                ""
+            let latest = "the latest ";
+            let (of_both, of_peer) = match (victim.has_ends_of_latest_only(), victim.refused) {
+                (false, _) => ("", ""),
+                (true, None) => (latest, ""),
+                (true, Some(_)) => ("", latest),
             };
-            let ends = format!("  {latest}{} <-> {}", end(victim.local), end(victim.peer));
+            let ends = format!(
+                "  {of_both}{} <-> {of_peer}{}",
+                end(victim.local),
+                end(victim.peer)
+            );
             line.extend_from_slice(ends.as_bytes());
         }
         if let Some(owner) = &victim.owner {

@@ -44,6 +44,13 @@ fn push_victim(out: &mut Vec<u8>, victim: &Victim) {
             fields.end();
         }
     }
+    if let Some(refused) = &victim.refused {
+        fields.word("full_queue", refused.queue.name());
+        fields.word("refusal", refused.how.name());
+        if refused.is_at_least {
+            fields.key("at_least").extend_from_slice(b"[\"count\"]");
+        }
+    }
     fields.boolean("latest_only", victim.has_ends_of_latest_only().then_some(true));
     if let Some(owner) = &victim.owner {
         let list = fields.key("owners");

@@ -38,7 +38,7 @@ pub struct ConnectionOptions {
     pub pid_namespace: u32,
     /// Whether to find out who reads the data of accepted connections, which costs something at each read.
     pub readers: bool,
-    /// Which protocols.
+    /// Which protocols. Without any only what listeners of TCP turn away is seen, of listeners without an owner.
     pub protocols: Protocols,
     /// Millionths of a processor that this process may take, see [`ConnectionWatch::keep_to_budget`]; `None`: no bound.
     pub cpu_ppm_max: Option<u64>,

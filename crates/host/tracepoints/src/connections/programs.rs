@@ -67,8 +67,9 @@ impl Kernel {
     }
 }
 
-/// Whether the listeners of a release take one request more than their backlog: `inet_csk_reqsk_queue_is_full()` since Linux 6.13, and since these
-/// releases of older series. A distribution that has taken the change alone is not known.
+/// Whether the listeners of a release take one request more than their backlog: `inet_csk_reqsk_queue_is_full()` since commit 3479c7549fb1, "tcp/dccp:
+/// allow a connection when sk_max_ack_backlog is zero". It is in Linux 6.13-rc7, and the announcements of these releases of older series list it
+/// (January and February 2025). A distribution that has taken the change alone is not known.
 fn takes_one_more(release: (u32, u32, u32)) -> bool {
     let (major, minor, patch) = release;
     let patches = [(5, 10, 234), (5, 15, 177), (6, 1, 125), (6, 6, 72), (6, 12, 10)];
@@ -81,6 +82,14 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
     let is_wanted = |kind: u32| options.kinds.contains(&kind);
     let protocols = options.protocols;
     let mut all = Vec::new();
+    let overflows = tracepoint("packet_arrives", "cgroup_skb/ingress", false);
+    let wants_overflows = is_wanted(kind::ACCEPT_OVERFLOWS) || is_wanted(kind::SYN_OVERFLOWS);
+    if wants_overflows && !protocols.tcp && !protocols.mptcp && !protocols.udp {
+        return vec![Tracepoint {
+            required: true,
+            ..overflows
+        }];
+    }
     if protocols.tcp || protocols.mptcp {
         all.push(tracepoint("socket_is_destroyed", "tcp_destroy_sock", true));
         if options.readers {
@@ -118,8 +127,8 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
             all.push(tracepoint("segment_leaves", "net_dev_queue", false));
             all.push(tracepoint(SEGMENT_ARRIVES, "tcp_probe", false));
         }
-        if is_wanted(kind::ACCEPT_OVERFLOWS) || is_wanted(kind::SYN_OVERFLOWS) {
-            all.push(tracepoint("packet_arrives", "cgroup_skb/ingress", false));
+        if wants_overflows {
+            all.push(overflows);
         }
         all.push(tracepoint("connection_changes", "inet_sock_set_state", true));
     }

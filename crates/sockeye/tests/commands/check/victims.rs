@@ -6,7 +6,7 @@ use crate::fixtures::binary::{SOCKEYE, command, words_in};
 use crate::fixtures::processes::words_unprivileged;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, Skip, need, program, wait_until};
+use sockeye_lab::{Lab, Namespace, need, program, wait_until};
 use sockeye_sys::bpf::Program;
 use std::fs;
 use std::process::Stdio;
@@ -168,13 +168,6 @@ fn refused_packets_have_the_ends_of_the_latest_one() {
 #[test]
 fn full_accept_queue_names_the_clients_that_it_turned_away() {
     need!(program("tc"));
-    let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
-    let reason = b"SKB_DROP_REASON_TCP_LISTEN_OVERFLOW";
-    if !types.windows(reason.len()).any(|window| window == reason) {
-        need!(Err::<(), _>(Skip::new(
-            "Linux 6.15, for the reason of these drops"
-        )));
-    }
     let lab = need!(Lab::new("victims_accept"));
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let link = lab.link(&here, &there);
@@ -194,8 +187,11 @@ fn full_accept_queue_names_the_clients_that_it_turned_away() {
     let [finding] = &found.findings[..] else {
         panic!("{found}");
     };
-    let all = victims(finding, "TCP_LISTEN_OVERFLOW");
-    assert!(!all.is_empty(), "{finding:#}");
+    let all = refused(finding, "accept");
+    assert!(
+        all.iter().any(|victim| victim["refusal"] == "ack-dropped"),
+        "{finding:#}"
+    );
     for victim in all {
         assert_eq!(victim["local"]["port"], 8081, "{finding:#}");
         assert_eq!(
@@ -205,6 +201,93 @@ fn full_accept_queue_names_the_clients_that_it_turned_away() {
         );
         assert_eq!(victim["owners"][0]["pid"], listener.pid(), "{finding:#}");
     }
+}
+
+/// A listener with a backlog of 1 that accepts nothing.
+const SHORT: &str = "
+listener = socket.socket(FAMILY)
+listener.bind((ANY, 8082))
+listener.listen(1)
+ready()
+sys.stdin.read()
+";
+
+/// Two clients from an address fill its queue; then others come from two addresses: one of them twice, at different ports. The first
+/// segments of all of them are dropped, again and again.
+const TURNED_AWAY: &str = "
+def client(source, port):
+    client = socket.socket(FAMILY)
+    client.bind((source, port))
+    client.setblocking(False)
+    try: client.connect((ADDRESS, 8082))
+    except BlockingIOError: pass
+    return client
+first = [client(SOURCES[0], port) for port in (5001, 5002)]
+time.sleep(0.5)
+others = [client(SOURCES[0], 5003), client(SOURCES[1], 5004), client(SOURCES[1], 5005)]
+ready()
+sys.stdin.read()
+";
+
+/// The SYNs that a full accept queue drops are no dropped packets for the kernel: only counters move.
+#[test]
+fn full_accept_queue_names_the_clients_whose_first_segment_it_dropped() {
+    for (family, any, address, sources, length) in [
+        ("AF_INET", "0.0.0.0", "127.0.0.1", ["127.0.0.2", "127.0.0.3"], 32),
+        ("AF_INET6", "::", "fd82::1", ["fd82::2", "fd82::3"], 128),
+    ] {
+        let lab = need!(Lab::new("victims_syn"));
+        let here = lab.namespace("here");
+        here.ip("link set lo up");
+        for address in [address, sources[0], sources[1]] {
+            if family == "AF_INET6" {
+                here.ip(&format!("address add {address}/{length} dev lo nodad"));
+            }
+        }
+        let names = format!(
+            "FAMILY = socket.{family}\nANY = '{any}'\nADDRESS = '{address}'\nSOURCES = ['{}', '{}']\n",
+            sources[0], sources[1]
+        );
+        let listener = Script::start(&here, &format!("{names}{SHORT}"));
+        let _clients = Script::start(&here, &format!("{names}{TURNED_AWAY}"));
+        // Their SYNs come again after 1 s, 2 s and 4 s.
+        let words = ["--only", "accept-queue", "--watch", "5", "--count", "1"];
+        let found = check(&here, &words);
+        let [finding] = &found.findings[..] else {
+            panic!("{found}");
+        };
+        let all = refused(finding, "accept");
+        let mut peers: Vec<(&str, bool)> = all
+            .iter()
+            .map(|victim| {
+                let is_of_latest = victim["latest_only"] == true;
+                (victim["peer"]["ip"].as_str().unwrap(), is_of_latest)
+            })
+            .collect();
+        peers.sort_unstable();
+        assert_eq!(peers, [(sources[0], false), (sources[1], true)], "{finding:#}");
+        for victim in &all {
+            assert_eq!(victim["refusal"], "syn-dropped", "{finding:#}");
+            assert_eq!(victim["local"]["ip"], address, "{finding:#}");
+            assert_eq!(victim["owners"][0]["pid"], listener.pid(), "{finding:#}");
+            assert!(victim.get("at_least").is_none(), "{finding:#}");
+        }
+        assert_eq!(
+            all.len(),
+            finding["victims"].as_array().unwrap().len(),
+            "{finding:#}"
+        );
+    }
+}
+
+/// The victims that a full queue of a listener turned away.
+#[track_caller]
+fn refused<'a>(finding: &'a Value, queue: &str) -> Vec<&'a Value> {
+    let all = finding["victims"].as_array();
+    let all = all.unwrap_or_else(|| panic!("no victims: {finding:#}"));
+    all.iter()
+        .filter(|victim| victim["full_queue"] == queue)
+        .collect()
 }
 
 #[test]
