@@ -25,6 +25,7 @@ pub mod findings;
 pub mod listing;
 mod look_back;
 pub mod namespaces;
+pub mod netns_counters;
 pub mod netns_targets;
 pub mod notes;
 mod packet_program;

@@ -28,6 +28,8 @@ impl AtLeast {
             // It is a listing.
             ConnectionEventKind::Present => false,
             ConnectionEventKind::Close => is_any || is_incomplete(event),
+            // Which of the two it was the counter does not say.
+            ConnectionEventKind::Fail if counts.kinds[kind::OPENED as usize].unseen > 0 => true,
             _ => is_any || is_polled || is_incomplete(event),
         };
         Self {

@@ -3,6 +3,7 @@
 //! When a process aborts a connection, the kernel closes it first and sends the RST afterwards, within microseconds. Which of the
 //! two a close was is known only then: so events wait until the ring was read once more.
 
+use super::counted::SeenByNetns;
 use foldhash::HashMap;
 use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol};
 use std::hash::Hash;
@@ -20,11 +21,14 @@ pub(crate) struct Batches {
     errors: HashMap<u64, (bool, usize)>,
     /// Those of MPTCP by their token: their subflows send the RST.
     connections: HashMap<u32, (bool, usize)>,
+    /// What was pushed, in each namespace.
+    pub(crate) seen: SeenByNetns,
 }
 
 impl Batches {
     /// Adds an event that was read now.
     pub(crate) fn push(&mut self, mut event: ConnectionEvent) {
+        self.seen.add(&event);
         match event.kind {
             ConnectionEventKind::Close => {
                 let place = (true, self.last.len());

@@ -8,6 +8,7 @@
 //! - `command_lines`: of owners
 //! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
+//! - `counted`: what the kernel has counted and not shown
 //! - `place`: what identifies a connection
 //! - `ended`: closes that a RST can follow later
 //! - `summary`: counts for the end, or every so many seconds; `at_least`: which of them may be too low
@@ -18,6 +19,7 @@ mod at_least;
 mod batch;
 mod by_diag;
 mod command_lines;
+mod counted;
 mod ended;
 mod kinds;
 mod late_names;

@@ -5,6 +5,7 @@ use super::at_least::AtLeast;
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
 use super::command_lines::CommandLines;
+use super::counted::{self, CountedBefore, Unseen};
 use super::ended::Ended;
 use super::kinds;
 use super::late_names::LateNames;
@@ -23,6 +24,7 @@ use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
 use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind, counted_were};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
+use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
@@ -105,8 +107,12 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
             "sockeye: this is a pid namespace: processes outside of it have no number here, and their connections no owner\n",
         );
     }
+    let mut counted = None;
     if let EventSource::Bpf(watch) = &source {
-        kinds::report_missing(args, watch.missing());
+        let missing = watch.missing();
+        kinds::report_missing(args, missing);
+        let is_missing = |event: &str| missing.iter().any(|(name, _)| *name == event);
+        counted = CountedBefore::begin(args, &options, is_missing);
     }
     for problem in problems {
         say(&format!("sockeye: {problem}\n"));
@@ -148,6 +154,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         summary_begin: begin,
         summaries: 0,
         source,
+        counted,
     };
     let ended = if args.since_start {
         events.show_present(present)
@@ -216,6 +223,8 @@ struct EventStream<'a, W: Write> {
     command_lines: Option<CommandLines>,
     writer: ListingWriter<W, Events>,
     source: EventSource<'a>,
+    /// What the events are compared with at the end.
+    counted: Option<CountedBefore>,
     /// The counts of events at the last summary.
     counts_before: Accounting,
     summary_begin: Instant,
@@ -442,6 +451,7 @@ impl<W: Write> EventStream<'_, W> {
 
     /// Ends the watch, and writes the summary.
     fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
+        let unseen = self.unseen()?;
         let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
         let finished = self.source.finish(&mut |event| {
             if let Some(lines) = command_lines {
@@ -449,13 +459,42 @@ impl<W: Write> EventStream<'_, W> {
             }
             batches.push(event);
         });
-        let counts = finished.context("read the counts of events")?;
+        let mut counts = finished.context("read the counts of events")?;
+        unseen.add_to(&mut counts);
         let shown = self.shown;
         for _ in 0..2 {
             self.show()?;
         }
         self.flush_since(shown)?;
         self.write_summary(&counts, interrupted)
+    }
+
+    /// Returns what the kernel has counted since the begin and no event has shown.
+    fn unseen(&mut self) -> anyhow::Result<Unseen> {
+        let Some(counted) = self.counted.take().and_then(CountedBefore::again) else {
+            return Ok(Unseen::default());
+        };
+        if self.args.common.verbose {
+            let namespaces = sockeye_model::counted(counted.namespaces(), "network namespace");
+            say(&format!(
+                "sockeye: events are compared with the counters of {namespaces}\n"
+            ));
+        }
+        self.step()?;
+        let unseen = counted.unseen(&self.batches.seen, |_| 0);
+        if !unseen.any() {
+            return Ok(unseen);
+        }
+        // What another processor was counting when the counters were read has its event by now.
+        std::thread::sleep(SETTLED);
+        let pending = counted::handshakes(self.context);
+        self.step()?;
+        let pending = |netns| {
+            pending
+                .as_ref()
+                .map_or(u64::MAX, |all| all.get(&netns).copied().unwrap_or(0))
+        };
+        Ok(counted.unseen(&self.batches.seen, pending))
     }
 
     /// Writes what is no row.
@@ -476,7 +515,7 @@ impl<W: Write> EventStream<'_, W> {
         let mut text = String::from(
             "sockeye: the last events were not written: what reads standard output has stopped to read\nsockeye: ",
         );
-        output::summary::push_text(&mut text, &self.summary, &counts, &at_least, false);
+        output::summary::push_text(&mut text, &self.summary, &counts, &at_least);
         say(&text);
         Ok(())
     }
@@ -523,15 +562,18 @@ impl<W: Write> EventStream<'_, W> {
         let mut text = String::new();
         match self.args.format {
             EventFormat::Table if only_summary => {
+                let (mut out, width) = (Vec::new(), stdout::width());
                 if repeats {
                     let (time, seconds) = (self.clock.text(now.time_us), interval_ms as f64 / 1000.0);
-                    text.push_str(&format!("{time}, {seconds:.1} s\n"));
+                    out.extend_from_slice(format!("{time}, {seconds:.1} s\n").as_bytes());
                 }
-                output::summary::push_text(&mut text, summary, counts, at_least, true);
+                output::summary_tables::push(&mut out, summary, at_least, width);
+                output::summary::push_text(&mut text, summary, counts, at_least);
+                push_wrapped(&mut out, text.trim_end().as_bytes(), "", width);
                 if repeats && !interrupted {
-                    text.push('\n');
+                    out.push(b'\n');
                 }
-                self.write_text(text.as_bytes())?;
+                self.write_text(&out)?;
             }
             EventFormat::Csv if only_summary => {
                 let begins = self.summaries == 1 && !self.args.common.no_header;
@@ -542,7 +584,7 @@ impl<W: Write> EventStream<'_, W> {
             }
             // It is no row of the table.
             EventFormat::Table | EventFormat::Csv => {
-                output::summary::push_text(&mut text, summary, counts, at_least, false);
+                output::summary::push_text(&mut text, summary, counts, at_least);
                 say(&format!("sockeye: {text}"));
             }
             // The last line has it.
@@ -580,6 +622,8 @@ fn listing_args(args: &EventsArgs) -> ListingArgs {
     }
 }
 
+/// How long after a counter its event can be made.
+const SETTLED: Duration = Duration::from_millis(20);
 /// How many batches are read before anything else is done.
 const BATCHES_MAX: usize = 1000;
 /// How often losses and the reader of the output are looked at.

@@ -36,14 +36,14 @@ pub use processes::process_state;
 pub use send_path::send_paths;
 pub use unix_queues::unix_queues;
 
-use crate::proc_folder::{open_folder, read};
+use crate::proc_folder::open_folder;
 use crate::query::OpenNetns;
 use crate::visits::spread;
 use reader::Reader;
 use rustix::fd::AsFd;
 use rustix::fs::CWD;
 use rustix::io::Errno;
-use sockeye_model::{Counters, Settings, Vitals};
+use sockeye_model::{Counters, NetnsInode, Settings, Vitals};
 use sockeye_sys::netns::{NetnsThread, on_netns_thread};
 use std::io;
 
@@ -65,9 +65,22 @@ pub fn settings() -> Settings {
 ///
 /// An error is `NotFound` if the namespace is gone, `PermissionDenied` if it may not be opened or entered.
 pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
+    each(count, open, |reader, netns| Vitals {
+        netns: Some(netns),
+        ..reader.read()
+    })
+}
+
+/// Reads the counters alone, as [`namespaces`].
+pub fn counters_of_namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Counters>> {
+    each(count, open, |reader, _| reader.counters())
+}
+
+/// Calls `read` in each of `count` namespaces.
+fn each<T: Send>(count: usize, open: &Open<'_>, read: Read<T>) -> Vec<io::Result<T>> {
     let found = spread(count, |visitor, numbers, found| {
         let mut reader = None;
-        found.extend(numbers.map(|number| (number, visit(visitor, &mut reader, number, open))));
+        found.extend(numbers.map(|number| (number, visit(visitor, &mut reader, number, open, read))));
     });
     let no_thread = || Err(Errno::AGAIN.into());
     let mut found: Vec<_> = found
@@ -75,7 +88,7 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
         .map(|found| found.unwrap_or_else(no_thread))
         .collect();
     // Descriptors are free again, now that no other thread has any open.
-    let lacks = |found: &io::Result<Vitals>| {
+    let lacks = |found: &io::Result<T>| {
         let errno = found.as_ref().err().and_then(Errno::from_io_error);
         matches!(errno, Some(Errno::MFILE | Errno::NFILE))
     };
@@ -83,7 +96,7 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
         let again = |visitor: &mut NetnsThread| {
             let mut reader = None;
             for (number, found) in found.iter_mut().enumerate().filter(|(_, found)| lacks(found)) {
-                *found = visit(visitor, &mut reader, number, open);
+                *found = visit(visitor, &mut reader, number, open, read);
             }
         };
         let _ = on_netns_thread(again);
@@ -94,38 +107,33 @@ pub fn namespaces(count: usize, open: &Open<'_>) -> Vec<io::Result<Vitals>> {
 /// Reads the counters of the calling thread's network namespace.
 #[must_use]
 pub fn counters() -> Counters {
-    let mut values = Counters::default();
-    let mut buffer = Vec::new();
-    let names = counters::Names::new();
-    if let Ok(net) = open_folder(CWD, c"/proc/thread-self/net") {
-        for (file, take) in counters::FILES {
-            if let Ok(text) = read(net.as_fd(), file, &mut buffer) {
-                take(&names, text, &mut values);
-            }
-        }
-    }
-    values
+    let Ok(net) = open_folder(CWD, c"/proc/thread-self/net") else {
+        return Counters::default();
+    };
+    reader::read_counters(net.as_fd(), &counters::Names::new(), &mut Vec::new())
 }
 
 /// Opens the namespace with this number, for [`namespaces`].
 pub type Open<'a> = dyn Fn(usize, &mut dyn FnMut(OpenNetns<'_>)) -> io::Result<()> + Sync + 'a;
 
-fn visit(
+/// Reads something of the namespace with this inode, in which the thread is.
+type Read<T> = fn(&mut Reader, NetnsInode) -> T;
+
+fn visit<T>(
     visitor: &mut NetnsThread,
     reader: &mut Option<Reader>,
     number: usize,
     open: &Open<'_>,
-) -> io::Result<Vitals> {
+    read: Read<T>,
+) -> io::Result<T> {
     let reader = match reader {
         Some(reader) => reader,
         None => reader.insert(Reader::open()?),
     };
     let mut result = Err(io::ErrorKind::NotFound.into());
     open(number, &mut |place| {
-        result = visitor.enter(place.fd).map_err(Into::into).map(|()| Vitals {
-            netns: Some(place.inode),
-            ..reader.read()
-        });
+        let entered = visitor.enter(place.fd).map_err(Into::into);
+        result = entered.map(|()| read(reader, place.inode));
     })?;
     result
 }

@@ -9,7 +9,7 @@ use crate::proc_folder::{open_folder, read, read_setting};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::CWD;
 use rustix::io::Errno;
-use sockeye_model::{Counter, Device, Fill, Neighbours, Settings, Usage, Vitals};
+use sockeye_model::{Counter, Counters, Device, Fill, Neighbours, Settings, Usage, Vitals};
 use sockeye_wire::proc_net::SockstatLine;
 use sockeye_wire::proc_sys::numbers;
 
@@ -46,11 +46,7 @@ impl Reader {
             usage: self.usage(),
             ..Vitals::default()
         };
-        for (file, take) in counters::FILES {
-            if let Ok(text) = read(self.net.as_fd(), file, &mut self.buffer) {
-                take(&self.names, text, &mut vitals.counters);
-            }
-        }
+        vitals.counters = self.counters();
         // With thousands of namespaces each file that is read matters.
         let plan = ReadPlan::of(&vitals);
         if plan != ReadPlan::default()
@@ -68,6 +64,11 @@ impl Reader {
             vitals.neighbours = self.count_neighbours(&vitals.devices);
         }
         vitals
+    }
+
+    /// Reads the counters alone.
+    pub(super) fn counters(&mut self) -> Counters {
+        read_counters(self.net.as_fd(), &self.names, &mut self.buffer)
     }
 
     /// Reads all settings, whether or not they matter for the sockets there.
@@ -109,6 +110,17 @@ impl Reader {
         }
         usage
     }
+}
+
+/// Reads the counters in a folder `net`.
+pub(super) fn read_counters(net: BorrowedFd<'_>, names: &Names, buffer: &mut Vec<u8>) -> Counters {
+    let mut values = Counters::default();
+    for (file, take) in counters::FILES {
+        if let Ok(text) = read(net, file, buffer) {
+            take(names, text, &mut values);
+        }
+    }
+    values
 }
 
 /// What is worth reading in a namespace.

@@ -7,6 +7,7 @@ mod drops_devices;
 mod drops_namespaces;
 mod drops_report;
 mod drops_rules;
+mod event_counters;
 mod event_ends;
 mod event_kinds;
 mod event_unsent;

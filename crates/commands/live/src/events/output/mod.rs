@@ -3,6 +3,7 @@
 mod columns;
 pub(crate) mod summary;
 pub(crate) mod summary_csv;
+pub(crate) mod summary_tables;
 
 pub(crate) use columns::COMMAND_LINE;
 

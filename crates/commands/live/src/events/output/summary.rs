@@ -1,31 +1,15 @@
 //! The summary at the end of events: as text, and as fields of JSON.
 
 use crate::events::at_least::{AtLeast, RECORDS};
-use crate::events::output::columns::errno_name;
 use crate::events::summary::{EventSummary, Group, Groups, LIVES_US};
 use sockeye_model::{Comm, ConnectionEventKind, counted};
 use sockeye_output::JsonObject;
 use sockeye_output::json::json_string;
-use sockeye_output::number::{push_human, push_time_us};
-use sockeye_output::text::harmless;
 use sockeye_tracepoints::{Accounting, Untracked};
-use std::fmt::Display;
+use sockeye_wire::connections::kind;
 
-/// Appends what happened, and whether everything was seen.
-pub(crate) fn push_text(
-    out: &mut String,
-    summary: &EventSummary,
-    counts: &Accounting,
-    at_least: &AtLeast,
-    whole: bool,
-) {
-    if whole {
-        push_groups(out, "Process", &summary.by_owner, at_least, owner_text);
-        push_groups(out, "Peer", &summary.by_peer, at_least, ToString::to_string);
-        push_groups(out, "Port", &summary.by_port, at_least, ToString::to_string);
-        push_ends(out, summary, at_least);
-        push_lives(out, summary, at_least);
-    }
+/// Appends a line with what happened, and whether everything was seen.
+pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accounting, at_least: &AtLeast) {
     let count = |kind| at_least.text(kind, summary.count(kind));
     let again = if summary.retransmitted == 1 { "" } else { "s" };
     let mut parts: Vec<String> = Vec::new();
@@ -70,11 +54,6 @@ pub(crate) fn push_text(
     out.push('\n');
 }
 
-fn owner_text(owner: &Option<Comm>) -> String {
-    let name = owner.as_ref().map(|comm| harmless(comm.as_bytes()));
-    name.unwrap_or_else(|| "(unknown)".to_owned())
-}
-
 /// Returns what was lost, by kind, and what was left out.
 pub(crate) fn losses(counts: &Accounting) -> String {
     let mut text = losses_by_kind(counts);
@@ -100,10 +79,23 @@ fn losses_by_kind(counts: &Accounting) -> String {
     if counts.missed > 0 {
         parts.push(format!("{} that the kernel did not show", counts.missed));
     }
-    if total.unseen > 0 {
+    let unseen: Vec<String> = RECORDS
+        .iter()
+        .filter_map(|(kind, name, _)| {
+            let unseen = counts.kinds[*kind as usize].unseen;
+            // Which of the two it was the counter does not say.
+            let name = if *kind == kind::OPENED {
+                "opens or failed opens"
+            } else {
+                name
+            };
+            (unseen > 0).then(|| format!("{unseen} {name}"))
+        })
+        .collect();
+    if !unseen.is_empty() {
         parts.push(format!(
-            "{} retransmissions that connections have counted and the kernel did not show",
-            total.unseen
+            "{} that the kernel has counted and did not show",
+            unseen.join(" and ")
         ));
     }
     if counts.unknown > 0 {
@@ -201,6 +193,14 @@ pub(crate) fn push_fields(
         by_kind.number(&name.replace(' ', "_"), (lost > 0).then_some(lost));
     }
     by_kind.end();
+    if total.unseen > 0 {
+        let mut by_kind = fields.object("unseen_by_kind");
+        for (kind, name, _) in RECORDS {
+            let unseen = counts.kinds[kind as usize].unseen;
+            by_kind.number(&name.replace(' ', "_"), (unseen > 0).then_some(unseen));
+        }
+        by_kind.end();
+    }
     fields.end();
 }
 
@@ -252,116 +252,7 @@ fn push_names(object: &mut JsonObject<'_>, names: Vec<&str>) {
     out.push(b']');
 }
 
-fn push_groups<K: Ord>(
-    out: &mut String,
-    heading: &str,
-    groups: &Groups<K>,
-    at_least: &AtLeast,
-    name: impl Fn(&K) -> String,
-) {
-    let (top, others) = groups.top(TOP);
-    if top.is_empty() {
-        return;
-    }
-    let has_present = top.iter().any(|(_, group)| group.present > 0);
-    let mut rows: Vec<(String, Group)> = top.into_iter().map(|(key, group)| (name(key), group)).collect();
-    if others.events() > 0 {
-        rows.push(("others".to_owned(), others));
-    }
-    let width = rows
-        .iter()
-        .map(|(name, _)| name.chars().count())
-        .max()
-        .unwrap_or(0);
-    let width = width.max(heading.len());
-    let present = if has_present { "  Present" } else { "" };
-    out.push_str(&format!(
-        "{heading:<width$}{present}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
-        "Opened", "Failed", "Closed", "Sent", "Received", "Retrans"
-    ));
-    let [open, fail, close, again] = [
-        ConnectionEventKind::Open,
-        ConnectionEventKind::Fail,
-        ConnectionEventKind::Close,
-        ConnectionEventKind::Retransmit,
-    ];
-    for (name, group) in rows {
-        let mut present = String::new();
-        if has_present {
-            present = format!("  {:>7}", group.present);
-        }
-        out.push_str(&format!(
-            "{name:<width$}{present}  {:>7}  {:>7}  {:>7}  {:>8}  {:>8}  {:>7}\n",
-            at_least.text(open, group.opened),
-            at_least.text(fail, group.failed),
-            at_least.text(close, group.closed),
-            at_least.text(close, bytes(group.sent_bytes)),
-            at_least.text(close, bytes(group.received_bytes)),
-            at_least.text(again, group.retransmitted)
-        ));
-    }
-    out.push('\n');
-}
-
-fn push_ends(out: &mut String, summary: &EventSummary, at_least: &AtLeast) {
-    let ends = sorted_ends(summary);
-    if ends.is_empty() {
-        return;
-    }
-    out.push_str("How                                   Count\n");
-    for ((kind, end, errno), count) in ends {
-        let mut how = format!(
-            "{} {}",
-            kind.name(),
-            end.map_or("-", sockeye_model::ConnectionEnd::name)
-        );
-        if let Some(errno) = errno {
-            how.push(' ');
-            how.push_str(&errno_name(errno).map_or_else(|| errno.to_string(), str::to_owned));
-        }
-        let count = format!("{}{count}", at_least.sign(kind));
-        out.push_str(&format!("{how:<34}  {count:>7}\n"));
-    }
-    let mut why: Vec<_> = summary.retransmissions.iter().collect();
-    why.sort_unstable();
-    for (why, count) in why {
-        let count = format!("{}{count}", at_least.sign(ConnectionEventKind::Retransmit));
-        out.push_str(&format!(
-            "{:<34}  {count:>7}\n",
-            format!("retransmit {}", why.name())
-        ));
-    }
-    out.push('\n');
-}
-
-fn push_lives(out: &mut String, summary: &EventSummary, at_least: &AtLeast) {
-    let most = summary.lives.iter().copied().max().unwrap_or(0);
-    if most == 0 {
-        return;
-    }
-    out.push_str("Life          Count\n");
-    let sign = at_least.sign(ConnectionEventKind::Close);
-    for (nth, count) in summary.lives.iter().enumerate().filter(|(_, count)| **count > 0) {
-        let mut bound = Vec::new();
-        let (word, us) = match LIVES_US.get(nth) {
-            Some(us) => ("below", *us),
-            None => ("above", LIVES_US[LIVES_US.len() - 1]),
-        };
-        push_time_us(&mut bound, us);
-        let bar = "#".repeat((count * BAR / most) as usize);
-        let label = format!("{word} {}", String::from_utf8_lossy(&bound));
-        let count = format!("{sign}{count}");
-        out.push_str(format!("{label:<11} {count:>7}  {bar}").trim_end());
-        out.push('\n');
-    }
-    if summary.unknown_lives > 0 {
-        let count = format!("{sign}{}", summary.unknown_lives);
-        out.push_str(&format!("{:<11} {count:>7}\n", "older"));
-    }
-    out.push('\n');
-}
-
-type End = (
+pub(super) type End = (
     (
         ConnectionEventKind,
         Option<sockeye_model::ConnectionEnd>,
@@ -370,7 +261,7 @@ type End = (
     u64,
 );
 
-fn sorted_ends(summary: &EventSummary) -> Vec<End> {
+pub(super) fn sorted_ends(summary: &EventSummary) -> Vec<End> {
     let mut ends: Vec<End> = summary.ends.iter().map(|(key, count)| (*key, *count)).collect();
     ends.sort_unstable_by(|(a, first), (b, second)| second.cmp(first).then_with(|| a.cmp(b)));
     ends
@@ -422,13 +313,6 @@ fn push_group(fields: &mut JsonObject<'_>, group: &Group, at_least: &AtLeast) {
     fields.number("present", (group.present > 0).then_some(group.present));
 }
 
-fn bytes(number: u64) -> impl Display {
-    let mut text = Vec::new();
-    push_human(&mut text, number.into());
-    text.push(b'B');
-    String::from_utf8_lossy(&text).into_owned()
-}
-
 /// Keys of the counts of events, in the order of [`ConnectionEventKind::ALL`].
 const COUNT_KEYS: [&str; ConnectionEventKind::ALL.len()] = [
     "open_events",
@@ -462,6 +346,4 @@ const RARE: [ConnectionEventKind; 7] = [
 ];
 
 /// Rows of each table.
-const TOP: usize = 10;
-/// Length of the longest bar.
-const BAR: u64 = 30;
+pub(super) const TOP: usize = 10;
