@@ -219,24 +219,25 @@ INLINE u64 netns_of_current(void)
 	return proxy ? GET(u64, proxy, nsproxy, net_ns) : 0;
 }
 
-/* Offset of the network layer's header from the packet's head, and how many bytes of the packet are there from it on. */
-INLINE u32 header_bytes(u64 skb, u32 *offset)
+/* What is there of a packet from the network layer's header on, wherever the kernel was in it: it moves `data` behind a header when it has
+ * read it. */
+struct from_network {
+	u64 at, bytes; /* in memory that is contiguous; 0 bytes: without that header */
+	u32 len;       /* of the packet; without that header, what is left */
+};
+
+INLINE void find_network(struct from_network *from, u64 skb)
 {
-	u32 tail = GET(u32, skb, sk_buff, tail);
+	u64 head = GET(u64, skb, sk_buff, head);
+	u32 tail = GET(u32, skb, sk_buff, tail), offset = GET(u16, skb, sk_buff, network_header);
 
-	*offset = GET(u16, skb, sk_buff, network_header);
-	return *offset && *offset != 0xffff && *offset < tail ? tail - *offset : 0;
-}
-
-/* The length of the packet from its network header on, wherever the kernel was in it: it moves `data` behind a header when it has read it. Without
-   that header, what is left. */
-INLINE u32 length_of(u64 skb)
-{
-	u32 len = GET(u32, skb, sk_buff, len), offset;
-
-	if (!header_bytes(skb, &offset))
-		return len;
-	return len + (u32)(GET(u64, skb, sk_buff, data) - GET(u64, skb, sk_buff, head)) - offset;
+	from->at = head + offset;
+	from->len = GET(u32, skb, sk_buff, len);
+	from->bytes = 0;
+	if (!offset || offset == 0xffff || offset >= tail)
+		return;
+	from->bytes = tail - offset;
+	from->len += (u32)(GET(u64, skb, sk_buff, data) - head) - offset;
 }
 
 INLINE u16 swap16(u16 value)
@@ -244,13 +245,12 @@ INLINE u16 swap16(u16 value)
 	return (u16)(value << 8 | value >> 8);
 }
 
-INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
+INLINE void take_sample(struct sample *sample, const struct from_network *from, u16 ethertype, u64 now)
 {
-	u32 offset;
-	u64 bytes = header_bytes(skb, &offset);
+	u64 bytes = from->bytes;
 
 	sample->ns = now;
-	sample->len = length_of(skb);
+	sample->len = from->len;
 	sample->ethertype = ethertype;
 	/* The verifier has to see that the register that is compared is the one that is used. */
 	asm volatile("" : "+r"(bytes));
@@ -258,11 +258,11 @@ INLINE void take_sample(struct sample *sample, u64 skb, u16 ethertype, u64 now)
 		bytes = HEADERS;
 	asm volatile("" : "+r"(bytes));
 	sample->captured = 0;
-	if (!probe_read_kernel(sample->headers, bytes, (void *)(GET(u64, skb, sk_buff, head) + offset)))
+	if (!probe_read_kernel(sample->headers, bytes, (void *)from->at))
 		sample->captured = (u16)bytes;
 }
 
-INLINE void packet_to_ring(struct key *key, u64 skb, u64 sk, u64 device, u64 now)
+INLINE void packet_to_ring(struct key *key, const struct from_network *from, u64 sk, u64 device, u64 now)
 {
 	struct packet *packet = record_of(PACKET, sizeof(struct packet));
 
@@ -276,7 +276,7 @@ INLINE void packet_to_ring(struct key *key, u64 skb, u64 sk, u64 device, u64 now
 		describe(&packet->owner, sk);
 	if (device)
 		probe_read_kernel(packet->device, 16, (void *)(device + AT(net_device, name)));
-	take_sample(&packet->sample, skb, key->ethertype, now);
+	take_sample(&packet->sample, from, key->ethertype, now);
 	submit(packet, sizeof(struct packet));
 }
 
@@ -285,8 +285,9 @@ INLINE void packet_to_ring(struct key *key, u64 skb, u64 sk, u64 device, u64 now
 INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 {
 	u64 skb = context[0], sk = 0, device, netns = 0, before;
-	u32 first = 0, offset;
+	u32 first = 0;
 	struct key key = {};
+	struct from_network from;
 	struct value *value;
 
 	if (arguments > 3) {
@@ -325,11 +326,9 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 	} else {
 		key.how = NO_SOCKET;
 	}
-	if ((key.ethertype == 0x0800 || key.ethertype == 0x86dd) && header_bytes(skb, &offset) >= 20) {
-		u32 at = key.ethertype == 0x0800 ? 9 : 6;
-
-		key.transport = LOAD(u8, GET(u64, skb, sk_buff, head) + offset + at);
-	}
+	find_network(&from, skb);
+	if ((key.ethertype == 0x0800 || key.ethertype == 0x86dd) && from.bytes >= 20)
+		key.transport = LOAD(u8, from.at + (key.ethertype == 0x0800 ? 9 : 6));
 
 	value = map_lookup(&drops, &key);
 	if (!value) {
@@ -358,16 +357,16 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 		__sync_fetch_and_add(&value->estimated, weight);
 	else
 		__sync_fetch_and_add(&value->count, 1);
-	__sync_fetch_and_add(&value->bytes, weight * length_of(skb));
+	__sync_fetch_and_add(&value->bytes, weight * from.len);
 	value->last_ns = now;
 	/* The first ones, and later the latest: at most so many a second that it costs nothing. */
 	if (weight > 1 || before < SAMPLES || now - value->samples[(value->sampled - 1) & (SAMPLES - 1)].ns >= SAMPLE_INTERVAL_NS) {
 		u32 number = value->sampled++ & (SAMPLES - 1);
 
-		take_sample(&value->samples[number], skb, key.ethertype, now);
+		take_sample(&value->samples[number], &from, key.ethertype, now);
 	}
 	if (each_packet)
-		packet_to_ring(&key, skb, sk, device, now);
+		packet_to_ring(&key, &from, sk, device, now);
 }
 
 SEC("tp_btf/kfree_skb")

@@ -1,7 +1,6 @@
 //! From the monotonic clock of the kernel's records to the time of day.
 
 use rustix::time::{ClockId, clock_gettime};
-use sockeye_output::date::push_rfc3339_us;
 use sockeye_sys::local_time::LocalTime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -26,13 +25,6 @@ impl Clock {
     /// Returns microseconds since 1970.
     pub(crate) fn unix_us(&self, monotonic_ns: u64) -> u64 {
         u64::try_from((i128::from(monotonic_ns) + self.offset_ns) / 1000).unwrap_or(0)
-    }
-
-    /// Returns a time of the monotonic clock as RFC 3339, in UTC.
-    pub(crate) fn rfc3339(&self, monotonic_ns: u64) -> String {
-        let mut text = String::new();
-        push_rfc3339_us(&mut text, self.unix_us(monotonic_ns));
-        text
     }
 
     /// Returns the local time of a moment in microseconds since 1970: `15:04:05.123456`.

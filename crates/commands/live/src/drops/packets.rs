@@ -13,8 +13,9 @@ use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::DropClass;
-use sockeye_model::{NetnsInode, counted, counted_were};
+use sockeye_model::{Inode, NetnsInode, counted, counted_were};
 use sockeye_observe::KernelFunctions;
+use sockeye_output::Format;
 use sockeye_output::listing::{ListingWriter, Record as _};
 use sockeye_tracepoints::{DropWatch, Watch};
 use sockeye_wire::drops::Packet;
@@ -78,8 +79,11 @@ impl Session<'_> {
             } else {
                 watch.packets(|packet| batch.push(packet.clone()));
             }
-            let is_unknown =
-                |packet: &Packet| packet.key.inode != 0 && sockets.with_inode(packet.key.inode).is_none();
+            let is_unknown = |packet: &Packet| {
+                packet.key.inode != 0
+                    && sockets.with_inode(packet.key.inode).is_none()
+                    && sockets.owner_of(Inode(packet.key.inode)).is_none()
+            };
             let begin = Instant::now();
             let is_new = |packet: &Packet| packet.key.netns != 0 && self.is_new(NetnsInode(packet.key.netns));
             if begin >= next_listing && batch.iter().any(|packet| is_unknown(packet) || is_new(packet)) {
@@ -130,8 +134,12 @@ impl Session<'_> {
                 let time_us = clock.unix_us(packet.sample.ns);
                 writer.set_time(time_us);
                 let shown = ShownPacket {
-                    time: clock.rfc3339(packet.sample.ns),
-                    clock: clock.text(time_us),
+                    time_us,
+                    clock: if Format::from(self.args.format) == Format::Table {
+                        clock.text(time_us)
+                    } else {
+                        String::new()
+                    },
                     len: packet.sample.len,
                     owner: row.owner_text(),
                     row,

@@ -258,10 +258,8 @@ impl Naming<'_> {
                     .filter(|protocol| *protocol != 0);
             }
         }
-        let find = |inode: Inode| self.sockets.iter().find_map(|table| table.with_inode(inode.0));
-        if let Some(known) = row.inode.and_then(find) {
-            row.owner = known.owner;
-        }
+        let find = |inode: Inode| self.sockets.iter().find_map(|table| table.owner_of(inode));
+        row.owner = row.inode.and_then(find);
         row.known_by = match how {
             How::Receiver => Some(KnownBy::Receiver),
             How::OfPacket => Some(KnownBy::Packet),

@@ -2,6 +2,7 @@
 
 use sockeye_model::{Endpoint, Entry, Inode, NetnsInode, Process, Protocol, ProtocolSet, State, StateSet};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
+use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, Families};
 use sockeye_wire::drops::Headers;
 use std::collections::HashMap;
@@ -38,6 +39,8 @@ pub(super) struct SocketTable {
     by_inode: HashMap<u32, usize>,
     by_ends: HashMap<Ends, usize>,
     by_port: HashMap<Bound, usize>,
+    /// Also of sockets that are in no table of the kernel and so not listed: of TCP without a connection, as after a failed one.
+    owners: Option<Owners>,
 }
 
 type Ends = (Option<NetnsInode>, u8, SocketAddr, SocketAddr);
@@ -60,6 +63,7 @@ impl SocketTable {
             table.add(entry);
             ControlFlow::Continue(())
         })?;
+        table.owners = owners;
         Ok(table)
     }
 
@@ -118,6 +122,14 @@ impl SocketTable {
     /// Returns the socket with an inode.
     pub(super) fn with_inode(&self, inode: u32) -> Option<&KnownSocket> {
         self.by_inode.get(&inode).map(|place| &self.sockets[*place])
+    }
+
+    /// Returns the owner of the socket with an inode, listed or not.
+    pub(super) fn owner_of(&self, inode: Inode) -> Option<SocketOwner> {
+        match self.with_inode(inode.0) {
+            Some(known) => known.owner,
+            None => owner_of(self.owners.as_ref()?.of(inode)),
+        }
     }
 
     /// Returns the socket that a packet came from or was for, by its addresses.

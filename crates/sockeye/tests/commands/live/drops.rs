@@ -61,7 +61,7 @@ impl Watching {
 
     /// Ends it by a signal; returns what it printed.
     #[track_caller]
-    fn end_by(mut self, signal: Signal) -> Outcome {
+    pub(super) fn end_by(mut self, signal: Signal) -> Outcome {
         kill_process(self.pid(), signal).unwrap();
         let mut outcome: Outcome = self.child.take().unwrap().wait_with_output().unwrap().into();
         outcome.stderr = self.error().into_bytes();

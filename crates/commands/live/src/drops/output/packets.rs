@@ -4,6 +4,7 @@ use super::super::rows::DropRow;
 use super::push_headers;
 use super::rows::{push_headers_csv, push_headers_json, push_rule, push_rule_csv, push_rule_json, rule_text};
 use sockeye_output::csv::Line;
+use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::json::Object;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Composite, Record, SortValue, Value};
@@ -13,9 +14,9 @@ use sockeye_wire::drops::Headers;
 /// A dropped packet.
 #[derive(Debug, Clone)]
 pub(in super::super) struct ShownPacket {
-    /// When: RFC 3339, UTC.
-    pub(in super::super) time: String,
-    /// When: the local time of day, for a table.
+    /// When, in microseconds since 1970.
+    pub(in super::super) time_us: u64,
+    /// The local time of day, for a table.
     pub(in super::super) clock: String,
     pub(in super::super) row: DropRow,
     pub(in super::super) len: u32,
@@ -43,12 +44,14 @@ type PacketColumn = Column<DropPackets>;
 static COLUMNS: &[PacketColumn] = &[
     // Every line of JSON lines and CSV begins with it.
     PacketColumn::composite("time", "Time", Left, "When it was dropped", &Time, &[], &[]).for_later(15),
-    PacketColumn::value(
+    PacketColumn::composite(
         "dropped_at",
         "Dropped",
         Left,
         "When it was dropped, in UTC",
-        |packet, _| Value::Text(packet.time.as_bytes()),
+        &Utc,
+        &["dropped_at"],
+        &["dropped_at"],
     ),
     PacketColumn::value(
         "class",
@@ -141,6 +144,8 @@ pub(in super::super) const TABLE_COLUMNS: &str =
 
 struct Time;
 
+struct Utc;
+
 struct Addresses;
 
 struct Rule;
@@ -162,7 +167,34 @@ impl Composite<DropPackets> for Time {
     fn push_json(&self, _object: &mut Object<'_>, _packet: &&ShownPacket) {}
 
     fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
-        Some(SortValue::Text(packet.clock.as_bytes().into()))
+        Some(SortValue::Number(packet.time_us))
+    }
+}
+
+impl Utc {
+    fn text(packet: &ShownPacket) -> String {
+        let mut text = String::new();
+        push_rfc3339_us(&mut text, packet.time_us);
+        text
+    }
+}
+
+impl Composite<DropPackets> for Utc {
+    fn push_cell(&self, out: &mut Vec<u8>, packet: &&ShownPacket) -> Tint {
+        out.extend_from_slice(Self::text(packet).as_bytes());
+        Tint::None
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, packet: &&ShownPacket) {
+        line.text(Some(&Self::text(packet)));
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, packet: &&ShownPacket) {
+        object.text("dropped_at", Some(&Self::text(packet)));
+    }
+
+    fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
+        Some(SortValue::Number(packet.time_us))
     }
 }
 
