@@ -12,6 +12,7 @@ use crate::sampler;
 use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use sockeye_console::exit::InUse;
 use sockeye_console::notes::say;
 use sockeye_console::usage::UsageError;
 use sockeye_http::{TlsIdentity, TlsListener};
@@ -36,7 +37,9 @@ pub fn run(args: ServeArgs) -> anyhow::Result<()> {
     let fleet = Fleet::of(&args.fleet)?;
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = Arc::new(QueryContext::new(&args.listing(), false, true)?);
-    let listener = TcpListener::bind(args.listen).with_context(|| format!("--listen {}", args.listen))?;
+    let listener = TcpListener::bind(args.listen)
+        .map_err(InUse::of_address)
+        .with_context(|| format!("--listen {}", args.listen))?;
     let address = listener
         .local_addr()
         .context("read the address of the listener")?;

@@ -43,7 +43,7 @@ Examples:
   sockeye export clickhouse --url http://clickhouse:8123 --user sockeye --password-file /etc/sockeye/clickhouse
   sockeye export clickhouse --once                   what was recorded until now
 
-Exit status: 0 ended, 1 a failure, 2 usage error.";
+Exit status: 0 ended, 1 a failure, 2 usage error, or another exporter sends from there.";
 
 #[cfg(test)]
 mod tests {

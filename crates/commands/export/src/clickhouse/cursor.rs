@@ -1,6 +1,7 @@
 //! The last sample that was sent, in a file.
 
 use anyhow::Context;
+use sockeye_console::exit::InUse;
 use sockeye_console::output_file::{OutputFile, Readers, database_path};
 use sockeye_fleet::SampleMark;
 use sockeye_store::lock_next_to;
@@ -32,11 +33,12 @@ impl CursorFile {
         let checked =
             database_path(&self.0, &["-lock"]).with_context(|| format!("write {}", self.0.display()))?;
         let locked = lock_next_to(&checked).with_context(|| format!("lock {}-lock", self.0.display()))?;
-        locked.with_context(|| {
-            format!(
+        locked.ok_or_else(|| {
+            let text = format!(
                 "{}: another `sockeye export clickhouse` sends from here: one is enough; to another server, with a --cursor of its own",
                 self.0.display()
-            )
+            );
+            InUse(text).into()
         })
     }
 

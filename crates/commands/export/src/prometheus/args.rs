@@ -42,4 +42,4 @@ Examples:
   curl --unix-socket /run/sockeye.sock http://localhost/metrics
                                                      with --listen unix:/run/sockeye.sock
 
-Exit status: 0 ended, 1 a failure, 2 usage error.";
+Exit status: 0 ended, 1 a failure, 2 usage error, or another process listens there.";

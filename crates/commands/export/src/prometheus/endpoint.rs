@@ -1,6 +1,7 @@
 //! Where metrics are served: a TCP port, or a UNIX socket.
 
 use anyhow::Context;
+use sockeye_console::exit::InUse;
 use sockeye_console::output_file::followed_path;
 use sockeye_console::usage::UsageError;
 use std::fmt;
@@ -63,7 +64,9 @@ impl Endpoint {
                 Ok((Listening::Unix(listener), Some(SocketName(path))))
             }),
         };
-        listened.with_context(|| format!("--listen {self}"))
+        listened
+            .map_err(InUse::of_address)
+            .with_context(|| format!("--listen {self}"))
     }
 }
 

@@ -64,4 +64,4 @@ Examples:
   sockeye flows -np --at 03:12              what was there
   sockeye history list                      what is kept
 
-Exit status: 0 ended, 1 a failure, 2 usage error.";
+Exit status: 0 ended, 1 a failure, 2 usage error, or another recorder writes there.";

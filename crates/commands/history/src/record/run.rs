@@ -8,6 +8,7 @@ use super::observer::{self, Observer};
 use super::sampler::{Sampled, Sampler};
 use anyhow::Context;
 use sockeye_console::envelope;
+use sockeye_console::exit::InUse;
 use sockeye_console::notes::say;
 use sockeye_console::output_file::database_path;
 use sockeye_history::{DataKind, Gap, GapReason, Unseen};
@@ -291,6 +292,9 @@ fn not_kept(error: StoreError, path: &Path) -> anyhow::Error {
 
 /// The same at the start, when nothing is lost yet.
 fn not_opened(error: StoreError, path: &Path) -> anyhow::Error {
+    if matches!(error, StoreError::InUse(_)) {
+        return InUse(error.to_string()).into();
+    }
     if error.names_file() {
         return error.into();
     }

@@ -9,3 +9,4 @@ mod serving;
 mod textfile;
 mod tls;
 mod traffic;
+mod units;

@@ -16,6 +16,20 @@ fn others_connect_only_if_that_is_said() {
     }
 }
 
+/// A unit of the packages is not started again after this status: see `units`.
+#[test]
+fn second_exporter_on_an_address_ends_with_2() {
+    let lab = need!(Lab::new("export-second"));
+    let host = lab.namespace("host");
+    let exporter = Exporter::start(&host, &[]);
+    let listen = exporter.address.to_string();
+    let words = ["export", "prometheus", "-n", "--listen", &listen];
+    let outcome = host.run(|| run(command().args(words)));
+    let text = outcome.failed(2);
+    assert!(text.contains(&listen) && text.contains("in use"), "{text}");
+    assert_eq!(exporter.end(), Some(0));
+}
+
 #[test]
 fn client_gets_the_form_that_it_asks_for() {
     let lab = need!(Lab::new("export-form"));
@@ -102,7 +116,7 @@ fn unix_socket_without_listener_is_replaced_and_removed_at_the_end() {
     stream.read_to_string(&mut text).expect("an answer");
     assert!(text.contains("sockeye_exporter_build_info"), "{text}");
     let second = host.run(|| run(command().args(exporter.get_args())));
-    assert!(second.failed(1).contains("--listen unix:"), "{second}");
+    assert!(second.failed(2).contains("--listen unix:"), "{second}");
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));

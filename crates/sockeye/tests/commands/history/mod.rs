@@ -248,7 +248,8 @@ fn second_recorder_is_refused() {
     let _recorder = store.record();
     store.wait_for_more_than(0);
     let outcome = store.run("record --once");
-    assert_eq!(outcome.code, Some(1));
+    // A service is not started again after that.
+    assert_eq!(outcome.code, Some(2));
     assert!(String::from_utf8_lossy(&outcome.stderr).contains("another `sockeye record`"));
 }
 
