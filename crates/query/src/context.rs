@@ -17,6 +17,7 @@ use sockeye_source::own_namespace;
 use sockeye_source::{BpfEngine, Choice, ephemeral_ports, within};
 use sockeye_sys::proc_mount;
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -124,10 +125,28 @@ impl QueryContext {
 
     /// Returns the resolver of names in a filter for sockets of a namespace; `None`: our own.
     pub const fn resolver<'a>(&'a self, netns: Option<&'a Namespace>) -> NetnsResolver<'a> {
+        let recorded = match &self.past {
+            Some(past) => past.moment.netns_names.as_ref(),
+            None => None,
+        };
         NetnsResolver {
             context: self,
             netns,
+            recorded,
             depends_on_netns: Cell::new(false),
+        }
+    }
+
+    /// Returns the resolver of names in a filter for sockets that were recorded when network namespaces had these names; `None`: they
+    /// have those of now.
+    #[must_use]
+    pub const fn resolver_of_time<'a>(
+        &'a self,
+        netns_names: Option<&'a HashMap<NetnsInode, String>>,
+    ) -> NetnsResolver<'a> {
+        NetnsResolver {
+            recorded: netns_names,
+            ..self.resolver(None)
         }
     }
 
@@ -267,6 +286,8 @@ impl Names for QueryContext {
 pub struct NetnsResolver<'a> {
     context: &'a QueryContext,
     netns: Option<&'a Namespace>,
+    /// Names that network namespaces had when the sockets were recorded.
+    recorded: Option<&'a HashMap<NetnsInode, String>>,
     depends_on_netns: Cell<bool>,
 }
 
@@ -317,8 +338,7 @@ impl Resolve for NetnsResolver<'_> {
     }
 
     fn netns(&self, name: &str) -> Vec<NetnsInode> {
-        let past = self.context.past.as_ref();
-        match past.and_then(|past| namespaces_named(name, &past.moment)) {
+        match self.recorded.and_then(|names| namespaces_named(name, names)) {
             Some(found) => found.into_iter().collect(),
             None => self.context.names.netns_matching(name).to_vec(),
         }

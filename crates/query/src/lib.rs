@@ -11,7 +11,7 @@
 //! - `sampling`: flows of one sample after the other, and what happened between them
 //! - `drops`, `vitals`: what is dropped between two samples; counters and devices of namespaces
 //! - `when`: times as people write them; `past`, `look_back`, `replay`: a recorded moment in place of the kernel's
-//!   sockets
+//!   sockets; `recorded_totals`: sums of talkers that match a filter
 //! - `findings`: the host is read and judged
 //! - `listing`, `scan`: a listing and one pass of it; `report`, `notes`: what it lost, and the notes about it
 
@@ -23,13 +23,14 @@ mod ended;
 mod entry_threads;
 pub mod findings;
 pub mod listing;
-mod look_back;
+pub mod look_back;
 pub mod namespaces;
 pub mod netns_counters;
 pub mod netns_targets;
 pub mod notes;
 mod packet_program;
 pub mod past;
+pub mod recorded_totals;
 pub mod refusals;
 mod replay;
 mod report;

@@ -9,9 +9,14 @@ use crate::when;
 use anyhow::bail;
 use sockeye_console::envelope;
 use sockeye_console::notes::say;
-use sockeye_model::ProtocolSet;
+use sockeye_model::{
+    CgroupId, InterfaceIndex, Names, NetnsInode, Place, Port, Protocol, ProtocolSet, Uid, WorkloadId,
+};
 use sockeye_output::{Envelope, Origin};
-use sockeye_store::Moment;
+use sockeye_source::own_namespace;
+use sockeye_store::{Moment, StoreReader};
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 
 impl QueryContext {
     /// Lists a recorded moment instead of now, if the flags ask for it, and notes which.
@@ -86,6 +91,36 @@ impl QueryContext {
         self.past.as_ref()?.elsewhere(self)
     }
 
+    /// Returns the network namespaces that are selected in a time of a store, in milliseconds since 1970: those that had the name then.
+    /// `None`: all.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn selected_within(
+        &self,
+        store: &StoreReader,
+        times_ms: (u64, u64),
+    ) -> anyhow::Result<Option<HashSet<NetnsInode>>> {
+        if self.namespaces.are_many() {
+            return Ok(None);
+        }
+        if let Some(text) = &self.netns_of_past {
+            let names = store.netns_names_within(times_ms)?;
+            let each = names
+                .iter()
+                .flat_map(|(netns, names)| names.iter().map(move |name| (netns, name)));
+            // A recorder before this kind of data noted no names.
+            if let Some(found) = namespaces_named(text, each).filter(|_| !names.is_empty()) {
+                return Ok(Some(found));
+            }
+        }
+        let live = self.namespaces.iter().filter_map(|netns| match netns {
+            Some(netns) => Some(netns.inode()),
+            None => own_namespace(),
+        });
+        Ok(Some(live.collect()))
+    }
+
     /// Returns those of the protocols that are not recorded, if a recorded moment is listed.
     #[must_use]
     pub fn unrecorded(&self, protocols: ProtocolSet) -> ProtocolSet {
@@ -112,7 +147,9 @@ impl QueryContext {
         let named = self.netns_of_past.as_deref();
         self.past = Some(Past {
             envelope: Envelope { time_us, origin },
-            selected: named.and_then(|text| namespaces_named(text, &moment)),
+            selected: named
+                .zip(moment.netns_names.as_ref())
+                .and_then(|(text, names)| namespaces_named(text, names)),
             moment,
         });
     }
@@ -135,6 +172,52 @@ impl QueryContext {
     #[must_use]
     pub const fn looks_back(&self) -> bool {
         self.past.is_some()
+    }
+}
+
+/// The names of this host, but those that network namespaces had at a recorded time.
+#[derive(Debug, Clone, Copy)]
+pub struct NamesOfTime<'a> {
+    /// The names of now.
+    pub context: &'a QueryContext,
+    /// The recorded ones; `None`: network namespaces have the names of now, too.
+    pub netns_names: Option<&'a HashMap<NetnsInode, String>>,
+}
+
+impl Names for NamesOfTime<'_> {
+    fn interface(&self, index: InterfaceIndex, netns: Option<NetnsInode>) -> Option<&str> {
+        self.context.interface(index, netns)
+    }
+
+    fn service(&self, protocol: Protocol, port: Port) -> Option<&str> {
+        self.context.service(protocol, port)
+    }
+
+    fn host(&self, ip: IpAddr) -> Option<&str> {
+        self.context.host(ip)
+    }
+
+    fn place(&self, ip: IpAddr) -> Option<Place> {
+        self.context.place(ip)
+    }
+
+    fn user(&self, uid: Uid) -> Option<&str> {
+        self.context.user(uid)
+    }
+
+    fn cgroup(&self, id: CgroupId) -> Option<&str> {
+        self.context.cgroup(id)
+    }
+
+    fn netns(&self, inode: NetnsInode) -> Option<&str> {
+        match self.netns_names {
+            Some(names) => names.get(&inode).map(String::as_str),
+            None => self.context.netns(inode),
+        }
+    }
+
+    fn workload(&self, id: WorkloadId) -> Option<&str> {
+        self.context.workload(id)
     }
 }
 

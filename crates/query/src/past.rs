@@ -153,11 +153,13 @@ pub fn absence<S>(nearest: &Nearest<S>, at_ms: u64) -> Option<String> {
     })
 }
 
-/// Returns the network namespaces of a moment that `--netns` means: those with this name, or this inode. `None`: names are not
-/// recorded, or it is a process or a path.
-pub(crate) fn namespaces_named(text: &str, moment: &Moment) -> Option<HashSet<NetnsInode>> {
-    let names = moment.netns_names.as_ref()?;
-    let named = names.iter().filter(|(_, name)| *name == text);
+/// Returns the network namespaces that `--netns` means, of which these are the recorded names: those with this name, or this inode.
+/// `None`: it is a process or a path.
+pub(crate) fn namespaces_named<'a>(
+    text: &str,
+    names: impl IntoIterator<Item = (&'a NetnsInode, &'a String)>,
+) -> Option<HashSet<NetnsInode>> {
+    let named = names.into_iter().filter(|(_, name)| *name == text);
     let digits = text.strip_prefix("net:[").and_then(|rest| rest.strip_suffix(']'));
     let number = digits.unwrap_or(text).parse().ok();
     let inode = number.filter(|number| *number >= FIRST_INODE).map(NetnsInode);

@@ -4,6 +4,7 @@ use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Timestamp, Zoned};
 use sockeye_console::notes::say;
+use sockeye_console::usage::UsageError;
 use sockeye_filter::Quantity;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,6 +19,12 @@ pub fn now() -> Zoned {
 #[must_use]
 pub fn local(at_ms: u64) -> String {
     local_in(at_ms, &zone())
+}
+
+/// Returns a time in milliseconds since 1970 in the host's time zone, for a narrow terminal: `11-26 03:12:04`.
+#[must_use]
+pub fn brief(at_ms: u64) -> String {
+    format_in(at_ms, &zone(), "%m-%d %H:%M:%S")
 }
 
 /// Returns the time zone of the host: that of `TZ`, which is a name like `Europe/Berlin`, a file or a POSIX rule, else `/etc/localtime`.
@@ -47,18 +54,33 @@ fn without_rule(name: &str) -> Option<TimeZone> {
 }
 
 fn local_in(at_ms: u64, zone: &TimeZone) -> String {
+    format_in(at_ms, zone, "%Y-%m-%d %H:%M:%S %:z")
+}
+
+fn format_in(at_ms: u64, zone: &TimeZone, format: &str) -> String {
     let moment = i64::try_from(at_ms)
         .ok()
         .and_then(|at_ms| Timestamp::from_millisecond(at_ms).ok());
     moment.map_or_else(
         || at_ms.to_string(),
-        |moment| {
-            moment
-                .to_zoned(zone.clone())
-                .strftime("%Y-%m-%d %H:%M:%S %:z")
-                .to_string()
-        },
+        |moment| moment.to_zoned(zone.clone()).strftime(format).to_string(),
     )
+}
+
+/// Returns the error of two times, in milliseconds since 1970, of which the first has to be earlier.
+#[must_use]
+pub fn wrong_order(names: [&str; 2], times_ms: [u64; 2]) -> UsageError {
+    let [first, last] = names;
+    let relation = if times_ms[0] == times_ms[1] {
+        "the same as"
+    } else {
+        "after"
+    };
+    UsageError(format!(
+        "sockeye: {first} is {}, {relation} {last}, which is {}: a time without a date is the last one that has passed\n",
+        local(times_ms[0]),
+        local(times_ms[1])
+    ))
 }
 
 /// Parses a time; returns milliseconds since 1970. A time without a date is the last such time before `now`.

@@ -14,7 +14,7 @@ use sockeye_filter::join_words;
 use sockeye_query::args::ReplayArgs;
 use sockeye_query::listing::Listing;
 use sockeye_query::past;
-use sockeye_store::Toward;
+use sockeye_store::{StoreReader, Toward};
 use std::sync::Arc;
 
 /// Plays recorded time on the screen.
@@ -44,7 +44,13 @@ pub fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
         playback: Some(Playback::new()),
     };
     // A filter that is wrong from the start is an error of usage, before the screen is taken.
-    let context = context(&screen, &plan)?;
+    let mut context = context(&screen, &plan)?;
+    context.set_moment(past::moment(&store, at_ms)?);
+    if let Err(error) = context.check_netns()
+        && !has_netns_later(&store, at_ms, args)?
+    {
+        return Err(error);
+    }
     Listing::new(&screen.common, &words(&plan), None, &context)?;
     drop(context);
     let replay = Replay {
@@ -53,6 +59,13 @@ pub fn replay(args: &ReplayArgs) -> anyhow::Result<()> {
         speed: args.speed,
     };
     show(Arc::new(screen), plan, Origin::Store(replay))
+}
+
+/// Whether the network namespace that `--netns` names came after a time, in milliseconds since 1970: it may be waited for.
+fn has_netns_later(store: &StoreReader, at_ms: u64, args: &ReplayArgs) -> anyhow::Result<bool> {
+    let names = store.netns_names_within((at_ms, i64::MAX.unsigned_abs()))?;
+    let mut names = names.values().flatten();
+    Ok(names.any(|name| Some(name) == args.netns.as_ref()))
 }
 
 /// Returns the arguments of the screen: its defaults, and what was chosen.

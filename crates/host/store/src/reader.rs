@@ -257,6 +257,14 @@ impl StoreReader {
         range::top(&self.store, times_ms.0..times_ms.1, by, count)
     }
 
+    /// Returns the network namespaces of the talkers that have sums; `None`: unknown.
+    ///
+    /// # Errors
+    /// If the store is damaged.
+    pub fn talker_namespaces(&self) -> Result<Vec<Option<NetnsInode>>, StoreError> {
+        talkers::namespaces(&self.store).map_err(StoreError::during("read the talkers"))
+    }
+
     /// Calls `visit` with the sums of each talker over each five minutes between two times, in seconds since 1970; it may break off.
     ///
     /// # Errors

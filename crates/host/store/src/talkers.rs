@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
 use sockeye_history::{SumKey, Sums};
+use sockeye_model::NetnsInode;
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 
@@ -298,6 +299,13 @@ fn add_period(all: &mut Sums, period: Sums) {
     let connections = all.connections.max(period.connections);
     *all += period;
     all.connections = connections;
+}
+
+/// Returns the network namespaces of all talkers.
+pub(crate) fn namespaces(store: &Connection) -> rusqlite::Result<Vec<Option<NetnsInode>>> {
+    let mut rows = store.prepare("SELECT DISTINCT netns FROM talker")?;
+    let found = rows.query_map([], |row| Ok(row.get::<_, Option<u32>>(0)?.map(NetnsInode)))?;
+    found.collect()
 }
 
 /// Reads the columns of [`SUM_COLUMNS`], which are the first ones.

@@ -1,7 +1,7 @@
 //! One sample of flows, as it is kept.
 
 use sockeye_flow::FoldedFlows;
-use sockeye_model::{ConnectionTotals, Losses, Pid};
+use sockeye_model::{ConnectionTotals, Losses, NetnsInode, Pid};
 use sockeye_output::{Coverage, Envelope, Summary};
 use sockeye_query::listing::ListingReport;
 use sockeye_query::sampling::FlowSample;
@@ -24,6 +24,8 @@ pub(crate) struct Moment {
     pub(crate) containers: HashMap<Pid, Arc<str>>,
     /// Whether owners were found; if not, an empty list means unknown.
     pub(crate) has_owners: bool,
+    /// Names that network namespaces had then; `None`: those of now.
+    pub(crate) netns_names: Option<HashMap<NetnsInode, String>>,
     totals: Option<ConnectionTotals>,
     losses: Losses,
     sources: Vec<(&'static str, &'static str)>,
@@ -45,12 +47,18 @@ impl Moment {
             sample: number,
             flows: sample.flows,
             containers,
+            netns_names: None,
             totals: sample.totals,
             has_owners: report.owners_error.is_none(),
             losses: summary.losses,
             coverage: summary.coverage,
             sources: report.sources(),
         }
+    }
+
+    /// Returns it with the names that network namespaces had then.
+    pub(crate) fn with_netns_names(self, netns_names: Option<HashMap<NetnsInode, String>>) -> Self {
+        Self { netns_names, ..self }
     }
 
     /// Returns its time, in microseconds since 1970.

@@ -13,6 +13,7 @@ use sockeye_filter::Filter;
 use sockeye_history::GapReason;
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
+use sockeye_query::recorded_totals::matching_totals;
 use sockeye_store::{StoreReader, Toward};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ impl Recorded {
     /// # Errors
     /// If the namespaces cannot be found.
     pub(crate) fn new(path: PathBuf, listing: ListingArgs) -> anyhow::Result<Self> {
-        let context = QueryContext::new(&listing, false, true)?;
+        let context = QueryContext::for_time(&listing, false, true, true)?;
         Ok(Self {
             path,
             listing,
@@ -116,11 +117,16 @@ impl Recorded {
         let (from_us, until_us) = times_us;
         let times_s = (from_us / 1_000_000, until_us / 1_000_000);
         let by_hour = until_us.saturating_sub(from_us) > BY_HOUR_FROM_US;
-        let totals = if filter.is_empty() {
-            store.totals(times_s, by_hour).map_err(words)?
-        } else {
-            totals::matching(&store, times_s, by_hour, filter).map_err(words)?
+        let selected = {
+            let lookup = self.lookup.lock().unwrap_or_else(PoisonError::into_inner);
+            lookup
+                .context
+                .selected_within(&store, (from_us / 1000, until_us.div_ceil(1000)))
+                .map_err(|error| format!("{error:#}"))?
         };
+        let totals = matching_totals(&store, times_s, by_hour, filter, selected.as_ref())
+            .map_err(words)?
+            .totals;
         let coverage = store.coverage(times_s, by_hour).map_err(words)?;
         let mut points = totals::points(&totals, &coverage);
         for (at_us, _) in &mut points {

@@ -25,9 +25,11 @@ pub(super) fn read(
         .map(|previous| past::moment(store, previous.at_ms))
         .transpose()?;
     let containers = containers(moment.sockets.sockets().map(|(identity, _)| identity));
+    let netns_names = moment.netns_names.clone();
     let mut recorded = recorded_flows(listing, context, SAMPLING, before, moment)?;
+    context.check_netns()?;
     recorded.sample.flows.sort(|id| context.workload(id));
-    Ok(Moment::new(recorded.sample, None, containers, &recorded.report))
+    Ok(Moment::new(recorded.sample, None, containers, &recorded.report).with_netns_names(netns_names))
 }
 
 /// Finds the containers of the owners that were in one.

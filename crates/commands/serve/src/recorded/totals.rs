@@ -1,12 +1,8 @@
-//! Points of a timeline from recorded totals. Pure, but for the sums that a filter selects.
+//! Points of a timeline from recorded totals. Pure.
 
-use crate::view::{PROTOCOL, Point};
-use sockeye_filter::Filter;
+use crate::view::Point;
 use sockeye_history::Sums;
-use sockeye_model::{Comm, Direction, Flow, FlowKey, NetnsInode, Pid, Port, Process};
-use sockeye_store::{PeriodCoverage, PeriodSums, PeriodTotals, StoreError, StoreReader};
-use std::collections::BTreeMap;
-use std::ops::ControlFlow;
+use sockeye_store::{PeriodCoverage, PeriodTotals};
 
 /// Returns points for each period whose sums are known to be of the time that was recorded: one in the middle of each long part of it,
 /// since a gap may be between them. Sums of a sample that could not be compared give no rates.
@@ -53,72 +49,6 @@ fn places_ms(covered: &PeriodCoverage, length_s: u64) -> Vec<u64> {
     } else {
         places
     }
-}
-
-/// Returns the totals of the talkers that match a filter.
-pub(super) fn matching(
-    store: &StoreReader,
-    times_s: (u64, u64),
-    by_hour: bool,
-    filter: &Filter,
-) -> Result<Vec<PeriodTotals>, StoreError> {
-    let length_s = if by_hour { 3600 } else { 300 };
-    let mut of_five_minutes: BTreeMap<u64, Sums> = BTreeMap::new();
-    store.visit_sums(times_s, &mut |sums| {
-        if filter.matches_flow(&flow(sums), PROTOCOL) == Some(true) {
-            *of_five_minutes.entry(sums.start_s).or_default() += sums.sums;
-        }
-        ControlFlow::Continue(())
-    })?;
-    let mut totals: BTreeMap<u64, Sums> = BTreeMap::new();
-    for (start_s, sums) in of_five_minutes {
-        let total = totals.entry(start_s / length_s * length_s).or_default();
-        // The largest number at a time, not those of all five minutes.
-        let connections = total.connections.max(sums.connections);
-        *total += sums;
-        total.connections = connections;
-    }
-    let all = totals.into_iter();
-    Ok(all
-        .map(|(start_s, sums)| PeriodTotals {
-            start_s,
-            length_s,
-            sums,
-        })
-        .collect())
-}
-
-/// Returns a talker as a flow, for filters. Its local address and the pids of its owner are not recorded in sums.
-fn flow(sums: &PeriodSums) -> Flow {
-    let mut flow = Flow::new(FlowKey {
-        netns: sums
-            .netns_inode
-            .and_then(|inode| u32::try_from(inode).ok())
-            .map(NetnsInode),
-        direction: if sums.direction == "passive" {
-            Direction::Passive
-        } else {
-            Direction::Active
-        },
-        local: None,
-        peer: sums.peer.parse().ok(),
-        peer_prefix: None,
-        port: u16::try_from(sums.port).ok().map(Port),
-        process: None,
-        uid: None,
-        workload: None,
-    });
-    flow.connections = u32::try_from(sums.sums.connections).unwrap_or(u32::MAX);
-    flow.owners = sums
-        .owner
-        .iter()
-        .map(|name| Process {
-            pid: Pid(0),
-            pgid: None,
-            comm: Comm::new(name.as_bytes()),
-        })
-        .collect();
-    flow
 }
 
 /// Points of a period at most, but for one.
@@ -190,26 +120,5 @@ mod tests {
             sums: sums(3000),
         };
         assert_eq!(points(&[period], &[]), []);
-    }
-
-    #[test]
-    fn talker_is_a_flow_that_filters_test() {
-        let talker = PeriodSums {
-            start_s: 0,
-            netns_inode: Some(7),
-            direction: "active".to_owned(),
-            peer: "10.0.0.9".to_owned(),
-            port: 443,
-            owner: Some("nginx".to_owned()),
-            container: None,
-            sums: sums(1),
-        };
-        let flow = flow(&talker);
-        assert_eq!(flow.key.peer, Some([10, 0, 0, 9].into()));
-        assert_eq!(
-            (flow.key.port, flow.key.netns),
-            (Some(Port(443)), Some(NetnsInode(7)))
-        );
-        assert_eq!(flow.owners[0].comm.as_bytes(), b"nginx");
     }
 }

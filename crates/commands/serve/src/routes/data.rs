@@ -95,7 +95,7 @@ fn moments(page: &Page, _query: &str) -> Answer {
 /// Answers sums over time.
 fn timeline(page: &Page, query: &str) -> Answer {
     let now = envelope::now();
-    let asked = request::filter(query, &page.context)
+    let asked = request::filter(query, &page.context.resolver(None))
         .and_then(|filter| Ok((filter, request::times(query, now.time_us)?)));
     let (filter, times_us) = match asked {
         Ok(asked) => asked,
@@ -134,18 +134,23 @@ fn map(page: &Page, query: &str) -> Answer {
     let Some(by) = MapBy::from_name(by.as_deref().unwrap_or("owner")) else {
         return error(StatusCode::BAD_REQUEST, "by: expected owner, container or port");
     };
-    let asked = request::time(query).and_then(|time| Ok((time, request::filter(query, &page.context)?)));
-    let (time, filter) = match asked {
-        Ok(asked) => asked,
+    let time = match request::time(query) {
+        Ok(time) => time,
         Err(message) => return error(StatusCode::BAD_REQUEST, &message),
     };
-    let moment = match page.history.moment(time) {
-        Ok(moment) => moment,
-        Err(reason) => return no_moment(&reason),
+    let moment = page.history.moment(time);
+    let names = page.names_of(moment.as_deref().ok());
+    let filter = match request::filter(query, &page.context.resolver_of_time(names.netns_names)) {
+        Ok(filter) => filter,
+        Err(message) => return error(StatusCode::BAD_REQUEST, &message),
     };
-    let map = view::map(&moment, &filter, by);
+    let moment = match &moment {
+        Ok(moment) => moment,
+        Err(reason) => return no_moment(reason),
+    };
+    let map = view::map(moment, &filter, by);
     let mut out = Vec::new();
-    push_map(&mut out, &moment, &map, &*page.context);
+    push_map(&mut out, moment, &map, &names);
     whole(StatusCode::OK, JSON, out)
 }
 

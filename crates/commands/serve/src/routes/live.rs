@@ -17,6 +17,10 @@ use tokio::time::timeout;
 
 /// Begins a stream of events.
 pub(super) fn stream(page: &Arc<Page>, query: &str) -> Answer {
+    let window = match request::window(query) {
+        Ok(window) => window,
+        Err(message) => return error(StatusCode::BAD_REQUEST, &message),
+    };
     let Ok(slot) = Arc::clone(&page.streams).try_acquire_owned() else {
         return error(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -38,14 +42,14 @@ pub(super) fn stream(page: &Arc<Page>, query: &str) -> Answer {
         let parsed = {
             let page = Arc::clone(&page);
             spawn_blocking(move || {
-                let selection = request::selection(&query, &page.context);
+                let selection = request::selection(&query, &page.context.resolver(None));
                 drop(turn);
-                selection.map(|selection| (Arc::new(selection), request::window(&query)))
+                selection.map(Arc::new)
             })
             .await
         };
         match parsed {
-            Ok(Ok((selection, window))) => send(&page, &selection, window, &sender, slot).await,
+            Ok(Ok(selection)) => send(&page, &selection, window, &sender, slot).await,
             Ok(Err(message)) => {
                 let data = sockeye_output::json_string(&message);
                 drop(sender.send(event("refused", 0, data.as_bytes()).into()).await);
@@ -87,7 +91,9 @@ async fn send(
         let rendered = {
             let (page, selection) = (Arc::clone(page), Arc::clone(selection));
             spawn_blocking(move || {
-                let rendered = render(&page, None, &selection, window, push_page);
+                let moment = page.history.moment(None);
+                let rendered =
+                    moment.and_then(|moment| render(&page, &moment, true, &selection, window, push_page));
                 drop(turn);
                 rendered
             })

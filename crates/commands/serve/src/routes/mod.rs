@@ -14,12 +14,14 @@ use crate::fleet::Fleet;
 use crate::history::{History, NoMoment};
 use crate::http::answer::{Answer, HTML, TEXT, error, redirect, refusal, whole};
 use crate::http::query;
+use crate::moments::Moment;
 use hyper::body::{Body, Incoming};
 use hyper::header::{AUTHORIZATION, COOKIE, HOST, HeaderName};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, StatusCode};
 use sockeye_http::Place;
 use sockeye_query::context::QueryContext;
+use sockeye_query::look_back::NamesOfTime;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,6 +61,14 @@ impl Page {
             fleet,
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             turns: Turns::new(),
+        }
+    }
+
+    /// Returns the names of a moment's time.
+    pub(crate) fn names_of<'a>(&'a self, moment: Option<&'a Moment>) -> NamesOfTime<'a> {
+        NamesOfTime {
+            context: &self.context,
+            netns_names: moment.and_then(|moment| moment.netns_names.as_ref()),
         }
     }
 }

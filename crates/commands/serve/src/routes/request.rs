@@ -2,8 +2,8 @@
 
 use crate::http::query::field;
 use crate::view::{Selection, Window};
+use sockeye_filter::Resolve;
 use sockeye_output::SortKey;
-use sockeye_query::context::QueryContext;
 use std::net::IpAddr;
 
 /// Returns the time that is asked for, in microseconds since 1970; `None`: now.
@@ -43,11 +43,11 @@ pub(super) fn times(query: &str, now_us: u64) -> Result<(u64, u64), String> {
 ///
 /// # Errors
 /// The error in the filter with the place where it is, or an unknown column.
-pub(super) fn selection(query: &str, context: &QueryContext) -> Result<Selection, String> {
+pub(super) fn selection(query: &str, resolver: &impl Resolve) -> Result<Selection, String> {
     let sort = field(query, "sort").filter(|sort| !sort.is_empty());
     let sort = SortKey::parse(sort.as_deref().unwrap_or(SORT)).map_err(|error| error.message())?;
     Ok(Selection {
-        filter: filter(query, context)?,
+        filter: filter(query, resolver)?,
         sort,
     })
 }
@@ -56,14 +56,14 @@ pub(super) fn selection(query: &str, context: &QueryContext) -> Result<Selection
 ///
 /// # Errors
 /// The error in it with the place where it is.
-pub(super) fn filter(query: &str, context: &QueryContext) -> Result<sockeye_filter::Filter, String> {
+pub(super) fn filter(query: &str, resolver: &impl Resolve) -> Result<sockeye_filter::Filter, String> {
     let text = filter_text(query)?;
     if host_names(&text) > HOST_NAMES_MAX {
         return Err(format!(
             "the filter has more than {HOST_NAMES_MAX} names of hosts"
         ));
     }
-    sockeye_filter::parse(&text, &context.resolver(None)).map_err(|error| error.render(&text))
+    sockeye_filter::parse(&text, resolver).map_err(|error| error.render(&text))
 }
 
 /// Whether names in the filter have to be looked up.
@@ -104,13 +104,21 @@ pub(super) fn filter_text(query: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns the rows that are asked for.
-pub(super) fn window(query: &str) -> Window {
-    let number = |name| field(query, name).and_then(|text| text.parse().ok());
-    Window {
-        offset: number("offset").unwrap_or(0),
-        limit: number("limit").unwrap_or(ROWS).min(ROWS_MAX),
-    }
+/// Returns the rows that are asked for: [`ROWS_MAX`] at most.
+///
+/// # Errors
+/// If they are no numbers.
+pub(super) fn window(query: &str) -> Result<Window, String> {
+    let number = |name: &str, default: usize| match field(query, name).filter(|text| !text.is_empty()) {
+        None => Ok(default),
+        Some(text) => text
+            .parse()
+            .map_err(|_| format!("{name}: expected a number of rows")),
+    };
+    Ok(Window {
+        offset: number("offset", 0)?,
+        limit: number("limit", ROWS)?.min(ROWS_MAX),
+    })
 }
 
 /// The order of flows without another.
@@ -128,11 +136,35 @@ const FILTER_BYTES_MAX: usize = 4096;
 
 #[cfg(test)]
 mod tests {
-    use super::host_names;
+    use super::{Window, host_names, window};
 
     #[track_caller]
     fn check(filter: &str, expected: usize) {
         assert_eq!(host_names(filter), expected, "{filter}");
+    }
+
+    #[test]
+    fn rows_that_are_no_number_are_refused() {
+        let rows = |offset, limit| Ok(Window { offset, limit });
+        assert_eq!(window(""), rows(0, 200));
+        assert_eq!(window("limit=&offset="), rows(0, 200));
+        assert_eq!(window("limit=5&offset=10"), rows(10, 5));
+        assert_eq!(window("limit=0"), rows(0, 0));
+        assert_eq!(window("limit=5000"), rows(0, 1000));
+        for query in [
+            "limit=abc",
+            "limit=-1",
+            "limit=1.5",
+            "limit=99999999999999999999",
+            "offset=1x",
+        ] {
+            let name = query.split('=').next().unwrap();
+            assert_eq!(
+                window(query),
+                Err(format!("{name}: expected a number of rows")),
+                "{query}"
+            );
+        }
     }
 
     #[test]

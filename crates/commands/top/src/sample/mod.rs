@@ -127,7 +127,8 @@ impl Out {
 /// Opens what all samples of a program share. Namespaces are known to sockets if the filter or the grouping needs them.
 pub(crate) fn context(args: &TopArgs, plan: &Plan) -> anyhow::Result<QueryContext> {
     let needs_netns = plan.group_by == GroupBy::Netns || tests_netns(std::slice::from_ref(&plan.filter));
-    let mut context = QueryContext::new(&args.common, args.resolve, needs_netns)?;
+    let of_past = plan.playback.is_some();
+    let mut context = QueryContext::for_time(&args.common, args.resolve, needs_netns, of_past)?;
     context.is_column = |name| find_column::<Flows>(name).is_ok() || find_column::<Sockets>(name).is_ok();
     Ok(context)
 }

@@ -10,6 +10,7 @@ use crate::state::Plan;
 use crate::state::playback::Playback;
 use crate::state::sample::Sample;
 use crate::state::view::View;
+use sockeye_console::notes::say;
 use sockeye_output::listing::{Column, Record};
 use sockeye_query::context::QueryContext;
 use sockeye_query::listing::{Listing, ListingReport};
@@ -124,6 +125,8 @@ impl Replay {
         if let Some(previous) = previous.as_ref().filter(|previous| previous.is_comparable()) {
             before = self.pass(args, plan, &mut context, previous.at_ms, None, &mut Unseen)?;
         }
+        // Those of the moment before are of another time.
+        taken_notes();
         let mut sink = ScreenSink::new(plan, None);
         self.pass(args, plan, &mut context, self.at_ms, before, &mut sink)?;
         let mut sample = sink.sample;
@@ -159,6 +162,11 @@ impl Replay {
             return Ok(None);
         }
         context.set_moment(past::moment(&self.store, at_ms)?);
+        // It may come or be gone in other samples: the screen shows that there is nothing, and why.
+        match context.check_netns() {
+            Ok(()) => context.note_elsewhere(),
+            Err(error) => say(&format!("sockeye: {error:#}\n")),
+        }
         let mut listing = Listing::new(&args.common, &words(plan), None, context)?;
         require(&mut listing, plan);
         let mut report = listing.begin();

@@ -40,6 +40,34 @@ fn pair() -> (TcpListener, TcpStream, TcpStream) {
     (listener, client, server)
 }
 
+/// A mistyped number is not the default.
+#[test]
+fn numbers_that_are_none_are_refused() {
+    let server = Server::start(&[]);
+    let cookie = server.log_in();
+    wait_until("there is a sample", || {
+        server.get("/api/flows", &format!("Cookie: {cookie}\r\n")).status == 200
+    });
+    for (path, name) in [
+        ("/api/flows?limit=abc", "limit"),
+        ("/api/flows?offset=-1", "offset"),
+        ("/api/live?limit=1.5", "limit"),
+        ("/api/flows?at=now", "at"),
+        ("/api/flows?download=csv&limit=x", "limit"),
+        ("/api/step?by=x", "by"),
+        ("/api/timeline?from=x", "from"),
+        ("/api/map?by=color", "by"),
+        ("/api/sockets?download=xml", "download"),
+    ] {
+        let answer = server.get(path, &format!("Cookie: {cookie}\r\n"));
+        assert_eq!(answer.status, 400, "{path}: {answer:?}");
+        assert!(
+            answer.body.contains(&format!("{name}: expected ")),
+            "{path}: {answer:?}"
+        );
+    }
+}
+
 #[test]
 fn flows_have_the_filter_the_order_and_the_window() {
     let (listener, _client, _server) = pair();

@@ -6,7 +6,7 @@ use super::{Answer, Server, line};
 use crate::fixtures::binary::{command, run};
 use crate::fixtures::envelope::rows;
 use serde_json::Value;
-use sockeye_lab::{need, wait_until};
+use sockeye_lab::{Lab, need, wait_until};
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -91,6 +91,52 @@ fn started(store: &Store) -> (Server, String) {
         get(&server, &cookie, "/api/flows").status == 200
     });
     (server, cookie)
+}
+
+/// The kernel gives the inode of a namespace that is gone to the next one, mostly: the name of now would be that of another one.
+#[test]
+fn namespaces_of_a_recorded_time_have_the_names_of_then() {
+    let folder = std::env::temp_dir().join(format!("sockeye-serve-netns-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let store = Store(folder);
+    let once = |words: &[&str]| {
+        let outcome = run(command().args(words).args(["--store", &store.path()]));
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+    };
+    let old = {
+        let lab = need!(Lab::new("serve_old"));
+        let netns = lab.namespace("old");
+        let _pair = netns.loopback().established();
+        once(&["record", "--once", "-N", netns.name()]);
+        netns.name().to_owned()
+    };
+    let lab = need!(Lab::new("serve_new"));
+    let new = lab.namespace("new");
+    let _pair = new.loopback().established();
+    let server = Server::start(&["--store", &store.path(), "-N", new.name()]);
+    let cookie = server.log_in();
+    wait_until("there is a sample", || {
+        get(&server, &cookie, "/api/flows").status == 200
+    });
+    let moments = server.json("/api/moments", &cookie);
+    let at_us = moments["recorded_until_us"].as_u64().expect("a recorded sample");
+    let answer = get(&server, &cookie, &format!("/api/flows?at={at_us}"));
+    assert_eq!(answer.status, 404, "{answer:?}");
+    assert!(answer.body.contains(&format!("there are {old}")), "{answer:?}");
+    drop(server);
+    let all = Server::start(&["--store", &store.path(), "-N", "all"]);
+    let cookie = all.log_in();
+    let of = |name: &str| format!("/api/flows?filter=netns+%3D+{name}&at={at_us}");
+    let page = all.json(&of(&old), &cookie);
+    let flows = page["document"]["flows"].as_array().expect("flows");
+    assert!(!flows.is_empty());
+    assert!(
+        flows.iter().all(|flow| flow["netns"] == old.as_str()),
+        "{flows:#?}"
+    );
+    // It was not there yet.
+    let answer = get(&all, &cookie, &of(new.name()));
+    assert_eq!(answer.status, 400, "{answer:?}");
 }
 
 #[test]
