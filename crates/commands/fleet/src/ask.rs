@@ -27,13 +27,16 @@ pub(super) fn hosts(args: &HostsArgs) -> anyhow::Result<()> {
     let hosts: Vec<FleetHost> = ask(&args.common, &question::hosts(&range))?;
     let pairs: Vec<ClockPair> = ask(&args.common, &question::clock_pairs(&range))?;
     let skews = sockeye_fleet::skews(&pairs);
-    let row = |host| HostRow::of(host, skews.get(&host.host).copied(), &when::local);
+    let local = local(&args.common);
+    let row = |host| HostRow::of(host, skews.get(&host.host).copied(), &local);
     let rows: Vec<_> = hosts.iter().map(row).collect();
     args.common.rows.write::<HostRows>(
         HostRows::columns().iter().collect(),
+        &HostRows::FIT,
         rows.iter(),
         &Summary::default(),
-    )
+    )?;
+    Ok(())
 }
 
 /// `sockeye fleet who`.
@@ -85,9 +88,12 @@ pub(super) fn map(args: &MapArgs) -> anyhow::Result<()> {
         file.finish()?;
     }
     let columns = ServiceRows::columns().iter().collect();
-    args.common
-        .rows
-        .write::<ServiceRows>(columns, services.iter(), &Summary::default())?;
+    args.common.rows.write::<ServiceRows>(
+        columns,
+        &ServiceRows::FIT,
+        services.iter(),
+        &Summary::default(),
+    )?;
     if services.is_empty() {
         notes::no_connection(&args.common, &question::stored(&range))?;
     }
@@ -106,13 +112,17 @@ pub(super) fn findings(args: &FindingsArgs) -> anyhow::Result<()> {
     );
     let findings: Vec<FleetFinding> = ask(&args.common, &question)?;
     note_limit(findings.len(), args.top);
+    let local = local(&args.common);
     let rows: Vec<_> = findings
         .iter()
-        .map(|finding| FindingRow::of(finding, &when::local))
+        .map(|finding| FindingRow::of(finding, &local))
         .collect();
-    args.common
-        .rows
-        .write::<FindingRows>(FindingRows::table_columns(), rows.iter(), &Summary::default())?;
+    args.common.rows.write::<FindingRows>(
+        FindingRows::table_columns(),
+        &FindingRows::FIT,
+        rows.iter(),
+        &Summary::default(),
+    )?;
     if rows.is_empty() {
         notes::no_finding(&args.common, &range, rule, host)?;
     }
@@ -147,6 +157,7 @@ pub(super) fn blame(args: &BlameArgs) -> anyhow::Result<()> {
     rows.sort_by_key(|row| row.blame.cause);
     args.common.rows.write::<BlameRows>(
         BlameRows::columns().iter().collect(),
+        &BlameRows::FIT,
         rows.iter(),
         &Summary::default(),
     )?;
@@ -172,8 +183,9 @@ fn blame_summary(service: &str, causes: &[Cause]) -> String {
     };
     let service = harmless(service.as_bytes());
     format!(
-        "{} edges to {service}: {}{beyond}",
+        "{} {} to {service}: {}{beyond}",
         causes.len(),
+        if causes.len() == 1 { "edge" } else { "edges" },
         counts.join(", ")
     )
 }
@@ -183,9 +195,12 @@ fn edges(common: &CommonArgs, question: &Question, top: u32) -> anyhow::Result<u
     let edges: Vec<Edge> = ask(common, question)?;
     note_limit(edges.len(), top);
     let rows: Vec<_> = edges.iter().map(EdgeRow::of).collect();
-    common
-        .rows
-        .write::<EdgeRows>(EdgeRows::table_columns(&rows), rows.iter(), &Summary::default())?;
+    common.rows.write::<EdgeRows>(
+        EdgeRows::table_columns(&rows),
+        &EdgeRows::FIT,
+        rows.iter(),
+        &Summary::default(),
+    )?;
     Ok(rows.len())
 }
 
@@ -203,6 +218,15 @@ fn selection(args: &SelectionArgs, port: Option<String>) -> anyhow::Result<Selec
         filter: parsed.map_err(wrong)?,
         edges_max: args.top.into(),
     })
+}
+
+/// Returns what makes times of rows, in milliseconds since 1970, text.
+fn local(common: &CommonArgs) -> fn(u64) -> String {
+    if common.rows.is_narrow_table() {
+        when::brief
+    } else {
+        when::local
+    }
 }
 
 /// Says that there may be more rows than were asked for.

@@ -5,6 +5,7 @@
 
 mod column;
 mod find;
+mod fitted_columns;
 mod sort;
 mod sort_value;
 mod value;
@@ -16,6 +17,7 @@ pub use find::{
     ColumnNames, UnknownColumn, all_columns, check_columns, column_names, columns_help, find_column,
     named_columns, parse_columns,
 };
+pub use fitted_columns::FittedColumns;
 pub use sort::SortKey;
 pub use sort_value::SortValue;
 pub use value::Value;

@@ -41,6 +41,9 @@ pub struct Layout<R: Record> {
     pub has_details: bool,
     /// Whether an absent value in the last column is shown as `-`, as in the others.
     pub marks_last: bool,
+    /// Whether the last column of a table counts with all of its first cells, even if these are long texts: it is then on a further line rather
+    /// than wrapped by the terminal.
+    pub has_whole_last: bool,
     /// Number of this listing among repeated ones, from 1; JSON and CSV show it.
     pub sample: Option<u64>,
     /// Time of the sample and origin, for JSON and CSV.
@@ -80,6 +83,7 @@ impl<R: Record> Layout<R> {
             no_header: false,
             has_details: false,
             marks_last: false,
+            has_whole_last: false,
             sample: None,
             envelope: Envelope::default(),
             document_type: R::KEY,
@@ -166,10 +170,15 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         if layout.format == Format::Csv {
             leave_out_parts(&mut layout.columns);
         }
-        let headings = layout
-            .columns
-            .iter()
-            .map(|column| Heading::new(column.heading, column.align).for_later(column.later_width.into()));
+        let last = layout.columns.len().saturating_sub(1);
+        let headings = layout.columns.iter().enumerate().map(|(nth, column)| {
+            let heading = Heading::new(column.heading, column.align).for_later(column.later_width.into());
+            if layout.has_whole_last && nth == last {
+                heading.breaking(true)
+            } else {
+                heading
+            }
+        });
         let mut table = Table::new(headings.collect(), layout.style, layout.width);
         table.no_header = layout.no_header;
         table.buffers_all = layout.sort.is_some() || layout.live;

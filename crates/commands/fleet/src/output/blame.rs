@@ -1,6 +1,7 @@
 //! The columns of judged edges.
 
 use super::edge::EdgeRow;
+use sockeye_console::rows::Fit;
 use sockeye_fleet::Blame;
 use sockeye_fleet::question::Edge;
 use sockeye_output::listing::Align::{Left, Right};
@@ -26,6 +27,25 @@ impl<'a> BlameRow<'a> {
 /// Judged edges as records: `docs/schema/fleet.schema.json`, `$defs/fleet_blame`.
 #[derive(Debug)]
 pub(crate) struct BlameRows;
+
+impl BlameRows {
+    /// What a narrow terminal does not show in the line of a row.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "evidence",
+            "seen_by",
+            "request_bytes",
+            "response_bytes",
+            "client_ip",
+            "server_ip",
+            "client_host",
+            "server_host",
+            "port",
+            "client_service",
+        ],
+        below: true,
+    };
+}
 
 impl Record for BlameRows {
     type Row<'a> = &'a BlameRow<'a>;

@@ -1,5 +1,6 @@
 //! The columns of edges: who talked to whom.
 
+use sockeye_console::rows::Fit;
 use sockeye_fleet::question::{Edge, EdgeEnd};
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
@@ -40,6 +41,29 @@ impl std::ops::Deref for EdgeRow<'_> {
 /// Edges as records: `docs/schema/fleet.schema.json`, `$defs/fleet_edge`.
 #[derive(Debug)]
 pub(crate) struct EdgeRows;
+
+impl EdgeRows {
+    /// What a narrow terminal does not show in the line of a row: at the end of it names and addresses, of which each edge has some.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "via",
+            "server_retrans_segs",
+            "client_retrans_segs",
+            "seen_by",
+            "client_rtt_us_mean",
+            "opened",
+            "failed",
+            "client_ip",
+            "server_ip",
+            "request_bytes",
+            "response_bytes",
+            "client_host",
+            "server_host",
+            "connections_max",
+        ],
+        below: true,
+    };
+}
 
 impl Record for EdgeRows {
     type Row<'a> = &'a EdgeRow<'a>;

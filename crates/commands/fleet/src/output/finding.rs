@@ -1,5 +1,6 @@
 //! The columns of findings of all hosts.
 
+use sockeye_console::rows::Fit;
 use sockeye_fleet::question::FleetFinding;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
@@ -26,6 +27,23 @@ impl<'a> FindingRow<'a> {
 /// Findings as records: `docs/schema/fleet.schema.json`, `$defs/fleet_finding`.
 #[derive(Debug)]
 pub(crate) struct FindingRows;
+
+impl FindingRows {
+    /// What a narrow terminal does not show in the line of a row.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "evidence",
+            "sockets",
+            "state",
+            "last_seen",
+            "comm",
+            "from",
+            "about",
+            "severity",
+        ],
+        below: true,
+    };
+}
 
 impl Record for FindingRows {
     type Row<'a> = &'a FindingRow<'a>;

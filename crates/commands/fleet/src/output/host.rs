@@ -1,5 +1,6 @@
 //! The columns of hosts.
 
+use sockeye_console::rows::Fit;
 use sockeye_fleet::Skew;
 use sockeye_fleet::question::FleetHost;
 use sockeye_output::listing::Align::{Left, Right};
@@ -27,6 +28,27 @@ impl<'a> HostRow<'a> {
 /// Hosts as records: `docs/schema/fleet.schema.json`, `$defs/fleet_host`.
 #[derive(Debug)]
 pub(crate) struct HostRows;
+
+impl HostRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "boots",
+            "skew_error_ms",
+            "clock_ahead_ms",
+            "flows_sent",
+            "samples",
+            "recorder_version",
+            "flows_seen",
+            "sockets",
+            "skew_ms",
+            "recorder_losses",
+            "gap_s",
+            "gap_count",
+        ],
+        below: false,
+    };
+}
 
 impl Record for HostRows {
     type Row<'a> = &'a HostRow<'a>;

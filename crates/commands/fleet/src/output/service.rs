@@ -1,5 +1,6 @@
 //! The columns of the map of services.
 
+use sockeye_console::rows::Fit;
 use sockeye_fleet::question::ServiceEdge;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
@@ -8,6 +9,23 @@ use sockeye_output::unit::Unit;
 /// Edges between services as records: `docs/schema/fleet.schema.json`, `$defs/service_edge`.
 #[derive(Debug)]
 pub(crate) struct ServiceRows;
+
+impl ServiceRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "pairs_of_both",
+            "pairs",
+            "opened",
+            "retrans_segs",
+            "connections_max",
+            "request_bytes",
+            "rtt_us_mean",
+            "response_bytes",
+        ],
+        below: false,
+    };
+}
 
 impl Record for ServiceRows {
     type Row<'a> = &'a ServiceEdge;

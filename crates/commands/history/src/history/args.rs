@@ -190,25 +190,10 @@ impl RangeArgs {
         let (since, until) = (time("--since", &self.since)?, time("--until", &self.until)?);
         if since >= until {
             let names = ["--since", "--until"];
-            return Err(wrong_order(names, [since, until]).into());
+            return Err(when::wrong_order(names, [since, until]).into());
         }
         Ok((since, until))
     }
-}
-
-/// Returns the error of two times, in milliseconds since 1970, of which the first has to be earlier.
-pub(super) fn wrong_order(names: [&str; 2], times_ms: [u64; 2]) -> UsageError {
-    let [first, last] = names;
-    let relation = if times_ms[0] == times_ms[1] {
-        "the same as"
-    } else {
-        "after"
-    };
-    UsageError(format!(
-        "sockeye: {first} is {}, {relation} {last}, which is {}: a time without a date is the last one that has passed\n",
-        when::local(times_ms[0]),
-        when::local(times_ms[1])
-    ))
 }
 
 /// What talkers are summed up by.
@@ -263,6 +248,7 @@ impl StoreArgs {
     /// Returns what makes times of rows, in milliseconds since 1970, text: local time for people, RFC 3339 in UTC for programs.
     pub(super) fn time(&self) -> fn(u64) -> String {
         match self.rows.format {
+            FormatArg::Table if self.rows.is_narrow_table() => when::brief,
             FormatArg::Table => when::local,
             _ => utc,
         }

@@ -21,9 +21,12 @@ pub(super) fn run(args: &CountsArgs) -> anyhow::Result<()> {
     };
     let time = args.common.time();
     let rows = counts.iter().map(|counted| CountRow::of(counted, &time));
-    args.common
-        .rows
-        .write::<CountRows>(CountRows::columns().iter().collect(), rows, &summary)?;
+    args.common.rows.write::<CountRows>(
+        CountRows::columns().iter().collect(),
+        &CountRows::FIT,
+        rows,
+        &summary,
+    )?;
     let mut unseen = store.unseen((since, until))?;
     unseen.retain(|period| [DataKind::Counters, DataKind::Drops].contains(&period.what.kind));
     say_unseen(&unseen);

@@ -20,6 +20,7 @@ pub(super) fn run(args: &FindingsArgs) -> anyhow::Result<()> {
         .collect();
     args.common.rows.write::<FindingRows>(
         FindingRows::table_columns(),
+        &FindingRows::FIT,
         rows.into_iter(),
         &Summary::default(),
     )?;

@@ -1,6 +1,7 @@
 //! `sockeye history list`: what is kept.
 
 use super::args::ListArgs;
+use super::unseen::say_unseen;
 use crate::output::{KeptRow, KeptRows, kept_rows};
 use sockeye_console::notes::say;
 use sockeye_model::counted;
@@ -16,9 +17,14 @@ pub(super) fn run(args: &ListArgs) -> anyhow::Result<()> {
     let unseen = store.unseen(ALL_MS)?;
     let rows = kept_rows(&kept, &unseen, &args.common.time());
     let columns = KeptRows::columns().iter().collect();
-    args.common
-        .rows
-        .write::<KeptRows>(columns, rows.iter(), &Summary::default())?;
+    let left_out =
+        args.common
+            .rows
+            .write::<KeptRows>(columns, &KeptRows::FIT, rows.iter(), &Summary::default())?;
+    // Reasons are sentences, for which few terminals have the room.
+    if left_out.contains(&"why") {
+        say_unseen(&unseen);
+    }
     say(&total(&kept, &rows));
     Ok(())
 }

@@ -8,6 +8,7 @@ use anyhow::Context;
 use sockeye_console::args::FormatArg;
 use sockeye_console::notes::say;
 use sockeye_console::output_file::{OutputFile, Readers};
+use sockeye_console::rows::Fit;
 use sockeye_console::stdout;
 use sockeye_history::{Point, PointConnection, SampleConnections, add_findings};
 use sockeye_model::{Protocol, ProtocolSet, State, StateSet};
@@ -63,7 +64,8 @@ pub(super) fn run(args: &TimelineArgs) -> anyhow::Result<()> {
     let columns = PointRows::columns().iter().collect();
     args.common
         .rows
-        .write::<PointRows>(columns, rows.iter(), &Summary::default())
+        .write::<PointRows>(columns, &Fit::default(), rows.iter(), &Summary::default())?;
+    Ok(())
 }
 
 /// Returns the begin of a time, or that of a store that begins in it: before that nothing is known, which one note says better than

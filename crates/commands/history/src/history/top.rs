@@ -30,9 +30,12 @@ pub(super) fn run(args: &TopArgs) -> anyhow::Result<()> {
         by: by.name(),
         talker,
     });
-    args.common
-        .rows
-        .write::<TopRows>(TopRows::columns().iter().skip(1).collect(), rows, &summary)?;
+    args.common.rows.write::<TopRows>(
+        TopRows::columns().iter().skip(1).collect(),
+        &TopRows::FIT,
+        rows,
+        &summary,
+    )?;
     say_unrecorded(&store, found.times_ms, "what was transferred then is not counted")
 }
 

@@ -1,5 +1,6 @@
 //! The columns of counters that moved and of drops by reason.
 
+use sockeye_console::rows::Fit;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
 use sockeye_output::unit::Unit;
@@ -26,6 +27,14 @@ impl<'a> CountRow<'a> {
 /// Counts as records: `docs/schema/history.schema.json`, `$defs/recorded_counts`.
 #[derive(Debug)]
 pub(crate) struct CountRows;
+
+impl CountRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &["to", "from", "netns_inode", "function", "device", "comm", "kind"],
+        below: false,
+    };
+}
 
 impl Record for CountRows {
     type Row<'a> = CountRow<'a>;

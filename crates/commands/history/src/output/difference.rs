@@ -1,5 +1,6 @@
 //! The columns of flows that differ between two times.
 
+use sockeye_console::rows::Fit;
 use sockeye_flow::FlowDifference;
 use sockeye_model::{Direction, Totals};
 use sockeye_output::listing::Align::{Left, Right};
@@ -28,6 +29,21 @@ impl<'a> Ends<'a> {
 /// Flows that differ as records: `docs/schema/history.schema.json`, `$defs/difference`.
 #[derive(Debug)]
 pub(crate) struct DifferenceRows;
+
+impl DifferenceRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "netns_inode",
+            "rtt_us_median_before",
+            "local_ip",
+            "direction",
+            "rtt_us_median",
+            "connections_before",
+        ],
+        below: false,
+    };
+}
 
 impl Record for DifferenceRows {
     type Row<'a> = &'a Ends<'a>;

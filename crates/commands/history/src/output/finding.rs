@@ -1,5 +1,6 @@
 //! The columns of recorded findings.
 
+use sockeye_console::rows::Fit;
 use sockeye_history::{FindingRecord, Period, PeriodEnd};
 use sockeye_output::csv::Line;
 use sockeye_output::fact::push_fact;
@@ -49,6 +50,16 @@ impl<'a> FindingRow<'a> {
 /// Findings as records: `docs/schema/history.schema.json`, `$defs/findings`.
 #[derive(Debug)]
 pub(crate) struct FindingRows;
+
+impl FindingRows {
+    /// What a narrow terminal does not show in the line of a row.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "remedies", "facts", "example", "state", "pid", "to", "comm", "about", "severity",
+        ],
+        below: true,
+    };
+}
 
 impl Record for FindingRows {
     type Row<'a> = FindingRow<'a>;

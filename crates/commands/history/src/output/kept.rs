@@ -1,5 +1,6 @@
 //! The columns of what is kept.
 
+use sockeye_console::rows::Fit;
 use sockeye_history::{Gap, GapReason, Period, PeriodEnd, Unseen};
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
@@ -27,6 +28,22 @@ pub(crate) struct KeptRow {
 /// Times as records: `docs/schema/history.schema.json`, `$defs/kept`.
 #[derive(Debug)]
 pub(crate) struct KeptRows;
+
+impl KeptRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "why",
+            "lost_count",
+            "size_bytes",
+            "sockets_max",
+            "kind",
+            "to",
+            "samples",
+        ],
+        below: false,
+    };
+}
 
 impl Record for KeptRows {
     type Row<'a> = &'a KeptRow;

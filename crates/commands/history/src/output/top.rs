@@ -1,5 +1,6 @@
 //! The columns of talkers.
 
+use sockeye_console::rows::Fit;
 use sockeye_output::listing::Align::{Left, Right};
 use sockeye_output::listing::{Column, Record, Value};
 use sockeye_output::unit::Unit;
@@ -15,6 +16,20 @@ pub(crate) struct TopRow<'a> {
 /// Talkers as records: `docs/schema/history.schema.json`, `$defs/talker`.
 #[derive(Debug)]
 pub(crate) struct TopRows;
+
+impl TopRows {
+    /// What a narrow terminal does not show.
+    pub(crate) const FIT: Fit<'static> = Fit {
+        least: &[
+            "closed",
+            "opened",
+            "connections_max",
+            "retrans_segs",
+            "received_bytes",
+        ],
+        below: false,
+    };
+}
 
 impl Record for TopRows {
     type Row<'a> = TopRow<'a>;

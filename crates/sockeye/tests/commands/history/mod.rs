@@ -5,6 +5,7 @@ mod ending;
 mod errors;
 mod killed;
 mod namespaces;
+mod narrow;
 mod power_loss;
 mod ranges;
 mod zones;

@@ -63,6 +63,11 @@ fn sockets_of_other_namespaces_are_noted() {
     }
     let note = error(&store.run("sockets -l --at now -N all"));
     assert!(!note.contains("in others"), "{note}");
+    // Both times lack the same.
+    store.succeed(&format!("record --once -N {}", netns.path().display()));
+    let outcome = store.run("history diff now now");
+    let note = error(&outcome);
+    assert_eq!(note.matches("in others").count(), 1, "{outcome}");
 }
 
 #[test]
