@@ -125,7 +125,7 @@ pub(super) struct FindingsArgs {
 #[command(after_help = BLAME_EXAMPLES)]
 pub(super) struct BlameArgs {
     /// The service as `fleet map` names servers, or its port
-    #[arg(value_name = "SERVICE")]
+    #[arg(value_name = "SERVICE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) service: String,
     /// Judge the N edges with most bytes
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -167,7 +167,7 @@ impl RangeArgs {
         };
         let (since_ms, until_ms) = (time("--since", &self.since)?, time("--until", &self.until)?);
         if since_ms >= until_ms {
-            return Err(UsageError("sockeye: --since has to be before --until\n".to_owned()).into());
+            return Err(when::wrong_order(["--since", "--until"], [since_ms, until_ms]).into());
         }
         Ok(TimeRange {
             since_s: since_ms / 1_000,

@@ -1,7 +1,7 @@
 //! The server, and the rows of its answers.
 
 use crate::args::CommonArgs;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use sockeye_clickhouse::Server;
 use sockeye_console::server_args::ServerArgs;
 use sockeye_console::usage::UsageError;
@@ -22,14 +22,14 @@ pub(super) fn ask<A: Answer>(args: &CommonArgs, question: &Question) -> anyhow::
     let server = server(&args.server)?;
     let answer = match server.query(&question.sql, &question.parameters) {
         Ok(answer) => answer,
-        Err(error) => {
-            let hint = if error.is_missing() {
-                ": `sockeye fleet schema --apply` creates the tables"
-            } else {
-                ""
-            };
-            return Err(anyhow::Error::from(error)).with_context(|| format!("{}{hint}", server.target()));
+        Err(error) if error.is_missing() => {
+            bail!(
+                "{}: {error}: `sockeye fleet schema --apply` creates the tables",
+                server.target()
+            )
         }
+        Err(error) => return Err(error).with_context(|| server.target().to_string()),
     };
-    Ok(question::read_rows(&answer)?)
+    question::read_rows(&answer)
+        .with_context(|| format!("{}: this is no answer of ClickHouse", server.target()))
 }
