@@ -6,6 +6,7 @@ mod entries;
 mod events;
 mod forms;
 mod kernel;
+mod kernel_source;
 mod log_lines;
 mod own_entries;
 mod sizes;
