@@ -24,6 +24,11 @@ pub(crate) fn part(text: &str) -> Option<Part<'_>> {
     }
     // `RIP: 0010:tcp_v4_rcv+0x12/0x340`, `pc : tcp_v4_rcv+0x12/0x340 [mod]`, `? tcp_v4_rcv+0x12/0x340`
     let after = head_of(text, &FRAME_HEADS).map(|head| &text[head.len()..]);
+    // `RIP  [<ffffffff815a1234>] tcp_ack+0x4d4/0x1230` at the end of an old oops
+    let after = after.or_else(|| {
+        text.strip_prefix("RIP ")
+            .filter(|rest| rest.trim_start().starts_with("[<"))
+    });
     let after = after.or_else(|| behind_mips_head(text));
     if let Some(frame) = frame(after.unwrap_or(text).trim_start()) {
         return Some(Part::Frame(frame));
@@ -61,16 +66,13 @@ fn offset_of(text: &str) -> Option<usize> {
 /// `tcp_v4_rcv+0x12/0x340 [module]`
 fn frame(text: &str) -> Option<Frame<'_>> {
     offset_of(text)?;
-    // `[<ffffffff81234567>] ` of old kernels, `0010:` of RIP
-    let text = match text.strip_prefix("[<") {
-        Some(rest) => rest.split_once(">]")?.1.trim_start(),
-        None => text,
-    };
+    // `[<ffffffff81234567>] ` of old kernels, `0010:` of RIP, `0010:[<ffffffff81234567>]  [<ffffffff81234567>] ` of an old RIP
+    let text = behind_addresses(text)?;
     let text = match text.split_once(':') {
         Some((segment, rest))
             if segment.len() <= 4 && segment.bytes().all(|byte| byte.is_ascii_hexdigit()) =>
         {
-            rest
+            behind_addresses(rest)?
         }
         _ => text,
     };
@@ -82,10 +84,14 @@ fn frame(text: &str) -> Option<Frame<'_>> {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"_.$".contains(&byte));
     let offset = rest.split_whitespace().next()?;
-    let is_offset = offset.trim_end_matches([']', ')', ',']).split('/').all(|number| {
-        let digits = number.strip_prefix("0x").unwrap_or(number);
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-    });
+    // Kernels before 4.5 end the head of a warning with `()`.
+    let is_offset = offset
+        .trim_end_matches([']', ')', '(', ','])
+        .split('/')
+        .all(|number| {
+            let digits = number.strip_prefix("0x").unwrap_or(number);
+            !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
     if !is_name || !is_offset {
         return None;
     }
@@ -94,6 +100,14 @@ fn frame(text: &str) -> Option<Frame<'_>> {
         .and_then(|(_, rest)| rest.split([']', ' ']).next())
         .filter(|module| !module.is_empty());
     Some(Frame { function, module })
+}
+
+/// The text behind addresses in brackets: `[<ffffffff81234567>] `.
+fn behind_addresses(mut text: &str) -> Option<&str> {
+    while let Some(rest) = text.strip_prefix("[<") {
+        text = rest.split_once(">]")?.1.trim_start();
+    }
+    Some(text)
 }
 
 impl Frame<'_> {
@@ -230,9 +244,8 @@ const MARKS: [&str; 18] = [
 ];
 
 /// Begins of lines that have a function.
-const FRAME_HEADS: [&str; 11] = [
+const FRAME_HEADS: [&str; 10] = [
     "RIP: ",
-    "RIP [",
     "IP: ",
     "EIP: ",
     "EIP is at ",
@@ -245,9 +258,10 @@ const FRAME_HEADS: [&str; 11] = [
 ];
 
 /// Begins of lines that have none.
-const DETAIL_HEADS: [&str; 53] = [
+const DETAIL_HEADS: [&str; 54] = [
     "---[ end trace ",
     "---[ end Kernel panic",
+    "Call Trace: <",
     "Modules linked in:",
     "Hardware name:",
     "Workqueue: ",
@@ -506,12 +520,33 @@ mod tests {
             Some("connection tracking"),
         );
         check("pc : frob+0x12/0x340 [mod 1234]", "frob", Some("mod"), None);
+        check(
+            "RIP: 0010:[<ffffffff815a1234>]  [<ffffffff815a1234>] tcp_ack+0x4d4/0x1230",
+            "tcp_ack",
+            None,
+            Some("TCP"),
+        );
+        check(
+            "RIP  [<ffffffff815a1234>] tcp_ack+0x4d4/0x1230",
+            "tcp_ack",
+            None,
+            Some("TCP"),
+        );
         let head = "WARNING: CPU: 3 PID: 0 at net/sched/sch_generic.c:525 dev_watchdog+0x213/0x220";
         let frame = frame_in_head(head).unwrap();
         assert_eq!(frame.function, "dev_watchdog");
         assert!(frame.is_telling());
         assert!(!frame_in_head("at: dump_stack_lvl+0x1/0x2").unwrap().is_telling());
         assert_eq!(frame_in_head("WARNING: no function"), None);
+        let old = "WARNING: at net/mac80211/rx.c:2300 ieee80211_rx+0x1a2/0x8c0 [mac80211]()";
+        let frame = frame_in_head(old).unwrap();
+        assert_eq!((frame.function, frame.module), ("ieee80211_rx", Some("mac80211")));
+        let old = "WARNING: CPU: 0 PID: 0 at net/core/skbuff.c:4212 skb_try_coalesce+0x210/0x34c()";
+        let frame = frame_in_head(old).unwrap();
+        assert_eq!(
+            (frame.function, frame.subsystem()),
+            ("skb_try_coalesce", Some("packet buffers"))
+        );
     }
 
     #[test]

@@ -323,16 +323,24 @@ impl Hasher for Key {
 
 /// Offsets where a message may begin: the start of the line, and after each colon near it.
 struct Starts {
-    at: [usize; PREFIXES_MAX + 1],
+    at: [usize; PREFIXES_MAX + MARKS_MAX + 1],
     count: usize,
 }
 
 impl Starts {
     fn of(line: &str) -> Self {
         let mut starts = Self {
-            at: [0; PREFIXES_MAX + 1],
+            at: [0; PREFIXES_MAX + MARKS_MAX + 1],
             count: 1,
         };
+        let mut marked = line;
+        while starts.count <= MARKS_MAX
+            && let Some(rest) = behind_mark(marked)
+        {
+            starts.at[starts.count] = line.len() - rest.len();
+            starts.count += 1;
+            marked = rest;
+        }
         let head = &line.as_bytes()[..line.len().min(PREFIX_LEN_MAX)];
         let behind = head.windows(2).enumerate().filter(|(_, pair)| *pair == b": ");
         for (at, _) in behind.take(PREFIXES_MAX) {
@@ -341,6 +349,23 @@ impl Starts {
         }
         starts
     }
+}
+
+/// The rest of a line behind a mark that programs and some drivers put before each message: level (`<warn> `), time
+/// (`[1763640000.1234] `) or part (`[modem0] `, `[cfg80211][wlan] `).
+fn behind_mark(line: &str) -> Option<&str> {
+    let end = match line.as_bytes().first()? {
+        b'<' => '>',
+        b'[' => ']',
+        _ => return None,
+    };
+    let (mark, rest) = line[1..].split_once(end)?;
+    let is_mark =
+        (1..=MARK_LEN_MAX).contains(&mark.len()) && mark.bytes().all(|byte| byte.is_ascii_graphic());
+    // `[3263]: <warn> `: logread on OpenWrt, without the name of the program
+    let rest = rest.strip_prefix(':').unwrap_or(rest);
+    let text = rest.trim_start_matches(' ');
+    (is_mark && (text.len() < rest.len() || rest.starts_with('['))).then_some(text)
 }
 
 /// The last word of `e1000e 0000:00:1f.6 eth0: `, if it may be an interface.
@@ -385,6 +410,10 @@ pub(crate) const LINE_LEN_MAX: usize = 4_096;
 const PREFIX_LEN_MAX: usize = 80;
 /// `bonding: bond0: (slave eth1): ` has three.
 const PREFIXES_MAX: usize = 4;
+/// `[3263]: <wrn> [1763640000.1234] [modem0] ` has four.
+const MARKS_MAX: usize = 4;
+/// Longer ones are no marks.
+const MARK_LEN_MAX: usize = 32;
 /// Mark for a run of digits: no byte of a text.
 const DIGITS: u8 = 0xff;
 /// Forms of lines that are kept: about a megabyte.

@@ -36,18 +36,23 @@ impl<'a> Replacements<'a> {
     pub fn and_device(mut self, device: Option<&'a str>) -> Self {
         if let Some(device) = device.filter(|device| is_plain(device, DEVICE_LEN_MAX)) {
             self.0.extend([("BUSID", device), ("BUS-ID", device)]);
+            self.0.extend(usb_port(device).map(|port| ("BUS-PORT", port)));
         }
         self
     }
 
-    /// Also replaces the name of the file that a line about firmware has: `Direct firmware load for NAME failed`.
+    /// Also replaces names that the words of a line have: the file of one about firmware (`Direct firmware load for NAME failed`),
+    /// and the radio (`phy0`) for `PHY`.
     #[must_use]
-    pub fn and_firmware(mut self, line: &'a str) -> Self {
+    pub fn and_names(mut self, line: &'a str) -> Self {
         let file = line
             .split_once("irmware load for ")
             .and_then(|(_, rest)| rest.split(' ').next())
             .filter(|file| is_file(file));
         self.0.extend(file.map(|file| ("NAME", file)));
+        let mut words = line.split([' ', ':', '(', ')']);
+        self.0
+            .extend(words.find(|word| is_radio(word)).map(|radio| ("PHY", radio)));
         self
     }
 
@@ -62,6 +67,20 @@ impl<'a> Replacements<'a> {
         }
         text
     }
+}
+
+/// The USB device of an address: `4-2.3` of `4-2.3:1.0`.
+fn usb_port(device: &str) -> Option<&str> {
+    let (bus, port) = device.split_once('-')?;
+    let port = port.split_once(':').map_or(port, |(port, _)| port);
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(bus) && port.split('.').all(is_number)).then(|| &device[..bus.len() + 1 + port.len()])
+}
+
+/// Whether a word is the name of a radio: `phy0`.
+fn is_radio(word: &str) -> bool {
+    let number = word.strip_prefix("phy").unwrap_or_default();
+    (1..=4).contains(&number.len()) && number.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns whether a value from outside is safe in a command without quotes.
@@ -143,6 +162,21 @@ mod tests {
             Replacements::default().and_device(Some("$(x)")).fill("BUSID"),
             "BUSID"
         );
+        for (device, port) in [
+            ("4-2.3", "4-2.3"),
+            ("1-1:1.0", "1-1"),
+            ("0000:00:1f.6", "BUS-PORT"),
+        ] {
+            let replacements = Replacements::default().and_device(Some(device));
+            assert_eq!(replacements.fill("BUS-PORT"), port, "{device}");
+        }
+        let line = "ieee80211 phy3: Hardware restart was requested";
+        assert_eq!(
+            Replacements::default()
+                .and_names(line)
+                .fill("`iw phy PHY info`, PHYs"),
+            "`iw phy phy3 info`, PHYs"
+        );
         let address = [(Placeholder::Address, "52:54:00:12:34:56")];
         assert_eq!(
             Replacements::of(address.into_iter()).fill("`bridge fdb show | grep -i ADDRESS`"),
@@ -150,7 +184,7 @@ mod tests {
         );
         let of_line = |line| {
             Replacements::default()
-                .and_firmware(line)
+                .and_names(line)
                 .fill("`ls /lib/firmware/NAME*`")
         };
         assert_eq!(

@@ -149,10 +149,18 @@ impl Reading {
             }
         }
         if reading.device.is_none() {
-            reading.device = bracketed_device(text).map(str::to_owned);
+            reading.device = bracketed_device(text)
+                .or_else(|| probed_device(text))
+                .map(str::to_owned);
         }
         reading
     }
+}
+
+/// The device of `ixgbe: probe of 0000:09:00.0 failed with error -5`.
+fn probed_device(text: &str) -> Option<&str> {
+    let (_, rest) = text.split_once(": probe of ")?;
+    rest.split(' ').next().filter(|word| is_bus_id(word))
 }
 
 /// The device that a message names behind its head: `DMAR: [DMA Read] Request device [06:00.0] fault addr ...`.
@@ -304,8 +312,11 @@ pub(crate) fn is_bus_id(word: &str) -> bool {
         word.split_once('.').is_some_and(|(address, name)| {
             address.len() >= 6
                 && address.bytes().all(|byte| byte.is_ascii_hexdigit())
-                && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
-                && !name.is_empty()
+                && name.starts_with(|first: char| first.is_ascii_lowercase())
+                // `8000000.ethernet:mdio@f00`
+                && name
+                    .bytes()
+                    .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_:@".contains(&byte))
         })
     };
     let is_virtual = || {
@@ -703,6 +714,13 @@ mod tests {
             Some(19),
         );
         check("bond0: (slave eth1): frob", "", "", "bond0", None);
+        check(
+            "davinci_mdio: probe of 8000000.ethernet:mdio@f00 failed with error -22",
+            "",
+            "8000000.ethernet:mdio@f00",
+            "",
+            Some(22),
+        );
         check(
             "igc 0000:01:00.0: frob 4294967186",
             "igc",

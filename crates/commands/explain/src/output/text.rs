@@ -32,7 +32,7 @@ pub(super) fn push_found(out: &mut Vec<u8>, query: &str, found: &Found, layout: 
         let values = found.values.iter().map(|(place, value)| (*place, value.as_str()));
         let replacements = Replacements::of(values)
             .and_device(reading.device.as_deref())
-            .and_firmware(query);
+            .and_names(query);
         push_body(out, entry, &replacements, layout, true);
     }
 }
@@ -361,7 +361,7 @@ fn push_occurrences(out: &mut Vec<u8>, occurrences: &EntryOccurrences, layout: &
             occurrences.entry,
             &Replacements::of(values)
                 .and_device(device)
-                .and_firmware(&occurrences.line),
+                .and_names(&occurrences.line),
             layout,
             layout.is_detailed,
         );
