@@ -128,3 +128,99 @@ fn lines_of_reports_have_an_entry_of_their_own() {
         assert!(!met[0].entry.is_family(), "{line}");
     }
 }
+
+#[test]
+fn lines_about_wifi_and_modems_have_an_entry_of_their_own() {
+    use Severity::{Critical, Info, Notice, Warning};
+    let dictionary = Dictionary::new();
+    let empty = dictionary.log();
+    for (line, name, severity) in [
+        (
+            "Mon May 26 19:15:39 2025 daemon.warn [3263]: <wrn> [modem1] modem couldn't be initialized: Failed to load current capabilities",
+            "modem-not-initialized",
+            Warning,
+        ),
+        (
+            "jun 06 05:58:09 mobian ModemManager[519]: <warn>  [ttyUSB0/probe] failed to parse QCDM version info command result: -7",
+            "modem-port-probing",
+            Info,
+        ),
+        (
+            "ModemManager[33505]: <wrn> [1767016030.416679] [modem0] registration in network failed: Network timeout",
+            "modem-registration-failed",
+            Warning,
+        ),
+        (
+            "Dec 25 09:05:47 pc NetworkManager[472]: <warn>  [1608879947.0957] device (wlan0): Activation: (wifi) association took too long, failing activation",
+            "networkmanager-wifi-failed",
+            Warning,
+        ),
+        (
+            "Jul 20 00:19:52 pc wpa_supplicant[1485]: wlan0: CTRL-EVENT-SCAN-FAILED ret=-16",
+            "wpa-supplicant-scan-failed",
+            Notice,
+        ),
+        (
+            "[   10.564106] [dhd-sdio] CFG80211-ERROR) wl_cfg80211_event : Event handler is not created (WLC_E_ALLOW_CREDIT_BORROW)",
+            "bcmdhd-start-notes",
+            Info,
+        ),
+        (
+            "[   13.811344] [dhd] [wlan0] CFG80211-ERROR) wl_cfg80211_macaddr_sync_reqd : no macthing if type",
+            "bcmdhd-start-notes",
+            Info,
+        ),
+        (
+            "[93472.389759] [01:33:53.914383][cfg80211][wlan] _wl_cfgscan_cancel_scan : No scan in progress",
+            "bcmdhd-shutting-down",
+            Info,
+        ),
+        (
+            "mhi-pci-generic 0000:03:00.0: failed to power up MHI controller",
+            "mhi-modem-power-up-failed",
+            Critical,
+        ),
+        (
+            "mtk_t7xx 0000:01:00.0: MD handshake timeout",
+            "t7xx-modem-handshake-failed",
+            Critical,
+        ),
+        (
+            "ath11k_pci 0000:01:00.0: failed to stop wmi scan: -11",
+            "ath-command-not-taken",
+            Warning,
+        ),
+        (
+            "ath11k c000000.wifi: qmi failed to respond fw mem req: -110",
+            "ath-calibration-timed-out",
+            Critical,
+        ),
+        (
+            "ieee80211 phy0: brcmf_p2p_send_action_frame: Unknown Frame: category 0x5, action 0x4",
+            "brcmfmac-action-frame-failed",
+            Notice,
+        ),
+        (
+            "rtw89_8852be 0000:09:00.0: Unknown firmware header version 10",
+            "rtw89-firmware-not-recognized",
+            Critical,
+        ),
+        (
+            "rtw_8822bu 6-4.3:1.0: failed to do USB write, ret=-2",
+            "rtw88-usb-request-failed",
+            Warning,
+        ),
+        (
+            "wlcore: ERROR SW watchdog interrupt received! starting recovery.",
+            "wlcore-firmware-recovery",
+            Warning,
+        ),
+    ] {
+        let mut log = empty.clone();
+        log.line(line.as_bytes());
+        let met = log.met();
+        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
+        assert_eq!(found, Some((name, severity)), "{line}");
+        assert!(!met[0].entry.is_family(), "{line}");
+    }
+}
