@@ -119,6 +119,46 @@ fn lines_of_reports_have_an_entry_of_their_own() {
             Warning,
         ),
         ("hub 1-1:1.0: 200mA over power budget!", "usb-hub-power", Warning),
+        (
+            "ice 0000:8a:00.1: PF failed to honor VF 0, opcode 53, error -22",
+            "ice-vf-request-refused",
+            Warning,
+        ),
+        (
+            "iavf 0000:ec:01.1: PF returned error -64 (IAVF_NOT_SUPPORTED) to our request 51",
+            "iavf-pf-refused",
+            Warning,
+        ),
+        (
+            "ice 0000:83:00.1: Cannot set RSS lut, err -5 aq_err ICE_AQ_RC_EACCES",
+            "ice-rss-table-not-set",
+            Warning,
+        ),
+        (
+            "bnxt_en 0000:3b:00.0 eno1: RX cons 5a != expected cons 59",
+            "bnxt-ring-out-of-order",
+            Warning,
+        ),
+        (
+            "mlx5_core 0000:04:00.0: mlx5_reclaim_root_pages:727:(pid 1): FW did not return all pages. giving up...",
+            "mlx5-pages-not-returned",
+            Warning,
+        ),
+        (
+            "mcp251x spi0.0: Cannot initialize MCP2515. Wrong wiring?",
+            "can-mcp251x-no-answer",
+            Critical,
+        ),
+        (
+            "enic 0000:0a:00.0 eth0: interface MTU (9000) set higher than switch port MTU (1500)",
+            "enic-mtu-larger-than-switch",
+            Warning,
+        ),
+        (
+            "mdio_bus 30be0000.ethernet-1: MDIO device at address 4 is missing.",
+            "mdio-device-missing",
+            Critical,
+        ),
     ] {
         let mut log = empty.clone();
         log.line(line.as_bytes());
