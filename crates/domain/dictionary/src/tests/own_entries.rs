@@ -264,3 +264,81 @@ fn lines_about_wifi_and_modems_have_an_entry_of_their_own() {
         assert!(!met[0].entry.is_family(), "{line}");
     }
 }
+
+#[test]
+fn lines_of_programs_have_an_entry() {
+    use Severity::{Critical, Notice, Warning};
+    let dictionary = Dictionary::new();
+    let empty = dictionary.log();
+    for (line, name, severity) in [
+        (
+            "Sep 28 09:12:12 k8s-sh-03 haproxy[3065]: [WARNING] 271/091212 (3065) : Server web/10.10.10.168 is DOWN, reason: Layer4 \
+             connection problem, info: \"Connection refused\", check duration: 0ms.",
+            "haproxy-server-down",
+            Critical,
+        ),
+        (
+            "May 01 12:00:00 node1 kubelet[812]: E0501 12:00:00.000000 812 controller.go:144] \"Failed to ensure lease exists\" \
+             err=\"Get \\\"https://10.96.0.1:443/apis\\\": dial tcp 10.96.0.1:443: connect: connection refused\"",
+            "go-connection-refused",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 web1 app[812]: Caused by: java.net.ConnectException: Connection refused (Connection refused)",
+            "java-connect-failed",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 web1 app[812]: socket.gaierror: [Errno -3] Temporary failure in name resolution",
+            "python-name-not-resolved",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 web1 node[812]: Error: connect ECONNREFUSED 127.0.0.1:5432",
+            "node-connect-failed",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 db1 postgres[812]: FATAL: sorry, too many clients already",
+            "postgres-connection-refused-or-full",
+            Critical,
+        ),
+        (
+            "May 01 12:00:00 gw openvpn[812]: 203.0.113.9:51234 TLS Error: TLS handshake failed",
+            "openvpn-tls-handshake-failed",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 gw charon[812]: 05[IKE] giving up after 5 retransmits",
+            "strongswan-no-answer",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 gw dnsmasq[812]: Maximum number of concurrent DNS queries reached (max: 150)",
+            "dnsmasq-trouble",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 ns1 named[812]: error (network unreachable) resolving './NS/IN': 2001:500:2f::f#53",
+            "bind-trouble",
+            Notice,
+        ),
+        (
+            "curl: (56) Recv failure: Connection reset by peer",
+            "curl-failed",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 web1 systemd-networkd[319]: eth0: Could not set NDisc route or address: Invalid argument",
+            "networkd-configuration-failed",
+            Warning,
+        ),
+    ] {
+        let mut log = empty.clone();
+        log.line(line.as_bytes());
+        log.finish();
+        let met = log.met();
+        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
+        assert_eq!(found, Some((name, severity)), "{line}");
+    }
+}
