@@ -122,6 +122,7 @@ fn take_one(message: &mut Message<'_>) -> bool {
         Some(b'0'..=b'9') => {
             kmsg(message)
                 || rfc_5424(message)
+                || open_vswitch(message)
                 || iso_time(message)
                 || slash_time(message)
                 || logcat(message)
@@ -161,7 +162,7 @@ fn take_after_tag(message: &mut Message<'_>) -> bool {
         Some(b'0'..=b'9') => half_bracketed(message),
         Some(b'<') => priority(message),
         Some(b'.' | b'(' | b'A'..=b'Z') => vendor_caller(message),
-        Some(b'a'..=b'z') => level(message),
+        Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message),
         _ => false,
     }
 }
@@ -327,6 +328,38 @@ fn is_facility_level(word: &str) -> bool {
         && word.split_once('.').is_some_and(|(facility, level)| {
             FACILITIES.contains(&facility) && (LEVELS.contains(&level) || LONG_LEVELS.contains(&level))
         })
+}
+
+/// `2026-11-20T12:00:00.123Z|00206|dpif(handler14)|WARN|`
+fn open_vswitch(message: &mut Message<'_>) -> bool {
+    let Some((time, behind)) = message.text.split_once('|') else {
+        return false;
+    };
+    let Some((module, rest)) = module_of_open_vswitch(behind).filter(|_| is_iso(time)) else {
+        return false;
+    };
+    message.take_time(time);
+    message.program = Some(module);
+    message.continue_with(rest);
+    true
+}
+
+/// `ovs|00206|dpif(handler14)|WARN|` of Open vSwitch's lines in syslog
+fn open_vswitch_in_syslog(message: &mut Message<'_>) -> bool {
+    let rest = message.text.strip_prefix("ovs|").and_then(module_of_open_vswitch);
+    if let Some((_, rest)) = rest {
+        message.continue_with(rest);
+    }
+    rest.is_some()
+}
+
+/// The module, and what is behind number, module, thread and level.
+fn module_of_open_vswitch(text: &str) -> Option<(&str, &str)> {
+    let (number, text) = text.split_once('|')?;
+    let (module, text) = text.split_once('|')?;
+    let (level, text) = text.split_once('|')?;
+    let is_of_it = all_digits(number) && !module.contains(' ') && OPEN_VSWITCH_LEVELS.contains(&level);
+    is_of_it.then(|| (module.split('(').next().unwrap_or(module), text))
 }
 
 /// `2026-11-20T12:00:00,123456+00:00 `, `Fri 2026-11-20 12:00:00 UTC `
@@ -1000,6 +1033,7 @@ const TAG_LEN_MAX: usize = 48;
 const FACILITIES: [&str; 12] = [
     "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron", "authpriv", "ftp",
 ];
+const OPEN_VSWITCH_LEVELS: [&str; 5] = ["EMER", "ERR", "WARN", "INFO", "DBG"];
 const LEVELS: [&str; 8] = ["emerg", "alert", "crit", "err", "warn", "notice", "info", "debug"];
 /// Length of the longest.
 const LEVEL_LEN_MAX: usize = 6;

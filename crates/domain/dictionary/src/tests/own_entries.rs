@@ -324,6 +324,23 @@ fn lines_of_programs_have_an_entry() {
             Notice,
         ),
         (
+            "2021-01-19T02:20:41.920Z|00089|bridge|WARN|could not add network device ovn-faced1-0 to ofproto (Address family not supported \
+             by protocol)",
+            "ovs-vswitchd-refused",
+            Warning,
+        ),
+        (
+            "Jan 19 02:20:41 node1 ovs-vswitchd[812]: ovs|00206|dpif(handler14)|WARN|system@ovs-system: failed to put[create] (Invalid \
+             argument) ufid:d586ff25",
+            "ovs-vswitchd-refused",
+            Warning,
+        ),
+        (
+            "May 01 12:00:00 web1 ifup[812]: RTNETLINK answers: File exists",
+            "iproute2-refused",
+            Notice,
+        ),
+        (
             "curl: (56) Recv failure: Connection reset by peer",
             "curl-failed",
             Warning,
