@@ -157,7 +157,7 @@ impl<'a> FlowSampler<'a> {
             }
         };
         let before = self.before.take();
-        // Read before this sample and after the last one: what they count lies between the two.
+        // Read before this sample and after the last one: what they count lies between the two samples.
         let looks_back = self.listing.context.looks_back();
         let counts_opens = self.options.rates && self.options.protocol == Protocol::Tcp && !looks_back;
         let opens = before
@@ -225,8 +225,8 @@ impl<'a> FlowSampler<'a> {
         let folded = fold.finish();
         let mut flows = folded.flows;
         let totals = before.as_ref().and_then(|before| {
-            let (now, then) = (opens.as_ref()?, before.opens.as_ref()?);
-            Some(now.since(then, folded.opened, ended, elapsed))
+            let (begun, now, then) = (opens.as_ref()?, opens_after.as_ref()?, before.opens.as_ref()?);
+            Some(now.since(begun, then, folded.opened, ended, elapsed))
         });
         let is_exact = are_recorded_exactly || ended.is_some_and(|ended| ended.lost == 0);
         if !is_exact && totals.is_none_or(|totals| totals.unseen > 0) {

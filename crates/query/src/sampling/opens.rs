@@ -52,10 +52,11 @@ impl Opens {
         })
     }
 
-    /// Returns what was counted since `before`. `seen`: connections that only the later sample has, or an event. `ended`: what events
-    /// counted, if there are any.
+    /// Returns what was counted since `before`, both read after their sample: each connection is counted in one interval. `begun` was read
+    /// before the later sample. `seen`: connections that only that one has, or an event. `ended`: what events counted, if there are any.
     pub(super) fn since(
         &self,
+        begun: &Self,
         before: &Self,
         seen: u64,
         ended: Option<EndedCounts>,
@@ -67,7 +68,10 @@ impl Opens {
             fails,
             resets,
         } = self.difference(before);
-        let opened = active.saturating_add(passive).saturating_sub(fails);
+        // What opens while the sample is read can be in it or not.
+        let until = begun.difference(before);
+        let opened = until.active.saturating_add(until.passive);
+        let opened = opened.saturating_sub(until.fails);
         ConnectionTotals {
             active_opens: active,
             passive_opens: passive,

@@ -172,6 +172,35 @@ fn connections_between_two_samples_are_all_counted() {
     }
 }
 
+/// Also what opens while a sample is read is in one interval, and in one only.
+#[test]
+fn opens_of_all_samples_add_up() {
+    let (_lab, namespace) = need!(alone("fb_sum"));
+    let watching = Watching::start(&namespace, "flows -n -w 0.05 -c 400");
+    for _ in 0..40 {
+        short_connections(&namespace, 50);
+    }
+    let mut opened = [0, 0];
+    // Two samples more than are needed: they must add nothing.
+    let mut later = 0;
+    let mut watching = watching;
+    for line in watching.lines.by_ref().lines() {
+        let value: Value = serde_json::from_str(&line.expect("UTF-8")).expect("JSON");
+        let connections = &value["summary"]["connections"];
+        for (sum, key) in opened.iter_mut().zip(["active_opens", "passive_opens"]) {
+            *sum += connections[key].as_u64().unwrap_or(0);
+        }
+        later += u64::from(connections.is_object() && opened.iter().all(|sum| *sum >= 2000));
+        if later > 2 {
+            break;
+        }
+    }
+    watching.signal(Signal::KILL);
+    watching.child.wait().expect("it ends");
+    watching.notes.join().expect("no panic");
+    assert_eq!(opened, [2000, 2000]);
+}
+
 #[test]
 fn counters_go_on_when_a_namespace_is_gone() {
     let (_lab, stays) = need!(alone("fb_gone"));
