@@ -1,6 +1,6 @@
 //! Which numbers of a summary are known: of kinds that were watched; and which may be too low: events were lost, left out, or cannot be seen.
 
-use sockeye_model::ConnectionEventKind;
+use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol};
 use sockeye_tracepoints::Accounting;
 use sockeye_wire::connections::kind;
 use std::fmt::Display;
@@ -97,6 +97,25 @@ impl AtLeast {
     }
 }
 
+/// Counts events that were read, but not shown, as lost.
+pub(crate) fn lose(counts: &mut Accounting, events: &[ConnectionEvent]) {
+    for event in events {
+        let is_of_udp = |kind: u32| matches!(kind, kind::UDP_USED | kind::UDP_CLOSED | kind::UDP_FAILED);
+        let is_udp = event.socket.protocol == Protocol::Udp;
+        let is_its = |(kind, _, of): &&(u32, &str, ConnectionEventKind)| {
+            *of == event.kind && is_of_udp(*kind) == is_udp
+        };
+        let Some((kind, _, _)) = RECORDS.iter().find(is_its) else {
+            continue;
+        };
+        let kind = &mut counts.kinds[*kind as usize];
+        if kind.read > 0 {
+            kind.read -= 1;
+            kind.lost += 1;
+        }
+    }
+}
+
 /// Kinds of records, what their loss is called, and the events that are lost with them.
 pub(crate) const RECORDS: [(u32, &str, ConnectionEventKind); 19] = [
     (kind::OPENED, "opens", ConnectionEventKind::Open),
@@ -151,6 +170,7 @@ pub(crate) const RECORDS: [(u32, &str, ConnectionEventKind); 19] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sockeye_model::{Socket, State};
 
     #[test]
     fn what_was_lost_makes_the_numbers_of_its_kind_low() {
@@ -180,6 +200,25 @@ mod tests {
         assert_eq!(closes.number(ConnectionEventKind::Open, 0), None);
         assert!(closes.any() && !closes.is(ConnectionEventKind::Open));
         assert!(!closes.watching(|_| false).any());
+    }
+
+    #[test]
+    fn what_was_read_and_not_shown_is_lost() {
+        let mut counts = Accounting::default();
+        for kind in [kind::OPENED, kind::UDP_USED, kind::UNSENT] {
+            (counts.kinds[kind as usize].made, counts.kinds[kind as usize].read) = (5, 5);
+        }
+        let event = |kind, protocol| ConnectionEvent::new(kind, 1, Socket::new(protocol, State::Close));
+        let events = [
+            event(ConnectionEventKind::Open, Protocol::Tcp),
+            event(ConnectionEventKind::Open, Protocol::Tcp),
+            event(ConnectionEventKind::Open, Protocol::Udp),
+            event(ConnectionEventKind::Error, Protocol::Tcp),
+        ];
+        lose(&mut counts, &events);
+        let lost = [kind::OPENED, kind::UDP_USED, kind::UNSENT].map(|kind| counts.kinds[kind as usize].lost);
+        assert_eq!(lost, [2, 1, 1]);
+        assert!(counts.is_balanced() && AtLeast::of(&counts, false).is(ConnectionEventKind::Open));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Runs `events`.
 
 use super::args::{EventFormat, EventsArgs};
-use super::at_least::AtLeast;
+use super::at_least::{self, AtLeast};
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
 use super::command_lines::CommandLines;
@@ -154,6 +154,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         summary_begin: begin,
         summaries: 0,
         source,
+        unwritten: Vec::new(),
         counted,
     };
     let ended = if args.since_start {
@@ -223,6 +224,8 @@ struct EventStream<'a, W: Write> {
     command_lines: Option<CommandLines>,
     writer: ListingWriter<W, Events>,
     source: EventSource<'a>,
+    /// Events that could not be shown, because the output takes nothing.
+    unwritten: Vec<ConnectionEvent>,
     /// What the events are compared with at the end.
     counted: Option<CountedBefore>,
     /// The counts of events at the last summary.
@@ -315,13 +318,17 @@ impl<W: Write> EventStream<'_, W> {
             self.owners.share(&mut events);
             self.owners.find_missing(&events, self.context);
         }
-        for event in &mut events {
+        for nth in 0..events.len() {
+            let event = &mut events[nth];
             self.owners.complete(event);
             self.ended.complete(event);
             if let Some(lines) = &mut self.command_lines {
                 lines.note(event);
             }
-            self.show_event(event)?;
+            if let Err(error) = self.show_event(event) {
+                self.unwritten.extend(events.drain(nth..));
+                return Err(error);
+            }
         }
         self.batches.give_back(events);
         Ok(())
@@ -506,10 +513,12 @@ impl<W: Write> EventStream<'_, W> {
 
     /// Ends the watch after a signal while the output takes nothing: what was not written is lost.
     fn give_up(&mut self) -> anyhow::Result<()> {
-        let counts = self
-            .source
-            .finish(&mut |_| ())
-            .context("read the counts of events")?;
+        let mut unwritten = std::mem::take(&mut self.unwritten);
+        unwritten.extend(self.batches.take());
+        unwritten.extend(self.batches.take());
+        let counts = self.source.finish(&mut |event| unwritten.push(event));
+        let mut counts = counts.context("read the counts of events")?;
+        at_least::lose(&mut counts, &unwritten);
         let is_polled = matches!(self.source, EventSource::Diag(_));
         let at_least = AtLeast::of(&counts, is_polled).watching(|kind| self.args.watches(kind));
         let mut text = String::from(

@@ -668,6 +668,8 @@ fn one_signal_ends_it_while_its_output_is_not_read() {
         notes.contains("has stopped to read") && notes.contains("opened"),
         "{notes}"
     );
+    // What was read and not shown is lost.
+    assert!(notes.contains(" were lost: ") && notes.contains(">="), "{notes}");
 }
 
 #[test]
