@@ -156,7 +156,9 @@ fn is_hit(victim: &Victim, finding: &Finding) -> bool {
                 .reason
                 .as_deref()
                 .is_some_and(|reason| QUEUE.contains(&reason));
-            event.transport == Some(TCP) && is_its && is_of_queue
+            // A SYN that comes again for a queued request has its answer.
+            let is_normal = class_of(victim) == Some(DropClass::Normal);
+            event.transport == Some(TCP) && is_its && is_of_queue && !is_normal
         }
         _ => false,
     }
@@ -353,6 +355,27 @@ mod tests {
         });
         let expected: [&[u64]; 6] = [&[2], &[4], &[4, 2], &[], &[3, 2], &[4]];
         assert_eq!(counts, expected.map(<[u64]>::to_vec));
+    }
+
+    #[test]
+    fn request_that_comes_again_and_was_answered_is_no_victim() {
+        let victim = |place: &str| Victim {
+            event: Event {
+                reason: Some("NOT_SPECIFIED".to_owned()),
+                place: Some(place.to_owned()),
+                transport: Some(TCP),
+                count: 4,
+                ..Event::default()
+            },
+            local: Some(SocketAddr::from(([10, 0, 0, 1], 80))),
+            ..Victim::default()
+        };
+        let listener = Subject::Listener(Endpoint::inet([0, 0, 0, 0].into(), Port(80)));
+        for (place, expected) in [("tcp_v4_rcv", 0), ("tcp_v4_do_rcv", 1)] {
+            let mut findings = [about(Rule::AcceptQueue, listener.clone(), None)];
+            Victims::new(vec![victim(place)]).add_to(&mut findings);
+            assert_eq!(findings[0].victims.len(), expected, "{place}");
+        }
     }
 
     #[test]

@@ -15,8 +15,8 @@ use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::DropClass;
 use sockeye_model::{Inode, NetnsInode, counted, counted_were};
 use sockeye_observe::KernelFunctions;
-use sockeye_output::Format;
 use sockeye_output::listing::{ListingWriter, Record as _};
+use sockeye_output::{Format, Summary};
 use sockeye_tracepoints::{DropWatch, Watch};
 use sockeye_wire::drops::Packet;
 use std::os::fd::AsFd as _;
@@ -171,8 +171,12 @@ impl Session<'_> {
         let counts = accounting.map(|accounting| (accounting.total(), accounting.missed));
         if is_open {
             let sources = report.sources();
+            let summary = Summary {
+                interrupted: self.interrupts.caught().is_some(),
+                ..report.summary(&sources)
+            };
             writer
-                .finish_with(&report.summary(&sources), |object| {
+                .finish_with(&summary, |object| {
                     if let Some((total, missed)) = counts {
                         object.number("made", Some(total.made));
                         object.number("lost", Some(total.lost));

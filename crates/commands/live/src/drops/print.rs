@@ -17,7 +17,10 @@ impl Session<'_> {
     ) -> anyhow::Result<Vec<u8>> {
         let mut out = Vec::new();
         let sources = report.sources();
-        let summary = report.summary(&sources);
+        let summary = Summary {
+            interrupted: self.interrupts.caught().is_some(),
+            ..report.summary(&sources)
+        };
         if self.args.counters {
             self.push_counters(&mut out, result, &summary, is_later, true)?;
         } else {

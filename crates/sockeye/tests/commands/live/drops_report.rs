@@ -29,6 +29,7 @@ fn columns_and_order_are_those_that_were_asked_for() {
         .map(|row| row["count"].as_u64().unwrap())
         .collect();
     assert!(counts.len() >= 2 && counts.is_sorted(), "{document:#}");
+    assert_eq!(document["interrupted"], true, "{document:#}");
     let outcome = words_in(
         &here,
         "drops -d 0.1 -N /proc/self/ns/net --format csv --columns reason,count",
