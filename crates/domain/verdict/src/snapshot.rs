@@ -410,9 +410,31 @@ impl<'a> Snapshot<'a> {
             }
         }
         let mut found = merge::namespaces(found);
+        self.forget_unrefused();
         self.victims.add_to(&mut found);
         found.sort_by_cached_key(order);
         found
+    }
+
+    /// Forgets clients that listeners were about to turn away, where the kernel has counted none: a SYN that comes again for a queued request is
+    /// answered.
+    fn forget_unrefused(&mut self) {
+        let mut victims = std::mem::take(&mut self.victims);
+        victims.forget_refused(|netns| {
+            let now = match netns {
+                Some(_) => self.namespaces.iter().find(|vitals| vitals.netns == netns),
+                // Of one alone the drops do not name it.
+                None => self.namespaces.first(),
+            };
+            let counted = now.and_then(|now| {
+                let (before, _) = self.earlier?;
+                let before = before.namespaces.get(&now.netns)?;
+                let both = [&now.counters, &before.counters].map(|all| all.value(Counter::ListenDrops));
+                Some((both[0]?, both[1]?))
+            });
+            counted.is_some_and(|(now, before)| now == before)
+        });
+        self.victims = victims;
     }
 
     /// Whether a table of neighbours may be nearly full, but which of its entries count is not known.

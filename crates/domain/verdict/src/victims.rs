@@ -90,6 +90,12 @@ impl Victims {
         }
     }
 
+    /// Forgets the clients that were turned away in namespaces where none was. No socket is added any more.
+    pub(crate) fn forget_refused(&mut self, is_none: impl Fn(Option<NetnsInode>) -> bool) {
+        self.all
+            .retain(|victim| victim.refused.is_none() || !is_none(victim.event.netns));
+    }
+
     /// Adds to each finding about drops whom they hit.
     pub(crate) fn add_to(&self, findings: &mut [Finding]) {
         for finding in findings.iter_mut().filter(|_| !self.all.is_empty()) {

@@ -3,8 +3,8 @@
 use super::made::{
     check, check_after, check_in, check_twice, connection, datagrams, end, listener, received, set,
 };
-use sockeye_model::{Counter, Endpoint, Memory, Protocol, Socket, State, Vitals};
-use sockeye_verdict::{Rule, Severity, Subject};
+use sockeye_model::{Counter, Endpoint, Memory, Protocol, Refusal, Socket, State, Vitals};
+use sockeye_verdict::{Limits, ListenerQueue, Refused, Rule, Severity, Snapshot, Subject, Victim};
 use std::time::Duration;
 
 #[test]
@@ -108,6 +108,41 @@ fn segments_that_no_connection_needs_are_no_listener_drops() {
     vitals.counters.set(Counter::ListenDrops, 90);
     let findings = check_in(&vitals, &[listener(0, Some(128), 800)], &[Rule::ListenerDrops]);
     assert_eq!(findings[0].facts.value("drops"), Some(90));
+}
+
+/// The program that sees them can only say what the kernel is about to do.
+#[test]
+fn clients_are_turned_away_only_where_the_kernel_counts_some() {
+    let limits = Limits::default();
+    let vitals = |drops| {
+        let mut vitals = Vitals::default();
+        vitals.counters.set(Counter::ListenDrops, drops);
+        vitals
+    };
+    let refused = Victim {
+        local: Some(([10, 0, 0, 1], 80).into()),
+        peer: Some(([10, 0, 0, 2], 4000).into()),
+        refused: Some(Refused {
+            queue: ListenerQueue::Accept,
+            how: Refusal::SynDropped,
+            has_more_ports: false,
+            is_at_least: false,
+        }),
+        ..Victim::default()
+    };
+    for (drops, expected) in [(5, 0), (6, 1)] {
+        let mut before = Snapshot::new(&limits).keep_counters();
+        before.namespace(vitals(5));
+        let _ = before.findings();
+        let before = before.into_baseline();
+        let mut now = Snapshot::new(&limits)
+            .keep_counters()
+            .after(&before, Duration::from_secs(1));
+        now.namespace(vitals(drops));
+        now.drops(vec![refused.clone()]);
+        let _ = now.findings();
+        assert_eq!(now.take_drops().len(), expected, "{drops}");
+    }
 }
 
 #[test]
