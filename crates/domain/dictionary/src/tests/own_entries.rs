@@ -284,6 +284,12 @@ fn lines_of_programs_have_an_entry() {
             Warning,
         ),
         (
+            "Apr 14 08:29:32 minikube kubelet[3690]: E0414 08:29:32.281121 3690 x.go:801] failed: dial udp [2001:4860:4860::8888]:53: connect: \
+             cannot assign requested address",
+            "go-no-source-address",
+            Warning,
+        ),
+        (
             "May 01 12:00:00 web1 app[812]: Caused by: java.net.ConnectException: Connection refused (Connection refused)",
             "java-connect-failed",
             Warning,
