@@ -26,6 +26,24 @@ static void *(*const storage_of)(void *map, void *sk, void *value, u64 flags) = 
 #define MAP_CLONE (1 << 9)
 #define STORAGE_CREATE 1
 
+/* A part of programs that the verifier reads once, not at each of its calls. Before Linux 5.12 such a part takes no pointers. Where it takes a
+ * number, that cannot be one of the kernel's pointers among the arguments of a program: ADDRESS makes a number of them. */
+#ifdef BY_PROBE_READ
+#define PART static __attribute__((noinline))
+#define ADDRESS(pointer) ((u64)(pointer))
+#else
+#define PART __attribute__((noinline))
+PART u64 number_in(const u64 *pointer)
+{
+	return pointer ? *pointer : 0;
+}
+#define ADDRESS(pointer)                    \
+	({                                  \
+		u64 held_ = (u64)(pointer); \
+		number_in(&held_);          \
+	})
+#endif
+
 /* --- more of the kernel's structs --- */
 
 struct sock___live {
@@ -228,18 +246,17 @@ INLINE struct known_socket *known_socket_of(u64 sk)
 	return map_lookup(&known_sockets, &sk);
 }
 
-INLINE void remember(void *sk, const struct known *known)
+INLINE void remember(void *sk, const struct known_socket *made)
 {
 	u64 key = (u64)sk;
-	struct known_socket made = {.known = *known};
-	if (map_update(&known_sockets, &key, &made, 0))
+	if (map_update(&known_sockets, &key, made, 0))
 		count_untracked(UNTRACKED_SOCKETS);
 }
 
 /* --- parts of records --- */
 
 /* The current process. */
-static __attribute__((noinline)) int name_current(struct actor *actor, u32 how)
+PART int name_current(struct actor *actor, u32 how)
 {
 	if (!actor)
 		return 0;
@@ -298,14 +315,14 @@ INLINE int ends_match(const struct ends *e)
 		 ((e->peer[0] & peer_mask[0]) ^ peer_prefix[0]) | ((e->peer[1] & peer_mask[1]) ^ peer_prefix[1]));
 }
 
-static __attribute__((noinline)) int matches(u64 sk)
+PART int matches(u64 sk)
 {
 	struct ends e;
 	take_ends(&e, sk);
 	return ends_match(&e);
 }
 
-static __attribute__((noinline)) u32 inode_of(u64 sk)
+PART u32 inode_of(u64 sk)
 {
 	if (HAS(sock, sk_ino))
 		return (u32)GET(u64, sk, sock, sk_ino);
@@ -323,7 +340,7 @@ INLINE u32 protocol_of(u64 sk)
 }
 
 /* The token of the MPTCP connection that a socket is, or is a subflow of. */
-static __attribute__((noinline)) u32 token_of(u64 sk, u32 protocol)
+PART u32 token_of(u64 sk, u32 protocol)
 {
 	if (!HAS(mptcp_sock, token))
 		return 0;
@@ -346,7 +363,7 @@ INLINE u64 connection_of_subflow(u64 sk)
 }
 
 /* Everything of an event but its kind, states, reason and what is known. */
-static __attribute__((noinline)) int fill(struct event *e, u64 sk)
+PART int fill(struct event *e, u64 sk)
 {
 	if (!e)
 		return 0;
@@ -447,22 +464,26 @@ INLINE void *record_of_socket(u32 kind, u64 bytes, u64 sk)
 
 #include "events_fail.h"
 
+/* Two states, for write_event(). */
+#define STATES(old, state) ((u32)(old) << 8 | (state))
+
 /* Writes a record without totals. */
-INLINE void write_event(u32 kind, u64 sk, const struct known *known, u8 old, u8 state, s32 reason)
+PART int write_event(u32 kind, u64 sk, const struct known *known, u32 states, s32 reason)
 {
 	if (!(wanted & 1u << kind) || (is_filtered && !matches(sk)))
-		return;
+		return 0;
 	struct event *record = record_of_socket(kind, sizeof(*record), sk);
 	if (!record)
-		return;
-	record->old_state = old;
-	record->state = state;
+		return 0;
+	record->old_state = (u8)(states >> 8);
+	record->state = (u8)states;
 	record->reason = reason;
 	fill(record, sk);
 	fill_known(record, known);
 	if (kind == FAILED)
 		record->error = error_of_open(sk, record->error);
 	submit(record, sizeof(*record));
+	return 0;
 }
 
 /* A segment was sent again, or was not: what the socket counts beyond it, no program has seen. A kernel may leave programs out,
@@ -478,12 +499,12 @@ INLINE void retransmission_is_seen(u64 sk, u32 segments)
 	stored->retransmitted = counted;
 }
 
-/* How many segments of a connection that ends were sent again without an event. */
+/* How many segments of a connection that ends were sent again without an event; `known`: its element of known_sockets. */
 INLINE u32 unseen_of(u64 sk, const struct known *known, u32 protocol)
 {
-	struct known_socket *stored = known_socket_of(sk);
+	const struct known_socket *stored = (const struct known_socket *)known;
 	/* Before Linux 6.17 what could not be sent has no event either. */
-	if (retransmit_arguments < 3 || !(wanted & 1u << RETRANSMITTED) || protocol != PROTOCOL_TCP || !known || !known->started || !stored)
+	if (retransmit_arguments < 3 || !(wanted & 1u << RETRANSMITTED) || protocol != PROTOCOL_TCP || !known || !known->started)
 		return 0;
 	return stored->unseen + GET(u32, sk, tcp_sock, total_retrans) - stored->retransmitted;
 }
@@ -518,22 +539,25 @@ INLINE int is_watched(u64 sk)
 	return protocol == PROTOCOL_TCP || (watches_mptcp && protocol == PROTOCOL_MPTCP);
 }
 
-INLINE int begins(void *sock, u8 old, u8 state)
+INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 {
-	struct known known = {.started = ktime_ns()};
+	struct known_socket made = {.known.started = ktime_ns()};
+	struct actor *owner = &made.known.owner;
+	u32 kind = state == TCP_LISTEN ? LISTENS : STATE;
 
 	if (old == TCP_LISTEN) {
-		known.direction = PEERS;
-		take_from_listener(&known.owner, sock);
-	} else if (state == TCP_SYN_SENT) {
-		known.direction = OURS;
-		name_current(&known.owner, BY_CONNECT);
+		made.known.direction = PEERS;
+		take_from_listener(owner, sock);
 	} else {
-		name_current(&known.owner, BY_LISTENER);
-		leave_to_children(sock, &known.owner);
+		if (state == TCP_SYN_SENT)
+			made.known.direction = OURS;
+		name_current(owner, state == TCP_SYN_SENT ? BY_CONNECT : BY_LISTENER);
+		if (state == TCP_LISTEN)
+			leave_to_children(sock, owner);
 	}
-	remember(sock, &known);
-	write_event(state == TCP_LISTEN ? LISTENS : STATE, (u64)sock, &known, old, state, -1);
+	remember(sock, &made);
+	if (wanted & 1u << kind)
+		write_event(kind, sk, &made.known, STATES(old, state), -1);
 	return 0;
 }
 
@@ -563,8 +587,8 @@ SEC("tp_btf/inet_sock_set_state")
 int connection_changes(u64 *args)
 {
 	void *sock = (void *)args[0];
-	u64 sk = (u64)sock;
-	u32 old = args[1], state = args[2];
+	u64 sk = ADDRESS(sock);
+	u32 old = args[1], state = args[2], kind = STATE;
 	struct known *known;
 
 	if (!is_watched(sk) || old == state)
@@ -572,11 +596,14 @@ int connection_changes(u64 *args)
 	/* A connection of MPTCP that the peer asked for is established at once; that is reported with its first subflow, which has ends. */
 	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) ||
 	    ((state == TCP_SYN_RECV || state == TCP_ESTABLISHED) && old == TCP_LISTEN))
-		return begins(sock, old, state);
+		return begins(sock, sk, old, state);
+	/* Of these nothing is noted that is not known from the next change as well. */
+	if ((state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT) && !(wanted & 1u << STATE))
+		return 0;
 	known = known_of(sock);
 	/* Older than the watch: who closes it is known all the same. */
-	if (!known && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE_WAIT)) {
-		struct known none = {};
+	if (!known && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE_WAIT || old == TCP_CLOSE_WAIT)) {
+		struct known_socket none = {};
 		remember(sock, &none);
 		known = known_of(sock);
 	}
@@ -587,35 +614,35 @@ int connection_changes(u64 *args)
 			/* The request's count: its SYN-ACKs. */
 			if (old == TCP_SYN_RECV)
 				((struct known_socket *)known)->retransmitted = GET(u32, sk, tcp_sock, total_retrans);
-		} else if (state == TCP_FIN_WAIT1 || state == TCP_CLOSE_WAIT) {
-			if (!known->first_fin)
-				known->first_fin = state == TCP_FIN_WAIT1 ? OURS : PEERS;
+		} else if (!known->first_fin) {
+			if (state == TCP_FIN_WAIT1)
+				known->first_fin = OURS;
+			else if (state == TCP_CLOSE_WAIT || old == TCP_CLOSE_WAIT)
+				known->first_fin = PEERS;
 		}
 		if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && !known->closer.pid && is_held(sk))
 			name_closer(&known->closer);
 		if (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK)
 			known->inode = inode_of(sk);
 	}
-	if (state == TCP_ESTABLISHED && (old == TCP_SYN_SENT || old == TCP_SYN_RECV)) {
-		write_event(OPENED, sk, known, old, state, -1);
-		if (watches_mptcp && old == TCP_SYN_RECV)
-			first_subflow_is_open(sk);
-	} else if (state == TCP_CLOSE && (old == TCP_SYN_SENT || old == TCP_SYN_RECV)) {
-		/* Without a peer it is a connection of MPTCP whose first subflow could not even begin: connect() returns why. */
-		if (protocol_of(sk) != PROTOCOL_MPTCP || GET(u32, sk, sock_common, skc_portpair) & 0xffff) {
-			if (known)
-				known->failing |= FAILURE_REPORTED;
-			if (watches_mptcp)
-				subflow_has_failed(sk, known);
-			write_event(FAILED, sk, known, old, state, -1);
-		}
-	} else if (state == TCP_CLOSE && old == TCP_LISTEN) {
-		write_event(UNLISTENS, sk, known, old, state, -1);
-	} else if (state == TCP_CLOSE) {
-		write_closed(sk, known, old);
-	} else {
-		write_event(STATE, sk, known, old, state, -1);
+	if (state == TCP_ESTABLISHED && (old == TCP_SYN_SENT || old == TCP_SYN_RECV))
+		kind = OPENED;
+	else if (state == TCP_CLOSE)
+		kind = old == TCP_SYN_SENT || old == TCP_SYN_RECV ? FAILED : old == TCP_LISTEN ? UNLISTENS : CLOSED;
+	/* Without a peer it is a connection of MPTCP whose first subflow could not even begin: connect() returns why. */
+	u32 is_begun = kind != FAILED || protocol_of(sk) != PROTOCOL_MPTCP || GET(u32, sk, sock_common, skc_portpair) & 0xffff;
+	if (kind == FAILED && is_begun) {
+		if (known)
+			known->failing |= FAILURE_REPORTED;
+		if (watches_mptcp)
+			subflow_has_failed(sk, known);
 	}
+	if (kind == CLOSED)
+		write_closed(sk, known, old);
+	else if (is_begun && wanted & 1u << kind)
+		write_event(kind, sk, known, STATES(old, state), -1);
+	if (watches_mptcp && kind == OPENED && old == TCP_SYN_RECV)
+		first_subflow_is_open(sk);
 	if (known && known->failing & FAILURE_HAS_ERROR && state != TCP_SYN_SENT) {
 		u64 key = sk;
 		map_delete(&open_errors, &key);
@@ -672,7 +699,7 @@ SEC("tp_btf/tcp_send_reset")
 int reset_is_sent(u64 *args)
 {
 	void *sock = (void *)args[0];
-	u64 sk = (u64)sock;
+	u64 sk = ADDRESS(sock);
 
 	/* For no socket: what answers a packet to a port that nothing listens on. */
 	if (!sock)
@@ -685,7 +712,7 @@ int reset_is_sent(u64 *args)
 	struct known *known = known_of(sock);
 	if (known)
 		known->resets |= OURS;
-	write_event(RESET_SENT, sk, known, state, state, reset_reason_at ? (s32)args[2] : -1);
+	write_event(RESET_SENT, sk, known, STATES(state, state), reset_reason_at ? (s32)args[2] : -1);
 	return 0;
 }
 
@@ -693,13 +720,13 @@ SEC("tp_btf/tcp_receive_reset")
 int reset_is_received(u64 *args)
 {
 	void *sock = (void *)args[0];
-	u64 sk = (u64)sock;
+	u64 sk = ADDRESS(sock);
 	struct known *known = known_of(sock);
 	u8 state = GET(u8, sk, sock_common, skc_state);
 
 	if (known)
 		known->resets |= PEERS;
-	write_event(RESET_RECEIVED, sk, known, state, state, -1);
+	write_event(RESET_RECEIVED, sk, known, STATES(state, state), -1);
 	return 0;
 }
 
@@ -721,7 +748,7 @@ SEC("tp_btf/sock_send_length")
 int data_is_written(u64 *args)
 {
 	void *sock = (void *)args[0];
-	u64 sk = (u64)sock;
+	u64 sk = ADDRESS(sock);
 
 	if (protocol_of(sk) != PROTOCOL_TCP)
 		return 0;

@@ -16,7 +16,7 @@ struct sock___fail {
  * `failing` of what is known of it says that there is one. */
 struct map open_errors SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(s32), 4096, 0};
 
-static __attribute__((noinline)) int keep_open_error(u64 sk, s32 error)
+PART int keep_open_error(u64 sk, s32 error)
 {
 	struct known *known = known_of((void *)sk);
 
@@ -42,7 +42,7 @@ enum {
 };
 
 /* The error of a connection that fails; `error`: that of its socket. */
-static __attribute__((noinline)) s32 error_of_open(u64 sk, s32 error)
+PART s32 error_of_open(u64 sk, s32 error)
 {
 	if (error)
 		return error;
@@ -61,7 +61,7 @@ static __attribute__((noinline)) s32 error_of_open(u64 sk, s32 error)
 }
 
 /* A connection of MPTCP fails because its subflow does, a moment later and without its error. */
-static __attribute__((noinline)) int subflow_fails(u64 connection, u64 sk, u32 resets)
+PART int subflow_fails(u64 connection, u64 sk, u32 resets)
 {
 	struct known *known = known_of((void *)connection);
 	s32 error = error_of_open(sk, GET(s32, sk, sock___live, sk_err));

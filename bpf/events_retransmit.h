@@ -12,7 +12,7 @@ struct tcp_skb_cb {
 SEC("tp_btf/tcp_retransmit_skb")
 int segment_is_retransmitted(u64 *args)
 {
-	u64 sk = args[0], skb = args[1];
+	u64 sk = ADDRESS(args[0]), skb = args[1];
 	u8 state = GET(u8, sk, sock_common, skc_state);
 	/* One skb can have many segments, which a device or the kernel divides later. */
 	u16 segments = LOAD(u16, skb + AT(sk_buff, cb) + AT(tcp_skb_cb, tcp_gso_segs));
@@ -43,7 +43,7 @@ int segment_is_retransmitted(u64 *args)
 SEC("tp_btf/tcp_retransmit_synack")
 int synack_is_retransmitted(u64 *args)
 {
-	u64 sk = args[0], request = args[1];
+	u64 sk = ADDRESS(args[0]), request = ADDRESS(args[1]);
 	struct ends ends = {};
 
 	if (!(wanted & 1u << RETRANSMITTED))

@@ -178,7 +178,7 @@ INLINE void datagram_is_moved(u64 sk, s32 result, u32 how)
 SEC("tp_btf/sock_send_length")
 int datagram_is_sent(u64 *args)
 {
-	datagram_is_moved(args[0], (s32)args[1], BY_SENDING);
+	datagram_is_moved(ADDRESS(args[0]), (s32)args[1], BY_SENDING);
 	return 0;
 }
 
@@ -190,7 +190,7 @@ SEC("tp_btf/sock_recv_length")
 int datagram_is_received(u64 *args)
 {
 	if (!((u32)args[2] & (MSG_PEEK | MSG_ERRQUEUE)))
-		datagram_is_moved(args[0], (s32)args[1], BY_RECEIVING);
+		datagram_is_moved(ADDRESS(args[0]), (s32)args[1], BY_RECEIVING);
 	return 0;
 }
 
@@ -198,7 +198,7 @@ int datagram_is_received(u64 *args)
 SEC("tp_btf/inet_sk_error_report")
 int error_is_reported(u64 *args)
 {
-	u64 sk = args[0];
+	u64 sk = ADDRESS(args[0]);
 
 	if (!is_udp(sk))
 		return 0;
@@ -214,7 +214,7 @@ SEC("tp_btf/udp_fail_queue_rcv_skb")
 int datagram_is_not_queued(u64 *args)
 {
 	s32 result = (s32)args[0];
-	u64 sk = args[1], now = ktime_ns();
+	u64 sk = ADDRESS(args[1]), now = ktime_ns();
 
 	if (!is_udp(sk))
 		return 0;
@@ -243,7 +243,7 @@ int datagram_is_dropped(u64 *args)
 {
 	if (kfree_arguments < 4 || !checksum_reason || (u32)args[2] != checksum_reason)
 		return 0;
-	u64 sk = args[3];
+	u64 sk = ADDRESS(args[3]);
 	if (!sk || !is_udp(sk))
 		return 0;
 	struct ends ends = {};
@@ -322,7 +322,7 @@ int receives_from_v6(void *context)
 SEC("cgroup/sock_release")
 int socket_is_released(void *context)
 {
-	u64 sk = (u64)context;
+	u64 sk = ADDRESS(context);
 
 	if (!is_udp(sk))
 		return 1;

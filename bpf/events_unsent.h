@@ -23,7 +23,7 @@ static long (*const text_of)(char *text, u32 bytes, const char *format, const u6
 static const char function_name[] = "%ps";
 
 /* ndisc_error_report() of net/ipv6/ndisc.c gives no reason. The compiler ends it with a jump, so that its caller is the place. */
-static __attribute__((noinline)) u32 is_neighbor_given_up(u64 place)
+PART u32 is_neighbor_given_up(u64 place)
 {
 	u32 *known = map_lookup(&places, &place);
 	if (known)

@@ -38,7 +38,7 @@ INLINE void write_window(u32 kind, u64 sk, u32 side, u64 since)
 }
 
 /* A side has announced a window. */
-static __attribute__((noinline)) int window_is_announced(u64 sk, u32 side, u32 is_zero)
+PART int window_is_announced(u64 sk, u32 side, u32 is_zero)
 {
 	struct windows *windows = map_lookup(&zero_windows, &sk);
 
@@ -66,7 +66,7 @@ static __attribute__((noinline)) int window_is_announced(u64 sk, u32 side, u32 i
 SEC("tp_btf/tcp_probe")
 int segment_arrives(u64 *args)
 {
-	u64 sk = args[0], skb = args[1];
+	u64 sk = ADDRESS(args[0]), skb = args[1];
 	u16 window = tcp_window(skb);
 
 	/* The window before is still in the socket. */
@@ -94,7 +94,7 @@ int segment_leaves(u64 *args)
 SEC("tp_btf/tcp_destroy_sock")
 int window_is_destroyed(u64 *args)
 {
-	u64 sk = args[0];
+	u64 sk = ADDRESS(args[0]);
 	struct windows *windows = map_lookup(&zero_windows, &sk);
 
 	if (!windows)

@@ -25,10 +25,10 @@ struct map ring_counts SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeo
 /* Sockeye sets the size. */
 struct map ring SEC("maps") = {MAP_TYPE_RING, 0, 0, 1 << 22, 0};
 
-/* How many bytes wake Sockeye. */
-const volatile u64 ring_wake_bytes = 1 << 16;
+/* How many unread bytes wake Sockeye before its 20 ms are over: a part of the ring, which Sockeye sets. */
+const volatile u64 ring_wake_bytes = 1 << 20;
 
-/* Space for a record of this kind and size, both constants; NULL if there is none. */
+/* Space for a record of this kind, and of this size, a constant; NULL if there is none. */
 INLINE void *record_of(u32 kind, u64 bytes)
 {
 	u32 first = 0;
@@ -36,12 +36,12 @@ INLINE void *record_of(u32 kind, u64 bytes)
 	if (!counts)
 		return NULL;
 	/* A program that interrupts this one, on the same processor, counts here as well. */
-	__sync_fetch_and_add(&counts->made[kind], 1);
+	__sync_fetch_and_add(&counts->made[kind & (KINDS - 1)], 1);
 	u32 *record = ring_reserve(&ring, bytes, 0);
 	if (record)
 		*record = kind;
 	else
-		__sync_fetch_and_add(&counts->lost[kind], 1);
+		__sync_fetch_and_add(&counts->lost[kind & (KINDS - 1)], 1);
 	return record;
 }
 
@@ -52,8 +52,8 @@ INLINE void leave_out(u32 kind)
 	struct ring_counts *counts = map_lookup(&ring_counts, &first);
 	if (!counts)
 		return;
-	__sync_fetch_and_add(&counts->made[kind], 1);
-	__sync_fetch_and_add(&counts->left_out[kind], 1);
+	__sync_fetch_and_add(&counts->made[kind & (KINDS - 1)], 1);
+	__sync_fetch_and_add(&counts->left_out[kind & (KINDS - 1)], 1);
 }
 
 /* Hands a record over. It wakes Sockeye if it is the one that makes the unread ones many. */

@@ -5,6 +5,7 @@ use super::object::{Linked, LoadError, Object};
 use super::program::Program;
 use super::table::{Definition, Table};
 use rustix::io::Errno;
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
@@ -269,21 +270,26 @@ impl Linked {
     /// Loads the programs of `options` with these BTF ids, and returns them in their order.
     ///
     /// Most of the start of a command that watches is the verifier, which works on the processor that asks: so a thread for each of a few processors
-    /// takes the next program until there is none left.
+    /// takes the next program until there is none left. The longest are taken first: one that was taken last would be verified while the other
+    /// processors have nothing left to do.
     fn load_all(
         &self,
         options: &LoadOptions<'_>,
         ids: &[Result<u32, LoadError>],
     ) -> Vec<Result<OwnedFd, LoadError>> {
         let loaded: Vec<OnceLock<_>> = ids.iter().map(|_| OnceLock::new()).collect();
+        let lengths = options
+            .programs
+            .iter()
+            .map(|(name, _)| self.instructions(name).unwrap_or(0));
+        let order = longest_first(lengths);
         let next = AtomicUsize::new(0);
         let work = || {
-            loop {
-                let place = next.fetch_add(1, Ordering::Relaxed);
+            while let Some(&place) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let (Some((name, kind)), Some(id), Some(result)) =
                     (options.programs.get(place), ids.get(place), loaded.get(place))
                 else {
-                    return;
+                    continue;
                 };
                 let (program_type, attach_type) = kind.types();
                 let _ = result.set(
@@ -307,6 +313,13 @@ impl Linked {
         });
         loaded.into_iter().filter_map(OnceLock::into_inner).collect()
     }
+}
+
+/// Returns the places of these lengths, that of the greatest first; of equal ones in their order.
+fn longest_first(lengths: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut places: Vec<_> = lengths.enumerate().collect();
+    places.sort_by_key(|(_, length)| Reverse(*length));
+    places.into_iter().map(|(place, _)| place).collect()
 }
 
 impl LoadedObject {
@@ -368,6 +381,15 @@ const THREADS_MAX: usize = 4;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn longest_program_is_loaded_first() {
+        assert_eq!(
+            longest_first([9, 138, 2377, 138, 600].into_iter()),
+            [2, 4, 1, 3, 0]
+        );
+        assert!(longest_first(std::iter::empty()).is_empty());
+    }
 
     /// Linux 5.15 wrote a warning with a stack into its log when `prof` began: "trace type BPF program uses run-time allocation".
     #[test]

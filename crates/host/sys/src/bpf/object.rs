@@ -355,6 +355,13 @@ pub(super) struct Linked {
 }
 
 impl Linked {
+    /// Returns the number of instructions of a program, with the functions that it calls.
+    pub(super) fn instructions(&self, name: &str) -> Option<usize> {
+        let program = self.parsed.programs.get(name)?;
+        let function = self.parsed.functions.get(&program.function_key())?;
+        Some(function.instructions.len())
+    }
+
     pub(super) fn load(
         &self,
         name: &str,
