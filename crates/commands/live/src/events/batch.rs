@@ -27,6 +27,7 @@ pub(crate) struct Batches {
 
 impl Batches {
     /// Adds an event that was read now.
+    #[inline]
     pub(crate) fn push(&mut self, mut event: ConnectionEvent) {
         self.seen.add(&event);
         match event.kind {

@@ -3,10 +3,11 @@
 //! Data that comes then is answered with a RST, long after the close was shown.
 
 use super::place::{Place, place};
+use foldhash::HashMap;
 use sockeye_model::{
     ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, EventOwner, Process, Side, State,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Closes whose peer can still send data.
 #[derive(Debug, Default)]

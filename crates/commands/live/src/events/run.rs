@@ -294,7 +294,7 @@ impl<W: Write> EventStream<'_, W> {
         // So that it ends also while events are made faster than they are read.
         for _ in 0..BATCHES_MAX {
             let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
-            let has_more = self.source.read(&mut |event| {
+            let has_more = self.source.read(|event| {
                 if let Some(lines) = command_lines {
                     lines.note(&event);
                 }
@@ -360,7 +360,7 @@ impl<W: Write> EventStream<'_, W> {
         self.clock.set();
         // What was opened since the watch began is listed as well, and has its own event.
         let (batches, mut opened) = (&mut self.batches, Opened::default());
-        while self.source.read(&mut |event| {
+        while self.source.read(|event| {
             opened.add(&event);
             batches.push(event);
         })? {}

@@ -52,7 +52,10 @@ impl EventSource<'_> {
     }
 
     /// Passes the events that are there to `take`, at most [`Self::BATCH_RECORDS`]. Returns whether there may be more.
-    pub(crate) fn read(&mut self, take: &mut dyn FnMut(ConnectionEvent)) -> anyhow::Result<bool> {
+    ///
+    /// `take` is no `dyn`: its argument would be copied once more.
+    #[inline]
+    pub(crate) fn read(&mut self, mut take: impl FnMut(ConnectionEvent)) -> anyhow::Result<bool> {
         match self {
             Self::Bpf(watch) => {
                 let taken = watch.read_some(Self::BATCH_RECORDS, |record| {
@@ -63,7 +66,7 @@ impl EventSource<'_> {
                 Ok(taken == Self::BATCH_RECORDS)
             }
             Self::Diag(watch) => {
-                watch.read(take)?;
+                watch.read(&mut take)?;
                 Ok(false)
             }
         }
