@@ -128,13 +128,15 @@ fn covers(moved: &Moved, event: &Event) -> bool {
     (is_here || moved.subject.is_shared()) && moved.subject.counts(event)
 }
 
-/// Returns what listeners explain of a counter: how many, what dropped, and who owns the listener.
+/// Returns what listeners explain of a counter: how many, what dropped, and who owns the listener. It is never more than the counter counted.
 ///
-/// A SYN that finds the queue full is dropped without a reason, and only counted. The last ACK of a handshake that finds it full has the
-/// reason `TCP_LISTEN_OVERFLOW`, and `sk_drops` counts it twice: net/ipv4/tcp_ipv4.c, tcp_v4_syn_recv_sock() and discard_and_relse.
+/// A SYN that finds a queue full is dropped without a reason, and only counted: tcp_listendrop() adds one to `ListenDrops` and to the listener's `sk_drops`.
+/// But `sk_drops` counts as well each segment that ends in tcp_v4_rcv() (`discard_and_relse`), such as a SYN that the client has repeated and that was
+/// answered. Those are events there, and are subtracted. The last ACK of a handshake that finds the accept queue full has the reason
+/// `TCP_LISTEN_OVERFLOW`, and is counted by both: net/ipv4/tcp_ipv4.c, tcp_v4_syn_recv_sock() and tcp_v4_rcv().
 ///
-/// A listener counts everything that it turned away: how many of its drops were for a full queue is unknown, unless all of them
-/// were. So they explain `ListenOverflows` only where that is as large as `ListenDrops`, which counts all.
+/// How many of a listener's drops were for a full accept queue is unknown, unless all of its namespace were, or it is the only listener there that dropped
+/// any.
 fn of_listeners(
     moved: &Moved,
     all: &[Moved],
@@ -150,26 +152,92 @@ fn of_listeners(
             |other: &&Moved| other.netns == moved.netns && other.subject == CounterSubject::Protocol(counter);
         all.iter().find(is_it)?.delta
     };
-    let are_overflows = delta_of(Counter::ListenOverflows) == delta_of(Counter::ListenDrops);
-    let mut parts = Vec::new();
     let is_here = |listener: &&ListenerDrops| moved.netns.is_none() || moved.netns == listener.netns;
-    for listener in listeners.iter().filter(is_here) {
-        let is_ack = |event: &&Event| {
-            event.reason.as_deref() == Some(OVERFLOW)
-                && event.socket.is_some()
-                && event.socket == listener.socket
+    let mut dropped: Vec<Turned> = listeners
+        .iter()
+        .filter(is_here)
+        .map(|listener| Turned::of(listener, events))
+        .collect();
+    let (drops, overflows) = (delta_of(Counter::ListenDrops), delta_of(Counter::ListenOverflows));
+    if let Some(drops) = drops {
+        fit_to(&mut dropped, drops);
+    }
+    dropped.retain(|turned| turned.acks + turned.others > 0);
+    let sum: u64 = dropped.iter().map(|turned| turned.acks + turned.others).sum();
+    let are_overflows = drops == overflows;
+    let is_only_one = dropped.len() == 1 && drops == Some(sum);
+    let mut parts = Vec::new();
+    for Turned { acks, others, owner } in dropped {
+        // Of how many others it is known that they found the accept queue full.
+        let full = match overflows {
+            _ if are_overflows => others,
+            Some(overflows) if is_only_one => others.min(overflows.saturating_sub(acks)),
+            _ => 0,
         };
-        let acks: u64 = events.iter().filter(is_ack).map(|event| event.count).sum();
-        let others = listener.count.saturating_sub(acks.saturating_mul(2));
-        if acks > 0 {
-            parts.push((acks, OVERFLOW.to_owned(), listener.owner.clone()));
-        }
-        if others > 0 && (are_overflows || counter == Counter::ListenDrops) {
-            let cause = if are_overflows { "accept queue" } else { "listener" };
-            parts.push((others, cause.to_owned(), listener.owner.clone()));
+        parts.push((acks, OVERFLOW.to_owned(), owner.clone()));
+        parts.push((full, "accept queue".to_owned(), owner.clone()));
+        if counter == Counter::ListenDrops {
+            parts.push((others - full, "listener".to_owned(), owner));
         }
     }
+    parts.retain(|(count, ..)| *count > 0);
     parts
+}
+
+/// What a listener turned away.
+struct Turned {
+    /// Last ACKs of handshakes that found the accept queue full.
+    acks: u64,
+    /// SYNs, and last ACKs of which no reason is known.
+    others: u64,
+    owner: Option<String>,
+}
+
+impl Turned {
+    fn of(listener: &ListenerDrops, events: &[Event]) -> Self {
+        let is_its = |event: &&Event| {
+            event.socket.is_some()
+                && event.socket == listener.socket
+                && event
+                    .place
+                    .as_deref()
+                    .is_some_and(|place| ARRIVALS.contains(&place))
+        };
+        let of_it = || events.iter().filter(is_its);
+        let discarded: u64 = of_it().map(|event| event.count).sum();
+        let is_ack = |event: &&Event| event.reason.as_deref() == Some(OVERFLOW);
+        let acks: u64 = of_it().filter(is_ack).map(|event| event.count).sum();
+        let turned = listener.count.saturating_sub(discarded);
+        Self {
+            acks: acks.min(turned),
+            others: turned.saturating_sub(acks),
+            owner: listener.owner.clone(),
+        }
+    }
+}
+
+/// Makes the sum of what listeners turned away at most what the kernel counted. Sockets and counters are read one after the other, which makes a small
+/// difference; with a larger one, it is known of a single listener only what it was.
+fn fit_to(dropped: &mut [Turned], counted: u64) {
+    let sum: u64 = dropped.iter().map(|turned| turned.acks + turned.others).sum();
+    let mut excess = sum.saturating_sub(counted);
+    let number = dropped.iter().filter(|turned| turned.others > 0).count();
+    let is_known = number <= 1 || excess <= counted / READINGS_DIFFER;
+    dropped.sort_by_key(|turned| std::cmp::Reverse(turned.others));
+    for turned in &mut *dropped {
+        let less = if is_known {
+            turned.others.min(excess)
+        } else {
+            turned.others
+        };
+        turned.others -= less;
+        excess = excess.saturating_sub(less);
+    }
+    for turned in dropped {
+        let less = turned.acks.min(excess);
+        turned.acks -= less;
+        excess -= less;
+    }
 }
 
 /// Moves drops of a queueing discipline that it does not count to `tx_dropped` of its device, where that counts what no drop explains: a
@@ -248,6 +316,10 @@ fn share_between_rules(lines: &mut [CounterLine], events: &[Event]) {
 const NETFILTER: &str = "NETFILTER_DROP";
 /// net/ipv4/tcp_minisocks.c: tcp_check_req() (Linux 6.15)
 const OVERFLOW: &str = "TCP_LISTEN_OVERFLOW";
+/// Where `sk_drops` counts each segment that is dropped: `discard_and_relse`.
+const ARRIVALS: [&str; 2] = ["tcp_v4_rcv", "tcp_v6_rcv"];
+/// Which part of the drops may be between two readings: a twentieth.
+const READINGS_DIFFER: u64 = 20;
 
 impl CounterSubject {
     /// Whether it counts a drop of its network namespace.
@@ -346,49 +418,121 @@ mod tests {
         assert_eq!((lines[0].remainder, lines[1].remainder), (Some(0), Some(3)));
     }
 
-    #[test]
-    fn listeners_explain_overflows_only_if_all_their_drops_are() {
-        let listeners = [ListenerDrops {
+    /// A listener, by its inode, and what its socket counted.
+    fn listener(socket: u32, count: u64) -> ListenerDrops {
+        ListenerDrops {
             netns: None,
-            owner: Some("gunicorn(4711)".to_owned()),
-            socket: Some(Inode(7)),
-            count: 36,
-        }];
+            owner: Some(format!("server({socket})")),
+            socket: Some(Inode(socket)),
+            count,
+        }
+    }
+
+    fn discarded(reason: &str, socket: u32, count: u64) -> Event {
+        Event {
+            place: Some("tcp_v4_rcv".to_owned()),
+            socket: Some(Inode(socket)),
+            transport: Some(6),
+            ..event(reason, count)
+        }
+    }
+
+    /// What explains `ListenDrops` and `ListenOverflows` that moved so far, each in words, and its remainder.
+    #[track_caller]
+    fn check_listeners(
+        [drops, overflows]: [u64; 2],
+        events: &[Event],
+        listeners: &[ListenerDrops],
+        expected: [(&str, i64); 2],
+    ) {
         let both = [
-            moved(Counter::ListenDrops, 36),
-            moved(Counter::ListenOverflows, 36),
+            moved(Counter::ListenDrops, drops),
+            moved(Counter::ListenOverflows, overflows),
         ];
-        let lines = reconcile(&both, &[], &listeners);
-        assert!(lines.iter().all(|line| line.remainder == Some(0)), "{lines:?}");
-        let part = &lines.iter().flat_map(|line| &line.parts).collect::<Vec<_>>();
-        assert!(part.iter().any(|part| part.cause == "accept queue"));
-        let others = [
-            moved(Counter::ListenDrops, 36),
-            moved(Counter::ListenOverflows, 20),
-        ];
-        let lines = reconcile(&others, &[], &listeners);
-        assert_eq!((lines[0].remainder, lines[1].remainder), (Some(0), Some(20)));
+        let lines = reconcile(&both, events, listeners);
+        let of = |counter| {
+            let is_it = |line: &&CounterLine| line.moved.subject == CounterSubject::Protocol(counter);
+            let Some(line) = lines.iter().find(is_it) else {
+                return (String::new(), 0);
+            };
+            let part = |part: &Part| {
+                let owner = part.owner.clone().unwrap_or_default();
+                format!("{} {} {owner}", part.count, part.cause)
+            };
+            let parts: Vec<_> = line.parts.iter().map(part).collect();
+            (parts.join(", "), line.remainder.unwrap())
+        };
+        let found = [of(Counter::ListenDrops), of(Counter::ListenOverflows)];
+        assert_eq!(
+            found.each_ref().map(|(text, left)| (text.as_str(), *left)),
+            expected
+        );
+    }
+
+    #[test]
+    fn only_listener_that_dropped_any_had_the_overflows() {
+        let queue = "36 accept queue server(7)";
+        check_listeners([36, 36], &[], &[listener(7, 36)], [(queue, 0), (queue, 0)]);
+        check_listeners(
+            [36, 20],
+            &[],
+            &[listener(7, 36)],
+            [
+                ("20 accept queue server(7), 16 listener server(7)", 0),
+                ("20 accept queue server(7)", 0),
+            ],
+        );
+        check_listeners(
+            [36, 20],
+            &[],
+            &[listener(7, 30), listener(8, 6)],
+            [("30 listener server(7), 6 listener server(8)", 0), ("", 20)],
+        );
+        // Another one, which is gone, may have had them.
+        check_listeners(
+            [36, 20],
+            &[],
+            &[listener(7, 30)],
+            [("30 listener server(7)", 6), ("", 20)],
+        );
+    }
+
+    #[test]
+    fn syn_that_is_repeated_and_answered_is_none_that_a_queue_dropped() {
+        let repeated = [discarded("NOT_SPECIFIED", 7, 3)];
+        check_listeners([0, 0], &repeated, &[listener(7, 3)], [("", 0), ("", 0)]);
+        // Also where the drops were not watched.
+        check_listeners([0, 0], &[], &[listener(7, 3)], [("", 0), ("", 0)]);
+        let queue = "3 accept queue server(7)";
+        check_listeners(
+            [3, 3],
+            &[discarded("NOT_SPECIFIED", 7, 2)],
+            &[listener(7, 5)],
+            [(queue, 0), (queue, 0)],
+        );
+        check_listeners([3, 3], &[], &[listener(7, 5)], [(queue, 0), (queue, 0)]);
+        check_listeners(
+            [3, 1],
+            &[discarded("NOT_SPECIFIED", 7, 4)],
+            &[listener(7, 7)],
+            [
+                ("2 listener server(7), 1 accept queue server(7)", 0),
+                ("1 accept queue server(7)", 0),
+            ],
+        );
+        // It is unknown which of both dropped those that the kernel counted.
+        check_listeners([3, 3], &[], &[listener(7, 5), listener(8, 2)], [("", 3), ("", 3)]);
     }
 
     #[test]
     fn last_ack_that_finds_the_queue_full_is_counted_twice_by_its_listener() {
-        let listeners = [ListenerDrops {
-            netns: None,
-            owner: None,
-            socket: Some(Inode(7)),
-            count: 10,
-        }];
-        let mut acks = event("TCP_LISTEN_OVERFLOW", 3);
-        acks.socket = Some(Inode(7));
-        let both = [moved(Counter::ListenDrops, 7), moved(Counter::ListenOverflows, 7)];
-        let lines = reconcile(&both, &[acks], &listeners);
-        assert!(lines.iter().all(|line| line.remainder == Some(0)), "{lines:?}");
-        let parts: Vec<_> = lines[0]
-            .parts
-            .iter()
-            .map(|part| (part.count, part.cause.as_str()))
-            .collect();
-        assert_eq!(parts, [(4, "accept queue"), (3, "TCP_LISTEN_OVERFLOW")]);
+        let parts = "4 accept queue server(7), 3 TCP_LISTEN_OVERFLOW server(7)";
+        check_listeners(
+            [7, 7],
+            &[discarded(OVERFLOW, 7, 3)],
+            &[listener(7, 10)],
+            [(parts, 0), (parts, 0)],
+        );
     }
 
     #[test]

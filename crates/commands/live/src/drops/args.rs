@@ -59,6 +59,8 @@ pub struct DropsArgs {
     #[command(flatten)]
     pub(crate) common: WatchArgs,
     /// Only drops of packets that match, as in ss, for example: dport = :443 or owner = nginx. Counters are not compared then
+    ///
+    /// Ends are those of the packet, in either direction: dport = :53 finds packets to port 53 and from it, whichever side the socket is.
     #[arg(value_name = "FILTER", conflicts_with = "counters")]
     pub(crate) filter: Vec<String>,
 }

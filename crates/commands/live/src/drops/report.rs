@@ -10,7 +10,7 @@ use super::session::Session;
 use super::sockets::SocketTable;
 use sockeye_console::envelope;
 use sockeye_dictionary::{Dictionary, DropClass};
-use sockeye_drops::{CounterLine, CounterSubject, reconcile};
+use sockeye_drops::{CounterLine, CounterSubject, classes, reconcile};
 use sockeye_model::NetnsInode;
 use sockeye_observe::KernelFunctions;
 use sockeye_query::findings::inside;
@@ -38,7 +38,7 @@ impl Session<'_> {
             netns_name: &netns_name,
             has_keys: self.args.keys > 0,
         };
-        let (mut rows, normal_by_place) = naming.rows(&before.drops, &now.drops, self.args.all);
+        let (mut rows, normal_rows) = naming.rows(&before.drops, &now.drops, self.args.all);
         let devices = now.counters.devices();
         for row in &mut rows {
             if let (None, Some(index)) = (row.device, row.ifindex) {
@@ -59,14 +59,15 @@ impl Session<'_> {
         }
         // A reason that is not counted by key is in the totals only.
         let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
-            .then(|| normal_by_place + self.normal(&before.drops, &now.drops));
+            .then(|| normal_by_place(&normal_rows) + self.normal(&before.drops, &now.drops));
         // Of what namespace evicted drops were is not known either.
         rows.retain(|row| row.is_evicted || self.is_selected(row.netns));
         let may_be_by_legacy = rows.iter().any(|row| now.firewalls.may_be_by_legacy(row));
         let mut counters = Vec::new();
         let mut other_namespaces = [0; 2];
         if self.args.filter.is_empty() {
-            let events: Vec<_> = rows.iter().map(DropRow::event).collect();
+            let of_here = normal_rows.iter().filter(|row| self.is_selected(row.netns));
+            let events: Vec<_> = rows.iter().chain(of_here).map(DropRow::event).collect();
             let mut of_sockets = socket_drops(sockets[1], sockets[0]);
             of_sockets.retain(|moved| moved.netns.is_none_or(|netns| self.is_selected(Some(netns))));
             let mut moved = found.all.clone();
@@ -173,6 +174,14 @@ impl Session<'_> {
             is_watched,
         }
     }
+}
+
+/// Returns how many of these normal ends of packets are known as such by their place: the totals by reason do not have them as normal.
+fn normal_by_place(rows: &[DropRow]) -> u64 {
+    let by_place = rows
+        .iter()
+        .filter(|row| row.reason.as_deref().and_then(classes::of_reason) != Some(DropClass::Normal));
+    by_place.map(|row| row.count).sum()
 }
 
 /// Returns how many of these namespaces have lines.

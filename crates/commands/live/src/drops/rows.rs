@@ -95,7 +95,8 @@ impl DropRow {
         }
     }
 
-    /// Whether the filter accepts it: its socket, or the packets as one end or the other sees them.
+    /// Whether the filter accepts it: one of its packets or its connection, with either end as the source. Who writes `dport = :53` means the packets to port
+    /// 53, also if the socket that they were for has it as its own port.
     pub(super) fn matches(&self, filter: &Filter) -> bool {
         if filter.is_empty() {
             return true;
@@ -103,23 +104,36 @@ impl DropRow {
         if self.place.is_none() {
             return false;
         }
-        let mut ends: Vec<(Option<SocketAddr>, Option<SocketAddr>)> = Vec::new();
-        if self.local.is_some() || self.samples.is_empty() {
-            ends.push((self.local, self.peer));
-        }
-        for sample in &self.samples {
+        let of_packets = self.samples.iter().map(|sample| {
             let source = SocketAddr::new(sample.source, sample.source_port.unwrap_or(0));
             let destination = SocketAddr::new(sample.destination, sample.destination_port.unwrap_or(0));
-            ends.push((Some(destination), Some(source)));
-            if self.local.is_none() {
-                ends.push((Some(source), Some(destination)));
-            }
-        }
-        ends.into_iter()
-            .any(|(local, peer)| self.matches_as(filter, local, peer))
+            (Some(source), Some(destination))
+        });
+        // A packet in a tunnel has other addresses than its connection; a socket without a peer has at most those of its packets.
+        let of_socket = (self.peer.is_some() || self.samples.is_empty()).then_some((self.local, self.peer));
+        of_packets
+            .chain(of_socket)
+            .any(|ends| self.matches_with(filter, ends))
     }
 
-    fn matches_as(&self, filter: &Filter, local: Option<SocketAddr>, peer: Option<SocketAddr>) -> bool {
+    fn matches_with(&self, filter: &Filter, (one, other): (Option<SocketAddr>, Option<SocketAddr>)) -> bool {
+        let owners: Vec<Owner> = self
+            .owner
+            .iter()
+            .map(|owner| Owner {
+                process: owner.process,
+                fd: sockeye_model::Fd(0),
+            })
+            .collect();
+        let [there, back] = [self.socket(one, other), self.socket(other, one)];
+        filter.matches_either_way(
+            &Entry::with_owners(&there, Some(&owners)),
+            &Entry::with_owners(&back, Some(&owners)),
+        )
+    }
+
+    /// Returns its socket for a filter, with these ends.
+    fn socket(&self, local: Option<SocketAddr>, peer: Option<SocketAddr>) -> Socket {
         let protocol = match self.protocol {
             Some(6) => Protocol::Tcp,
             Some(17) => Protocol::Udp,
@@ -141,15 +155,7 @@ impl DropRow {
         socket.netns = self.netns;
         socket.inode = self.inode;
         socket.uid = self.uid;
-        let owners: Vec<Owner> = self
-            .owner
-            .iter()
-            .map(|owner| Owner {
-                process: owner.process,
-                fd: sockeye_model::Fd(0),
-            })
-            .collect();
-        filter.matches(&Entry::with_owners(&socket, Some(&owners)))
+        socket
     }
 }
 
@@ -267,9 +273,14 @@ impl Naming<'_> {
         };
     }
 
-    /// Returns the rows of what was counted between two readings, the worst first; and the number of normal ends of packets that are
-    /// known by their place and have no row.
-    pub(super) fn rows(&self, before: &DropCounts, now: &DropCounts, all: bool) -> (Vec<DropRow>, u64) {
+    /// Returns the rows of what was counted between two readings, the worst first; and those of normal ends of packets that are not shown, but
+    /// that counters count.
+    pub(super) fn rows(
+        &self,
+        before: &DropCounts,
+        now: &DropCounts,
+        all: bool,
+    ) -> (Vec<DropRow>, Vec<DropRow>) {
         let mut rows: BTreeMap<RowKey, DropRow> = BTreeMap::new();
         let mut counted = vec![0_u64; INDEXES];
         for (key, counts, seen) in estimates::seen(before, now) {
@@ -294,16 +305,9 @@ impl Naming<'_> {
         }
         let mut rows: Vec<DropRow> = rows.into_values().collect();
         name_devices(&mut rows);
-        let mut normal = 0;
-        if !all {
-            let is_normal = |row: &DropRow| row.class == Some(DropClass::Normal);
-            normal = rows
-                .iter()
-                .filter(|row| is_normal(row))
-                .map(|row| row.count)
-                .sum();
-            rows.retain(|row| !is_normal(row));
-        }
+        let (normal, mut rows): (Vec<_>, Vec<_>) = rows
+            .into_iter()
+            .partition(|row| !all && row.class == Some(DropClass::Normal));
         rows.extend(self.evicted(before, now, &counted, all));
         rows.sort_by(|a, b| {
             b.class

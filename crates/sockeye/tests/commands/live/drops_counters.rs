@@ -1,8 +1,11 @@
 //! `sockeye drops`: which counter counts a drop, and what is known of counters that come and go.
 
-use super::drops::{Watching, alone, counter, rows, send, sum};
-use sockeye_lab::{Namespace, need, program};
-use std::net::UdpSocket;
+use super::drops::{Watching, alone, counter, rows, send, sum, value};
+use rustix::net::{AddressFamily, SocketType, socket};
+use sockeye_lab::{Namespace, need, program, wait_until};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 /// Sends frames on lo that are shorter than their IP header says, and frames that are shorter than their UDP header says.
 const SHORT: &str = "
@@ -93,4 +96,51 @@ fn qdisc_that_is_gone_has_no_number() {
         "{line:#}"
     );
     assert_eq!(line["explained_by"][0]["count"], dropped, "{line:#}");
+}
+
+/// Begins to connect, without waiting for it.
+fn begin_to_connect(address: SocketAddr) -> OwnedFd {
+    let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::io::ioctl_fionbio(&client, true).unwrap();
+    let _ = rustix::net::connect(&client, &address);
+    client
+}
+
+#[test]
+fn repeated_syn_that_is_answered_is_not_one_that_a_full_queue_dropped() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-repeated"));
+    let listener = here.run(|| TcpListener::bind("127.0.0.1:0").unwrap());
+    let address = listener.local_addr().unwrap();
+    let watching = Watching::start(&lab, &here, "--format json");
+    // The answers are lost until the clients have repeated their SYNs.
+    let port = address.port();
+    here.output(
+        "nft",
+        &[format!(
+            "add table ip f; add chain ip f in {{ type filter hook input priority 0; }}; add rule ip f in tcp sport {port} drop"
+        )],
+    );
+    let clients: Vec<_> = here.run(|| (0..3).map(|_| begin_to_connect(address)).collect());
+    let repeated = || value(&here, "netstat", "TcpExt", "TCPSynRetrans");
+    wait_until("three repeated SYNs", || repeated() >= 3);
+    std::thread::sleep(Duration::from_millis(300));
+    here.output("nft", &["flush", "ruleset"]);
+    wait_until("three connections", || {
+        value(&here, "snmp", "Tcp", "PassiveOpens") == 3
+    });
+    let document = watching.end();
+    drop(clients);
+    for name in ["ListenDrops", "ListenOverflows"] {
+        assert_eq!(value(&here, "netstat", "TcpExt", name), 0, "{name}");
+    }
+    let lines = document["counters"].as_array().unwrap().iter();
+    let names: Vec<_> = lines
+        .filter(|line| line["netns_inode"] == here.inode())
+        .map(|line| line["counter"].as_str().unwrap())
+        .collect();
+    assert!(
+        names.iter().all(|name| !name.contains("Listen")),
+        "{names:?} {document:#}"
+    );
 }
