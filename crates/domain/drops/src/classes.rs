@@ -43,6 +43,8 @@ fn says_nothing(reason: &str) -> bool {
 fn of_place(place: &str) -> Option<DropClass> {
     if PURGES.contains(&place) || place == OTHER_GROUP {
         Some(DropClass::Normal)
+    } else if PROGRAMS.contains(&place) {
+        Some(DropClass::Policy)
     } else if DOWN.contains(&place) || LOSSES.contains(&place) {
         Some(DropClass::Loss)
     } else {
@@ -54,9 +56,13 @@ fn of_place(place: &str) -> Option<DropClass> {
 /// net/core/rtnetlink.c, __rtnl_unlock(), which frees without a reason.
 const DOWN: [&str; 2] = ["__rtnl_unlock", "rtnl_unlock"];
 
+/// Where a program of XDP drops: net/core/dev.c, drivers/net/veth.c. Other drivers have no packet yet that the kernel could report.
+const PROGRAMS: [&str; 3] = ["do_xdp_generic", "netif_receive_generic_xdp", "veth_xdp_rcv_skb"];
+
 /// Functions that free without a reason what they could not send: neighbors that do not answer (net/ipv6/ndisc.c, ndisc_error_report(), which ends with a
-/// jump, so that its caller is the place), those of a device that is gone, and packets that could not be fragmented. What was fragmented is consumed.
-const LOSSES: [&str; 7] = [
+/// jump, so that its caller is the place), those of a device that is gone, and packets that could not be fragmented; what was fragmented is consumed. And packets without a route that leads
+/// somewhere: net/ipv4/route.c, ip_error(), of a packet to pass on, also where the route is one that forbids; net/ipv6/inet6_connection_sock.c.
+const LOSSES: [&str; 9] = [
     "neigh_invalidate",
     "arp_error_report",
     "ndisc_error_report",
@@ -64,6 +70,8 @@ const LOSSES: [&str; 7] = [
     "ip_do_fragment",
     "ip_fragment",
     "ip6_fragment",
+    "ip_error",
+    "inet6_csk_xmit",
 ];
 
 /// Where a multicast packet ends that no program here has asked for: net/ipv6/ip6_input.c. On each network questions for other neighbors are such packets.
@@ -113,6 +121,10 @@ mod tests {
         check("NEIGH_FAILED", "neigh_invalidate", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "ip6_fragment", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "ip6_mc_input", Some(DropClass::Normal));
+        check("NOT_SPECIFIED", "do_xdp_generic", Some(DropClass::Policy));
+        check("NOT_SPECIFIED", "veth_xdp_rcv_skb", Some(DropClass::Policy));
+        check("NOT_SPECIFIED", "ip_error", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "inet6_csk_xmit", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "veth_xmit", None);
         check("NOT_SPECIFIED", "tcp_v4_rcv", Some(DropClass::Normal));
         check("TCP_CSUM", "tcp_v4_rcv", Some(DropClass::Loss));

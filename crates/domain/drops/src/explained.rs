@@ -12,6 +12,10 @@ pub(crate) struct Explained {
     family: Option<Family>,
     /// Functions in which these reasons are counted; empty: everywhere
     places: &'static [&'static str],
+    /// Functions in which they are not
+    elsewhere: &'static [&'static str],
+    /// Whether all of these drops are counted. Of others only the kernel knows which.
+    pub(crate) are_all: bool,
 }
 
 impl Explained {
@@ -24,7 +28,18 @@ impl Explained {
                 .is_none_or(|protocol| event.transport == Some(protocol))
             && self.family.is_none_or(|family| event.family == Some(family))
             && (self.places.is_empty() || place.is_some_and(|place| self.places.contains(&place)))
+            && place.is_none_or(|place| !self.elsewhere.contains(&place))
     }
+}
+
+/// Whether there is a counter that counts drops of a reason.
+pub(crate) fn is_counted(reason: &str) -> bool {
+    let of_protocols = EXPLAINED.iter().flat_map(|explained| explained.reasons);
+    of_protocols
+        .chain(&QDISC)
+        .chain(&RECEIVED_BY_DEVICE)
+        .chain(&SENT_BY_DEVICE)
+        .any(|counted| *counted == reason)
 }
 
 /// Reasons for which a queueing discipline counts a drop.
@@ -40,8 +55,10 @@ pub(crate) const QDISC: [&str; 8] = [
 ];
 /// net/core/dev.c: enqueue_to_backlog()
 pub(crate) const BACKLOG: &str = "CPU_BACKLOG";
+/// net/core/dev.c: __netif_receive_skb_core(), which counts some of them as `rx_nohandler`; ICMP of an unknown type has the same reason
+pub(crate) const UNHANDLED: &str = "UNHANDLED_PROTO";
 /// net/core/dev.c: __netif_receive_skb_core(), enqueue_to_backlog()
-pub(crate) const RECEIVED_BY_DEVICE: [&str; 2] = ["UNHANDLED_PROTO", BACKLOG];
+pub(crate) const RECEIVED_BY_DEVICE: [&str; 2] = [UNHANDLED, BACKLOG];
 /// drivers/net/tun.c: tun_net_xmit()
 pub(crate) const SENT_BY_DEVICE: [&str; 4] = ["FULL_RING", "DEV_READY", "TAP_FILTER", "TAP_TXFILTER"];
 
@@ -62,11 +79,27 @@ const fn line(
         transport,
         family,
         places: &[],
+        elsewhere: &[],
+        are_all: true,
     }
 }
 
 const fn at(explained: Explained, places: &'static [&'static str]) -> Explained {
     Explained { places, ..explained }
+}
+
+const fn not_at(explained: Explained, elsewhere: &'static [&'static str]) -> Explained {
+    Explained {
+        elsewhere,
+        ..explained
+    }
+}
+
+const fn some(explained: Explained) -> Explained {
+    Explained {
+        are_all: false,
+        ..explained
+    }
 }
 
 /// net/ipv4/udp.c: udp_queue_rcv_one_skb(), __udp_queue_rcv_skb(); the same in net/ipv6/udp.c
@@ -105,13 +138,19 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     ),
     line(Counter::Udp6NoPorts, UDP, V6, &["NO_SOCKET"]),
     // net/ipv4/tcp_ipv4.c: tcp_v4_rcv(), tcp_add_backlog(); net/ipv4/tcp_input.c
-    line(Counter::TcpOutRsts, TCP, None, &["NO_SOCKET"]),
+    // net/ipv4/syncookies.c: the last ACK of a handshake for which a listener has no room gets no RST
+    not_at(
+        line(Counter::TcpOutRsts, TCP, None, &["NO_SOCKET"]),
+        &["cookie_v4_check", "cookie_v6_check"],
+    ),
     line(Counter::TcpInCsumErrors, TCP, None, &["TCP_CSUM"]),
     line(Counter::TcpInErrs, TCP, None, &["TCP_CSUM"]),
     at(
         line(Counter::TcpInErrs, TCP, None, SHORT),
         &["tcp_v4_rcv", "tcp_v6_rcv"],
     ),
+    // net/ipv4/tcp_input.c: tcp_validate_incoming(), which counts those of established connections
+    some(line(Counter::TcpInErrs, TCP, None, &["TCP_INVALID_SYN"])),
     line(Counter::TcpBacklogDrop, TCP, None, &["SOCKET_BACKLOG"]),
     line(Counter::TcpZeroWindowDrop, TCP, None, &["TCP_ZEROWINDOW"]),
     line(Counter::TcpMinTtlDrop, TCP, None, &["TCP_MINTTL"]),
@@ -141,6 +180,11 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     // net/ipv4/route.c: ip_error()
     line(Counter::IpInAddrErrors, None, V4, &["IP_INADDRERRORS"]),
     line(Counter::IpInNoRoutes, None, V4, &["IP_INNOROUTES"]),
+    // The same of a packet to pass on: without a reason; a route that forbids is not counted
+    some(at(
+        line(Counter::IpInNoRoutes, None, V4, &["NOT_SPECIFIED"]),
+        &["ip_error"],
+    )),
     // net/ipv4/ip_output.c: __ip_queue_xmit(); without a packet where an application gets ENETUNREACH
     line(Counter::IpOutNoRoutes, None, V4, &["IP_OUTNOROUTES"]),
     // net/ipv6/ip6_input.c: ip6_rcv_core(); net/ipv6/ip6_output.c: ip6_forward(); include/net/ipv6_frag.h: ip6frag_expire_frag_queue()
@@ -157,4 +201,9 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     // net/ipv6/route.c: ip6_pkt_drop()
     line(Counter::Ip6InNoRoutes, None, V6, &["IP_INNOROUTES"]),
     line(Counter::Ip6OutNoRoutes, None, V6, &["IP_OUTNOROUTES"]),
+    // net/ipv6/inet6_connection_sock.c: without a reason; the route can also be one that forbids
+    some(at(
+        line(Counter::Ip6OutNoRoutes, TCP, V6, &["NOT_SPECIFIED"]),
+        &["inet6_csk_xmit"],
+    )),
 ];

@@ -1,8 +1,9 @@
 //! The reasons of a kernel.
 
 use crate::classes;
+use crate::explained::is_counted;
 use sockeye_dictionary::DropClass;
-use sockeye_wire::drops::{INDEXES, Treatment, reason_at};
+use sockeye_wire::drops::{INDEXES, Treatment, index_of, reason_at};
 use std::collections::HashMap;
 
 /// Names and classes of the reasons of this kernel.
@@ -63,6 +64,20 @@ impl Reasons {
         })
     }
 
+    /// The same for a comparison with counters: normal ends that a counter counts, of which there are few keys, are not counted only by reason.
+    #[must_use]
+    pub fn treatments_with_counters(&self, all: bool, keys: bool) -> [Treatment; INDEXES] {
+        let mut treatments = self.treatments(all, keys);
+        let reasons = self.names.iter().filter(|(_, name)| keys && is_counted(name));
+        for (reason, _) in reasons.filter(|(reason, _)| reason_at(index_of(**reason)) == Some(**reason)) {
+            let treatment = &mut treatments[index_of(*reason)];
+            if *treatment == Treatment::InTotals {
+                *treatment = Treatment::WithoutSocket;
+            }
+        }
+        treatments
+    }
+
     /// Whether the drops of the reason with this index are shown: normal ends of packets only with `all`.
     #[must_use]
     pub fn is_shown(&self, index: usize, all: bool) -> bool {
@@ -111,5 +126,21 @@ mod tests {
         assert_eq!(reasons.name(120).as_deref(), Some("0:120"));
         assert_eq!(reasons.name(0x1_0000).as_deref(), Some("1:0"));
         assert_eq!(reasons.class(3), Some(DropClass::Refusal));
+    }
+
+    #[test]
+    fn normal_end_that_a_counter_counts_has_its_device() {
+        let of = |value, name: &str| (value, name.to_owned());
+        let reasons = Reasons::new(&[
+            of(7, "SKB_DROP_REASON_UNHANDLED_PROTO"),
+            of(8, "SKB_DROP_REASON_TCP_OLD_DATA"),
+            of(9, "SKB_DROP_REASON_NO_SOCKET"),
+        ]);
+        let treatment = |keys| [7, 8, 9].map(|reason| reasons.treatments_with_counters(false, keys)[reason]);
+        assert_eq!(
+            treatment(true),
+            [Treatment::WithoutSocket, Treatment::InTotals, Treatment::BySocket]
+        );
+        assert_eq!(treatment(false), [Treatment::InTotals; 3]);
     }
 }

@@ -1,7 +1,7 @@
 //! Counters that moved, and the drops that explain them.
 
 use crate::event::Event;
-use crate::explained::{BACKLOG, EXPLAINED, QDISC, RECEIVED_BY_DEVICE, SENT_BY_DEVICE};
+use crate::explained::{BACKLOG, EXPLAINED, QDISC, RECEIVED_BY_DEVICE, SENT_BY_DEVICE, UNHANDLED};
 use sockeye_model::{Counter, DeviceName, FirewallRuleName, Inode, NetnsInode};
 use std::collections::BTreeMap;
 
@@ -79,9 +79,26 @@ pub fn reconcile(all: &[Moved], events: &[Event], listeners: &[ListenerDrops]) -
         .iter()
         .map(|moved| {
             let mut parts: BTreeMap<(String, Option<String>), u64> = BTreeMap::new();
-            for event in events.iter().filter(|event| covers(moved, event)) {
+            let of = |certainty| {
+                events
+                    .iter()
+                    .filter(move |event| covers(moved, event) == Some(certainty))
+            };
+            let mut add = |event: &Event, count| {
                 let cause = event.reason.clone().unwrap_or_default();
-                *parts.entry((cause, event.owner.clone())).or_default() += event.count;
+                *parts.entry((cause, event.owner.clone())).or_default() += count;
+            };
+            let certain = of(Counted::All).fold(0_u64, |sum, event| {
+                add(event, event.count);
+                sum.saturating_add(event.count)
+            });
+            let mut left = moved.delta.unwrap_or(0).saturating_sub(certain);
+            for event in of(Counted::Some).filter(|event| event.count > 0) {
+                let count = event.count.min(left);
+                left -= count;
+                if count > 0 {
+                    add(event, count);
+                }
             }
             for (count, cause, owner) in of_listeners(moved, all, events, listeners) {
                 *parts.entry((cause, owner)).or_default() += count;
@@ -122,10 +139,21 @@ fn line(moved: Moved, parts: BTreeMap<(String, Option<String>), u64>) -> Counter
     }
 }
 
-/// Whether a counter counts a drop.
-fn covers(moved: &Moved, event: &Event) -> bool {
+/// Whether a counter counts drops.
+fn covers(moved: &Moved, event: &Event) -> Option<Counted> {
     let is_here = moved.netns.is_none() || moved.netns == event.netns;
-    (is_here || moved.subject.is_shared()) && moved.subject.counts(event)
+    moved
+        .subject
+        .counted(event)
+        .filter(|_| is_here || moved.subject.is_shared())
+}
+
+/// How many of some drops a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    All,
+    /// It is unknown how many: they explain at most what nothing else does.
+    Some,
 }
 
 /// Returns what listeners explain of a counter: how many, what dropped, and who owns the listener. It is never more than the counter counted.
@@ -322,20 +350,26 @@ const ARRIVALS: [&str; 2] = ["tcp_v4_rcv", "tcp_v6_rcv"];
 const READINGS_DIFFER: u64 = 20;
 
 impl CounterSubject {
-    /// Whether it counts a drop of its network namespace.
+    /// Whether it counts a drop of its network namespace, or may count it.
     #[must_use]
     pub fn counts(&self, event: &Event) -> bool {
-        let has = |reasons: &[&str]| {
-            event
-                .reason
-                .as_deref()
-                .is_some_and(|reason| reasons.contains(&reason))
-        };
+        self.counted(event).is_some()
+    }
+
+    fn counted(&self, event: &Event) -> Option<Counted> {
+        let reason = event.reason.as_deref();
+        let has = |reasons: &[&str]| reason.is_some_and(|reason| reasons.contains(&reason));
         let is_at = |device: DeviceName| event.device == Some(device);
-        match self {
+        let is_counted = match self {
             Self::Protocol(counter) => {
-                let mut all = EXPLAINED.iter().filter(|explained| explained.counter == *counter);
-                all.any(|explained| explained.covers(event))
+                let all = EXPLAINED.iter().filter(|explained| explained.counter == *counter);
+                let covering: Vec<_> = all.filter(|explained| explained.covers(event)).collect();
+                let are_all = covering.iter().any(|explained| explained.are_all);
+                let counted = if are_all { Counted::All } else { Counted::Some };
+                return (!covering.is_empty()).then_some(counted);
+            }
+            Self::Received(device) if has(&[UNHANDLED]) => {
+                return is_at(*device).then_some(Counted::Some);
             }
             Self::Backlog => has(&[BACKLOG]),
             Self::Qdisc(device) => is_at(*device) && has(&QDISC),
@@ -343,7 +377,8 @@ impl CounterSubject {
             Self::Sent(device) => is_at(*device) && has(&SENT_BY_DEVICE),
             Self::Socket(inode) => event.socket == Some(*inode),
             Self::FirewallRule(name) => event.rule.as_ref() == Some(name),
-        }
+        };
+        is_counted.then_some(Counted::All)
     }
 
     /// Whether it counts the drops of sockets in all network namespaces: an inode is of one socket only.
@@ -645,6 +680,45 @@ mod tests {
         let lines = reconcile(&counters.map(|counter| moved(counter, 3)), &events, &[]);
         let remainders: Vec<_> = lines.iter().map(|line| line.remainder).collect();
         assert_eq!(remainders, [Some(0); 5]);
+    }
+
+    #[test]
+    fn drops_of_which_some_are_counted_explain_no_more_than_that() {
+        let device = DeviceName::new(b"eth0");
+        let mut unhandled = event("UNHANDLED_PROTO", 10);
+        unhandled.device = Some(device);
+        let mut syn = event("TCP_INVALID_SYN", 5);
+        syn.transport = Some(6);
+        let events = [unhandled, syn];
+        let check = |received, errors, expected: &[(u64, i64)]| {
+            let received = Moved {
+                subject: CounterSubject::Received(device),
+                netns: None,
+                delta: Some(received),
+            };
+            let lines = reconcile(&[received, moved(Counter::TcpInErrs, errors)], &events, &[]);
+            let of = |line: &CounterLine| {
+                let parts = line.parts.iter().map(|part| part.count);
+                (parts.sum(), line.remainder.unwrap())
+            };
+            assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), expected);
+        };
+        check(10, 5, &[(10, 0), (5, 0)]);
+        check(12, 3, &[(10, 2), (3, 0)]);
+        check(0, 0, &[]);
+    }
+
+    #[test]
+    fn last_ack_with_a_cookie_that_finds_the_queue_full_gets_no_reset() {
+        let at = |place: &str| Event {
+            place: Some(place.to_owned()),
+            transport: Some(6),
+            ..event("NO_SOCKET", 6)
+        };
+        let counter = [moved(Counter::TcpOutRsts, 6)];
+        let remainder = |place| reconcile(&counter, &[at(place)], &[])[0].remainder;
+        assert_eq!(remainder("tcp_v4_rcv"), Some(0));
+        assert_eq!(remainder("cookie_v4_check"), Some(6));
     }
 
     #[test]

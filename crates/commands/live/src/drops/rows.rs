@@ -88,7 +88,11 @@ impl DropRow {
             device: self.device,
             socket: self.inode,
             transport: self.protocol,
-            family: self.family,
+            // A packet without an IP header yet is of its socket's family.
+            family: self.family.or_else(|| {
+                let end = self.local.or(self.peer)?;
+                Some(if end.is_ipv4() { Family::V4 } else { Family::V6 })
+            }),
             owner: self.owner_text(),
             rule: self.rule.clone(),
             count: self.count,
@@ -428,8 +432,8 @@ fn protocol_name(number: u8) -> &'static str {
     }
 }
 
-const AF_INET: u32 = 2;
-const AF_INET6: u32 = 10;
+pub(super) const AF_INET: u32 = 2;
+pub(super) const AF_INET6: u32 = 10;
 
 /// Most samples of a row.
 const SAMPLES_MAX: usize = 8;

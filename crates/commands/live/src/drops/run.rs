@@ -43,8 +43,12 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
     }
     let engine = bpf_engine(&args.common.btf)?;
     let mut reasons = reasons_of(&engine);
+    let treatments = match args.packets || !args.filter.is_empty() {
+        true => reasons.treatments(args.all, args.keys > 0),
+        false => reasons.treatments_with_counters(args.all, args.keys > 0),
+    };
     let options = DropOptions {
-        treatments: &reasons.treatments(args.all, args.keys > 0),
+        treatments: &treatments,
         packets: args.packets,
         ring_bytes: args.common.ring,
         // The kernel wants at least one.

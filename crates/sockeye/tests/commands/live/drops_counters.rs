@@ -2,8 +2,9 @@
 
 use super::drops::{Watching, alone, counter, rows, send, sum, value};
 use rustix::net::{AddressFamily, SocketType, socket};
-use sockeye_lab::{Namespace, need, program, wait_until};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use sockeye_lab::{Lab, Namespace, need, program, wait_until};
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -143,4 +144,85 @@ fn repeated_syn_that_is_answered_is_not_one_that_a_full_queue_dropped() {
         names.iter().all(|name| !name.contains("Listen")),
         "{names:?} {document:#}"
     );
+}
+
+/// Sends frames on lo of a protocol that nothing takes.
+const UNHANDLED: &str = "
+import socket
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('lo', 0))
+for _ in range(10):
+    out.send(bytes(12) + b'\\x88\\xb5' + bytes(50))
+";
+
+#[test]
+fn normal_end_that_a_counter_counts_explains_it_without_being_shown() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-unhandled"));
+    for all in ["", "--all"] {
+        let watching = Watching::start(&lab, &here, &format!("{all} --format json"));
+        here.output("python3", &["-c", UNHANDLED]);
+        let document = watching.end();
+        is_explained(&document, &here, "rx_dropped", 10);
+        let shown = sum(&rows(&document, &here, "UNHANDLED_PROTO"));
+        assert_eq!(shown, if all.is_empty() { 0 } else { 10 }, "{document:#}");
+    }
+}
+
+#[test]
+fn segment_without_a_route_is_counted_by_its_family() {
+    let lab = need!(Lab::new("drops-no-route"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    let (v4, v6) = link.server_addresses();
+    for (server, counter, reason) in [
+        (v4, "IpOutNoRoutes", "IP_OUTNOROUTES"),
+        (v6, "Ip6OutNoRoutes", "NOT_SPECIFIED"),
+    ] {
+        let listener = there.run(|| TcpListener::bind((server, 0)).unwrap());
+        let mut client = here.run(|| TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        let family = if server.is_ipv4() { "-4" } else { "-6" };
+        let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+        here.output("ip", &[family, "route", "flush", "dev", &link.devices().0]);
+        for _ in 0..5 {
+            // The error of the route, where the kernel reports it.
+            let _ = client.write_all(b"x");
+        }
+        let document = watching.end();
+        let rows = rows(&document, &here, reason);
+        let dropped = sum(&rows);
+        assert!(
+            dropped >= 5 && rows.iter().all(|row| row["class"] == "loss"),
+            "{document:#}"
+        );
+        is_explained(&document, &here, counter, dropped);
+    }
+}
+
+#[test]
+fn packet_to_pass_on_without_a_usable_route_is_a_loss() {
+    let lab = need!(Lab::new("drops-ip-error"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&there, &here);
+    here.sysctl("ipv4/ip_forward", "1");
+    let gateway = link.server_addresses().0;
+    there.ip(&format!("route add 203.0.113.0/24 via {gateway}"));
+    for kind in ["blackhole", "prohibit", "unreachable"] {
+        here.ip(&format!("route replace {kind} 203.0.113.0/24"));
+        let sender = there.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+        let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+        for _ in 0..4 {
+            // An ICMP error to an earlier one.
+            let _ = sender.send_to(b"x", "203.0.113.1:9");
+        }
+        let document = watching.end();
+        let rows = rows(&document, &here, "NOT_SPECIFIED");
+        let rows: Vec<_> = rows
+            .into_iter()
+            .filter(|row| row["function"] == "ip_error")
+            .collect();
+        assert!(sum(&rows) > 0, "{kind}: {document:#}");
+        assert!(rows.iter().all(|row| row["class"] == "loss"), "{document:#}");
+        here.ip(&format!("route del {kind} 203.0.113.0/24"));
+    }
 }
