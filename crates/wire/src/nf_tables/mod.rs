@@ -37,6 +37,8 @@ impl Family {
     pub const ARP: Self = Self(3);
     /// What comes in and goes out over single interfaces
     pub const NETDEV: Self = Self(5);
+    /// What a bridge passes on from one of its ports to another
+    pub const BRIDGE: Self = Self(7);
 }
 
 impl fmt::Display for Family {

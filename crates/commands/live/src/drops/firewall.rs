@@ -3,7 +3,7 @@
 use super::rows::DropRow;
 use sockeye_console::notes::say;
 use sockeye_drops::{CounterSubject, Moved};
-use sockeye_model::{Firewall, FirewallRuleName, NetnsInode, Vitals};
+use sockeye_model::{Firewall, FirewallRuleName, InterfaceIndex, NetnsInode, Vitals};
 use sockeye_query::listing::Listing;
 use sockeye_query::namespaces::{Namespace, NetnsSelection};
 use sockeye_source::{own_namespace, vitals};
@@ -103,21 +103,34 @@ impl FirewallSample {
             return None;
         }
         let filter = self.namespaces.get(&row.netns)?;
-        let local = addresses.of.get(&row.netns);
-        let mut rules = samples.iter().map(|sample| {
-            let headers = sample.decoded()?;
-            let is_ours = |ip: IpAddr| {
-                ip.is_loopback() || ip.is_multicast() || local.is_some_and(|local| local.contains(&ip))
-            };
-            filter.dropping(&DroppedPacket {
-                headers: sample.headers.get(..usize::from(sample.captured))?,
-                device: row.ifindex.zip(row.device),
-                is_sent: local.map(|_| is_ours(headers.source)),
-                is_for_us: local.map(|_| is_ours(headers.destination)),
-            })
-        });
+        let mut rules = samples
+            .iter()
+            .map(|sample| filter.dropping(&addresses.packet(row, sample)?));
         let first = rules.next()??;
         rules.all(|rule| rule.as_ref() == Some(&first)).then_some(first)
+    }
+
+    /// Whether the packets of a row can have been dropped by rules that there are, or that is unknown.
+    fn may_have_dropped(&self, row: &DropRow, addresses: &HostAddresses) -> bool {
+        let Some(filter) = self.namespaces.get(&row.netns) else {
+            return true;
+        };
+        row.captured.iter().any(|sample| {
+            let packet = addresses.packet(row, sample);
+            packet.is_none_or(|packet| filter.may_have_dropped(&packet))
+        })
+    }
+
+    /// Returns how many packets of these rows were dropped by rules that there were neither `before` nor now.
+    pub(super) fn dropped_by_gone(&self, before: &Self, rows: &[DropRow], addresses: &HostAddresses) -> u64 {
+        let is_by_gone = |row: &&DropRow| {
+            row.reason.as_deref() == Some(NETFILTER)
+                && !row.captured.is_empty()
+                && !self.may_be_by_legacy(row)
+                && !self.may_have_dropped(row, addresses)
+                && !before.may_have_dropped(row, addresses)
+        };
+        rows.iter().filter(is_by_gone).map(|row| row.count).sum()
     }
 }
 
@@ -182,22 +195,82 @@ pub(super) fn has_counted_less(by_rules: &[Moved], row: &DropRow) -> bool {
     counted.is_some_and(|counted| is_less(counted, exact))
 }
 
+/// Takes rules away from rows where rules have counted more packets than can be theirs: they dropped some of a row that seems to be another rule's, as its kept
+/// packets are. A row keeps its rule if that has counted its packets.
+pub(super) fn forget_doubtful(by_rules: &[Moved], rows: &mut [DropRow]) {
+    let mut surplus: BTreeMap<Option<NetnsInode>, u64> = BTreeMap::new();
+    let mut counting: HashSet<(Option<NetnsInode>, FirewallRuleName)> = HashSet::new();
+    for moved in by_rules {
+        let CounterSubject::FirewallRule(name) = &moved.subject else {
+            continue;
+        };
+        let is_its = |row: &&DropRow| row.netns == moved.netns && row.rule.as_ref() == Some(&**name);
+        let dropped: u64 = rows.iter().filter(is_its).map(|row| row.count).sum();
+        let counted = moved.delta.unwrap_or(0);
+        if is_less(dropped, counted) {
+            *surplus.entry(moved.netns).or_default() += counted - dropped;
+        }
+        counting.insert((moved.netns, (**name).clone()));
+    }
+    for (netns, surplus) in surplus {
+        let is_unknown = |row: &&DropRow| {
+            row.netns == netns && row.rule.is_none() && row.reason.as_deref() == Some(NETFILTER)
+        };
+        let unknown: u64 = rows.iter().filter(is_unknown).map(|row| row.count).sum();
+        if !is_less(unknown, surplus) {
+            continue;
+        }
+        for row in rows.iter_mut().filter(|row| row.netns == netns) {
+            row.rule
+                .take_if(|rule| !counting.contains(&(netns, rule.clone())));
+        }
+    }
+}
+
 /// Whether a rule has counted fewer packets than were dropped. Both are read one after the other, which makes a difference of a few percent where
 /// many packets are dropped.
 const fn is_less(counted: u64, dropped: u64) -> bool {
     counted < dropped - dropped / READINGS_DIFFER
 }
 
-/// The addresses of the host in each namespace.
+/// The addresses of the host in each namespace, and the devices that may be bridges or ports of one.
 #[derive(Debug, Default)]
 pub(super) struct HostAddresses {
     of: HashMap<Option<NetnsInode>, HashSet<IpAddr>>,
+    bridged: HashMap<Option<NetnsInode>, HashSet<InterfaceIndex>>,
 }
 
 impl HostAddresses {
     pub(super) fn add(&mut self, netns: Option<NetnsInode>, vitals: &Vitals) {
         let all = vitals.devices.iter().flat_map(|device| &device.addresses);
         self.of.insert(netns, all.copied().collect());
+        // A bond and its ports look the same, which does no harm: there is no rule of a bridge then.
+        let ports = vitals.devices.iter();
+        let ports = ports.filter_map(|device| Some([device.index, device.master?]));
+        self.bridged.insert(netns, ports.flatten().collect());
+    }
+
+    /// Returns what is known of a packet of a row; `None` if its headers were not captured.
+    fn packet<'a>(&self, row: &DropRow, sample: &'a Sample) -> Option<DroppedPacket<'a>> {
+        let headers = sample.decoded()?;
+        let local = self.of.get(&row.netns);
+        let is_ours = |ip: IpAddr| {
+            ip.is_loopback() || ip.is_multicast() || local.is_some_and(|local| local.contains(&ip))
+        };
+        Some(DroppedPacket {
+            headers: sample.headers.get(..usize::from(sample.captured))?,
+            device: row.ifindex.zip(row.device),
+            is_sent: local.map(|_| is_ours(headers.source)),
+            is_for_us: local.map(|_| is_ours(headers.destination)),
+            may_be_bridged: row
+                .ifindex
+                .is_none_or(|index| self.may_be_bridged(row.netns, index)),
+        })
+    }
+
+    fn may_be_bridged(&self, netns: Option<NetnsInode>, device: InterfaceIndex) -> bool {
+        let bridged = self.bridged.get(&netns);
+        bridged.is_none_or(|bridged| bridged.contains(&device))
     }
 }
 

@@ -44,6 +44,8 @@ pub(super) struct Report {
     pub(super) sampled_every: u32,
     /// Rules of the packet filter that drop, and that were added or removed.
     pub(super) changed_rules: [usize; 2],
+    /// Packets that were dropped by rules of the packet filter that were added and removed meanwhile.
+    pub(super) by_gone_rules: u64,
     /// Whether packets can have been dropped by rules of `iptables-legacy`.
     pub(super) may_be_by_legacy: bool,
     /// Namespaces with counters that were made, and that ended.

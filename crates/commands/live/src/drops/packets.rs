@@ -52,6 +52,7 @@ impl Session<'_> {
             missed: 0,
             sampled_every: 1,
             changed_rules: [0, 0],
+            by_gone_rules: 0,
             may_be_by_legacy: false,
             other_namespaces: [0, 0],
             by_reason: Vec::new(),

@@ -57,11 +57,15 @@ impl Session<'_> {
                 row.rule = None;
             }
         }
+        firewall::forget_doubtful(&by_rules.counters, &mut rows);
         // A reason that is not counted by key is in the totals only.
         let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
             .then(|| normal_by_place(&normal_rows) + self.normal(&before.drops, &now.drops));
         // Of what namespace evicted drops were is not known either.
         rows.retain(|row| row.is_evicted || self.is_selected(row.netns));
+        let by_gone_rules = now
+            .firewalls
+            .dropped_by_gone(&before.firewalls, &rows, &addresses);
         let may_be_by_legacy = rows.iter().any(|row| now.firewalls.may_be_by_legacy(row));
         let mut counters = Vec::new();
         let mut other_namespaces = [0; 2];
@@ -99,6 +103,7 @@ impl Session<'_> {
             missed: 0,
             sampled_every: 1,
             changed_rules: [by_rules.added, by_rules.removed],
+            by_gone_rules,
             may_be_by_legacy,
             other_namespaces,
             by_reason: estimates::by_reason(&before.drops, &now.drops, &self.reasons, self.args.all),

@@ -250,6 +250,12 @@ impl Session<'_> {
                  counter\n"
             ));
         }
+        if result.by_gone_rules > 0 {
+            say(&format!(
+                "sockeye: {} dropped by rules of the packet filter that were added and removed meanwhile: they have neither rule nor counter\n",
+                counted_were(result.by_gone_rules, "packet")
+            ));
+        }
         if result.missed > 0 {
             say(&format!(
                 "sockeye: {} not seen, within another one on the same processor\n",

@@ -2,7 +2,9 @@
 
 use super::evaluate::{Decision, JUMPS_MAX, Match, Ruleset, name};
 use super::packet::{DeviceKnown, Direction, Packet};
-use sockeye_model::{DeviceName, Firewall, FirewallChain, FirewallRuleName, FirewallVerdict, InterfaceIndex};
+use sockeye_model::{
+    DeviceName, Firewall, FirewallChain, FirewallFamily, FirewallRuleName, FirewallVerdict, InterfaceIndex,
+};
 use std::collections::BTreeSet;
 
 /// The packet filter rules of a network namespace (nf_tables), to be asked which of them dropped a packet.
@@ -22,6 +24,8 @@ pub struct DroppedPacket<'a> {
     pub is_sent: Option<bool>,
     /// Whether its destination is an address of this host, or a multicast address; `None` if unknown.
     pub is_for_us: Option<bool>,
+    /// Whether its device is a bridge or a port of one, or may be one: rules of the family `bridge` see the packet.
+    pub may_be_bridged: bool,
 }
 
 impl PacketFilter {
@@ -42,6 +46,19 @@ impl PacketFilter {
     /// something that is not in the headers decides.
     #[must_use]
     pub fn dropping(&self, packet: &DroppedPacket<'_>) -> Option<FirewallRuleName> {
+        let mut found = self.candidates(packet)?;
+        let only = found.pop_first()?;
+        found.is_empty().then_some(only)
+    }
+
+    /// Whether a rule or policy can have dropped a packet. Otherwise one has that is gone.
+    #[must_use]
+    pub fn may_have_dropped(&self, packet: &DroppedPacket<'_>) -> bool {
+        self.candidates(packet).is_none_or(|found| !found.is_empty())
+    }
+
+    /// Returns all that can have dropped a packet; `None` if that is not known of all rules.
+    fn candidates(&self, packet: &DroppedPacket<'_>) -> Option<BTreeSet<FirewallRuleName>> {
         let device = packet
             .device
             .map_or(DeviceKnown::Unknown, |(index, name)| DeviceKnown::Is(index, name));
@@ -55,10 +72,15 @@ impl PacketFilter {
         ];
         let mut found = BTreeSet::new();
         for (direction, _) in directions.into_iter().filter(|(_, is_possible)| *is_possible) {
-            let packet = Packet::captured(packet.headers, direction, device)?;
+            let may_be_bridged = packet.may_be_bridged;
+            let packet = Packet {
+                may_be_bridged,
+                ..Packet::captured(packet.headers, direction, device)?
+            };
             let mut candidates = Candidates {
                 ruleset: &self.ruleset,
                 packet: &packet,
+                in_bridge: &packet.in_bridge(),
                 found: &mut found,
                 are_all: true,
             };
@@ -67,8 +89,7 @@ impl PacketFilter {
                 return None;
             }
         }
-        let only = found.pop_first()?;
-        found.is_empty().then_some(only)
+        Some(found)
     }
 }
 
@@ -76,6 +97,8 @@ impl PacketFilter {
 struct Candidates<'a> {
     ruleset: &'a Ruleset,
     packet: &'a Packet,
+    /// The packet as rules of a bridge see it
+    in_bridge: &'a Packet,
     found: &'a mut BTreeSet<FirewallRuleName>,
     /// Whether there is no rule of which it is unknown what it decides.
     are_all: bool,
@@ -91,7 +114,18 @@ enum After {
 
 impl Candidates<'_> {
     fn collect(&mut self) {
-        for chain in self.ruleset.base_chains(self.packet) {
+        let (bridge, host): (Vec<_>, Vec<_>) = self
+            .ruleset
+            .base_chains(self.packet)
+            .into_iter()
+            .partition(|chain| chain.family == FirewallFamily::BRIDGE);
+        // Whether a bridge sees the packet is not certain.
+        self.collect_from(&bridge);
+        self.collect_from(&host);
+    }
+
+    fn collect_from(&mut self, chains: &[&FirewallChain]) {
+        for &chain in chains {
             match self.walk(chain, 0) {
                 After::Dropped => return,
                 After::Undecided if chain.drops && chain.policy_packets != Some(0) => {
@@ -109,7 +143,11 @@ impl Candidates<'_> {
             return After::Undecided;
         }
         for rule in &chain.rules {
-            let (found, decision, _) = self.ruleset.rule(chain, rule, self.packet);
+            let packet = match chain.family {
+                FirewallFamily::BRIDGE => self.in_bridge,
+                _ => self.packet,
+            };
+            let (found, decision, _) = self.ruleset.rule(chain, rule, packet);
             let is_certain = found == Match::Yes;
             let Some(decision) = decision.filter(|_| found != Match::No) else {
                 continue;
@@ -152,26 +190,32 @@ mod tests {
 
     /// A chain of the hook `input` whose policy drops, with these rules.
     fn filter(rules: Vec<Vec<Expression>>, drops: bool) -> PacketFilter {
+        let mut chain = chain(FirewallFamily::INET, 1, rules);
+        chain.drops = drops;
         PacketFilter::new(Firewall {
-            chains: vec![FirewallChain {
-                family: FirewallFamily::INET,
-                table: "filter".into(),
-                name: "input".into(),
-                hook: Some(Hook {
-                    number: 1,
-                    priority: 0,
-                    devices: Vec::new(),
-                }),
-                drops,
-                policy_packets: None,
-                rules: rules
-                    .into_iter()
-                    .zip(1..)
-                    .map(|(expressions, handle)| FirewallRule { handle, expressions })
-                    .collect(),
-            }],
+            chains: vec![chain],
             ..Firewall::default()
         })
+    }
+
+    fn chain(family: FirewallFamily, hook: u32, rules: Vec<Vec<Expression>>) -> FirewallChain {
+        FirewallChain {
+            family,
+            table: "filter".into(),
+            name: "input".into(),
+            hook: Some(Hook {
+                number: hook,
+                priority: 0,
+                devices: Vec::new(),
+            }),
+            drops: false,
+            policy_packets: None,
+            rules: rules
+                .into_iter()
+                .zip(1..)
+                .map(|(expressions, handle)| FirewallRule { handle, expressions })
+                .collect(),
+        }
     }
 
     fn to_port(port: u16, mut then: Vec<Expression>) -> Vec<Expression> {
@@ -224,8 +268,26 @@ mod tests {
             device: None,
             is_sent: Some(false),
             is_for_us: Some(true),
+            may_be_bridged: false,
         });
         assert_eq!(dropped.map(|name| name.handle), expected);
+    }
+
+    #[test]
+    fn packet_that_no_rule_drops_was_dropped_by_one_that_is_gone() {
+        let packet = DroppedPacket {
+            headers: &DATAGRAM,
+            device: None,
+            is_sent: Some(false),
+            is_for_us: Some(true),
+            may_be_bridged: true,
+        };
+        assert!(!PacketFilter::new(Firewall::default()).may_have_dropped(&packet));
+        assert!(!filter(vec![to_port(53, vec![DROP])], false).may_have_dropped(&packet));
+        let both = vec![to_port(5353, vec![DROP]), vec![DROP]];
+        assert!(filter(both, false).may_have_dropped(&packet));
+        let unknown = vec![vec![Expression::Other("socket".into()), DROP]];
+        assert!(filter(unknown, true).may_have_dropped(&packet));
     }
 
     const DROP: Expression = Expression::Verdict(FirewallVerdict::Drop);
@@ -305,6 +367,35 @@ mod tests {
             .map(|(name, packets)| (name.handle, packets))
             .collect();
         assert_eq!(counted, [(Some(1), 7)]);
+    }
+
+    #[test]
+    fn rule_of_a_bridge_drops_what_it_passes_on_only() {
+        let filter = |host: Vec<Vec<Expression>>| {
+            PacketFilter::new(Firewall {
+                chains: vec![
+                    chain(FirewallFamily::BRIDGE, 2, vec![to_port(5353, vec![DROP])]),
+                    chain(FirewallFamily::INET, 2, host),
+                ],
+                ..Firewall::default()
+            })
+        };
+        let dropping = |filter: &PacketFilter, may_be_bridged| {
+            let packet = DroppedPacket {
+                headers: &DATAGRAM,
+                device: None,
+                is_sent: Some(false),
+                is_for_us: Some(false),
+                may_be_bridged,
+            };
+            filter.dropping(&packet).map(|name| name.family)
+        };
+        assert_eq!(dropping(&filter(vec![]), true), Some(FirewallFamily::BRIDGE));
+        assert_eq!(dropping(&filter(vec![]), false), None);
+        let both = filter(vec![to_port(5353, vec![DROP])]);
+        assert_eq!(dropping(&both, false), Some(FirewallFamily::INET));
+        // The bridge comes first: whether it sees the packet is unknown.
+        assert_eq!(dropping(&both, true), None);
     }
 
     #[test]

@@ -386,6 +386,10 @@ impl Stage {
                 !packet.is_arp && !packet.is_ipv6 && hook.number == number
             }
             (Self::Hook(number), FirewallFamily::IP6) => packet.is_ipv6 && hook.number == number,
+            // Hooks of a bridge have the numbers of those of IP.
+            (Self::Hook(number), FirewallFamily::BRIDGE) => {
+                packet.may_be_bridged && !packet.is_arp && hook.number == number
+            }
             _ => false,
         };
         let is_of_device = match self {

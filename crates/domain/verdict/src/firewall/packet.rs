@@ -79,6 +79,8 @@ pub(crate) struct Packet {
     pub(super) device: DeviceKnown,
     /// The device at which it enters or leaves this host; `None` if unknown
     pub(super) link_device: Option<DeviceName>,
+    /// Whether a bridge may pass it on
+    pub(super) may_be_bridged: bool,
     pub(super) mark: Option<u32>,
     pub(super) user: Option<u32>,
     /// State of the tracked connection; `None` if unknown
@@ -212,6 +214,7 @@ impl Packet {
             transport,
             device,
             link_device: device.name(),
+            may_be_bridged: false,
             mark: None,
             user: None,
             connection_state: match content {
@@ -247,6 +250,7 @@ impl Packet {
             transport: known(headers.get(network_bytes..)?),
             device,
             link_device: device.name(),
+            may_be_bridged: false,
             mark: None,
             user: None,
             connection_state: None,
@@ -272,9 +276,18 @@ impl Packet {
             transport: Vec::new(),
             device,
             link_device: device.name(),
+            may_be_bridged: false,
             mark: None,
             user: None,
             connection_state: None,
+        }
+    }
+
+    /// The same as rules of a bridge see it: of the device of a packet that is passed on it is unknown whether it is the one that it came from or goes to.
+    pub(crate) fn in_bridge(&self) -> Self {
+        Self {
+            device: DeviceKnown::Unknown,
+            ..self.clone()
         }
     }
 

@@ -145,7 +145,7 @@ fn read_sets(socket: &NetlinkSocket, buffer: &mut Vec<u8>, firewall: &mut Firewa
 fn is_judged(family: Family) -> bool {
     matches!(
         family,
-        Family::INET | Family::IP | Family::IP6 | Family::ARP | Family::NETDEV
+        Family::INET | Family::IP | Family::IP6 | Family::ARP | Family::NETDEV | Family::BRIDGE
     )
 }
 

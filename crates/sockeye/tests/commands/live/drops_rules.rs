@@ -2,7 +2,7 @@
 
 use super::drops::{Watching, alone, counter, rows, send, sum};
 use serde_json::{Value, json};
-use sockeye_lab::{Namespace, need, program};
+use sockeye_lab::{Namespace, need, program, wait_until};
 use std::net::UdpSocket;
 
 /// The number of the rule with this text.
@@ -269,4 +269,101 @@ fn rules_of_iptables_legacy_are_said_to_be_unknown() {
         "{document:#}"
     );
     assert!(notes.contains("tables of iptables-legacy"), "{notes}");
+}
+
+#[test]
+fn row_of_which_another_rule_has_counted_most_has_no_rule() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-other-rule"));
+    let [first, second] =
+        ["127.0.0.2:0", "127.0.0.1:0"].map(|from| here.run(|| UdpSocket::bind(from).unwrap()));
+    let rules = "add table ip f; add chain ip f i { type filter hook input priority 0; }; \
+                 add rule ip f i ip saddr 127.0.0.2 udp dport 7911 counter drop; add rule ip f i udp dport 7911 drop";
+    here.output("nft", &[rules]);
+    let watching = Watching::start(&lab, &here, "--format json");
+    let to = "127.0.0.1:7911".parse().unwrap();
+    send(&first, to, 10, 70);
+    // The headers of the latest packets are kept, at most one a millisecond.
+    for _ in 0..30 {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        send(&second, to, 10, 1);
+    }
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 100, "{document:#}");
+    assert!(
+        rows.iter().all(|row| row.get("firewall_rule").is_none()),
+        "{document:#}"
+    );
+    let line = counter(&document, &here, "nft packets");
+    assert_eq!(line["moved"], 70, "{line:#}");
+}
+
+/// Sends datagrams as frames to an address that a bridge does not know.
+const BRIDGED: &str = "
+import socket, struct
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('x0', 0))
+ip = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 48, 0, 0, 64, 17, 0, *map(socket.inet_aton, ('10.9.9.1', '10.9.9.2')))
+words = sum(struct.unpack('!10H', ip))
+words = (words & 0xffff) + (words >> 16)
+ip = ip[:10] + struct.pack('!H', ~words & 0xffff) + ip[12:]
+ethernet = bytes([2, 0, 0, 0, 0, 0x99, 2, 0, 0, 0, 0, 0x98, 8, 0])
+for _ in range(12):
+    out.send(ethernet + ip + struct.pack('!HHHH', 7, 9, 28, 0) + bytes(20))
+";
+
+#[test]
+fn rule_of_a_bridge_is_named_and_its_counter_explained() {
+    need!(program("nft"));
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-bridge"));
+    here.ip("link add br0 type bridge");
+    for pair in ["x", "y"] {
+        here.ip(&format!("link add {pair}0 type veth peer name {pair}1"));
+        here.ip(&format!("link set {pair}1 master br0"));
+        for end in [0, 1] {
+            here.ip(&format!("link set {pair}{end} up"));
+        }
+    }
+    here.ip("link set br0 up");
+    let forwards = || {
+        here.output("ip", &["-d", "link", "show", "dev", "y1"])
+            .contains("forwarding")
+    };
+    wait_until("the port of the bridge", forwards);
+    let rules = "add table bridge f; add chain bridge f c { type filter hook forward priority 0; }; \
+                 add rule bridge f c udp dport 9 counter drop";
+    here.output("nft", &[rules]);
+    let number = handle(&here, "udp dport 9");
+    let watching = Watching::start(&lab, &here, "--format json");
+    here.output("python3", &["-c", BRIDGED]);
+    let document = watching.end();
+    let rows = rows(&document, &here, "NETFILTER_DROP");
+    assert_eq!(sum(&rows), 12, "{document:#}");
+    let rule = json!({"family": "bridge", "table": "f", "chain": "c", "handle": number});
+    assert!(
+        rows.iter().all(|row| row["firewall_rule"] == rule),
+        "{document:#}"
+    );
+    let line = counter(&document, &here, "nft packets");
+    assert_eq!((&line["moved"], &line["remainder"]), (&12.into(), &0.into()));
+}
+
+#[test]
+fn rule_that_came_and_went_is_said_to_be_gone() {
+    need!(program("nft"));
+    let (lab, here) = need!(alone("drops-gone-rule"));
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+    let rules = "add table ip f; add chain ip f i { type filter hook input priority 0; }; add rule ip f i udp dport 7912 drop";
+    here.output("nft", &[rules]);
+    send(&sender, "127.0.0.1:7912".parse().unwrap(), 10, 10);
+    here.output("nft", &["flush", "ruleset"]);
+    let (document, notes) = watching.end_with_notes();
+    assert_eq!(sum(&rows(&document, &here, "NETFILTER_DROP")), 10, "{document:#}");
+    assert!(
+        notes.contains("10 packets were dropped by rules of the packet filter that were added and removed"),
+        "{notes}"
+    );
 }
