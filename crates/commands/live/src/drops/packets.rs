@@ -5,7 +5,7 @@ use super::firewall::{self, FirewallSample, HostAddresses};
 use super::interval::Report;
 use super::output::{Drops, PACKET_COLUMNS, ShownPacket};
 use super::pace::{LISTING_MIN, after_listing};
-use super::rows::Naming;
+use super::rows::{AF_INET, AF_INET6, Naming};
 use super::session::Session;
 use super::sockets::SocketTable;
 use crate::clock::Clock;
@@ -18,12 +18,20 @@ use sockeye_observe::KernelFunctions;
 use sockeye_output::listing::{ListingWriter, Record as _};
 use sockeye_output::{Format, Summary};
 use sockeye_tracepoints::{DropWatch, Watch};
-use sockeye_wire::drops::Packet;
+use sockeye_wire::drops::{DropSocket, Packet};
+use std::collections::HashSet;
 use std::os::fd::AsFd as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 impl Session<'_> {
+    /// Whether a packet is of a socket that a listing can have: one of IP in a selected namespace.
+    fn may_be_listed(&self, packet: &Packet) -> bool {
+        let is_inet = |socket: &DropSocket| matches!(u32::from(socket.family), AF_INET | AF_INET6);
+        let netns = Some(NetnsInode(packet.key.netns)).filter(|netns| netns.0 != 0);
+        packet.socket.as_ref().is_some_and(is_inet) && self.is_selected(netns)
+    }
+
     /// Reads the rules that can drop packets, and the addresses by which their directions are known.
     pub(super) fn rules(&self) -> (FirewallSample, HostAddresses) {
         let addresses = CounterSample::read(self.listing).addresses();
@@ -71,6 +79,11 @@ impl Session<'_> {
         let mut accounting = None;
         let mut shown_of = ReadPackets::default();
         let mut may_be_by_legacy = false;
+        let mut waiting = NewSockets::default();
+        let needs_owners = {
+            let needs = self.listing.filter().needs();
+            needs.owners || needs.workloads
+        };
         loop {
             let is_over =
                 self.interrupts.caught().is_some() || until.is_some_and(|until| Instant::now() >= until);
@@ -80,14 +93,27 @@ impl Session<'_> {
             } else {
                 watch.packets(|packet| batch.push(packet.clone()));
             }
-            let is_unknown = |packet: &Packet| {
-                packet.key.inode != 0
-                    && sockets.with_inode(packet.key.inode).is_none()
-                    && sockets.owner_of(Inode(packet.key.inode)).is_none()
-            };
             let begin = Instant::now();
+            let is_unknown = |packet: &Packet| {
+                let inode = packet.key.inode;
+                inode != 0
+                    && !waiting.are_not_listed.contains(&inode)
+                    && sockets.with_inode(inode).is_none()
+                    && sockets.owner_of(Inode(inode)).is_none()
+            };
             let is_new = |packet: &Packet| packet.key.netns != 0 && self.is_new(NetnsInode(packet.key.netns));
-            if begin >= next_listing && batch.iter().any(|packet| is_unknown(packet) || is_new(packet)) {
+            let is_waited_for = batch
+                .iter()
+                .any(|packet| is_unknown(packet) && self.may_be_listed(packet));
+            if is_waited_for && !is_over && waiting.wait(begin, next_listing, batch.len()) {
+                let left = next_listing.saturating_duration_since(begin);
+                watch
+                    .wait(left.min(Watch::INTERVAL), &[self.interrupts.as_fd()])
+                    .context("wait for drops")?;
+                continue;
+            }
+            let may_list = begin >= next_listing || (is_over && is_waited_for);
+            if may_list && batch.iter().any(|packet| is_unknown(packet) || is_new(packet)) {
                 let context = self.renewed();
                 let renewed = context
                     .as_ref()
@@ -95,6 +121,7 @@ impl Session<'_> {
                     .transpose()?;
                 sockets = SocketTable::read(renewed.as_ref().unwrap_or(self.listing), &mut report)?;
                 next_listing = after_listing(begin, Instant::now());
+                waiting.listed(&batch, &sockets);
             }
             let is_by_rule = |packet: &Packet| {
                 self.reasons.name(packet.key.reason).as_deref() == Some(firewall::NETFILTER)
@@ -129,6 +156,11 @@ impl Session<'_> {
                     (true, false) => &mut shown_of.shown,
                 };
                 *count += 1;
+                // A socket without an inode is the kernel's own, or of no process any more.
+                let lacks_owner = needs_owners && packet.key.inode != 0 && row.owner.is_none();
+                if lacks_owner && !is_selected && !is_normal && self.is_selected(row.netns) {
+                    shown_of.owner_unknown += 1;
+                }
                 if is_normal || !is_selected {
                     continue;
                 }
@@ -185,9 +217,16 @@ impl Session<'_> {
                         object.number("shown", Some(shown_of.shown));
                         object.number("normal_not_shown", Some(shown_of.normal));
                         object.number("not_selected", Some(shown_of.not_selected));
+                        object.number("owner_unknown", Some(shown_of.owner_unknown));
                     }
                 })
                 .context(stdout::WRITING)?;
+        }
+        if shown_of.owner_unknown > 0 {
+            say(&format!(
+                "sockeye: {} not shown although the filter may mean them: the owners of their sockets are unknown\n",
+                counted_were(shown_of.owner_unknown, "packet")
+            ));
         }
         if may_be_by_legacy {
             firewall::say_legacy();
@@ -212,4 +251,36 @@ struct ReadPackets {
     normal: u64,
     /// Of other namespaces, or not matched by the filter.
     not_selected: u64,
+    /// Of these the ones whose socket has an owner that is not known, where the filter wants one.
+    owner_unknown: u64,
 }
+
+/// Sockets that are younger than the last listing: their packets, and those behind, wait for the next one if it comes soon.
+#[derive(Debug, Default)]
+struct NewSockets {
+    /// Inodes that a listing did not have: nothing waits for them.
+    are_not_listed: HashSet<u32>,
+}
+
+impl NewSockets {
+    /// Whether `held` packets are to wait for the next listing.
+    fn wait(&self, now: Instant, next_listing: Instant, held: usize) -> bool {
+        let left = next_listing.saturating_duration_since(now);
+        !left.is_zero() && left <= WAIT_MAX && held < HELD_MAX
+    }
+
+    /// Remembers which sockets of these packets were not in a listing.
+    fn listed(&mut self, batch: &[Packet], sockets: &SocketTable) {
+        if self.are_not_listed.len() >= HELD_MAX {
+            self.are_not_listed.clear();
+        }
+        let inodes = batch.iter().map(|packet| packet.key.inode);
+        self.are_not_listed
+            .extend(inodes.filter(|inode| *inode != 0 && sockets.with_inode(*inode).is_none()));
+    }
+}
+
+/// Longest wait for a listing.
+const WAIT_MAX: Duration = Duration::from_secs(2);
+/// Most packets that wait for one.
+const HELD_MAX: usize = 65_536;

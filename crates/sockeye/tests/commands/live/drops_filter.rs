@@ -3,7 +3,7 @@
 use super::drops::{Watching, alone, rows, send, sum};
 use rustix::process::Signal;
 use serde_json::Value;
-use sockeye_lab::{Lab, Namespace, need};
+use sockeye_lab::{Lab, Namespace, need, program};
 use std::net::{SocketAddr, UdpSocket};
 
 /// A socket whose receive buffer is full after a few datagrams, and one that sends to it.
@@ -47,4 +47,44 @@ fn destination_port_is_that_of_the_packet_whichever_side_the_socket_is() {
         sum(&rows(&document, &here, "SOCKET_RCVBUFF")) > 100,
         "{document:#}"
     );
+}
+
+#[test]
+fn owner_of_a_socket_that_is_younger_than_the_last_listing_is_known() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-young"));
+    let code = "import socket, time
+receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+receiver.bind(('127.0.0.1', 0))
+for _ in range(200):
+    receiver.sendto(b'x' * 100, receiver.getsockname())
+time.sleep(4)
+";
+    let fault = || {
+        here.output("python3", &["-c", code]);
+    };
+    let (lines, summary) = lines_of(&lab, &here, "owner = python3", fault);
+    assert!(lines.len() > 100, "{summary:#}");
+    assert_eq!(summary["owner_unknown"], 0, "{summary:#}");
+    let (lines, summary) = lines_of(&lab, &here, "", fault);
+    let of_full = lines.iter().filter(|line| line["reason"] == "SOCKET_RCVBUFF");
+    let owned = of_full
+        .clone()
+        .filter(|line| line["process"]["comm"] == "python3");
+    let (full, owned) = (of_full.count(), owned.count());
+    assert!(full > 100 && owned == full, "{owned} of {full} {summary:#}");
+}
+
+#[test]
+fn packets_whose_owner_is_unknown_are_counted_where_the_filter_wants_one() {
+    let (lab, here) = need!(alone("drops-unowned"));
+    let fault = || {
+        let (receiver, sender, address) = full(&here);
+        send(&sender, address, 100, 200);
+        drop(receiver);
+    };
+    let (lines, summary) = lines_of(&lab, &here, "owner = no-such-program", fault);
+    assert!(lines.is_empty(), "{lines:#?}");
+    assert!(summary["owner_unknown"].as_u64() > Some(100), "{summary:#}");
 }
