@@ -38,6 +38,9 @@ struct sk_buff {
 	u32 tail;
 	u64 head, data;
 } KERNEL;
+struct sock_common___request {
+	u64 skc_listener;
+} KERNEL;
 struct possible_net {
 	u64 net;
 };
@@ -297,6 +300,13 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 	if (!sk) {
 		sk = GET(u64, skb, sk_buff, sk);
 		key.how = BY_SKB;
+	}
+	/* A SYN-ACK belongs to a request, of which there is one for each SYN: it counts for its listener. */
+	if (sk && GET(u8, sk, sock_common, skc_state) == TCP_NEW_SYN_RECV) {
+		u64 listener = GET(u64, sk, sock_common___request, skc_listener);
+
+		if (listener)
+			sk = listener;
 	}
 	if (sk)
 		netns = GET(u64, sk, sock_common, skc_net);

@@ -5,7 +5,7 @@ use rustix::net::{AddressFamily, SocketType, socket};
 use serde_json::Value;
 use sockeye_lab::{Lab, Skip, need, program, wait_until};
 use std::fs;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 
 #[test]
@@ -150,4 +150,47 @@ fn handshakes_that_end_at_a_full_accept_queue_name_the_clients() {
 fn has_reason(name: &str) -> bool {
     let types = fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
     types.windows(name.len()).any(|window| window == name.as_bytes())
+}
+
+/// Sends SYNs from addresses without a host.
+const SPOOFED: &str = "
+import socket, struct, sys
+server, port = sys.argv[1], int(sys.argv[2])
+out = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+def sum16(data):
+    words = sum(struct.unpack('!%dH' % (len(data) // 2), data))
+    words = (words & 0xffff) + (words >> 16)
+    return ~((words & 0xffff) + (words >> 16)) & 0xffff
+for number in range(40):
+    ends = socket.inet_aton(server.rsplit('.', 1)[0] + '.%d' % (100 + number)) + socket.inet_aton(server)
+    def segment(check):
+        return struct.pack('!HHLLBBHHH', 20000 + number, port, 7, 0, 0x50, 2, 1000, check, 0)
+    tcp = segment(sum16(ends + struct.pack('!BBH', 0, 6, 20) + segment(0)))
+    out.sendto(struct.pack('!BBHHHBBH', 0x45, 0, 40, 0, 0, 64, 6, 0) + ends + tcp, (server, 0))
+";
+
+#[test]
+fn answers_to_spoofed_syns_are_those_of_their_listener() {
+    need!(program("python3"));
+    let lab = need!(Lab::new("drops-spoofed"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&there, &here);
+    let server = link.server_addresses().0;
+    let listener = here.run(|| TcpListener::bind((server, 0)).unwrap());
+    let port = listener.local_addr().unwrap().port();
+    let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
+    there.output(
+        "python3",
+        &["-c", SPOOFED, &server.to_string(), &port.to_string()],
+    );
+    // The kernel asks three times for the link address of a neighbor, a second apart.
+    std::thread::sleep(std::time::Duration::from_millis(4500));
+    let document = watching.end();
+    let rows = rows(&document, &here, "NEIGH_FAILED");
+    assert!(sum(&rows) >= 40, "{document:#}");
+    for row in &rows {
+        assert_eq!(row["process"]["pid"], std::process::id(), "{document:#}");
+        assert_eq!(row["local"]["port"], port, "{document:#}");
+    }
+    assert!(rows.len() < 10, "{document:#}");
 }
