@@ -116,6 +116,7 @@ mod tests {
         );
         check("[Nov20 12:00] TCP: out of memory", Some("Nov20 12:00"));
         check("[  +0.000012] TCP: out of memory", Some("+0.000012"));
+        check("[  +0,000012] TCP: out of memory", Some("+0,000012"));
         check("   64.084614] TCP: out of memory", Some("64.084614"));
         check(
             "[87.840392].(0)[7:kworker/u4:0]TCP: out of memory",

@@ -524,7 +524,11 @@ fn bracketed(message: &mut Message<'_>) -> bool {
         return false;
     };
     let inside = inside.trim();
-    let is_seconds = inside.split_once('.').is_some_and(|(whole, rest)| {
+    // `+0,000012` is that of some languages.
+    let parts = inside
+        .split_once('.')
+        .or_else(|| inside.strip_prefix('+')?.split_once(','));
+    let is_seconds = parts.is_some_and(|(whole, rest)| {
         let digits = whole.trim_start_matches(['+', '<', ' ']);
         // An address has more dots.
         let fraction = rest.split([' ', '<']).next().unwrap_or("");

@@ -251,6 +251,26 @@ fn lines_about_wifi_and_modems_have_an_entry_of_their_own() {
             Warning,
         ),
         (
+            "ath12k_pci 0001:11:00.0: failed to fetch board.bin from QCN9274/hw2.0",
+            "ath-board-data-missing",
+            Critical,
+        ),
+        (
+            "iwlwifi 0000:00:14.3: Failed to send LINK_CONFIG_CMD (action:3): -5",
+            "iwlwifi-step-of-connection-failed",
+            Warning,
+        ),
+        (
+            "daemon.err hostapd: Line 51: invalid key_mgmt 'SAE'",
+            "hostapd-configuration-refused",
+            Critical,
+        ),
+        (
+            "Fri Aug 16 19:44:01 2024 daemon.notice pppd[26720]: Modem hangup",
+            "pppd-hangup",
+            Warning,
+        ),
+        (
             "wlcore: ERROR SW watchdog interrupt received! starting recovery.",
             "wlcore-firmware-recovery",
             Warning,
