@@ -52,6 +52,9 @@ const CALLS: &[(&str, Option<&str>)] = &[
     ("ath10k_info(ar, \"qxe widget jammed\\n\");", None),
     ("NL_SET_ERR_MSG(extack, \"qxf widget jammed\");", None),
     ("if (IS_ERR(find(dev, \"qxg widget jammed\"))) {}", None),
+    // These are in the dictionary, with the words that the macros add.
+    ("wcn36xx_err(\"Failed to start chip\\n\");", None),
+    ("rt2x00_warn(rt2x00dev, \"Watchdog RX hung detected\\n\");", None),
     ("#define foo_err(x) printf(\"qxh widget jammed\")", None),
 ];
 
