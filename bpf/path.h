@@ -83,6 +83,12 @@ struct task_struct___path {
 struct sk_buff___path {
 	u64 tstamp;
 } KERNEL;
+struct tcp_sock___path {
+	u8 is_cwnd_limited : 1;
+} KERNEL;
+struct sock___pacing {
+	u32 sk_pacing_status : 2; /* so that its size does not matter: 32 bits, 8 in later kernels */
+} KERNEL;
 struct sock___lock {
 	struct {
 		s32 owned;
@@ -137,7 +143,7 @@ enum {
 	READ_BEFORE = 11, /* the program had read the packet that this one answers */
 	WRITTEN = 12,
 	MERGED = 13,  /* into another one in the receive queue */
-	DIVIDED = 14, /* into segments, which are followed from there on */
+	DIVIDED = 14, /* into segments, which are followed from there on; with sampling those of UDP are not */
 	ROUTED = 15,  /* the stack looks up its route */
 	ARRIVED = 16, /* TCP has it, and no program holds the socket */
 	HANDED = 17,  /* TCP has given it to the network layer */
@@ -156,8 +162,18 @@ struct stamp {
 };
 
 /* Flags of a journey: more stamps did not fit; the packet was read and is freed, but the call that reads has not returned; it is the first
- * fragment of a packet; what is in the send buffer waited for the window of the peer; it is a segment of a packet that was divided. */
-enum { TRUNCATED = 1, FREED = 2, FIRST_FRAGMENT = 4, WINDOW_FULL = 8, SEGMENT = 16 };
+ * fragment of a packet; what is in the send buffer waited for the window of the peer; it is a segment of a packet that was divided; the
+ * congestion window was full; TCP paces what it sends; it does so at the highest rate that the program allows (SO_MAX_PACING_RATE). */
+enum {
+	TRUNCATED = 1,
+	FREED = 2,
+	FIRST_FRAGMENT = 4,
+	WINDOW_FULL = 8,
+	SEGMENT = 16,
+	CONGESTION_WINDOW_FULL = 32,
+	PACED = 64,
+	RATE_LIMITED = 128,
+};
 
 /* A program has read from a socket of TCP, up to a byte that is not the last one of a packet whose journey ends there: what was merged into
  * another packet is read with it, and of a large packet many readings can take a part. */
@@ -187,6 +203,8 @@ struct journey {
 	u64 waited_ns;       /* the reader was ready, but had no processor, since it read before; ~0: unknown */
 	u64 socket;	     /* of TCP that has it, for comparisons only; 0: none that is known */
 	u32 payload, call;   /* bytes of TCP's payload; number of the call that has read it */
+	u32 round_trip_us;   /* that TCP had measured when it was sent; 0: unknown */
+	u32 nth;	     /* of a segment: how many points on the way its packet had passed before */
 	struct stamp stamps[STAMPS];
 };
 
@@ -204,6 +222,8 @@ struct sock_state {
 	u64 run_delay; /* of that thread, then */
 	u32 ports;   /* of the socket: another one can have its address later */
 	u32 call;    /* how many calls have read from TCP (Linux 6.3) */
+	u64 copied; /* the packet of TCP that was copied last; 0: none since the program has read */
+	u32 read_seq, pad; /* the next byte of TCP that the program reads */
 };
 struct map sockets SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(struct sock_state), SOCKETS_MASK + 1, 0};
 /* The packet that this processor's network stack has in its hands; and the same if a look-up of its route is of interest: on loopback little
@@ -508,9 +528,9 @@ INLINE void make_room(struct journey *journey)
 		finish(owner & ~CLAIMED, LOST, -1);
 }
 
-/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. `as_segment`: of a packet that was followed,
- * and not otherwise. */
-static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 as_segment)
+/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. `which`: whether it must be a segment of a
+ * packet that was followed. */
+static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 which)
 {
 	struct headers h;
 	struct journey *journey;
@@ -518,12 +538,12 @@ static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 as_segment)
 	u16 ethertype = swapped(GET(u16, skb, sk_buff, protocol));
 
 	/* That of a packet in a tunnel is the tunnel's. */
-	if (as_segment)
+	if (which != ANY_PACKET)
 		ethertype = LOAD(u8, ip) >> 4 == 6 ? 0x86dd : 0x0800;
 	if (!read_headers(&h, ip, ethertype))
 		return 0;
-	if (as_segment) {
-		if (h.protocol != PROTOCOL_TCP || !is_segment(h.transport))
+	if (which != ANY_PACKET) {
+		if (!is_segment(h.transport, h.protocol, which))
 			return 0;
 	} else {
 		if (!ends_match(h.source, h.source_port, h.destination, h.destination_port) &&
@@ -552,6 +572,7 @@ static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 as_segment)
 	journey->socket = 0;
 	((u64 *)journey->comm)[0] = ((u64 *)journey->comm)[1] = 0;
 	journey->unsent = journey->unacked = UNKNOWN;
+	journey->round_trip_us = journey->nth = 0;
 	journey->waited_ns = ~0ull;
 	journey->protocol = (u8)h.protocol;
 	journey->source[0] = h.source[0];
@@ -696,36 +717,36 @@ INLINE int finish_at(struct journey *journey, u64 skb, u32 point, u32 length, u3
 	return finish_claimed(skb, end, reason);
 }
 
-/* Begins the journey of a segment in the queue of its packet. */
-static __attribute__((noinline)) int begin_segment(u64 skb)
+/* Begins the journey of a segment where its packet was divided. */
+static __attribute__((noinline)) int begin_segment(u64 skb, u32 which)
 {
 	struct journey *journey;
 	struct segment *segment;
-	u64 head = GET(u64, skb, sk_buff, head), transport;
+	u64 head = GET(u64, skb, sk_buff, head);
 	u32 network = GET(u16, skb, sk_buff, network_header);
 	struct stamp *s;
 
 	if (GET_ANY(skb, sk_buff, encapsulation))
 		network = GET(u16, skb, sk_buff, inner_network_header);
-	if (!begin(skb, head + network, 1))
+	if (!begin(skb, head + network, which))
 		return 0;
 	journey = journey_of(skb);
 	if (!journey)
 		return 0;
-	transport = head + journey->mark_at - 4;
-	segment = segment_slot(LOAD(u32, transport), __builtin_bswap32(journey->mark));
-	if (!segment || !segment->queued_ns)
+	segment = segment_of(head + journey->mark_at - 4, journey->protocol);
+	if (!segment)
 		return 0;
 	journey->flags |= SEGMENT;
+	journey->nth = segment->nth;
 	s = &journey->stamps[0];
 	s->ns = segment->queued_ns;
 	s->netns = segment->netns;
 	s->ifindex = segment->ifindex;
-	s->point = QUEUED;
+	s->point = segment->point;
 	s->length = segment->length;
 	copy(s->device, segment->device, sizeof(s->device));
 	journey->count = 1;
-	forget_segment(segment);
+	end_segment(segment, journey->protocol);
 	return 1;
 }
 
@@ -764,6 +785,8 @@ INLINE struct sock_state *state_or_new(u64 sk)
 	if (state && (state->sk != sk || state->ports != ports_of(sk))) {
 		state->head = state->read_ns = state->reader = 0;
 		state->has_mark = state->call = 0;
+		state->copied = 0;
+		state->read_seq = GET_ANY(sk, sock, sk_protocol) == PROTOCOL_TCP ? GET(u32, sk, tcp_sock, copied_seq) : 0;
 		state->ports = ports_of(sk);
 		state->sk = sk;
 	}
@@ -799,6 +822,29 @@ INLINE void add_handing(struct journey *journey, u64 skb, u64 written_ns)
 		stamp_at(journey, HANDED, 0, UNKNOWN, ns);
 }
 
+#define PACING_NEEDED 1 /* enum sk_pacing: SK_PACING_NEEDED: by a timer of TCP, not by a qdisc */
+
+/* Adds what TCP waits for before it sends more. Until it has sent all that it can it keeps what it has waited for. */
+INLINE void add_limits(struct journey *journey, u64 sk)
+{
+	u32 next = GET(u32, sk, tcp_sock, snd_nxt);
+	u64 max;
+
+	journey->unsent = GET(u32, sk, tcp_sock, write_seq) - next;
+	journey->unacked = next - GET(u32, sk, tcp_sock, snd_una);
+	journey->round_trip_us = GET(u32, sk, tcp_sock, srtt_us) >> 3;
+	if (GET_ANY(sk, tcp_sock, chrono_type) == RWND_LIMITED)
+		journey->flags |= WINDOW_FULL;
+	if (GET_ANY(sk, tcp_sock___path, is_cwnd_limited))
+		journey->flags |= CONGESTION_WINDOW_FULL;
+	if (GET_ANY(sk, sock___pacing, sk_pacing_status) == PACING_NEEDED) {
+		journey->flags |= PACED;
+		max = GET(u64, sk, sock, sk_max_pacing_rate);
+		if (max != ~0ull && GET(u64, sk, sock, sk_pacing_rate) >= max)
+			journey->flags |= RATE_LIMITED;
+	}
+}
+
 /* Adds what its sender did before: read, and wrote this. */
 INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 {
@@ -808,15 +854,8 @@ INLINE void precede(struct journey *journey, u64 skb, u64 sk)
 
 	if (!state)
 		return;
-	if (journey->protocol == PROTOCOL_TCP) {
-		u32 next = GET(u32, sk, tcp_sock, snd_nxt);
-
-		journey->unsent = GET(u32, sk, tcp_sock, write_seq) - next;
-		journey->unacked = next - GET(u32, sk, tcp_sock, snd_una);
-		/* Until the kernel has sent all that it can it keeps what it has waited for. */
-		if (GET_ANY(sk, tcp_sock, chrono_type) == RWND_LIMITED)
-			journey->flags |= WINDOW_FULL;
-	}
+	if (journey->protocol == PROTOCOL_TCP)
+		add_limits(journey, sk);
 	read_ns = sample_every > 1 ? 0 : state->read_ns;
 	if (journey->protocol == PROTOCOL_UDP || !sees_writes) {
 		if (read_ns)
@@ -895,7 +934,7 @@ int packet_is_queued(u64 *args)
 	if (!journey) {
 		if (GET(s32, skb, sk_buff, skb_iif))
 			return 0;
-		if (!begin(skb, network_header_of(skb), 0))
+		if (!begin(skb, network_header_of(skb), ANY_PACKET))
 			return 0;
 		journey = journey_of(skb);
 		if (journey && GET(u64, skb, sk_buff, sk))
@@ -919,11 +958,11 @@ int packet_is_transmitted(u64 *args)
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
-	if (!journey && segments_wait() && begin_segment(skb))
+	if (!journey && segments_wait() && begin_segment(skb, SEGMENT_THAT_LEAVES))
 		journey = journey_of(skb);
 	if (!journey) {
 		divided = map_lookup(&is_divided, &first);
-		if (!divided || !*divided || !begin(skb, network_header_of(skb), 0))
+		if (!divided || !*divided || !begin(skb, network_header_of(skb), ANY_PACKET))
 			return 0;
 		journey = journey_of(skb);
 	}
@@ -971,7 +1010,7 @@ int packet_is_received(u64 *args)
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
-	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data), 0))
+	if (!journey && !GET(s32, skb, sk_buff, skb_iif) && !is_from_here(device) && begin(skb, GET(u64, skb, sk_buff, data), ANY_PACKET))
 		journey = journey_of(skb);
 	here = map_lookup(&packet_here, &first);
 	if (here) {
@@ -1088,6 +1127,8 @@ int packet_is_delivered(u64 *args)
 	struct sock_state *state;
 
 	here = map_lookup(&packet_here, &first);
+	if (!journey && length && segments_wait() && is_udp(sk) && begin_segment(last, SEGMENT_THAT_LEAVES))
+		journey = journey_of(last);
 	if (journey && is_in_stack(last_point(journey)) && is_same(journey, last)) {
 		/* A program that does not sleep may read what UDP has received before this one has run. TCP has a lock. */
 		if (journey->protocol == PROTOCOL_TCP) {
@@ -1155,22 +1196,15 @@ int packet_is_read(u64 *args)
 	u64 skb = address_of(args[0]), sk;
 	struct journey *journey = journey_to_end(skb);
 
-	/* Of TCP the part that is copied: the packet is read when its last byte is. With MSG_PEEK it is counted as read. */
 	sk = GET(u64, skb, sk_buff, sk);
-	if (sk && is_tcp(sk) && state_of(sk)) {
-		u32 end = GET(u32, sk, tcp_sock, copied_seq) + (u32)args[1];
-		s32 after = 0;
+	if (sk && is_tcp(sk)) {
+		struct sock_state *state = state_of(sk);
 
-		if (journey && is_same(journey, skb) && journey->payload) {
-			after = (s32)(end - __builtin_bswap32(journey->mark) - journey->payload);
-			if (after >= 0)
-				is_read(skb, sk);
-			if (!after)
-				return 0;
-			return stream_is_read(sk, end);
+		/* It may only look at it (MSG_PEEK): stream_is_taken knows. */
+		if (state) {
+			state->copied = skb;
+			return 0;
 		}
-		if (!journey)
-			return stream_is_read(sk, end);
 	}
 	if (!journey)
 		return 0;
@@ -1181,6 +1215,36 @@ int packet_is_read(u64 *args)
 	/* A program reads the device, unless it reads a socket, and the kernel has not run the programs on the way there: TCP clears
 	 * the device. */
 	return GET(u64, skb, sk_buff, dev) ? is_read(skb, 0) : finish(skb, CONSUMED, -1);
+}
+
+/* A program has taken bytes of TCP: by reading, also what it throws away (MSG_TRUNC), by splice() or from mapped memory. With MSG_PEEK it has
+ * not: the number of the next byte is as before. A packet is read when its last byte is. */
+SEC("tp_btf/tcp_rcv_space_adjust")
+int stream_is_taken(u64 *args)
+{
+	u64 sk = address_of(args[0]), skb;
+	struct sock_state *state = state_of(sk);
+	struct journey *journey;
+	u32 end;
+
+	if (!state)
+		return 0;
+	end = GET(u32, sk, tcp_sock, copied_seq);
+	skb = state->copied;
+	state->copied = 0;
+	if (end == state->read_seq)
+		return 0;
+	state->read_seq = end;
+	journey = skb ? journey_to_end(skb) : NULL;
+	if (journey && is_same(journey, skb) && journey->payload) {
+		s32 after = (s32)(end - __builtin_bswap32(journey->mark) - journey->payload);
+
+		if (after >= 0)
+			is_read(skb, sk);
+		if (!after)
+			return 0;
+	}
+	return stream_is_read(sk, end);
 }
 
 #define MSG_PEEK_ 2
@@ -1243,9 +1307,10 @@ int packet_is_consumed(u64 *args)
 	if (!is_same(journey, skb))
 		return finish(skb, LOST, -1);
 	last = last_point(journey);
-	if (last == QUEUED && remember_segments(skb))
-		return finish(skb, DIVIDED, -1);
-	if (last == QUEUED) {
+	/* It is divided: by a queue or after it; or before a socket that takes no large packets of UDP (UDP_GRO). */
+	if (last == QUEUED || (journey->protocol == PROTOCOL_UDP && is_in_stack(last) && segment_size(skb))) {
+		if (remember_segments(skb) || last != QUEUED)
+			return finish(skb, DIVIDED, -1);
 		divided = map_lookup(&is_divided, &first);
 		if (divided)
 			*divided = 1;
@@ -1282,7 +1347,7 @@ int packet_is_dropped(u64 *args)
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
-	if (!journey && segments_wait() && begin_segment(skb))
+	if (!journey && segments_wait() && begin_segment(skb, SEGMENT_THAT_IS_DROPPED))
 		journey = journey_to_end(skb);
 	if (!journey)
 		return 0;

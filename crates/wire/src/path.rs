@@ -143,10 +143,14 @@ pub struct Journey {
     pub waited_ns: Option<u64>,
     /// Whether it is the first fragment of a packet: its way ends where that is reassembled.
     pub is_first_fragment: bool,
-    /// Whether what was in the send buffer of TCP when it was sent waited for the window of the peer.
-    pub is_window_full: bool,
+    /// What TCP waited for before it sent this; `None` for nothing that is known.
+    pub limit: Option<SendLimit>,
+    /// The round trip that TCP had measured when it was sent, in microseconds; `None` if it had not.
+    pub round_trip_us: Option<u32>,
     /// Whether it is a segment of a packet that was divided, which has a journey of its own.
     pub is_segment: bool,
+    /// Of a segment: how many points on the way its packet had passed before, without what its sender did.
+    pub points_before: u32,
     /// Its socket of TCP, a number for comparisons only; `None` if it is not known.
     pub socket: Option<u64>,
     /// Sequence number of its first byte, and bytes, of TCP.
@@ -164,6 +168,35 @@ pub struct SendBuffer {
     pub unsent: u32,
     /// Bytes that were sent and not acknowledged.
     pub unacked: u32,
+}
+
+/// What data in a send buffer of TCP waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SendLimit {
+    /// The receive window of the peer.
+    PeerWindow,
+    /// The congestion window.
+    CongestionWindow,
+    /// The rate that its program allows (`SO_MAX_PACING_RATE`).
+    Rate,
+    /// The rate that the congestion control has chosen (pacing).
+    Pacing,
+}
+
+impl SendLimit {
+    const fn of_flags(flags: u8) -> Option<Self> {
+        if flags & WINDOW_FULL != 0 {
+            Some(Self::PeerWindow)
+        } else if flags & CONGESTION_WINDOW_FULL != 0 {
+            Some(Self::CongestionWindow)
+        } else if flags & RATE_LIMITED != 0 {
+            Some(Self::Rate)
+        } else if flags & PACED != 0 {
+            Some(Self::Pacing)
+        } else {
+            None
+        }
+    }
 }
 
 /// Bytes of a stream of TCP.
@@ -227,8 +260,10 @@ impl Journey {
             },
             waited_ns: Some(ne_u64(bytes, 96)?).filter(|ns| *ns != u64::MAX),
             is_first_fragment: flags & FIRST_FRAGMENT != 0,
-            is_window_full: flags & WINDOW_FULL != 0,
+            limit: SendLimit::of_flags(flags),
+            round_trip_us: Some(ne_u32(bytes, 120)?).filter(|us| *us != 0),
             is_segment: flags & SEGMENT != 0,
+            points_before: ne_u32(bytes, 124)?,
             socket: Some(ne_u64(bytes, 104)?).filter(|socket| *socket != 0),
             payload: (byte(bytes, 5)? == TCP).then_some(payload),
             call: ne_u32(bytes, 116)?,
@@ -393,13 +428,16 @@ const FREED: u8 = 2;
 const FIRST_FRAGMENT: u8 = 4;
 const WINDOW_FULL: u8 = 8;
 const SEGMENT: u8 = 16;
+const CONGESTION_WINDOW_FULL: u8 = 32;
+const PACED: u8 = 64;
+const RATE_LIMITED: u8 = 128;
 /// Number of the protocol.
 const TCP: u8 = 6;
 const NO_QUEUE: u32 = u32::MAX - 1;
 /// Kind of a record.
 const ACCEPTED: u32 = 4;
 const READING: u32 = 5;
-const STAMPS_AT: usize = 120;
+const STAMPS_AT: usize = 128;
 
 #[cfg(test)]
 mod tests {
@@ -437,12 +475,33 @@ mod tests {
         assert_eq!((journey.reader, &journey.comm[..4]), (Some(7), &b"dns\0"[..]));
         assert_eq!(journey.stamps.len(), 2);
         assert_eq!((journey.send_buffer, journey.waited_ns), (None, None));
+        assert_eq!((journey.limit, journey.round_trip_us), (None, None));
         let stamp = journey.stamps[1];
         assert_eq!(
             (stamp.ns, stamp.point, stamp.length),
             (99, Point::Queued, QueueLength::NoQueue)
         );
         assert_eq!(&stamp.device[..3], b"lo\0");
+    }
+
+    #[test]
+    fn what_a_sender_waited_for_is_decoded() {
+        let mut bytes = record(2);
+        bytes[120..124].copy_from_slice(&35_000_u32.to_ne_bytes());
+        for (flags, limit) in [
+            (WINDOW_FULL | CONGESTION_WINDOW_FULL, SendLimit::PeerWindow),
+            (
+                CONGESTION_WINDOW_FULL | PACED | RATE_LIMITED,
+                SendLimit::CongestionWindow,
+            ),
+            (PACED, SendLimit::Pacing),
+            (PACED | RATE_LIMITED, SendLimit::Rate),
+        ] {
+            bytes[7] = flags;
+            let journey = Journey::read(&bytes).unwrap();
+            assert_eq!(journey.limit, Some(limit));
+            assert_eq!(journey.round_trip_us, Some(35_000));
+        }
     }
 
     #[test]
@@ -493,7 +552,7 @@ mod tests {
     fn count_beyond_the_record_is_cut_and_short_record_is_none() {
         assert_eq!(Journey::read(&record(200)).unwrap().stamps.len(), STAMPS);
         let bytes = record(2);
-        for cut in [0, 8, 119, STAMPS_AT + 2 * Stamp::BYTES - 1] {
+        for cut in [0, 8, 127, STAMPS_AT + 2 * Stamp::BYTES - 1] {
             assert_eq!(Journey::read(&bytes[..cut]), None, "{cut}");
         }
     }

@@ -8,13 +8,15 @@ use sockeye_console::notes::say;
 use sockeye_console::output_file::OutputFile;
 use sockeye_console::usage::UsageError;
 use sockeye_console::{envelope, stdout};
-use sockeye_model::{Names as _, NetnsInode};
+use sockeye_measure::Sentence;
+use sockeye_model::{Names as _, NetnsInode, counted, counted_were};
 use sockeye_output::listing::{Column, Layout, ListingWriter, columns_help, parse_columns};
 use sockeye_output::report::push_sentences;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
 use sockeye_query::context::QueryContext;
 use sockeye_query::drops::reasons_of;
+use sockeye_query::findings::inside;
 use sockeye_query::listing::Listing;
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{BufWriter, Write as _};
@@ -57,7 +59,12 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
             part_name: hop.part.map(part_name),
         })
         .collect();
-    print(args, &seen, &rows, columns)?;
+    let in_namespace = |netns, command: &str| {
+        let access = context.access_to(NetnsInode(netns))?;
+        Some(inside(&access, command))
+    };
+    let sentences = seen.report.sentences_with(&in_namespace);
+    print(args, &seen, &rows, &sentences, columns)?;
     if let Some((path, mut file)) = picture {
         let mut out = BufWriter::new(&mut file);
         write_picture(&mut out, &rows, &seen.report)
@@ -74,6 +81,7 @@ fn print(
     args: &PathArgs,
     seen: &Seen,
     rows: &[HopRow<'_>],
+    sentences: &[Sentence],
     columns: Option<Vec<&'static Column<Hops>>>,
 ) -> anyhow::Result<()> {
     let format = Format::from(args.format);
@@ -98,7 +106,6 @@ fn print(
     layout.marks_last = true;
     layout.document_type = "path";
     layout.envelope = envelope::now();
-    let sentences = seen.report.sentences();
     let mut out = Vec::new();
     if format == Format::Table && rows.is_empty() {
         out.extend_from_slice(b"No packet that matches was seen.\n");
@@ -132,7 +139,7 @@ fn print(
             object.boolean("accepts_measured", Some(seen.sees_accepts));
             object.number("unlisted_accepts", Some(seen.unlisted_accepts));
             object.number("accepts_no_space", Some(seen.counts.no_space_to_wait));
-            push_sentences(object, &sentences);
+            push_sentences(object, sentences);
         })?;
     }
     if format == Format::Table {
@@ -140,7 +147,7 @@ fn print(
             &mut out,
             rows,
             &seen.report,
-            &sentences,
+            sentences,
             stdout::width(),
             seen.sees_accepts,
         );
@@ -158,40 +165,37 @@ fn print(
 
 /// Says which packets the numbers do not have.
 fn say_losses(seen: &Seen) {
+    let were = |count| counted_were(count, "packet");
     let notes = [
         (
             seen.counts.no_space,
-            ["was", "were"],
+            were(seen.counts.no_space),
             "not followed: another one that has not been seen to end had the slot of its address; --slots makes room",
         ),
         (
             seen.ring_lost(),
-            ["did", "did"],
+            format!("{} did", counted(seen.ring_lost(), "packet")),
             "not fit into the ring; --ring makes room, --sample follows fewer",
         ),
         (
             seen.accounting.missed,
-            ["was", "were"],
+            were(seen.accounting.missed),
             "not seen at a point: it was reached within another point, on the same processor",
         ),
         (
             seen.received_unseen,
-            ["was", "were"],
+            were(seen.received_unseen),
             "read and not seen before, where the kernel received it: no program ran there",
         ),
         (
             seen.truncated,
-            ["went", "went"],
+            format!("{} went", counted(seen.truncated, "packet")),
             "through more points than are kept: the last ones are missing",
         ),
     ];
-    for (count, [one, many], text) in notes {
+    for (count, packets, text) in notes {
         if count > 0 {
-            let packets = match count {
-                1 => format!("packet {one}"),
-                _ => format!("packets {many}"),
-            };
-            say(&format!("sockeye: {count} {packets} {text}\n"));
+            say(&format!("sockeye: {packets} {text}\n"));
         }
     }
     let connections = seen.unlisted_accepts + seen.counts.no_space_to_wait;

@@ -4,6 +4,7 @@ use crate::hop::{Device, Direction, HopKey, HopKind};
 use crate::occupancy::Occupancy;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
 use crate::stream::Streams;
+use crate::unsent::{Senders, wait_of};
 use crate::weight::Passed;
 use sockeye_measure::Histogram;
 use sockeye_model::Comm;
@@ -34,6 +35,10 @@ pub enum Ending<'a> {
 pub struct PathFold {
     hops: HashMap<HopKey, HopFold>,
     streams: Streams,
+    senders: Senders,
+    /// What had not ended, and when the latest point was passed.
+    unfinished: Vec<(Journey, Direction)>,
+    latest_ns: u64,
     /// What goes out and what comes in.
     passed: [Passed; 2],
     report: PathReport,
@@ -46,6 +51,9 @@ impl PathFold {
         Self {
             hops: HashMap::new(),
             streams: Streams::default(),
+            senders: Senders::default(),
+            unfinished: Vec::new(),
+            latest_ns: 0,
             passed: [Passed::default(); 2],
             report: PathReport {
                 sample_every,
@@ -69,6 +77,8 @@ impl PathFold {
 
     /// Adds a journey. They should come in the order of their ends.
     pub fn add(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
+        let last = journey.stamps.last();
+        self.latest_ns = self.latest_ns.max(last.map_or(0, |stamp| stamp.ns));
         if matches!(ending, Ending::Merged | Ending::Unfinished)
             && let Some(journey) = self.streams.merged(journey, direction, ending == Ending::Merged)
         {
@@ -78,9 +88,47 @@ impl PathFold {
             }
             return;
         }
+        if ending == Ending::Unfinished {
+            // Whether it is in a queue is known when the others are.
+            self.unfinished.push((journey.clone(), direction));
+            return;
+        }
         let read = self.streams.add_read(journey);
         self.pass(journey, direction, ending);
         self.pass_read(read);
+    }
+
+    /// Passes what had not ended. No packet stays in a hop without a queue: its end was not seen.
+    fn pass_unfinished(&mut self) {
+        for (journey, direction) in std::mem::take(&mut self.unfinished) {
+            let is_waiting = journey.stamps.last().is_none_or(|last| {
+                let is_recent = self.latest_ns.saturating_sub(last.ns) < PASSING_NS_MAX;
+                is_recent || self.can_wait(direction, last)
+            });
+            let ending = if is_waiting {
+                Ending::Unfinished
+            } else {
+                Ending::Lost
+            };
+            self.pass(&journey, direction, ending);
+        }
+    }
+
+    /// Whether packets wait in a queue after a point.
+    fn can_wait(&self, direction: Direction, last: &Stamp) -> bool {
+        let packets = |kind| {
+            let hop = self.hops.get(&key(direction, kind, last));
+            hop.map_or(0, |hop| hop.packets)
+        };
+        match last.point {
+            Point::Backlogged | Point::Received | Point::Routed | Point::Arrived => false,
+            // A program reads the device, or it has a ring; unless what it sends arrives at once.
+            Point::Transmitted => {
+                let passing = packets(HopKind::Device) + packets(HopKind::Upper);
+                passing <= packets(HopKind::Tunnel) + packets(HopKind::Ring)
+            }
+            _ => true,
+        }
     }
 
     fn pass(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
@@ -99,9 +147,14 @@ impl PathFold {
         let is_before =
             |stamp: &&Stamp| matches!(stamp.point, Point::ReadBefore | Point::Written | Point::Handed);
         let before = journey.stamps.iter().take_while(is_before).count();
+        let first = journey.points_before as usize;
+        if let Some(wait_ns) = wait_of(journey) {
+            self.senders.wait(journey, direction, wait_ns);
+        }
+        self.pass_hops_of_sender(journey, direction);
         for (nth, pair) in journey.stamps.windows(2).enumerate() {
             let [from, to] = pair else { continue };
-            let rank = nth.saturating_sub(before);
+            let rank = nth.saturating_sub(before) + first;
             let Some(kind) = HopKind::between(from.point, to.point) else {
                 continue;
             };
@@ -129,26 +182,43 @@ impl PathFold {
                 hop.pace(reader, comm, gap_ns);
             }
         }
-        let rank = journey.stamps.len() - before;
+        // That of what begins at the last point on the way.
+        let rank = |after: usize| (journey.stamps.len() - before).saturating_sub(after) + first;
         match (ending, &journey.stamps[..]) {
             (Ending::Dropped(reason), [.., from, _]) => {
                 if let Some(kind) = HopKind::after(from.point) {
-                    let drops = &mut self.hop(key(direction, kind, from), rank).drops;
+                    let drops = &mut self.hop(key(direction, kind, from), rank(2)).drops;
                     *drops.entry(reason.to_owned()).or_default() += 1;
                 }
             }
             (Ending::Unfinished, [.., from]) => {
                 if let Some(kind) = HopKind::after(from.point) {
-                    self.hop(key(direction, kind, from), rank).queued_now += 1;
+                    self.hop(key(direction, kind, from), rank(1)).queued_now += 1;
                 }
             }
             _ => {}
         }
     }
 
-    /// Returns the devices that packets have passed until now.
+    /// Adds the hops of a packet to those of its sender, if data waits there.
+    fn pass_hops_of_sender(&mut self, journey: &Journey, direction: Direction) {
+        let Some(mut sender) = self.senders.sender_of(journey, direction) else {
+            return;
+        };
+        for pair in journey.stamps.windows(2) {
+            let [from, to] = pair else { continue };
+            if let Some(kind) = HopKind::between(from.point, to.point) {
+                let ns = to.ns.saturating_sub(from.ns);
+                sender.pass(key(direction, kind, from), journey.bytes, ns);
+            }
+        }
+    }
+
+    /// Returns the devices that packets have passed until now, or are at.
     pub fn devices(&self) -> impl Iterator<Item = Device> {
-        self.hops.keys().filter_map(|key| key.device)
+        let passed = self.hops.keys().filter_map(|key| key.device);
+        let last = |(journey, _): &(Journey, Direction)| journey.stamps.last().and_then(Device::of);
+        passed.chain(self.unfinished.iter().filter_map(last))
     }
 
     /// Returns what was measured.
@@ -157,6 +227,7 @@ impl PathFold {
         for (journey, direction) in self.streams.rest() {
             self.pass(&journey, direction, Ending::Merged);
         }
+        self.pass_unfinished();
         self.merge_guesses();
         let ranks: HashMap<HopKey, u64> = self
             .hops
@@ -195,6 +266,7 @@ impl PathFold {
         });
         self.report.hops = finished.collect();
         move_full_buffers(&mut self.report.hops);
+        self.report.unsent = self.senders.finish();
         self.report
     }
 
@@ -205,31 +277,39 @@ impl PathFold {
         hop
     }
 
-    /// What was dropped or is still there after a driver, is in that of the device's hops that packets pass: only then is known
+    /// What was dropped or is still there after a driver, is in that of the device's hops that most packets pass: only then is known
     /// which one it is.
     fn merge_guesses(&mut self) {
+        let is_guess = |hop: &HopFold| hop.queued_now > 0 || !hop.drops.is_empty();
         let guessed: Vec<_> = self
             .hops
             .iter()
-            .filter(|(_, hop)| hop.packets == 0)
-            .map(|(key, _)| *key)
+            .filter(|(_, hop)| is_guess(hop))
+            .map(|(key, hop)| (*key, hop.packets))
             .collect();
-        for guess in guessed {
+        for (guess, packets) in guessed {
             let others: &[HopKind] = match guess.kind {
                 HopKind::Device => &[HopKind::Tunnel, HopKind::Ring, HopKind::Upper],
                 HopKind::Stack => &[HopKind::Socket, HopKind::Forward, HopKind::Handover],
                 _ => &[],
             };
-            let passed = others
-                .iter()
-                .map(|kind| HopKey { kind: *kind, ..guess })
-                .find(|key| self.hops.get(key).is_some_and(|hop| hop.packets > 0));
-            if let Some(key) = passed
-                && let Some(hop) = self.hops.remove(&guess)
-                && let Some(into) = self.hops.get_mut(&key)
-            {
-                into.queued_now += hop.queued_now;
-                for (reason, count) in hop.drops {
+            let passed = others.iter().map(|kind| HopKey { kind: *kind, ..guess });
+            let most = passed
+                .filter_map(|key| Some((self.hops.get(&key)?.packets, key)))
+                .max_by_key(|(passed, _)| *passed)
+                .filter(|(passed, _)| *passed > packets);
+            let Some((_, key)) = most else { continue };
+            let Some(hop) = self.hops.get_mut(&guess) else {
+                continue;
+            };
+            let (queued_now, drops) = (hop.queued_now, std::mem::take(&mut hop.drops));
+            hop.queued_now = 0;
+            if packets == 0 {
+                self.hops.remove(&guess);
+            }
+            if let Some(into) = self.hops.get_mut(&key) {
+                into.queued_now += queued_now;
+                for (reason, count) in drops {
                     *into.drops.entry(reason).or_default() += count;
                 }
             }
@@ -270,7 +350,6 @@ pub(crate) struct HopFold {
     total_ns: u64,
     /// The sum of each packet's delay times its bytes.
     byte_ns: u128,
-    window_full: u64,
     qdisc: Option<Qdisc>,
     queued_now: u64,
     stays: Occupancy,
@@ -289,7 +368,6 @@ impl HopFold {
     fn pass(&mut self, journey: &Journey, from: &Stamp, to: &Stamp) {
         self.bytes += u64::from(journey.bytes);
         self.byte_ns += u128::from(to.ns.saturating_sub(from.ns)) * u128::from(journey.bytes);
-        self.window_full += u64::from(journey.is_window_full && from.point == Point::Written);
         self.stay(from.ns, to.ns);
         if let (Point::Written, Some(now)) = (from.point, journey.send_buffer) {
             let max = self.send_buffer.get_or_insert(now);
@@ -408,7 +486,6 @@ impl HopFold {
             delays: self.delays,
             total_ns: self.total_ns,
             weight_ns: self.total_ns,
-            window_full: self.window_full,
             qdisc: self.qdisc,
             queued_now: self.queued_now,
             queued_max: self.stays.max().max(self.queued_now),
@@ -450,6 +527,9 @@ fn move_full_buffers(hops: &mut [Hop]) {
 pub(crate) fn is_full_buffer(reason: &str) -> bool {
     matches!(reason, "SOCKET_RCVBUFF" | "SOCKET_BACKLOG" | "PROTO_MEM")
 }
+
+/// No packet stays longer where there is no queue.
+const PASSING_NS_MAX: u64 = 100_000_000;
 
 /// Most readers of a hop: each has two histograms, of 590 KB together.
 const READERS_MAX: usize = 32;

@@ -16,6 +16,7 @@ mod report;
 mod sampled;
 mod sentence;
 mod stream;
+mod unsent;
 mod weight;
 
 pub use accept::AcceptFold;
@@ -24,3 +25,5 @@ pub use hop::{Device, Direction, HopKey, HopKind};
 pub use part::{Fill, Part};
 pub use report::{Hop, PathReport, Qdisc, Reader};
 pub use sampled::QueueFold;
+pub use sentence::InNamespace;
+pub use unsent::Unsent;

@@ -2,6 +2,7 @@
 
 use crate::hop::{Direction, HopKey, HopKind};
 use crate::part::{Fill, Part};
+use crate::unsent::Unsent;
 use sockeye_measure::Histogram;
 use sockeye_model::Comm;
 use sockeye_wire::path::SendBuffer;
@@ -25,8 +26,6 @@ pub struct Hop {
     /// The same in which each byte counts, not each packet, and for all packets of the way where the times of some only are known:
     /// what shares are of.
     pub weight_ns: u64,
-    /// Packets that waited in the send buffer of TCP for the receive window of the peer.
-    pub window_full: u64,
     /// What the kernel says of the queue.
     pub qdisc: Option<Qdisc>,
     /// Packets that were still there at the end.
@@ -88,6 +87,8 @@ pub struct Reader {
 pub struct PathReport {
     /// In the order of the way, each direction for itself.
     pub hops: Vec<Hop>,
+    /// What most of the data in send buffers waits for, of each direction in which that is known.
+    pub unsent: Vec<Unsent>,
     /// Journeys that ended: read, sent, or done.
     pub complete: u64,
     /// Journeys of packets that were dropped.
@@ -137,11 +138,12 @@ impl PathReport {
             + self.unfinished
     }
 
-    /// Returns of how many of the packets that have ended the end is known, in millionths. A packet that is merged ends there.
+    /// Returns of how many of the packets that have ended the end is known, in millionths. Of one that was merged, and not seen to be read, it
+    /// is not.
     #[must_use]
     pub fn matched_ppm(&self) -> Option<u64> {
-        let ended = self.complete + self.dropped + self.merged;
-        (ended * 1_000_000).checked_div(ended + self.reassembled + self.lost)
+        let ended = self.complete + self.dropped;
+        (ended * 1_000_000).checked_div(ended + self.merged + self.reassembled + self.lost)
     }
 
     /// Returns the hops of a direction.

@@ -4,12 +4,25 @@ use crate::fold::is_full_buffer;
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Reader};
+use crate::unsent::Unsent;
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
+use sockeye_model::{counted, counted_were};
+use sockeye_wire::path::SendLimit;
+
+/// Returns a command as it is typed to run in a network namespace, which its inode names; `None` if it cannot be.
+pub type InNamespace<'a> = &'a dyn Fn(u32, &str) -> Option<String>;
 
 impl PathReport {
-    /// Returns where most of the time is spent; then, where packets are dropped.
+    /// Returns where most of the time is spent; then, where packets are dropped. Commands say that they are for another network
+    /// namespace.
     #[must_use]
     pub fn sentences(&self) -> Vec<Sentence> {
+        self.sentences_with(&|_, _| None)
+    }
+
+    /// The same, with commands as they are typed here.
+    #[must_use]
+    pub fn sentences_with(&self, in_namespace: InNamespace<'_>) -> Vec<Sentence> {
         let longest = self.hops.iter().max_by_key(|hop| self.share_ppm(hop));
         let longest = longest.filter(|hop| hop.total_ns > 0).and_then(|hop| {
             let percent = (self.share_ppm(hop)? + 5_000) / 10_000;
@@ -19,13 +32,14 @@ impl PathReport {
                 self.whose(hop),
                 self.why_unsent(hop)
             );
-            Some(Sentence::new("longest-hop", text))
+            let remedy = self.slow_queue(hop).map(|device| queue_of(&device, in_namespace));
+            Some(Sentence::new("longest-hop", text).with(remedy))
         });
         let is_drop = |hop: &&Hop| hop.dropped() > 0 && hop.key.kind != HopKind::Accept;
         let dropping = self.hops.iter().filter(is_drop);
         longest
             .into_iter()
-            .chain(dropping.map(|hop| self.drops(hop)))
+            .chain(dropping.map(|hop| self.drops(hop, in_namespace)))
             .chain(self.unknown_of_tunnel())
             .chain(self.hops.iter().filter_map(accept_queue_is_full))
             .chain(self.hops.iter().filter_map(accepts_late))
@@ -63,18 +77,66 @@ impl PathReport {
         }
     }
 
-    /// Says why data waits in a send buffer, if it is for the peer; empty otherwise.
+    /// What most of the data in a send buffer waits for; `None` for other hops, and if that is not known.
+    fn unsent(&self, hop: &Hop) -> Option<&Unsent> {
+        let is_of = |unsent: &&Unsent| unsent.direction == hop.key.direction;
+        self.unsent
+            .iter()
+            .find(is_of)
+            .filter(|_| hop.key.kind == HopKind::Send)
+    }
+
+    /// Says why data waits in a send buffer; empty if that is not known.
     pub(crate) fn why_unsent(&self, hop: &Hop) -> String {
-        if hop.key.kind != HopKind::Send || hop.window_full * 2 <= hop.packets {
+        let Some(unsent) = self.unsent(hop) else {
             return String::new();
-        }
-        let is_peer =
-            |other: &&Hop| other.key.kind == HopKind::Socket && other.key.direction == hop.key.direction;
-        let peer = self.hops.iter().find(is_peer);
+        };
+        let limit = match unsent.limit {
+            SendLimit::PeerWindow => {
+                let is_peer = |other: &&Hop| {
+                    other.key.kind == HopKind::Socket && other.key.direction == hop.key.direction
+                };
+                let peer = self.hops.iter().find(is_peer);
+                let peer = peer.map_or(String::new(), |peer| self.whose(peer));
+                return format!(": the receive window of the peer is full{peer}");
+            }
+            SendLimit::Rate => return ": its program limits the rate (SO_MAX_PACING_RATE)".to_owned(),
+            SendLimit::CongestionWindow => "the congestion window is full",
+            SendLimit::Pacing => "the congestion control paces the data",
+        };
+        let (here, round_trip) = (duration(unsent.here_ns), duration(unsent.round_trip_ns));
+        let standing = unsent
+            .hop
+            .and_then(|key| self.hops.iter().find(|hop| hop.key == key));
+        let Some(standing) = standing else {
+            return format!(
+                ": {limit}, and what is in flight is not in a queue of this host, but in the network or at the peer: \
+                 of a round trip of {round_trip} packets spend {here} here"
+            );
+        };
+        let whose = match (standing.key.kind, self.whose(standing)) {
+            (HopKind::Qdisc | HopKind::Ring, whose) if whose.is_empty() => {
+                ", whose rate is the bottleneck".to_owned()
+            }
+            (_, whose) => whose,
+        };
         format!(
-            ": the receive window of the peer is full{}",
-            peer.map_or(String::new(), |peer| self.whose(peer))
+            ": {limit}, and of {} in flight {} are {} ({here} of a round trip of {round_trip}){whose}",
+            bytes(unsent.unacked_bytes),
+            bytes(unsent.bytes_in_hop),
+            place(standing)
         )
+    }
+
+    /// Returns the device in whose qdisc or ring the time is: that of a hop, or of what a send buffer waits for.
+    fn slow_queue(&self, hop: &Hop) -> Option<Device> {
+        let key = match self.unsent(hop) {
+            Some(unsent) => unsent.hop?,
+            None if hop.total_ns / hop.packets.max(1) >= LONG_QUEUE_NS => hop.key,
+            None => return None,
+        };
+        key.device
+            .filter(|_| matches!(key.kind, HopKind::Qdisc | HopKind::Ring))
     }
 
     /// Says what a program of a tunnel does, as far as that is not known.
@@ -91,7 +153,7 @@ impl PathReport {
     }
 
     /// Says where packets are dropped, and what would help.
-    fn drops(&self, hop: &Hop) -> Sentence {
+    fn drops(&self, hop: &Hop, in_namespace: InNamespace<'_>) -> Sentence {
         let (dropped, all) = (hop.dropped(), hop.dropped() + hop.packets);
         let percent = match (dropped.saturating_mul(100) + all / 2) / all.max(1) {
             0 => "less than 1".to_owned(),
@@ -108,14 +170,16 @@ impl PathReport {
             reasons => format!(" ({})", reasons.join(", ")),
         };
         let mut text = format!(
-            "{dropped} of {all} packets ({percent} %) are dropped {}{}{reasons}",
+            "{dropped} of {} ({percent} %) {} dropped {}{}{reasons}",
+            counted(all, "packet"),
+            if dropped == 1 { "is" } else { "are" },
             place(hop),
             self.whose(hop)
         );
         let device = hop.key.device.filter(|_| hop.key.kind == HopKind::Tunnel);
         if device.is_some() {
-            let waiting = hop.queued_max;
-            text.push_str(&format!("; at most {waiting} packets were in it at once"));
+            let waiting = counted_were(hop.queued_max, "packet");
+            text.push_str(&format!("; at most {waiting} in it at once"));
         }
         if hop.key.kind == HopKind::Socket && hop.drops.keys().any(|reason| is_full_buffer(reason)) {
             text.push_str(
@@ -126,10 +190,22 @@ impl PathReport {
         let remedy = device.filter(|_| hop.queued_max < LONG_QUEUE).map(|device| {
             let longer =
                 TypedCommand::new("ip link set dev", &device_name(&device)).with("txqueuelen", LONG_QUEUE);
-            format!("{longer}    # in the network namespace of the device")
+            typed(&device, &longer, in_namespace)
         });
         Sentence::new("drops", text).with(remedy)
     }
+}
+
+/// Returns the command that shows the queues of a device, with their rates, backlogs and drops.
+fn queue_of(device: &Device, in_namespace: InNamespace<'_>) -> String {
+    let command = TypedCommand::new("tc -s qdisc show dev", &device_name(device)).without("");
+    typed(device, &command, in_namespace)
+}
+
+/// Returns a command for the network namespace of a device.
+fn typed(device: &Device, command: &str, in_namespace: InNamespace<'_>) -> String {
+    in_namespace(device.netns, command)
+        .unwrap_or_else(|| format!("{command}    # in the network namespace of the device"))
 }
 
 /// Says that an accept queue was full: what the kernel turns away then is no packet of a connection, and in no row.
@@ -203,8 +279,20 @@ fn place(hop: &Hop) -> String {
 /// A program that does nothing else accepts within microseconds.
 const LATE_ACCEPT_NS: u64 = 1_000_000;
 
+/// A mean time in a qdisc or ring of which the sentence says how to look at it.
+const LONG_QUEUE_NS: u64 = 1_000_000;
+
 /// A queue of a tunnel that holds the bursts of fast TCP.
 const LONG_QUEUE: u64 = 1000;
+
+/// Returns a number of bytes for people, in few digits: `40.9 KB`.
+fn bytes(number: u64) -> String {
+    match number {
+        0..1_000 => format!("{number} bytes"),
+        1_000..1_000_000 => format!("{:.1} KB", number as f64 / 1e3),
+        _ => format!("{:.1} MB", number as f64 / 1e6),
+    }
+}
 
 fn device_name(device: &Device) -> String {
     String::from_utf8_lossy(device.name.as_bytes()).into_owned()

@@ -4,10 +4,15 @@ use crate::hop::Direction;
 use sockeye_model::Comm;
 use sockeye_wire::path::{Journey, Payload, Point, QueueLength, Reading, Stamp};
 use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
 
 /// Streams, by socket.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Streams(HashMap<u64, Stream>);
+pub(crate) struct Streams {
+    streams: HashMap<u64, Stream>,
+    /// The socket that has received from here to there. What is merged while the socket is in use has reached none.
+    sockets: HashMap<(SocketAddr, SocketAddr), u64>,
+}
 
 #[derive(Debug, Clone, Default)]
 struct Stream {
@@ -51,6 +56,10 @@ impl Streams {
         let Some((socket, payload)) = stream_of(journey) else {
             return Vec::new();
         };
+        if self.sockets.len() < STREAMS_MAX {
+            let ends = (journey.source, journey.destination);
+            self.sockets.insert(ends, socket);
+        }
         let last = journey.stamps.last().filter(|stamp| stamp.point == Point::Read);
         let (Some(last), Some(stream)) = (last, self.stream(socket)) else {
             return Vec::new();
@@ -73,7 +82,15 @@ impl Streams {
         direction: Direction,
         waits: bool,
     ) -> Option<Option<Journey>> {
-        let (socket, payload) = stream_of(journey)?;
+        let ends = (journey.source, journey.destination);
+        let is_received = journey
+            .stamps
+            .last()
+            .is_some_and(|last| matches!(last.point, Point::Received | Point::Routed | Point::Arrived));
+        let of_ends = || self.sockets.get(&ends).copied().filter(|_| is_received);
+        let socket = journey.socket.or_else(of_ends);
+        let payload = journey.payload.filter(|payload| payload.bytes > 0)?;
+        let socket = socket?;
         let arrived_ns = journey.stamps.last()?.ns;
         let stream = self.stream(socket)?;
         if let Some((_, nth)) = stream.reads_of(payload, arrived_ns) {
@@ -88,7 +105,10 @@ impl Streams {
 
     /// Returns what was not read.
     pub(crate) fn rest(&mut self) -> Vec<(Journey, Direction)> {
-        self.0.drain().flat_map(|(_, stream)| stream.waiting).collect()
+        self.streams
+            .drain()
+            .flat_map(|(_, stream)| stream.waiting)
+            .collect()
     }
 
     /// Returns the times between the readings while a packet waited that is read now: each once, with the program of the later one.
@@ -99,7 +119,7 @@ impl Streams {
         let (Point::Read, Some((socket, payload))) = (read.point, stream_of(journey)) else {
             return Vec::new();
         };
-        let Some(stream) = self.0.get_mut(&socket) else {
+        let Some(stream) = self.streams.get_mut(&socket) else {
             return Vec::new();
         };
         let Some((first, last)) = stream.reads_of(payload, from.ns) else {
@@ -118,10 +138,10 @@ impl Streams {
     }
 
     fn stream(&mut self, socket: u64) -> Option<&mut Stream> {
-        if self.0.len() >= STREAMS_MAX && !self.0.contains_key(&socket) {
+        if self.streams.len() >= STREAMS_MAX && !self.streams.contains_key(&socket) {
             return None;
         }
-        Some(self.0.entry(socket).or_default())
+        Some(self.streams.entry(socket).or_default())
     }
 }
 

@@ -221,10 +221,11 @@ fn take_record(kind: u32, record: &[u8], broken: &mut u64, take: &mut impl FnMut
 pub(crate) const WRITES: &str = "tcp_sendmsg_locked";
 
 /// First those at which journeys end: a journey that begins then finds its end.
-const TRACEPOINTS: [Tracepoint; 13] = [
+const TRACEPOINTS: [Tracepoint; 14] = [
     required("packet_is_dropped", "kfree_skb"),
     required("packet_is_consumed", "consume_skb"),
     required("packet_is_read", "skb_copy_datagram_iovec"),
+    required("stream_is_taken", "tcp_rcv_space_adjust"),
     // Linux 6.3
     optional("socket_is_read", "sock_recv_length"),
     // Linux 6.2

@@ -86,13 +86,16 @@ fn packets(report: &PathReport) -> String {
         (
             report.merged,
             [
-                "merged into another one in a receive queue, and not read until the end",
-                "merged into others in a receive queue, and not read until the end",
+                "not seen to be read: merged into another one in a receive queue, or thrown away with its socket",
+                "not seen to be read: merged into others in a receive queue, or thrown away with their socket",
             ],
         ),
         (
             report.divided,
-            ["divided into segments, which are followed from there on"; 2],
+            match report.sample_every {
+                1 => ["divided into segments, which are followed from there on"; 2],
+                _ => ["divided into segments, of which those of UDP are not followed"; 2],
+            },
         ),
         (
             report.reassembled,

@@ -1,5 +1,5 @@
 use super::*;
-use sockeye_wire::path::Payload;
+use sockeye_wire::path::{Payload, SendLimit};
 
 /// A journey through points at times, all on the device `tun0`.
 fn journey(stamps: &[(u64, Point)]) -> Journey {
@@ -28,8 +28,10 @@ fn journey(stamps: &[(u64, Point)]) -> Journey {
         send_buffer: None,
         waited_ns: None,
         is_first_fragment: false,
-        is_window_full: false,
+        limit: None,
+        round_trip_us: None,
         is_segment: false,
+        points_before: 0,
         socket: None,
         payload: None,
         call: 0,
@@ -192,7 +194,7 @@ fn sentences_name_the_longest_hop_its_program_and_the_short_queue() {
         texts,
         [
             "100 % of the time on this host is spent in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet.",
-            "1 of 3 packets (33 %) are dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
+            "1 of 3 packets (33 %) is dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
              at most 2 packets were in it at once.",
             "How long the program of tun0 (vpn, 812) works on a packet, from reading it to writing it elsewhere, is not known, and in no row.",
         ]
@@ -221,7 +223,7 @@ fn what_a_full_buffer_does_not_take_is_a_matter_of_the_receive_queue() {
         .into_iter()
         .map(|sentence| sentence.text)
         .collect();
-    let expected = "1 of 2 packets (50 %) are dropped in the receive queue of the socket, whose program is vpn, 812 \
+    let expected = "1 of 2 packets (50 %) is dropped in the receive queue of the socket, whose program is vpn, 812 \
                     (SOCKET_RCVBUFF): its buffer is full";
     assert!(texts.iter().any(|text| text.starts_with(expected)), "{texts:#?}");
 }
@@ -238,7 +240,7 @@ fn few_drops_are_less_than_a_percent() {
         .map(|sentence| sentence.text)
         .collect();
     assert!(
-        texts[1].starts_with("1 of 500 packets (less than 1 %) are dropped "),
+        texts[1].starts_with("1 of 500 packets (less than 1 %) is dropped "),
         "{texts:#?}"
     );
 }
@@ -341,7 +343,7 @@ fn shares_are_of_all_packets_where_times_of_some_are_known() {
         .enumerate()
     {
         let journey = Journey {
-            is_window_full: true,
+            limit: Some(SendLimit::PeerWindow),
             call: 1,
             ..segment(number as u32 * 1000, stamps)
         };
@@ -387,4 +389,189 @@ fn packet_weighs_as_much_as_its_segments() {
         shares,
         [(HopKind::Send, Some(500_000)), (HopKind::Qdisc, Some(500_000))]
     );
+}
+
+/// A sender whose congestion window is full, with a round trip of 10 us, of which each packet spends this part in a qdisc.
+fn limited(limit: SendLimit, in_qdisc_ns: u64) -> PathReport {
+    let mut fold = PathFold::new(1);
+    let whole = Journey {
+        limit: Some(limit),
+        round_trip_us: Some(10),
+        send_buffer: Some(SendBuffer {
+            unsent: 9_000,
+            unacked: 39_000,
+        }),
+        ..segment(0, &[(0, Point::Written), (50_000, Point::Queued)])
+    };
+    fold.add(&whole, Direction::Out, Ending::Divided);
+    let part = Journey {
+        is_segment: true,
+        ..segment(
+            0,
+            &[
+                (50_000, Point::Queued),
+                (50_000 + in_qdisc_ns, Point::Transmitted),
+            ],
+        )
+    };
+    fold.add(&part, Direction::Out, Ending::Complete);
+    fold.finish()
+}
+
+#[test]
+fn what_fills_the_congestion_window_stands_in_a_qdisc() {
+    let sentences = limited(SendLimit::CongestionWindow, 8_000).sentences();
+    assert_eq!(
+        sentences[0].text,
+        "86 % of the time on this host is spent in the send buffer: the congestion window is full, and of 40.0 KB in flight 32.0 KB are \
+         in the qdisc of tun0 (8.0us of a round trip of 10.0us), whose rate is the bottleneck."
+    );
+    assert_eq!(
+        sentences[0].remedies,
+        ["tc -s qdisc show dev tun0    # in the network namespace of the device"]
+    );
+    let typed = |netns, command: &str| Some(format!("enter {netns} {command}"));
+    let sentences = limited(SendLimit::Pacing, 8_000).sentences_with(&typed);
+    assert!(
+        sentences[0]
+            .text
+            .contains(": the congestion control paces the data, and of 40.0 KB"),
+        "{}",
+        sentences[0].text
+    );
+    assert_eq!(sentences[0].remedies, ["enter 1 tc -s qdisc show dev tun0"]);
+}
+
+#[test]
+fn what_fills_the_congestion_window_is_in_the_network() {
+    let sentences = limited(SendLimit::CongestionWindow, 400).sentences();
+    assert_eq!(
+        sentences[0].text,
+        "99 % of the time on this host is spent in the send buffer: the congestion window is full, and what is in flight is not in a \
+         queue of this host, but in the network or at the peer: of a round trip of 10.0us packets spend 400ns here."
+    );
+    assert!(sentences[0].remedies.is_empty());
+}
+
+#[test]
+fn program_that_limits_its_rate_is_named() {
+    let sentences = limited(SendLimit::Rate, 400).sentences();
+    let expected = "in the send buffer: its program limits the rate (SO_MAX_PACING_RATE).";
+    assert!(sentences[0].text.ends_with(expected), "{}", sentences[0].text);
+}
+
+/// Of a few packets the reading by the program is taken for an arrival.
+#[test]
+fn drops_after_a_driver_are_where_most_packets_pass() {
+    let read = [(0, Point::Transmitted), (10, Point::Read)];
+    let arrived = [(20, Point::Transmitted), (30, Point::Received)];
+    let dropped = [(40, Point::Transmitted), (50, Point::Dropped)];
+    let report = fold(&[
+        (&read, Ending::Complete),
+        (&read, Ending::Complete),
+        (&arrived, Ending::Complete),
+        (&dropped, Ending::Dropped("FULL_RING")),
+    ]);
+    let drops: Vec<_> = report
+        .hops
+        .iter()
+        .map(|hop| (hop.key.kind, hop.packets, hop.dropped()))
+        .collect();
+    assert_eq!(drops, [(HopKind::Tunnel, 2, 1), (HopKind::Device, 1, 0)]);
+}
+
+#[test]
+fn packet_that_stays_where_no_queue_is_was_lost_sight_of() {
+    let second = 1_000_000_000;
+    let received = [(0, Point::Transmitted), (10, Point::Received)];
+    let transmitted = [(0, Point::Transmitted)];
+    let arrived = [
+        (2 * second, Point::Transmitted),
+        (2 * second + 1, Point::Received),
+    ];
+    let queued = [(0, Point::Queued)];
+    let report = fold(&[
+        (&received, Ending::Unfinished),
+        (&transmitted, Ending::Unfinished),
+        (&queued, Ending::Unfinished),
+        (&arrived, Ending::Complete),
+        (&arrived, Ending::Unfinished),
+    ]);
+    // What was received last may be on its way.
+    assert_eq!((report.lost, report.unfinished), (2, 2));
+    let queued: u64 = report.hops.iter().map(|hop| hop.queued_now).sum();
+    assert_eq!(queued, 2);
+}
+
+#[test]
+fn queue_that_drops_is_in_its_place() {
+    let dropped = [(0, Point::Queued), (5, Point::Dropped)];
+    let passed = [
+        (0, Point::Queued),
+        (10, Point::Transmitted),
+        (20, Point::Received),
+        (30, Point::Delivered),
+        (40, Point::Read),
+    ];
+    let report = fold(&[
+        (&passed, Ending::Complete),
+        (&dropped, Ending::Dropped("")),
+        (&dropped, Ending::Dropped("")),
+    ]);
+    let kinds: Vec<_> = report.hops.iter().map(|hop| hop.key.kind).collect();
+    assert_eq!(
+        kinds,
+        [HopKind::Qdisc, HopKind::Device, HopKind::Stack, HopKind::Socket]
+    );
+}
+
+/// While a program reads, TCP merges what arrives before the socket has it.
+#[test]
+fn packet_that_reached_no_socket_is_read_with_its_connection() {
+    let mut fold = PathFold::new(1);
+    fold.add(
+        &segment(0, &[(1_000, Point::Received), (2_000, Point::Read)]),
+        Direction::In,
+        Ending::Complete,
+    );
+    let merged = Journey {
+        socket: None,
+        ..segment(1000, &[(3_000, Point::Received)])
+    };
+    fold.add(&merged, Direction::In, Ending::Merged);
+    fold.add_reading(&reading(2000, 9_000, 2));
+    let report = fold.finish();
+    assert_eq!((report.complete, report.merged), (2, 0));
+    assert_eq!(report.hops[0].total_ns, 1_000 + 6_000);
+}
+
+#[test]
+fn hops_of_segments_are_where_their_packet_was() {
+    let mut fold = PathFold::new(1);
+    let whole = segment(0, &[(0, Point::Transmitted), (10, Point::Received)]);
+    fold.add(&whole, Direction::Out, Ending::Divided);
+    for seq in 0..3 {
+        let part = Journey {
+            is_segment: true,
+            points_before: 1,
+            ..segment(
+                seq,
+                &[(10, Point::Received), (20, Point::Delivered), (30, Point::Read)],
+            )
+        };
+        fold.add(&part, Direction::Out, Ending::Complete);
+    }
+    let kinds: Vec<_> = fold.finish().hops.iter().map(|hop| hop.key.kind).collect();
+    assert_eq!(kinds, [HopKind::Device, HopKind::Stack, HopKind::Socket]);
+}
+
+#[test]
+fn device_from_which_no_packet_has_come_is_known() {
+    let mut fold = PathFold::new(1);
+    fold.add(
+        &journey(&[(0, Point::Queued)]),
+        Direction::Out,
+        Ending::Unfinished,
+    );
+    assert_eq!(fold.devices().count(), 1);
 }

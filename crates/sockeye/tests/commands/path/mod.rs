@@ -6,6 +6,7 @@ mod packet_sockets;
 mod queues;
 mod round_trips;
 mod segments;
+mod send_buffer;
 mod slow_reader;
 mod tunnel;
 mod upper_devices;

@@ -4,11 +4,11 @@ use super::{Following, hop};
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need, program};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 /// What `tc -s` says of the qdisc of a device.
-fn qdisc_of(namespace: &Namespace, device: &str) -> Value {
+pub(super) fn qdisc_of(namespace: &Namespace, device: &str) -> Value {
     let text = namespace.output("tc", &["-s", "-j", "qdisc", "show", "dev", device]);
     let document: Value = serde_json::from_str(&text).unwrap();
     document[0].clone()
@@ -75,4 +75,86 @@ fn segments_have_the_time_and_the_drops_of_a_qdisc_that_divides() {
         "{drops} drops of {expected}: {document:#}"
     );
     assert!(document["divided"].as_u64().unwrap() > 0, "{document:#}");
+}
+
+/// Sends packets of ten segments of 1,400 bytes and one of 500, and returns how many of these the socket has got.
+fn send_segments(client: &Namespace, receiving: &UdpSocket, packets: u32, pause: Duration) -> u64 {
+    let sending = client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    sending.connect(receiving.local_addr().unwrap()).unwrap();
+    sockeye_sys::udp_offload::set_segment_size(&sending, 1400).unwrap();
+    receiving
+        .set_read_timeout(Some(Duration::from_millis(500)))
+        .unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..packets {
+                // What does not fit is an error, or not.
+                let _ = sending.send(&[0; 14_500]);
+                std::thread::sleep(pause);
+            }
+        });
+        let mut received = 0;
+        while receiving.recv(&mut [0; 65_536]).is_ok() {
+            received += 1;
+        }
+        received
+    })
+}
+
+/// Segments of UDP have no number. They are more than go through, so that the queue is full.
+#[test]
+fn segments_of_udp_have_the_time_and_the_drops_of_a_qdisc_that_divides() {
+    let lab = need!(Lab::new("path_udp_segments"));
+    need!(program("tc"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    let device = link.devices().0;
+    let line = "qdisc replace dev DEVICE root tbf rate 10mbit burst 10k limit 60k";
+    let line = line.replace("DEVICE", device);
+    client.output("tc", &line.split_whitespace().collect::<Vec<_>>());
+    let address = SocketAddr::new(link.server_addresses().0, 5465);
+    let receiving = server.run(|| UdpSocket::bind(address).unwrap());
+    let before = qdisc_of(&client, device);
+    let following = Following::start(&lab, "--format json dport = :5465");
+    let received = send_segments(&client, &receiving, 150, Duration::from_millis(9));
+    let counted = qdisc_of(&client, device);
+    let document = following.document();
+    let qdisc = hop(&document, "out", "qdisc");
+    let since = |key: &str| counted[key].as_u64().unwrap() - before[key].as_u64().unwrap();
+    let drops = qdisc["drops"].as_u64().unwrap();
+    assert!(since("drops") > 0, "{counted:#}");
+    assert!(
+        (since("drops") * 9 / 10..=since("drops")).contains(&drops),
+        "{drops} drops of {}: {document:#}",
+        since("drops")
+    );
+    for kind in ["qdisc", "device", "socket"] {
+        let packets = hop(&document, "out", kind)["packets"].as_u64().unwrap();
+        assert!(
+            (received * 9 / 10..=received).contains(&packets),
+            "{kind}: {packets} of {received}: {document:#}"
+        );
+    }
+    // 60 KB are 48 ms. Most of them wait for as long as the queue is full.
+    let median_ns = qdisc["median_ns"].as_u64().unwrap();
+    assert!((15_000_000..100_000_000).contains(&median_ns), "{document:#}");
+}
+
+/// Where no queue divides, the socket that receives does.
+#[test]
+fn segments_of_udp_are_followed_from_where_they_are_received() {
+    let lab = need!(Lab::new("path_udp_receipt"));
+    let (client, server) = (lab.namespace("client"), lab.namespace("server"));
+    let link = lab.link(&client, &server);
+    let address = SocketAddr::new(link.server_addresses().0, 5466);
+    let receiving = server.run(|| UdpSocket::bind(address).unwrap());
+    let following = Following::start(&lab, "--format json dport = :5466");
+    let received = send_segments(&client, &receiving, 20, Duration::from_millis(2));
+    assert_eq!(received, 220);
+    let document = following.document();
+    assert_eq!(document["divided"], 20, "{document:#}");
+    assert_eq!(document["complete"], 220, "{document:#}");
+    for (kind, packets) in [("qdisc", 20), ("stack", 220), ("socket", 220)] {
+        assert_eq!(hop(&document, "out", kind)["packets"], packets, "{document:#}");
+    }
 }

@@ -59,3 +59,49 @@ fn time_in_the_receive_queue_is_that_of_its_bytes() {
     assert!(text.contains(expected), "{text}");
     assert!(text.contains(" reads every "), "{text}");
 }
+
+/// Answers 50 messages, each 5 ms after it has looked at it. `take` reads it.
+fn answer_late(mut reading: TcpStream, take: impl Fn(&mut TcpStream)) {
+    for _ in 0..50 {
+        assert_eq!(reading.peek(&mut [0; 64]).unwrap(), 64);
+        std::thread::sleep(Duration::from_millis(5));
+        take(&mut reading);
+        reading.write_all(&[1]).unwrap();
+    }
+}
+
+/// A look at a message (MSG_PEEK) is no reading; splice() is one, and copies nothing.
+#[test]
+fn message_is_in_the_receive_queue_until_it_is_taken() {
+    let (lab, here) = need!(super::alone("path_peek"));
+    let takes: [(&str, fn(&mut TcpStream)); 2] = [
+        ("127.0.0.1:5467", |reading| {
+            reading.read_exact(&mut [0; 64]).unwrap()
+        }),
+        ("127.0.0.1:5468", |reading| {
+            let (_out, into) = rustix::pipe::pipe().unwrap();
+            let flags = rustix::pipe::SpliceFlags::empty();
+            let taken = rustix::pipe::splice(reading, None, into, None, 64, flags).unwrap();
+            assert_eq!(taken, 64);
+        }),
+    ];
+    for (address, take) in takes {
+        let listener = here.run(|| TcpListener::bind(address).unwrap());
+        let mut asking = here.run(|| TcpStream::connect(address).unwrap());
+        let (reading, _) = listener.accept().unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let following = Following::start(&lab, &format!("--format json --port {port} -N {}", here.name()));
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer_late(reading, take));
+            for _ in 0..50 {
+                asking.write_all(&[0; 64]).unwrap();
+                asking.read_exact(&mut [0]).unwrap();
+            }
+        });
+        let document = following.document();
+        let socket = hop(&document, "in", "socket");
+        assert!(socket["packets"].as_u64().unwrap() >= 45, "{document:#}");
+        let median_ns = socket["median_ns"].as_u64().unwrap();
+        assert!((5_000_000..50_000_000).contains(&median_ns), "{document:#}");
+    }
+}

@@ -57,7 +57,8 @@ fn queue_of_three_frames_and_its_slow_program_are_found() {
     assert!(text.contains("(FULL_RING)"), "{text}");
     assert_eq!(tunnel["drop_reasons"]["FULL_RING"], tunnel["drops"]);
     let remedy = sentences[1]["remedies"][0].as_str().unwrap();
-    assert!(remedy.starts_with("ip link set dev tun0 txqueuelen "), "{remedy}");
+    let expected = format!("sockeye ns exec {} ip link set dev tun0 txqueuelen ", here.name());
+    assert!(remedy.starts_with(&expected), "{remedy}");
 }
 
 /// A datagram that a program of a tunnel has read from the network, as it writes it into the device.

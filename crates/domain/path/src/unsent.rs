@@ -1,0 +1,198 @@
+//! Why data waits in send buffers of TCP: what was sent before stands in a queue of this host, or is elsewhere.
+
+use crate::hop::{Direction, HopKey, HopKind};
+use sockeye_wire::path::{Journey, Point, SendLimit};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+/// What most of the data in the send buffers of a direction waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unsent {
+    /// The direction.
+    pub direction: Direction,
+    /// What TCP waits for.
+    pub limit: SendLimit,
+    /// The hop in which most of that stands which was sent and is not acknowledged; `None` if it is elsewhere: in the network or at the
+    /// peer. Only with [`SendLimit::CongestionWindow`] and [`SendLimit::Pacing`].
+    pub hop: Option<HopKey>,
+    /// Bytes that were sent and not acknowledged: of each connection in the mean, of all together.
+    pub unacked_bytes: u64,
+    /// How many of them are in the hop.
+    pub bytes_in_hop: u64,
+    /// The round trip that TCP has measured: the mean.
+    pub round_trip_ns: u64,
+    /// The part of it that packets spend in the hop; without one, in all hops of this host.
+    pub here_ns: u64,
+}
+
+/// Connections whose data waits in the send buffer.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Senders {
+    connections: HashMap<Connection, Sender>,
+    /// Time of all data in send buffers, going out and coming in: nanoseconds times bytes.
+    byte_ns: [u128; 2],
+}
+
+/// From where to where, and whether that is out or in.
+type Connection = (SocketAddr, SocketAddr, Direction);
+
+#[derive(Debug, Clone, Default)]
+struct Sender {
+    /// Time of its data in the send buffer, by what it waited for: nanoseconds times bytes.
+    waits: Vec<(SendLimit, u128)>,
+    /// Packets that had waited, and the sums of their round trips and of what was not acknowledged when they were sent.
+    packets: u64,
+    round_trips_us: u64,
+    unacked_bytes: u64,
+    /// Hops between the send buffer and the receive queue: bytes, and their sum of nanoseconds times bytes.
+    hops: Vec<(HopKey, u64, u128)>,
+}
+
+impl Senders {
+    /// Adds the wait of a packet in the send buffer.
+    pub(crate) fn wait(&mut self, journey: &Journey, direction: Direction, wait_ns: u64) {
+        let byte_ns = u128::from(wait_ns) * u128::from(journey.bytes);
+        self.byte_ns[index(direction)] += byte_ns;
+        let Some(limit) = journey.limit.filter(|_| wait_ns > 0) else {
+            return;
+        };
+        let connection = (journey.source, journey.destination, direction);
+        if self.connections.len() >= CONNECTIONS_MAX && !self.connections.contains_key(&connection) {
+            return;
+        }
+        let sender = self.connections.entry(connection).or_default();
+        match sender.waits.iter_mut().find(|(one, _)| *one == limit) {
+            Some((_, sum)) => *sum += byte_ns,
+            None => sender.waits.push((limit, byte_ns)),
+        }
+        if let (Some(us), Some(buffer)) = (journey.round_trip_us, journey.send_buffer) {
+            sender.packets += 1;
+            sender.round_trips_us += u64::from(us);
+            // TCP counts a packet when it has given it to the network layer.
+            let own = journey.payload.map_or(0, |payload| payload.bytes);
+            sender.unacked_bytes += u64::from(buffer.unacked) + u64::from(own);
+        }
+    }
+
+    /// Returns the sender of a packet, if data waits in its send buffer.
+    pub(crate) fn sender_of(&mut self, journey: &Journey, direction: Direction) -> Option<SenderHops<'_>> {
+        journey.payload?;
+        let connection = (journey.source, journey.destination, direction);
+        self.connections.get_mut(&connection).map(SenderHops)
+    }
+
+    /// Returns what most of the data waits for, of each direction in which that is known.
+    pub(crate) fn finish(self) -> Vec<Unsent> {
+        let mut causes: Vec<(Unsent, u128)> = Vec::new();
+        for ((_, _, direction), sender) in &self.connections {
+            let Some((unsent, byte_ns)) = sender.unsent(*direction) else {
+                continue;
+            };
+            let is_same = |(one, _): &(Unsent, u128)| {
+                (one.direction, one.limit, one.hop) == (unsent.direction, unsent.limit, unsent.hop)
+            };
+            match causes.iter_mut().find(|cause| is_same(cause)) {
+                Some((one, sum)) => {
+                    one.unacked_bytes += unsent.unacked_bytes;
+                    one.bytes_in_hop += unsent.bytes_in_hop;
+                    if byte_ns > *sum {
+                        (one.round_trip_ns, one.here_ns) = (unsent.round_trip_ns, unsent.here_ns);
+                    }
+                    *sum += byte_ns;
+                }
+                None => causes.push((unsent, byte_ns)),
+            }
+        }
+        let is_most =
+            |(unsent, byte_ns): &(Unsent, u128)| *byte_ns * 2 > self.byte_ns[index(unsent.direction)];
+        let found = causes.into_iter().filter(is_most);
+        found.map(|(unsent, _)| unsent).collect()
+    }
+}
+
+/// The hops of a sender whose data waits.
+pub(crate) struct SenderHops<'a>(&'a mut Sender);
+
+impl SenderHops<'_> {
+    /// Adds that a packet was in a hop for this time.
+    pub(crate) fn pass(&mut self, key: HopKey, bytes: u32, ns: u64) {
+        if !is_in_round_trip(key.kind) {
+            return;
+        }
+        let byte_ns = u128::from(ns) * u128::from(bytes);
+        let hops = &mut self.0.hops;
+        if let Some((_, all_bytes, sum)) = hops.iter_mut().find(|(one, ..)| *one == key) {
+            *all_bytes += u64::from(bytes);
+            *sum += byte_ns;
+        } else if hops.len() < HOPS_MAX {
+            hops.push((key, bytes.into(), byte_ns));
+        }
+    }
+}
+
+impl Sender {
+    /// Returns what its data waits for, and for how long it does: nanoseconds times bytes.
+    fn unsent(&self, direction: Direction) -> Option<(Unsent, u128)> {
+        let byte_ns = self.waits.iter().map(|(_, sum)| sum).sum();
+        let (limit, _) = self.waits.iter().max_by_key(|(limit, sum)| (*sum, *limit))?;
+        let mean_ns = |(_, bytes, sum): &(HopKey, u64, u128)| {
+            let mean = sum.checked_div(u128::from(*bytes)).unwrap_or(0);
+            u64::try_from(mean).unwrap_or(u64::MAX)
+        };
+        let mut unsent = Unsent {
+            direction,
+            limit: *limit,
+            hop: None,
+            unacked_bytes: self.unacked_bytes.checked_div(self.packets).unwrap_or(0),
+            bytes_in_hop: 0,
+            round_trip_ns: (self.round_trips_us * 1_000)
+                .checked_div(self.packets)
+                .unwrap_or(0),
+            here_ns: self.hops.iter().map(mean_ns).sum(),
+        };
+        if !matches!(limit, SendLimit::CongestionWindow | SendLimit::Pacing) {
+            return Some((unsent, byte_ns));
+        }
+        if unsent.round_trip_ns == 0 {
+            return None;
+        }
+        // What the round trip and the time there are means of are other packets: that can be more.
+        let longest = self.hops.iter().max_by_key(|hop| mean_ns(hop));
+        let longest = longest.map(|hop| (hop.0, mean_ns(hop).min(unsent.round_trip_ns)));
+        if let Some((key, ns)) = longest.filter(|(_, ns)| *ns * 2 > unsent.round_trip_ns) {
+            let part = u128::from(unsent.unacked_bytes) * u128::from(ns) / u128::from(unsent.round_trip_ns);
+            unsent.hop = Some(key);
+            unsent.here_ns = ns;
+            unsent.bytes_in_hop = u64::try_from(part).unwrap_or(u64::MAX);
+        }
+        Some((unsent, byte_ns))
+    }
+}
+
+/// Whether the time in a hop is a part of the round trip that TCP measures: it acknowledges what is in the receive queue.
+const fn is_in_round_trip(kind: HopKind) -> bool {
+    !matches!(
+        kind,
+        HopKind::Program | HopKind::Send | HopKind::Socket | HopKind::Class | HopKind::Accept
+    )
+}
+
+/// Returns how long a packet was in the send buffer, if that is known.
+pub(crate) fn wait_of(journey: &Journey) -> Option<u64> {
+    let mut pairs = journey.stamps.windows(2);
+    let [from, to] = pairs.find(|pair| pair[0].point == Point::Written)? else {
+        return None;
+    };
+    Some(to.ns.saturating_sub(from.ns))
+}
+
+const fn index(direction: Direction) -> usize {
+    match direction {
+        Direction::Out => 0,
+        Direction::In => 1,
+    }
+}
+
+/// Connections that are kept, and hops of each.
+const CONNECTIONS_MAX: usize = 4096;
+const HOPS_MAX: usize = 32;
