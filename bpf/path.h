@@ -147,6 +147,7 @@ enum {
 	ROUTED = 15,  /* the stack looks up its route */
 	ARRIVED = 16, /* TCP has it, and no program holds the socket */
 	HANDED = 17,  /* TCP has given it to the network layer */
+	UNSEEN = 18,  /* it was received, and no program ran there */
 };
 
 #define NO_QUEUE 0xfffffffeu /* the device has none */
@@ -528,21 +529,51 @@ INLINE void make_room(struct journey *journey)
 		finish(owner & ~CLAIMED, LOST, -1);
 }
 
-/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header. `which`: whether it must be a segment of a
- * packet that was followed. */
+#define FAMILY_INET 2
+
+/* The same as `read_headers` of a packet of TCP that has none of the network layer yet: as its socket has the addresses. */
+INLINE int read_socket(struct headers *h, u64 skb, u64 sk)
+{
+	h->is_fragment = 0;
+	h->protocol = PROTOCOL_TCP;
+	h->transport = GET(u64, skb, sk_buff, data);
+	if (!read_ports(h))
+		return 0;
+	if (GET(u16, sk, sock_common, skc_family) == FAMILY_INET) {
+		u64 pair = GET(u64, sk, sock_common, skc_addrpair);
+
+		h->source[0] = h->destination[0] = 0;
+		h->source[1] = 0xffff0000ull | pair >> 32 << 32;
+		h->destination[1] = 0xffff0000ull | pair << 32;
+	} else {
+		u64 local = sk + AT(sock_common, skc_v6_rcv_saddr), peer = sk + AT(sock_common, skc_v6_daddr);
+
+		h->source[0] = LOAD(u64, local);
+		h->source[1] = LOAD(u64, local + 8);
+		h->destination[0] = LOAD(u64, peer);
+		h->destination[1] = LOAD(u64, peer + 8);
+	}
+	h->payload = GET(u32, skb, sk_buff, len) - (u32)(LOAD(u8, h->transport + 12) >> 4) * 4;
+	h->has_data = h->payload;
+	return 1;
+}
+
+/* Begins the journey of a packet, if it is to be followed. `ip`: the address of its network header, or of its socket. `which`: what the packet
+ * must be. */
 static __attribute__((noinline)) int begin(u64 skb, u64 ip, u32 which)
 {
+	u32 is_part = which == SEGMENT_THAT_LEAVES || which == SEGMENT_THAT_IS_DROPPED;
 	struct headers h;
 	struct journey *journey;
 	u32 bytes = GET(u32, skb, sk_buff, len);
 	u16 ethertype = swapped(GET(u16, skb, sk_buff, protocol));
 
 	/* That of a packet in a tunnel is the tunnel's. */
-	if (which != ANY_PACKET)
+	if (is_part)
 		ethertype = LOAD(u8, ip) >> 4 == 6 ? 0x86dd : 0x0800;
-	if (!read_headers(&h, ip, ethertype))
+	if (which == PACKET_OF_SOCKET ? !read_socket(&h, skb, ip) : !read_headers(&h, ip, ethertype))
 		return 0;
-	if (which != ANY_PACKET) {
+	if (is_part) {
 		if (!is_segment(h.transport, h.protocol, which))
 			return 0;
 	} else {
@@ -912,6 +943,31 @@ INLINE u64 network_header_of(u64 skb)
 	return GET(u64, skb, sk_buff, head) + GET(u16, skb, sk_buff, network_header);
 }
 
+#define IFF_LOOPBACK_ 8
+
+#include "path_drop.h"
+
+/* A packet that was at a driver is about to enter the queue of another device. Unless that is one below the first, it was received in between:
+ * the index of that device is in it. */
+static __attribute__((noinline)) int add_unseen(u64 skb)
+{
+	struct journey *journey = slot_of(skb);
+	s32 received = GET(s32, skb, sk_buff, skb_iif), last = 0;
+
+	if (!journey)
+		return 0;
+	_Pragma("clang loop unroll(disable)") for (u32 i = 0; i < STAMPS; i++)
+	{
+		if (i >= journey->count)
+			break;
+		if (journey->stamps[i].point == RECEIVED)
+			last = journey->stamps[i].ifindex;
+	}
+	if (last != received)
+		stamp(journey, UNSEEN, 0, UNKNOWN);
+	return 0;
+}
+
 /* A packet is about to enter the queue of a device. */
 SEC("tp_btf/net_dev_queue")
 int packet_is_queued(u64 *args)
@@ -940,8 +996,11 @@ int packet_is_queued(u64 *args)
 		if (journey && GET(u64, skb, sk_buff, sk))
 			precede(journey, skb, GET(u64, skb, sk_buff, sk));
 	}
-	if (journey)
+	if (journey) {
+		if (last_point(journey) == TRANSMITTED && GET(u32, skb, sk_buff, skb_iif))
+			add_unseen(skb);
 		stamp(journey, QUEUED, device, qdisc_length(skb, device));
+	}
 	return 0;
 }
 
@@ -985,8 +1044,6 @@ int packet_is_backlogged(u64 *args)
 		stamp(journey, BACKLOGGED, GET(u64, skb, sk_buff, dev), UNKNOWN);
 	return 0;
 }
-
-#define IFF_LOOPBACK_ 8
 
 /* Whether all that arrives on a device was sent by a device of this host. */
 INLINE int is_from_here(u64 device)
@@ -1335,7 +1392,8 @@ int packet_is_consumed(u64 *args)
 SEC("tp_btf/kfree_skb")
 int packet_is_dropped(u64 *args)
 {
-	u64 skb = address_of(args[0]);
+	u64 skb = address_of(args[0]), sk, device;
+	u32 reason = free_arguments > 2 ? (u32)args[2] : 0, place;
 	struct journey *journey;
 
 	/* A packet socket, as of a capture, could not keep its copy. That of Linux 7.2 is seen here as the packet itself. */
@@ -1343,19 +1401,32 @@ int packet_is_dropped(u64 *args)
 		return 0;
 	journey = journey_to_end(skb);
 	/* Of a packet that was at this address before. */
-	if (journey && !is_same(journey, skb)) {
+	if (journey && (!is_same(journey, skb) || is_before_device(skb))) {
 		finish(skb, LOST, -1);
 		journey = NULL;
 	}
 	if (!journey && segments_wait() && begin_segment(skb, SEGMENT_THAT_IS_DROPPED))
 		journey = journey_to_end(skb);
+	if (!journey && (is_before_device(skb) || is_at_egress(skb, reason)) && begin_unsent(skb)) {
+		journey = journey_to_end(skb);
+		if (!journey || !claim(skb))
+			return 0;
+		sk = GET(u64, skb, sk_buff, sk);
+		device = GET(u64, skb, sk_buff, dev);
+		stamp(journey, DROPPED, device, place_of_unsent(skb));
+		if (!device)
+			journey->stamps[(journey->count - 1) & (STAMPS - 1)].netns =
+			    GET(u32, GET(u64, sk, sock_common, skc_net), net, ns.inum);
+		return finish_claimed(skb, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
+	}
 	if (!journey)
 		return 0;
 	/* Since Linux 6.13 tbf frees so a packet that it has divided, when none of the segments did fit: they are dropped next, with a reason. */
 	if (free_arguments > 2 && no_reason && (u32)args[2] == no_reason && last_point(journey) == QUEUED && remember_segments(skb))
 		return finish(skb, DIVIDED, -1);
 	follow_up(journey, skb, 0);
-	return finish_at(journey, skb, DROPPED, UNKNOWN, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
+	place = place_of_received(skb);
+	return finish_at(journey, skb, DROPPED, place, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
 }
 
 #include "path_accept.h"

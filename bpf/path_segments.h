@@ -112,7 +112,7 @@ static __attribute__((noinline)) int find_datagram(u32 ports, u32 bytes, u32 is_
 }
 
 /* What a packet must be to be followed from where it is first seen. */
-enum { ANY_PACKET = 0, SEGMENT_THAT_LEAVES = 1, SEGMENT_THAT_IS_DROPPED = 2 };
+enum { ANY_PACKET = 0, SEGMENT_THAT_LEAVES = 1, SEGMENT_THAT_IS_DROPPED = 2, PACKET_OF_SOCKET = 3 };
 
 /* The segment with this transport header; NULL if none is waited for. Of UDP that which was found. */
 INLINE struct segment *segment_of(u64 transport, u32 protocol)

@@ -54,6 +54,8 @@ pub enum Point {
     Arrived,
     /// TCP has given it to the network layer: the time that it writes into the packet.
     Handed,
+    /// It was received by a device before this, and no program ran there.
+    Unseen,
     /// A number that is unknown here.
     Unknown(u32),
 }
@@ -78,6 +80,7 @@ impl Point {
             15 => Self::Routed,
             16 => Self::Arrived,
             17 => Self::Handed,
+            18 => Self::Unseen,
             other => Self::Unknown(other),
         }
     }
@@ -94,6 +97,53 @@ pub enum QueueLength {
     Packets(u32),
 }
 
+/// How far a packet was when it was dropped, as what the kernel has noted in it says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DroppedAt {
+    /// Sent here, before a device was known.
+    Output,
+    /// Sent here, on the way to a device.
+    PostroutingSent,
+    /// Sent here, at the device, before its queue.
+    Egress,
+    /// Received by a device; the network layer had not seen it.
+    Ingress,
+    /// In the network layer, without a route.
+    Prerouting,
+    /// On the way to a socket of this host.
+    Local,
+    /// For another host, at the device that received it.
+    Forward,
+    /// For another host, at the device that was to send it.
+    Postrouting,
+    /// In a bridge, at the port that received it.
+    BridgeIn,
+    /// In a bridge, at the port that was to send it.
+    BridgeForward,
+    /// In a bridge, on the way to the network layer of this host.
+    BridgeUp,
+    /// As `Local`, on loopback, where a packet has a route from the beginning.
+    LocalLoopback,
+}
+
+impl DroppedAt {
+    /// In the order of their numbers, from 1 on.
+    const ALL: [Self; 12] = [
+        Self::Output,
+        Self::PostroutingSent,
+        Self::Egress,
+        Self::Ingress,
+        Self::Prerouting,
+        Self::Local,
+        Self::Forward,
+        Self::Postrouting,
+        Self::BridgeIn,
+        Self::BridgeForward,
+        Self::BridgeUp,
+        Self::LocalLoopback,
+    ];
+}
+
 record! {
     /// When a packet was where: `struct stamp`.
     pub struct Stamp {
@@ -105,7 +155,7 @@ record! {
         ifindex: i32 = ne_i32 @ 12;
         /// Where.
         point: Point = point @ 16;
-        /// Of the queue that it enters.
+        /// Of the queue that it enters; of a drop, see [`Journey::dropped_at`].
         length: QueueLength = queue_length @ 20;
         /// Name of the device, NUL-terminated.
         device: [u8; 16] = array @ 24;
@@ -219,6 +269,18 @@ impl Payload {
 impl Journey {
     /// The size of a record with all stamps.
     pub const BYTES: usize = STAMPS_AT + STAMPS * Stamp::BYTES;
+
+    /// Returns how far the packet was when it was dropped; `None` if it was not, or if the last point before says it.
+    #[must_use]
+    pub fn dropped_at(&self) -> Option<DroppedAt> {
+        let last = self.stamps.last().filter(|stamp| stamp.point == Point::Dropped)?;
+        let QueueLength::Packets(number) = last.length else {
+            return None;
+        };
+        DroppedAt::ALL
+            .get(usize::try_from(number).ok()?.checked_sub(1)?)
+            .copied()
+    }
 
     /// Parses a slot; `None` if it is empty.
     #[must_use]
@@ -502,6 +564,23 @@ mod tests {
             assert_eq!(journey.limit, Some(limit));
             assert_eq!(journey.round_trip_us, Some(35_000));
         }
+    }
+
+    #[test]
+    fn place_of_a_drop_is_in_its_last_stamp() {
+        let mut bytes = record(1);
+        let mut at = |point: u32, number: u32| {
+            bytes[STAMPS_AT + 16..STAMPS_AT + 20].copy_from_slice(&point.to_ne_bytes());
+            bytes[STAMPS_AT + 20..STAMPS_AT + 24].copy_from_slice(&number.to_ne_bytes());
+            Journey::read(&bytes).unwrap().dropped_at()
+        };
+        assert_eq!(at(8, 1), Some(DroppedAt::Output));
+        assert_eq!(at(8, 12), Some(DroppedAt::LocalLoopback));
+        for number in [0, 13, NO_QUEUE, u32::MAX] {
+            assert_eq!(at(8, number), None, "{number}");
+        }
+        // A length of a queue.
+        assert_eq!(at(1, 1), None);
     }
 
     #[test]

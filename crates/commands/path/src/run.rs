@@ -185,7 +185,7 @@ fn say_losses(seen: &Seen) {
         (
             seen.received_unseen,
             were(seen.received_unseen),
-            "read and not seen before, where the kernel received it: no program ran there",
+            "read or sent on, and not seen before, where the kernel received it: no program ran there",
         ),
         (
             seen.truncated,

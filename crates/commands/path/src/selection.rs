@@ -30,6 +30,8 @@ struct Sockets {
     connected: HashSet<(Option<NetnsInode>, u8, SocketAddr, SocketAddr)>,
     /// Unconnected ones; with the address unless it is any.
     bound: HashSet<(Option<NetnsInode>, u8, u16, Option<IpAddr>)>,
+    /// Listeners of a filter that names states. No packet with data is theirs: only what waits in their accept queues is selected.
+    listening: HashSet<(Option<NetnsInode>, u8, u16, Option<IpAddr>)>,
     /// Ends that no socket had that matches, when sockets were listed.
     rejected: HashSet<(u8, SocketAddr, SocketAddr)>,
     /// When sockets may be listed again.
@@ -53,21 +55,30 @@ impl<'a> Selection<'a> {
 
     /// Returns in which direction a packet goes; `None` if it is not selected.
     pub(crate) fn direction(&mut self, journey: &Journey) -> anyhow::Result<Option<Direction>> {
-        self.direction_of(journey.protocol, &ends_of(journey))
+        self.direction_among(journey.protocol, &ends_of(journey), false)
+    }
+
+    /// Returns the direction in which a connection in an accept queue is selected, which its listener selects, too; `None` if it is not.
+    pub(crate) fn direction_of_waiting(
+        &mut self,
+        ends: &[DirectedEnds],
+    ) -> anyhow::Result<Option<Direction>> {
+        self.direction_among(TCP, ends, true)
     }
 
     /// Returns the first of the directions in which a socket with these ends is selected; `None` if none is.
-    pub(crate) fn direction_of(
+    fn direction_among(
         &mut self,
         protocol: u8,
         ends: &[DirectedEnds],
+        is_waiting: bool,
     ) -> anyhow::Result<Option<Direction>> {
-        let mut direction = self.known_direction(protocol, ends);
+        let mut direction = self.known_direction(protocol, ends, is_waiting);
         let id = ends.first().map(|(_, local, peer, _)| (protocol, *local, *peer));
         let may_be_new = |sockets: &Sockets| id.is_some_and(|id| sockets.may_be_new(id));
         if direction.is_none() && self.sockets.as_ref().is_some_and(may_be_new) {
             self.list()?;
-            direction = self.known_direction(protocol, ends);
+            direction = self.known_direction(protocol, ends, is_waiting);
             if let (None, Some(sockets), Some(id)) = (direction, &mut self.sockets, id) {
                 sockets.reject(id);
             }
@@ -75,11 +86,14 @@ impl<'a> Selection<'a> {
         Ok(direction)
     }
 
-    fn known_direction(&self, protocol: u8, ends: &[DirectedEnds]) -> Option<Direction> {
+    fn known_direction(&self, protocol: u8, ends: &[DirectedEnds], is_waiting: bool) -> Option<Direction> {
         ends.iter()
             .filter(|(.., netns)| self.is_in(*netns))
             .find(|(_, local, peer, netns)| match &self.sockets {
-                Some(sockets) => sockets.has(*netns, protocol, *local, *peer),
+                Some(sockets) => {
+                    sockets.has(*netns, protocol, *local, *peer)
+                        || is_waiting && sockets.listens(*netns, protocol, *local)
+                }
                 None => matches(self.listing.filter(), protocol, *local, *peer, *netns),
             })
             .map(|(direction, ..)| *direction)
@@ -96,6 +110,7 @@ impl<'a> Selection<'a> {
         let Some(sockets) = &mut self.sockets else {
             return Ok(());
         };
+        let names_states = self.listing.filter().states().is_some();
         let begin = Instant::now();
         let mut report = self.listing.begin();
         let owners = self.listing.owners(&mut report)?;
@@ -108,7 +123,7 @@ impl<'a> Selection<'a> {
         };
         self.listing
             .run(&options, owners.as_ref(), &mut report, &mut |entry, _| {
-                sockets.add(entry.socket);
+                sockets.add(entry.socket, names_states);
                 ControlFlow::Continue(())
             })?;
         sockets.next_listing = Some(Instant::now() + (begin.elapsed() * LISTING_PAUSE).max(LISTING_MIN));
@@ -117,7 +132,7 @@ impl<'a> Selection<'a> {
 }
 
 impl Sockets {
-    fn add(&mut self, socket: &Socket) {
+    fn add(&mut self, socket: &Socket, names_states: bool) {
         let Some(local) = end(&socket.local) else { return };
         let number = number_of(socket.protocol);
         match end(&socket.peer).filter(|peer| peer.port() != 0) {
@@ -126,19 +141,24 @@ impl Sockets {
             }
             None => {
                 let address = Some(local.ip()).filter(|ip| !ip.is_unspecified());
-                self.bound.insert((socket.netns, number, local.port(), address));
+                let end = (socket.netns, number, local.port(), address);
+                if names_states && number == TCP {
+                    self.listening.insert(end);
+                } else {
+                    self.bound.insert(end);
+                }
             }
         }
     }
 
     fn has(&self, netns: Option<NetnsInode>, protocol: u8, local: SocketAddr, peer: SocketAddr) -> bool {
         // A kernel that does not say which namespace a socket is in.
-        [netns, None].into_iter().any(|netns| {
-            self.connected.contains(&(netns, protocol, local, peer))
-                || [Some(local.ip()), None]
-                    .into_iter()
-                    .any(|address| self.bound.contains(&(netns, protocol, local.port(), address)))
-        })
+        let is_connected = |netns| self.connected.contains(&(netns, protocol, local, peer));
+        [netns, None].into_iter().any(is_connected) || is_in(&self.bound, netns, protocol, local)
+    }
+
+    fn listens(&self, netns: Option<NetnsInode>, protocol: u8, local: SocketAddr) -> bool {
+        is_in(&self.listening, netns, protocol, local)
     }
 
     /// Whether a packet may be of a socket that was created after sockets were listed.
@@ -152,6 +172,20 @@ impl Sockets {
             self.rejected.insert(id);
         }
     }
+}
+
+/// Whether a local end is one of these, of a namespace or of one that is not known.
+fn is_in(
+    ends: &HashSet<(Option<NetnsInode>, u8, u16, Option<IpAddr>)>,
+    netns: Option<NetnsInode>,
+    protocol: u8,
+    local: SocketAddr,
+) -> bool {
+    [netns, None].into_iter().any(|netns| {
+        [Some(local.ip()), None]
+            .into_iter()
+            .any(|address| ends.contains(&(netns, protocol, local.port(), address)))
+    })
 }
 
 /// A direction, the local end, the peer, and the network namespace that the socket is in, if it has them.
@@ -253,11 +287,25 @@ mod tests {
             ("10.0.0.2:53", "10.0.0.3:5000"),
         ] {
             let mut sockets = Sockets::default();
-            sockets.add(&socket(Some(7), local, peer));
+            sockets.add(&socket(Some(7), local, peer), false);
             assert!(has(&sockets, 7), "{local} {peer}");
             assert!(!has(&sockets, 8), "{local} {peer}");
-            sockets.add(&socket(None, local, peer));
+            sockets.add(&socket(None, local, peer), false);
             assert!(has(&sockets, 8), "{local} {peer}");
+        }
+    }
+
+    #[test]
+    fn listener_of_a_filter_with_states_selects_only_what_waits() {
+        let mut listener = socket(Some(7), "0.0.0.0:80", "0.0.0.0:0");
+        listener.protocol = Protocol::Tcp;
+        let (local, peer) = ("10.0.0.2:80".parse().unwrap(), "10.0.0.3:5000".parse().unwrap());
+        for names_states in [false, true] {
+            let mut sockets = Sockets::default();
+            sockets.add(&listener, names_states);
+            let netns = Some(NetnsInode(7));
+            assert_eq!(sockets.has(netns, TCP, local, peer), !names_states);
+            assert_eq!(sockets.listens(netns, TCP, local), names_states);
         }
     }
 }

@@ -156,7 +156,7 @@ impl Folding<'_> {
             local, peer, netns, ..
         } = *accepted;
         let ends = [(Direction::In, local, peer, Some(NetnsInode(netns)))];
-        match self.selection.direction_of(TCP, &ends) {
+        match self.selection.direction_of_waiting(&ends) {
             Ok(Some(_)) => self.accepts.add(accepted),
             Ok(None) => {}
             Err(error) => {
@@ -182,7 +182,7 @@ impl Folding<'_> {
         let reason = journey.reason.and_then(|reason| self.reasons.name(reason));
         let ending = match journey.end {
             None => Ending::Unfinished,
-            Some(Point::Dropped) if self.is_drop(journey) => {
+            Some(Point::Dropped) if self.is_drop(journey) || reason.as_deref() == Some(OTHER_HOST) => {
                 Ending::Dropped(reason.as_deref().unwrap_or_default())
             }
             Some(Point::Divided) => Ending::Divided,
@@ -202,10 +202,15 @@ impl Folding<'_> {
     }
 }
 
-/// Whether a program has read a packet from a socket that was sent to it on this host, and no program has run where it was received.
+/// What a device receives and is for another one: the kernel frees it, as each host does that a switch floods. The way of a packet that was
+/// selected ends there.
+const OTHER_HOST: &str = "OTHERHOST";
+
+/// Whether a packet was read by a program, or sent on, and no program has run where this host had received it before.
 fn is_received_unseen(journey: &Journey) -> bool {
     let last = journey.stamps.last().map(|stamp| stamp.point);
     journey.end == Some(Point::Consumed) && last == Some(Point::Transmitted)
+        || journey.stamps.iter().any(|stamp| stamp.point == Point::Unseen)
 }
 
 /// Whether a fragment that ended where this host has received it was reassembled with the others.

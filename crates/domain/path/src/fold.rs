@@ -1,5 +1,6 @@
 //! From journeys to hops.
 
+use crate::drops::{Drop, Offered, Places};
 use crate::hop::{Device, Direction, HopKey, HopKind};
 use crate::occupancy::Occupancy;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
@@ -41,6 +42,7 @@ pub struct PathFold {
     latest_ns: u64,
     /// What goes out and what comes in.
     passed: [Passed; 2],
+    offered: Offered,
     report: PathReport,
 }
 
@@ -55,6 +57,7 @@ impl PathFold {
             unfinished: Vec::new(),
             latest_ns: 0,
             passed: [Passed::default(); 2],
+            offered: Offered::default(),
             report: PathReport {
                 sample_every,
                 ..PathReport::default()
@@ -134,6 +137,7 @@ impl PathFold {
     fn pass(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
         let passed = &mut self.passed[usize::from(direction == Direction::In)];
         passed.add(journey, matches!(ending, Ending::Merged));
+        self.offered.add(journey, direction);
         *match ending {
             Ending::Complete => &mut self.report.complete,
             Ending::Dropped(_) => &mut self.report.dropped,
@@ -185,6 +189,9 @@ impl PathFold {
         // That of what begins at the last point on the way.
         let rank = |after: usize| (journey.stamps.len() - before).saturating_sub(after) + first;
         match (ending, &journey.stamps[..]) {
+            (Ending::Dropped(reason), [.., _]) if journey.dropped_at().is_some() => {
+                self.drop_at(journey, direction, reason, rank(2));
+            }
             (Ending::Dropped(reason), [.., from, _]) => {
                 if let Some(kind) = HopKind::after(from.point) {
                     let drops = &mut self.hop(key(direction, kind, from), rank(2)).drops;
@@ -255,14 +262,16 @@ impl PathFold {
                 .position(|kind| *kind == key.kind);
             (key.direction, of_sender.unwrap_or(3), rank(key), *key)
         });
-        let passed = self.passed;
+        let (passed, offered) = (self.passed, self.offered);
         let finished = hops.into_iter().map(|(key, hop)| {
             let passed = &passed[usize::from(key.direction == Direction::In)];
             let weight_ns = passed.weight_ns(key.kind, hop.bytes, hop.byte_ns);
-            Hop {
+            let mut hop = Hop {
                 weight_ns,
                 ..hop.finish(key)
-            }
+            };
+            hop.places.all = offered.to(&key);
+            hop
         });
         self.report.hops = finished.collect();
         move_full_buffers(&mut self.report.hops);
@@ -277,7 +286,23 @@ impl PathFold {
         hop
     }
 
-    /// What was dropped or is still there after a driver, is in that of the device's hops that most packets pass: only then is known
+    /// Counts a packet that was dropped where what it had says how far it was.
+    fn drop_at(&mut self, journey: &Journey, direction: Direction, reason: &str, rank: usize) {
+        let Some(drop) = Drop::of(journey, reason) else {
+            return;
+        };
+        let key = HopKey {
+            direction,
+            kind: drop.hop,
+            device: drop.from,
+        };
+        let hop = self.hop(key, rank);
+        hop.drop_one(reason);
+        hop.is_exact = true;
+        hop.places.add(drop, reason);
+    }
+
+    /// What was dropped or is still there after a driver, is in that of the device's hops that packets pass: only then is known
     /// which one it is.
     fn merge_guesses(&mut self) {
         let is_guess = |hop: &HopFold| hop.queued_now > 0 || !hop.drops.is_empty();
@@ -290,6 +315,7 @@ impl PathFold {
         for (guess, packets) in guessed {
             let others: &[HopKind] = match guess.kind {
                 HopKind::Device => &[HopKind::Tunnel, HopKind::Ring, HopKind::Upper],
+                HopKind::Stack if self.hops.get(&guess).is_some_and(|hop| hop.is_exact) => &[HopKind::Socket],
                 HopKind::Stack => &[HopKind::Socket, HopKind::Forward, HopKind::Handover],
                 _ => &[],
             };
@@ -355,6 +381,9 @@ pub(crate) struct HopFold {
     stays: Occupancy,
     send_buffer: Option<SendBuffer>,
     drops: BTreeMap<String, u64>,
+    places: Places,
+    /// Whether it is known of what was dropped that it was here.
+    is_exact: bool,
     /// With the time of the last reading of the process.
     readers: Vec<(Reader, u64)>,
     /// Packets that were read when the list was full, by programs that are not in it.
@@ -492,6 +521,7 @@ impl HopFold {
             ring_bytes: None,
             send_buffer: self.send_buffer,
             drops: self.drops,
+            places: self.places,
             readers,
             unlisted_reads: self.unlisted_reads,
         }

@@ -200,6 +200,9 @@ mod tests {
             (Point::Routed, Point::Queued, Some(HopKind::Forward)),
             (Point::Routed, Point::Delivered, Some(HopKind::Stack)),
             (Point::Read, Point::Queued, None),
+            // It was received in between: the first device is not upon the second.
+            (Point::Transmitted, Point::Unseen, None),
+            (Point::Unseen, Point::Queued, None),
             (Point::Unknown(77), Point::Read, None),
         ] {
             assert_eq!(HopKind::between(from, to), kind, "{from:?} {to:?}");

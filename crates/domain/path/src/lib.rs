@@ -8,6 +8,7 @@
 //! What it deliberately does not do: follow packets, which `sockeye_tracepoints` does; decide which of them match a filter.
 
 mod accept;
+mod drops;
 mod fold;
 mod hop;
 mod occupancy;

@@ -1,5 +1,6 @@
 //! What was measured.
 
+use crate::drops::Places;
 use crate::hop::{Direction, HopKey, HopKind};
 use crate::part::{Fill, Part};
 use crate::unsent::Unsent;
@@ -38,6 +39,8 @@ pub struct Hop {
     pub send_buffer: Option<SendBuffer>,
     /// Dropped packets by their reason; empty text if the kernel gives none.
     pub drops: BTreeMap<String, u64>,
+    /// Where exactly those were dropped of which that is known.
+    pub(crate) places: Places,
     /// The programs that read, with the most packets first.
     pub readers: Vec<Reader>,
     /// Packets that other programs read: of a hop so many are kept, and no more.

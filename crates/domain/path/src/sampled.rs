@@ -103,6 +103,7 @@ fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
         ring_bytes: None,
         send_buffer: None,
         drops: BTreeMap::new(),
+        places: crate::drops::Places::default(),
         readers: Vec::new(),
         unlisted_reads: 0,
     }

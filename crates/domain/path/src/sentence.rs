@@ -1,13 +1,15 @@
 //! What the numbers say, in words.
 
+use crate::drops::share_of;
 use crate::fold::is_full_buffer;
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Reader};
 use crate::unsent::Unsent;
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
-use sockeye_model::{counted, counted_were};
+use sockeye_model::counted_were;
 use sockeye_wire::path::SendLimit;
+use std::collections::BTreeMap;
 
 /// Returns a command as it is typed to run in a network namespace, which its inode names; `None` if it cannot be.
 pub type InNamespace<'a> = &'a dyn Fn(u32, &str) -> Option<String>;
@@ -37,9 +39,25 @@ impl PathReport {
         });
         let is_drop = |hop: &&Hop| hop.dropped() > 0 && hop.key.kind != HopKind::Accept;
         let dropping = self.hops.iter().filter(is_drop);
-        longest
+        let drops: Vec<_> = dropping
+            .clone()
+            .flat_map(|hop| {
+                hop.places
+                    .sentences(hop.offered())
+                    .chain(self.drops(hop, in_namespace))
+            })
+            .collect();
+        // Where hardly a packet passes, times are of no interest, unless that is so of a few packets only.
+        let mut blocked = dropping.filter(|hop| hop.dropped() * 10 >= hop.offered() * 9);
+        let is_blocked = blocked.any(|hop| hop.dropped() * 4 >= self.followed());
+        let (first, then) = if is_blocked {
+            (drops, longest.into_iter().collect())
+        } else {
+            (longest.into_iter().collect(), drops)
+        };
+        first
             .into_iter()
-            .chain(dropping.map(|hop| self.drops(hop, in_namespace)))
+            .chain(then)
             .chain(self.unknown_of_tunnel())
             .chain(self.hops.iter().filter_map(accept_queue_is_full))
             .chain(self.hops.iter().filter_map(accepts_late))
@@ -152,27 +170,18 @@ impl PathReport {
         Some(Sentence::new("tunnel-program", text))
     }
 
-    /// Says where packets are dropped, and what would help.
-    fn drops(&self, hop: &Hop, in_namespace: InNamespace<'_>) -> Sentence {
-        let (dropped, all) = (hop.dropped(), hop.dropped() + hop.packets);
-        let percent = match (dropped.saturating_mul(100) + all / 2) / all.max(1) {
-            0 => "less than 1".to_owned(),
-            percent => percent.to_string(),
-        };
-        let reasons: Vec<_> = hop
-            .drops
-            .keys()
-            .filter(|reason| !reason.is_empty())
-            .map(String::as_str)
-            .collect();
+    /// Says where packets are dropped, and what would help; `None` if more is known of all of them.
+    fn drops(&self, hop: &Hop, in_namespace: InNamespace<'_>) -> Option<Sentence> {
+        let unplaced = hop.unplaced();
+        let dropped: u64 = unplaced.values().sum();
+        let reasons: Vec<_> = unplaced.into_keys().filter(|reason| !reason.is_empty()).collect();
         let reasons = match &reasons[..] {
             [] => String::new(),
             reasons => format!(" ({})", reasons.join(", ")),
         };
         let mut text = format!(
-            "{dropped} of {} ({percent} %) {} dropped {}{}{reasons}",
-            counted(all, "packet"),
-            if dropped == 1 { "is" } else { "are" },
+            "{} {}{}{reasons}",
+            share_of(dropped, hop.offered()),
             place(hop),
             self.whose(hop)
         );
@@ -192,7 +201,24 @@ impl PathReport {
                 TypedCommand::new("ip link set dev", &device_name(&device)).with("txqueuelen", LONG_QUEUE);
             typed(&device, &longer, in_namespace)
         });
-        Sentence::new("drops", text).with(remedy)
+        (dropped > 0).then(|| Sentence::new("drops", text).with(remedy))
+    }
+}
+
+impl Hop {
+    /// Returns the number of packets that came to where this hop drops.
+    fn offered(&self) -> u64 {
+        let (dropped, passed) = (self.dropped(), self.dropped() + self.packets);
+        self.places.all.unwrap_or(passed).max(dropped)
+    }
+
+    /// Returns the reasons of drops of which nothing more is known than the hop, with how often.
+    fn unplaced(&self) -> BTreeMap<&str, u64> {
+        let drops = self.drops.iter().map(|(reason, count)| {
+            let unplaced = count.saturating_sub(self.places.with_reason(reason));
+            (reason.as_str(), unplaced)
+        });
+        drops.filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -77,6 +77,8 @@ impl PathWatch {
         let reasons = [
             "SKB_DROP_REASON_PACKET_SOCK_ERROR",
             "SKB_DROP_REASON_NOT_SPECIFIED",
+            "SKB_DROP_REASON_NETFILTER_DROP",
+            "SKB_DROP_REASON_TC_EGRESS",
         ];
         let numbers = engine.numbers(&events, &reasons)?;
         let Ends { local, peer } = &options.ends;
@@ -92,6 +94,8 @@ impl PathWatch {
             numbers.arguments(2),
             numbers.value(0),
             numbers.value(1),
+            numbers.value(2),
+            numbers.value(3),
         ]
         .map(u32::to_ne_bytes);
         let accept_calls: Vec<u8> = ACCEPT_CALLS.into_iter().flat_map(u32::to_ne_bytes).collect();
@@ -122,6 +126,8 @@ impl PathWatch {
                 ("completion_arguments", &words[6]),
                 ("packet_socket_reason", &words[7]),
                 ("no_reason", &words[8]),
+                ("filter_reason", &words[9]),
+                ("tc_egress_reason", &words[10]),
                 ("accept_calls", &accept_calls),
             ],
         };

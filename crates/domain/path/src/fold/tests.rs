@@ -101,6 +101,139 @@ fn hops_are_in_the_order_of_the_way_where_only_few_packets_have_the_first_ones()
     assert_eq!(kinds, expected);
 }
 
+/// A journey that ends with a drop, whose place has this number.
+fn dropped_at(stamps: &[(u64, Point)], number: u32) -> Journey {
+    let mut journey = journey(&[stamps, &[(9_000, Point::Dropped)]].concat());
+    if let Some(last) = journey.stamps.last_mut() {
+        last.length = QueueLength::Packets(number);
+    }
+    journey
+}
+
+/// Kind, drops and first sentence of what was dropped at a place; as many packets more have passed all.
+fn drops(stamps: &[(u64, Point)], number: u32, reason: &str, passed: usize) -> (HopKind, u64, String) {
+    let mut fold = PathFold::new(1);
+    for _ in 0..10 {
+        fold.add(
+            &dropped_at(stamps, number),
+            Direction::Out,
+            Ending::Dropped(reason),
+        );
+    }
+    let way = [stamps, &[(5_000, Point::Queued), (5_001, Point::Transmitted)]].concat();
+    for _ in 0..passed {
+        fold.add(&journey(&way), Direction::Out, Ending::Complete);
+    }
+    let report = fold.finish();
+    let hop = report.hops.iter().find(|hop| hop.dropped() > 0).unwrap();
+    let sentences = report.sentences();
+    let text = sentences.iter().find(|sentence| sentence.code == "drops");
+    let text = if passed == 0 {
+        &sentences[0].text
+    } else {
+        &text.unwrap().text
+    };
+    (hop.key.kind, hop.dropped(), text.clone())
+}
+
+#[test]
+fn place_of_a_drop_is_where_its_packet_says() {
+    let received = [(1_000, Point::Received)];
+    let routed = [(1_000, Point::Received), (2_000, Point::Routed)];
+    for (stamps, number, reason, kind, words) in [
+        (
+            &[][..],
+            1,
+            "NETFILTER_DROP",
+            HopKind::Output,
+            "(hook output) before the device",
+        ),
+        (
+            &[],
+            2,
+            "NETFILTER_DROP",
+            HopKind::Output,
+            "(hook postrouting) before the queue of tun0",
+        ),
+        (
+            &[],
+            2,
+            "NEIGH_FAILED",
+            HopKind::Output,
+            "before the queue of tun0",
+        ),
+        (
+            &received,
+            4,
+            "NETFILTER_DROP",
+            HopKind::Prerouting,
+            "(hook ingress)",
+        ),
+        (
+            &received,
+            4,
+            "OTHERHOST",
+            HopKind::Prerouting,
+            "another MAC address",
+        ),
+        (
+            &received,
+            5,
+            "NETFILTER_DROP",
+            HopKind::Prerouting,
+            "(hook prerouting)",
+        ),
+        (
+            &routed,
+            5,
+            "IP_INNOROUTES",
+            HopKind::Forward,
+            "where the route is looked up",
+        ),
+        (&routed, 6, "NETFILTER_DROP", HopKind::Stack, "(hook input)"),
+        (&routed, 6, "NO_SOCKET", HopKind::Stack, "to the socket"),
+        (&routed, 7, "NETFILTER_DROP", HopKind::Forward, "(hook forward)"),
+        (
+            &routed,
+            7,
+            "PKT_TOO_BIG",
+            HopKind::Forward,
+            "from tun0 to the next device",
+        ),
+        (
+            &routed,
+            8,
+            "NETFILTER_DROP",
+            HopKind::Forward,
+            "(hook postrouting)",
+        ),
+        (
+            &received,
+            10,
+            "NETFILTER_DROP",
+            HopKind::Forward,
+            "(hook bridge forward or postrouting)",
+        ),
+    ] {
+        let (found, dropped, text) = drops(stamps, number, reason, 0);
+        assert_eq!((found, dropped), (kind, 10), "{number} {reason}: {text}");
+        assert!(
+            text.starts_with("10 of 10 packets (100 %) are dropped "),
+            "{text}"
+        );
+        assert!(text.contains(words) && text.contains(reason), "{text}");
+    }
+}
+
+#[test]
+fn drops_are_a_share_of_what_came_to_their_place() {
+    let routed = [(1_000, Point::Received), (2_000, Point::Routed)];
+    for (stamps, number) in [(&[][..], 1), (&routed, 7)] {
+        let (.., text) = drops(stamps, number, "NETFILTER_DROP", 30);
+        assert!(text.starts_with("10 of 40 packets (25 %) are dropped "), "{text}");
+    }
+}
+
 #[test]
 fn drop_after_the_driver_is_in_the_queue_of_the_program() {
     let dropped = [

@@ -1,6 +1,7 @@
 //! `sockeye path`: real packets in namespaces, and what is reported compared with what their programs measure.
 
 mod batches;
+mod drops;
 mod extension_headers;
 mod packet_sockets;
 mod queues;
