@@ -197,7 +197,10 @@ pub(crate) fn share_of(dropped: u64, all: u64) -> String {
         percent => percent.to_string(),
     };
     let are = if dropped == 1 { "is" } else { "are" };
-    format!("{dropped} of {} ({percent} %) {are} dropped", counted(all, "packet"))
+    format!(
+        "{dropped} of {} ({percent} %) {are} dropped",
+        counted(all, "packet")
+    )
 }
 
 impl Place {

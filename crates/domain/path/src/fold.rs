@@ -323,7 +323,7 @@ impl PathFold {
             let most = passed
                 .filter_map(|key| Some((self.hops.get(&key)?.packets, key)))
                 .max_by_key(|(passed, _)| *passed)
-                .filter(|(passed, _)| *passed > packets);
+                .filter(|(passed, key)| *passed > packets || packets == 0 && self.hops[key].is_exact);
             let Some((_, key)) = most else { continue };
             let Some(hop) = self.hops.get_mut(&guess) else {
                 continue;

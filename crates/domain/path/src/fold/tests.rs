@@ -106,6 +106,8 @@ fn dropped_at(stamps: &[(u64, Point)], number: u32) -> Journey {
     let mut journey = journey(&[stamps, &[(9_000, Point::Dropped)]].concat());
     if let Some(last) = journey.stamps.last_mut() {
         last.length = QueueLength::Packets(number);
+        // Before a device is known.
+        last.ifindex = if number == 1 { 0 } else { last.ifindex };
     }
     journey
 }
@@ -223,6 +225,26 @@ fn place_of_a_drop_is_where_its_packet_says() {
         );
         assert!(text.contains(words) && text.contains(reason), "{text}");
     }
+}
+
+/// Neighbours that do not answer: some packets wait for one, and others find no room.
+#[test]
+fn what_waits_on_a_router_is_where_others_are_dropped() {
+    let routed = [(1_000, Point::Received), (2_000, Point::Routed)];
+    let mut fold = PathFold::new(1);
+    fold.add(&journey(&routed), Direction::Out, Ending::Unfinished);
+    fold.add(
+        &dropped_at(&routed, 8),
+        Direction::Out,
+        Ending::Dropped("NEIGH_QUEUEFULL"),
+    );
+    let rows: Vec<_> = fold
+        .finish()
+        .hops
+        .iter()
+        .map(|hop| (hop.key.kind, hop.queued_now, hop.dropped()))
+        .collect();
+    assert_eq!(rows, [(HopKind::Prerouting, 0, 0), (HopKind::Forward, 1, 1)]);
 }
 
 #[test]
