@@ -183,7 +183,7 @@ fn segment_without_a_route_is_counted_by_its_family() {
         let mut client = here.run(|| TcpStream::connect(listener.local_addr().unwrap()).unwrap());
         let family = if server.is_ipv4() { "-4" } else { "-6" };
         let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
-        here.output("ip", &[family, "route", "flush", "dev", &link.devices().0]);
+        here.output("ip", &[family, "route", "flush", "dev", link.devices().0]);
         for _ in 0..5 {
             // The error of the route, where the kernel reports it.
             let _ = client.write_all(b"x");
