@@ -69,9 +69,11 @@ time.sleep(4)
     assert_eq!(summary["owner_unknown"], 0, "{summary:#}");
     let (lines, summary) = lines_of(&lab, &here, "", fault);
     let of_full = lines.iter().filter(|line| line["reason"] == "SOCKET_RCVBUFF");
-    let owned = of_full
-        .clone()
-        .filter(|line| line["process"]["comm"] == "python3");
+    let is_owned = |line: &&Value| {
+        let owner = line["owner_name"].as_str();
+        owner.is_some_and(|owner| owner.starts_with("python3("))
+    };
+    let owned = of_full.clone().filter(is_owned);
     let (full, owned) = (of_full.count(), owned.count());
     assert!(full > 100 && owned == full, "{owned} of {full} {summary:#}");
 }
