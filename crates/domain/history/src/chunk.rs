@@ -5,8 +5,15 @@ use crate::identity::Identity;
 use crate::identity_columns::{self, IdentityColumns, IdentityReader};
 use crate::values::COLUMNS;
 
-/// Written after the time of a sample: times are differences to it. Without it they are differences to the value before.
-pub(crate) const TIMES_FROM_SAMPLE: u64 = 1;
+/// How the values of a sample are written: a number after its time; without it 0. Each includes those before.
+pub(crate) mod coding {
+    /// Times are differences to that of the sample. Before, they were differences to the value before.
+    pub(crate) const TIMES_FROM_SAMPLE: u64 = 1;
+    /// Round trip times are codes. Before, they were microseconds.
+    pub(crate) const RTT_CODES: u64 = 2;
+    /// How samples are written now.
+    pub(crate) const NOW: u64 = RTT_CODES;
+}
 
 /// The streams of one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]

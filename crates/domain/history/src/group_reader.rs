@@ -1,10 +1,10 @@
 //! Chunks to samples.
 
 use crate::bytes::{DecodeError, Reader, unzigzag};
-use crate::chunk::{TIMES_FROM_SAMPLE, stream, streams};
+use crate::chunk::{coding, stream, streams};
 use crate::identity::Identity;
 use crate::sums::{has_ended, is_connection};
-use crate::values::{COLUMNS, Values};
+use crate::values::{COLUMNS, RTT, Values, code};
 
 /// Decodes the samples of one group, one after the other.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +21,8 @@ pub struct GroupReader {
 struct Read {
     identity: Identity,
     values: Values,
+    /// The round trip time in microseconds, of samples that have it so: later ones are differences to it.
+    rtt_us: Option<u64>,
     is_there: bool,
 }
 
@@ -34,20 +36,21 @@ impl GroupReader {
         let reader = |place: usize| Reader::new(streams.get(place).copied().unwrap_or_default());
         let mut time = reader(stream::TIME);
         self.at_ms = time.difference(self.at_ms, "the time of a sample")?;
-        let coding = if time.is_empty() {
+        let coded = if time.is_empty() {
             0
         } else {
             time.number("a version")?
         };
-        if coding > TIMES_FROM_SAMPLE {
+        if coded > coding::NOW {
             return Err(time.error("a later version of sockeye has written this"));
         }
-        let sample_s = (coding == TIMES_FROM_SAMPLE).then_some(self.at_ms / 1000);
+        let sample_s = (coded >= coding::TIMES_FROM_SAMPLE).then_some(self.at_ms / 1000);
         let mut identities = reader(stream::IDENTITIES);
         while !identities.is_empty() {
             self.sockets.push(Read {
                 identity: Identity::read(&mut identities)?,
                 values: Values::UNKNOWN,
+                rtt_us: None,
                 is_there: false,
             });
         }
@@ -64,14 +67,23 @@ impl GroupReader {
             let socket = self.socket(place)?;
             socket.is_there = true;
             for (index, column) in columns.iter_mut().enumerate() {
-                if mask & 1 << index != 0 {
-                    let base = sample_s.filter(|_| COLUMNS[index].is_time);
-                    let before = base.or(socket.values.at(index)).unwrap_or(0);
-                    let number = column.number("a value")?.checked_sub(1);
-                    socket
-                        .values
-                        .set(index, number.map(|number| before.wrapping_add(unzigzag(number))));
+                if mask & 1 << index == 0 {
+                    continue;
                 }
+                let is_rtt_us = index == RTT && coded < coding::RTT_CODES;
+                let base = sample_s.filter(|_| COLUMNS[index].is_time);
+                let before = if is_rtt_us {
+                    socket.rtt_us
+                } else {
+                    base.or(socket.values.at(index))
+                };
+                let number = column.number("a value")?.checked_sub(1);
+                let mut value = number.map(|number| before.unwrap_or(0).wrapping_add(unzigzag(number)));
+                if is_rtt_us {
+                    socket.rtt_us = value;
+                    value = value.map(code);
+                }
+                socket.values.set(index, value);
             }
         }
         Ok(())
@@ -314,6 +326,53 @@ mod tests {
         reader.apply(&old.encode()).unwrap();
         let (_, values) = reader.sockets().next().unwrap();
         assert_eq!(values.number("last_data_sent_at_s"), Some(1_794_999_997));
+    }
+
+    /// Samples of older versions have round trip times in microseconds; a later writer goes on with codes.
+    #[test]
+    fn round_trip_times_of_older_samples_are_read() {
+        let recorded = |rtt_us| {
+            let mut socket = Socket::new(Protocol::Tcp, State::Established);
+            socket.cookie = Some(Cookie(1));
+            socket.tcp_info = Some(TcpInfo {
+                rtt_us: Some(rtt_us),
+                ..TcpInfo::default()
+            });
+            Recorded {
+                identity: Identity::of(&Entry::new(&socket), &mut |_| None),
+                values: Values::of(&socket, 0),
+            }
+        };
+        let mut reader = GroupReader::default();
+        for (nth, difference) in [12_345_u64, 1_000, 0].into_iter().enumerate() {
+            let mut old = crate::chunk::Streams::empty();
+            crate::bytes::push_difference(&mut old.0[stream::TIME], 1, 0);
+            crate::bytes::push_number(&mut old.0[stream::TIME], coding::TIMES_FROM_SAMPLE);
+            if nth == 0 {
+                recorded(1).identity.push(&mut old.0[stream::IDENTITIES]);
+            }
+            old.0[stream::GONE] = vec![0];
+            old.0[stream::CHANGED] = vec![1, 0];
+            crate::bytes::push_number(&mut old.0[stream::COLUMNS], 1 << RTT);
+            crate::bytes::push_number(&mut old.0[stream::VALUES + RTT], 2 * difference + 1);
+            reader.apply(&old.encode()).unwrap();
+        }
+        let rtt_us = |reader: &GroupReader| {
+            let (_, values) = reader.sockets().next().unwrap();
+            values.number("rtt_us").unwrap()
+        };
+        assert!(rtt_us(&reader).abs_diff(13_345) <= 133, "{}", rtt_us(&reader));
+        let mut writer = GroupWriter::resume(reader.clone());
+        for expected_us in [20_000, 20_001, 90] {
+            reader
+                .apply(&writer.push(5, vec![recorded(expected_us)]))
+                .unwrap();
+            let read_us = rtt_us(&reader);
+            assert!(
+                read_us.abs_diff(expected_us.into()) <= u64::from(expected_us) / 100,
+                "{read_us}"
+            );
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Samples to chunks: the first of a group is whole, each later one has what changed.
 
 use crate::bytes::{push_difference, push_number};
-use crate::chunk::{Streams, TIMES_FROM_SAMPLE, stream};
+use crate::chunk::{Streams, coding, stream};
 use crate::group_reader::GroupReader;
 use crate::identity::{Identity, IdentityRef};
 use crate::values::{COLUMNS, Values};
@@ -115,7 +115,7 @@ impl GroupWriter {
         (self.sample, self.sample_len) = (InHand::default(), 0);
         self.sample.first_new = self.sockets.len();
         push_difference(&mut self.sample.time, at_ms, self.at_ms);
-        push_number(&mut self.sample.time, TIMES_FROM_SAMPLE);
+        push_number(&mut self.sample.time, coding::NOW);
         self.at_ms = at_ms;
         self.samples += 1;
     }

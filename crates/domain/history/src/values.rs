@@ -22,6 +22,7 @@ const SEND_QUEUE: usize = 2;
 pub(crate) const BYTES_ACKED: usize = 5;
 pub(crate) const BYTES_RECEIVED: usize = 6;
 pub(crate) const RETRANS_SEGS: usize = 7;
+pub(crate) const RTT: usize = 8;
 const BUSY_MS: usize = 20;
 const RWND_LIMITED_MS: usize = 21;
 const SNDBUF_LIMITED_MS: usize = 22;
@@ -171,13 +172,21 @@ impl Values {
         tcp_info!(bytes_acked: u64),
         tcp_info!(bytes_received: u64),
         tcp_info!(total_retrans_segs: u32),
-        tcp_info!(rtt_us: u32),
+        ValueColumn {
+            name: "rtt_us",
+            read: |socket, _| Some(code(socket.tcp_info.as_ref()?.rtt_us?.into())),
+            write: |socket, coded, _| {
+                info(socket).rtt_us = Some(u32::try_from(of_code(coded)).unwrap_or(u32::MAX));
+            },
+            tolerance: 0,
+            is_time: false,
+        },
         tcp_info!(min_rtt_us: u32),
         tcp_info!(snd_cwnd_segs: u32),
         ValueColumn {
             name: "delivery_rate_code",
             read: |socket, _| Some(rate_code(socket.tcp_info.as_ref()?.delivery_rate_bytes_per_s?)),
-            write: |socket, code, _| info(socket).delivery_rate_bytes_per_s = Some(rate_of_code(code)),
+            write: |socket, coded, _| info(socket).delivery_rate_bytes_per_s = Some(of_code(coded)),
             tolerance: 0,
             is_time: false,
         },
@@ -257,7 +266,9 @@ impl Values {
     /// Returns the number of a column by its name; `None` if it is unknown.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
-        self.at(COLUMNS.iter().position(|column| column.name == name)?)
+        let place = COLUMNS.iter().position(|column| column.name == name)?;
+        let number = self.at(place)?;
+        Some(if place == RTT { of_code(number) } else { number })
     }
 
     /// Returns the state; `None` if it is unknown.
@@ -340,18 +351,24 @@ impl Values {
 /// One copy of the table, so that it is not built at each use.
 pub(crate) static COLUMNS: [ValueColumn; Values::COLUMNS.len()] = Values::COLUMNS;
 
-/// Returns a rate to seven bits, so that a difference takes two bytes at most and not five: it is an estimate of the kernel's, and never
-/// the same again.
-const fn rate_code(rate: u64) -> u64 {
-    if rate < 128 {
-        return rate;
+/// Returns a number to seven bits, so that a difference takes two bytes at most and not five: rates and round trip times are estimates of
+/// the kernel's, and never the same again.
+pub(crate) const fn code(number: u64) -> u64 {
+    if number < 128 {
+        return number;
     }
-    let shift = 57 - rate.leading_zeros() as u64;
-    64 * shift + (rate >> shift)
+    let shift = 57 - number.leading_zeros() as u64;
+    64 * shift + (number >> shift)
 }
 
-/// The inverse of [`rate_code`], to one percent.
-const fn rate_of_code(code: u64) -> u64 {
+/// Returns a rate to six bits. It jumps from one sample to the next, so that each bit less is one less in the store.
+const fn rate_code(rate: u64) -> u64 {
+    let code = code(rate);
+    if code < 128 { code } else { code | 1 }
+}
+
+/// The inverse of [`code`], to one percent.
+const fn of_code(code: u64) -> u64 {
     if code < 128 {
         return code;
     }
@@ -380,6 +397,7 @@ mod tests {
         assert_eq!(COLUMNS[RECEIVE_QUEUE].name, "receive_queue_bytes");
         assert_eq!(COLUMNS[SEND_QUEUE].name, "send_queue_bytes");
         assert_eq!(COLUMNS[RETRANS_SEGS].name, "total_retrans_segs");
+        assert_eq!(COLUMNS[RTT].name, "rtt_us");
         assert_eq!(COLUMNS[BUSY_MS].name, "busy_ms");
         assert_eq!(COLUMNS[SNDBUF_LIMITED_MS].name, "sndbuf_limited_ms");
         assert_eq!(COLUMNS[CONNECT_FAILURES].name, "connect_failures");
@@ -396,7 +414,8 @@ mod tests {
         };
         socket.tcp_info = Some(TcpInfo {
             bytes_acked: Some(1 << 40),
-            rtt_us: Some(12_000),
+            // One that the code keeps as it is.
+            rtt_us: Some(11_968),
             last_data_sent_ms: Some(4_000),
             busy_time_us: Some(7_000),
             rwnd_limited_us: Some(2_000),
@@ -433,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_survive_to_one_percent() {
+    fn rates_and_round_trip_times_survive_to_some_percent() {
         for rate in [
             0,
             1,
@@ -446,11 +465,13 @@ mod tests {
             u64::MAX / 3,
             u64::MAX,
         ] {
-            let back = rate_of_code(rate_code(rate));
+            let back = of_code(code(rate));
             assert!(back.abs_diff(rate) <= rate / 100, "{rate}: {back}");
+            let back = of_code(rate_code(rate));
+            assert!(back.abs_diff(rate) <= rate / 40, "{rate}: {back}");
         }
         for code in [7_000, u64::MAX] {
-            let _ = rate_of_code(code);
+            let _ = of_code(code);
         }
     }
 

@@ -125,6 +125,7 @@ pub(crate) fn decompressed(row: Vec<u8>) -> Result<Vec<u8>, StoreError> {
 /// lengths; one with all small sections; one for each other section. Each frame has its length before it.
 fn block(chunks: &[Vec<u8>]) -> Result<(usize, Vec<u8>), StoreError> {
     let (mut lens, mut small, mut frames) = (Vec::new(), Vec::new(), Vec::new());
+    let level = level(chunks.iter().map(Vec::len).sum());
     let mut failed = None;
     seal(chunks, &mut |section| {
         lens.push(section.len());
@@ -132,7 +133,7 @@ fn block(chunks: &[Vec<u8>]) -> Result<(usize, Vec<u8>), StoreError> {
             small.extend_from_slice(&section);
             return;
         }
-        match zstd::bulk::compress(&section, LEVEL) {
+        match zstd::bulk::compress(&section, level) {
             Ok(frame) => frames.push(frame),
             Err(error) => failed = Some(error),
         }
@@ -207,8 +208,24 @@ fn damaged() -> StoreError {
     ))
 }
 
-/// Level of compression: level 9 makes blocks no smaller.
+/// Returns the level of compression of a group with so many bytes. Searching for more matches makes blocks 1.5 % smaller in three times
+/// the time: 0.1 s in ten minutes for 2,000 connections, which a host with forty times as many does not spend.
+const fn level(raw_bytes: usize) -> i32 {
+    if raw_bytes <= SMALL_GROUP_BYTES {
+        LEVEL_OF_SMALL
+    } else {
+        LEVEL
+    }
+}
+
+/// Level of compression: the next ones up to 12 make blocks no smaller.
 const LEVEL: i32 = 3;
+
+/// Level of compression of small groups: the next ones make blocks no smaller.
+const LEVEL_OF_SMALL: i32 = 13;
+
+/// The most bytes of a small group.
+const SMALL_GROUP_BYTES: usize = 4 << 20;
 
 /// Bytes of a section from which on it has a frame of its own, which costs it some 20 bytes and a table of its own.
 const LARGE_BYTES: usize = 2048;

@@ -372,4 +372,4 @@ const GROUP_MS: u64 = 600_000;
 const DICTIONARY_MIN: usize = 10_000;
 
 /// How long sums by the minute are kept; those of five minutes are kept as long as the samples.
-const MINUTES_KEPT_S: u64 = 3600;
+const MINUTES_KEPT_S: u64 = 600;

@@ -6,15 +6,16 @@ use sockeye_history::Values;
 use sockeye_model::{Cookie, Port, Protocol, Socket, State, TcpInfo};
 use std::time::Duration;
 
-/// Connections that all transfer something in each sample, so that samples are large.
+/// Connections that all transfer something in each sample. Its 40 bits look random, so that nothing compresses them (`SplitMix64`).
 fn sample(number: u64) -> Vec<sockeye_history::Recorded> {
+    let mixed = |cookie: u64| {
+        let bits = (number << 32 | cookie).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (bits ^ bits >> 31) >> 24
+    };
     (0..2_000)
-        .map(|cookie| {
-            connection(
-                cookie,
-                number.wrapping_mul(cookie * 7_919 + 104_729) ^ cookie << 20,
-            )
-        })
+        .map(|cookie| connection(cookie, mixed(cookie)))
         .collect()
 }
 

@@ -81,7 +81,7 @@ const FROM_WEB: Connection = Connection {
     sent: 5_000,
     received: 1_000,
     retrans: 2,
-    rtt_us: 840,
+    rtt_us: 844,
     unread: 0,
 };
 

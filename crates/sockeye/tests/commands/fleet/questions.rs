@@ -99,7 +99,7 @@ fn edge_has_what_both_ends_saw() {
         assert_eq!(edge["response_bytes"], 5_000 * SENT_SAMPLES);
         assert_eq!(edge["connections_max"], 1);
         assert_eq!(edge["client_rtt_us_mean"], 900);
-        assert_eq!(edge["server_rtt_us_mean"], 840);
+        assert_eq!(edge["server_rtt_us_mean"], 844);
         assert_eq!(edge["client_retrans_segs"], SENT_SAMPLES);
         assert_eq!(edge["server_retrans_segs"], 2 * SENT_SAMPLES);
     }
