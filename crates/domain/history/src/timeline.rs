@@ -1,6 +1,7 @@
 //! A selection of connections over time: how many there are, and what they transferred from one point to the next.
 
 use crate::gap::GapReason;
+use crate::sums::Sums;
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -119,6 +120,20 @@ impl<K: Eq + Hash> Timeline<K> {
         rtts.sort_unstable();
         self.last = (there.len() as u64, rtts.get(rtts.len() / 2).copied());
         self.before = Some((at_ms, there));
+    }
+
+    /// Adds what was transferred in a time, which is known without samples. Such times are added by time, and do not overlap with those
+    /// between samples.
+    pub fn add_transferred(&mut self, (from_ms, to_ms): (u64, u64), sums: &Sums) {
+        if from_ms < to_ms {
+            self.differences.push(Difference {
+                from_ms,
+                to_ms,
+                sent_bytes: sums.sent_bytes,
+                received_bytes: sums.received_bytes,
+                retrans_segs: sums.retrans_segs,
+            });
+        }
     }
 
     /// Forgets the last sample: no difference may span what follows.

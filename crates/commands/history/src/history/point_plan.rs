@@ -1,10 +1,10 @@
 //! Which samples answer for the points of a timeline, and what of the store has to be read for them: samples between are read for the
 //! connections that ended before the next point.
 
-use sockeye_history::{Gap, GapReason, Identity, SampleConnections, Timeline, Values};
+use sockeye_history::{Gap, GapReason, GroupReader, Identity, SampleConnections, Sums, Timeline, Values};
 use sockeye_model::{Cookie, Losses, NetnsInode};
 use sockeye_query::context::QueryContext;
-use sockeye_store::{Moment, Nearest, SampleTime, StoreReader, Toward, WalkedSample};
+use sockeye_store::{Moment, Nearest, PeriodTotals, SampleTime, StoreReader, Toward, WalkedSample};
 use std::collections::BTreeSet;
 use std::ops::{ControlFlow, Range};
 
@@ -17,6 +17,14 @@ pub(super) struct PointPlan {
     points: Vec<PlannedPoint>,
     /// Numbers of the samples whose connections are compared.
     samples: BTreeSet<i64>,
+    /// What was transferred, by time, if it is known without comparing samples.
+    transferred: Option<Vec<Transferred>>,
+}
+
+/// What was transferred in a time, in milliseconds since 1970.
+struct Transferred {
+    times_ms: (u64, u64),
+    sums: Sums,
 }
 
 struct PlannedPoint {
@@ -28,7 +36,12 @@ struct PlannedPoint {
 
 impl PointPlan {
     /// Finds the samples that answer for points at these times.
-    pub(super) fn new(store: &StoreReader, since_ms: u64, times_ms: Vec<u64>) -> anyhow::Result<Self> {
+    pub(super) fn new(
+        store: &StoreReader,
+        since_ms: u64,
+        times_ms: Vec<u64>,
+        totals: Option<Vec<PeriodTotals>>,
+    ) -> anyhow::Result<Self> {
         let until_ms = times_ms.last().copied().unwrap_or(since_ms);
         let mut gaps = store.gaps_within((since_ms, until_ms))?;
         // One that was late has lost nothing.
@@ -39,15 +52,20 @@ impl PointPlan {
                 samples.insert(sample.id);
             }
         };
-        // What was transferred is known from the sample before the begin to the one after the end, and up to each gap.
-        add(&store.sample_at(since_ms)?);
-        if let Some(after_ms) = store.next_sample(until_ms, Toward::Future)? {
-            add(&store.sample_at(after_ms)?);
+        if totals.is_none() {
+            // What was transferred is known from the sample before the begin to the one after the end, and up to each gap.
+            add(&store.sample_at(since_ms)?);
+            if let Some(after_ms) = store.next_sample(until_ms, Toward::Future)? {
+                add(&store.sample_at(after_ms)?);
+            }
+            for gap in gaps.iter().take(GAPS_MAX) {
+                add(&store.sample_at(gap.from_ms)?);
+                add(&store.sample_at(gap.to_ms)?);
+            }
         }
-        for gap in gaps.iter().take(GAPS_MAX) {
-            add(&store.sample_at(gap.from_ms)?);
-            add(&store.sample_at(gap.to_ms)?);
-        }
+        let transferred = totals
+            .map(|totals| transferred(store, (since_ms, until_ms), &totals))
+            .transpose()?;
         let mut points = Vec::with_capacity(times_ms.len());
         let mut before_ms = since_ms;
         for at_ms in times_ms {
@@ -65,6 +83,7 @@ impl PointPlan {
             since_ms,
             points,
             samples,
+            transferred,
         })
     }
 
@@ -86,8 +105,18 @@ impl PointPlan {
             points.for_each(|point| point.add_to(&mut timeline));
             return Ok(timeline);
         };
-        store.visit_samples((*first, *last), &mut |sample, sockets| {
-            is_separate |= sample.is_separate;
+        let is_summed = self.transferred.is_some();
+        for transferred in self.transferred.iter().flatten() {
+            timeline.add_transferred(transferred.times_ms, &transferred.sums);
+        }
+        // With sums no sample between is needed.
+        let ranges: Vec<_> = if is_summed {
+            self.samples.iter().map(|id| (*id, *id)).collect()
+        } else {
+            vec![(*first, *last)]
+        };
+        let mut visit = |sample: &WalkedSample, sockets: &GroupReader| {
+            is_separate |= sample.is_separate || is_summed;
             if !self.samples.contains(&sample.id) {
                 ended.extend(
                     sockets
@@ -130,7 +159,10 @@ impl PointPlan {
                 point.add_to(&mut timeline);
             }
             ControlFlow::Continue(())
-        })?;
+        };
+        for range in ranges {
+            store.visit_samples(range, &mut visit)?;
+        }
         if let Some(error) = failed {
             return Err(error);
         }
@@ -140,6 +172,41 @@ impl PointPlan {
         }
         Ok(timeline)
     }
+}
+
+/// Returns what the totals of five minutes have between two times, in milliseconds since 1970. A period with gaps has its totals in parts
+/// as long as what was recorded of it: where in it they were transferred is not known.
+fn transferred(
+    store: &StoreReader,
+    (since_ms, until_ms): (u64, u64),
+    totals: &[PeriodTotals],
+) -> anyhow::Result<Vec<Transferred>> {
+    let coverage = store.coverage((since_ms / 1000, until_ms.div_ceil(1000)), false)?;
+    let mut all = Vec::new();
+    for covered in &coverage {
+        let place = totals.binary_search_by_key(&covered.start_s, |period| period.start_s);
+        let sums = place.map_or_else(|_| Sums::default(), |place| totals[place].sums);
+        let parts_ms: u64 = covered.parts.iter().map(|(from_ms, to_ms)| to_ms - from_ms).sum();
+        let share =
+            |sum: u64, ms: u64| (u128::from(sum) * u128::from(ms) / u128::from(parts_ms.max(1))) as u64;
+        let mut passed_ms = 0;
+        for (from_ms, to_ms) in &covered.parts {
+            let before_ms = passed_ms;
+            passed_ms += to_ms - from_ms;
+            // Parts add up to the whole.
+            let part = |sum: u64| share(sum, passed_ms) - share(sum, before_ms);
+            all.push(Transferred {
+                times_ms: (*from_ms, *to_ms),
+                sums: Sums {
+                    sent_bytes: part(sums.sent_bytes),
+                    received_bytes: part(sums.received_bytes),
+                    retrans_segs: part(sums.retrans_segs),
+                    ..Sums::default()
+                },
+            });
+        }
+    }
+    Ok(all)
 }
 
 impl PlannedPoint {
