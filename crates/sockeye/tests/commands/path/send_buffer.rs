@@ -80,7 +80,7 @@ fn qdisc_that_fills_the_congestion_window_is_named() {
             has_it = sockopt::set_tcp_congestion(sending, congestion).is_ok();
         };
         send_without_end([&client, &server], address, choose, || {
-            backlogs.push(qdisc_of(&client, device)["backlog"].as_u64().unwrap())
+            backlogs.push(qdisc_of(&client, device)["backlog"].as_u64().unwrap());
         });
         let document = following.document();
         if !has_it {

@@ -74,9 +74,10 @@ fn answer_late(mut reading: TcpStream, take: impl Fn(&mut TcpStream)) {
 #[test]
 fn message_is_in_the_receive_queue_until_it_is_taken() {
     let (lab, here) = need!(super::alone("path_peek"));
-    let takes: [(&str, fn(&mut TcpStream)); 2] = [
+    type Take = fn(&mut TcpStream);
+    let takes: [(&str, Take); 2] = [
         ("127.0.0.1:5467", |reading| {
-            reading.read_exact(&mut [0; 64]).unwrap()
+            reading.read_exact(&mut [0; 64]).unwrap();
         }),
         ("127.0.0.1:5468", |reading| {
             let (_out, into) = rustix::pipe::pipe().unwrap();
