@@ -2,12 +2,25 @@
 
 use sockeye_dictionary::{Dictionary, Severity};
 
+/// Checks the entry of each line, and its severity there: one of its own, not that of a family.
+#[track_caller]
+fn check(lines: &[(&str, &str, Severity)]) {
+    let empty = Dictionary::new().log();
+    for (line, name, severity) in lines {
+        let mut log = empty.clone();
+        log.line(line.as_bytes());
+        log.finish();
+        let met = log.met();
+        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
+        assert_eq!(found, Some((*name, *severity)), "{line}");
+        assert!(!met[0].entry.is_family(), "{line}");
+    }
+}
+
 #[test]
 fn lines_of_reports_have_an_entry_of_their_own() {
     use Severity::{Critical, Notice, Warning};
-    let dictionary = Dictionary::new();
-    let empty = dictionary.log();
-    for (line, name, severity) in [
+    check(&[
         (
             "i40e 0000:01:00.0: unidentified MAC or BLANK NVM: -11",
             "intel-nvm-unreadable",
@@ -159,22 +172,13 @@ fn lines_of_reports_have_an_entry_of_their_own() {
             "mdio-device-missing",
             Critical,
         ),
-    ] {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        let met = log.met();
-        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
-        assert_eq!(found, Some((name, severity)), "{line}");
-        assert!(!met[0].entry.is_family(), "{line}");
-    }
+    ]);
 }
 
 #[test]
 fn lines_about_wifi_and_modems_have_an_entry_of_their_own() {
     use Severity::{Critical, Info, Notice, Warning};
-    let dictionary = Dictionary::new();
-    let empty = dictionary.log();
-    for (line, name, severity) in [
+    check(&[
         (
             "Mon May 26 19:15:39 2025 daemon.warn [3263]: <wrn> [modem1] modem couldn't be initialized: Failed to load current capabilities",
             "modem-not-initialized",
@@ -275,22 +279,13 @@ fn lines_about_wifi_and_modems_have_an_entry_of_their_own() {
             "wlcore-firmware-recovery",
             Warning,
         ),
-    ] {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        let met = log.met();
-        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
-        assert_eq!(found, Some((name, severity)), "{line}");
-        assert!(!met[0].entry.is_family(), "{line}");
-    }
+    ]);
 }
 
 #[test]
 fn lines_of_programs_have_an_entry() {
     use Severity::{Critical, Notice, Warning};
-    let dictionary = Dictionary::new();
-    let empty = dictionary.log();
-    for (line, name, severity) in [
+    check(&[
         (
             "Sep 28 09:12:12 k8s-sh-03 haproxy[3065]: [WARNING] 271/091212 (3065) : Server web/10.10.10.168 is DOWN, reason: Layer4 \
              connection problem, info: \"Connection refused\", check duration: 0ms.",
@@ -376,12 +371,5 @@ fn lines_of_programs_have_an_entry() {
             "networkd-configuration-failed",
             Warning,
         ),
-    ] {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        log.finish();
-        let met = log.met();
-        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
-        assert_eq!(found, Some((name, severity)), "{line}");
-    }
+    ]);
 }
