@@ -155,7 +155,7 @@ impl PathFold {
         if let Some(wait_ns) = wait_of(journey) {
             self.senders.wait(journey, direction, wait_ns);
         }
-        self.pass_hops_of_sender(journey, direction);
+        self.pass_hops_of_sender(journey, direction, ending);
         for (nth, pair) in journey.stamps.windows(2).enumerate() {
             let [from, to] = pair else { continue };
             let rank = nth.saturating_sub(before) + first;
@@ -208,15 +208,17 @@ impl PathFold {
     }
 
     /// Adds the hops of a packet to those of its sender, if data waits there.
-    fn pass_hops_of_sender(&mut self, journey: &Journey, direction: Direction) {
+    fn pass_hops_of_sender(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
         let Some(mut sender) = self.senders.sender_of(journey, direction) else {
             return;
         };
+        if matches!(ending, Ending::Dropped(_)) {
+            sender.drop_one();
+        }
         for pair in journey.stamps.windows(2) {
             let [from, to] = pair else { continue };
             if let Some(kind) = HopKind::between(from.point, to.point) {
-                let ns = to.ns.saturating_sub(from.ns);
-                sender.pass(key(direction, kind, from), journey.bytes, ns);
+                sender.pass(key(direction, kind, from), journey.bytes, from.ns, to.ns);
             }
         }
     }
@@ -275,7 +277,7 @@ impl PathFold {
         });
         self.report.hops = finished.collect();
         move_full_buffers(&mut self.report.hops);
-        self.report.unsent = self.senders.finish();
+        self.report.unsent = self.senders.finish(self.report.sample_every);
         self.report
     }
 

@@ -44,8 +44,36 @@ struct Sender {
     packets: u64,
     round_trips_us: u64,
     unacked_bytes: u64,
-    /// Hops between the send buffer and the receive queue: bytes, and their sum of nanoseconds times bytes.
-    hops: Vec<(HopKey, u64, u128)>,
+    /// Hops between the send buffer and the receive queue.
+    hops: Vec<(HopKey, Passage)>,
+    /// Whether packets were dropped on this host.
+    has_drops: bool,
+}
+
+/// What has passed a hop.
+#[derive(Debug, Clone, Copy)]
+struct Passage {
+    bytes: u64,
+    /// Sum of nanoseconds times bytes.
+    byte_ns: u128,
+    /// When the first one came, and the latest one left.
+    first_ns: u64,
+    latest_ns: u64,
+}
+
+impl Passage {
+    /// Returns how long it stays there: the mean over bytes.
+    fn mean_ns(&self) -> u64 {
+        let mean = self.byte_ns.checked_div(u128::from(self.bytes)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+
+    /// Returns how much is there in the mean over time.
+    fn mean_bytes(&self) -> u64 {
+        let span_ns = self.latest_ns.saturating_sub(self.first_ns);
+        let mean = self.byte_ns.checked_div(u128::from(span_ns)).unwrap_or(0);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
 }
 
 impl Senders {
@@ -82,10 +110,10 @@ impl Senders {
     }
 
     /// Returns what most of the data waits for, of each direction in which that is known.
-    pub(crate) fn finish(self) -> Vec<Unsent> {
+    pub(crate) fn finish(self, sample_every: u32) -> Vec<Unsent> {
         let mut causes: Vec<(Unsent, u128)> = Vec::new();
         for ((_, _, direction), sender) in &self.connections {
-            let Some((unsent, byte_ns)) = sender.unsent(*direction) else {
+            let Some((unsent, byte_ns)) = sender.unsent(*direction, sample_every) else {
                 continue;
             };
             let is_same = |(one, _): &(Unsent, u128)| {
@@ -114,31 +142,40 @@ impl Senders {
 pub(crate) struct SenderHops<'a>(&'a mut Sender);
 
 impl SenderHops<'_> {
-    /// Adds that a packet was in a hop for this time.
-    pub(crate) fn pass(&mut self, key: HopKey, bytes: u32, ns: u64) {
+    /// Notes that a packet was dropped.
+    pub(crate) const fn drop_one(&mut self) {
+        self.0.has_drops = true;
+    }
+
+    /// Adds that a packet was in a hop from one time to another.
+    pub(crate) fn pass(&mut self, key: HopKey, bytes: u32, from_ns: u64, to_ns: u64) {
         if !is_in_round_trip(key.kind) {
             return;
         }
-        let byte_ns = u128::from(ns) * u128::from(bytes);
+        let packet = Passage {
+            bytes: bytes.into(),
+            byte_ns: u128::from(to_ns.saturating_sub(from_ns)) * u128::from(bytes),
+            first_ns: from_ns,
+            latest_ns: to_ns,
+        };
         let hops = &mut self.0.hops;
-        if let Some((_, all_bytes, sum)) = hops.iter_mut().find(|(one, ..)| *one == key) {
-            *all_bytes += u64::from(bytes);
-            *sum += byte_ns;
+        if let Some((_, all)) = hops.iter_mut().find(|(one, _)| *one == key) {
+            all.bytes += packet.bytes;
+            all.byte_ns += packet.byte_ns;
+            all.first_ns = all.first_ns.min(from_ns);
+            all.latest_ns = all.latest_ns.max(to_ns);
         } else if hops.len() < HOPS_MAX {
-            hops.push((key, bytes.into(), byte_ns));
+            hops.push((key, packet));
         }
     }
 }
 
 impl Sender {
-    /// Returns what its data waits for, and for how long it does: nanoseconds times bytes.
-    fn unsent(&self, direction: Direction) -> Option<(Unsent, u128)> {
+    /// Returns what its data waits for, and for how long it does: nanoseconds times bytes. `sample_every`: one of so many packets was
+    /// followed.
+    fn unsent(&self, direction: Direction, sample_every: u32) -> Option<(Unsent, u128)> {
         let byte_ns = self.waits.iter().map(|(_, sum)| sum).sum();
         let (limit, _) = self.waits.iter().max_by_key(|(limit, sum)| (*sum, *limit))?;
-        let mean_ns = |(_, bytes, sum): &(HopKey, u64, u128)| {
-            let mean = sum.checked_div(u128::from(*bytes)).unwrap_or(0);
-            u64::try_from(mean).unwrap_or(u64::MAX)
-        };
         let mut unsent = Unsent {
             direction,
             limit: *limit,
@@ -148,7 +185,7 @@ impl Sender {
             round_trip_ns: (self.round_trips_us * 1_000)
                 .checked_div(self.packets)
                 .unwrap_or(0),
-            here_ns: self.hops.iter().map(mean_ns).sum(),
+            here_ns: self.hops.iter().map(|(_, passage)| passage.mean_ns()).sum(),
         };
         if !matches!(limit, SendLimit::CongestionWindow | SendLimit::Pacing) {
             return Some((unsent, byte_ns));
@@ -157,13 +194,21 @@ impl Sender {
             return None;
         }
         // What the round trip and the time there are means of are other packets: that can be more.
-        let longest = self.hops.iter().max_by_key(|hop| mean_ns(hop));
-        let longest = longest.map(|hop| (hop.0, mean_ns(hop).min(unsent.round_trip_ns)));
-        if let Some((key, ns)) = longest.filter(|(_, ns)| *ns * 2 > unsent.round_trip_ns) {
+        let longest = self.hops.iter().max_by_key(|(_, passage)| passage.mean_ns());
+        let longest =
+            longest.map(|(key, passage)| (*key, passage, passage.mean_ns().min(unsent.round_trip_ns)));
+        if let Some((key, passage, ns)) = longest.filter(|(.., ns)| *ns * 2 > unsent.round_trip_ns) {
             let part = u128::from(unsent.unacked_bytes) * u128::from(ns) / u128::from(unsent.round_trip_ns);
+            let part = u64::try_from(part).unwrap_or(u64::MAX);
             unsent.hop = Some(key);
             unsent.here_ns = ns;
-            unsent.bytes_in_hop = u64::try_from(part).unwrap_or(u64::MAX);
+            let most = if self.has_drops {
+                // What was dropped, and TCP has not missed yet, is in flight to TCP, and not there.
+                passage.mean_bytes().saturating_mul(sample_every.into())
+            } else {
+                u64::MAX
+            };
+            unsent.bytes_in_hop = part.min(most);
         }
         Some((unsent, byte_ns))
     }

@@ -546,8 +546,9 @@ fn packet_weighs_as_much_as_its_segments() {
     );
 }
 
-/// A sender whose congestion window is full, with a round trip of 10 us, of which each packet spends this part in a qdisc.
-fn limited(limit: SendLimit, in_qdisc_ns: u64) -> PathReport {
+/// A sender whose congestion window is full, with a round trip of 10 us, of which each segment spends this part in a qdisc; it
+/// drops one if there are less than 40.
+fn limited(limit: SendLimit, in_qdisc_ns: u64, segments: u32) -> PathReport {
     let mut fold = PathFold::new(1);
     let whole = Journey {
         limit: Some(limit),
@@ -556,6 +557,7 @@ fn limited(limit: SendLimit, in_qdisc_ns: u64) -> PathReport {
             unsent: 9_000,
             unacked: 39_000,
         }),
+        bytes: 40_000,
         ..segment(0, &[(0, Point::Written), (50_000, Point::Queued)])
     };
     fold.add(&whole, Direction::Out, Ending::Divided);
@@ -569,13 +571,22 @@ fn limited(limit: SendLimit, in_qdisc_ns: u64) -> PathReport {
             ],
         )
     };
-    fold.add(&part, Direction::Out, Ending::Complete);
+    for _ in 0..segments {
+        fold.add(&part, Direction::Out, Ending::Complete);
+    }
+    if segments < 40 {
+        let dropped = Journey {
+            is_segment: true,
+            ..segment(0, &[(50_000, Point::Queued), (50_000, Point::Dropped)])
+        };
+        fold.add(&dropped, Direction::Out, Ending::Dropped("QDISC_DROP"));
+    }
     fold.finish()
 }
 
 #[test]
 fn what_fills_the_congestion_window_stands_in_a_qdisc() {
-    let sentences = limited(SendLimit::CongestionWindow, 8_000).sentences();
+    let sentences = limited(SendLimit::CongestionWindow, 8_000, 40).sentences();
     assert_eq!(
         sentences[0].text,
         "86 % of the time on this host is spent in the send buffer: the congestion window is full, and of 40.0 KB in flight 32.0 KB are \
@@ -585,8 +596,17 @@ fn what_fills_the_congestion_window_stands_in_a_qdisc() {
         sentences[0].remedies,
         ["tc -s qdisc show dev tun0    # in the network namespace of the device"]
     );
+    // What else is in flight to TCP was dropped.
+    let sentences = limited(SendLimit::CongestionWindow, 8_000, 20).sentences();
+    assert!(
+        sentences[0]
+            .text
+            .contains("of 40.0 KB in flight 20.0 KB are in the qdisc"),
+        "{}",
+        sentences[0].text
+    );
     let typed = |netns, command: &str| Some(format!("enter {netns} {command}"));
-    let sentences = limited(SendLimit::Pacing, 8_000).sentences_with(&typed);
+    let sentences = limited(SendLimit::Pacing, 8_000, 40).sentences_with(&typed);
     assert!(
         sentences[0]
             .text
@@ -599,7 +619,7 @@ fn what_fills_the_congestion_window_stands_in_a_qdisc() {
 
 #[test]
 fn what_fills_the_congestion_window_is_in_the_network() {
-    let sentences = limited(SendLimit::CongestionWindow, 400).sentences();
+    let sentences = limited(SendLimit::CongestionWindow, 400, 40).sentences();
     assert_eq!(
         sentences[0].text,
         "99 % of the time on this host is spent in the send buffer: the congestion window is full, and what is in flight is not in a \
@@ -610,7 +630,7 @@ fn what_fills_the_congestion_window_is_in_the_network() {
 
 #[test]
 fn program_that_limits_its_rate_is_named() {
-    let sentences = limited(SendLimit::Rate, 400).sentences();
+    let sentences = limited(SendLimit::Rate, 400, 40).sentences();
     let expected = "in the send buffer: its program limits the rate (SO_MAX_PACING_RATE).";
     assert!(sentences[0].text.ends_with(expected), "{}", sentences[0].text);
 }

@@ -181,7 +181,10 @@ fn classes_in_which_packets_wait_have_rows() {
         "class add dev {device} parent 1: classid 1:10 htb rate 80kbit burst 2k"
     ));
     let address = SocketAddr::new(link.server_addresses().0, 5451);
-    let following = Following::start(&lab, &format!("--format json dst {}", address.ip()));
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5451", address.ip()),
+    );
     let _receiving = server.run(|| UdpSocket::bind(address).unwrap());
     let sending = client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
     for _ in 0..20 {

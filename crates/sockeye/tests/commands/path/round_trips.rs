@@ -253,7 +253,10 @@ fn way_through_two_namespaces_has_the_devices_of_both() {
     let (client, server) = (lab.namespace("client"), lab.namespace("server"));
     let link = lab.link(&client, &server);
     let address = SocketAddr::new(link.server_addresses().0, 5432);
-    let following = Following::start(&lab, &format!("--format json dst {}", address.ip()));
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5432", address.ip()),
+    );
     let round_trip_ns = tcp(connect(&client, &server, address));
     let document = following.document();
     assert_parts_make_up(&document, round_trip_ns);
@@ -290,7 +293,10 @@ fn datagrams_are_followed_through_nat() {
         target.ip()
     );
     router.output("nft", &[&rules]);
-    let following = Following::start(&lab, &format!("--format json dst {}", address.ip()));
+    let following = Following::start(
+        &lab,
+        &format!("--format json dst {} and dport = :5441", address.ip()),
+    );
     let receiving = server.run(|| UdpSocket::bind(target).unwrap());
     receiving.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let sending = client.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
