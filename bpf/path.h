@@ -531,6 +531,25 @@ INLINE void make_room(struct journey *journey)
 
 #define FAMILY_INET 2
 
+/* The addresses of a socket, those of IPv4 mapped to IPv6. */
+INLINE void take_addresses(u64 sk, u64 *local, u64 *peer)
+{
+	if (GET(u16, sk, sock_common, skc_family) == FAMILY_INET) {
+		u64 pair = GET(u64, sk, sock_common, skc_addrpair);
+
+		local[0] = peer[0] = 0;
+		local[1] = 0xffff0000ull | pair >> 32 << 32;
+		peer[1] = 0xffff0000ull | pair << 32;
+	} else {
+		u64 from = sk + AT(sock_common, skc_v6_rcv_saddr), to = sk + AT(sock_common, skc_v6_daddr);
+
+		local[0] = LOAD(u64, from);
+		local[1] = LOAD(u64, from + 8);
+		peer[0] = LOAD(u64, to);
+		peer[1] = LOAD(u64, to + 8);
+	}
+}
+
 /* The same as `read_headers` of a packet of TCP that has none of the network layer yet: as its socket has the addresses. */
 INLINE int read_socket(struct headers *h, u64 skb, u64 sk)
 {
@@ -539,20 +558,7 @@ INLINE int read_socket(struct headers *h, u64 skb, u64 sk)
 	h->transport = GET(u64, skb, sk_buff, data);
 	if (!read_ports(h))
 		return 0;
-	if (GET(u16, sk, sock_common, skc_family) == FAMILY_INET) {
-		u64 pair = GET(u64, sk, sock_common, skc_addrpair);
-
-		h->source[0] = h->destination[0] = 0;
-		h->source[1] = 0xffff0000ull | pair >> 32 << 32;
-		h->destination[1] = 0xffff0000ull | pair << 32;
-	} else {
-		u64 local = sk + AT(sock_common, skc_v6_rcv_saddr), peer = sk + AT(sock_common, skc_v6_daddr);
-
-		h->source[0] = LOAD(u64, local);
-		h->source[1] = LOAD(u64, local + 8);
-		h->destination[0] = LOAD(u64, peer);
-		h->destination[1] = LOAD(u64, peer + 8);
-	}
+	take_addresses(sk, h->source, h->destination);
 	h->payload = GET(u32, skb, sk_buff, len) - (u32)(LOAD(u8, h->transport + 12) >> 4) * 4;
 	h->has_data = h->payload;
 	return 1;

@@ -62,20 +62,7 @@ INLINE void take_ends_of(struct accepted *record, u64 sk, u32 ports)
 	record->netns = GET(u32, GET(u64, sk, sock_common, skc_net), net, ns.inum);
 	record->local_port = (u16)(ports >> 16);
 	record->peer_port = swapped((u16)ports);
-	if (GET(u16, sk, sock_common, skc_family) == AF_INET_) {
-		u64 pair = GET(u64, sk, sock_common, skc_addrpair);
-
-		record->local[0] = record->peer[0] = 0;
-		record->local[1] = 0xffff0000ull | pair >> 32 << 32;
-		record->peer[1] = 0xffff0000ull | pair << 32;
-	} else {
-		u64 local = sk + AT(sock_common, skc_v6_rcv_saddr), peer = sk + AT(sock_common, skc_v6_daddr);
-
-		record->local[0] = LOAD(u64, local);
-		record->local[1] = LOAD(u64, local + 8);
-		record->peer[0] = LOAD(u64, peer);
-		record->peer[1] = LOAD(u64, peer + 8);
-	}
+	take_addresses(sk, record->local, record->peer);
 }
 
 /* A connection waits no longer: it is accepted, or closed. */

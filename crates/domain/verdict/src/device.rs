@@ -433,16 +433,14 @@ fn counts_packets(root: &Qdisc) -> bool {
 
 /// Whether this qdisc is the root of a multiqueue device.
 fn is_multiqueue_root(root: &Qdisc) -> bool {
-    root.parent == TC_H_ROOT && matches!(root.kind.as_bytes(), b"mq" | b"mqprio" | b"taprio")
+    root.is_root() && matches!(root.kind.as_bytes(), b"mq" | b"mqprio" | b"taprio")
 }
 
 /// Whether `part` is a child of `whole`. Default qdiscs have no handle: then only a multiqueue root has
 /// children.
 fn is_part(part: &Qdisc, whole: &Qdisc) -> bool {
     let has_number = whole.handle >> 16 != 0;
-    part.parent != TC_H_ROOT
-        && part.parent >> 16 == whole.handle >> 16
-        && (has_number || is_multiqueue_root(whole))
+    !part.is_root() && part.parent >> 16 == whole.handle >> 16 && (has_number || is_multiqueue_root(whole))
 }
 
 /// Whether it drops some packets early, so that senders slow down before its queue is long.
@@ -477,7 +475,6 @@ const STALLED_IN_QUEUE: &str = "Packets wait in this host's own queueing discipl
 const NOT_READ: &str = "No program reads the tunnel, so nothing that is sent into it gets out: its queue is full, and packets are dropped. The program hangs or is stopped, or the tunnel is left over.";
 /// Frames of protocols that are not handled; more than so many a second are a loss.
 const UNHANDLED_PER_S_MAX: u128 = 100;
-const TC_H_ROOT: u32 = 0xffff_ffff;
 /// Changes of the carrier of a device that was up, down and up again; the first makes it up.
 const CARRIER_CAME_BACK: u32 = 3;
 /// Losses of this multiple of the limit are reported without a second sample.

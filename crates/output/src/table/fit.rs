@@ -55,6 +55,9 @@ impl Table {
             return;
         }
         self.gap = 1;
+        if self.line_width(1) <= terminal {
+            return;
+        }
         let texts: Vec<String> = self
             .headings
             .iter()
@@ -62,9 +65,6 @@ impl Table {
             .collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
         let [_, first_words, abbreviated] = heading_forms(&texts);
-        if self.line_width(1) <= terminal {
-            return;
-        }
         self.shorten_headings(&first_words, |_| true);
         if self.line_width(1) <= terminal {
             return;

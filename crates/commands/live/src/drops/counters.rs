@@ -145,7 +145,7 @@ impl CountersMoved {
             }
         }
         for device in &now.devices {
-            let drops = device.qdiscs.iter().find(|qdisc| qdisc.parent == ROOT);
+            let drops = device.qdiscs.iter().find(|qdisc| qdisc.is_root());
             let drops = drops.map(|qdisc| qdisc.drops);
             self.push(netns, CounterSubject::Qdisc(device.name), drops);
             let own = device.traffic.filter(|_| device.name == DeviceName::new(b"lo"));
@@ -190,7 +190,7 @@ fn is_another(before: &Vitals, now: &Vitals) -> bool {
 /// Returns how many packets the queueing discipline of a device has dropped: that at the root has what those below it dropped. `None` if it was
 /// replaced, or if there is none that counts: there may have been one in between.
 fn qdisc_drops(before: &[Qdisc], now: &[Qdisc]) -> Option<u64> {
-    let [before, now] = [before, now].map(|qdiscs| qdiscs.iter().find(|qdisc| qdisc.parent == ROOT));
+    let [before, now] = [before, now].map(|qdiscs| qdiscs.iter().find(|qdisc| qdisc.is_root()));
     let (before, now) = (before?, now?);
     if now.kind.as_bytes() == NO_QUEUE {
         None
@@ -242,8 +242,6 @@ fn drops_since(before: &SocketTable, socket: &KnownSocket) -> Option<u64> {
 
 /// A counter that is smaller than this has not begun again soon after.
 const HALF_OF_32_BITS: u64 = 1 << 31;
-/// `TC_H_ROOT`
-const ROOT: u32 = u32::MAX;
 /// Kind of the discipline of devices without a queue: net/sched/sch_generic.c, noqueue_qdisc_ops
 const NO_QUEUE: &[u8] = b"noqueue";
 
@@ -255,7 +253,7 @@ mod tests {
         Qdisc {
             kind: sockeye_model::ShortText::new(kind),
             handle,
-            parent: ROOT,
+            parent: Qdisc::ROOT,
             bytes: 0,
             packets: 0,
             drops,

@@ -123,7 +123,7 @@ pub struct Qdisc {
     pub kind: ShortText<16>,
     /// Handle, major and minor
     pub handle: u32,
-    /// Parent; `0xffff_ffff` (`TC_H_ROOT`) for the root
+    /// Parent; [`ROOT`](Self::ROOT) for the root
     pub parent: u32,
     /// Bytes sent
     pub bytes: u64,
@@ -139,4 +139,15 @@ pub struct Qdisc {
     pub waiting_packets: u32,
     /// Bytes in the queue
     pub waiting_bytes: u32,
+}
+
+impl Qdisc {
+    /// The parent of the discipline at the root of a device: `TC_H_ROOT`.
+    pub const ROOT: u32 = u32::MAX;
+
+    /// Whether it is at the root: what those below it hold and drop, it counts, too.
+    #[must_use]
+    pub const fn is_root(&self) -> bool {
+        self.parent == Self::ROOT
+    }
 }

@@ -15,7 +15,7 @@ fn device() -> Device {
         }),
         speed_mbit_per_s: Some(1000),
         duplex: Some(Duplex::Full),
-        qdiscs: vec![qdisc(b"pfifo_fast", 0, TC_H_ROOT)],
+        qdiscs: vec![qdisc(b"pfifo_fast", 0, Qdisc::ROOT)],
         ..made::device(b"eth0", b"")
     }
 }
@@ -147,7 +147,7 @@ fn short_queue_is_found() {
     check(Some(&short), &dropping, &["critical queue-length"]);
     check(Some(&dropping), &dropping, &["notice queue-length"]);
     // A qdisc with its own limit uses that.
-    let fair = |device: &mut Device| device.qdiscs = vec![qdisc(b"fq_codel", 0, TC_H_ROOT)];
+    let fair = |device: &mut Device| device.qdiscs = vec![qdisc(b"fq_codel", 0, Qdisc::ROOT)];
     let mut other = short.clone();
     fair(&mut other);
     check(None, &other, &[]);
@@ -191,7 +191,7 @@ fn qdisc_drops_and_backlog_are_found() {
             let root = Qdisc {
                 drops,
                 waiting_packets: waiting,
-                ..qdisc(b"tbf", 0x7_0000, TC_H_ROOT)
+                ..qdisc(b"tbf", 0x7_0000, Qdisc::ROOT)
             };
             // The root counts the drops of its child, too.
             device.qdiscs = vec![
@@ -223,7 +223,7 @@ fn qdisc_drops_and_backlog_are_found() {
     let queues = with(|device| {
         let root = Qdisc {
             drops: 20_000,
-            ..qdisc(b"mq", 0, TC_H_ROOT)
+            ..qdisc(b"mq", 0, Qdisc::ROOT)
         };
         let queue = |number| Qdisc {
             drops: 5000,

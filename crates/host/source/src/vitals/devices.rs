@@ -49,7 +49,7 @@ pub(super) fn read(ethtool: &mut Ethtool, buffer: &mut Vec<u8>) -> Vec<Device> {
         }
     });
     for device in &mut devices {
-        device.qdiscs.sort_by_key(|qdisc| qdisc.parent != TC_H_ROOT);
+        device.qdiscs.sort_by_key(|qdisc| !qdisc.is_root());
     }
     // The speed of a veth pair or a bridge is meaningless.
     let has_speed = |device: &Device| {
@@ -122,4 +122,3 @@ fn family(socket: &NetlinkSocket) -> Option<u16> {
 }
 
 const SEQUENCE: u32 = 1;
-const TC_H_ROOT: u32 = 0xffff_ffff;

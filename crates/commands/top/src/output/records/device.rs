@@ -43,13 +43,13 @@ impl DeviceRow<'_> {
     fn queued(&self, number: fn(&sockeye_model::Qdisc) -> u64) -> Option<u64> {
         let qdiscs = &self.device.qdiscs;
         // The leaves hold what the root counts as a whole.
-        let roots = qdiscs.iter().filter(|qdisc| qdisc.parent == u32::MAX);
+        let roots = qdiscs.iter().filter(|qdisc| qdisc.is_root());
         (!qdiscs.is_empty()).then(|| roots.map(number).sum())
     }
 }
 
 fn root(device: &Device) -> Option<&sockeye_model::Qdisc> {
-    device.qdiscs.iter().find(|qdisc| qdisc.parent == u32::MAX)
+    device.qdiscs.iter().find(|qdisc| qdisc.is_root())
 }
 
 fn per_s(change: u64, elapsed: Duration) -> f64 {
