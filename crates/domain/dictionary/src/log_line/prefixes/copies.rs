@@ -1,0 +1,86 @@
+//! What mails, pages, `grep` and exports put before a line.
+
+use super::all_digits;
+use super::times::{is_date, is_month};
+use crate::log_line::Message;
+
+/// `> ` of a mail, `| ` of a table, a backtick of Markdown
+pub(super) fn quote(message: &mut Message<'_>) -> bool {
+    let text = message.text;
+    match text.as_bytes() {
+        // `>` may be the end of a message, too.
+        [b'>', ..] => {
+            message.is_quoted = true;
+            message.continue_with(text.trim_start_matches(['>', ' ']));
+        }
+        // A table and code end as they begin.
+        [b'|', ..] => {
+            message.is_quoted = true;
+            message.continue_with(text.trim_matches(['|', ' ']));
+        }
+        [b'`', .., b'`'] => message.continue_with(text.trim_matches('`')),
+        _ => return false,
+    }
+    true
+}
+
+/// `[1] text` of a mail, `[] text` whose time was removed
+pub(super) fn footnote(message: &mut Message<'_>) -> bool {
+    let Some((inside, rest)) = message
+        .text
+        .strip_prefix('[')
+        .and_then(|rest| rest.split_once("] "))
+    else {
+        return false;
+    };
+    // `[12] Timeout` is a bit of a PCIe error, `[5] not valid` the rest of a wrapped line.
+    if inside.len() > 1 || !all_digits(inside) || !rest.contains(": ") {
+        return false;
+    }
+    message.continue_with(rest);
+    true
+}
+
+/// `MESSAGE=text` of `journalctl -o export` and `-o verbose`
+pub(super) fn message_field(message: &mut Message<'_>) -> bool {
+    let Some(text) = message.text.strip_prefix("MESSAGE=") else {
+        return false;
+    };
+    message.continue_with(text);
+    true
+}
+
+/// `/var/log/kern.log:12:` of `grep`
+pub(super) fn file_name(message: &mut Message<'_>) -> bool {
+    if message.time.is_some() {
+        return false;
+    }
+    let Some((name, rest)) = message.text.split_once(':') else {
+        return false;
+    };
+    let is_file =
+        !name.contains(' ') && (name.starts_with('/') || name.contains(".log") || name.ends_with(".txt"));
+    if !is_file {
+        return false;
+    }
+    message.continue_with(rest);
+    line_number(message);
+    true
+}
+
+/// `12:` of `grep -n`, before a time
+pub(super) fn line_number(message: &mut Message<'_>) -> bool {
+    let Some((number, rest)) = message.text.split_once(':') else {
+        return false;
+    };
+    let is_month = || rest.get(..3).is_some_and(is_month);
+    let is_year = || rest.len() > 10 && rest.is_char_boundary(10) && is_date(&rest[..10]);
+    if all_digits(number)
+        && message.time.is_none()
+        && (rest.starts_with(['[', '<']) || is_month() || is_year())
+    {
+        message.continue_with(rest);
+        return true;
+    }
+    false
+}

@@ -1,0 +1,196 @@
+//! Prefixes of log lines, part by part, in whatever order and number they are.
+//!
+//! - `kernel`: `/dev/kmsg`, and the task that printed a line; `times`: dates and times, those of `dmesg` too.
+//! - `syslog`: levels, facilities, RFC 5424; `containers`: Kubernetes, Docker, Talos, Open vSwitch; `android`: logcat.
+//! - `copies`: what mails, pages and `grep` put before a line.
+
+mod android;
+mod containers;
+mod copies;
+mod kernel;
+mod syslog;
+mod times;
+
+use super::Message;
+use super::repeats::REPEATED;
+use android::{logcat, logcat_tag};
+use containers::{container, klog, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
+use copies::{file_name, footnote, line_number, message_field, quote};
+use kernel::{caller, kmsg, vendor_caller};
+use syslog::{facility, is_facility_level, level, priority, rfc_5424, take_syslog};
+use times::{
+    bracketed, clock_and_tag, half_bracketed, is_weekday, iso_time, late_kernel_time, local_date, seconds,
+    slash_time, syslog_time,
+};
+
+/// Removes all parts of the prefix, in whatever order and number they are.
+pub(super) fn take(message: &mut Message<'_>) {
+    if !take_syslog(message) {
+        take_parts(message);
+    }
+    if message.program.is_some() {
+        for _ in 0..PARTS_MAX {
+            if !take_after_tag(message) {
+                break;
+            }
+        }
+    }
+    if !message.is_kernel_time && message.is_of_kernel() {
+        late_kernel_time(message);
+    }
+}
+
+fn take_parts(message: &mut Message<'_>) {
+    for _ in 0..PARTS_MAX {
+        // Behind a time of the kernel only few things stand.
+        let took = if message.is_kernel_time {
+            take_after_tag(message) || stream(message)
+        } else {
+            take_one(message)
+        };
+        if !took {
+            break;
+        }
+    }
+    if message.program.is_none() {
+        host_and_tag(message);
+    }
+}
+
+fn take_one(message: &mut Message<'_>) -> bool {
+    match message.text.as_bytes().first() {
+        None => false,
+        Some(b'[') => bracketed(message) || caller(message) || pod(message) || footnote(message),
+        Some(b'<') => priority(message),
+        Some(b'>' | b'|' | b'`') => quote(message),
+        Some(b'0'..=b'9') => {
+            kmsg(message)
+                || rfc_5424(message)
+                || open_vswitch(message)
+                || iso_time(message)
+                || slash_time(message)
+                || logcat(message)
+                || seconds(message)
+                || half_bracketed(message)
+                || clock_and_tag(message)
+                || local_date(message)
+                || node(message)
+                || line_number(message)
+        }
+        Some(b'A'..=b'Z') => {
+            message_field(message)
+                || is_weekday(first_word(message.text)) && iso_time(message)
+                || syslog_time(message)
+                || local_date(message)
+                || klog(message)
+                || logcat_tag(message)
+                || vendor_caller(message)
+        }
+        Some(_) => {
+            facility(message)
+                || level(message)
+                || stream(message)
+                || vendor_caller(message)
+                || local_date(message)
+                || node(message)
+                || container(message)
+                || file_name(message)
+        }
+    }
+}
+
+/// What may follow a tag.
+fn take_after_tag(message: &mut Message<'_>) -> bool {
+    match message.text.as_bytes().first() {
+        Some(b'[') => bracketed(message) || caller(message),
+        Some(b'0'..=b'9') => half_bracketed(message),
+        Some(b'<') => priority(message),
+        Some(b'.' | b'(' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message),
+        _ => false,
+    }
+}
+
+/// `host kernel: ` after a time only; `kernel: ` anywhere
+fn host_and_tag(message: &mut Message<'_>) -> bool {
+    if let Some(rest) = message.text.strip_prefix("kernel:") {
+        message.program = Some("kernel");
+        message.continue_with(rest);
+        return true;
+    }
+    if message.time.is_none() {
+        return false;
+    }
+    let Some((host, rest)) = message.text.split_once(' ') else {
+        return false;
+    };
+    let mut rest = rest.trim_start();
+    // syslogd's own messages have no tag.
+    if rest.starts_with(REPEATED) {
+        message.continue_with(rest);
+        return false;
+    }
+    if host.starts_with('[') || host.ends_with(':') {
+        return false;
+    }
+    if let Some((word, behind)) = rest.split_once(' ')
+        && is_facility_level(word)
+    {
+        rest = behind;
+    }
+    if let Some(text) = rest.strip_prefix("kernel:") {
+        message.program = Some("kernel");
+        message.continue_with(text);
+        return true;
+    }
+    let Some((tag, text)) = split_at_colon(rest) else {
+        // A tag without a text.
+        if let Some(tag) = rest.strip_suffix(':')
+            && is_tag(tag)
+            && !message.is_kernel_time
+        {
+            message.continue_with("");
+        }
+        return false;
+    };
+    // Neither driver nor interface is a tag: the kernel's own lines have them at the same place.
+    let is_program = tag.strip_suffix(']').is_some_and(|tag| {
+        tag.rsplit_once('[')
+            .is_some_and(|(_, pid)| !pid.is_empty() && all_digits(pid))
+    });
+    if is_tag(tag) && (!message.is_kernel_time || is_program) {
+        take_tag(message, tag, text);
+        return true;
+    }
+    false
+}
+
+/// Takes the program of `sshd[812]: text`.
+fn take_tag<'l>(message: &mut Message<'l>, tag: &'l str, text: &'l str) {
+    message.program = Some(tag.split(['[', '(']).next().unwrap_or(tag));
+    message.continue_with(text);
+}
+
+/// `kernel`, `sshd[812]`, `systemd-networkd[1]`
+fn is_tag(tag: &str) -> bool {
+    let name = tag.split('[').next().unwrap_or(tag);
+    !name.is_empty() && name.len() <= 48 && !name.contains(' ')
+}
+
+/// What is before and after the first `: `. A search for one byte is faster than one for two.
+fn split_at_colon(text: &str) -> Option<(&str, &str)> {
+    let mut colons = memchr::memchr_iter(b':', text.as_bytes());
+    let at = colons.find(|at| text.as_bytes().get(at + 1) == Some(&b' '))?;
+    Some((&text[..at], &text[at + 2..]))
+}
+
+fn all_digits(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn first_word(text: &str) -> &str {
+    text.split(' ').next().unwrap_or(text)
+}
+
+/// Parts of one prefix; malicious lines could have thousands.
+const PARTS_MAX: usize = 12;
