@@ -249,6 +249,8 @@ mod tests {
             "1700000000.123456 web-1 kernel: TCP: out of memory",
             Some("1700000000.123456"),
         );
+        check("\"[12345.678901] TCP: out of memory\",", Some("12345.678901"));
+        check("<code>TCP: out of memory</code><br>", None);
         check("MESSAGE=TCP: out of memory", None);
         check("kernel: TCP: out of memory", None);
         check("  TCP: out of memory\r\n", None);

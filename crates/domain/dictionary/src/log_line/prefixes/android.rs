@@ -60,7 +60,8 @@ pub(super) fn logcat_tag(message: &mut Message<'_>) -> bool {
     let pid = pid.trim_matches([' ', ')']);
     let is_it = is_android_level(level) && !tag.trim_end().contains(' ') && all_digits(pid);
     if is_it {
-        message.program = Some(tag.trim_end());
+        let tag = tag.trim_end();
+        message.program = Some(if tag.is_empty() { "kernel" } else { tag });
         message.is_kernel_time = true;
         message.continue_with(text);
     }

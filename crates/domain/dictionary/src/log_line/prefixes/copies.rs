@@ -4,7 +4,7 @@ use super::all_digits;
 use super::times::{is_date, is_month};
 use crate::log_line::Message;
 
-/// `> ` of a mail, `| ` of a table, a backtick of Markdown
+/// `> ` of a mail, `| ` of a table, a backtick of Markdown, `* ` of a list, quotation marks around the line
 pub(super) fn quote(message: &mut Message<'_>) -> bool {
     let text = message.text;
     match text.as_bytes() {
@@ -19,9 +19,48 @@ pub(super) fn quote(message: &mut Message<'_>) -> bool {
             message.continue_with(text.trim_matches(['|', ' ']));
         }
         [b'`', .., b'`'] => message.continue_with(text.trim_matches('`')),
+        // Only before a time or a level: the rest of a wrapped line may begin so.
+        [b'*' | b'-', b' ', b'[' | b'<', ..] => message.continue_with(&text[2..]),
+        // Also an element of a list in JSON or of a program.
+        [quote @ (b'"' | b'\''), b'[' | b'<', ..] => {
+            let quote = char::from(*quote);
+            let inside = text.trim_end_matches(',').strip_suffix(quote);
+            let Some(inside) = inside.and_then(|text| text.strip_prefix(quote)) else {
+                return false;
+            };
+            message.continue_with(inside);
+        }
         _ => return false,
     }
     true
+}
+
+/// `<code>`, `<pre>`, `<li>`: the source of a page
+pub(super) fn tag_of_page(message: &mut Message<'_>) -> bool {
+    let Some((tag, rest)) = message
+        .text
+        .strip_prefix('<')
+        .and_then(|rest| rest.split_once('>'))
+    else {
+        return false;
+    };
+    let is_tag = TAGS_OF_PAGES.contains(&tag.split(' ').next().unwrap_or(tag));
+    if is_tag {
+        message.continue_with(rest);
+    }
+    is_tag
+}
+
+/// `<br>`, `</code>` at the end of a line
+pub(super) fn end_tags_of_page(message: &mut Message<'_>) {
+    while let Some((rest, tag)) = message
+        .text
+        .strip_suffix('>')
+        .and_then(|text| text.rsplit_once('<'))
+        && TAGS_OF_PAGES.contains(&tag.trim_matches(['/', ' ']))
+    {
+        message.text = rest.trim_end();
+    }
 }
 
 /// `[1] text` of a mail, `[] text` whose time was removed
@@ -84,3 +123,19 @@ pub(super) fn line_number(message: &mut Message<'_>) -> bool {
     }
     false
 }
+
+/// What pages put around a line of a log
+const TAGS_OF_PAGES: [&str; 12] = [
+    "blockquote",
+    "br",
+    "code",
+    "div",
+    "kbd",
+    "li",
+    "p",
+    "pre",
+    "samp",
+    "span",
+    "td",
+    "tt",
+];

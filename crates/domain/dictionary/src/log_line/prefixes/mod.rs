@@ -15,7 +15,7 @@ use super::Message;
 use super::repeats::REPEATED;
 use android::{logcat, logcat_tag};
 use containers::{container, klog, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
-use copies::{file_name, footnote, line_number, message_field, quote};
+use copies::{end_tags_of_page, file_name, footnote, line_number, message_field, quote, tag_of_page};
 use kernel::{caller, kmsg, vendor_caller};
 use syslog::{facility, is_facility_level, level, priority, rfc_5424, take_syslog};
 use times::{
@@ -25,6 +25,9 @@ use times::{
 
 /// Removes all parts of the prefix, in whatever order and number they are.
 pub(super) fn take(message: &mut Message<'_>) {
+    if message.text.ends_with('>') {
+        end_tags_of_page(message);
+    }
     if !take_syslog(message) {
         take_parts(message);
     }
@@ -61,8 +64,8 @@ fn take_one(message: &mut Message<'_>) -> bool {
     match message.text.as_bytes().first() {
         None => false,
         Some(b'[') => bracketed(message) || caller(message) || pod(message) || footnote(message),
-        Some(b'<') => priority(message),
-        Some(b'>' | b'|' | b'`') => quote(message),
+        Some(b'<') => priority(message) || tag_of_page(message),
+        Some(b'>' | b'|' | b'`' | b'*' | b'-' | b'"' | b'\'') => quote(message),
         Some(b'0'..=b'9') => {
             kmsg(message)
                 || rfc_5424(message)
@@ -139,6 +142,14 @@ fn host_and_tag(message: &mut Message<'_>) -> bool {
         rest = behind;
     }
     if let Some(text) = rest.strip_prefix("kernel:") {
+        message.program = Some("kernel");
+        message.continue_with(text);
+        return true;
+    }
+    // Exports leave the colon out.
+    if !message.is_kernel_time
+        && let Some(text) = rest.strip_prefix("kernel ")
+    {
         message.program = Some("kernel");
         message.continue_with(text);
         return true;

@@ -65,16 +65,20 @@ pub(super) fn syslog_time(message: &mut Message<'_>) -> bool {
         accept(word).then(|| rest = behind)
     };
     let _ = next(&is_weekday);
-    if next(&is_month).is_none() || next(&|word| word.len() <= 2 && all_digits(word)).is_none() {
+    let is_day = |word: &str| word.len() <= 2 && all_digits(word);
+    // `Nov 20, 2026 @ 12:00:00.000`: Kibana
+    if next(&is_month).is_none() || next(&|word| is_day(word.strip_suffix(',').unwrap_or(word))).is_none() {
         return false;
     }
     let _ = next(&is_year);
+    let is_export = next(&|word| word == "@").is_some();
     if next(&is_clock).is_none() {
         return false;
     }
     let _ = next(&is_year);
     let time = begin[..begin.len() - rest.len()].trim_end();
     message.take_time(time);
+    message.is_kernel_time |= is_export;
     message.continue_with(rest);
     facility_level(message);
     true
@@ -95,7 +99,8 @@ pub(super) fn seconds(message: &mut Message<'_>) -> bool {
     false
 }
 
-/// `[12345.678901] `, `[Mon Nov 20 12:00:00 2026] `, `[  +0.000012] `, `[Nov20 12:00] `
+/// `[12345.678901] `, `[Mon Nov 20 12:00:00 2026] `, `[  +0.000012] `, `[<    0.000012>] `, `[Nov20 12:00] `; `[12345.678901@2] ` and
+/// `[12345.678901,2] ` with the processor, of kernels for boards
 pub(super) fn bracketed(message: &mut Message<'_>) -> bool {
     // `dmesg -d` has two times in one pair of brackets, `dmesg -x` and others have several pairs.
     let Some((inside, rest)) = message
@@ -109,16 +114,20 @@ pub(super) fn bracketed(message: &mut Message<'_>) -> bool {
     // `+0,000012` is that of some languages.
     let parts = inside
         .split_once('.')
-        .or_else(|| inside.strip_prefix('+')?.split_once(','));
+        .or_else(|| inside.strip_prefix(['+', '<'])?.split_once(','));
     let is_seconds = parts.is_some_and(|(whole, rest)| {
         let digits = whole.trim_start_matches(['+', '<', ' ']);
         // An address has more dots.
-        let fraction = rest.split([' ', '<']).next().unwrap_or("");
+        let fraction = rest.split([' ', '<', '>', '@', ',']).next().unwrap_or("");
         !digits.is_empty() && all_digits(digits) && !fraction.is_empty() && all_digits(fraction)
     });
     let is_date = || {
         let first = inside.split_whitespace().next().unwrap_or("");
-        is_weekday(first) || first.get(..3).is_some_and(is_month) || is_iso(first) || is_date(first)
+        is_weekday(first)
+            || first.get(..3).is_some_and(is_month)
+            || is_iso(first)
+            || is_date(first)
+            || is_local_ctime(inside)
     };
     if !is_seconds && !is_date() {
         return false;
@@ -126,8 +135,22 @@ pub(super) fn bracketed(message: &mut Message<'_>) -> bool {
     // `+0.000012` of `dmesg -H` is the time since the line before.
     message.take_time(inside);
     message.is_kernel_time = true;
+    // Amlogic's kernels write whether interrupts were off: `]- ` or `]d `.
+    let flag = inside
+        .contains('@')
+        .then(|| rest.strip_prefix("- ").or_else(|| rest.strip_prefix("d ")));
+    let rest = flag.flatten().unwrap_or(rest);
     message.continue_with(rest.strip_prefix(": ").unwrap_or(rest));
     true
+}
+
+/// Whether it is the time of `dmesg -T` in any language: `lun. nov. 20 12:00:00 2026`, `Mo Nov 20 12:00:00 2026`, also with `dmesg -d`.
+fn is_local_ctime(inside: &str) -> bool {
+    let time = inside.split('<').next().unwrap_or(inside);
+    let mut words = time.split_whitespace().rev();
+    words.next().is_some_and(is_year)
+        && words.next().is_some_and(is_full_clock)
+        && (2..=3).contains(&words.count())
 }
 
 /// `64.084614] text`: a page or a copy that lost the first bracket
