@@ -32,6 +32,11 @@ pub fn line(totals: &ConnectionTotals, is_filtered: bool) -> String {
 }
 
 /// Says that connections between two samples are not seen.
+pub fn unseen_between(reason: &str) -> String {
+    format!("connections that open and close between two samples are not seen: {reason}")
+}
+
+/// The same as a line of standard error.
 pub fn unseen_note(reason: &str) -> String {
-    format!("sockeye: connections that open and close between two samples are not seen: {reason}\n")
+    format!("sockeye: {}\n", unseen_between(reason))
 }

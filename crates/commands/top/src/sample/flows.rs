@@ -1,10 +1,10 @@
 //! Flows and groups: connections folded by what they have in common.
 
+use super::drops::say_of_sample;
 use super::rows::{About, Rows};
 use super::sink::Totals;
 use crate::state::Plan;
 use crate::state::view::View;
-use sockeye_console::notes;
 use sockeye_model::{Direction, Flow, FlowKey, GroupBy, Names, Protocol, StateSet, WorkloadKind};
 use sockeye_output::flow::{FlowDetails, FlowLayout, FlowRow, Flows, connections};
 use sockeye_output::listing::{Column, named_columns};
@@ -18,6 +18,9 @@ use std::net::IpAddr;
 pub(crate) struct FlowView<'a> {
     listing: &'a Listing<'a>,
     sampler: FlowSampler<'a>,
+    /// What cannot be seen, and why; empty if nothing is missing.
+    unseen: String,
+    has_sample: bool,
     group_by: GroupBy,
     has_owners: bool,
     /// Whether a database says where peers are.
@@ -43,14 +46,16 @@ impl<'a> FlowView<'a> {
         let has_owners = plan.view != View::Groups;
         let mut sampler = FlowSampler::new(listing, options);
         // What was recorded has no events.
-        if !listing.context.looks_back()
-            && let Err(reason) = sampler.watch_between(has_owners)
-        {
-            notes::say(&connections::unseen_note(&reason));
-        }
+        let unseen = match listing.context.looks_back() {
+            true => String::new(),
+            false => (sampler.watch_between(has_owners).err())
+                .map_or_else(String::new, |reason| connections::unseen_between(&reason)),
+        };
         Self {
             listing,
             sampler,
+            unseen,
+            has_sample: false,
             group_by,
             has_owners,
             has_places,
@@ -97,6 +102,7 @@ impl<'a> FlowView<'a> {
         rows: &mut impl Rows<Flows>,
         report: &mut ListingReport,
     ) -> anyhow::Result<Totals> {
+        say_of_sample(&self.unseen, !std::mem::replace(&mut self.has_sample, true));
         let mut sample = self.sampler.sample(report)?;
         let context = self.listing.context;
         sample.flows.sort(|id| context.workload(id));

@@ -36,6 +36,9 @@ impl LimitSampler {
         if info.busy_time_us.is_none() {
             return "not known: the kernel reports no times".into();
         }
+        if let Some(words) = unanswered(info) {
+            return words.into();
+        }
         let elapsed = elapsed.filter(|_| before.is_some());
         let elapsed_us = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_micros()).ok());
         words(
@@ -78,6 +81,35 @@ impl Window {
         })
     }
 }
+
+/// What is said of a connection whose retransmission timer expired several times in a row: its times would name the congestion window, which
+/// is one segment then.
+fn unanswered(info: &TcpInfo) -> Option<String> {
+    let times = info
+        .retransmits
+        .filter(|times| *times >= UNANSWERED_RETRANSMITS_MIN)?;
+    let segments = match info.unacked_segs.filter(|count| *count > 0)? {
+        1 => "1 segment is".to_owned(),
+        count => format!("{count} segments are"),
+    };
+    let since = info.last_ack_recv_ms.map_or_else(String::new, |ms| {
+        format!("; the last acknowledgement came {} ago", tcp_ms(ms))
+    });
+    Some(format!(
+        "the path or the peer: {segments} not acknowledged, although the timer of retransmissions expired {times} times{since}"
+    ))
+}
+
+/// Milliseconds of tcp_info as a person reads them.
+fn tcp_ms(ms: u32) -> String {
+    match ms {
+        0..1000 => format!("{ms}ms"),
+        _ => format!("{}s", ms / 1000),
+    }
+}
+
+/// One expiry is a lost packet.
+const UNANSWERED_RETRANSMITS_MIN: u8 = 2;
 
 /// Says what a connection waited for while it had data to send; or that it had none for most of the time.
 fn words(times: Times, elapsed_us: Option<u64>, unused: Option<Window>) -> String {
@@ -130,6 +162,31 @@ mod tests {
         };
         let words = words(times, None, None);
         assert!(words.starts_with(expected), "{words}");
+    }
+
+    /// Regression: the congestion window was said to hold a connection back whose packets all vanish.
+    #[test]
+    fn connection_that_nobody_answers_waits_for_the_path() {
+        let mut info = TcpInfo {
+            retransmits: Some(5),
+            unacked_segs: Some(42),
+            last_ack_recv_ms: Some(12_345),
+            busy_time_us: Some(100),
+            ..TcpInfo::default()
+        };
+        let socket = SocketId {
+            netns: None,
+            cookie: Cookie(1),
+        };
+        let words = LimitSampler::default().sample(socket, &info, None);
+        assert_eq!(
+            &*words,
+            "the path or the peer: 42 segments are not acknowledged, although the timer of retransmissions expired 5 times; the last \
+             acknowledgement came 12s ago"
+        );
+        info.retransmits = Some(1);
+        let words = LimitSampler::default().sample(socket, &info, None);
+        assert!(words.starts_with("the network"), "{words}");
     }
 
     #[test]

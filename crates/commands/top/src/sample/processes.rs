@@ -26,8 +26,8 @@ pub(crate) struct ProcessView<'a> {
     sampler: FlowSampler<'a>,
     /// `None` if bytes of UDP cannot be counted.
     udp: Option<UdpBytesWatch>,
-    /// Why not; empty if they are.
-    unseen: String,
+    /// What cannot be seen, and why.
+    unseen: Vec<String>,
     before: Option<(BTreeMap<udp_bytes::Key, udp_bytes::Totals>, Instant)>,
     has_sample: bool,
     /// Losses that were reported.
@@ -45,9 +45,10 @@ impl<'a> ProcessView<'a> {
             rates: true,
         };
         let mut sampler = FlowSampler::new(listing, options);
-        if let Err(reason) = sampler.watch_between(true) {
-            notes::say(&connections::unseen_note(&reason));
-        }
+        let unseen_between = sampler
+            .watch_between(true)
+            .err()
+            .map(|reason| connections::unseen_between(&reason));
         let udp = if plan.filter.is_empty() {
             UdpBytesWatch::begin(&listing.context.engine).map_err(|error| error.to_string())
         } else {
@@ -56,7 +57,8 @@ impl<'a> ProcessView<'a> {
         let unseen = udp
             .as_ref()
             .err()
-            .map_or_else(String::new, |error| format!("no bytes of UDP: {error}"));
+            .map(|error| format!("no bytes of UDP: {error}"));
+        let unseen = unseen_between.into_iter().chain(unseen).collect();
         Self {
             listing,
             sampler,
@@ -83,7 +85,10 @@ impl<'a> ProcessView<'a> {
         rows: &mut impl Rows<Processes>,
         report: &mut ListingReport,
     ) -> anyhow::Result<Totals> {
-        say_of_sample(&self.unseen, !std::mem::replace(&mut self.has_sample, true));
+        let is_first = !std::mem::replace(&mut self.has_sample, true);
+        for unseen in &self.unseen {
+            say_of_sample(unseen, is_first);
+        }
         let sample = self.sampler.sample(report)?;
         let mut traffic = ProcessTraffic::default();
         let mut reader = sample.flows.reader();

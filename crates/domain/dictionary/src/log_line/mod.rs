@@ -39,7 +39,16 @@ pub(crate) struct Message<'l> {
 impl Message<'_> {
     /// Whether the kernel wrote it, as far as the log shows.
     pub(crate) fn is_of_kernel(&self) -> bool {
-        matches!(self.program, None | Some("kernel" | "audit"))
+        // Names of the kernel at old and small daemons of syslog, too.
+        matches!(
+            self.program,
+            None | Some("kernel" | "audit" | "klogd" | "kmsg" | "vmunix")
+        )
+    }
+
+    /// Whether a program wrote it that passes on lines of others.
+    fn is_of_logger(&self) -> bool {
+        matches!(self.program, Some("dmesg" | "logger" | "syslog"))
     }
 }
 

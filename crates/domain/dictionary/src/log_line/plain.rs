@@ -9,6 +9,9 @@ pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     if is_plain(line.as_bytes()) {
         return Cow::Borrowed(line);
     }
+    if has_written_colours(line) {
+        return Cow::Owned(without_written_colours(line));
+    }
     // Other languages, and `&` between the parameters of an address.
     let is_changed = |(at, character): (usize, char)| match character {
         '&' => entity(&line[at..]).is_some(),
@@ -71,8 +74,18 @@ fn is_plain(line: &[u8]) -> bool {
 }
 
 fn is_plain_byte(byte: u8) -> bool {
-    let is_printed = (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'&');
+    let is_printed = (byte.wrapping_sub(b' ') <= b'~' - b' ') & (byte != b'&') & (byte != b'^');
     is_printed | (byte == b'\t')
+}
+
+/// Whether control characters were written as text: `^[[33m` of `cat -v` and pagers. Those of rsyslog (`#033[33m`) have no byte that others lack.
+fn has_written_colours(line: &str) -> bool {
+    line.contains("^[[") || line.ends_with("^M")
+}
+
+fn without_written_colours(line: &str) -> String {
+    let line = line.trim_end_matches("^M").replace("^[[", "\x1b[");
+    plain(&line).into_owned()
 }
 
 const STEP: usize = 32;
@@ -151,6 +164,7 @@ mod tests {
             assert_eq!(plain(line), body);
         }
         assert_eq!(plain("phy3 \u{2192} rt2800"), "phy3 -> rt2800");
+        assert_eq!(plain("^[[33m[12.3] ^[[0mTCP: x^M"), "[12.3] TCP: x");
         assert_eq!(plain("größe & \x1b"), "größe &");
         assert_eq!(plain("\x1b["), "[");
     }

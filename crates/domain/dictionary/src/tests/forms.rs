@@ -88,6 +88,11 @@ const PREFIXES: &[&str] = &[
     "[   12.345678@2] ",
     "[   12.345678@0]- ",
     "[   12.345678,2] ",
+    "[   12.345678] c2   1234 ",
+    "[   12.345678] (CPU:2-pid:1234:kworker/2:1) ",
+    "<4>[   12.345678] -(0)[0:swapper/0]",
+    "<4>[   12.345678][pid:1234,cpu2,kworker/2:1,0]",
+    "[   12.345678] [20261120_12:00:00.123456]@2 ",
     // mail, pages, consoles, grep
     "   12.345678] ",
     "Nov 20 12:00:00 web-1 kernel: 12.345678] ",
@@ -112,6 +117,11 @@ const PREFIXES: &[&str] = &[
     "1234:[12345.678901] ",
     "&lt;4&gt;[12345.678901] ",
     "* [12345.678901] ",
+    "Nov 20 12:00:00 web-1 klogd: ",
+    "Nov 20 12:00:00 web-1 logger: [12345.678901] ",
+    "Nov 20 12:00:00 web-1 syslog: kernel: ",
+    "2026-11-20T12:00:00.1234567Z ",
+    "^[[33m[12345.678901] ^[[0m",
     "- [12345.678901] ",
     "<code>[12345.678901] ",
     "Nov 20, 2026 @ 12:00:00.000 web-1 kernel: ",
@@ -152,6 +162,7 @@ const CHANGES: &[(&str, Change)] = &[
     }),
     ("repeats", |body| format!("{body} (repeated 12 times)")),
     ("end of a line of a page", |body| format!("{body}<br />")),
+    ("a mark where it was cut", |body| format!("{body} [...]")),
     ("rsyslog's repeats", |body| {
         format!("message repeated 12 times: [ {body}]")
     }),

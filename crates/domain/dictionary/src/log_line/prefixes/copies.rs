@@ -19,6 +19,8 @@ pub(super) fn quote(message: &mut Message<'_>) -> bool {
             message.continue_with(text.trim_matches(['|', ' ']));
         }
         [b'`', .., b'`'] => message.continue_with(text.trim_matches('`')),
+        [b'`', b'[' | b'<', .., b'`', b','] => message.continue_with(text.trim_matches(['`', ','])),
+        [b'*', b'*', b'[' | b'<', .., b'*', b'*'] => message.continue_with(text.trim_matches('*')),
         // Only before a time or a level: the rest of a wrapped line may begin so.
         [b'*' | b'-', b' ', b'[' | b'<', ..] => message.continue_with(&text[2..]),
         // Also an element of a list in JSON or of a program.
@@ -51,8 +53,25 @@ pub(super) fn tag_of_page(message: &mut Message<'_>) -> bool {
     is_tag
 }
 
-/// `<br>`, `</code>` at the end of a line
-pub(super) fn end_tags_of_page(message: &mut Message<'_>) {
+/// What copies have at the end of a line: `<br>`, `</code>`, `[...]` and a backslash where it was cut.
+pub(super) fn take_end(message: &mut Message<'_>) {
+    match message.text.as_bytes().last() {
+        Some(b'>') => end_tags_of_page(message),
+        Some(b']') => {
+            if let Some(text) = message.text.strip_suffix(" [...]") {
+                message.text = text.trim_end();
+            }
+        }
+        Some(b'\\') => {
+            if let Some(text) = message.text.strip_suffix(" \\") {
+                message.text = text.trim_end();
+            }
+        }
+        _ => {}
+    }
+}
+
+fn end_tags_of_page(message: &mut Message<'_>) {
     while let Some((rest, tag)) = message
         .text
         .strip_suffix('>')

@@ -54,16 +54,31 @@ pub(super) fn caller(message: &mut Message<'_>) -> bool {
     false
 }
 
-/// `I[0:  swapper/0:    1] `, `(0)[1234:kworker/0:1]` of phones
+/// `I[0:  swapper/0:    1] `, `(0)[1234:kworker/0:1]`, `(CPU:2-pid:1234:kworker/2:1) `, `[pid:1234,cpu2,kworker/2:1,0]`, `c2   1234 `,
+/// `[20261120_12:00:00.123456]@2 ` of phones
 pub(super) fn vendor_caller(message: &mut Message<'_>) -> bool {
     if message.time.is_none() {
         return false;
     }
     // `[87.840392].(0)[7:kworker/u4:0]`: phones and routers of MediaTek
-    let text = match message.text.strip_prefix('.') {
+    let text = match message.text.strip_prefix(['.', '-']) {
         Some(rest) if rest.starts_with('(') => rest,
         _ => message.text,
     };
+    if let Some(rest) = text.strip_prefix("(CPU:").and_then(|rest| rest.split_once(") "))
+        && rest.0.contains("pid:")
+    {
+        message.continue_with(rest.1);
+        return true;
+    }
+    if let Some((_, rest)) = text.strip_prefix("[pid:").and_then(|rest| rest.split_once(']')) {
+        message.continue_with(rest);
+        return true;
+    }
+    if let Some(rest) = behind_processor_and_task(text).or_else(|| behind_time_and_processor(text)) {
+        message.continue_with(rest);
+        return true;
+    }
     let rest = match text.as_bytes() {
         [b'A'..=b'Z', b'[', b'0'..=b'9', ..] => &text[1..],
         [b'(', b'0'..=b'9', b')' | b'0'..=b'9', ..] => match text.split_once(')') {
@@ -79,4 +94,21 @@ pub(super) fn vendor_caller(message: &mut Message<'_>) -> bool {
         }
         _ => false,
     }
+}
+
+/// What follows `c2   1234 ` (Spreadtrum).
+fn behind_processor_and_task(text: &str) -> Option<&str> {
+    let (processor, rest) = text.strip_prefix('c')?.split_once(' ')?;
+    let (task, rest) = rest.trim_start().split_once(' ')?;
+    let is_number =
+        |word: &str, len_max: usize| !word.is_empty() && word.len() <= len_max && all_digits(word);
+    (is_number(processor, 2) && is_number(task, 7)).then_some(rest)
+}
+
+/// What follows `[20261120_12:00:00.123456]@2 ` (Qualcomm).
+fn behind_time_and_processor(text: &str) -> Option<&str> {
+    let (time, rest) = text.strip_prefix('[')?.split_once("]@")?;
+    let (date, clock) = time.split_once('_')?;
+    let (processor, rest) = rest.split_once(' ')?;
+    (all_digits(date) && clock.contains(':') && all_digits(processor)).then_some(rest)
 }

@@ -15,7 +15,7 @@ use super::Message;
 use super::repeats::REPEATED;
 use android::{logcat, logcat_tag};
 use containers::{container, klog, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
-use copies::{end_tags_of_page, file_name, footnote, line_number, message_field, quote, tag_of_page};
+use copies::{file_name, footnote, line_number, message_field, quote, tag_of_page, take_end};
 use kernel::{caller, kmsg, vendor_caller};
 use syslog::{facility, is_facility_level, level, priority, rfc_5424, take_syslog};
 use times::{
@@ -25,9 +25,7 @@ use times::{
 
 /// Removes all parts of the prefix, in whatever order and number they are.
 pub(super) fn take(message: &mut Message<'_>) {
-    if message.text.ends_with('>') {
-        end_tags_of_page(message);
-    }
+    take_end(message);
     if !take_syslog(message) {
         take_parts(message);
     }
@@ -40,6 +38,9 @@ pub(super) fn take(message: &mut Message<'_>) {
     }
     if !message.is_kernel_time && message.is_of_kernel() {
         late_kernel_time(message);
+    }
+    if message.is_kernel_time && message.is_of_logger() {
+        message.program = Some("kernel");
     }
 }
 
@@ -105,13 +106,25 @@ fn take_one(message: &mut Message<'_>) -> bool {
 /// What may follow a tag.
 fn take_after_tag(message: &mut Message<'_>) -> bool {
     match message.text.as_bytes().first() {
-        Some(b'[') => bracketed(message) || caller(message),
+        Some(b'[') => bracketed(message) || caller(message) || vendor_caller(message),
         Some(b'0'..=b'9') => half_bracketed(message),
         Some(b'<') => priority(message),
-        Some(b'.' | b'(' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'.' | b'(' | b'-' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'c') => vendor_caller(message) || level(message),
+        Some(b'k') => message.is_of_logger() && kernel_tag(message),
         Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message),
         _ => false,
     }
+}
+
+/// `kernel: ` behind the tag of a program that writes the kernel's lines again
+fn kernel_tag(message: &mut Message<'_>) -> bool {
+    let Some(rest) = message.text.strip_prefix("kernel: ") else {
+        return false;
+    };
+    message.program = Some("kernel");
+    message.continue_with(rest);
+    true
 }
 
 /// `host kernel: ` after a time only; `kernel: ` anywhere

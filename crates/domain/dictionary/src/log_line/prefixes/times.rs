@@ -16,9 +16,9 @@ pub(super) fn iso_time(message: &mut Message<'_>) -> bool {
     };
     if is_iso(time) {
         message.take_time(time);
-        // `dmesg` writes a comma, containers nine digits and `Z`: neither a host nor a tag follows.
+        // `dmesg` writes a comma, containers nine digits and `Z`, GitHub seven: neither a host nor a tag follows.
         let fraction = time.split_once('.').map_or(0, |(_, fraction)| fraction.len());
-        message.is_kernel_time |= time.contains(',') || fraction == "123456789Z".len();
+        message.is_kernel_time |= time.contains(',') || time.ends_with('Z') && fraction >= "1234567Z".len();
         message.continue_with(rest);
         return true;
     }
