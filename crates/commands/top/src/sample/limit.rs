@@ -166,7 +166,7 @@ mod tests {
 
     /// Regression: the congestion window was said to hold a connection back whose packets all vanish.
     #[test]
-    fn connection_that_nobody_answers_waits_for_the_path() {
+    fn unanswered_connection_waits_for_the_path() {
         let mut info = TcpInfo {
             retransmits: Some(5),
             unacked_segs: Some(42),

@@ -19,7 +19,7 @@ mod tests {
     fn check<R: Record>(schema: &str) {
         let paths = R::columns().iter().flat_map(|column| column.json_paths());
         let missing: Vec<_> = paths
-            .map(|path| path.rsplit('.').next().unwrap_or(path))
+            .map(|path| path.split('.').next().unwrap_or(path))
             .filter(|key| !schema.contains(&format!("\"{key}\": {{")))
             .collect();
         assert!(missing.is_empty(), "{missing:?}");
