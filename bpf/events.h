@@ -12,7 +12,7 @@
  */
 #pragma once
 #include "socket.h"
-#include "ring.h"
+#include "ring_sleep.h"
 #include "numbers.h"
 
 /* include/uapi/linux/bpf.h: numbers of helpers */
@@ -482,7 +482,7 @@ PART int write_event(u32 kind, u64 sk, const struct known *known, u32 states, s3
 	fill_known(record, known);
 	if (kind == FAILED)
 		record->error = error_of_open(sk, record->error);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 	return 0;
 }
 
@@ -526,7 +526,7 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 	else
 		fill_totals(&record->totals, sk);
 	record->event.ends.unseen = unseen_of(sk, known, record->event.protocol);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 /* --- programs --- */
@@ -580,7 +580,7 @@ INLINE void first_subflow_is_open(u64 sk)
 	fill(record, connection);
 	take_ends(&record->ends, sk);
 	fill_known(record, known);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -686,7 +686,7 @@ INLINE void write_reset_in_time_wait(u64 sk, s32 reason)
 	record->protocol = PROTOCOL_TCP;
 	record->token = 0;
 	fill_known(record, NULL);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 INLINE int is_full(u64 sk)

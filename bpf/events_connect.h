@@ -78,6 +78,6 @@ int call_returns(u64 *args)
 	record->is_tracked = 0;
 	record->known.direction = OURS;
 	name_current(&record->known.owner, BY_CONNECT);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 	return 0;
 }

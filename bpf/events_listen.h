@@ -42,7 +42,7 @@ INLINE void write_overflow(u32 kind, u64 sk, u64 skb, s32 reason)
 	fill_known(record, known_of((void *)sk));
 	record->is_tracked = 0;
 	record->known.direction = PEERS;
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 INLINE void request_arrives(u64 sk, u64 skb)

@@ -35,7 +35,7 @@ int segment_is_retransmitted(u64 *args)
 	fill(record, sk);
 	fill_known(record, known_of((void *)args[0]));
 	record->ends.segments = segments;
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 	return 0;
 }
 
@@ -66,6 +66,6 @@ int synack_is_retransmitted(u64 *args)
 	fill_known(record, known_of((void *)args[0]));
 	record->is_tracked = 0;
 	record->known.direction = PEERS;
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 	return 0;
 }

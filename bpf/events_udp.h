@@ -132,7 +132,7 @@ INLINE void write_udp(u32 kind, u64 sk, const struct udp_known *known, s32 error
 	record->datagrams.cause = cause;
 	if (kind == UDP_CLOSED)
 		name_current(&record->event.known.closer, BY_NOTHING);
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 /* A process has used a socket. */

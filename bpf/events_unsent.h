@@ -58,7 +58,7 @@ INLINE void write_unsent(u64 sk, u32 cause, s32 error)
 	fill(record, sk);
 	record->error = error;
 	fill_known(record, known_of((void *)sk));
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 /* Writes what happens to a datagram: of many, ten times a second. */

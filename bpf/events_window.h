@@ -34,7 +34,7 @@ INLINE void write_window(u32 kind, u64 sk, u32 side, u64 since)
 	record->is_tracked = since != 0;
 	record->known.opened = since;
 	record->known.first_fin = side;
-	submit(record, sizeof(*record));
+	submit_waking(record, sizeof(*record));
 }
 
 /* A side has announced a window. */

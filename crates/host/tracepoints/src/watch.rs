@@ -8,7 +8,7 @@ use sockeye_source::{BpfEngine, Unavailable};
 use sockeye_sys::bpf::{CgroupHook, Kind, Link, LoadError, LoadOptions, LoadedObject, Program, Ring, Table};
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// An object, compiled twice. Both have the same programs, and include `bpf/ring.h`.
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +57,15 @@ pub struct Watch {
     counts: Table,
     accounting: Accounting,
     missing: Vec<(&'static str, LoadError)>,
+    sleep: Option<Sleep>,
+}
+
+/// How programs know that the reader sleeps: bpf/ring_sleep.h.
+#[derive(Debug)]
+struct Sleep {
+    flag: Table,
+    /// The first look at the ring since then has found nothing, as all others.
+    empty_since: Option<Instant>,
 }
 
 impl Watch {
@@ -129,7 +138,13 @@ impl Watch {
         let ring = loaded.table("ring").map_err(failed)?;
         let ring = Ring::open(ring).map_err(|errno| failed(LoadError::System("map a BPF ring", errno)))?;
         let counts = loaded.table("ring_counts").map_err(failed)?;
+        let sleep = loaded.table("ring_sleep").ok().map(|flag| Sleep {
+            flag,
+            // The very first record is one after a while without any.
+            empty_since: Instant::now().checked_sub(Self::INTERVAL),
+        });
         Ok(Self {
+            sleep,
             links: Vec::new(),
             programs,
             loaded,
@@ -203,6 +218,35 @@ impl Watch {
     /// # Errors
     /// The errno of `poll(2)`.
     pub fn wait(&self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        self.poll(timeout, others)
+    }
+
+    /// As [`Self::wait`], but if there was no record for [`Self::INTERVAL`], the first one wakes it, and it waits until then, at most `idle`. The process
+    /// whose record wakes it pays for that, some microseconds: never more often than at each interval.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)` or `poll(2)`.
+    pub fn wait_for_first(
+        &self,
+        timeout: Duration,
+        idle: Duration,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        let is_long = |since: Instant| since.elapsed() >= Self::INTERVAL;
+        let sleeps = |sleep: &&Sleep| sleep.empty_since.is_some_and(is_long);
+        let Some(sleep) = self.sleep.as_ref().filter(sleeps) else {
+            return self.poll(timeout, others);
+        };
+        sleep.flag.update(&0_u32.to_ne_bytes(), &1_u64.to_ne_bytes())?;
+        // A record that was made before the programs could see it has not woken us.
+        if self.ring.is_empty() {
+            self.poll(idle, others)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn poll(&self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
         let ring = self.ring.as_fd();
         let polled = std::iter::once(&ring).chain(others);
@@ -226,7 +270,7 @@ impl Watch {
     pub fn read_some(&mut self, most: usize, mut take: impl FnMut(u32, &[u8])) -> usize {
         let most = most.min(self.ring.bytes() / RECORD_BYTES_MIN);
         let accounting = &mut self.accounting;
-        self.ring.read(most, |record| {
+        let taken = self.ring.read(most, |record| {
             let kind = record.first_chunk().map(|kind| u32::from_ne_bytes(*kind));
             match kind.filter(|kind| (*kind as usize) < KINDS) {
                 Some(kind) => {
@@ -235,7 +279,11 @@ impl Watch {
                 }
                 None => accounting.unknown += 1,
             }
-        })
+        });
+        if let Some(sleep) = &mut self.sleep {
+            sleep.empty_since = (taken == 0).then(|| sleep.empty_since.unwrap_or_else(Instant::now));
+        }
+        taken
     }
 
     /// Returns the counts so far.

@@ -93,6 +93,15 @@ impl Ring {
         taken
     }
 
+    /// Whether no program has reserved a record since the last one that was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        // Sequentially consistent: what the caller has written before, for programs to see, comes first.
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let read = self.position(&self.consumer).load(Ordering::Relaxed);
+        read == self.position(&self.producer).load(Ordering::SeqCst)
+    }
+
     /// Gives the space of the records before this position back to the programs.
     fn free_until(&self, position: u64) {
         // Release: our reads come before the kernel's next writes there.

@@ -229,6 +229,19 @@ impl ConnectionWatch {
         self.watch.wait(timeout, others)
     }
 
+    /// As [`Watch::wait_for_first`].
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)` or `poll(2)`.
+    pub fn wait_for_first(
+        &self,
+        timeout: Duration,
+        idle: Duration,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
+        self.watch.wait_for_first(timeout, idle, others)
+    }
+
     /// Passes the records that are there to `take`. Returns their number.
     pub fn read(&mut self, take: impl FnMut(&[u8])) -> usize {
         self.read_some(usize::MAX, take)

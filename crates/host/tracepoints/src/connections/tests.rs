@@ -185,6 +185,48 @@ fn quarter_of_a_ring_wakes_its_reader() {
 }
 
 #[test]
+fn first_record_after_a_while_wakes_its_reader() {
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let engine = BpfEngine::default();
+    let mut watch = need!(begin(&engine, &options(port)));
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let long = Duration::from_secs(60);
+    // The one connection wakes it; one that comes soon after does not, so that it waits for the shorter time.
+    for (timeout, idle) in [(long, long), (Duration::from_millis(1), long)] {
+        let begin = Instant::now();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(100));
+                drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+                drop(listener.accept().unwrap());
+            });
+            watch.wait_for_first(timeout, idle, &[]).unwrap();
+        });
+        assert!(begin.elapsed() < Duration::from_secs(40), "{timeout:?}");
+        while watch.read(|_| ()) > 0 {}
+        // Until it finds nothing it does not sleep.
+        drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+        drop(listener.accept().unwrap());
+        watch.read(|_| ());
+    }
+    // A record that is there already wakes no reader: it is found.
+    std::thread::sleep(2 * Watch::INTERVAL);
+    assert_eq!(watch.read(|_| ()), 0);
+    std::thread::sleep(2 * Watch::INTERVAL);
+    drop(TcpStream::connect(("127.0.0.1", port)).unwrap());
+    drop(listener.accept().unwrap());
+    let begin = Instant::now();
+    watch.wait_for_first(long, long, &[]).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(40));
+    let counts = watch.finish(|_| ()).unwrap();
+    assert!(counts.is_balanced() && counts.total().lost == 0, "{counts:?}");
+}
+
+#[test]
 fn retransmissions_that_no_program_has_seen_are_counted_at_the_close() {
     need!(program("nft"));
     let lab = need!(Lab::new("unseen"));
