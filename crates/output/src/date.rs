@@ -54,7 +54,6 @@ impl Date {
 /// Writes a time in microseconds since 1970 over one that [`push_rfc3339_us`] wrote.
 pub(crate) fn replace_rfc3339_us(text: &mut [u8; RFC3339_BYTES], unix_us: u64) {
     let date = Date::from_unix_s(unix_us / 1_000_000);
-    let micros = unix_us % 1_000_000;
     let mut put = |at: usize, digits: usize, mut number: u64| {
         for byte in text[at..at + digits].iter_mut().rev() {
             *byte = b'0' + (number % 10) as u8;
@@ -66,7 +65,18 @@ pub(crate) fn replace_rfc3339_us(text: &mut [u8; RFC3339_BYTES], unix_us: u64) {
     for (nth, number) in places.into_iter().enumerate() {
         put(5 + 3 * nth, 2, number.into());
     }
-    put(20, 6, micros);
+    replace_micros(text, unix_us);
+}
+
+/// Writes the microseconds of a time over those of another one in the same second.
+pub(crate) fn replace_micros(text: &mut [u8; RFC3339_BYTES], unix_us: u64) {
+    let mut rest = (unix_us % 1_000_000) as u32;
+    for at in [24, 22, 20] {
+        let two = (rest % 100) as u8;
+        rest /= 100;
+        text[at] = b'0' + two / 10;
+        text[at + 1] = b'0' + two % 10;
+    }
 }
 
 /// Length of `2026-11-22T15:16:23.000001Z`.
@@ -117,5 +127,18 @@ mod tests {
     fn weekday_of_a_known_day_is_right() {
         assert_eq!(Date::from_unix_s(0).weekday, 4);
         assert_eq!(Date::from_unix_s(1_795_360_583).weekday, 0);
+    }
+
+    #[test]
+    fn microseconds_replace_those_of_the_same_second() {
+        let mut text = String::new();
+        push_rfc3339_us(&mut text, 1_764_288_000_000_000);
+        let mut bytes: [u8; RFC3339_BYTES] = text.as_bytes().try_into().unwrap();
+        for micros in [0, 1, 10, 123_456, 999_999, 90_000] {
+            let mut expected = String::new();
+            push_rfc3339_us(&mut expected, 1_764_288_000_000_000 + micros);
+            replace_micros(&mut bytes, 1_764_288_000_000_000 + micros);
+            assert_eq!(bytes, expected.as_bytes());
+        }
     }
 }

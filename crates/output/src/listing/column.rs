@@ -3,7 +3,7 @@
 use super::sort_value::SortValue;
 use super::value::Value;
 use crate::csv::Line;
-use crate::json::Object;
+use crate::json::{Key, Object};
 use crate::table::{Align, Tint};
 use crate::unit::Unit;
 use sockeye_model::Detail;
@@ -252,6 +252,28 @@ impl<R: Record> Column<R> {
                 value(row, self.index).push_json(object, self.json_paths());
             }
             Cells::Value(_) => {}
+        }
+    }
+
+    /// Returns its keys as rows have them; none if one is too long, or if it writes its JSON fields itself.
+    pub(super) fn prepared_keys(&self) -> Vec<Key> {
+        match self.cells {
+            Cells::Composite(_) => Vec::new(),
+            Cells::Value(_) => {
+                let keys = self.json_paths().iter().map(|key| Key::new(key));
+                keys.collect::<Option<_>>().unwrap_or_default()
+            }
+        }
+    }
+
+    /// Appends its JSON fields, with its keys as [`Self::prepared_keys`] returned them.
+    #[inline]
+    pub(super) fn push_prepared_json(&self, object: &mut Object<'_>, keys: &[Key], row: &R::Row<'_>) {
+        match &self.cells {
+            Cells::Value(value) if !keys.is_empty() => {
+                value(row, self.index).push_prepared_json(object, keys, self.json_paths());
+            }
+            _ => self.push_json(object, row),
         }
     }
 

@@ -2,10 +2,10 @@
 
 use super::sort_value::SortValue;
 use crate::csv::Line;
-use crate::json::Object;
-use crate::number::{push_byte_rate, push_decimal};
+use crate::json::{Key, Object};
+use crate::number::{push_byte_rate, push_decimal, push_short};
 use crate::table::Tint;
-use crate::text::{push_clean, push_name};
+use crate::text::{push_clean, push_json, push_name};
 use crate::unit::Unit;
 
 /// A simple value of a record.
@@ -106,6 +106,28 @@ impl<'a> Value<'a> {
                     object.text(key, name);
                 }
             }
+        }
+    }
+
+    /// Appends JSON fields as [`Self::push_json`], with the keys prepared.
+    #[inline]
+    pub(super) fn push_prepared_json(self, object: &mut Object<'_>, prepared: &[Key], keys: &[&str]) {
+        match (self, prepared) {
+            (Self::Absent, _) => {}
+            (Self::Number(number), [key, ..]) => push_decimal(object.prepared(key), number),
+            (Self::Word(word), [key, ..]) => {
+                let out = object.prepared(key);
+                out.push(b'"');
+                push_short(out, word.as_bytes());
+                out.push(b'"');
+            }
+            (Self::Named(number, name), [key, name_key, ..]) => {
+                push_decimal(object.prepared(key), number);
+                if let Some(name) = name {
+                    push_json(object.prepared(name_key), name.as_bytes());
+                }
+            }
+            _ => self.push_json(object, keys),
         }
     }
 

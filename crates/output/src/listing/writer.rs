@@ -4,10 +4,10 @@ use super::column::{Column, Record, Series};
 use super::sort::SortKey;
 use super::sort_value::SortValue;
 use crate::csv::{Line, WaitingRows};
-use crate::date::{RFC3339_BYTES, replace_rfc3339_us};
+use crate::date::{RFC3339_BYTES, replace_micros, replace_rfc3339_us};
 use crate::envelope::Envelope;
 use crate::format::{Format, Style, Summary};
-use crate::json::{Object, push_summary_fields};
+use crate::json::{Key, Object, push_summary_fields};
 use crate::rows::{Output, RowBuffer};
 use crate::table::{Heading, Table};
 use std::fmt;
@@ -119,8 +119,10 @@ struct Parts<R: Record> {
     /// Where the time is in it.
     time: Option<usize>,
     csv: Vec<CsvPart<R>>,
-    /// Columns that write JSON themselves.
-    json: Vec<&'static Column<R>>,
+    /// Columns that write JSON themselves, with their keys.
+    json: Vec<(&'static Column<R>, Vec<Key>)>,
+    /// The second of the time in `begin`.
+    second: Option<u64>,
 }
 
 enum CsvPart<R: Record> {
@@ -146,7 +148,8 @@ impl<R: Record> Parts<R> {
                 _ => csv.push(CsvPart::Series(series, column.index..column.index + 1)),
             }
         }
-        let json = R::columns().iter().filter(|column| column.writes_json());
+        let columns = R::columns().iter().filter(|column| column.writes_json());
+        let json = columns.map(|column| (column, column.prepared_keys()));
         let begin = match layout.format {
             Format::Csv => layout.envelope.csv_fields(),
             Format::Jsonl => layout.envelope.line_begin(layout.row_type),
@@ -160,6 +163,7 @@ impl<R: Record> Parts<R> {
             begin,
             csv,
             json: json.collect(),
+            second: None,
         }
     }
 }
@@ -439,9 +443,17 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
     /// Sets the time of the following rows, in microseconds since 1970; for records that have their own.
     pub fn set_time(&mut self, time_us: u64) {
         self.layout.envelope.time_us = time_us;
-        let Parts { begin, time, .. } = &mut self.parts;
+        let Parts {
+            begin, time, second, ..
+        } = &mut self.parts;
         if let Some(text) = time.and_then(|at| begin.get_mut(at..)?.first_chunk_mut()) {
-            replace_rfc3339_us(text, time_us);
+            let now = time_us / 1_000_000;
+            if *second == Some(now) {
+                replace_micros(text, time_us);
+            } else {
+                *second = Some(now);
+                replace_rfc3339_us(text, time_us);
+            }
         }
     }
 
@@ -500,8 +512,8 @@ fn push_row<R: Record>(out: &mut Vec<u8>, layout: &Layout<R>, parts: &Parts<R>, 
     } else {
         object = Object::begin(out);
     }
-    for column in &parts.json {
-        column.push_json(&mut object, row);
+    for (column, keys) in &parts.json {
+        column.push_prepared_json(&mut object, keys, row);
     }
     R::push_objects(&mut object, row);
     for column in &layout.more_json {
