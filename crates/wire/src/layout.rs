@@ -81,6 +81,7 @@ macro_rules! layout {
         impl $name {
             #[doc = $about]
             #[must_use]
+            #[inline]
             pub fn $method(bytes: &[u8]) -> Option<Self> {
                 Some(Self { $($field: $read(bytes, $at)?,)* })
             }

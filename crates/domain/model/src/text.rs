@@ -45,6 +45,18 @@ impl<const N: usize> ShortText<N> {
         Self::new(text.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 
+    /// Returns the text of a C array, up to its first zero.
+    #[must_use]
+    pub fn from_array(text: &[u8; N]) -> Self {
+        const { assert!(N <= 255) };
+        let len = text.iter().position(|byte| *byte == 0).unwrap_or(N);
+        let bytes = core::array::from_fn(|at| if at < len { text[at] } else { 0 });
+        Self {
+            len: len as u8,
+            bytes,
+        }
+    }
+
     /// Returns the bytes.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
@@ -54,7 +66,8 @@ impl<const N: usize> ShortText<N> {
 
 impl<const N: usize> PartialEq for ShortText<N> {
     fn eq(&self, other: &Self) -> bool {
-        self.as_bytes() == other.as_bytes()
+        // Behind the text are zeros: so this is one comparison of constant length.
+        (self.len, self.bytes) == (other.len, other.bytes)
     }
 }
 
@@ -96,6 +109,12 @@ mod tests {
         assert!(text < ShortText::new(b"abce"));
         assert_eq!(ShortText::<8>::from_c(b"cubic\0zz").as_bytes(), b"cubic");
         assert_eq!(ShortText::<8>::from_c(b"").as_bytes(), b"");
+        let of_array = ShortText::from_array(b"cubic\0zz");
+        assert_eq!(
+            (of_array.as_bytes(), of_array),
+            (&b"cubic"[..], ShortText::new(b"cubic"))
+        );
+        assert_eq!(ShortText::from_array(b"full").as_bytes(), b"full");
         assert_eq!(ShortText::<4>::joined(b"ab", b"cdef").as_bytes(), b"abcd");
         assert_eq!(ShortText::<4>::joined(b"abcdef", b"g").as_bytes(), b"abcd");
         assert_eq!(ShortText::<4>::joined(b"\0", b"").as_bytes(), b"\0");

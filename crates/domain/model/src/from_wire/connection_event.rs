@@ -294,11 +294,10 @@ fn socket_of(event: &Event, state: State, totals: Option<&Totals>) -> Socket {
 }
 
 fn process(pid: u32, comm: &[u8; 16]) -> Option<Process> {
-    let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
     (pid != 0).then(|| Process {
         pid: Pid(pid),
         pgid: None,
-        comm: Comm::new(&comm[..end]),
+        comm: Comm::from_array(comm),
     })
 }
 
