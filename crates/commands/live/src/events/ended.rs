@@ -8,17 +8,23 @@ use sockeye_model::{
     ConnectionEnd, ConnectionEvent, ConnectionEventKind, Direction, EventOwner, Process, Side, State,
 };
 use std::collections::VecDeque;
+use std::hash::BuildHasher;
 
 /// Closes whose peer can still send data.
 #[derive(Debug, Default)]
 pub(crate) struct Ended {
-    closes: HashMap<Place, Close>,
-    /// When each was noted: the oldest first. A place can be there again.
-    order: VecDeque<(u64, Place)>,
+    /// The oldest first.
+    closes: VecDeque<Close>,
+    /// How many were forgotten: the number of the first of `closes`.
+    forgotten: u64,
+    /// The number of the last close of a place, by the hash of that. It is small, so that noting a close does not wait for memory.
+    numbers: HashMap<u64, u64>,
 }
 
 #[derive(Debug)]
 struct Close {
+    place: Place,
+    hash: u64,
     time_ns: u64,
     direction: Option<Direction>,
     owner: Option<EventOwner>,
@@ -34,7 +40,7 @@ impl Ended {
             // The peer has not closed its side.
             ConnectionEventKind::Close if event.old_state == State::FinWait2 => self.note(event),
             ConnectionEventKind::ResetSent if event.socket.state == State::TimeWait => {
-                if let Some(close) = self.closes.get(&place(&event.socket)) {
+                if let Some(close) = self.close_at(&place(&event.socket)) {
                     event.direction = close.direction;
                     event.owner = close.owner;
                     event.closer = close.closer;
@@ -46,31 +52,37 @@ impl Ended {
         }
     }
 
+    fn close_at(&self, place: &Place) -> Option<&Close> {
+        let number = self.numbers.get(&self.numbers.hasher().hash_one(place))?;
+        let index = usize::try_from(number.checked_sub(self.forgotten)?).ok()?;
+        self.closes.get(index).filter(|close| close.place == *place)
+    }
+
     fn note(&mut self, event: &ConnectionEvent) {
+        let is_old = |close: &Close| close.time_ns + TIME_WAIT_NS <= event.time_ns;
+        while self.closes.len() >= CLOSES_MAX || self.closes.front().is_some_and(is_old) {
+            let Some(oldest) = self.closes.pop_front() else {
+                break;
+            };
+            if self.numbers.get(&oldest.hash) == Some(&self.forgotten) {
+                self.numbers.remove(&oldest.hash);
+            }
+            self.forgotten += 1;
+        }
         let place = place(&event.socket);
-        let close = Close {
+        let hash = self.numbers.hasher().hash_one(&place);
+        self.numbers
+            .insert(hash, self.forgotten + self.closes.len() as u64);
+        self.closes.push_back(Close {
+            place,
+            hash,
             time_ns: event.time_ns,
             direction: event.direction,
             owner: event.owner,
             closer: event.closer,
             end: event.end,
             ended_by: event.ended_by,
-        };
-        while let Some((time_ns, _)) = self.order.front() {
-            if time_ns + TIME_WAIT_NS > event.time_ns && self.order.len() < CLOSES_MAX {
-                break;
-            }
-            if let Some((time_ns, oldest)) = self.order.pop_front()
-                && self
-                    .closes
-                    .get(&oldest)
-                    .is_some_and(|close| close.time_ns == time_ns)
-            {
-                self.closes.remove(&oldest);
-            }
-        }
-        self.order.push_back((event.time_ns, place));
-        self.closes.insert(place, close);
+        });
     }
 }
 
@@ -117,13 +129,17 @@ mod tests {
         ended.complete(&mut event(ConnectionEventKind::Close, 1, 7));
         ended.complete(&mut event(ConnectionEventKind::Close, 50, 7));
         ended.complete(&mut event(ConnectionEventKind::Close, 90, 8));
-        assert_eq!((ended.closes.len(), ended.order.len()), (2, 2));
+        assert_eq!((ended.numbers.len(), ended.closes.len()), (2, 2));
+        // That the first close at its place was forgotten does not matter to the second.
+        let mut reset = event(ConnectionEventKind::ResetSent, 91, 7);
+        ended.complete(&mut reset);
+        assert_eq!(reset.end, Some(ConnectionEnd::Fin));
         ended.complete(&mut event(ConnectionEventKind::Close, 200, 9));
-        assert_eq!((ended.closes.len(), ended.order.len()), (1, 1));
+        assert_eq!((ended.numbers.len(), ended.closes.len()), (1, 1));
         for nth in 0..CLOSES_MAX + 10 {
             let port = u16::try_from(nth % 60_000).unwrap();
             ended.complete(&mut event(ConnectionEventKind::Close, 200, port));
         }
-        assert!(ended.order.len() <= CLOSES_MAX && ended.closes.len() <= CLOSES_MAX);
+        assert!(ended.closes.len() <= CLOSES_MAX && ended.numbers.len() <= CLOSES_MAX);
     }
 }

@@ -1,6 +1,6 @@
 //! Names of cgroups that were made after the names were read: of containers that start while events are watched.
 
-use sockeye_model::{ConnectionEvent, Names};
+use sockeye_model::{CgroupId, Names};
 use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use std::time::{Duration, Instant};
@@ -13,16 +13,13 @@ pub(crate) struct LateNames {
 }
 
 impl LateNames {
-    /// Returns where the cgroup of an event has a name. Names are read again for a cgroup without one, at most once a second.
+    /// Returns where a cgroup has a name. Names are read again for a cgroup without one, at most once a second.
     pub(crate) fn of<'a>(
         &'a mut self,
         first: &'a QueryContext,
         args: impl FnOnce() -> ListingArgs,
-        event: &ConnectionEvent,
+        cgroup: CgroupId,
     ) -> &'a QueryContext {
-        let Some(cgroup) = event.socket.cgroup else {
-            return first;
-        };
         let is_known = |context: &QueryContext| context.cgroup(cgroup).is_some();
         if is_known(first) {
             return first;

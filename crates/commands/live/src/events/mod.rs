@@ -6,6 +6,7 @@
 //! - `owners`: owners of what is older than the watch; `since_start`: what is open when it begins
 //! - `kinds`: what the kernel is asked for
 //! - `command_lines`: of owners
+//! - `cgroup_names`: names of cgroups, containers and units
 //! - `late_names`: names of containers that start later
 //! - `batch`: events that wait for a RST which the kernel sends right after a close
 //! - `counted`: what the kernel has counted and not shown
@@ -18,6 +19,7 @@ mod args;
 mod at_least;
 mod batch;
 mod by_diag;
+mod cgroup_names;
 mod command_lines;
 mod counted;
 mod ended;

@@ -4,6 +4,7 @@ use super::args::{EventFormat, EventsArgs};
 use super::at_least::{self, AtLeast};
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
+use super::cgroup_names::{CgroupNames, CgroupTexts};
 use super::command_lines::CommandLines;
 use super::counted::{self, CountedBefore, Unseen};
 use super::ended::Ended;
@@ -22,7 +23,7 @@ use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
-use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind, counted_were};
+use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, counted_were};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
@@ -143,6 +144,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         batches: Batches::default(),
         summary: EventSummary::default(),
         ended: Ended::default(),
+        cgroup_names: CgroupNames::default(),
         late_names: LateNames::default(),
         command_lines: has_command_lines.then(CommandLines::default),
         writer: ListingWriter::new(out, layout),
@@ -219,6 +221,7 @@ struct EventStream<'a, W: Write> {
     batches: Batches,
     summary: EventSummary,
     ended: Ended,
+    cgroup_names: CgroupNames<'a>,
     late_names: LateNames,
     /// If they are shown.
     command_lines: Option<CommandLines>,
@@ -320,9 +323,12 @@ impl<W: Write> EventStream<'_, W> {
         }
         for nth in 0..events.len() {
             let event = &mut events[nth];
+            let known_by = event.owner.map(|owner| owner.known_by);
             self.owners.complete(event);
             self.ended.complete(event);
-            if let Some(lines) = &mut self.command_lines {
+            if let Some(lines) = &mut self.command_lines
+                && event.owner.map(|owner| owner.known_by) != known_by
+            {
                 lines.note(event);
             }
             if let Err(error) = self.show_event(event) {
@@ -381,16 +387,25 @@ impl<W: Write> EventStream<'_, W> {
                 String::new()
             }
         };
-        let context = self
-            .late_names
-            .of(self.context, || listing_args(self.args), event);
-        let workload = |kind| context.workload_of_cgroup(event.socket.cgroup?, kind);
+        let (names, cgroup) = match event.socket.cgroup {
+            None => (self.context, CgroupTexts::default()),
+            Some(cgroup) => match self.cgroup_names.of(self.context, cgroup) {
+                Some(found) => (self.context, found),
+                None => {
+                    let late = self
+                        .late_names
+                        .of(self.context, || listing_args(self.args), cgroup);
+                    (late, CgroupTexts::find(late, cgroup))
+                }
+            },
+        };
         let row = EventRow {
             event,
-            names: context,
+            names,
             clock: &clock,
-            container: workload(WorkloadKind::Container),
-            unit: workload(WorkloadKind::Unit),
+            cgroup: cgroup.path,
+            container: cgroup.container,
+            unit: cgroup.unit,
             command_line: self.command_lines.as_ref().and_then(|lines| lines.of(event)),
         };
         self.writer.row(&row)

@@ -326,7 +326,7 @@ pub(super) static COLUMNS: &[EventColumn] = &[
         Left,
         "Cgroup of the socket",
         |row, _| match row.event.socket.cgroup {
-            Some(id) => Value::Named(id.0, row.names.cgroup(id)),
+            Some(id) => Value::Named(id.0, row.cgroup),
             None => Value::Absent,
         },
     )
