@@ -3,6 +3,7 @@
 use foldhash::HashMap;
 use sockeye_model::{CgroupId, Names, WorkloadKind};
 use sockeye_query::context::QueryContext;
+use sockeye_source::own_namespace;
 
 /// What is known of a cgroup.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +23,17 @@ impl<'a> CgroupTexts<'a> {
         }
     }
 }
+
+/// Reads the names that the first row needs, which takes milliseconds: the list of cgroups, those of containers, and those of namespaces.
+pub(crate) fn prepare(context: &QueryContext) {
+    CgroupTexts::find(context, ROOT);
+    if let Some(own) = own_namespace() {
+        context.netns(own);
+    }
+}
+
+/// The id of the first cgroup.
+const ROOT: CgroupId = CgroupId(1);
 
 /// The names that were found. Only cgroups that have a path are kept: others may get one later.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use super::args::{EventFormat, EventsArgs};
 use super::at_least::{self, AtLeast};
 use super::batch::Batches;
 use super::by_diag::DiagWatch;
-use super::cgroup_names::{CgroupNames, CgroupTexts};
+use super::cgroup_names::{self, CgroupNames, CgroupTexts};
 use super::command_lines::CommandLines;
 use super::counted::{self, CountedBefore, Unseen};
 use super::ended::Ended;
@@ -73,7 +73,13 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         protocols: kinds::protocols(args),
         cpu_ppm_max: args.budget.ppm_max(50),
     };
-    let source = begin_source(args, &context, &options)?;
+    let source = std::thread::scope(|scope| {
+        // Without a thread they are read by the first row.
+        let _ = std::thread::Builder::new()
+            .name("names".to_owned())
+            .spawn_scoped(scope, || cgroup_names::prepare(&context));
+        begin_source(args, &context, &options)
+    })?;
     let begin = Instant::now();
     let (owners, problems) = match source {
         EventSource::Bpf(_) => KnownOwners::read(&context),
@@ -254,14 +260,21 @@ impl<W: Write> EventStream<'_, W> {
         let mut next_check = Instant::now() + CHECK;
         let mut next_budget = Instant::now();
         let summary_interval = self.args.summary_interval();
+        // The first events may be there already.
+        self.step()?;
+        let mut is_second_look = false;
         let interrupted = loop {
+            // Events wait until the ring was read once more, which is soon, and not until the next interval.
+            is_second_look = !is_second_look && !self.batches.is_empty();
+            let interval = if is_second_look { SOON } else { Watch::INTERVAL };
             let now = Instant::now();
-            let left = deadline.map_or(Watch::INTERVAL, |deadline| {
-                deadline.saturating_duration_since(now)
-            });
+            let mut left = deadline.map_or(IDLE, |deadline| deadline.saturating_duration_since(now));
+            if let Some(summary) = summary_interval {
+                left = left.min(summary.saturating_sub(self.summary_begin.elapsed()));
+            }
             let reads = [interrupts.as_fd()];
             self.source
-                .wait(left.min(Watch::INTERVAL), &reads)
+                .wait(left.min(interval), left.min(IDLE), &reads)
                 .context("wait for events")?;
             self.step()?;
             if Instant::now() >= next_budget {
@@ -646,6 +659,11 @@ fn listing_args(args: &EventsArgs) -> ListingArgs {
     }
 }
 
+/// How long an event waits at least for a RST that the kernel sends after a close: microseconds later, unless another process gets the processor
+/// in between.
+const SOON: Duration = Duration::from_millis(4);
+/// How long nothing is done while there are no events.
+const IDLE: Duration = Budget::INTERVAL;
 /// How long after a counter its event can be made.
 const SETTLED: Duration = Duration::from_millis(20);
 /// How many batches are read before anything else is done.

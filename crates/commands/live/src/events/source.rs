@@ -36,10 +36,15 @@ impl EventSource<'_> {
         }
     }
 
-    /// Waits for events, until the time is over or one of `others` is readable.
-    pub(crate) fn wait(&self, timeout: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+    /// Waits for events, until the time is over or one of `others` is readable. While there are none the first one ends it, after `idle` at most.
+    pub(crate) fn wait(
+        &self,
+        timeout: Duration,
+        idle: Duration,
+        others: &[BorrowedFd<'_>],
+    ) -> Result<(), Errno> {
         match self {
-            Self::Bpf(watch) => watch.wait(timeout, others),
+            Self::Bpf(watch) => watch.wait_for_first(timeout, idle, others),
             Self::Diag(_) => {
                 let timeout = Timespec::try_from(timeout).map_err(|_| Errno::INVAL)?;
                 let mut polled: Vec<_> = others.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
