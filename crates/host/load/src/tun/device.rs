@@ -7,9 +7,7 @@ use sockeye_sys::netlink::NetlinkSocket;
 use sockeye_wire::ethtool;
 use sockeye_wire::netlink::{Message, Messages, NLMSG_DONE, NLMSG_ERROR};
 use sockeye_wire::rtnetlink::{Link, RTM_NEWLINK, TunInfo, change};
-use std::fs;
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 /// Two samples of a device.
@@ -43,7 +41,7 @@ pub fn inspect(name: &str, duration: Duration, interrupt: Option<BorrowedFd<'_>>
     Some(Inspection {
         tun: tun_info(name),
         features: features(before.index.0),
-        readers: readers(name),
+        readers: vitals::tunnel_readers(name),
         before,
         after,
         elapsed,
@@ -104,53 +102,6 @@ fn ask(socket: &NetlinkSocket, request: &[u8], take: &mut dyn FnMut(&Message<'_>
     let answer = messages.find(|message| !matches!(message.kind, NLMSG_DONE | NLMSG_ERROR))?;
     take(&answer);
     Some(())
-}
-
-/// Returns the processes that have the device open. The `fdinfo` of `/dev/net/tun` names the interface, but not its
-/// namespace: only processes in the current one count.
-fn readers(name: &str) -> Vec<(Pid, Comm)> {
-    let netns = |folder: &str| {
-        fs::metadata(format!("{folder}/ns/net"))
-            .ok()
-            .map(|file| (file.dev(), file.ino()))
-    };
-    let own = netns("/proc/thread-self");
-    let Ok(processes) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    let numbers = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
-    let holds = |number: &u32| {
-        let folder = format!("/proc/{number}");
-        netns(&folder) == own && has_open(&folder, name)
-    };
-    let mut found: Vec<(Pid, Comm)> = numbers
-        .filter(holds)
-        .filter_map(|number| {
-            let comm = fs::read(format!("/proc/{number}/comm")).ok()?;
-            let comm = comm.strip_suffix(b"\n").unwrap_or(&comm);
-            Some((Pid(number), Comm::new(comm)))
-        })
-        .collect();
-    found.sort_by_key(|(pid, _)| pid.0);
-    found
-}
-
-fn has_open(folder: &str, name: &str) -> bool {
-    let Ok(files) = fs::read_dir(format!("{folder}/fd")) else {
-        return false;
-    };
-    let mut numbers = files.filter_map(|entry| {
-        let entry = entry.ok()?;
-        let target = fs::read_link(entry.path()).ok()?;
-        (target.as_os_str() == "/dev/net/tun").then(|| entry.file_name())
-    });
-    numbers.any(|number| {
-        let info =
-            fs::read_to_string(format!("{folder}/fdinfo/{}", number.to_string_lossy())).unwrap_or_default();
-        info.lines()
-            .filter_map(|line| line.strip_prefix("iff:"))
-            .any(|of| of.trim() == name)
-    })
 }
 
 const SEQUENCE: u32 = 1;

@@ -26,6 +26,7 @@ mod processes;
 mod reader;
 mod send_path;
 mod settings;
+mod tunnel;
 mod unix_queues;
 
 pub use device_queues::device_queues;
@@ -34,6 +35,7 @@ pub use firewall::{firewall, may_read_firewall};
 pub use host::{host, lacks_host_settings};
 pub use processes::process_state;
 pub use send_path::send_paths;
+pub use tunnel::tunnel_readers;
 pub use unix_queues::unix_queues;
 
 use crate::proc_folder::open_folder;
