@@ -9,6 +9,21 @@ use crate::symptom::Symptom;
 use crate::{Limit, Limits, Rule, Severity};
 use sockeye_model::{Queues, Socket, State, TcpInfo, TimerKind};
 
+/// Returns for how long a connection has tried to send what waits in its send buffer, by its timer, in milliseconds; `None` if
+/// unknown, and if no timer of retransmissions or probes runs.
+#[must_use]
+pub fn unsent_for_ms(socket: &Socket) -> Option<u64> {
+    let check = ConnectionCheck {
+        socket,
+        info: socket.tcp_info.as_ref()?,
+        limits: &Limits::default(),
+        change: SocketCounters::default(),
+        elapsed_us: None,
+        recent_peers: &RecentPeers::default(),
+    };
+    check.unsent_ms()
+}
+
 /// A connection with everything its rules need.
 pub(crate) struct ConnectionCheck<'a> {
     pub(crate) socket: &'a Socket,

@@ -69,12 +69,14 @@ mod tests;
 mod victims;
 mod waiting;
 
+pub use connection::unsent_for_ms;
 pub use counter::{MEANINGS, Meaning};
 pub use effects::remove_effects;
 pub use finding::{Example, Fact, Facts, Finding, ListenerQueue, Refused, Remedy, Subject, Victim};
 pub use firewall::{DroppedPacket, PacketFilter};
 pub use limit::{Limit, Limits, Unit};
 pub use rule::{Rule, Scope};
+pub use sending::{has_open_window, query as path_query};
 pub use shell::shell_word;
 pub use snapshot::{Baseline, Coverage, Snapshot};
 pub use sockeye_dictionary::Severity;

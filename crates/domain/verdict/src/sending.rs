@@ -81,7 +81,8 @@ fn does_not_leave(socket: &Socket, info: &TcpInfo, tries: u32) -> bool {
 }
 
 /// Whether the peer's window has room for the next segment; `None` if the kernel does not report it (before Linux 5.18).
-pub(crate) fn has_open_window(socket: &Socket, info: &TcpInfo) -> Option<bool> {
+#[must_use]
+pub fn has_open_window(socket: &Socket, info: &TcpInfo) -> Option<bool> {
     let window = info.snd_wnd_bytes?;
     let queued = match socket.queues {
         Queues::Data { send_bytes, .. } => Some(send_bytes),
@@ -105,8 +106,9 @@ pub(crate) fn is_connecting(socket: &Socket, info: &TcpInfo) -> bool {
     socket.state == State::SynSent && !is_stuck(socket, info)
 }
 
-/// The question for the way of a socket to its peer.
-pub(crate) fn query(socket: &Socket) -> Option<PathQuery> {
+/// Returns the question for the way of a socket to its peer; `None` if it has none.
+#[must_use]
+pub fn query(socket: &Socket) -> Option<PathQuery> {
     // Routing rules choose by the ports of services: with those that the kernel chooses each connection would be a
     // question of its own.
     let ports = [socket.local.port()?.0, socket.peer.port()?.0];
