@@ -1,5 +1,6 @@
 //! Where packets are dropped, and what is said of it.
 
+use crate::command::{InNamespace, device_name as name, typed};
 use crate::hop::{Device, Direction, HopKey, HopKind};
 use sockeye_measure::Sentence;
 use sockeye_model::counted;
@@ -45,6 +46,14 @@ impl Drop {
         let received = |stamp: &&Stamp| matches!(stamp.point, Point::Received | Point::Routed);
         let before = journey.stamps.iter().rev().find(received);
         let (from, to) = (before.and_then(Device::of), Device::of(last));
+        if is_full_buffer(reason) {
+            // It had come to its socket, whose look-up can have taken its route away.
+            return Some(Self {
+                hop: HopKind::Stack,
+                from,
+                place: None,
+            });
+        }
         let is_filter = reason == FILTER;
         let hook = |name, device| is_filter.then_some(Place::Hook(name, device));
         let sent = |name| {
@@ -138,7 +147,11 @@ impl Places {
     }
 
     /// Says of each place how many packets are dropped there, of so many, and what shows more.
-    pub(crate) fn sentences(&self, all: u64) -> impl Iterator<Item = Sentence> {
+    pub(crate) fn sentences(
+        &self,
+        all: u64,
+        in_namespace: InNamespace<'_>,
+    ) -> impl Iterator<Item = Sentence> {
         self.drops.iter().map(move |(place, reasons)| {
             let dropped: u64 = reasons.values().sum();
             let names: Vec<_> = reasons.keys().map(String::as_str).collect();
@@ -148,7 +161,7 @@ impl Places {
                 place.text(),
                 names.join(", ")
             );
-            Sentence::new("drops", text).with(place.commands())
+            Sentence::new("drops", text).with(place.commands(in_namespace))
         })
     }
 }
@@ -241,16 +254,17 @@ impl Place {
     }
 
     /// What shows more of it.
-    fn commands(&self) -> Vec<String> {
+    fn commands(&self, in_namespace: InNamespace<'_>) -> Vec<String> {
         let drops = "sockeye drops".to_owned();
+        let rules = "nft list ruleset";
         match self {
-            Self::SendHook(_, device) | Self::Hook(_, device) => {
-                let whose = device.as_ref().map_or_else(|| "the sender".to_owned(), name);
-                vec![
-                    drops,
-                    format!("nft list ruleset    # in the network namespace of {whose}"),
-                ]
+            Self::SendHook(_, Some(device)) | Self::Hook(_, Some(device)) => {
+                vec![drops, typed(device, rules, in_namespace)]
             }
+            Self::SendHook(_, None) | Self::Hook(_, None) => vec![
+                drops,
+                format!("{rules}    # in the network namespace of the sender"),
+            ],
             Self::OtherHost(_) => {
                 vec!["ip neigh    # of the sender: the MAC address that it sends to".to_owned()]
             }
@@ -263,8 +277,9 @@ fn known(device: Option<&Device>) -> String {
     device.map_or_else(|| "an unknown device".to_owned(), name)
 }
 
-fn name(device: &Device) -> String {
-    String::from_utf8_lossy(device.name.as_bytes()).into_owned()
+/// Whether a reason of a drop is that the socket takes no more.
+pub(crate) fn is_full_buffer(reason: &str) -> bool {
+    matches!(reason, "SOCKET_RCVBUFF" | "SOCKET_BACKLOG" | "PROTO_MEM")
 }
 
 /// The kernel's names of reasons.

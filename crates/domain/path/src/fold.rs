@@ -1,6 +1,6 @@
 //! From journeys to hops.
 
-use crate::drops::{Drop, Offered, Places};
+use crate::drops::{Drop, Offered, Places, is_full_buffer};
 use crate::hop::{Device, Direction, HopKey, HopKind};
 use crate::occupancy::Occupancy;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
@@ -553,11 +553,6 @@ fn move_full_buffers(hops: &mut [Hop]) {
             }
         }
     }
-}
-
-/// Whether a reason of a drop is that the socket takes no more.
-pub(crate) fn is_full_buffer(reason: &str) -> bool {
-    matches!(reason, "SOCKET_RCVBUFF" | "SOCKET_BACKLOG" | "PROTO_MEM")
 }
 
 /// No packet stays longer where there is no queue.

@@ -8,6 +8,7 @@
 //! What it deliberately does not do: follow packets, which `sockeye_tracepoints` does; decide which of them match a filter.
 
 mod accept;
+mod command;
 mod drops;
 mod fold;
 mod hop;
@@ -21,10 +22,10 @@ mod unsent;
 mod weight;
 
 pub use accept::AcceptFold;
+pub use command::InNamespace;
 pub use fold::{Ending, PathFold};
 pub use hop::{Device, Direction, HopKey, HopKind};
 pub use part::{Fill, Part};
 pub use report::{Hop, PathReport, Qdisc, Reader};
 pub use sampled::QueueFold;
-pub use sentence::InNamespace;
 pub use unsent::Unsent;

@@ -1,7 +1,7 @@
 //! What the numbers say, in words.
 
-use crate::drops::share_of;
-use crate::fold::is_full_buffer;
+use crate::command::{InNamespace, device_name, typed};
+use crate::drops::{is_full_buffer, share_of};
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Reader};
@@ -10,9 +10,6 @@ use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
 use sockeye_model::counted_were;
 use sockeye_wire::path::SendLimit;
 use std::collections::BTreeMap;
-
-/// Returns a command as it is typed to run in a network namespace, which its inode names; `None` if it cannot be.
-pub type InNamespace<'a> = &'a dyn Fn(u32, &str) -> Option<String>;
 
 impl PathReport {
     /// Returns where most of the time is spent; then, where packets are dropped. Commands say that they are for another network
@@ -43,7 +40,7 @@ impl PathReport {
             .clone()
             .flat_map(|hop| {
                 hop.places
-                    .sentences(hop.offered())
+                    .sentences(hop.offered(), in_namespace)
                     .chain(self.drops(hop, in_namespace))
             })
             .collect();
@@ -190,7 +187,9 @@ impl PathReport {
             let waiting = counted_were(hop.queued_max, "packet");
             text.push_str(&format!("; at most {waiting} in it at once"));
         }
-        if hop.key.kind == HopKind::Socket && hop.drops.keys().any(|reason| is_full_buffer(reason)) {
+        if matches!(hop.key.kind, HopKind::Socket | HopKind::Stack)
+            && hop.drops.keys().any(|reason| is_full_buffer(reason))
+        {
             text.push_str(
                 ": its buffer is full. Let the program read faster, or give the socket a larger one (SO_RCVBUF, net.core.rmem_max)",
             );
@@ -226,12 +225,6 @@ impl Hop {
 fn queue_of(device: &Device, in_namespace: InNamespace<'_>) -> String {
     let command = TypedCommand::new("tc -s qdisc show dev", &device_name(device)).without("");
     typed(device, &command, in_namespace)
-}
-
-/// Returns a command for the network namespace of a device.
-fn typed(device: &Device, command: &str, in_namespace: InNamespace<'_>) -> String {
-    in_namespace(device.netns, command)
-        .unwrap_or_else(|| format!("{command}    # in the network namespace of the device"))
 }
 
 /// Says that an accept queue was full: what the kernel turns away then is no packet of a connection, and in no row.
@@ -314,14 +307,11 @@ const LONG_QUEUE: u64 = 1000;
 /// Returns a number of bytes for people, in few digits: `40.9 KB`.
 fn bytes(number: u64) -> String {
     match number {
+        1 => "1 byte".to_owned(),
         0..1_000 => format!("{number} bytes"),
         1_000..1_000_000 => format!("{:.1} KB", number as f64 / 1e3),
         _ => format!("{:.1} MB", number as f64 / 1e6),
     }
-}
-
-fn device_name(device: &Device) -> String {
-    String::from_utf8_lossy(device.name.as_bytes()).into_owned()
 }
 
 fn name(reader: &Reader) -> String {

@@ -594,7 +594,7 @@ fn what_fills_the_congestion_window_stands_in_a_qdisc() {
     );
     assert_eq!(
         sentences[0].remedies,
-        ["tc -s qdisc show dev tun0    # in the network namespace of the device"]
+        ["tc -s qdisc show dev tun0    # in the network namespace of tun0"]
     );
     // What else is in flight to TCP was dropped.
     let sentences = limited(SendLimit::CongestionWindow, 8_000, 20).sentences();
