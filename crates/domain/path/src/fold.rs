@@ -526,6 +526,7 @@ impl HopFold {
             places: self.places,
             readers,
             unlisted_reads: self.unlisted_reads,
+            waiting: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Queues of which only is known what waits there.
 
+use sockeye_model::Protocol;
 use std::net::SocketAddr;
 
 /// How much is in a queue.
@@ -31,5 +32,16 @@ pub enum Part {
         netns: Option<u32>,
         /// Most connections that fit; `None` if unknown.
         limit: Option<u32>,
+    },
+    /// A queue of a connection or an unconnected socket whose data stand still.
+    Connection {
+        /// Its protocol.
+        protocol: Protocol,
+        /// Its local end.
+        local: SocketAddr,
+        /// Its peer; `None` of an unconnected one.
+        peer: Option<SocketAddr>,
+        /// Inode of its network namespace; `None` if only one is listed.
+        netns: Option<u32>,
     },
 }

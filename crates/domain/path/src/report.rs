@@ -3,9 +3,10 @@
 use crate::drops::Places;
 use crate::hop::{Direction, HopKey, HopKind};
 use crate::part::{Fill, Part};
+use crate::stuck::{Idle, Stuck, StuckCause};
 use crate::unsent::Unsent;
 use sockeye_measure::Histogram;
-use sockeye_model::Comm;
+use sockeye_model::{Comm, Process};
 use sockeye_wire::path::SendBuffer;
 use std::collections::BTreeMap;
 
@@ -45,6 +46,25 @@ pub struct Hop {
     pub readers: Vec<Reader>,
     /// Packets that other programs read: of a hop so many are kept, and no more.
     pub unlisted_reads: u64,
+    /// What stands still there; `None` if nothing is known to.
+    pub waiting: Option<Waiting>,
+}
+
+/// Data that stand still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiting {
+    /// What they wait for.
+    pub cause: StuckCause,
+    /// For how long, at least.
+    pub at_least_ns: u64,
+    /// How many bytes; `None` where they are no bytes of a stream or datagrams.
+    pub bytes: Option<Fill>,
+    /// How much of the buffer is taken, in percent; `None` if unknown.
+    pub full_percent: Option<u8>,
+    /// The program of the socket; `None` if unknown.
+    pub program: Option<Process>,
+    /// Further connections of that program that wait for the same.
+    pub more: u64,
 }
 
 impl Hop {
@@ -92,6 +112,14 @@ pub struct PathReport {
     pub hops: Vec<Hop>,
     /// What most of the data in send buffers waits for, of each direction in which that is known.
     pub unsent: Vec<Unsent>,
+    /// Connections whose data stand still, the worst first.
+    pub stuck: Vec<Stuck>,
+    /// Further ones that did not fit.
+    pub stuck_unlisted: u64,
+    /// Sockets that match, at the end; `None` if packets were followed.
+    pub sockets: Option<u64>,
+    /// Connections in whose queues is nothing, if nothing else was seen; `None` otherwise.
+    pub idle: Option<Idle>,
     /// Journeys that ended: read, sent, or done.
     pub complete: u64,
     /// Journeys of packets that were dropped.

@@ -88,7 +88,7 @@ fn fullest(queues: impl Iterator<Item = (Part, Fill)>) -> impl Iterator<Item = (
 }
 
 /// A row that only says what waits.
-fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
+pub(crate) fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
     Hop {
         key,
         part: Some(part),
@@ -106,6 +106,7 @@ fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
         places: crate::drops::Places::default(),
         readers: Vec::new(),
         unlisted_reads: 0,
+        waiting: None,
     }
 }
 

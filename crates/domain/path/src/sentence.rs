@@ -12,7 +12,7 @@ use sockeye_wire::path::SendLimit;
 use std::collections::BTreeMap;
 
 impl PathReport {
-    /// Returns where most of the time is spent; then, where packets are dropped. Commands say that they are for another network
+    /// Returns which connections stand still; then, where most of the time is spent, and where packets are dropped. Commands say that they are for another network
     /// namespace.
     #[must_use]
     pub fn sentences(&self) -> Vec<Sentence> {
@@ -52,8 +52,9 @@ impl PathReport {
         } else {
             (longest.into_iter().collect(), drops)
         };
-        first
+        self.stuck_sentences(in_namespace)
             .into_iter()
+            .chain(first)
             .chain(then)
             .chain(self.unknown_of_tunnel())
             .chain(self.hops.iter().filter_map(accept_queue_is_full))
@@ -238,6 +239,10 @@ fn accept_queue_is_full(hop: &Hop) -> Option<Sentence> {
         return None;
     };
     // The kernel lets one more than the backlog wait (`sk_acceptq_is_full`).
+    if hop.waiting.is_some() {
+        // What is said of it has that.
+        return None;
+    }
     let text = format!(
         "The accept queue of {local} was full ({} of {limit}): the kernel turns new connections away meanwhile, which no row counts. \
          `sockeye events --kinds accept-overflow,syn-overflow` shows whose.",
@@ -305,7 +310,7 @@ const LONG_QUEUE_NS: u64 = 1_000_000;
 const LONG_QUEUE: u64 = 1000;
 
 /// Returns a number of bytes for people, in few digits: `40.9 KB`.
-fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     match number {
         1 => "1 byte".to_owned(),
         0..1_000 => format!("{number} bytes"),
