@@ -11,8 +11,8 @@ use std::time::Duration;
 ///
 /// It follows packets of TCP and UDP with data for some seconds, in every network namespace, and then reports each hop: how many packets
 /// passed, how long they were there, how many wait there, and how many were dropped. A hop is a qdisc, a device, a program that reads
-/// a device (a VPN), the backlog of a processor, the network stack, or the receive queue of a socket. It needs the right to
-/// load BPF programs.
+/// a device (a VPN), the backlog of a processor, the network stack, or the receive queue of a socket. Of connections that stand still
+/// meanwhile it says where their data are and what they wait for. It needs the right to load BPF programs.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct PathArgs {

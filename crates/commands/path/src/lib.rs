@@ -4,6 +4,7 @@
 //! - `selection`: which packets the filter selects, and in which direction they go
 //! - `watch`: follows packets for a while, and folds their journeys
 //! - `queues`: looks at queues that packets do not show
+//! - `stuck`: connections whose data stand still meanwhile
 //! - `run`: prints what was measured
 //! - `output`: the table of hops, its columns, and the picture
 //!
@@ -14,6 +15,7 @@ mod output;
 mod queues;
 mod run;
 mod selection;
+mod stuck;
 mod watch;
 
 pub use args::PathArgs;

@@ -1,7 +1,9 @@
 //! Runs `path`.
 
 use crate::args::PathArgs;
-use crate::output::{HopRow, Hops, fit_columns, part_name, push_text, table_columns, write_picture};
+use crate::output::{
+    HopRow, Hops, fit_columns, netns_of, part_name, push_text, table_columns, write_picture,
+};
 use crate::watch::{Seen, follow};
 use anyhow::Context as _;
 use sockeye_console::notes::say;
@@ -14,6 +16,7 @@ use sockeye_output::listing::{Column, Layout, ListingWriter, columns_help, parse
 use sockeye_output::report::push_sentences;
 use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
+use sockeye_query::args::ListingArgs;
 use sockeye_query::context::QueryContext;
 use sockeye_query::drops::reasons_of;
 use sockeye_query::findings::inside;
@@ -43,8 +46,15 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
     let context = QueryContext::new(&common, false, true)?;
     let port = args.port_filter();
     let listing = Listing::new(&common, &args.filter, port.as_deref(), &context)?;
+    // Those in handshakes, and those that no program has accepted, have no descriptor.
+    let complete = ListingArgs {
+        complete: true,
+        ..args.listing()
+    };
+    let mut owned = Listing::new(&complete, &args.filter, port.as_deref(), &context)?;
+    owned.require_owners();
     let reasons = reasons_of(&context.engine);
-    let seen = follow(args, &listing, reasons, &interrupts)?;
+    let seen = follow(args, &listing, &owned, reasons, &interrupts)?;
     let rows: Vec<HopRow<'_>> = seen
         .report
         .hops
@@ -52,10 +62,7 @@ pub fn run(args: &PathArgs) -> anyhow::Result<()> {
         .map(|hop| HopRow {
             hop,
             share_ppm: seen.report.share_ppm(hop),
-            netns_name: hop
-                .key
-                .device
-                .and_then(|device| context.netns(NetnsInode(device.netns)).map(str::to_owned)),
+            netns_name: netns_of(hop).and_then(|netns| context.netns(NetnsInode(netns)).map(str::to_owned)),
             part_name: hop.part.map(part_name),
         })
         .collect();
@@ -107,9 +114,10 @@ fn print(
     layout.document_type = "path";
     layout.envelope = envelope::now();
     let mut out = Vec::new();
-    if format == Format::Table && rows.is_empty() {
+    if format == Format::Table && seen.report.followed() == 0 {
         out.extend_from_slice(b"No packet that matches was seen.\n");
-    } else {
+    }
+    if format != Format::Table || !rows.is_empty() {
         let mut writer = ListingWriter::new(&mut out, layout);
         writer.begin()?;
         for row in rows {
@@ -139,6 +147,8 @@ fn print(
             object.boolean("accepts_measured", Some(seen.sees_accepts));
             object.number("unlisted_accepts", Some(seen.unlisted_accepts));
             object.number("accepts_no_space", Some(seen.counts.no_space_to_wait));
+            object.number("sockets", report.sockets);
+            object.number("stuck_unlisted", Some(report.stuck_unlisted));
             push_sentences(object, sentences);
         })?;
     }

@@ -3,6 +3,7 @@
 use crate::args::PathArgs;
 use crate::queues::QueueWatch;
 use crate::selection::Selection;
+use crate::stuck::StuckWatch;
 use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_drops::Reasons;
@@ -45,13 +46,14 @@ impl Seen {
     }
 }
 
-/// Follows packets until the time is over.
+/// Follows packets until the time is over. `owned` lists the same sockets with their owners.
 ///
 /// # Errors
 /// When the programs do not run here.
 pub(crate) fn follow(
     args: &PathArgs,
     listing: &Listing<'_>,
+    owned: &Listing<'_>,
     reasons: Reasons,
     interrupts: &Interrupts,
 ) -> anyhow::Result<Seen> {
@@ -63,6 +65,7 @@ pub(crate) fn follow(
         truncated: 0,
         not_selected: 0,
         received_unseen: 0,
+        stuck: StuckWatch::begin(listing, owned)?,
         failed: None,
     };
     let ends = listing
@@ -102,6 +105,7 @@ pub(crate) fn follow(
             .context("wait for packets")?;
         watch.read(|record| folding.add(record));
         queues.look_in_time(folding.fold.devices())?;
+        folding.stuck.look_in_time()?;
     }
     let elapsed = begin.elapsed();
     let end = watch
@@ -117,6 +121,7 @@ pub(crate) fn follow(
     }
     let mut report = folding.fold.finish();
     report.add_queues(&queues.finish(), &folding.accepts);
+    folding.stuck.finish(&mut report, watch.sees_accepts())?;
     Ok(Seen {
         report,
         sees_accepts: watch.sees_accepts(),
@@ -139,6 +144,7 @@ struct Folding<'a> {
     truncated: u64,
     not_selected: u64,
     received_unseen: u64,
+    stuck: StuckWatch<'a>,
     failed: Option<anyhow::Error>,
 }
 
@@ -177,6 +183,7 @@ impl Folding<'_> {
                 return;
             }
         };
+        self.stuck.add_journey(journey);
         self.truncated += u64::from(journey.is_truncated);
         self.received_unseen += u64::from(is_received_unseen(journey));
         let reason = journey.reason.and_then(|reason| self.reasons.name(reason));

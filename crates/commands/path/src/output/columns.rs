@@ -1,4 +1,6 @@
-//! The columns of hops.
+//! The columns of hops. Those of connections whose data stand still are in `waiting`.
+
+mod waiting;
 
 use sockeye_measure::{Histogram, duration};
 use sockeye_output::csv::Line;
@@ -12,6 +14,8 @@ use sockeye_output::text::{display_width, harmless, push_clean};
 use sockeye_output::unit::Unit;
 use sockeye_output::{Format, Summary};
 use sockeye_path::{Hop, Part, Qdisc, Reader};
+
+use waiting::{Connection, ProgramCell, WaitingBytes, Waits};
 
 /// A hop with what its cells need.
 #[derive(Debug)]
@@ -100,10 +104,19 @@ static COLUMNS: &[HopColumn] = &[
         },
     ),
     HopColumn::composite(
+        "connection",
+        "Connection",
+        Left,
+        "Connection whose data stand still: its local end and its peer",
+        &Connection,
+        &["protocol", "local", "peer"],
+        &["protocol", "local", "peer"],
+    ),
+    HopColumn::composite(
         "netns",
         "Netns",
         Left,
-        "Network namespace of the device",
+        "Network namespace of the device, or of the connection",
         &Netns,
         &["netns", "netns_inode"],
         &["netns", "netns_inode"],
@@ -168,6 +181,37 @@ static COLUMNS: &[HopColumn] = &[
             Some(Part::Listener { limit, .. }) => Value::number(limit),
             _ => Value::Absent,
         },
+    ),
+    HopColumn::composite(
+        "waits",
+        "Waits",
+        Right,
+        "How long what is there has not moved, at least",
+        &Waits,
+        &["waits_ns"],
+        &["waits_ns"],
+    ),
+    HopColumn::value("waits_for", "For", Left, "What it waits for", |row, _| {
+        let waiting = row.hop.waiting.as_ref();
+        waiting.map_or(Value::Absent, |waiting| Value::Word(waiting.cause.name()))
+    }),
+    HopColumn::composite(
+        "waiting_bytes",
+        "Waiting",
+        Right,
+        "Bytes that stand still: at the end, and at most",
+        &WaitingBytes,
+        &["waiting_bytes_now", "waiting_bytes_max", "buffer_percent"],
+        &["waiting_bytes_now", "waiting_bytes_max", "buffer_percent"],
+    ),
+    HopColumn::composite(
+        "program",
+        "Program",
+        Left,
+        "Program of the connection whose data stand still",
+        &ProgramCell,
+        &["program_comm", "program_pid", "more_connections"],
+        &["program", "more_connections"],
     ),
     HopColumn::value(
         "ring_bytes_now",
@@ -239,15 +283,16 @@ pub(crate) fn part_name(part: Part) -> String {
     match part {
         Part::Class(class) => format!("{:x}:{:x}", class >> 16, class & 0xffff),
         Part::Listener { local, .. } => local.to_string(),
+        Part::Connection { local, peer, .. } => match peer {
+            Some(peer) => format!("{local} {peer}"),
+            None => local.to_string(),
+        },
     }
 }
 
 /// Returns the columns of a table.
 pub(crate) fn table_columns(rows: &[HopRow<'_>]) -> String {
-    let mut namespaces: Vec<_> = rows
-        .iter()
-        .filter_map(|row| row.hop.key.device.map(|device| device.netns))
-        .collect();
+    let mut namespaces: Vec<_> = rows.iter().filter_map(|row| netns_of(row.hop)).collect();
     namespaces.sort_unstable();
     namespaces.dedup();
     let netns = if namespaces.len() > 1 { ",netns" } else { "" };
@@ -272,8 +317,42 @@ pub(crate) fn table_columns(rows: &[HopRow<'_>]) -> String {
         column("queue_limit", is_listener),
     );
     let ring = column("ring_bytes_max", |hop| hop.ring_bytes.is_some());
+    let is_connection = |hop: &Hop| matches!(hop.part, Some(Part::Connection { .. }));
+    let connection = column("connection", is_connection);
+    let waits = column("waits", |hop| hop.waiting.is_some());
+    let waits_for = column("waits_for", |hop| hop.waiting.is_some());
+    let waiting = column("waiting_bytes", |hop| {
+        hop.waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.bytes.is_some())
+    });
+    let program = column("program", |hop| {
+        hop.waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.program.is_some())
+    });
+    // Where nothing came through there are no times.
+    let is_timed = rows.iter().any(|row| row.hop.is_timed()) || waits.is_empty();
+    let (times, passed) = if is_timed {
+        (
+            ",packets,bytes,median_ns,p99_ns,max_ns,share_percent",
+            ",drops,reader",
+        )
+    } else {
+        ("", "")
+    };
+    let has_queue = |row: &HopRow<'_>| {
+        !matches!(row.hop.part, Some(Part::Connection { .. })) || row.hop.key.device.is_some()
+    };
+    let queue = if rows.iter().any(has_queue) { ",queue" } else { "" };
+    let has_device = |row: &HopRow<'_>| row.hop.key.device.is_some();
+    let device = if is_timed || rows.iter().any(has_device) {
+        ",device"
+    } else {
+        ""
+    };
     format!(
-        "direction,hop,device{class}{listener}{netns},packets,bytes,median_ns,p99_ns,max_ns,share_percent,queue{limit}{ring}{buffer},drops,reader"
+        "direction,hop{device}{class}{listener}{connection}{netns}{times}{queue}{limit}{waiting}{waits}{waits_for}{ring}{buffer}{passed}{program}"
     )
 }
 
@@ -316,7 +395,7 @@ fn line_width(rows: &[HopRow<'_>], names: &[&str]) -> usize {
 }
 
 /// What a narrow terminal does not show. Direction, hop, device, median, share and drops stay.
-const FIRST_LEFT_OUT: [&str; 13] = [
+const FIRST_LEFT_OUT: [&str; 17] = [
     "bytes",
     "max_ns",
     "packets",
@@ -324,12 +403,16 @@ const FIRST_LEFT_OUT: [&str; 13] = [
     "unsent_bytes_max",
     "ring_bytes_max",
     "queue_limit",
+    "waits_for",
     "reader",
     "queue",
     "p99_ns",
     "netns",
+    "program",
     "class",
+    "waiting_bytes",
     "listener",
+    "connection",
 ];
 
 /// What a table shows of the times without a processor.
@@ -342,9 +425,9 @@ struct ReaderCell;
 
 impl Composite<Hops> for Netns {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&HopRow<'_>) -> Tint {
-        match (&row.netns_name, row.hop.key.device) {
+        match (&row.netns_name, netns_of(row.hop)) {
             (Some(name), _) => push_clean(out, name.as_bytes()),
-            (None, Some(device)) => out.extend_from_slice(device.netns.to_string().as_bytes()),
+            (None, Some(netns)) => out.extend_from_slice(netns.to_string().as_bytes()),
             (None, None) => {}
         }
         Tint::None
@@ -352,54 +435,66 @@ impl Composite<Hops> for Netns {
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&HopRow<'_>) {
         line.text(row.netns_name.as_deref());
-        line.number(row.hop.key.device.map(|device| device.netns));
+        line.number(netns_of(row.hop));
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&HopRow<'_>) {
         object.text("netns", row.netns_name.as_deref());
-        object.number("netns_inode", row.hop.key.device.map(|device| device.netns));
+        object.number("netns_inode", netns_of(row.hop));
     }
 
     fn sort_value(&self, row: &&HopRow<'_>) -> Option<SortValue> {
-        let device = row.hop.key.device?;
-        Some(SortValue::Number(device.netns.into()))
+        Some(SortValue::Number(netns_of(row.hop)?.into()))
     }
 }
 
-/// Returns whether there is a queue, and how many packets were in it at most.
-fn queue(hop: &Hop) -> (Option<bool>, u64) {
-    match hop.qdisc {
+/// Returns the network namespace of a hop's device or connection.
+pub(crate) fn netns_of(hop: &Hop) -> Option<u32> {
+    match (hop.key.device, hop.part) {
+        (Some(device), _) => Some(device.netns),
+        (None, Some(Part::Connection { netns, .. })) => netns,
+        _ => None,
+    }
+}
+
+/// Returns whether there is a queue, and how many packets are in it now, and were at most; `None` where bytes of a socket wait.
+fn queue(hop: &Hop) -> (Option<bool>, Option<[u64; 2]>) {
+    let is_socket = matches!(hop.part, Some(Part::Connection { .. })) && hop.key.device.is_none();
+    let (has_queue, max) = match hop.qdisc {
+        _ if is_socket => return (None, None),
         Some(Qdisc::None) => (Some(false), 0),
         Some(Qdisc::Packets(packets)) => (Some(true), hop.queued_max.max(packets.into())),
         None => (None, hop.queued_max),
-    }
+    };
+    (has_queue, Some([hop.queued_now, max]))
 }
 
 impl Composite<Hops> for Queue {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&HopRow<'_>) -> Tint {
         match queue(row.hop) {
             (Some(false), _) => out.extend_from_slice(b"none"),
-            (_, max) => out.extend_from_slice(format!("{}/{max}", row.hop.queued_now).as_bytes()),
+            (_, Some([now, max])) => out.extend_from_slice(format!("{now}/{max}").as_bytes()),
+            (_, None) => {}
         }
         Tint::None
     }
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&HopRow<'_>) {
-        let (exists, max) = queue(row.hop);
+        let (exists, packets) = queue(row.hop);
         line.boolean(exists);
-        line.number(Some(row.hop.queued_now));
-        line.number(Some(max));
+        line.number(packets.map(|[now, _]| now));
+        line.number(packets.map(|[_, max]| max));
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&HopRow<'_>) {
-        let (exists, max) = queue(row.hop);
+        let (exists, packets) = queue(row.hop);
         object.boolean("has_queue", exists);
-        object.number("queued_now", Some(row.hop.queued_now));
-        object.number("queued_max", Some(max));
+        object.number("queued_now", packets.map(|[now, _]| now));
+        object.number("queued_max", packets.map(|[_, max]| max));
     }
 
     fn sort_value(&self, row: &&HopRow<'_>) -> Option<SortValue> {
-        Some(SortValue::Number(queue(row.hop).1))
+        Some(SortValue::Number(queue(row.hop).1?[1]))
     }
 }
 

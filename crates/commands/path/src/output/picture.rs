@@ -1,6 +1,7 @@
 //! The way as a picture: latencies as widths.
 
 use super::columns::HopRow;
+use super::standing::{Standing, standing};
 use sockeye_measure::{Histogram, duration};
 use sockeye_output::picture::GraphTheme;
 use sockeye_output::picture::paint::Paint;
@@ -22,6 +23,7 @@ pub(crate) fn write_picture(
 
 /// Draws a bar for each hop, one below the other, which begins where the one before ends.
 fn scene(rows: &[HopRow<'_>], report: &PathReport) -> Scene {
+    let still: Vec<_> = rows.iter().filter_map(standing).collect();
     let rows: Vec<_> = rows.iter().filter(|row| row.hop.part.is_none()).collect();
     let sentences = report.sentences();
     let mut shapes = Vec::new();
@@ -76,6 +78,10 @@ fn scene(rows: &[HopRow<'_>], report: &PathReport) -> Scene {
         }
         y += GAP;
     }
+    for one in &still {
+        push_standing(&mut shapes, one, y);
+        y += BAR + GAP;
+    }
     Scene {
         width: WIDTH,
         height: y + MARGIN,
@@ -88,6 +94,34 @@ fn scene(rows: &[HopRow<'_>], report: &PathReport) -> Scene {
         shapes,
         behaviour: None,
     }
+}
+
+/// Draws a queue that stands still: a box, filled as far as the queue is.
+fn push_standing(shapes: &mut Vec<Shape>, one: &Standing, y: f32) {
+    let wide = WIDTH - MARGIN - 2.0 * VALUES - BARS;
+    shapes.push(text(
+        [MARGIN, y + BAR * 0.7],
+        &one.label,
+        Paint::Text,
+        BARS - MARGIN - GAP,
+    ));
+    // Without a box it is not known how much fits.
+    if let Some(percent) = one.percent {
+        let filled = f32::from(percent) / 100.0;
+        for (paint, wide) in [(Paint::Grid, wide), (Paint::Stalled, (wide * filled).max(1.0))] {
+            shapes.push(Shape::Fill {
+                paint,
+                at: [BARS, y],
+                size: [wide, BAR],
+            });
+        }
+    }
+    shapes.push(text(
+        [BARS + wide + GAP, y + BAR * 0.7],
+        &one.text,
+        Paint::Faint,
+        2.0 * VALUES - GAP,
+    ));
 }
 
 fn text(at: [f32; 2], text: &str, paint: Paint, width: f32) -> Shape {
@@ -179,5 +213,37 @@ mod tests {
         let scene = scene(&rows, &report);
         assert_eq!(scene.unreadable_text(), None);
         assert_eq!(rows.len(), 8);
+    }
+
+    #[test]
+    fn queues_that_stand_still_are_in_the_picture() {
+        let report = super::super::standing::fixtures::report();
+        let rows: Vec<_> = report
+            .hops
+            .iter()
+            .map(|hop| HopRow {
+                hop,
+                share_ppm: None,
+                netns_name: None,
+                part_name: None,
+            })
+            .collect();
+        let scene = scene(&rows, &report);
+        assert_eq!(scene.unreadable_text(), None);
+        let is_box = |shape: &&Shape| {
+            matches!(
+                shape,
+                Shape::Fill {
+                    paint: Paint::Stalled,
+                    ..
+                }
+            )
+        };
+        assert_eq!(scene.shapes.iter().filter(is_box).count(), 1);
+        assert!(
+            scene.description.contains("have waited in the receive queue"),
+            "{}",
+            scene.description
+        );
     }
 }

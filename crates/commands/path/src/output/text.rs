@@ -1,6 +1,7 @@
 //! What follows the table: the way with its times as widths, and the sentences.
 
 use super::columns::HopRow;
+use super::standing::{Standing, standing};
 use sockeye_measure::Sentence;
 use sockeye_model::counted_were;
 use sockeye_output::report::push_sentence;
@@ -17,8 +18,11 @@ pub(crate) fn push_text(
     sees_accepts: bool,
 ) {
     push_bars(out, rows, width.unwrap_or(WIDTH));
+    push_standing(out, rows, width.unwrap_or(WIDTH));
     out.push(b'\n');
-    push_wrapped(out, packets(report).as_bytes(), "", width);
+    if report.followed() > 0 {
+        push_wrapped(out, packets(report).as_bytes(), "", width);
+    }
     for sentence in sentences {
         push_sentence(out, sentence, width);
     }
@@ -66,6 +70,29 @@ fn push_bars(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
         };
         out.extend_from_slice(format!("{label:longest$}  {}{bar}\n", " ".repeat(from)).as_bytes());
         before_ppm += share_ppm;
+    }
+}
+
+/// Appends a line for each queue that stands still: how full it is, with how much, and for how long.
+fn push_standing(out: &mut Vec<u8>, rows: &[HopRow<'_>], width: usize) {
+    let standing: Vec<_> = rows.iter().filter_map(standing).collect();
+    let longest = |of: fn(&Standing) -> usize| standing.iter().map(of).max().unwrap_or(0);
+    let (labels, texts) = (longest(|one| one.label.len()), longest(|one| one.text.len()));
+    let columns = width.saturating_sub(labels + texts + 6).min(BUFFER_COLUMNS);
+    if standing.is_empty() || columns < BUFFER_COLUMNS_MIN {
+        return;
+    }
+    out.push(b'\n');
+    for one in &standing {
+        let filled = match one.percent {
+            Some(percent) => {
+                let filled = "#".repeat((usize::from(percent) * columns).div_ceil(100));
+                format!("[{filled:.<columns$}]")
+            }
+            // How much fits is not known.
+            None => " ".repeat(columns + 2),
+        };
+        out.extend_from_slice(format!("{:labels$}  {filled}  {}\n", one.label, one.text).as_bytes());
     }
 }
 
@@ -125,6 +152,9 @@ fn packets(report: &PathReport) -> String {
 /// Without a terminal.
 const WIDTH: usize = 80;
 const COLUMNS_MIN: usize = 20;
+/// How wide the picture of a buffer is, and at least.
+const BUFFER_COLUMNS: usize = 24;
+const BUFFER_COLUMNS_MIN: usize = 6;
 
 #[cfg(test)]
 mod tests {
