@@ -4,7 +4,7 @@ mod command;
 mod counters;
 mod devices;
 mod diagnosis;
-mod faults;
+pub(crate) mod faults;
 mod healthy;
 mod host;
 mod sending;

@@ -9,6 +9,7 @@ mod round_trips;
 mod segments;
 mod send_buffer;
 mod slow_reader;
+mod stuck;
 mod tunnel;
 mod upper_devices;
 
