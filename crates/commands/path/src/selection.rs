@@ -1,6 +1,6 @@
 //! Which packets are selected, and in which direction they go.
 
-use sockeye_filter::{Filter, Needs};
+use sockeye_filter::Filter;
 use sockeye_model::{
     Endpoint, Entry, Family, NetnsInode, Port, Protocol, ProtocolSet, Socket, State, StateSet,
 };
@@ -43,7 +43,7 @@ impl<'a> Selection<'a> {
     pub(crate) fn new(listing: &'a Listing<'a>, is_everywhere: bool) -> anyhow::Result<Self> {
         let mut selection = Self {
             listing,
-            sockets: (!is_decided_by_packets(listing.filter())).then(Sockets::default),
+            sockets: (!listing.filter().is_decided_by_packets()).then(Sockets::default),
             is_everywhere,
         };
         selection.list()?;
@@ -206,15 +206,6 @@ fn ends_of(journey: &Journey) -> [DirectedEnds; 2] {
         ends.reverse();
     }
     ends
-}
-
-/// Whether what the filter tests can be seen in packets: addresses, ports, protocol, network namespace.
-fn is_decided_by_packets(filter: &Filter) -> bool {
-    let seen = Needs {
-        netns: filter.needs().netns,
-        ..Needs::default()
-    };
-    filter.needs() == seen && filter.states().is_none()
 }
 
 /// Whether a filter accepts a socket with these ends.

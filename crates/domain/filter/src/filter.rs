@@ -74,6 +74,16 @@ impl Filter {
         self.needs
     }
 
+    /// Whether addresses, ports, protocol, family and network namespace alone decide what matches: a packet shows these, and all else
+    /// only a socket has.
+    #[must_use]
+    pub fn is_decided_by_packets(&self) -> bool {
+        let mut is_decided = true;
+        self.expr
+            .visit(&mut |test| is_decided &= test.is_decided_by_packets());
+        is_decided
+    }
+
     /// Compiles the part that the kernel can evaluate.
     ///
     /// The program accepts every socket that [`Filter::matches`] accepts, with one exception: see
@@ -175,6 +185,19 @@ impl Test {
             },
             _ => none,
         }
+    }
+
+    /// Whether a packet shows what it tests.
+    const fn is_decided_by_packets(&self) -> bool {
+        matches!(
+            self,
+            Self::Port(..)
+                | Self::Host(_)
+                | Self::Peers(_)
+                | Self::Protocol(_)
+                | Self::Family(_)
+                | Self::Number(Field::Netns, ..)
+        )
     }
 
     /// Returns the result if the protocol alone determines it.

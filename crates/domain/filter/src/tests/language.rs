@@ -534,6 +534,42 @@ fn other_families_match_by_address() {
     }
 }
 
+/// Nothing that only a socket has may be taken for something that a packet shows.
+#[test]
+fn packets_decide_only_what_they_show() {
+    let is_decided = |text: &str| parse(text, &Names).unwrap().is_decided_by_packets();
+    for text in [
+        "",
+        "sport = :443 or dst 10.0.0.0/8",
+        "dport 443 and peers = public",
+        "proto = udp family = inet6 netns != web1",
+    ] {
+        assert!(is_decided(text), "{text}");
+    }
+    for text in [
+        "uid = 0",
+        "inode != 1",
+        "cookie > 0 or dport 443",
+        "recvq > 0",
+        "sendq > 0",
+        "accept_queue > 0",
+        "timer = on",
+        "timer_expires > 1s",
+        "references > 0",
+        "dev = lo",
+        "autobound",
+        "state established",
+        "not pid = 7",
+        "owner = x",
+        "rtt > 1s",
+        "dport 443 and fwmark 1",
+        "cgroup /a",
+        "class_id = 1",
+    ] {
+        assert!(!is_decided(text), "{text}");
+    }
+}
+
 #[test]
 fn filter_reports_its_needs() {
     let filter = |text: &str| parse(text, &Names).unwrap();

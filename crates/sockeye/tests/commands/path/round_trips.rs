@@ -475,6 +475,37 @@ fn filter_by_owner_selects_the_sockets_of_a_process() {
     assert!(document["not_selected"].as_u64().unwrap() > 0);
 }
 
+/// What only a socket has, and no packet shows.
+#[test]
+fn filters_by_user_inode_and_cookie_select_sockets() {
+    let (lab, here) = need!(alone("path_socket_fields"));
+    let uid = rustix::process::getuid().as_raw();
+    let tests = [
+        "inode > 0".to_owned(),
+        "cookie > 0".to_owned(),
+        format!("uid = {uid}"),
+    ];
+    for (port, test) in (5470..).zip(tests) {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let [receiving, sending] = [address, SocketAddr::from(([127, 0, 0, 1], 0))]
+            .map(|address| here.run(|| UdpSocket::bind(address).unwrap()));
+        let line = format!("--format json -N {} {test} and dport = :{port}", here.name());
+        let following = Following::start(&lab, &line);
+        for _ in 0..20 {
+            sending.send_to(&[7; 64], address).unwrap();
+            receiving.recv(&mut [0; 64]).unwrap();
+        }
+        let document = following.document();
+        assert_eq!(document["followed"], 20, "{test}: {document:#}");
+        let other = format!("--format json -N {} not {test} and dport = :{port}", here.name());
+        let following = Following::start(&lab, &other);
+        sending.send_to(&[7; 64], address).unwrap();
+        receiving.recv(&mut [0; 64]).unwrap();
+        let document = following.document();
+        assert_eq!(document["followed"], 0, "{test}: {document:#}");
+    }
+}
+
 #[test]
 fn missing_rights_are_named_with_the_remedy() {
     let (lab, here) = need!(alone("path_rights"));
