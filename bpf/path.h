@@ -1432,7 +1432,10 @@ int packet_is_dropped(u64 *args)
 		return finish(skb, DIVIDED, -1);
 	follow_up(journey, skb, 0);
 	place = place_of_received(skb);
-	return finish_at(journey, skb, DROPPED, place, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
+	if (!claim(skb))
+		return 0;
+	stamp(journey, DROPPED, place == AT_FORWARDED_EGRESS ? GET(u64, skb, sk_buff, dev) : 0, place);
+	return finish_claimed(skb, DROPPED, free_arguments > 2 ? (s32)args[2] : -1);
 }
 
 #include "path_accept.h"

@@ -23,6 +23,7 @@ struct rt6_info___drop {
 } KERNEL;
 struct net_device___drop {
 	u64 priv_flags : 32; /* since Linux 6.12; before, a number of 32 bits */
+	u16 hard_header_len;
 } KERNEL;
 
 /* SKB_DROP_REASON_NETFILTER_DROP, SKB_DROP_REASON_TC_EGRESS; 0 if there are no such reasons. */
@@ -42,6 +43,8 @@ enum {
 	AT_BRIDGE_FORWARD = 10, /* at the port that is to send it */
 	AT_BRIDGE_UP = 11,   /* on its way from the port to the bridge itself */
 	AT_LOCAL_LOOPBACK = 12, /* as AT_LOCAL, where packets have a route from the beginning */
+	AT_FORWARDED_EGRESS = 13, /* as AT_POSTROUTING, and it has the header of the next device: before its queue */
+	AT_POSTROUTING_OR_EGRESS = 14, /* the next device has no header */
 };
 
 #define PRIV_EBRIDGE (1 << 1)
@@ -128,5 +131,9 @@ static __attribute__((noinline)) u32 place_of_received(u64 skb)
 		      GET(u32, route, rt6_info___drop, rt6i_flags) & IPV6_TO_US;
 	if (flags)
 		return GET(u32, device, net_device, flags) & IFF_LOOPBACK_ ? AT_LOCAL_LOOPBACK : AT_LOCAL;
-	return is_here ? AT_FORWARD : AT_POSTROUTING;
+	if (is_here)
+		return AT_FORWARD;
+	if (GET(u64, skb, sk_buff, data) < network_header_of(skb))
+		return AT_FORWARDED_EGRESS;
+	return GET(u16, device, net_device___drop, hard_header_len) ? AT_POSTROUTING : AT_POSTROUTING_OR_EGRESS;
 }

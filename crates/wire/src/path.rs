@@ -128,7 +128,11 @@ pub enum DroppedAt {
 
 impl DroppedAt {
     /// In the order of their numbers, from 1 on.
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
+    /// For another host, at the device that was to send it, with the header of that: before its queue.
+    ForwardedEgress,
+    /// The same without a header, so that it can have been before that, too.
+    PostroutingOrEgress,
         Self::Output,
         Self::PostroutingSent,
         Self::Egress,
@@ -146,6 +150,8 @@ impl DroppedAt {
 
 record! {
     /// When a packet was where: `struct stamp`.
+        Self::ForwardedEgress,
+        Self::PostroutingOrEgress,
     pub struct Stamp {
         /// `CLOCK_MONOTONIC`
         ns: u64 = ne_u64 @ 0;

@@ -31,6 +31,8 @@ enum Place {
     Routing(Option<Device>),
     /// Between these devices.
     Forwarding(Option<Device>),
+    /// At the egress hooks of this device, before its queue.
+    Egress(Option<Device>),
     /// In the bridge of this port.
     Bridge(Option<Device>),
     /// This device has received what is for another one.
@@ -46,14 +48,6 @@ impl Drop {
         let received = |stamp: &&Stamp| matches!(stamp.point, Point::Received | Point::Routed);
         let before = journey.stamps.iter().rev().find(received);
         let (from, to) = (before.and_then(Device::of), Device::of(last));
-        if is_full_buffer(reason) {
-            // It had come to its socket, whose look-up can have taken its route away.
-            return Some(Self {
-                hop: HopKind::Stack,
-                from,
-                place: None,
-            });
-        }
         let is_filter = reason == FILTER;
         let hook = |name, device| is_filter.then_some(Place::Hook(name, device));
         let sent = |name| {
@@ -70,6 +64,8 @@ impl Drop {
             DroppedAt::Output => sent("output"),
             DroppedAt::PostroutingSent => sent("postrouting"),
             DroppedAt::Egress => sent("egress"),
+            // The transport takes the route out of a packet before it gives it to the socket: that it has none, or no device, says nothing.
+            _ if is_of_transport(reason) => (HopKind::Stack, None),
             DroppedAt::Ingress | DroppedAt::Prerouting if reason == OTHER_HOST => {
                 (HopKind::Prerouting, Some(Place::OtherHost(from)))
             }
@@ -79,6 +75,8 @@ impl Drop {
             {
                 (HopKind::Forward, Some(Place::Routing(from)))
             }
+            // Before Linux 5.17 there are no reasons: it has no route, or has lost it at its socket.
+            DroppedAt::Prerouting if is_routed && reason.is_empty() => return None,
             DroppedAt::Ingress => (HopKind::Prerouting, hook("ingress", from)),
             DroppedAt::Prerouting => (HopKind::Prerouting, hook("prerouting", from)),
             // The way of UDP has no point before the socket.
@@ -101,6 +99,14 @@ impl Drop {
                 HopKind::Forward,
                 hook("postrouting", from).or(Some(Place::Forwarding(from))),
             ),
+            DroppedAt::ForwardedEgress if is_filter => {
+                (HopKind::Forward, Some(Place::SendHook("egress", to)))
+            }
+            DroppedAt::ForwardedEgress => (HopKind::Forward, Some(Place::Egress(to))),
+            DroppedAt::PostroutingOrEgress => (
+                HopKind::Forward,
+                hook("postrouting or egress", from).or(Some(Place::Forwarding(from))),
+            ),
             DroppedAt::BridgeIn => (
                 HopKind::Handover,
                 hook("bridge prerouting", from).or(Some(Place::Bridge(from))),
@@ -121,6 +127,12 @@ impl Drop {
             place: place.filter(|_| !reason.is_empty()),
         })
     }
+}
+
+/// Whether a reason is one of TCP, UDP or a socket: the packet had passed the network layer.
+fn is_of_transport(reason: &str) -> bool {
+    let is_of = |prefix| reason.starts_with(prefix);
+    ["SOCKET_", "TCP_", "UDP_"].into_iter().any(is_of) || matches!(reason, "PROTO_MEM" | "NO_SOCKET")
 }
 
 /// How many packets were dropped where, of a hop.
@@ -245,6 +257,7 @@ impl Place {
             Self::Forwarding(device) => {
                 format!("on the way from {} to the next device", known(device.as_ref()))
             }
+            Self::Egress(device) => format!("at the egress of {}, before its queue", known(device.as_ref())),
             Self::Bridge(device) => format!("by the bridge of {}", known(device.as_ref())),
             Self::OtherHost(device) => format!(
                 "after {} has received them, since they are for another MAC address than its own",

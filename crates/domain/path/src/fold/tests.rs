@@ -194,6 +194,11 @@ fn place_of_a_drop_is_where_its_packet_says() {
         ),
         (&routed, 6, "NETFILTER_DROP", HopKind::Stack, "(hook input)"),
         (&routed, 6, "NO_SOCKET", HopKind::Stack, "to the socket"),
+        // The transport has taken the route out of it.
+        (&routed, 5, "SOCKET_RCVBUFF", HopKind::Stack, "to the socket"),
+        (&received, 5, "SOCKET_RCVBUFF", HopKind::Stack, "to the socket"),
+        (&routed, 5, "TCP_OFO_QUEUE_PRUNE", HopKind::Stack, "to the socket"),
+        (&received, 4, "PROTO_MEM", HopKind::Stack, "to the socket"),
         (&routed, 7, "NETFILTER_DROP", HopKind::Forward, "(hook forward)"),
         (
             &routed,
@@ -208,6 +213,27 @@ fn place_of_a_drop_is_where_its_packet_says() {
             "NETFILTER_DROP",
             HopKind::Forward,
             "(hook postrouting)",
+        ),
+        (
+            &routed,
+            13,
+            "NETFILTER_DROP",
+            HopKind::Forward,
+            "(hook egress) before the queue of tun0",
+        ),
+        (
+            &routed,
+            13,
+            "TC_EGRESS",
+            HopKind::Forward,
+            "at the egress of tun0, before its queue",
+        ),
+        (
+            &routed,
+            14,
+            "NETFILTER_DROP",
+            HopKind::Forward,
+            "(hook postrouting or egress), after tun0",
         ),
         (
             &received,

@@ -54,6 +54,72 @@ impl Router {
     }
 }
 
+/// The queue of its device is after the hook, and the device that has received them is another one.
+#[test]
+fn drops_at_the_egress_of_a_router_are_before_the_queue_of_its_next_device() {
+    let router = need!(Router::new("path_drop_egress"));
+    let next = router.links[1].devices().0;
+    for (number, address) in (0..).zip(router.addresses()) {
+        let port = 5620 + number;
+        let rules = format!(
+            "add table netdev lab; add chain netdev lab lab {{ type filter hook egress device {next} priority 0; }}; \
+             add rule netdev lab lab meta l4proto udp th dport {port} drop"
+        );
+        router.router.output("nft", &[&rules]);
+        let document = follow_datagrams(&router, SocketAddr::new(address, port));
+        let words = format!("by the packet filter (hook egress) before the queue of {next}");
+        assert_all_dropped(&document, "forward", "NETFILTER_DROP", &words);
+    }
+}
+
+/// A socket that no program reads takes a few packets, and drops all others: that is no matter of the network layer. On loopback a packet has a
+/// route from the beginning, elsewhere it is looked up; UDP takes it away before the socket gets the packet.
+#[test]
+fn what_a_full_socket_does_not_take_is_dropped_in_its_receive_queue() {
+    let router = need!(Router::new("path_drop_socket"));
+    router.client.ip("link set lo up");
+    let [v4, v6] = router.addresses();
+    let here = "127.0.0.1".parse().unwrap();
+    for (port, (namespace, address)) in
+        (5630..).zip([(&router.server, v4), (&router.server, v6), (&router.client, here)])
+    {
+        let address = SocketAddr::new(address, port);
+        let reading = namespace.run(|| UdpSocket::bind(address).unwrap());
+        rustix::net::sockopt::set_socket_recv_buffer_size(&reading, 20_000).unwrap();
+        reading.set_nonblocking(true).unwrap();
+        let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+        let sending = router.client.run(|| UdpSocket::bind(any).unwrap());
+        let line = format!("--format json dst {} and dport = :{port}", address.ip());
+        let following = Following::start(&router.lab, &line);
+        let mut read = 0;
+        for _ in 0..200 {
+            sending.send_to(&[7; 1000], address).unwrap();
+        }
+        while reading.recv(&mut [0; 1000]).is_ok() {
+            read += 1;
+        }
+        let document = following.document();
+        let socket = hop(&document, "out", "socket");
+        let drops = socket["drops"].as_u64().unwrap();
+        assert!(
+            (198 - read..=200 - read).contains(&drops),
+            "{read} read: {document:#}"
+        );
+        assert_eq!(socket["drop_reasons"]["SOCKET_RCVBUFF"], drops, "{document:#}");
+        let hops = document["hops"].as_array().unwrap().iter();
+        let others = hops.filter(|hop| hop["hop"] != "socket" && hop["drops"].as_u64() > Some(0));
+        assert_eq!(others.count(), 0, "{document:#}");
+        let sentences = document["sentences"].as_array().unwrap().iter();
+        let found = sentences
+            .map(|sentence| sentence["text"].as_str().unwrap())
+            .find(|text| {
+                text.contains("are dropped in the receive queue of the socket, whose program ")
+                    && text.contains("(SOCKET_RCVBUFF): its buffer is full")
+            });
+        assert!(found.is_some(), "{document:#}");
+    }
+}
+
 /// Drops what goes to a port at a hook, and nothing at others; `what`: the family of the table, and the hook.
 fn drop_at(namespace: &Namespace, table: &str, hook: &str, port: u16) {
     let rules = format!(
