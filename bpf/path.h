@@ -148,6 +148,7 @@ enum {
 	ARRIVED = 16, /* TCP has it, and no program holds the socket */
 	HANDED = 17,  /* TCP has given it to the network layer */
 	UNSEEN = 18,  /* it was received, and no program ran there */
+	DISORDERED = 19, /* as ARRIVED, also while a program holds the socket: bytes before it are missing */
 };
 
 #define NO_QUEUE 0xfffffffeu /* the device has none */
@@ -1088,7 +1089,7 @@ int packet_is_received(u64 *args)
 /* Whether a packet that the stack has received, and has not delivered, is in its hands. */
 INLINE int is_in_stack(u32 last)
 {
-	return last == RECEIVED || last == ROUTED || last == ARRIVED;
+	return last == RECEIVED || last == ROUTED || last == ARRIVED || last == DISORDERED;
 }
 
 /* Whether the stack has received a packet, and no program has read it. */
@@ -1149,17 +1150,18 @@ int packet_arrives(u64 *args)
 	struct journey *journey = journey_of(skb);
 	const struct stamp *before;
 	struct stamp *s;
-	u32 number;
+	u32 number, is_disordered;
 
 	if (!journey || (last_point(journey) != RECEIVED && last_point(journey) != ROUTED) || !is_same(journey, skb))
 		return 0;
 	/* It may be merged into another packet, and be freed without a trace. */
 	journey->socket = sk;
-	if (GET(s32, sk, sock___lock, sk_lock.owned))
+	is_disordered = (s32)(__builtin_bswap32(journey->mark) - GET(u32, sk, tcp_sock, rcv_nxt)) > 0;
+	if (!is_disordered && GET(s32, sk, sock___lock, sk_lock.owned))
 		return 0;
 	follow_up(journey, skb, sk);
 	number = journey->count;
-	stamp(journey, ARRIVED, 0, UNKNOWN);
+	stamp(journey, is_disordered ? DISORDERED : ARRIVED, 0, UNKNOWN);
 	/* TCP has cleared the device of the packet. */
 	if (!number || number >= STAMPS)
 		return 0;

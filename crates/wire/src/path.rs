@@ -56,6 +56,10 @@ pub enum Point {
     Handed,
     /// It was received by a device before this, and no program ran there.
     Unseen,
+    /// TCP gets it, and bytes before it are missing: `tcp_probe`.
+    Disordered,
+    /// TCP has all bytes before one that was [`Self::Disordered`]: no program sees that, it follows from the others.
+    Ordered,
     /// A number that is unknown here.
     Unknown(u32),
 }
@@ -81,6 +85,7 @@ impl Point {
             16 => Self::Arrived,
             17 => Self::Handed,
             18 => Self::Unseen,
+            19 => Self::Disordered,
             other => Self::Unknown(other),
         }
     }
@@ -124,15 +129,15 @@ pub enum DroppedAt {
     BridgeUp,
     /// As `Local`, on loopback, where a packet has a route from the beginning.
     LocalLoopback,
+    /// For another host, at the device that was to send it, with the header of that: before its queue.
+    ForwardedEgress,
+    /// The same without a header, so that it can have been before that, too.
+    PostroutingOrEgress,
 }
 
 impl DroppedAt {
     /// In the order of their numbers, from 1 on.
     const ALL: [Self; 14] = [
-    /// For another host, at the device that was to send it, with the header of that: before its queue.
-    ForwardedEgress,
-    /// The same without a header, so that it can have been before that, too.
-    PostroutingOrEgress,
         Self::Output,
         Self::PostroutingSent,
         Self::Egress,
@@ -145,13 +150,13 @@ impl DroppedAt {
         Self::BridgeForward,
         Self::BridgeUp,
         Self::LocalLoopback,
+        Self::ForwardedEgress,
+        Self::PostroutingOrEgress,
     ];
 }
 
 record! {
     /// When a packet was where: `struct stamp`.
-        Self::ForwardedEgress,
-        Self::PostroutingOrEgress,
     pub struct Stamp {
         /// `CLOCK_MONOTONIC`
         ns: u64 = ne_u64 @ 0;

@@ -233,6 +233,6 @@ fn is_merged(journey: &Journey) -> bool {
     journey.protocol == TCP
         && matches!(
             last,
-            Some(Point::Received | Point::Routed | Point::Arrived | Point::Delivered)
+            Some(Point::Received | Point::Routed | Point::Arrived | Point::Disordered | Point::Delivered)
         )
 }

@@ -83,6 +83,9 @@ impl PathFold {
         let last = journey.stamps.last();
         self.latest_ns = self.latest_ns.max(last.map_or(0, |stamp| stamp.ns));
         if matches!(ending, Ending::Merged | Ending::Unfinished)
+        if matches!(ending, Ending::Complete | Ending::Merged | Ending::Unfinished) {
+            self.streams.add_arrival(journey);
+        }
             && let Some(journey) = self.streams.merged(journey, direction, ending == Ending::Merged)
         {
             // When it is read is known, or may be known later.
@@ -124,7 +127,7 @@ impl PathFold {
             hop.map_or(0, |hop| hop.packets)
         };
         match last.point {
-            Point::Backlogged | Point::Received | Point::Routed | Point::Arrived => false,
+            Point::Backlogged | Point::Received | Point::Routed | Point::Arrived | Point::Disordered => false,
             // A program reads the device, or it has a ring; unless what it sends arrives at once.
             Point::Transmitted => {
                 let passing = packets(HopKind::Device) + packets(HopKind::Upper);
@@ -138,6 +141,8 @@ impl PathFold {
         let passed = &mut self.passed[usize::from(direction == Direction::In)];
         passed.add(journey, matches!(ending, Ending::Merged));
         self.offered.add(journey, direction);
+        let ordered = self.streams.order(journey);
+        let journey = ordered.as_ref().unwrap_or(journey);
         *match ending {
             Ending::Complete => &mut self.report.complete,
             Ending::Dropped(_) => &mut self.report.dropped,
@@ -260,6 +265,7 @@ impl PathFold {
         let mut hops: Vec<_> = self.hops.into_iter().collect();
         hops.sort_by_key(|(key, _)| {
             let of_sender = [HopKind::Program, HopKind::Send, HopKind::Output]
+                HopKind::Order => &[HopKind::Socket],
                 .iter()
                 .position(|kind| *kind == key.kind);
             (key.direction, of_sender.unwrap_or(3), rank(key), *key)

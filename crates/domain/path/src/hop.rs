@@ -38,6 +38,8 @@ pub enum HopKind {
     Input,
     /// The transport, to the receive queue of a socket. Where it is not known when TCP got the packet, with what `Input` has.
     Stack,
+    /// TCP, while bytes before the packet are missing: others overtook them, or they were lost.
+    Order,
     /// The receive queue of a socket, until its program reads.
     Socket,
     /// The accept queue of a listener: of connections, until a program accepts them.
@@ -46,7 +48,7 @@ pub enum HopKind {
 
 impl HopKind {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Program,
         Self::Send,
         Self::Output,
@@ -62,6 +64,7 @@ impl HopKind {
         Self::Forward,
         Self::Input,
         Self::Stack,
+        Self::Order,
         Self::Socket,
         Self::Accept,
     ];
@@ -85,6 +88,7 @@ impl HopKind {
             Self::Forward => "forward",
             Self::Input => "input",
             Self::Stack => "stack",
+            Self::Order => "order",
             Self::Socket => "socket",
             Self::Accept => "accept",
         }
@@ -107,11 +111,18 @@ impl HopKind {
             (Point::Received, Point::Routed) => Self::Prerouting,
             (Point::Received | Point::Routed, Point::Received | Point::Backlogged) => Self::Handover,
             (Point::Received | Point::Routed, Point::Queued) => Self::Forward,
-            (Point::Received | Point::Routed, Point::Arrived) => Self::Input,
+            (Point::Received | Point::Routed, Point::Arrived | Point::Disordered) => Self::Input,
+            (Point::Disordered, Point::Ordered | Point::Delivered) => Self::Order,
             (Point::Received | Point::Routed | Point::Arrived, Point::Delivered) => Self::Stack,
-            (Point::Received | Point::Routed | Point::Arrived | Point::Delivered, Point::Read) => {
-                Self::Socket
-            }
+            (
+                Point::Received
+                | Point::Routed
+                | Point::Arrived
+                | Point::Delivered
+                | Point::Disordered
+                | Point::Ordered,
+                Point::Read,
+            ) => Self::Socket,
             _ => return None,
         })
     }
@@ -124,7 +135,8 @@ impl HopKind {
             Point::Transmitted => Self::Device,
             Point::Backlogged => Self::Backlog,
             Point::Received | Point::Routed | Point::Arrived => Self::Stack,
-            Point::Delivered => Self::Socket,
+            Point::Disordered => Self::Order,
+            Point::Delivered | Point::Ordered => Self::Socket,
             _ => return None,
         })
     }
@@ -199,6 +211,8 @@ mod tests {
             (Point::Received, Point::Routed, Some(HopKind::Prerouting)),
             (Point::Routed, Point::Queued, Some(HopKind::Forward)),
             (Point::Routed, Point::Delivered, Some(HopKind::Stack)),
+            (Point::Disordered, Point::Ordered, Some(HopKind::Order)),
+            (Point::Ordered, Point::Read, Some(HopKind::Socket)),
             (Point::Read, Point::Queued, None),
             // It was received in between: the first device is not upon the second.
             (Point::Transmitted, Point::Unseen, None),

@@ -326,3 +326,6 @@ fn name(reader: &Reader) -> String {
         None => format!("{comm}, in another pid namespace"),
     }
 }
+        HopKind::Order => {
+            "in TCP, which has the packets and misses bytes before them: these were lost, or are later than what was sent after them".to_owned()
+        }

@@ -22,6 +22,8 @@ struct Stream {
     forgotten_ns: u64,
     /// Packets that were merged into others, and were not read until now.
     waiting: Vec<(Journey, Direction)>,
+    /// When TCP had the latest bytes before which none were missing: the time, and the number of the first one.
+    in_order: VecDeque<(u64, u32)>,
 }
 
 /// A program has read up to a byte.
@@ -83,10 +85,12 @@ impl Streams {
         waits: bool,
     ) -> Option<Option<Journey>> {
         let ends = (journey.source, journey.destination);
-        let is_received = journey
-            .stamps
-            .last()
-            .is_some_and(|last| matches!(last.point, Point::Received | Point::Routed | Point::Arrived));
+        let is_received = journey.stamps.last().is_some_and(|last| {
+            matches!(
+                last.point,
+                Point::Received | Point::Routed | Point::Arrived | Point::Disordered
+            )
+        });
         let of_ends = || self.sockets.get(&ends).copied().filter(|_| is_received);
         let socket = journey.socket.or_else(of_ends);
         let payload = journey.payload.filter(|payload| payload.bytes > 0)?;
@@ -121,6 +125,63 @@ impl Streams {
         };
         let Some(stream) = self.streams.get_mut(&socket) else {
             return Vec::new();
+    /// Adds when TCP got a packet before which no bytes were missing: those that came before it, and are after it in the stream, were until
+    /// then.
+    pub(crate) fn add_arrival(&mut self, journey: &Journey) {
+        let Some((socket, payload)) = stream_of(journey) else {
+            return;
+        };
+        let mut stamps = journey.stamps.iter().rev();
+        let is_arrival = |stamp: &&Stamp| {
+            matches!(
+                stamp.point,
+                Point::Received | Point::Routed | Point::Arrived | Point::Delivered | Point::Disordered
+            )
+        };
+        let Some(arrival) = stamps
+            .find(is_arrival)
+            .filter(|stamp| stamp.point != Point::Disordered)
+        else {
+            return;
+        };
+        // Delivered when all bytes before it were there.
+        if stamps.any(|stamp| stamp.point == Point::Disordered) {
+            return;
+        }
+        let Some(stream) = self.stream(socket) else { return };
+        if stream.in_order.len() >= ARRIVALS_MAX {
+            stream.in_order.pop_front();
+        }
+        stream.in_order.push_back((arrival.ns, payload.seq));
+    }
+
+    /// Adds to a packet that came out of order, and was read, when all bytes before it were there: when the last of them came that was in order. If
+    /// that is not known, it was read then.
+    pub(crate) fn order(&self, journey: &Journey) -> Option<Journey> {
+        let [.., came, read] = &journey.stamps[..] else {
+            return None;
+        };
+        if (came.point, read.point) != (Point::Disordered, Point::Read) {
+            return None;
+        }
+        let found = stream_of(journey).and_then(|(socket, payload)| {
+            let is_before = |(ns, seq): &&(u64, u32)| {
+                let behind = payload.seq.wrapping_sub(*seq);
+                (came.ns..=read.ns).contains(ns) && behind > 0 && behind < WINDOW_MAX
+            };
+            let arrivals = self.streams.get(&socket)?.in_order.iter();
+            arrivals.filter(is_before).map(|(ns, _)| *ns).max()
+        });
+        let ordered = Stamp {
+            ns: found.unwrap_or(read.ns),
+            point: Point::Ordered,
+            ..*came
+        };
+        let mut journey = journey.clone();
+        journey.stamps.insert(journey.stamps.len() - 1, ordered);
+        Some(journey)
+    }
+
         };
         let Some((first, last)) = stream.reads_of(payload, from.ns) else {
             return Vec::new();
@@ -216,3 +277,5 @@ const STREAMS_MAX: usize = 1024;
 const READS_MAX: usize = 16_384;
 const WAITING_MAX: usize = 4096;
 const SCANNED_MAX: usize = 4096;
+/// Packets of a stream whose arrival is kept: more than are in a receive queue.
+const ARRIVALS_MAX: usize = 8192;

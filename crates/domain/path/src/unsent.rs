@@ -218,7 +218,12 @@ impl Sender {
 const fn is_in_round_trip(kind: HopKind) -> bool {
     !matches!(
         kind,
-        HopKind::Program | HopKind::Send | HopKind::Socket | HopKind::Class | HopKind::Accept
+        HopKind::Program
+            | HopKind::Send
+            | HopKind::Order
+            | HopKind::Socket
+            | HopKind::Class
+            | HopKind::Accept
     )
 }
 

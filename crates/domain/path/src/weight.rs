@@ -30,7 +30,12 @@ impl Passed {
         let is_in_stack = |point| {
             matches!(
                 point,
-                Point::Received | Point::Routed | Point::Arrived | Point::Delivered
+                Point::Received
+                    | Point::Routed
+                    | Point::Arrived
+                    | Point::Disordered
+                    | Point::Ordered
+                    | Point::Delivered
             )
         };
         let mut last = journey.stamps.iter().rev().map(|stamp| stamp.point);

@@ -3,7 +3,7 @@
 use super::{Following, hop};
 use serde_json::Value;
 use sockeye_lab::{Lab, Link, Namespace, Skip, need, program};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 const SENT: u64 = 40;
