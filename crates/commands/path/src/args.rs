@@ -27,7 +27,7 @@ pub struct PathArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) sample: u32,
     /// Slots for packets that are on their way: with a tenth as many packets, one of ten is not followed
-    #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(16..=1_048_576))]
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u32).range(16..=1_048_576))]
     pub(crate) slots: u32,
     /// Also draw the way into a file, as SVG
     #[arg(long, value_name = "FILE")]

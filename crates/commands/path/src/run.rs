@@ -109,6 +109,8 @@ fn print(
     layout.width = stdout::width();
     // One line for each hop.
     (layout.live, layout.keeps_columns) = (is_fitted, true);
+    // A reader counts with all its text.
+    layout.has_whole_last = is_fitted;
     layout.no_header = args.common.no_header;
     layout.marks_last = true;
     layout.document_type = "path";
@@ -123,7 +125,11 @@ fn print(
         for row in rows {
             writer.row(&row)?;
         }
-        writer.finish_with(&Summary::default(), |object| {
+        let summary = Summary {
+            interrupted: seen.is_interrupted,
+            ..Summary::default()
+        };
+        writer.finish_with(&summary, |object| {
             let report = &seen.report;
             object.number("duration_ns", Some(seen.elapsed_ns));
             object.number("sample_every", Some(report.sample_every));

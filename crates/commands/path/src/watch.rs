@@ -37,6 +37,8 @@ pub(crate) struct Seen {
     /// Packets that were received without a stamp.
     pub(crate) received_unseen: u64,
     pub(crate) elapsed_ns: u64,
+    /// Whether a signal has ended it before its time.
+    pub(crate) is_interrupted: bool,
 }
 
 impl Seen {
@@ -133,6 +135,7 @@ pub(crate) fn follow(
         truncated: folding.truncated,
         not_selected: folding.not_selected,
         elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX),
+        is_interrupted: elapsed < args.duration,
     })
 }
 

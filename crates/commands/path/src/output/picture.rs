@@ -38,15 +38,19 @@ fn scene(rows: &[HopRow<'_>], report: &PathReport) -> Scene {
         ));
     }
     y += LINE;
+    let of_direction = |direction| {
+        let rows = rows.iter().copied();
+        rows.filter(move |row| row.hop.key.direction == direction)
+    };
+    let median = |row: &HopRow<'_>| row.hop.delays.percentile(Histogram::P50).unwrap_or(0);
+    // Both directions have one scale.
+    let total = [Direction::Out, Direction::In]
+        .map(|direction| of_direction(direction).map(median).sum::<u64>())
+        .into_iter()
+        .fold(0, u64::max);
     for direction in [Direction::Out, Direction::In] {
-        let of_direction = || {
-            let rows = rows.iter().copied();
-            rows.filter(|row| row.hop.key.direction == direction)
-        };
-        let median = |row: &HopRow<'_>| row.hop.delays.percentile(Histogram::P50).unwrap_or(0);
-        let total: u64 = of_direction().map(median).sum();
         let mut x = BARS;
-        for row in of_direction() {
+        for row in of_direction(direction) {
             let wide = (WIDTH - MARGIN - VALUES - BARS) * (median(row) as f64 / total.max(1) as f64) as f32;
             shapes.push(text(
                 [MARGIN, y + BAR * 0.7],
@@ -148,7 +152,7 @@ const VALUES: f32 = 160.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sockeye_path::{Ending, PathFold};
+    use sockeye_path::{Ending, HopKind, PathFold};
     use sockeye_wire::path::{Journey, Point, QueueLength, Stamp};
 
     /// A packet that passes points on a device with the longest name that there can be.
@@ -195,6 +199,38 @@ mod tests {
             fold.add(&journey, direction, Ending::Complete);
         }
         fold.finish()
+    }
+
+    /// A hop of one direction that takes ten times as long as all of the other one has a bar that is longer, too.
+    #[test]
+    fn widths_of_both_directions_have_one_scale() {
+        let of = |direction, ns: u64| {
+            let mut report = report();
+            report
+                .hops
+                .retain(|hop| hop.key.kind == HopKind::Qdisc && hop.key.direction == direction);
+            report.hops[0].delays = Histogram::new();
+            report.hops[0].delays.record(ns);
+            report.hops.remove(0)
+        };
+        let hops = [of(Direction::Out, 1_000), of(Direction::In, 10_000)];
+        let rows = hops.each_ref().map(|hop| HopRow {
+            hop,
+            share_ppm: None,
+            netns_name: None,
+            part_name: None,
+        });
+        let scene = scene(&rows, &PathReport::default());
+        let widths: Vec<f32> = scene
+            .shapes
+            .iter()
+            .filter_map(|shape| match shape {
+                Shape::Fill { size: [wide, _], .. } => Some(*wide),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(widths.len(), 2);
+        assert!((widths[1] / widths[0] - 10.0).abs() < 0.2, "{widths:?}");
     }
 
     #[test]

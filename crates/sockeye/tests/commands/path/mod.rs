@@ -40,6 +40,17 @@ impl Following {
     /// The same with variables of the environment.
     #[track_caller]
     fn start_with(lab: &Lab, line: &str, variables: &[(&str, &str)]) -> Self {
+        Self::start_all(lab, line, variables, Stdio::piped())
+    }
+
+    /// Starts it with another output, as a terminal.
+    #[track_caller]
+    fn start_on(lab: &Lab, line: &str, stdout: Stdio) -> Self {
+        Self::start_all(lab, line, &[], stdout)
+    }
+
+    #[track_caller]
+    fn start_all(lab: &Lab, line: &str, variables: &[(&str, &str)], stdout: Stdio) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let stderr = lab.directory().join(format!("path{number}"));
@@ -50,7 +61,7 @@ impl Following {
         command.envs(variables.iter().copied());
         let child = command
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(stdout)
             .stderr(fs::File::create(&stderr).unwrap())
             .spawn()
             .unwrap();

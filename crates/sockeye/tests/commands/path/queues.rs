@@ -1,6 +1,7 @@
 //! Queues of which only is known what waits there.
 
 use super::{Following, alone, hop};
+use crate::fixtures::terminal::Terminal;
 use serde_json::Value;
 use sockeye_lab::{Lab, Namespace, need, program};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -197,4 +198,35 @@ fn classes_in_which_packets_wait_have_rows() {
         (&"1:10".into(), &device.into())
     );
     assert!(class["queued_max"].as_u64().unwrap() >= 10, "{document:#}");
+}
+
+/// A pid and a pace of many digits: the columns that are left out leave room for them.
+#[test]
+fn row_is_one_line_of_a_terminal_whatever_its_reader() {
+    let (lab, here) = need!(alone("path_terminal"));
+    let [receiving, sending] =
+        [5486, 0].map(|port| here.run(|| UdpSocket::bind(("127.0.0.1", port)).unwrap()));
+    for columns in [80, 84, 90, 100] {
+        let terminal = Terminal::new(columns);
+        let following = Following::start_on(
+            &lab,
+            &format!("--color never --port 5486 -N {}", here.name()),
+            terminal.stdio(),
+        );
+        for _ in 0..50 {
+            for _ in 0..8 {
+                sending.send_to(&[7; 64], "127.0.0.1:5486").unwrap();
+            }
+            for _ in 0..8 {
+                receiving.recv(&mut [0; 64]).unwrap();
+                std::thread::sleep(Duration::from_micros(200));
+            }
+        }
+        following.end();
+        let text = String::from_utf8(terminal.read_to_end()).unwrap();
+        let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("in ")).collect();
+        assert!(rows.len() >= 4, "{text}");
+        let longest = text.lines().map(|line| line.trim_end().chars().count()).max();
+        assert!(longest <= Some(columns.into()), "{columns}: {longest:?}\n{text}");
+    }
 }
