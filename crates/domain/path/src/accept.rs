@@ -71,10 +71,17 @@ impl AcceptFold {
                     kind: HopKind::Accept,
                     device: None,
                 });
+                // A connection leaves the queue before the call that accepts it returns: by the times more can be there than fit.
+                let most = match part {
+                    Part::Listener {
+                        limit: Some(limit), ..
+                    } => u64::from(limit) + 1,
+                    _ => u64::MAX,
+                };
                 Hop {
                     part: Some(part),
                     queued_now: fill.now,
-                    queued_max: fill.max.max(hop.queued_max),
+                    queued_max: fill.max.max(hop.queued_max.min(most)),
                     ..hop
                 }
             })
@@ -191,6 +198,34 @@ mod tests {
         };
         assert_eq!(texts(5), [""; 0]);
         assert!(texts(6)[0].starts_with("The accept queue of 10.0.0.1:80 was full (6 of 5): "));
+    }
+
+    #[test]
+    fn late_accepts_come_before_shorter_times() {
+        let mut fold = AcceptFold::default();
+        fold.add(&accepted("10.0.0.1:80", 0, 400_000_000, false));
+        let mut report = PathReport {
+            hops: fold.rows(&BTreeMap::new()),
+            ..PathReport::default()
+        };
+        let mut socket = report.hops[0].clone();
+        (socket.key.kind, socket.part) = (HopKind::Socket, None);
+        (socket.total_ns, socket.weight_ns) = (9_000, 9_000);
+        report.hops.insert(0, socket);
+        let codes = |report: &PathReport| report.sentences().iter().map(|one| one.code).collect::<Vec<_>>();
+        assert_eq!(codes(&report), ["accept-queue", "longest-hop"]);
+        (report.hops[0].total_ns, report.hops[0].weight_ns) = (u64::MAX / 2, u64::MAX / 2);
+        assert_eq!(codes(&report), ["longest-hop", "accept-queue"]);
+    }
+
+    #[test]
+    fn no_more_wait_than_fit() {
+        let mut fold = AcceptFold::default();
+        for nth in 0..9 {
+            fold.add(&accepted("10.0.0.1:80", nth, 1_000, false));
+        }
+        let listeners = BTreeMap::from([(listener("10.0.0.1:80", Some(1)), Fill::default())]);
+        assert_eq!(fold.rows(&listeners)[0].queued_max, 6);
     }
 
     #[test]

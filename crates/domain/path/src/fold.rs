@@ -1,10 +1,11 @@
 //! From journeys to hops.
 
 use crate::drops::{Drop, Offered, Places, is_full_buffer};
+use crate::ends::Ends;
 use crate::hop::{Device, Direction, HopKey, HopKind};
 use crate::occupancy::Occupancy;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
-use crate::stream::Streams;
+use crate::stream::{Pace, Streams};
 use crate::unsent::{Senders, wait_of};
 use crate::weight::Passed;
 use sockeye_measure::Histogram;
@@ -37,6 +38,7 @@ pub struct PathFold {
     hops: HashMap<HopKey, HopFold>,
     streams: Streams,
     senders: Senders,
+    ends: Ends,
     /// What had not ended, and when the latest point was passed.
     unfinished: Vec<(Journey, Direction)>,
     latest_ns: u64,
@@ -54,6 +56,7 @@ impl PathFold {
             hops: HashMap::new(),
             streams: Streams::default(),
             senders: Senders::default(),
+            ends: Ends::default(),
             unfinished: Vec::new(),
             latest_ns: 0,
             passed: [Passed::default(); 2],
@@ -80,12 +83,12 @@ impl PathFold {
 
     /// Adds a journey. They should come in the order of their ends.
     pub fn add(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
-        let last = journey.stamps.last();
-        self.latest_ns = self.latest_ns.max(last.map_or(0, |stamp| stamp.ns));
-        if matches!(ending, Ending::Merged | Ending::Unfinished)
         if matches!(ending, Ending::Complete | Ending::Merged | Ending::Unfinished) {
             self.streams.add_arrival(journey);
         }
+        let last = journey.stamps.last();
+        self.latest_ns = self.latest_ns.max(last.map_or(0, |stamp| stamp.ns));
+        if matches!(ending, Ending::Merged | Ending::Unfinished)
             && let Some(journey) = self.streams.merged(journey, direction, ending == Ending::Merged)
         {
             // When it is read is known, or may be known later.
@@ -109,7 +112,7 @@ impl PathFold {
         for (journey, direction) in std::mem::take(&mut self.unfinished) {
             let is_waiting = journey.stamps.last().is_none_or(|last| {
                 let is_recent = self.latest_ns.saturating_sub(last.ns) < PASSING_NS_MAX;
-                is_recent || self.can_wait(direction, last)
+                is_recent || self.can_wait(direction, last) || self.ends.is_passing(&journey)
             });
             let ending = if is_waiting {
                 Ending::Unfinished
@@ -138,11 +141,11 @@ impl PathFold {
     }
 
     fn pass(&mut self, journey: &Journey, direction: Direction, ending: Ending<'_>) {
+        let ordered = self.streams.order(journey);
+        let journey = ordered.as_ref().unwrap_or(journey);
         let passed = &mut self.passed[usize::from(direction == Direction::In)];
         passed.add(journey, matches!(ending, Ending::Merged));
         self.offered.add(journey, direction);
-        let ordered = self.streams.order(journey);
-        let journey = ordered.as_ref().unwrap_or(journey);
         *match ending {
             Ending::Complete => &mut self.report.complete,
             Ending::Dropped(_) => &mut self.report.dropped,
@@ -156,7 +159,9 @@ impl PathFold {
         let is_before =
             |stamp: &&Stamp| matches!(stamp.point, Point::ReadBefore | Point::Written | Point::Handed);
         let before = journey.stamps.iter().take_while(is_before).count();
-        let first = journey.points_before as usize;
+        let first = journey.points_before as usize + self.ends.hops_before(journey, direction);
+        let hops = journey.stamps.len().saturating_sub(before + 1);
+        self.ends.add(journey, direction, first, hops);
         if let Some(wait_ns) = wait_of(journey) {
             self.senders.wait(journey, direction, wait_ns);
         }
@@ -172,7 +177,8 @@ impl PathFold {
             hop.pass(journey, from, to);
             if to.point == Point::Read {
                 hop.read(&Reading {
-                    is_stream: journey.socket.is_some(),
+                    // TCP, also where its socket was not seen: one call takes many packets.
+                    is_stream: journey.payload.is_some(),
                     pid: journey.reader,
                     comm: Comm::from_c(&journey.comm),
                     waited_ns: journey.waited_ns,
@@ -182,13 +188,12 @@ impl PathFold {
                 });
             }
         }
-        for (reader, comm, gap_ns) in self.streams.gaps(journey) {
-            if let Some(from) = journey.stamps.iter().rev().nth(1) {
-                let hop = self.hop(
-                    key(direction, HopKind::Socket, from),
-                    journey.stamps.len() - 2 - before,
-                );
-                hop.pace(reader, comm, gap_ns);
+        let paces = self.streams.paces(journey);
+        if let (Some(from), false) = (journey.stamps.iter().rev().nth(1), paces.is_empty()) {
+            let key = key(direction, HopKind::Socket, from);
+            let hop = self.hop(key, journey.stamps.len() - 2 - before);
+            for pace in &paces {
+                hop.pace(pace);
             }
         }
         // That of what begins at the last point on the way.
@@ -204,7 +209,10 @@ impl PathFold {
                 }
             }
             (Ending::Unfinished, [.., from]) => {
-                if let Some(kind) = HopKind::after(from.point) {
+                // Nothing was received at its address: it waits for a neighbour, or in a queue of netfilter.
+                let is_passing = self.ends.is_passing(journey);
+                let kind = is_passing.then_some(HopKind::Forward);
+                if let Some(kind) = kind.or(HopKind::after(from.point)) {
                     self.hop(key(direction, kind, from), rank(1)).queued_now += 1;
                 }
             }
@@ -223,6 +231,9 @@ impl PathFold {
         for pair in journey.stamps.windows(2) {
             let [from, to] = pair else { continue };
             if let Some(kind) = HopKind::between(from.point, to.point) {
+                if kind == HopKind::Socket {
+                    sender.read_one();
+                }
                 sender.pass(key(direction, kind, from), journey.bytes, from.ns, to.ns);
             }
         }
@@ -254,6 +265,7 @@ impl PathFold {
             let last: &[HopKind] = match key.kind {
                 HopKind::Prerouting => &[HopKind::Forward, HopKind::Input, HopKind::Stack],
                 HopKind::Input => &[HopKind::Stack],
+                HopKind::Order => &[HopKind::Socket],
                 _ => &[],
             };
             let of_device = last.iter().map(|kind| HopKey { kind: *kind, ..*key });
@@ -265,7 +277,6 @@ impl PathFold {
         let mut hops: Vec<_> = self.hops.into_iter().collect();
         hops.sort_by_key(|(key, _)| {
             let of_sender = [HopKind::Program, HopKind::Send, HopKind::Output]
-                HopKind::Order => &[HopKind::Socket],
                 .iter()
                 .position(|kind| *kind == key.kind);
             (key.direction, of_sender.unwrap_or(3), rank(key), *key)
@@ -446,6 +457,8 @@ impl HopFold {
                     pid,
                     comm,
                     packets: 0,
+                    readings: 0,
+                    pause_ns: 0,
                     between_reads: Histogram::new(),
                     processor_waits: Histogram::new(),
                 };
@@ -463,8 +476,14 @@ impl HopFold {
         if let Some(ns) = reading.waited_ns {
             reader.processor_waits.record(ns);
         }
+        if reading.is_sampled || reading.is_stream {
+            return;
+        }
+        reader.readings += 1;
+        let pause_ns = reading.read_ns.saturating_sub(reading.from_ns.max(before));
+        reader.pause_ns = reader.pause_ns.max(pause_ns);
         let waited = reading.from_ns <= before && before <= reading.read_ns;
-        if waited && before > 0 && !reading.is_sampled && !reading.is_stream {
+        if waited && before > 0 {
             reader.between_reads.record(reading.read_ns - before);
         }
     }
@@ -474,10 +493,16 @@ impl HopFold {
         self.readers.iter().position(is)
     }
 
-    /// Counts the time from one reading of a stream to the next.
-    pub(crate) fn pace(&mut self, pid: Option<u32>, comm: Comm, gap_ns: u64) {
-        if let Some(place) = self.place_of(pid, comm) {
-            self.readers[place].0.between_reads.record(gap_ns);
+    /// Counts a reading of a stream, and the time since the one before.
+    fn pace(&mut self, pace: &Pace) {
+        let Some(place) = self.place_of(pace.reader, pace.comm) else {
+            return;
+        };
+        let reader = &mut self.readers[place].0;
+        reader.readings += u64::from(pace.is_new);
+        reader.pause_ns = reader.pause_ns.max(pace.pause_ns);
+        if let Some(ns) = pace.gap_ns {
+            reader.between_reads.record(ns);
         }
     }
 
@@ -497,6 +522,8 @@ impl HopFold {
                 Some(place) => {
                     let one = &mut self.readers[place].0;
                     one.packets += reader.packets;
+                    one.readings += reader.readings;
+                    one.pause_ns = one.pause_ns.max(reader.pause_ns);
                     one.between_reads.merge(&reader.between_reads);
                     one.processor_waits.merge(&reader.processor_waits);
                 }
@@ -527,6 +554,7 @@ impl HopFold {
             queued_now: self.queued_now,
             queued_max: self.stays.max().max(self.queued_now),
             ring_bytes: None,
+            dropping_class: None,
             send_buffer: self.send_buffer,
             drops: self.drops,
             places: self.places,

@@ -11,6 +11,7 @@
 mod accept;
 mod command;
 mod drops;
+mod ends;
 mod fold;
 mod hop;
 mod occupancy;

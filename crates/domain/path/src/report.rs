@@ -36,6 +36,8 @@ pub struct Hop {
     pub queued_max: u64,
     /// Bytes in the ring of the device; `None` if that is not known.
     pub ring_bytes: Option<Fill>,
+    /// The class in which most of the drops of a qdisc were, as its kernel counts them; `None` if none is known.
+    pub dropping_class: Option<u32>,
     /// The fullest send buffer of TCP, of the packets that left one.
     pub send_buffer: Option<SendBuffer>,
     /// Dropped packets by their reason; empty text if the kernel gives none.
@@ -99,10 +101,25 @@ pub struct Reader {
     pub comm: Comm,
     /// Packets that it read.
     pub packets: u64,
+    /// How often it read: of TCP calls, of others packets; 0 if that is not known.
+    pub readings: u64,
     /// From one reading to the next, where the next packet waited already. Empty if not each packet is followed.
     pub between_reads: Histogram,
+    /// The longest time that data waited and it read nothing; 0 if that is not known.
+    pub pause_ns: u64,
     /// From one reading to the next, how long it was ready but had no processor.
     pub processor_waits: Histogram,
+}
+
+impl Reader {
+    /// Returns the time from one reading to the next, the mean, if data waited already before most readings. A program that rather waits for
+    /// data has no pace of its own, whatever the time between some of its readings was.
+    #[must_use]
+    pub fn pace_ns(&self) -> Option<u64> {
+        let gaps = &self.between_reads;
+        let mean = gaps.mean().filter(|_| gaps.count() * 2 >= self.readings)?;
+        Some(mean.round() as u64)
+    }
 }
 
 /// What was seen of all packets.

@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct QueueFold {
     rings: BTreeMap<Device, Fill>,
     classes: BTreeMap<(Device, u32), Fill>,
+    /// Packets that a class had dropped at the first look and at the last one.
+    class_drops: BTreeMap<(Device, u32), (u64, u64)>,
     listeners: BTreeMap<Part, Fill>,
 }
 
@@ -30,8 +32,20 @@ impl QueueFold {
             if !is_inner {
                 let fill = self.classes.entry((device, class.handle)).or_default();
                 fill.add(class.waiting_packets.into());
+                let first = (class.drops, class.drops);
+                let drops = self.class_drops.entry((device, class.handle)).or_insert(first);
+                drops.1 = class.drops;
             }
         }
+    }
+
+    /// Returns the class of a device that has dropped more than half of what its classes have, between the first look and the last one.
+    fn dropping_class(&self, device: Device) -> Option<u32> {
+        let of_device = self.class_drops.iter().filter(|((of, _), _)| *of == device);
+        let drops = of_device.map(|((_, class), (first, last))| (last.saturating_sub(*first), *class));
+        let (most, class) = drops.clone().max()?;
+        let all: u64 = drops.map(|(count, _)| count).sum();
+        (most * 2 > all).then_some(class)
     }
 
     /// Whether a listener was seen.
@@ -63,6 +77,7 @@ impl PathReport {
             .map(|at| begin + at)
         {
             let key = self.hops[at].key;
+            self.hops[at].dropping_class = key.device.and_then(|device| queues.dropping_class(device));
             let of_device = queues
                 .classes
                 .iter()
@@ -101,6 +116,7 @@ pub(crate) fn row(key: HopKey, part: Part, fill: Fill) -> Hop {
         queued_now: fill.now,
         queued_max: fill.max,
         ring_bytes: None,
+        dropping_class: None,
         send_buffer: None,
         drops: BTreeMap::new(),
         places: crate::drops::Places::default(),

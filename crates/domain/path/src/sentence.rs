@@ -4,10 +4,10 @@ use crate::command::{InNamespace, device_name, typed};
 use crate::drops::{is_full_buffer, share_of};
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
-use crate::report::{Hop, PathReport, Reader};
+use crate::report::{Hop, PathReport, Qdisc, Reader};
 use crate::unsent::Unsent;
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
-use sockeye_model::counted_were;
+use sockeye_model::{counted, counted_were};
 use sockeye_wire::path::SendLimit;
 use std::collections::BTreeMap;
 
@@ -34,6 +34,16 @@ impl PathReport {
             let remedy = self.slow_queue(hop).map(|device| queue_of(&device, in_namespace));
             Some(Sentence::new("longest-hop", text).with(remedy))
         });
+        // What takes as long as half of the way comes before it: a first request waits in the receive queue, too, until its connection is
+        // accepted.
+        let is_longer = |hop: &&Hop| hop.total_ns >= self.way_ns() / 2;
+        let late = self.hops.iter().filter(is_longer).filter_map(accepts_late);
+        let longest: Vec<_> = self
+            .waiting(in_namespace)
+            .chain(self.programs())
+            .chain(late)
+            .chain(longest)
+            .collect();
         let is_drop = |hop: &&Hop| hop.dropped() > 0 && hop.key.kind != HopKind::Accept;
         let dropping = self.hops.iter().filter(is_drop);
         let drops: Vec<_> = dropping
@@ -58,8 +68,60 @@ impl PathReport {
             .chain(then)
             .chain(self.unknown_of_tunnel())
             .chain(self.hops.iter().filter_map(accept_queue_is_full))
-            .chain(self.hops.iter().filter_map(accepts_late))
+            .chain(
+                self.hops
+                    .iter()
+                    .filter(|hop| !is_longer(hop))
+                    .filter_map(accepts_late),
+            )
             .collect()
+    }
+
+    /// Says where most of the packets wait that have not ended, if hardly any has come further.
+    fn waiting(&self, in_namespace: InNamespace<'_>) -> impl Iterator<Item = Sentence> {
+        let is_standing = |hop: &&Hop| {
+            let is_way = hop.part.is_none() && hop.key.kind == HopKind::Forward;
+            is_way && hop.queued_now * 4 >= self.followed() && hop.queued_now >= hop.packets
+        };
+        self.hops.iter().filter(is_standing).map(move |hop| {
+            let waiting = hop.queued_now;
+            let text = format!(
+                "{waiting} of {} {} {}, at the end: for a neighbour that does not answer, or in a queue of the packet filter (NFQUEUE).",
+                counted(self.followed(), "packet"),
+                if waiting == 1 { "waits" } else { "wait" },
+                place(hop)
+            );
+            let neighbours = hop.key.device.map(|device| typed(&device, "ip neigh", in_namespace));
+            Sentence::new("waiting", text).with(neighbours)
+        })
+    }
+
+    /// Returns the time of all packets on their way.
+    fn way_ns(&self) -> u64 {
+        let is_way = |hop: &&Hop| hop.key.kind != HopKind::Program && hop.part.is_none();
+        let times = self.hops.iter().filter(is_way).map(|hop| hop.total_ns);
+        times.fold(0, u64::saturating_add)
+    }
+
+    /// Names the programs that take longer from reading to writing than all packets on their way.
+    fn programs(&self) -> impl Iterator<Item = Sentence> {
+        let programs = self.hops.iter().filter(|hop| hop.key.kind == HopKind::Program);
+        programs.filter_map(|hop| {
+            let median = hop.delays.percentile(Histogram::P50)?;
+            // It reads what comes from the other side.
+            let is_read = |other: &&Hop| {
+                other.key.kind == HopKind::Socket && other.key.direction != hop.key.direction
+            };
+            let reader = self.hops.iter().find(is_read).and_then(|hop| hop.readers.first());
+            let program = reader.map_or_else(|| "a program".to_owned(), |reader| format!("the program ({})", name(reader)));
+            let text = format!(
+                "More time than on all the way passes in {program}, from reading a packet to writing the next one: {} (median, hop 'program' in \
+                 direction '{}'). That is no queue, and in no share.",
+                duration(median),
+                hop.key.direction.name()
+            );
+            (hop.total_ns > self.way_ns()).then(|| Sentence::new("program", text))
+        })
     }
 
     /// Says which program reads what waits in a hop, and how fast; empty if none is known.
@@ -80,7 +142,14 @@ impl PathReport {
         } else {
             String::new()
         };
-        match reader.between_reads.percentile(Histogram::P50) {
+        let pace_ns = reader.pace_ns();
+        if let Some(ns) = pause_of(reading, reader, pace_ns) {
+            return format!(
+                ", whose program ({name}){others} read nothing for up to {}",
+                duration(ns)
+            );
+        }
+        match pace_ns {
             // A reading of a stream can take many packets, or a part of one.
             Some(ns) if hop.key.kind == HopKind::Socket => {
                 format!(", whose program ({name}){others} reads every {}", duration(ns))
@@ -113,8 +182,13 @@ impl PathReport {
                     other.key.kind == HopKind::Socket && other.key.direction == hop.key.direction
                 };
                 let peer = self.hops.iter().find(is_peer);
-                let peer = peer.map_or(String::new(), |peer| self.whose(peer));
-                return format!(": the receive window of the peer is full{peer}");
+                return match peer {
+                    Some(peer) => format!(
+                        ": the receive window of the peer is full{}",
+                        self.why_full(peer, unsent)
+                    ),
+                    None => ": the receive window of the peer is full".to_owned(),
+                };
             }
             SendLimit::Rate => return ": its program limits the rate (SO_MAX_PACING_RATE)".to_owned(),
             SendLimit::CongestionWindow => "the congestion window is full",
@@ -126,8 +200,9 @@ impl PathReport {
             .and_then(|key| self.hops.iter().find(|hop| hop.key == key));
         let Some(standing) = standing else {
             return format!(
-                ": {limit}, and what is in flight is not in a queue of this host, but in the network or at the peer: \
-                 of a round trip of {round_trip} packets spend {here} here"
+                ": {limit}, and {}{}",
+                self.in_flight(unsent),
+                smaller_by_drops(unsent)
             );
         };
         let whose = match (standing.key.kind, self.whose(standing)) {
@@ -142,6 +217,47 @@ impl PathReport {
             bytes(unsent.bytes_in_hop),
             place(standing)
         )
+    }
+
+    /// Says where that is which was sent and is not acknowledged, and is not in one hop of this host.
+    fn in_flight(&self, unsent: &Unsent) -> String {
+        let (here, round_trip) = (duration(unsent.here_ns), duration(unsent.round_trip_ns));
+        if unsent.here_ns * 2 > unsent.round_trip_ns {
+            let longest = unsent
+                .longest
+                .and_then(|key| self.hops.iter().find(|hop| hop.key == key));
+            let longest = longest.map_or_else(String::new, |hop| {
+                format!(", the longest time {}{}", place(hop), self.whose(hop))
+            });
+            return format!("of a round trip of {round_trip} packets spend {here} on this host{longest}");
+        }
+        if unsent.is_peer_here {
+            return format!(
+                "the peer is on this host, where packets spend {here} of a round trip of {round_trip}: the rest is \
+                 what no row has, such as programs of tunnels, acknowledgements on their way back, and waiting until what was lost is sent again"
+            );
+        }
+        format!(
+            "what is in flight is not in a queue of this host, but in the network or at the peer: \
+             of a round trip of {round_trip} packets spend {here} here"
+        )
+    }
+
+    /// Says why the receive window of a peer on this host is full: its program reads slowly, or its buffer is small.
+    fn why_full(&self, peer: &Hop, unsent: &Unsent) -> String {
+        let mean_ns = peer.total_ns / peer.packets.max(1);
+        let median = peer.delays.percentile(Histogram::P50);
+        match (peer.readers.first(), median) {
+            // As many bytes as fit are acknowledged in each round trip: what is read in less time is not what the window waits for.
+            (Some(reader), Some(median_ns)) if mean_ns * 2 < unsent.round_trip_ns => format!(
+                ", although its program ({}) reads within {} (median) what arrives: its receive buffer is small for a round trip of {} \
+                 (SO_RCVBUF, net.ipv4.tcp_rmem)",
+                name(reader),
+                duration(median_ns),
+                duration(unsent.round_trip_ns)
+            ),
+            _ => self.whose(peer),
+        }
     }
 
     /// Returns the device in whose qdisc or ring the time is: that of a hop, or of what a send buffer waits for.
@@ -161,7 +277,7 @@ impl PathReport {
         let mut read = tunnels.filter_map(|hop| Some((hop.key.device?, hop.readers.first()?)));
         let (device, reader) = read.next()?;
         let text = format!(
-            "How long the program of {} ({}) works on a packet, from reading it to writing it elsewhere, is not known, and in no row.",
+            "How long the program of {} ({}) works on a packet, from reading it to writing it elsewhere, is not known, and in no row: the shares are without it.",
             device_name(&device),
             name(reader)
         );
@@ -178,14 +294,15 @@ impl PathReport {
             reasons => format!(" ({})", reasons.join(", ")),
         };
         let mut text = format!(
-            "{} {}{}{reasons}",
+            "{} {}{}{}{reasons}",
             share_of(dropped, hop.offered()),
             place(hop),
+            dropping_class(hop),
             self.whose(hop)
         );
         let device = hop.key.device.filter(|_| hop.key.kind == HopKind::Tunnel);
-        if device.is_some() {
-            let waiting = counted_were(hop.queued_max, "packet");
+        if device.is_some() || hop.key.kind == HopKind::Qdisc {
+            let waiting = counted_were(hop.longest_queue(), "packet");
             text.push_str(&format!("; at most {waiting} in it at once"));
         }
         if matches!(hop.key.kind, HopKind::Socket | HopKind::Stack)
@@ -201,11 +318,21 @@ impl PathReport {
                 TypedCommand::new("ip link set dev", &device_name(&device)).with("txqueuelen", LONG_QUEUE);
             typed(&device, &longer, in_namespace)
         });
+        let queue = hop.key.device.filter(|_| hop.key.kind == HopKind::Qdisc);
+        let remedy = remedy.or_else(|| queue.map(|device| queue_of(&device, in_namespace)));
         (dropped > 0).then(|| Sentence::new("drops", text).with(remedy))
     }
 }
 
 impl Hop {
+    /// Returns how many packets were there at once, as the packets or the kernel say.
+    fn longest_queue(&self) -> u64 {
+        match self.qdisc {
+            Some(Qdisc::Packets(packets)) => self.queued_max.max(packets.into()),
+            _ => self.queued_max,
+        }
+    }
+
     /// Returns the number of packets that came to where this hop drops.
     fn offered(&self) -> u64 {
         let (dropped, passed) = (self.dropped(), self.dropped() + self.packets);
@@ -220,6 +347,37 @@ impl Hop {
         });
         drops.filter(|(_, count)| *count > 0).collect()
     }
+}
+
+/// Names the class of a queue that has dropped more than half of what all classes have; empty if none is known to.
+fn dropping_class(hop: &Hop) -> String {
+    let Some(class) = hop.dropping_class else {
+        return String::new();
+    };
+    format!(", in its class {:x}:{:x}", class >> 16, class & 0xffff)
+}
+
+/// Says that drops on this host make the congestion window smaller; empty if there are none.
+fn smaller_by_drops(unsent: &Unsent) -> String {
+    match unsent.dropped {
+        0 => String::new(),
+        dropped => format!(
+            "; what this host drops of these connections ({}) makes the window smaller",
+            counted(dropped, "packet")
+        ),
+    }
+}
+
+/// Returns the longest time that data waited in a hop and its program read nothing, if that is where the time in the hop comes from, and not a
+/// pace that is always the same.
+fn pause_of(hop: &Hop, reader: &Reader, pace_ns: Option<u64>) -> Option<u64> {
+    let (pause_ns, max_ns) = (reader.pause_ns, hop.delays.max()?);
+    let median_ns = hop.delays.percentile(Histogram::P50)?;
+    let is_unusual = pause_ns >= LONG_PAUSE_NS && pause_ns / PAUSE_OF_PACES >= pace_ns.unwrap_or(0);
+    // Few packets waited most of the time, or most packets waited for that.
+    let of_few = hop.delays.mean()? >= 2.0 * median_ns as f64;
+    let of_most = pause_ns / 4 <= median_ns && median_ns <= pause_ns;
+    (is_unusual && pause_ns >= max_ns / 2 && (of_few || of_most)).then_some(pause_ns)
 }
 
 /// Returns the command that shows the queues of a device, with their rates, backlogs and drops.
@@ -295,10 +453,17 @@ fn place(hop: &Hop) -> String {
         }
         HopKind::Input => format!("from {device} to TCP (netfilter's input hook)"),
         HopKind::Stack => format!("from {device} to the socket (packet filter, transport)"),
+        HopKind::Order => {
+            "in TCP, which has the packets and misses bytes before them: these were lost, or are later than what was sent after them".to_owned()
+        }
         HopKind::Socket => "in the receive queue of the socket".to_owned(),
         HopKind::Accept => "in the accept queue of a listener".to_owned(),
     }
 }
+
+/// A time without reading that is named: a shorter one may be one of the scheduler; and how many times as long as its pace it is.
+const LONG_PAUSE_NS: u64 = 10_000_000;
+const PAUSE_OF_PACES: u64 = 5;
 
 /// A program that does nothing else accepts within microseconds.
 const LATE_ACCEPT_NS: u64 = 1_000_000;
@@ -326,6 +491,3 @@ fn name(reader: &Reader) -> String {
         None => format!("{comm}, in another pid namespace"),
     }
 }
-        HopKind::Order => {
-            "in TCP, which has the packets and misses bytes before them: these were lost, or are later than what was sent after them".to_owned()
-        }

@@ -34,8 +34,22 @@ struct Read {
     call: u32,
     reader: Option<u32>,
     comm: [u8; 16],
-    /// Whether the time since the one before is counted.
+    /// Whether it is counted, and the time since the one before.
     is_counted: bool,
+    has_gap: bool,
+}
+
+/// What a packet that is read says of one of the readings since it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pace {
+    pub(crate) reader: Option<u32>,
+    pub(crate) comm: Comm,
+    /// Whether this is the first time that the reading is returned.
+    pub(crate) is_new: bool,
+    /// The time since the reading before, if the packet waited already, and no packet before has returned it.
+    pub(crate) gap_ns: Option<u64>,
+    /// For how long the packet had waited since then, or since it came.
+    pub(crate) pause_ns: u64,
 }
 
 impl Streams {
@@ -48,6 +62,7 @@ impl Streams {
             reader: reading.reader,
             comm: reading.comm,
             is_counted: false,
+            has_gap: false,
         };
         self.stream(reading.socket)
             .map_or_else(Vec::new, |stream| stream.read(read))
@@ -73,6 +88,7 @@ impl Streams {
             reader: journey.reader,
             comm: journey.comm,
             is_counted: false,
+            has_gap: false,
         })
     }
 
@@ -107,24 +123,6 @@ impl Streams {
         Some(None)
     }
 
-    /// Returns what was not read.
-    pub(crate) fn rest(&mut self) -> Vec<(Journey, Direction)> {
-        self.streams
-            .drain()
-            .flat_map(|(_, stream)| stream.waiting)
-            .collect()
-    }
-
-    /// Returns the times between the readings while a packet waited that is read now: each once, with the program of the later one.
-    pub(crate) fn gaps(&mut self, journey: &Journey) -> Vec<(Option<u32>, Comm, u64)> {
-        let [.., from, read] = &journey.stamps[..] else {
-            return Vec::new();
-        };
-        let (Point::Read, Some((socket, payload))) = (read.point, stream_of(journey)) else {
-            return Vec::new();
-        };
-        let Some(stream) = self.streams.get_mut(&socket) else {
-            return Vec::new();
     /// Adds when TCP got a packet before which no bytes were missing: those that came before it, and are after it in the stream, were until
     /// then.
     pub(crate) fn add_arrival(&mut self, journey: &Journey) {
@@ -182,20 +180,51 @@ impl Streams {
         Some(journey)
     }
 
+    /// Returns what was not read.
+    pub(crate) fn rest(&mut self) -> Vec<(Journey, Direction)> {
+        self.streams
+            .drain()
+            .flat_map(|(_, stream)| stream.waiting)
+            .collect()
+    }
+
+    /// Returns the readings since a packet came that is read now, with the times between them. Where calls have no numbers, what one call
+    /// takes cannot be distinguished from several readings: then there are none.
+    pub(crate) fn paces(&mut self, journey: &Journey) -> Vec<Pace> {
+        let [.., from, read] = &journey.stamps[..] else {
+            return Vec::new();
+        };
+        let (Point::Read, Some((socket, payload))) = (read.point, stream_of(journey)) else {
+            return Vec::new();
+        };
+        let Some(stream) = self.streams.get_mut(&socket) else {
+            return Vec::new();
         };
         let Some((first, last)) = stream.reads_of(payload, from.ns) else {
             return Vec::new();
         };
-        let mut gaps = Vec::new();
-        for nth in first + 1..=last {
-            let before_ns = stream.reads[nth - 1].ns;
+        let mut paces = Vec::new();
+        for nth in first..=last {
+            let before_ns = if nth > first {
+                stream.reads[nth - 1].ns
+            } else {
+                from.ns
+            };
             let read = &mut stream.reads[nth];
-            if !std::mem::replace(&mut read.is_counted, true) {
-                let gap_ns = read.ns.saturating_sub(before_ns);
-                gaps.push((read.reader, Comm::from_c(&read.comm), gap_ns));
+            if read.call == 0 {
+                continue;
             }
+            let pause_ns = read.ns.saturating_sub(before_ns);
+            let is_gap = nth > first && !std::mem::replace(&mut read.has_gap, true);
+            paces.push(Pace {
+                reader: read.reader,
+                comm: Comm::from_c(&read.comm),
+                is_new: !std::mem::replace(&mut read.is_counted, true),
+                gap_ns: is_gap.then_some(pause_ns),
+                pause_ns,
+            });
         }
-        gaps
+        paces
     }
 
     fn stream(&mut self, socket: u64) -> Option<&mut Stream> {
@@ -276,6 +305,6 @@ const STREAMS_MAX: usize = 1024;
 /// Readings and packets of a stream that are kept, and readings that are looked at for one packet.
 const READS_MAX: usize = 16_384;
 const WAITING_MAX: usize = 4096;
-const SCANNED_MAX: usize = 4096;
 /// Packets of a stream whose arrival is kept: more than are in a receive queue.
 const ARRIVALS_MAX: usize = 8192;
+const SCANNED_MAX: usize = 4096;

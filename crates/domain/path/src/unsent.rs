@@ -23,6 +23,12 @@ pub struct Unsent {
     pub round_trip_ns: u64,
     /// The part of it that packets spend in the hop; without one, in all hops of this host.
     pub here_ns: u64,
+    /// The hop in which they spend the longest time, also if that is no large part of the round trip; `None` without hops.
+    pub longest: Option<HopKey>,
+    /// Whether programs of this host read them: no network is between.
+    pub is_peer_here: bool,
+    /// Packets that were dropped on this host.
+    pub dropped: u64,
 }
 
 /// Connections whose data waits in the send buffer.
@@ -46,8 +52,9 @@ struct Sender {
     unacked_bytes: u64,
     /// Hops between the send buffer and the receive queue.
     hops: Vec<(HopKey, Passage)>,
-    /// Whether packets were dropped on this host.
-    has_drops: bool,
+    /// Packets that were dropped on this host, and that a program of this host has read.
+    dropped: u64,
+    read: u64,
 }
 
 /// What has passed a hop.
@@ -123,6 +130,8 @@ impl Senders {
                 Some((one, sum)) => {
                     one.unacked_bytes += unsent.unacked_bytes;
                     one.bytes_in_hop += unsent.bytes_in_hop;
+                    one.is_peer_here &= unsent.is_peer_here;
+                    one.dropped += unsent.dropped;
                     if byte_ns > *sum {
                         (one.round_trip_ns, one.here_ns) = (unsent.round_trip_ns, unsent.here_ns);
                     }
@@ -142,9 +151,14 @@ impl Senders {
 pub(crate) struct SenderHops<'a>(&'a mut Sender);
 
 impl SenderHops<'_> {
-    /// Notes that a packet was dropped.
+    /// Counts a packet that was dropped.
     pub(crate) const fn drop_one(&mut self) {
-        self.0.has_drops = true;
+        self.0.dropped += 1;
+    }
+
+    /// Counts a packet that a program has read from a socket.
+    pub(crate) const fn read_one(&mut self) {
+        self.0.read += 1;
     }
 
     /// Adds that a packet was in a hop from one time to another.
@@ -186,6 +200,9 @@ impl Sender {
                 .checked_div(self.packets)
                 .unwrap_or(0),
             here_ns: self.hops.iter().map(|(_, passage)| passage.mean_ns()).sum(),
+            longest: None,
+            is_peer_here: self.read > 0,
+            dropped: self.dropped,
         };
         if !matches!(limit, SendLimit::CongestionWindow | SendLimit::Pacing) {
             return Some((unsent, byte_ns));
@@ -195,6 +212,7 @@ impl Sender {
         }
         // What the round trip and the time there are means of are other packets: that can be more.
         let longest = self.hops.iter().max_by_key(|(_, passage)| passage.mean_ns());
+        unsent.longest = longest.map(|(key, _)| *key);
         let longest =
             longest.map(|(key, passage)| (*key, passage, passage.mean_ns().min(unsent.round_trip_ns)));
         if let Some((key, passage, ns)) = longest.filter(|(.., ns)| *ns * 2 > unsent.round_trip_ns) {
@@ -202,7 +220,7 @@ impl Sender {
             let part = u64::try_from(part).unwrap_or(u64::MAX);
             unsent.hop = Some(key);
             unsent.here_ns = ns;
-            let most = if self.has_drops {
+            let most = if self.dropped > 0 {
                 // What was dropped, and TCP has not missed yet, is in flight to TCP, and not there.
                 passage.mean_bytes().saturating_mul(sample_every.into())
             } else {

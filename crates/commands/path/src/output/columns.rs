@@ -535,11 +535,6 @@ impl Composite<Hops> for Drops {
     }
 }
 
-/// Returns the median time from one reading to the next.
-fn read_every_ns(reader: &Reader) -> Option<u64> {
-    reader.between_reads.percentile(Histogram::P50)
-}
-
 /// Returns the median time that it had no processor.
 fn processor_wait_ns(reader: &Reader) -> Option<u64> {
     reader.processor_waits.percentile(Histogram::P50)
@@ -560,7 +555,7 @@ impl Composite<Hops> for ReaderCell {
                 out.extend_from_slice(b" or more");
             }
         }
-        if let Some(ns) = read_every_ns(reader) {
+        if let Some(ns) = reader.pace_ns() {
             out.extend_from_slice(format!(" every {}", duration(ns)).as_bytes());
         }
         if let Some(ns) = processor_wait_ns(reader).filter(|ns| *ns >= PROCESSOR_WAIT_NS_MIN) {
@@ -575,7 +570,7 @@ impl Composite<Hops> for ReaderCell {
         line.number(reader.and_then(|reader| reader.pid));
         line.number(reader.map(|_| row.hop.readers.len() as u64 - 1));
         line.number(reader.map(|_| row.hop.unlisted_reads));
-        line.number(reader.and_then(read_every_ns));
+        line.number(reader.and_then(Reader::pace_ns));
         line.number(reader.and_then(processor_wait_ns));
     }
 
@@ -589,7 +584,7 @@ impl Composite<Hops> for ReaderCell {
         process.end();
         object.number("other_readers", Some(row.hop.readers.len() as u64 - 1));
         object.number("unlisted_reads", Some(row.hop.unlisted_reads));
-        object.number("read_every_ns", read_every_ns(reader));
+        object.number("read_every_ns", reader.pace_ns());
         object.number("processor_wait_ns", processor_wait_ns(reader));
     }
 

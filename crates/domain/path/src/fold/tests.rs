@@ -377,7 +377,8 @@ fn sentences_name_the_longest_hop_its_program_and_the_short_queue() {
             "100 % of the time on this host is spent in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet.",
             "1 of 3 packets (33 %) is dropped in the queue of tun0, whose program (vpn, 812) reads 40.0us per packet (FULL_RING); \
              at most 2 packets were in it at once.",
-            "How long the program of tun0 (vpn, 812) works on a packet, from reading it to writing it elsewhere, is not known, and in no row.",
+            "How long the program of tun0 (vpn, 812) works on a packet, from reading it to writing it elsewhere, is not known, and in no row: the \
+             shares are without it.",
         ]
     );
     assert!(sentences[1].remedies[0].starts_with("ip link set dev tun0 txqueuelen 1000 "));
@@ -475,7 +476,11 @@ fn merged_packets_are_read_when_their_last_byte_is() {
     fold.add(&segment(end(1000), &there), Direction::In, Ending::Merged);
     fold.add_reading(&reading(end(500), 10_010, 1));
     let first = [&there[..], &[(20_010, Point::Read)]].concat();
-    fold.add(&segment(seq, &first), Direction::In, Ending::Complete);
+    let first = Journey {
+        call: 2,
+        ..segment(seq, &first)
+    };
+    fold.add(&first, Direction::In, Ending::Complete);
     fold.add_reading(&reading(end(1500), 30_010, 3));
     fold.add_reading(&reading(end(2500), 40_010, 4));
     fold.add(&segment(end(2000), &received), Direction::In, Ending::Merged);
@@ -775,4 +780,245 @@ fn device_from_which_no_packet_has_come_is_known() {
         Ending::Unfinished,
     );
     assert_eq!(fold.devices().count(), 1);
+}
+
+/// A reader that takes at once what comes has no pace, although two of its packets came together.
+#[test]
+fn program_that_waits_for_data_has_no_pace() {
+    let at = |came: u64, read: u64| [(came, Point::Delivered), (read, Point::Read)];
+    let mut journeys: Vec<_> = (0..10)
+        .map(|nth| at(nth * 1_000_000, nth * 1_000_000 + 5_000))
+        .collect();
+    journeys.push(at(9_004_000, 9_006_000));
+    let all: Vec<_> = journeys
+        .iter()
+        .map(|stamps| (&stamps[..], Ending::Complete))
+        .collect();
+    let report = fold(&all);
+    let reader = &report.hops[0].readers[0];
+    assert_eq!((reader.between_reads.max(), reader.readings), (Some(1_000), 11));
+    assert_eq!(reader.pace_ns(), None);
+    let text = &report.sentences()[0].text;
+    assert!(text.ends_with(", whose program is vpn, 812."), "{text}");
+    // Without a number of its socket, too, the packets that one call of TCP takes are no readings.
+    let mut fold = PathFold::new(1);
+    for (seq, stamps) in (0..).zip([at(0, 100), at(0, 101), at(0, 102)]) {
+        let packet = Journey {
+            socket: None,
+            ..segment(seq * 1000, &stamps)
+        };
+        fold.add(&packet, Direction::In, Ending::Complete);
+    }
+    let report = fold.finish();
+    assert_eq!(report.hops[0].readers[0].between_reads.count(), 0);
+}
+
+/// A program that reads fast, and was stopped once.
+#[test]
+fn pause_of_a_program_is_named() {
+    let second = 1_000_000_000;
+    let at = |came: u64, read: u64| [(came, Point::Delivered), (read, Point::Read)];
+    let mut journeys: Vec<_> = (0..100).map(|nth| at(nth * 1_000, nth * 1_000 + 900)).collect();
+    journeys.extend((0..40).map(|nth| at(second + nth, 2 * second + nth * 10)));
+    let all: Vec<_> = journeys
+        .iter()
+        .map(|stamps| (&stamps[..], Ending::Complete))
+        .collect();
+    let text = &fold(&all).sentences()[0].text;
+    assert!(
+        text.ends_with(", whose program (vpn, 812) read nothing for up to 1.00s."),
+        "{text}"
+    );
+}
+
+/// The window is what the buffer takes: the program reads each packet within a microsecond.
+#[test]
+fn small_receive_buffer_is_no_slow_program() {
+    let written = |seq: u64| {
+        [
+            (seq, Point::Written),
+            (seq + 50_000, Point::Queued),
+            (seq + 50_000, Point::Received),
+            (seq + 50_000, Point::Delivered),
+            (seq + 51_000, Point::Read),
+        ]
+    };
+    let mut fold = PathFold::new(1);
+    for number in 0..10 {
+        let journey = Journey {
+            limit: Some(SendLimit::PeerWindow),
+            round_trip_us: Some(160),
+            send_buffer: Some(SendBuffer {
+                unsent: 9_000,
+                unacked: 1_000,
+            }),
+            call: 1 + number,
+            ..segment(number * 1000, &written(u64::from(number) * 60_000))
+        };
+        fold.add(&journey, Direction::In, Ending::Complete);
+    }
+    let text = &fold.finish().sentences()[0].text;
+    let expected = ": the receive window of the peer is full, although its program (vpn, 812) reads within 1.0us (median) what arrives: its \
+                    receive buffer is small for a round trip of 160.0us (SO_RCVBUF, net.ipv4.tcp_rmem).";
+    assert!(text.ends_with(expected), "{text}");
+}
+
+/// What a program of this host reads has been in no network.
+#[test]
+fn bytes_in_flight_to_a_peer_here_are_in_no_network() {
+    let sentence = |in_qdisc_ns: u64, drops: u32| {
+        let mut fold = PathFold::new(1);
+        let queued = 50_000 + in_qdisc_ns;
+        let journey = |seq: u32| Journey {
+            limit: Some(SendLimit::CongestionWindow),
+            round_trip_us: Some(10),
+            send_buffer: Some(SendBuffer {
+                unsent: 9_000,
+                unacked: 39_000,
+            }),
+            ..segment(
+                seq,
+                &[
+                    (0, Point::Written),
+                    (50_000, Point::Queued),
+                    (queued, Point::Transmitted),
+                    (queued + 2_000, Point::Received),
+                    (queued + 2_000, Point::Delivered),
+                    (queued + 2_100, Point::Read),
+                ],
+            )
+        };
+        for nth in 0..5 {
+            fold.add(&journey(nth * 1000), Direction::Out, Ending::Complete);
+        }
+        for nth in 0..drops {
+            let dropped = segment(
+                nth * 1000,
+                &[(50_000, Point::Transmitted), (50_000, Point::Dropped)],
+            );
+            fold.add(&dropped, Direction::Out, Ending::Dropped("FULL_RING"));
+        }
+        fold.finish().sentences().remove(0).text
+    };
+    let text = sentence(1_000, 0);
+    let expected = "full, and the peer is on this host, where packets spend 3.0us of a round trip of 10.0us: the rest is what no row has";
+    assert!(text.contains(expected), "{text}");
+    let text = sentence(4_000, 2);
+    let expected = "full, and of a round trip of 10.0us packets spend 6.0us on this host, the longest time in the qdisc of tun0; what this \
+                    host drops of these connections (2 packets) makes the window smaller.";
+    assert!(text.ends_with(expected), "{text}");
+    for drops in [0, 2] {
+        assert!(!sentence(1_000, drops).contains("network"));
+    }
+}
+
+/// A router asks for the address of a neighbour that does not answer.
+#[test]
+fn what_waits_for_a_neighbour_is_on_its_way_to_the_next_device() {
+    let second = 1_000_000_000;
+    let routed = [(0, Point::Received), (1_000, Point::Routed)];
+    let late = [(9 * second, Point::Queued), (9 * second + 1, Point::Transmitted)];
+    let mut fold = PathFold::new(1);
+    for _ in 0..5 {
+        fold.add(&journey(&routed), Direction::Out, Ending::Unfinished);
+    }
+    fold.add(&journey(&late), Direction::Out, Ending::Complete);
+    let report = fold.finish();
+    assert_eq!((report.lost, report.unfinished), (0, 5));
+    let waiting: Vec<_> = report
+        .hops
+        .iter()
+        .filter(|hop| hop.queued_now > 0)
+        .map(|hop| (hop.key.kind, hop.queued_now))
+        .collect();
+    assert_eq!(waiting, [(HopKind::Forward, 5)]);
+    let texts: Vec<_> = report
+        .sentences()
+        .into_iter()
+        .map(|sentence| sentence.text)
+        .collect();
+    let expected = "5 of 6 packets wait on the way from tun0 to the next device";
+    assert!(texts[0].starts_with(expected), "{texts:#?}");
+}
+
+/// A socket has received something at that address: what did not come to it was merged there.
+#[test]
+fn what_a_socket_receives_does_not_wait_for_a_neighbour() {
+    let second = 1_000_000_000;
+    let routed = [(0, Point::Received), (1_000, Point::Routed)];
+    let read = [&routed[..], &[(2_000, Point::Delivered), (3_000, Point::Read)]].concat();
+    let late = [(9 * second, Point::Queued), (9 * second + 1, Point::Transmitted)];
+    let report = fold(&[
+        (&read, Ending::Complete),
+        (&routed, Ending::Unfinished),
+        (&late, Ending::Complete),
+    ]);
+    assert_eq!((report.lost, report.unfinished), (1, 0));
+}
+
+/// Both ends of a tunnel are on this host: what its program writes into the other device has passed the first one.
+#[test]
+fn hops_behind_a_tunnel_come_after_it() {
+    let into = [(0, Point::Queued), (10, Point::Transmitted), (20, Point::Read)];
+    let out = [
+        (30, Point::Received),
+        (40, Point::Routed),
+        (50, Point::Delivered),
+        (60, Point::Read),
+    ];
+    let mut fold = PathFold::new(1);
+    for _ in 0..3 {
+        fold.add(&journey(&into), Direction::Out, Ending::Complete);
+        let mut other_end = journey(&out);
+        for stamp in &mut other_end.stamps[..3] {
+            stamp.netns = 2;
+        }
+        fold.add(&other_end, Direction::Out, Ending::Complete);
+    }
+    let kinds: Vec<_> = fold.finish().hops.iter().map(|hop| hop.key.kind).collect();
+    let expected = [
+        HopKind::Qdisc,
+        HopKind::Tunnel,
+        HopKind::Prerouting,
+        HopKind::Stack,
+        HopKind::Socket,
+    ];
+    assert_eq!(kinds, expected);
+}
+
+/// A segment was lost, and is sent again: what came meanwhile waits for it, and not for the program.
+#[test]
+fn bytes_that_wait_for_lost_ones_do_not_wait_for_their_program() {
+    let mut fold = PathFold::new(1);
+    let again = [
+        (80_000, Point::Received),
+        (80_500, Point::Arrived),
+        (81_000, Point::Delivered),
+        (90_000, Point::Read),
+    ];
+    let early = [
+        (1_000, Point::Received),
+        (1_000, Point::Disordered),
+        (90_000, Point::Read),
+    ];
+    // Of another stream, and of this one later.
+    let other = Journey {
+        socket: Some(8),
+        ..segment(0, &[(85_000, Point::Arrived), (86_000, Point::Read)])
+    };
+    let later = segment(9_000, &[(89_000, Point::Arrived), (95_000, Point::Read)]);
+    for journey in [&other, &segment(0, &again), &segment(1_000, &early), &later] {
+        fold.add(journey, Direction::In, Ending::Complete);
+    }
+    let report = fold.finish();
+    let hop = |kind| report.hops.iter().find(|hop| hop.key.kind == kind).unwrap();
+    let order = hop(HopKind::Order);
+    assert_eq!((order.packets, order.total_ns), (1, 80_000));
+    let socket = hop(HopKind::Socket);
+    assert_eq!((socket.packets, socket.delays.max()), (4, Some(9_000)));
+    let text = &report.sentences()[0].text;
+    assert!(
+        text.contains(" is spent in TCP, which has the packets and misses bytes before them"),
+        "{text}"
+    );
 }

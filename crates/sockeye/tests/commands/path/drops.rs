@@ -333,3 +333,31 @@ fn packets_for_another_mac_address_are_dropped() {
         assert_all_dropped(&document, "prerouting", "OTHERHOST", "another MAC address");
     }
 }
+
+/// Segments that come while one before them is missing wait in TCP, and not for their program.
+#[test]
+fn segments_behind_a_lost_one_wait_in_order() {
+    let router = need!(Router::new("path_order"));
+    let address = SocketAddr::new(router.addresses()[0], 5640);
+    let rules = "add table inet lab; add chain inet lab lab { type filter hook forward priority 0; }; \
+                 add rule inet lab lab tcp dport 5640 meta length > 1000 numgen inc mod 10 == 5 drop";
+    router.router.output("nft", &[rules]);
+    let listener = router.server.run(|| TcpListener::bind(address).unwrap());
+    let mut sending = router.client.run(|| TcpStream::connect(address).unwrap());
+    let (mut reading, _) = listener.accept().unwrap();
+    let following = Following::start(&router.lab, "--format json --port 5640");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..100 {
+                sending.write_all(&[7; 20_000]).unwrap();
+            }
+        });
+        let mut buffer = vec![0; 65_536];
+        while reading.read(&mut buffer).unwrap() > 0 {}
+    });
+    let document = following.document();
+    assert!(document["dropped"].as_u64().unwrap() > 0, "{document:#}");
+    let order = hop(&document, "in", "order");
+    assert!(order["packets"].as_u64().unwrap() > 0, "{document:#}");
+    assert!(order["max_ns"].as_u64().unwrap() > 0, "{document:#}");
+}

@@ -489,7 +489,7 @@ fn filters_by_user_inode_and_cookie_select_sockets() {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let [receiving, sending] = [address, SocketAddr::from(([127, 0, 0, 1], 0))]
             .map(|address| here.run(|| UdpSocket::bind(address).unwrap()));
-        let line = format!("--format json -N {} {test} and dport = :{port}", here.name());
+        let line = format!("--format json -N {} {test} and sport = :{port}", here.name());
         let following = Following::start(&lab, &line);
         for _ in 0..20 {
             sending.send_to(&[7; 64], address).unwrap();
@@ -497,7 +497,7 @@ fn filters_by_user_inode_and_cookie_select_sockets() {
         }
         let document = following.document();
         assert_eq!(document["followed"], 20, "{test}: {document:#}");
-        let other = format!("--format json -N {} not {test} and dport = :{port}", here.name());
+        let other = format!("--format json -N {} not {test} and sport = :{port}", here.name());
         let following = Following::start(&lab, &other);
         sending.send_to(&[7; 64], address).unwrap();
         receiving.recv(&mut [0; 64]).unwrap();

@@ -106,3 +106,67 @@ fn message_is_in_the_receive_queue_until_it_is_taken() {
         assert!((5_000_000..50_000_000).contains(&median_ns), "{document:#}");
     }
 }
+
+/// A program that reads at once what comes, but for one pause: that is said, and no pace that it does not have.
+#[test]
+fn single_pause_of_a_program_is_named() {
+    let (lab, here) = need!(super::alone("path_pause"));
+    let address = "127.0.0.1:5484";
+    let listener = here.run(|| TcpListener::bind(address).unwrap());
+    let [mut sending, mut reading] = super::round_trips::connect_to(&here, &listener);
+    let following = Following::start(&lab, &format!("--format json --port 5484 -N {}", here.name()));
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for _ in 0..400 {
+                sending.write_all(&[7; 1000]).unwrap();
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let (mut bytes, mut has_paused) = (0, false);
+        while bytes < 400_000 {
+            bytes += reading.read(&mut [0; 65_536]).unwrap();
+            if bytes > 100_000 && !has_paused {
+                has_paused = true;
+                std::thread::sleep(Duration::from_millis(500));
+            }
+        }
+    });
+    let document = following.document();
+    let sentences = document["sentences"].as_array().unwrap().iter();
+    let mut texts = sentences.map(|sentence| sentence["text"].as_str().unwrap());
+    let found = texts.any(|text| {
+        text.contains(" in the receive queue of the socket, whose program (")
+            && text.contains(") read nothing for up to ")
+    });
+    assert!(found, "{document:#}");
+    assert!(
+        hop(&document, "in", "socket").get("read_every_ns").is_none(),
+        "{document:#}"
+    );
+}
+
+/// The window is full since the buffer is small: the program reads at once.
+#[test]
+fn small_receive_buffer_is_named_and_not_its_program() {
+    let (lab, here) = need!(super::alone("path_small_buffer"));
+    let address = "127.0.0.1:5485";
+    let listener = here.run(|| TcpListener::bind(address).unwrap());
+    rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
+    let [mut sending, mut reading] = super::round_trips::connect_to(&here, &listener);
+    let following = Following::start(&lab, &format!("--format json --port 5485 -N {}", here.name()));
+    std::thread::scope(|scope| {
+        scope.spawn(move || sending.write_all(&[7; 300_000]).unwrap());
+        let mut bytes = 0;
+        while bytes < 300_000 {
+            bytes += reading.read(&mut [0; 65_536]).unwrap();
+        }
+    });
+    let document = following.document();
+    let text = document["sentences"][0]["text"].as_str().unwrap();
+    // On a busy machine the program can wait for a processor as long as a round trip takes; it has no pace even then.
+    assert!(
+        text.contains(": the receive window of the peer is full"),
+        "{text}"
+    );
+    assert!(!text.contains(" reads every "), "{text}");
+}
