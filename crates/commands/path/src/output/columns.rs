@@ -188,8 +188,8 @@ static COLUMNS: &[HopColumn] = &[
         Right,
         "How long what is there has not moved, at least",
         &Waits,
-        &["waits_ns"],
-        &["waits_ns"],
+        &["stands_still_ns"],
+        &["stands_still_ns"],
     ),
     HopColumn::value("waits_for", "For", Left, "What it waits for", |row, _| {
         let waiting = row.hop.waiting.as_ref();

@@ -5,7 +5,7 @@ use super::why::is_cause;
 use crate::command::InNamespace;
 use crate::report::PathReport;
 use crate::sentence::bytes;
-use crate::stuck::{FindingWords, PeerHere, Program, Stuck, StuckCause, fin_received};
+use crate::stuck::{FindingWords, Idle, PeerHere, Program, Stuck, StuckCause, Way, fin_received};
 use sockeye_measure::{Sentence, duration};
 use sockeye_model::{NextHop, Protocol, Queues, Socket, counted};
 use sockeye_verdict::Rule;
@@ -23,7 +23,7 @@ impl PathReport {
             );
             Sentence::new("stuck-unlisted", text)
         });
-        let idle = self.idle.iter().map(|idle| idle.sentence());
+        let idle = self.idle.iter().map(Idle::sentence);
         let nothing = self.nothing_waits();
         stuck.chain(unlisted).chain(idle).chain(nothing).collect()
     }
@@ -151,14 +151,14 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}, and no program has the connection: what was closed, the kernel ends by itself.{}{more}",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             self.timer()
         )
     }
 
     /// Returns the ends of the connection: `10.0.0.1:5000 to 10.0.0.2:80`.
-    fn from_here(&self) -> String {
+    fn both_ends(&self) -> String {
         ends(&self.socket, "to")
     }
 
@@ -286,7 +286,7 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}: the peer does not read, {window}.{}{alive}{}",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             self.timer(),
             self.peer_words_sentence()
@@ -296,7 +296,7 @@ impl Stuck {
     fn host_queue(&self) -> String {
         let (send, _) = queued(&self.socket);
         let memory = self.socket.memory.unwrap_or_default();
-        let queue = self.way.as_ref().map(|way| way.queue_words()).unwrap_or_default();
+        let queue = self.way.as_ref().map(Way::queue_words).unwrap_or_default();
         let place = match (&self.way, queue.is_empty()) {
             (Some(_), false) => queue.trim_start_matches("; ").to_owned(),
             (Some(way), true) if way.next_hop == Some(NextHop::Unanswered) => {
@@ -313,7 +313,7 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}, and do not leave this host: {} of memory are in queues below the socket (sk_wmem_alloc): {place}.{}{finding}",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             bytes(memory.wmem_alloc_bytes.unwrap_or(0).into()),
             self.timer(),
@@ -363,7 +363,7 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}: {unacked}.{}{last}{}{sizes}{}",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             self.timer(),
             self.segments(),
@@ -383,7 +383,7 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}: they are not sent.{}{why}",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             self.segments()
         )
@@ -400,7 +400,7 @@ impl Stuck {
         format!(
             "{} waited in the send buffer of {} for at least {}: the rate at which it may send is {rate} bytes a second, less than a segment; {by}.",
             have(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
         )
     }
@@ -426,7 +426,7 @@ impl Stuck {
         };
         format!(
             "The attempt to connect {} is not answered, for at least {}: its SYN was sent {}.{timer}{}{why}",
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns),
             counted(tries + 1, "time"),
             self.segments()
@@ -447,7 +447,7 @@ impl Stuck {
 
     fn unsent_datagram(&self) -> String {
         let (send, _) = queued(&self.socket);
-        let queue = self.way.as_ref().map(|way| way.queue_words()).unwrap_or_default();
+        let queue = self.way.as_ref().map(Way::queue_words).unwrap_or_default();
         let why = if queue.is_empty() {
             "no packet waits in the qdisc of the device to its peer, so that the program has probably not completed the datagram (UDP_CORK, MSG_MORE); else it is in the ring of a device".to_owned()
         } else {
@@ -462,7 +462,7 @@ impl Stuck {
         format!(
             "{} of memory have waited at the UDP socket {} for at least {}, and are not sent: {why}.{program}",
             bytes(send),
-            self.from_here(),
+            self.both_ends(),
             span(self.waits_ns)
         )
     }

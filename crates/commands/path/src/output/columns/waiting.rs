@@ -89,7 +89,7 @@ impl Composite<Hops> for Waits {
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&HopRow<'_>) {
-        object.number("waits_ns", waits_ns(row.hop));
+        object.number("stands_still_ns", waits_ns(row.hop));
     }
 
     fn sort_value(&self, row: &&HopRow<'_>) -> Option<SortValue> {

@@ -112,7 +112,7 @@ fn row<'a>(document: &'a Value, cause: &str) -> &'a Value {
     let rows = document["hops"].as_array().unwrap();
     let row = rows.iter().find(|row| row["waits_for"] == cause);
     let row = row.unwrap_or_else(|| panic!("no row {cause}: {document:#}"));
-    let waits_ns = row["waits_ns"].as_u64().unwrap();
+    let waits_ns = row["stands_still_ns"].as_u64().unwrap();
     assert!(waits_ns >= 1_000_000_000, "{row:#}");
     row
 }
