@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn window_tells_the_peer_from_this_host() {
+    fn window_distinguishes_the_peer_from_this_host() {
         let info = |window| TcpInfo {
             unacked_segs: Some(0),
             notsent_bytes: Some(5000),

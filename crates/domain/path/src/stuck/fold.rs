@@ -96,7 +96,7 @@ impl StuckFold {
         let is_equal = |before, now| before == now;
         let is_same_received: fn(u64, u64) -> bool = match socket.protocol {
             Protocol::Tcp => is_equal,
-            // Of datagrams only is known how much is there: whoever reads makes it less.
+            // Of datagrams only is known how much is there: a program that reads makes it less.
             _ => |before, now| now >= before,
         };
         tracked.receive = Standing::next(tracked.receive, queues.receive, is_same_received, at_ns);

@@ -30,7 +30,7 @@ fn ends(purpose: &str) -> Result<(Lab, Namespace, Namespace), Skip> {
     Ok((lab, here, there))
 }
 
-/// A server at 10.9.0.2 that reads what comes, once it is told to.
+/// A server at 10.9.0.2 that takes one connection, and then does this.
 fn server(there: &Namespace, port: u16, reads: &str) -> Script {
     let text = format!(
         "

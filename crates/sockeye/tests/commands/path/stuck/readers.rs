@@ -220,7 +220,7 @@ sys.stdin.read()
 }
 
 #[test]
-fn connection_to_which_nobody_writes_is_idle() {
+fn connection_without_data_is_idle() {
     let (_lab, here, there) = need!(ends("stuck_idle"));
     let _reader = server(&there, 5707, READS);
     let writer = client(&here, "10.9.0.2", 5707, 1000);
