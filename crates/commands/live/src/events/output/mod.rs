@@ -102,7 +102,7 @@ mod tests {
                 let mut bytes: Vec<u8> = (0..264).map(number).collect();
                 bytes[..8].copy_from_slice(&[kind, 0, 0, 0, 1, 7, 1, 1]);
                 bytes[72..74].copy_from_slice(&[family, 0]);
-                bytes[128..144].copy_from_slice(b"\"nginx\"\xff worker");
+                bytes[128..144].copy_from_slice(b"\"nginx\"\xff worker\0");
                 bytes[168..171].copy_from_slice(&[1, 2, 0]);
                 bytes[176..180].copy_from_slice(&104_i32.to_ne_bytes());
                 bytes[180..184].copy_from_slice(&3_i32.to_ne_bytes());
