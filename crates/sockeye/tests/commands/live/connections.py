@@ -342,27 +342,62 @@ def overflows():
     return tcp_counters()["ListenOverflows"]
 
 
-def syn_overflow(address, port):
-    """SYNs from an address that never answers fill the queue of a listener."""
+def syn_overflow(address, port, repeated=()):
+    """SYNs from an address that never answers fill the queue of a listener; then those of `repeated` come again."""
     server = socket.socket()
     server.bind((address, port))
     server.listen(2)
-    before = tcp_counters()
-    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
-    source, to = socket.inet_aton("192.0.2.7"), socket.inet_aton(address)
-    for number in range(8):
-        tcp = struct.pack("!HHIIBBHHH", 2000 + number, server.getsockname()[1], 1, 0, 5 << 4, 2, 1000, 0, 0)
-        words = struct.unpack("!16H", source + to + struct.pack("!BBH", 0, 6, 20) + tcp)
-        total = sum(words)
-        while total >> 16:
-            total = (total & 0xFFFF) + (total >> 16)
-        tcp = tcp[:16] + struct.pack("!H", ~total & 0xFFFF) + tcp[18:]
-        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, to)
-        raw.sendto(ip + tcp, (address, 0))
     port = server.getsockname()[1]
+    before = tcp_counters()
+    for number in range(8):
+        send_segment(address, 2000 + number, port, SYN)
+    for number in repeated:
+        send_segment(address, 2000 + number, port, SYN)
     after = tcp_counters()
     server.close()
     return {"server_port": port, "moved": {name: after[name] - before[name] for name in after}}
+
+
+def repeated_syns(address, port):
+    return syn_overflow(address, port, [0, 1, 2] * 3)
+
+
+def full_of_repeated(address, port):
+    """Requests are queued before the accept queue is full. Then they come again, and ACKs that belong to nothing."""
+    server = socket.socket()
+    server.bind((address, port))
+    server.listen(5)
+    port = server.getsockname()[1]
+    before = tcp_counters()
+    for number in range(3):
+        send_segment(address, 2000 + number, port, SYN)
+    clients = [socket.socket() for _ in range(8)]
+    for client in clients:
+        client.setblocking(False)
+        client.connect_ex(server.getsockname())
+    for number in range(3):
+        send_segment(address, 2000 + number, port, SYN)
+        send_segment(address, 3000 + number, port, ACK)
+    after = tcp_counters()
+    server.close()
+    return {"server_port": port, "moved": {name: after[name] - before[name] for name in after}}
+
+
+SYN, ACK = 2, 16
+
+
+def send_segment(address, source_port, port, flags):
+    """Sends a segment from an address that never answers."""
+    raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW)
+    source, to = socket.inet_aton("192.0.2.7"), socket.inet_aton(address)
+    tcp = struct.pack("!HHIIBBHHH", source_port, port, 1, 0, 5 << 4, flags, 1000, 0, 0)
+    words = struct.unpack("!16H", source + to + struct.pack("!BBH", 0, 6, 20) + tcp)
+    total = sum(words)
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    tcp = tcp[:16] + struct.pack("!H", ~total & 0xFFFF) + tcp[18:]
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 40, 0, 0, 64, 6, 0, source, to)
+    raw.sendto(ip + tcp, (address, 0))
 
 
 def tcp_counters():
