@@ -70,6 +70,14 @@ struct tcp_sock___live {
 	u8 is_mptcp;
 	u32 undo_marker;
 } KERNEL;
+struct sk_buff___reset {
+	u64 dev;
+} KERNEL;
+struct net_device___live {
+	struct {
+		u64 net;
+	} nd_net;
+} KERNEL;
 /* include/linux/sched.h */
 #define PF_KTHREAD 0x00200000
 /* net/mptcp/protocol.h */
@@ -233,6 +241,30 @@ INLINE void count_untracked(u32 what)
 	u64 *count = map_lookup(&untracked, &what);
 	if (count)
 		__sync_fetch_and_add(count, 1);
+}
+
+/* What is counted without a record of each, by the inode of the network namespace: the kernel's own counters are compared with it. */
+struct aside {
+	u64 resets;    /* RSTs of no connection: of no socket, or of a request */
+	u64 not_queued; /* datagrams that found no space: few of them have records */
+};
+struct map counted_aside SEC("maps") = {MAP_TYPE_HASH, sizeof(u32), sizeof(struct aside), 4096, 0};
+enum { ASIDE_RESET, ASIDE_NOT_QUEUED };
+
+PART int count_aside(u64 net, u32 what)
+{
+	u32 netns = net ? GET(u32, net, net, ns.inum) : 0;
+	struct aside *counts = map_lookup(&counted_aside, &netns);
+
+	if (!counts) {
+		struct aside none = {};
+		map_update(&counted_aside, &netns, &none, 1 /* BPF_NOEXIST: another processor may have made it */);
+		counts = map_lookup(&counted_aside, &netns);
+		if (!counts)
+			return 0;
+	}
+	__sync_fetch_and_add(what == ASIDE_RESET ? &counts->resets : &counts->not_queued, 1);
+	return 0;
 }
 
 INLINE struct known *known_of(void *sk)
@@ -701,12 +733,18 @@ int reset_is_sent(u64 *args)
 	void *sock = (void *)args[0];
 	u64 sk = ADDRESS(sock);
 
-	/* For no socket: what answers a packet to a port that nothing listens on. */
-	if (!sock)
+	/* For no socket: what answers a packet to a port that nothing listens on (Linux 6.11). */
+	if (!sock) {
+		u64 device = args[1] ? GET(u64, args[1], sk_buff___reset, dev) : 0;
+		if (device && wanted & 1u << RESET_SENT)
+			count_aside(GET(u64, device, net_device___live, nd_net.net), ASIDE_RESET);
 		return 0;
+	}
 	u8 state = GET(u8, sk, sock_common, skc_state);
 	if (state == TCP_TIME_WAIT)
 		write_reset_in_time_wait(sk, reset_reason_at ? (s32)args[2] : -1);
+	else if (!is_full(sk) && wanted & 1u << RESET_SENT)
+		count_aside(GET(u64, sk, sock_common, skc_net), ASIDE_RESET);
 	if (!is_full(sk))
 		return 0;
 	struct known *known = known_of(sock);

@@ -218,6 +218,7 @@ int datagram_is_not_queued(u64 *args)
 
 	if (!is_udp(sk))
 		return 0;
+	count_aside(GET(u64, sk, sock_common, skc_net), ASIDE_NOT_QUEUED);
 	struct udp_known *known = udp_remember(sk);
 	if (!known)
 		return 0;

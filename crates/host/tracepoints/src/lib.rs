@@ -27,7 +27,7 @@ mod watch;
 pub use accounting::{Accounting, KINDS, KindCounts};
 pub use budget::Budget;
 pub use connections::{
-    Collected, ConnectionCollector, ConnectionOptions, ConnectionWatch, Protocols, Untracked,
+    Collected, ConnectionCollector, ConnectionOptions, ConnectionWatch, CountedAside, Protocols, Untracked,
 };
 pub use drops::{DropCounts, DropOptions, DropWatch};
 pub use path::{PathEnd, PathOptions, PathWatch};

@@ -1,6 +1,7 @@
 //! What the kernel is asked for, and what could not be watched.
 
 use super::args::EventsArgs;
+use super::at_least::RECORDS;
 use super::owners::KnownOwners;
 use sockeye_console::notes::say;
 use sockeye_model::{ConnectionEvent, ConnectionEventKind, Protocol, counted};
@@ -52,6 +53,15 @@ pub(crate) fn kinds(args: &EventsArgs) -> Vec<u32> {
         _ => true,
     });
     kinds
+}
+
+/// Returns the kinds of records whose events are shown, with their names.
+pub(crate) fn records_shown(args: &EventsArgs) -> Vec<(u32, &'static str)> {
+    let asked_for = kinds(args);
+    let all = RECORDS
+        .iter()
+        .filter(|(kind, _, event)| asked_for.contains(kind) && args.shows(*event));
+    all.map(|(kind, name, _)| (*kind, *name)).collect()
 }
 
 /// Whether an event is of a kind and a protocol that are shown.

@@ -118,7 +118,10 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     if let EventSource::Bpf(watch) = &source {
         let missing = watch.missing();
         kinds::report_missing(args, missing);
-        let is_missing = |event: &str| missing.iter().any(|(name, _)| *name == event);
+        let is_missing = |event: &str| match event {
+            counted::ALL_RESETS => !watch.shows_all_resets(),
+            event => missing.iter().any(|(name, _)| *name == event),
+        };
         counted = CountedBefore::begin(args, &options, is_missing);
     }
     for problem in problems {
@@ -164,6 +167,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
         source,
         unwritten: Vec::new(),
         counted,
+        not_compared: None,
     };
     let ended = if args.since_start {
         events.show_present(present)
@@ -237,6 +241,8 @@ struct EventStream<'a, W: Write> {
     unwritten: Vec<ConnectionEvent>,
     /// What the events are compared with at the end.
     counted: Option<CountedBefore>,
+    /// Kinds of records that nothing is compared with; `None` before the end.
+    not_compared: Option<Vec<&'static str>>,
     /// The counts of events at the last summary.
     counts_before: Accounting,
     summary_begin: Instant,
@@ -506,7 +512,12 @@ impl<W: Write> EventStream<'_, W> {
 
     /// Returns what the kernel has counted since the begin and no event has shown.
     fn unseen(&mut self) -> anyhow::Result<Unseen> {
-        let Some(counted) = self.counted.take().and_then(CountedBefore::again) else {
+        let counted = self.counted.take().and_then(CountedBefore::again);
+        let is_compared = |record| counted.as_ref().is_some_and(|counted| counted.has(record));
+        let shown = kinds::records_shown(self.args).into_iter();
+        let not_compared = shown.filter(|(kind, _)| !is_compared(*kind));
+        self.not_compared = Some(not_compared.map(|(_, name)| name).collect());
+        let Some(counted) = counted else {
             return Ok(Unseen::default());
         };
         if self.args.common.verbose {
@@ -516,6 +527,7 @@ impl<W: Write> EventStream<'_, W> {
             ));
         }
         self.step()?;
+        self.take_aside()?;
         let unseen = counted.unseen(&self.batches.seen, |_| 0);
         if !unseen.any() {
             return Ok(unseen);
@@ -524,12 +536,20 @@ impl<W: Write> EventStream<'_, W> {
         std::thread::sleep(SETTLED);
         let pending = counted::handshakes(self.context);
         self.step()?;
+        self.take_aside()?;
         let pending = |netns| {
             pending
                 .as_ref()
                 .map_or(u64::MAX, |all| all.get(&netns).copied().unwrap_or(0))
         };
         Ok(counted.unseen(&self.batches.seen, pending))
+    }
+
+    /// Takes what the programs have counted without an event.
+    fn take_aside(&mut self) -> anyhow::Result<()> {
+        let counted = self.source.counted_aside().context("read the counts of events")?;
+        self.batches.seen.set_aside(counted);
+        Ok(())
     }
 
     /// Writes what is no row.
@@ -567,6 +587,7 @@ impl<W: Write> EventStream<'_, W> {
             ..Summary::default()
         };
         let (summary, only_summary) = (&self.summary, self.args.summary.is_some());
+        let not_compared = self.not_compared.as_deref();
         let repeats = self.args.summary_interval().is_some();
         self.summaries += 1;
         let sample = repeats.then_some(self.summaries);
@@ -590,7 +611,7 @@ impl<W: Write> EventStream<'_, W> {
             self.writer
                 .finish_with(&whole, |object| {
                     object.number("interval_ms", Some(interval_ms));
-                    output::summary::push_fields(object, summary, counts, untracked, at_least);
+                    output::summary::push_fields(object, summary, counts, untracked, at_least, not_compared);
                     let every = Some(sampled_every).filter(|every| *every > 1);
                     object.number("sampled_every", every);
                 })

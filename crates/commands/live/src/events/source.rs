@@ -5,7 +5,8 @@ use clap::ValueEnum;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sockeye_model::ConnectionEvent;
-use sockeye_tracepoints::{Accounting, ConnectionWatch, Untracked};
+use sockeye_tracepoints::{Accounting, ConnectionWatch, CountedAside, Untracked};
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -93,6 +94,14 @@ impl EventSource<'_> {
         match self {
             Self::Bpf(watch) => watch.untracked(),
             Self::Diag(_) => Ok(Untracked::default()),
+        }
+    }
+
+    /// Returns what was counted without an event, by the inode of the network namespace.
+    pub(crate) fn counted_aside(&self) -> Result<BTreeMap<u32, CountedAside>, Errno> {
+        match self {
+            Self::Bpf(watch) => watch.counted_aside(),
+            Self::Diag(_) => Ok(BTreeMap::new()),
         }
     }
 

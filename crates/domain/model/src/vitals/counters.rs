@@ -78,9 +78,16 @@ counters! {
     TcpTimeouts = "TcpExt" "TCPTimeouts";
     TcpSpuriousRtos = "TcpExt" "TCPSpuriousRTOs";
     TcpDsackRecv = "TcpExt" "TCPDSACKRecv";
+    TcpFullUndo = "TcpExt" "TCPFullUndo";
+    TcpPartialUndo = "TcpExt" "TCPPartialUndo";
+    TcpDsackUndo = "TcpExt" "TCPDSACKUndo";
+    TcpLossUndo = "TcpExt" "TCPLossUndo";
+    TcpFromZeroWindowAdv = "TcpExt" "TCPFromZeroWindowAdv";
+    TcpToZeroWindowAdv = "TcpExt" "TCPToZeroWindowAdv";
     TcpRcvCollapsed = "TcpExt" "TCPRcvCollapsed";
     TcpAbortOnData = "TcpExt" "TCPAbortOnData";
     TcpAbortOnClose = "TcpExt" "TCPAbortOnClose";
+    TcpAbortOnLinger = "TcpExt" "TCPAbortOnLinger";
     TcpAbortOnMemory = "TcpExt" "TCPAbortOnMemory";
     TcpAbortOnTimeout = "TcpExt" "TCPAbortOnTimeout";
     TcpAbortFailed = "TcpExt" "TCPAbortFailed";

@@ -14,6 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sockeye_source::{BpfEngine, End, Ends, Families, Unavailable};
 use sockeye_sys::bpf::{LoadError, Table};
 use sockeye_wire::connections::{Event, kind};
+use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 
@@ -64,11 +65,23 @@ pub struct Untracked {
     pub errnos: u64,
 }
 
+/// What programs have counted of a network namespace without a record of each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CountedAside {
+    /// RSTs of no connection: of no socket, or of a request.
+    pub resets: u64,
+    /// Datagrams that found no space in a receive buffer: few of them have records.
+    pub not_queued: u64,
+}
+
 /// A watch over connections.
 #[derive(Debug)]
 pub struct ConnectionWatch {
     watch: Watch,
     untracked: Table,
+    aside: Table,
+    /// Whether the kernel reports RSTs of no socket.
+    shows_all_resets: bool,
     every: Table,
     /// Segments that were sent again without a record.
     unseen: u64,
@@ -178,10 +191,13 @@ impl ConnectionWatch {
         let mut watch = Watch::load(engine, &OBJECTS, &options)?;
         let failed = |error| Unavailable::Load(error, Vec::new());
         let untracked = watch.table("untracked").map_err(failed)?;
+        let aside = watch.table("counted_aside").map_err(failed)?;
         let every = watch.table("event_every").map_err(failed)?;
         Ok(Self {
             watch,
             untracked,
+            aside,
+            shows_all_resets: kernel.reset_reason_at > 0,
             every,
             unseen: 0,
             budget: Budget::new(cpu_ppm_max),
@@ -197,6 +213,32 @@ impl ConnectionWatch {
             sockets: sum_at(&self.untracked, 0)?,
             errnos: sum_at(&self.untracked, 1)?,
         })
+    }
+
+    /// Returns what was counted without records, by the inode of the network namespace.
+    ///
+    /// # Errors
+    /// The errno of `bpf(2)`.
+    pub fn counted_aside(&self) -> Result<BTreeMap<u32, CountedAside>, Errno> {
+        let mut all = BTreeMap::new();
+        self.aside.each(|key, value| {
+            let mut words = value.chunks_exact(8).filter_map(<[u8]>::first_chunk);
+            let mut next = || words.next().map_or(0, |word| u64::from_ne_bytes(*word));
+            let counted = CountedAside {
+                resets: next(),
+                not_queued: next(),
+            };
+            if let Some(netns) = key.first_chunk() {
+                all.insert(u32::from_ne_bytes(*netns), counted);
+            }
+        })?;
+        Ok(all)
+    }
+
+    /// Whether the kernel also reports RSTs of no socket (Linux 6.11), so that all that it counts are seen.
+    #[must_use]
+    pub const fn shows_all_resets(&self) -> bool {
+        self.shows_all_resets
     }
 
     /// Compares the processor time that this process has taken since the last call with what it may take; beyond that, only one of so many

@@ -27,14 +27,22 @@ fn what_counters_have_more_than_events_is_unseen() {
     namespace.ip("link set lo up");
     let before = counters(&namespace);
     let running = need!(Running::start(&format!(
-        "-n -N {} --format jsonl --kinds all",
+        "-n -N {} --format jsonl --kinds all -tu",
         namespace.name()
     )));
     // Until the counters of the begin were read, on a loaded machine.
     std::thread::sleep(Duration::from_secs(2));
     let since = counters(&namespace);
     assert_eq!(since("Tcp:ActiveOpens"), before("Tcp:ActiveOpens"));
-    for way in ["many", "refused", "aborted", "unread", "accept_overflow"] {
+    for way in [
+        "many",
+        "refused",
+        "aborted",
+        "unread",
+        "accept_overflow",
+        "zero_window",
+        "full",
+    ] {
         connect(&namespace, way, "127.0.0.1", 0);
     }
     let after = counters(&namespace);
@@ -71,4 +79,38 @@ fn what_counters_have_more_than_events_is_unseen() {
         moved("TcpExt:ListenOverflows").saturating_sub(overflows),
         "{summary:#}"
     );
+    let windows = |kind: &str| count(&|event| is(event, &[kind]) && event["window_of"] == "local");
+    for (key, counter, kind) in [
+        ("zero_windows", "TcpExt:TCPToZeroWindowAdv", "zero-window"),
+        ("windows_opened", "TcpExt:TCPFromZeroWindowAdv", "window-open"),
+    ] {
+        assert!(moved(counter) > 0, "{counter}");
+        assert_eq!(
+            unseen(key),
+            moved(counter).saturating_sub(windows(kind)),
+            "{summary:#}"
+        );
+    }
+    // What has no event of its own is counted by the programs: RSTs of no connection, and all but the first of the datagrams that found no space.
+    assert!(moved("Tcp:OutRsts") > count(&|event| is(event, &["reset-sent"])));
+    assert!(moved("Udp:RcvbufErrors") > 10);
+    for key in ["resets_sent", "errors"] {
+        assert!(unseen(key) <= UNSEEN_MAX, "{summary:#}");
+    }
+    // No counter has these.
+    let not_compared = &summary["records"]["not_compared"];
+    for (key, is_compared) in [
+        ("opens", true),
+        ("resets_sent", true),
+        ("undos", true),
+        ("errors", true),
+        ("first_uses", false),
+        ("resets_received", false),
+    ] {
+        let mut all = not_compared.as_array().expect("a list").iter();
+        assert_eq!(all.all(|name| name != key), is_compared, "{key}: {not_compared}");
+    }
 }
+
+/// Runs of programs that this machine's kernel may leave out.
+const UNSEEN_MAX: u64 = 2;

@@ -132,6 +132,7 @@ pub(crate) fn push_fields(
     counts: &Accounting,
     untracked: Untracked,
     at_least: &AtLeast,
+    not_compared: Option<&[&str]>,
 ) {
     let mut kinds = object.object("counts");
     for (kind, key) in ConnectionEventKind::ALL.into_iter().zip(COUNT_KEYS) {
@@ -175,7 +176,7 @@ pub(crate) fn push_fields(
     if at_least.watched(ConnectionEventKind::Close) {
         push_life_fields(object, summary);
     }
-    push_names(object, summary_names(at_least));
+    push_names(object, "at_least", summary_names(at_least));
     object.number("untracked_sockets", Some(untracked.sockets));
     object.number("unknown_errnos", Some(untracked.errnos));
     let total = counts.total();
@@ -200,6 +201,10 @@ pub(crate) fn push_fields(
             by_kind.number(&name.replace(' ', "_"), (unseen > 0).then_some(unseen));
         }
         by_kind.end();
+    }
+    if let Some(kinds) = not_compared {
+        let keys: Vec<String> = kinds.iter().map(|name| name.replace(' ', "_")).collect();
+        push_names(&mut fields, "not_compared", keys.iter().map(String::as_str));
     }
     fields.end();
 }
@@ -240,8 +245,8 @@ fn summary_names(at_least: &AtLeast) -> Vec<&'static str> {
     counts.chain(at_least.group_names()).chain(lists).collect()
 }
 
-fn push_names(object: &mut JsonObject<'_>, names: Vec<&str>) {
-    let out = object.key("at_least");
+fn push_names<'a>(object: &mut JsonObject<'_>, key: &str, names: impl IntoIterator<Item = &'a str>) {
+    let out = object.key(key);
     out.push(b'[');
     for (nth, name) in names.into_iter().enumerate() {
         if nth > 0 {
