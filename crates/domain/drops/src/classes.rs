@@ -61,8 +61,9 @@ const PROGRAMS: [&str; 3] = ["do_xdp_generic", "netif_receive_generic_xdp", "vet
 
 /// Functions that free without a reason what they could not send: neighbors that do not answer (net/ipv6/ndisc.c, ndisc_error_report(), which ends with a
 /// jump, so that its caller is the place), those of a device that is gone, and packets that could not be fragmented; what was fragmented is consumed. And packets without a route that leads
-/// somewhere: net/ipv4/route.c, ip_error(), of a packet to pass on, also where the route is one that forbids; net/ipv6/inet6_connection_sock.c.
-const LOSSES: [&str; 9] = [
+/// somewhere: net/ipv4/route.c, ip_error(), of a packet to pass on, also where the route is one that forbids; net/ipv6/inet6_connection_sock.c;
+/// net/core/dst.c, dst_discard_out(), where the route is a blackhole of IPv6, or its device is gone.
+const LOSSES: [&str; 11] = [
     "neigh_invalidate",
     "arp_error_report",
     "ndisc_error_report",
@@ -72,6 +73,8 @@ const LOSSES: [&str; 9] = [
     "ip6_fragment",
     "ip_error",
     "inet6_csk_xmit",
+    "dst_discard",
+    "dst_discard_out",
 ];
 
 /// Where a multicast packet ends that no program here has asked for: net/ipv6/ip6_input.c. On each network questions for other neighbors are such packets.
@@ -125,6 +128,7 @@ mod tests {
         check("NOT_SPECIFIED", "veth_xdp_rcv_skb", Some(DropClass::Policy));
         check("NOT_SPECIFIED", "ip_error", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "inet6_csk_xmit", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "dst_discard_out", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "veth_xmit", None);
         check("NOT_SPECIFIED", "tcp_v4_rcv", Some(DropClass::Normal));
         check("TCP_CSUM", "tcp_v4_rcv", Some(DropClass::Loss));

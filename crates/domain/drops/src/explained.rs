@@ -14,8 +14,21 @@ pub(crate) struct Explained {
     places: &'static [&'static str],
     /// Functions in which they are not
     elsewhere: &'static [&'static str],
+    sender: Sender,
+    /// Whether it counts what is answered: a RST is not.
+    of_answered: bool,
     /// Whether all of these drops are counted. Of others only the kernel knows which.
     pub(crate) are_all: bool,
+}
+
+/// Whose packets a counter counts.
+#[derive(Debug, Clone, Copy)]
+enum Sender {
+    Any,
+    /// This host's
+    Here,
+    /// This host's that have no device yet
+    BeforeDevice,
 }
 
 impl Explained {
@@ -29,6 +42,17 @@ impl Explained {
             && self.family.is_none_or(|family| event.family == Some(family))
             && (self.places.is_empty() || place.is_some_and(|place| self.places.contains(&place)))
             && place.is_none_or(|place| !self.elsewhere.contains(&place))
+            && match self.sender {
+                Sender::Any => true,
+                Sender::Here => event.is_sent,
+                Sender::BeforeDevice => event.is_sent && event.device.is_none(),
+            }
+            && !(self.of_answered && event.are_resets == Some(true))
+    }
+
+    /// Whether it counts all of these drops.
+    pub(crate) fn counts_all(&self, event: &Event) -> bool {
+        self.are_all && !(self.of_answered && event.are_resets.is_none())
     }
 }
 
@@ -80,6 +104,8 @@ const fn line(
         family,
         places: &[],
         elsewhere: &[],
+        sender: Sender::Any,
+        of_answered: false,
         are_all: true,
     }
 }
@@ -101,6 +127,41 @@ const fn some(explained: Explained) -> Explained {
         ..explained
     }
 }
+
+const fn answered(explained: Explained) -> Explained {
+    Explained {
+        of_answered: true,
+        ..explained
+    }
+}
+
+/// The error that a protocol other than TCP gets for a packet that it sends and that is dropped at once.
+const fn sent(counter: Counter, transport: u8, family: Option<Family>) -> Explained {
+    Explained {
+        sender: Sender::Here,
+        ..some(line(counter, Some(transport), family, AT_ONCE))
+    }
+}
+
+/// The same of a packet that a rule of the hook `output` drops.
+const fn sent_to_rules(counter: Counter, transport: u8, family: Option<Family>) -> Explained {
+    Explained {
+        sender: Sender::BeforeDevice,
+        ..some(line(counter, Some(transport), family, &["NETFILTER_DROP"]))
+    }
+}
+
+/// Reasons for which dev_queue_xmit() returns an error to the sender.
+const AT_ONCE: &[&str] = &[
+    "QDISC_DROP",
+    "QDISC_OVERLIMIT",
+    "QDISC_CONGESTED",
+    "CAKE_FLOOD",
+    "FQ_BAND_LIMIT",
+    "FQ_HORIZON_LIMIT",
+    "FQ_FLOW_LIMIT",
+    "TC_EGRESS",
+];
 
 /// net/ipv4/udp.c: udp_queue_rcv_one_skb(), __udp_queue_rcv_skb(); the same in net/ipv6/udp.c
 const UDP_ERRORS: &[&str] = &[
@@ -139,10 +200,10 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     line(Counter::Udp6NoPorts, UDP, V6, &["NO_SOCKET"]),
     // net/ipv4/tcp_ipv4.c: tcp_v4_rcv(), tcp_add_backlog(); net/ipv4/tcp_input.c
     // net/ipv4/syncookies.c: the last ACK of a handshake for which a listener has no room gets no RST
-    not_at(
+    answered(not_at(
         line(Counter::TcpOutRsts, TCP, None, &["NO_SOCKET"]),
         &["cookie_v4_check", "cookie_v6_check"],
-    ),
+    )),
     line(Counter::TcpInCsumErrors, TCP, None, &["TCP_CSUM"]),
     line(Counter::TcpInErrs, TCP, None, &["TCP_CSUM"]),
     at(
@@ -187,6 +248,17 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     )),
     // net/ipv4/ip_output.c: __ip_queue_xmit(); without a packet where an application gets ENETUNREACH
     line(Counter::IpOutNoRoutes, None, V4, &["IP_OUTNOROUTES"]),
+    // net/ipv4/ip_output.c, ip_send_skb(), and net/ipv4/udp.c, udp_send_skb(), unless the process asks for errors (IP_RECVERR); ICMP sends so, too
+    sent(Counter::UdpSndbufErrors, 17, V4),
+    sent(Counter::Udp6SndbufErrors, 17, V6),
+    sent(Counter::IpOutDiscards, 17, V4),
+    sent(Counter::IpOutDiscards, 1, V4),
+    sent_to_rules(Counter::IpOutDiscards, 17, V4),
+    sent_to_rules(Counter::IpOutDiscards, 1, V4),
+    sent(Counter::Ip6OutDiscards, 17, V6),
+    sent(Counter::Ip6OutDiscards, 58, V6),
+    sent_to_rules(Counter::Ip6OutDiscards, 17, V6),
+    sent_to_rules(Counter::Ip6OutDiscards, 58, V6),
     // net/ipv6/ip6_input.c: ip6_rcv_core(); net/ipv6/ip6_output.c: ip6_forward(); include/net/ipv6_frag.h: ip6frag_expire_frag_queue()
     line(Counter::Ip6InHdrErrors, None, V6, &["IP_INHDR"]),
     at(

@@ -103,12 +103,20 @@ pub fn reconcile(all: &[Moved], events: &[Event], listeners: &[ListenerDrops]) -
             for (count, cause, owner) in of_listeners(moved, all, events, listeners) {
                 *parts.entry((cause, owner)).or_default() += count;
             }
+            for (count, cause) in of_closes(moved, all, left) {
+                *parts.entry((cause.to_owned(), None)).or_default() += count;
+            }
             line(moved.clone(), parts)
         })
         .collect();
     move_to_devices(&mut lines);
     share_between_rules(&mut lines, events);
-    lines.retain(|line| line.moved.delta.is_some_and(|delta| delta > 0) || !line.parts.is_empty());
+    lines.retain(|line| {
+        let is_cause = CLOSES
+            .iter()
+            .any(|(counter, _)| line.moved.subject == CounterSubject::Protocol(*counter));
+        !is_cause && (line.moved.delta.is_some_and(|delta| delta > 0) || !line.parts.is_empty())
+    });
     lines.sort_by(|a, b| {
         b.moved
             .delta
@@ -211,6 +219,35 @@ fn of_listeners(
     parts.retain(|(count, ..)| *count > 0);
     parts
 }
+
+/// Returns the RSTs that closes have sent, by the counters of these, if they are no more than what no drop explains.
+fn of_closes(moved: &Moved, all: &[Moved], mut left: u64) -> Vec<(u64, &'static str)> {
+    if moved.subject != CounterSubject::Protocol(Counter::TcpOutRsts) {
+        return Vec::new();
+    }
+    let mut parts = Vec::new();
+    for (counter, cause) in CLOSES {
+        let is_it =
+            |other: &&Moved| other.netns == moved.netns && other.subject == CounterSubject::Protocol(counter);
+        let count = all.iter().find(is_it).and_then(|other| other.delta).unwrap_or(0);
+        if (1..=left).contains(&count) {
+            left -= count;
+            parts.push((count, cause));
+        }
+    }
+    parts
+}
+
+/// Counters of closes that send a RST: net/ipv4/tcp.c, __tcp_close().
+const CLOSES: [(Counter, &str); 3] = [
+    (Counter::TcpAbortOnClose, "close with unread data"),
+    (Counter::TcpAbortOnLinger, "close with TCP_LINGER2"),
+    // Also a close with SO_LINGER, which sends none before the connection is established.
+    (
+        Counter::TcpAbortOnData,
+        "close with SO_LINGER, or data after a close",
+    ),
+];
 
 /// What a listener turned away.
 struct Turned {
@@ -364,7 +401,7 @@ impl CounterSubject {
             Self::Protocol(counter) => {
                 let all = EXPLAINED.iter().filter(|explained| explained.counter == *counter);
                 let covering: Vec<_> = all.filter(|explained| explained.covers(event)).collect();
-                let are_all = covering.iter().any(|explained| explained.are_all);
+                let are_all = covering.iter().any(|explained| explained.counts_all(event));
                 let counted = if are_all { Counted::All } else { Counted::Some };
                 return (!covering.is_empty()).then_some(counted);
             }
@@ -391,6 +428,7 @@ impl CounterSubject {
     pub fn protocol_counters() -> Vec<Counter> {
         let mut all: Vec<Counter> = EXPLAINED.iter().map(|explained| explained.counter).collect();
         all.extend([Counter::ListenDrops, Counter::ListenOverflows]);
+        all.extend(CLOSES.map(|(counter, _)| counter));
         // A counter can count one reason everywhere and another one in some places.
         all.dedup();
         all
@@ -719,6 +757,85 @@ mod tests {
         let remainder = |place| reconcile(&counter, &[at(place)], &[])[0].remainder;
         assert_eq!(remainder("tcp_v4_rcv"), Some(0));
         assert_eq!(remainder("cookie_v4_check"), Some(6));
+    }
+
+    #[test]
+    fn reset_that_meets_no_socket_is_not_answered() {
+        let of = |are_resets, count| Event {
+            transport: Some(6),
+            are_resets,
+            ..event("NO_SOCKET", count)
+        };
+        let check = |sent, events: &[Event], expected: &[(u64, i64)]| {
+            let lines = reconcile(&[moved(Counter::TcpOutRsts, sent)], events, &[]);
+            let of = |line: &CounterLine| {
+                let parts = line.parts.iter().map(|part| part.count);
+                (parts.sum(), line.remainder.unwrap())
+            };
+            assert_eq!(lines.iter().map(of).collect::<Vec<_>>(), expected);
+        };
+        check(0, &[of(Some(true), 7)], &[]);
+        check(3, &[of(Some(true), 7), of(Some(false), 3)], &[(3, 0)]);
+        check(0, &[of(Some(false), 3)], &[(3, -3)]);
+        // Some of them are: as many as were counted were answered.
+        check(3, &[of(None, 7)], &[(3, 0)]);
+    }
+
+    #[test]
+    fn resets_of_closes_are_no_remainder() {
+        let counters = |sent, unread, lingers| {
+            [
+                moved(Counter::TcpOutRsts, sent),
+                moved(Counter::TcpAbortOnClose, unread),
+                moved(Counter::TcpAbortOnData, lingers),
+            ]
+        };
+        let refused = Event {
+            transport: Some(6),
+            are_resets: Some(false),
+            ..event("NO_SOCKET", 2)
+        };
+        let lines = reconcile(&counters(7, 3, 1), std::slice::from_ref(&refused), &[]);
+        let parts: Vec<_> = lines[0]
+            .parts
+            .iter()
+            .map(|part| (part.count, &*part.cause))
+            .collect();
+        assert_eq!(
+            parts,
+            [
+                (3, "close with unread data"),
+                (2, "NO_SOCKET"),
+                (1, "close with SO_LINGER, or data after a close")
+            ]
+        );
+        assert_eq!((lines.len(), lines[0].remainder), (1, Some(1)));
+        // More closes than RSTs: it is unknown which sent one.
+        let lines = reconcile(&counters(4, 0, 3), &[refused], &[]);
+        assert_eq!(
+            (lines[0].parts.len(), lines[0].remainder),
+            (1, Some(2)),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn sender_gets_an_error_for_what_its_queue_drops() {
+        let queued = |is_sent, count| Event {
+            is_sent,
+            ..event("QDISC_DROP", count)
+        };
+        let counters = [
+            moved(Counter::IpOutDiscards, 5),
+            moved(Counter::UdpSndbufErrors, 5),
+        ];
+        let remainders = |events: &[Event]| {
+            let lines = reconcile(&counters, events, &[]);
+            lines.iter().map(|line| line.remainder).collect::<Vec<_>>()
+        };
+        assert_eq!(remainders(&[queued(true, 5), queued(false, 9)]), [Some(0); 2]);
+        // What is passed on has no sender here.
+        assert_eq!(remainders(&[queued(false, 9)]), [Some(5); 2]);
     }
 
     #[test]

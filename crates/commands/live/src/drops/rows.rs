@@ -95,8 +95,17 @@ impl DropRow {
             }),
             owner: self.owner_text(),
             rule: self.rule.clone(),
+            is_sent: self.known_by == Some(KnownBy::Packet),
+            are_resets: self.are_resets(),
             count: self.count,
         }
+    }
+
+    /// Whether the kept packets are RSTs of TCP; `None` if only some are, or that is unknown.
+    fn are_resets(&self) -> Option<bool> {
+        let mut each = self.captured.iter().map(is_reset);
+        let first = each.next()??;
+        each.all(|one| one == Some(first)).then_some(first)
     }
 
     /// Whether the filter accepts it: one of its packets or its connection, with either end as the source. Who writes `dport = :53` means the packets to port
@@ -161,6 +170,18 @@ impl DropRow {
         socket.uid = self.uid;
         socket
     }
+}
+
+/// Whether a packet is a RST of TCP; `None` if its header was not captured.
+fn is_reset(sample: &Sample) -> Option<bool> {
+    let headers = sample.headers.get(..usize::from(sample.captured))?;
+    let first = *headers.first()?;
+    let at = match first >> 4 {
+        4 => usize::from(first & 0xf) * 4,
+        6 if headers.get(6) == Some(&TCP) => 40,
+        _ => return None,
+    };
+    Some(headers.get(at + FLAGS_AT)? & RST != 0)
 }
 
 /// Returns an owner in words.
@@ -434,6 +455,11 @@ fn protocol_name(number: u8) -> &'static str {
 
 pub(super) const AF_INET: u32 = 2;
 pub(super) const AF_INET6: u32 = 10;
+
+const TCP: u8 = 6;
+/// Flags in the header of TCP.
+const FLAGS_AT: usize = 13;
+const RST: u8 = 4;
 
 /// Most samples of a row.
 const SAMPLES_MAX: usize = 8;

@@ -4,6 +4,7 @@ mod by_diag;
 mod drops;
 mod drops_counters;
 mod drops_devices;
+mod drops_explained;
 mod drops_filter;
 mod drops_namespaces;
 mod drops_report;
