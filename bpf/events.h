@@ -66,6 +66,8 @@ struct inet_connection_sock___live {
 		struct atomic qlen;
 	} icsk_accept_queue;
 } KERNEL;
+/* enum tcp_ca_state */
+enum { CA_RECOVERY = 3, CA_LOSS = 4 };
 struct tcp_sock___live {
 	u8 is_mptcp;
 	u32 undo_marker;
@@ -181,7 +183,7 @@ struct event {
 	u32 uid, inode;
 	struct known known;
 	s32 error;  /* sk_err */
-	s32 reason; /* of a reset, enum sk_rst_reason; of a retransmission, the timer; of an overflow, what becomes of it; of a packet that was not sent, CAUSE_; -1: unknown */
+	s32 reason; /* of a reset, enum sk_rst_reason; of a retransmission, the timer or SMALLER_MTU; of an overflow, what becomes of it; of a packet that was not sent, CAUSE_; -1: unknown */
 	u8 is_orphan; /* SOCK_DEAD */
 	u8 ca_state;
 	u16 protocol; /* IPPROTO_TCP, IPPROTO_UDP, IPPROTO_MPTCP */
@@ -581,8 +583,10 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 		made.known.direction = PEERS;
 		take_from_listener(owner, sock);
 	} else {
-		if (state == TCP_SYN_SENT)
+		if (state == TCP_SYN_SENT) {
 			made.known.direction = OURS;
+			note_opening(sk);
+		}
 		name_current(owner, state == TCP_SYN_SENT ? BY_CONNECT : BY_LISTENER);
 		if (state == TCP_LISTEN)
 			leave_to_children(sock, owner);

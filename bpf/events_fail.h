@@ -6,7 +6,8 @@
 #pragma once
 
 struct sk_buff___fail {
-	u64 sk;
+	u64 sk, head;
+	u16 network_header;
 } KERNEL;
 struct sock___fail {
 	s32 sk_err_soft;
@@ -27,6 +28,17 @@ PART int keep_open_error(u64 sk, s32 error)
 	else
 		known->failing |= FAILURE_HAS_ERROR;
 	return 0;
+}
+
+/* The connection that was begun last on each processor. Its SYN can be rejected before connect() has let go of it. */
+struct map opening_socket SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), 1, 0};
+
+INLINE void note_opening(u64 sk)
+{
+	u32 first = 0;
+	u64 *opening = map_lookup(&opening_socket, &first);
+	if (opening)
+		*opening = sk;
 }
 
 /* include/uapi/asm-generic/errno.h */
@@ -105,16 +117,38 @@ INLINE s32 error_of_icmp(u32 code)
 	}
 }
 
-#define ICMP_DEST_UNREACH 3
+enum { ICMP_DEST_UNREACH = 3, ICMP_TIME_EXCEEDED = 11 };
 
-/* A rule of this host rejects the SYN. The answer arrives while connect() has the socket, and is left for SO_ERROR. */
+/* Whether a packet of IPv4 comes from the address and the port of a connection. */
+INLINE int is_from(u64 skb, u64 sk)
+{
+	u64 at = GET(u64, skb, sk_buff___fail, head) + GET(u16, skb, sk_buff___fail, network_header);
+	u8 first = LOAD(u8, at);
+	u32 source = LOAD(u32, at + 12);
+
+	return first >> 4 == 4 && LOAD(u8, at + 9) == PROTOCOL_TCP && GET(u16, sk, sock_common, skc_family) == 2 &&
+	       source == (u32)(GET(u64, sk, sock_common, skc_addrpair) >> 32) &&
+	       LOAD(u16, at + (first & 15) * 4) == GET(u16, sk, inet_sock___live, inet_sport);
+}
+
+/* The SYN is rejected: by a rule of this host, or by a router or a bridge that is another network namespace of it, as of every container. There
+ * the packet does not name its socket, but it is still connect() that sends it. The answer arrives while connect() has the socket, and is left for
+ * SO_ERROR, which forgets it. */
 SEC("tp_btf/icmp_send")
 int packet_is_rejected(u64 *args)
 {
-	u64 sk = GET(u64, args[0], sk_buff___fail, sk);
+	u64 skb = args[0], sk = GET(u64, skb, sk_buff___fail, sk);
+	u32 type = (u32)args[1], code = (u32)args[2], first = 0;
 
-	if ((u32)args[1] != ICMP_DEST_UNREACH || (u32)args[2] == 4 || !sk || GET(u8, sk, sock_common, skc_state) != TCP_SYN_SENT)
+	if (type == ICMP_DEST_UNREACH ? code == 4 : type != ICMP_TIME_EXCEEDED)
 		return 0;
-	keep_open_error(sk, error_of_icmp((u32)args[2]));
+	if (!sk) {
+		u64 *opening = map_lookup(&opening_socket, &first);
+		if (!opening || !*opening || !known_of((void *)*opening) || !is_from(skb, *opening))
+			return 0;
+		sk = *opening;
+	}
+	if (GET(u8, sk, sock_common, skc_state) == TCP_SYN_SENT)
+		keep_open_error(sk, type == ICMP_DEST_UNREACH ? error_of_icmp(code) : E_HOSTUNREACH);
 	return 0;
 }

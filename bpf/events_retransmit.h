@@ -9,6 +9,9 @@ struct tcp_skb_cb {
 	u16 tcp_gso_segs;
 } KERNEL;
 
+/* In place of a timer. */
+#define SMALLER_MTU 256
+
 SEC("tp_btf/tcp_retransmit_skb")
 int segment_is_retransmitted(u64 *args)
 {
@@ -33,6 +36,10 @@ int segment_is_retransmitted(u64 *args)
 	/* The timer that runs: that of a tail loss probe is known by it. */
 	record->reason = GET(u8, sk, inet_connection_sock, icsk_pending);
 	fill(record, sk);
+	/* tcp_simple_retransmit() of net/ipv4/tcp_input.c takes what is longer than the new path MTU for lost, without a timer. Where a timer expired,
+	 * tcp_enter_loss() has set the mark by which it may be undone. */
+	if (record->ca_state == CA_LOSS && !GET(u32, sk, tcp_sock___live, undo_marker))
+		record->reason = SMALLER_MTU;
 	fill_known(record, known_of((void *)args[0]));
 	record->ends.segments = segments;
 	submit_waking(record, sizeof(*record));

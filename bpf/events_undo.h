@@ -4,9 +4,6 @@
  */
 #pragma once
 
-/* enum tcp_ca_state */
-enum { CA_RECOVERY = 3, CA_LOSS = 4 };
-
 SEC("tp_btf/tcp_cong_state_set")
 int congestion_state_changes(u64 *args)
 {

@@ -353,6 +353,8 @@ pub enum Retransmission {
     Fast,
     /// A probe for the loss of the last segments.
     Probe,
+    /// A router has answered that the segment is longer than its link takes.
+    Mtu,
 }
 
 impl Retransmission {
@@ -364,6 +366,7 @@ impl Retransmission {
             Self::Timeout => "rto",
             Self::Fast => "fast",
             Self::Probe => "tlp",
+            Self::Mtu => "mtu",
         }
     }
 }

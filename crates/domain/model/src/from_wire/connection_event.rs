@@ -127,6 +127,7 @@ fn retransmission_of(event: &Event, state: State) -> Option<Retransmission> {
     }
     match (state, CaState::from_number(event.ca_state)) {
         (State::SynSent | State::SynRecv, _) => Some(Retransmission::Syn),
+        (_, CaState::Loss) if event.reason == SMALLER_MTU => Some(Retransmission::Mtu),
         (_, CaState::Loss) => Some(Retransmission::Timeout),
         // The timer of a probe still runs when a duplicate acknowledgement begins the recovery; a probe is sent outside of it only
         // (`tcp_schedule_loss_probe()` of net/ipv4/tcp_output.c).
@@ -288,6 +289,7 @@ fn socket_of(event: &Event, state: State, totals: Option<&Totals>) -> Socket {
         segs_out: Some(totals.segs_out),
         data_segs_in: Some(totals.data_segs_in),
         data_segs_out: Some(totals.data_segs_out),
+        dsack_dups: Some(totals.dsack_dups),
         ..TcpInfo::default()
     });
     socket
@@ -304,6 +306,8 @@ fn process(pid: u32, comm: &[u8; 16]) -> Option<Process> {
 const AF_INET: u16 = 2;
 /// `ICSK_TIME_LOSS_PROBE`
 const LOSS_PROBE_TIMER: i32 = 5;
+/// In place of a timer: `bpf/events_retransmit.h`
+const SMALLER_MTU: i32 = 256;
 // Protocols.
 const UDP: u16 = 17;
 const MPTCP: u16 = 262;

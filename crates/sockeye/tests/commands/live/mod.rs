@@ -13,6 +13,7 @@ mod event_counters;
 mod event_ends;
 mod event_kinds;
 mod event_latency;
+mod event_routed;
 mod event_unsent;
 mod events;
 mod summaries;
