@@ -3,15 +3,17 @@
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use std::time::Instant;
 
 /// The installed handlers of `SIGINT`, `SIGTERM` and `SIGHUP` (a terminal or ssh connection that is gone). The first signal
-/// is recorded; a second one of the same number has its default effect.
+/// is recorded. Another one has its default effect, unless it comes within a tenth of a second: `timeout` and service managers send the same signal
+/// to a process and to its group, which is one request to end.
 ///
 /// `SIGXFSZ` loses its effect: a write beyond the limit of `ulimit -f` fails with `EFBIG`, and is an error like a full disk.
 ///
@@ -36,7 +38,7 @@ impl Interrupts {
         };
         EVENT_NUMBER.store(event.as_raw_fd(), Ordering::SeqCst);
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            handle(signal, record, libc::SA_RESTART | libc::SA_RESETHAND)?;
+            handle(signal, record, libc::SA_RESTART)?;
         }
         handle(libc::SIGXFSZ, ignore, libc::SA_RESTART)?;
         Ok(Self(event.as_fd()))
@@ -93,9 +95,22 @@ pub fn has_any_arrived() -> bool {
 
 /// A handler can reach nothing but statics: these are the crate's only mutable ones.
 static CAUGHT: AtomicI32 = AtomicI32::new(0);
+/// When it did, in milliseconds of the monotonic clock, which wrap.
+static CAUGHT_MS: AtomicU32 = AtomicU32::new(0);
 static EVENT_NUMBER: AtomicI32 = AtomicI32::new(-1);
 /// Never closed, because a handler may be running.
 static EVENT: OnceLock<OwnedFd> = OnceLock::new();
+
+/// After so long another signal is a new one.
+const AGAIN_MS: u32 = 100;
+
+/// Returns the time of the monotonic clock, which wraps after 49 days.
+fn monotonic_ms() -> u32 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec as u32)
+        .wrapping_mul(1000)
+        .wrapping_add((time.tv_nsec / 1_000_000) as u32)
+}
 
 fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) -> io::Result<()> {
     let mut old = MaybeUninit::<libc::sigaction>::uninit();
@@ -122,10 +137,22 @@ fn handle(signal: i32, handler: extern "C" fn(i32), flags: i32) -> io::Result<()
 /// The handler of a signal without effect. Unlike `SIG_IGN`, programs that we start do not inherit it.
 extern "C" fn ignore(_: i32) {}
 
-/// The handler of signals that end the program. It uses only atomics and `write(2)`, which signal-safety(7) allows, and restores errno for the
+/// The handler of signals that end the program. It uses only atomics and calls that signal-safety(7) allows, and restores errno for the
 /// interrupted code.
 extern "C" fn record(signal: i32) {
-    let _ = CAUGHT.compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst);
+    let now = monotonic_ms();
+    if CAUGHT
+        .compare_exchange(0, signal, Ordering::SeqCst, Ordering::SeqCst)
+        .is_ok()
+    {
+        CAUGHT_MS.store(now, Ordering::SeqCst);
+    } else if now.wrapping_sub(CAUGHT_MS.load(Ordering::SeqCst)) >= AGAIN_MS {
+        // SAFETY: both are async-signal-safe. The signal is blocked while its handler runs, and has its default effect when that returns.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+    }
     let one = 1_u64.to_ne_bytes();
     // SAFETY: no preconditions.
     let errno = unsafe { libc::__errno_location() };

@@ -204,8 +204,8 @@ impl KnownOwners {
         let is_guess = event
             .owner
             .is_none_or(|owner| matches!(owner.known_by, OwnerKnownBy::Listener));
-        let is_end = matches!(event.kind, ConnectionEventKind::Close | ConnectionEventKind::Fail);
-        if let (true, true, Some(process)) = (is_guess, is_end, event.closer) {
+        // Also of what comes after it: a RST, a retransmission.
+        if let (true, Some(process)) = (is_guess, event.closer) {
             event.owner = Some(EventOwner {
                 process,
                 known_by: OwnerKnownBy::Closer,

@@ -141,6 +141,22 @@ def prefork(address, port):
     return {"server_port": server.getsockname()[1], "child": child}
 
 
+def prefork_unread(address, port):
+    """As prefork, and the worker leaves data unread."""
+    server = listener(address, port)
+    child = os.fork()
+    if child == 0:
+        accepted, _ = server.accept()
+        time.sleep(0.05)
+        accepted.close()
+        os._exit(0)
+    client = connect(address, server.getsockname()[1])
+    client.sendall(b"x" * 10)
+    os.waitpid(child, 0)
+    client.close()
+    return {"server_port": server.getsockname()[1], "child": child}
+
+
 def passed(address, port):
     """The connection is passed on to a process that has never had the listener."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)

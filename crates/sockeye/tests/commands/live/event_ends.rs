@@ -102,6 +102,33 @@ fn aborted_mptcp_has_its_process_and_its_reset() {
 }
 
 #[test]
+fn reset_of_a_prefork_server_has_the_worker_that_closed() {
+    let more = "--kinds close,reset-sent";
+    let (events, made) = need!(watched("ev_unread", "prefork_unread", "127.0.0.1", more));
+    for kind in ["close", "reset-sent"] {
+        let event = only(&events, kind, "passive");
+        assert_eq!(
+            (&event["owner"]["pid"], &event["known_by"]),
+            (&made["child"], &"closer".into()),
+            "{event:#}"
+        );
+    }
+}
+
+#[test]
+fn second_signal_at_once_is_the_same_request_to_end() {
+    for _ in 0..5 {
+        let running = need!(Running::start("-n --format jsonl sport = :1 and sport = :2"));
+        running.signal(rustix::process::Signal::TERM);
+        // As `timeout` sends it: to its child, and to the group.
+        std::thread::sleep(Duration::from_millis(2));
+        running.signal(rustix::process::Signal::TERM);
+        let (outcome, _) = running.ended();
+        super::events::events(&outcome);
+    }
+}
+
+#[test]
 fn worker_that_only_writes_is_the_owner() {
     let (events, made) = need!(watched("ev_speaks", "speaks_first", "127.0.0.1", ""));
     let close = only(&events, "close", "passive");

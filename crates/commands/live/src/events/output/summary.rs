@@ -40,7 +40,11 @@ pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accou
     for kind in RARE {
         // Those that were chosen are mentioned also if there were none.
         if summary.count(kind) > 0 || (are_few && at_least.watched(kind)) {
-            parts.push(format!("{} {}", count(kind), kind.name()));
+            let name = kind.name();
+            parts.push(match summary.count(kind) {
+                1 => format!("{} {name}", count(kind)),
+                _ => format!("{} {}", count(kind), plural(name)),
+            });
         }
     }
     if !parts.is_empty() {
@@ -52,6 +56,14 @@ pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accou
         out.push_str("; numbers with >= may be larger");
     }
     out.push('\n');
+}
+
+/// Returns the plural of a kind's name; of `window-open` it is the window.
+fn plural(name: &str) -> String {
+    match name.strip_suffix("-open") {
+        Some(window) => format!("{window}s-open"),
+        None => format!("{name}s"),
+    }
 }
 
 /// Returns what was lost, by kind, and what was left out.
@@ -352,3 +364,15 @@ const RARE: [ConnectionEventKind; 7] = [
 
 /// Rows of each table.
 pub(super) const TOP: usize = 10;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rare_kinds_have_a_plural() {
+        let plurals = RARE.map(|kind| plural(kind.name()));
+        assert!(plurals.contains(&"errors".to_owned()), "{plurals:?}");
+        assert!(plurals.contains(&"windows-open".to_owned()), "{plurals:?}");
+    }
+}
