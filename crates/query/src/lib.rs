@@ -7,6 +7,7 @@
 //! - `namespaces`: from `--netns` to namespaces; `cgroup`: from an argument to a cgroup
 //! - `context`: namespaces, sources and names; `netns_targets`: the filter as resolved in each namespace
 //! - `workloads`: containers, cgroups, units and executables of sockets
+//! - `event_processes`: group, executable, container and unit of the processes of events
 //! - `sample_owners`: owners of sockets from one sample to the next
 //! - `sampling`: flows of one sample after the other, and what happened between them
 //! - `drops`, `vitals`: what is dropped between two samples; counters and devices of namespaces
@@ -21,6 +22,7 @@ pub mod context;
 pub mod drops;
 mod ended;
 mod entry_threads;
+pub mod event_processes;
 pub mod findings;
 pub mod listing;
 pub mod look_back;

@@ -20,7 +20,7 @@ impl Expr {
 
 impl Test {
     #[inline]
-    fn matches(&self, entry: &Entry<'_>) -> bool {
+    pub(crate) fn matches(&self, entry: &Entry<'_>) -> bool {
         let socket = entry.socket;
         match self {
             Self::State(states) => states.contains(socket.state),

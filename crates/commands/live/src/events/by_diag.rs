@@ -317,6 +317,7 @@ impl<'a> DiagWatch<'a> {
         if let Some(known) = known {
             (socket.uid, socket.inode, socket.cgroup) =
                 (known.socket.uid, known.socket.inode, known.socket.cgroup);
+            socket.mark = socket.mark.or(known.socket.mark);
         }
         (socket.state, socket.netns) = (State::Close, self.netns_inode);
         let kind = if was_open {

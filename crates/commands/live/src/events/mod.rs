@@ -4,6 +4,7 @@
 //! - `run`: the watch, from its begin to ^C
 //! - `source`: where events come from; `by_diag`: without BPF
 //! - `owners`: owners of what is older than the watch; `since_start`: what is open when it begins
+//! - `selection`: which events a filter accepts
 //! - `kinds`: what the kernel is asked for
 //! - `command_lines`: of owners
 //! - `cgroup_names`: names of cgroups, containers and units
@@ -29,6 +30,7 @@ pub mod output;
 mod owners;
 mod place;
 mod run;
+mod selection;
 mod since_start;
 mod source;
 mod summary;

@@ -12,6 +12,7 @@ use super::kinds;
 use super::late_names::LateNames;
 use super::output::{self, EventRow, Events};
 use super::owners::KnownOwners;
+use super::selection::{self, Selection};
 use super::since_start::{self, Opened};
 use super::source::{EventSource, EventSourceArg};
 use super::summary::EventSummary;
@@ -23,7 +24,7 @@ use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
-use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, counted_were};
+use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind, counted_were};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
@@ -55,6 +56,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     let interrupts = Interrupts::catch().context("handle SIGINT")?;
     let context = QueryContext::new(&listing_args(args), false, true)?;
     let targets = NetnsTargets::new(&context, &args.filter(), None, KernelFeatures::FULL)?;
+    selection::check(args, targets.filter())?;
     let netns = one_netns(args, &context);
     let options = ConnectionOptions {
         kinds: kinds::kinds(args),
@@ -147,7 +149,7 @@ pub fn run(args: &EventsArgs) -> anyhow::Result<()> {
     let mut events = EventStream {
         args,
         context: &context,
-        targets: &targets,
+        selection: Selection::new(&context, &targets),
         owners,
         clock: Clock::default(),
         batches: Batches::default(),
@@ -225,7 +227,7 @@ fn begin_source<'a>(
 struct EventStream<'a, W: Write> {
     args: &'a EventsArgs,
     context: &'a QueryContext,
-    targets: &'a NetnsTargets<'a>,
+    selection: Selection<'a>,
     owners: KnownOwners,
     clock: Clock,
     batches: Batches,
@@ -316,10 +318,12 @@ impl<W: Write> EventStream<'_, W> {
         // So that it ends also while events are made faster than they are read.
         for _ in 0..BATCHES_MAX {
             let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
+            let selection = &mut self.selection;
             let has_more = self.source.read(|event| {
                 if let Some(lines) = command_lines {
                     lines.note(&event);
                 }
+                selection.note(&event);
                 batches.push(event);
             })?;
             self.show()?;
@@ -350,6 +354,7 @@ impl<W: Write> EventStream<'_, W> {
             {
                 lines.note(event);
             }
+            self.selection.note(event);
             if let Err(error) = self.show_event(event) {
                 self.unwritten.extend(events.drain(nth..));
                 return Err(error);
@@ -392,6 +397,7 @@ impl<W: Write> EventStream<'_, W> {
         since_start::remove_opened(&mut present, &opened);
         for event in &present {
             self.owners.note_present(event);
+            self.selection.note(event);
             self.show_event(event)?;
         }
         Ok(())
@@ -430,26 +436,15 @@ impl<W: Write> EventStream<'_, W> {
         self.writer.row(&row)
     }
 
-    /// Whether the filter accepts an event: that of a connection with several processes, if it accepts any of them.
-    fn matches(&self, event: &ConnectionEvent) -> bool {
-        let netns = event.socket.netns;
-        let Some(resolved) = netns.and_then(|netns| self.targets.filter_in(netns)) else {
-            return false;
-        };
-        if resolved.filter.is_empty() {
-            return true;
+    /// Whether the filter accepts an event.
+    fn matches(&mut self, event: &ConnectionEvent) -> bool {
+        if self.selection.is_of_ends() {
+            return self.selection.matches(event, self.context);
         }
-        let processes = [event.owner.map(|owner| owner.process), event.closer];
-        let mut owners: Vec<Owner> = processes
-            .into_iter()
-            .flatten()
-            .map(|process| Owner { process, fd: Fd(0) })
-            .collect();
-        owners.sort_unstable();
-        owners.dedup();
-        resolved
-            .filter
-            .matches(&Entry::with_owners(&event.socket, Some(&owners)))
+        let cgroups = self
+            .late_names
+            .of(self.context, || listing_args(self.args), event);
+        self.selection.matches(event, cgroups)
     }
 
     fn is_enough(&self) -> bool {
@@ -494,10 +489,12 @@ impl<W: Write> EventStream<'_, W> {
     fn finish(&mut self, interrupted: bool) -> anyhow::Result<()> {
         let unseen = self.unseen()?;
         let (batches, command_lines) = (&mut self.batches, &mut self.command_lines);
+        let selection = &mut self.selection;
         let finished = self.source.finish(&mut |event| {
             if let Some(lines) = command_lines {
                 lines.note(&event);
             }
+            selection.note(&event);
             batches.push(event);
         });
         let mut counts = finished.context("read the counts of events")?;
@@ -586,6 +583,7 @@ impl<W: Write> EventStream<'_, W> {
             interrupted,
             ..Summary::default()
         };
+        let owner_unknown = self.selection.take_undecided();
         let (summary, only_summary) = (&self.summary, self.args.summary.is_some());
         let not_compared = self.not_compared.as_deref();
         let repeats = self.args.summary_interval().is_some();
@@ -612,6 +610,7 @@ impl<W: Write> EventStream<'_, W> {
                 .finish_with(&whole, |object| {
                     object.number("interval_ms", Some(interval_ms));
                     output::summary::push_fields(object, summary, counts, untracked, at_least, not_compared);
+                    object.number("owner_unknown", owner_unknown);
                     let every = Some(sampled_every).filter(|every| *every > 1);
                     object.number("sampled_every", every);
                 })
@@ -647,6 +646,12 @@ impl<W: Write> EventStream<'_, W> {
             }
             // The last line has it.
             EventFormat::Jsonl => {}
+        }
+        if let Some(undecided) = owner_unknown.filter(|undecided| *undecided > 0) {
+            say(&format!(
+                "sockeye: {} not shown although the filter may mean them: their processes are unknown, or had ended before they could be read\n",
+                counted_were(undecided, "event")
+            ));
         }
         self.summary = EventSummary::default();
         self.counts_before = all_counts;

@@ -24,6 +24,7 @@ mod interfaces;
 mod namespaces;
 mod netns_name;
 mod process_container;
+mod process_group;
 mod services;
 mod users;
 mod workloads;
@@ -37,6 +38,7 @@ pub use hosts::{HostCounts, ResolveError, resolve};
 pub use interfaces::Interfaces;
 pub use namespaces::{NamedNamespace, Namespaces};
 pub use process_container::{ProcessContainer, process_container};
+pub use process_group::process_group;
 pub use services::Services;
 pub use users::Users;
 pub use workloads::{CgroupWorkloads, NoWorkload, WorkloadNames};
@@ -185,6 +187,11 @@ impl SystemNames {
     /// Returns what the cgroup of a socket says of its workload; `None` if its path is unknown.
     pub fn cgroup_workloads(&self, id: CgroupId) -> Option<&CgroupWorkloads> {
         self.workloads().of_cgroup(id, || self.cgroups().path(id))
+    }
+
+    /// Returns what a cgroup with this path says of its workload: one that is younger than the cgroups that were read.
+    pub fn cgroup_workloads_at(&self, id: CgroupId, path: &str) -> Option<&CgroupWorkloads> {
+        self.workloads().of_cgroup(id, || Some(path))
     }
 
     /// Returns whether the cgroups were read, and some are missing because there are too many.

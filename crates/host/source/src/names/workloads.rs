@@ -141,9 +141,17 @@ impl WorkloadNames {
     /// # Errors
     /// As [`Self::of_owner`].
     pub fn executable(&self, socket: &Socket, owner: &Owner) -> Result<Option<WorkloadId>, NoWorkload> {
-        let path =
-            fs::read_link(format!("/proc/{}/exe", owner.process.pid)).map_err(|error| no_workload(&error))?;
+        let found = self.executable_of_process(owner.process.pid)?;
         check_owns(socket, owner)?;
+        Ok(found)
+    }
+
+    /// Reads the path of the executable of a process.
+    ///
+    /// # Errors
+    /// As [`Self::of_process`].
+    pub fn executable_of_process(&self, pid: Pid) -> Result<Option<WorkloadId>, NoWorkload> {
+        let path = fs::read_link(format!("/proc/{pid}/exe")).map_err(|error| no_workload(&error))?;
         Ok(self.intern(WorkloadKind::Exe, path.as_os_str().as_bytes(), None))
     }
 
@@ -216,6 +224,14 @@ impl CgroupWorkloads {
     #[must_use]
     pub fn is_vague(&self) -> bool {
         self.container.is_none() && matches!(&*self.path, b"/" | b"/init.scope")
+    }
+}
+
+impl CgroupWorkloads {
+    /// Whether it is the root.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        &*self.path == b"/"
     }
 }
 

@@ -11,6 +11,7 @@ mod drops_report;
 mod drops_rules;
 mod event_counters;
 mod event_ends;
+mod event_filter;
 mod event_kinds;
 mod event_latency;
 mod event_routed;
