@@ -40,6 +40,8 @@ pub(super) struct Report {
     pub(super) evicted_keys: u64,
     /// Drops that the program did not see.
     pub(super) missed: u64,
+    /// With a filter, packets that are not shown although it may mean them: their sockets were too short-lived for a listing.
+    pub(super) undecided: Option<u64>,
     /// Of how many drops one was counted by its key, at most; 1: each.
     pub(super) sampled_every: u32,
     /// Rules of the packet filter that drop, and that were added or removed.

@@ -58,6 +58,7 @@ impl Session<'_> {
             is_watched: true,
             evicted_keys: 0,
             missed: 0,
+            undecided: None,
             sampled_every: 1,
             changed_rules: [0, 0],
             by_gone_rules: 0,
@@ -149,7 +150,8 @@ impl Session<'_> {
                 row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
                 let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
                 may_be_by_legacy |= firewalls.may_be_by_legacy(&row);
-                let is_selected = self.is_selected(row.netns) && row.matches(self.listing.filter());
+                let verdict = row.matches(self.listing.filter());
+                let is_selected = self.is_selected(row.netns) && verdict == Some(true);
                 let count = match (is_selected, is_normal) {
                     (false, _) => &mut shown_of.not_selected,
                     (true, true) => &mut shown_of.normal,
@@ -158,7 +160,8 @@ impl Session<'_> {
                 *count += 1;
                 // A socket without an inode is the kernel's own, or of no process any more.
                 let lacks_owner = needs_owners && packet.key.inode != 0 && row.owner.is_none();
-                if lacks_owner && !is_selected && !is_normal && self.is_selected(row.netns) {
+                let is_undecided = lacks_owner || verdict.is_none();
+                if is_undecided && !is_selected && !is_normal && self.is_selected(row.netns) {
                     shown_of.owner_unknown += 1;
                 }
                 if is_normal || !is_selected {
@@ -224,7 +227,7 @@ impl Session<'_> {
         }
         if shown_of.owner_unknown > 0 {
             say(&format!(
-                "sockeye: {} not shown although the filter may mean them: the owners of their sockets are unknown\n",
+                "sockeye: {} not shown although the filter may mean them: the owners of their sockets, or the sockets, are unknown\n",
                 counted_were(shown_of.owner_unknown, "packet")
             ));
         }

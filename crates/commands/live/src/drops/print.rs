@@ -102,6 +102,7 @@ impl Session<'_> {
             object.number("normal_not_shown", result.normal);
             object.number("evicted_keys", Some(result.evicted_keys));
             object.number("missed", Some(result.missed));
+            object.number("owner_unknown", result.undecided);
             object.number(
                 "sampled_every",
                 Some(result.sampled_every).filter(|every| *every > 1),

@@ -67,6 +67,7 @@ impl Session<'_> {
             .firewalls
             .dropped_by_gone(&before.firewalls, &rows, &addresses);
         let may_be_by_legacy = rows.iter().any(|row| now.firewalls.may_be_by_legacy(row));
+        let mut undecided = 0;
         let mut counters = Vec::new();
         let mut other_namespaces = [0; 2];
         if self.args.filter.is_empty() {
@@ -88,7 +89,13 @@ impl Session<'_> {
                 counters = in_order(counters, key.order(&values));
             }
         } else {
-            rows.retain(|row| row.matches(self.listing.filter()));
+            rows.retain(|row| {
+                let verdict = row.matches(self.listing.filter());
+                if verdict.is_none() {
+                    undecided += row.count;
+                }
+                verdict == Some(true)
+            });
         }
         if let Some(key) = &self.shown.drops_by {
             let values: Vec<_> = rows.iter().map(|row| key.column.sort_value(&row)).collect();
@@ -101,6 +108,7 @@ impl Session<'_> {
             is_watched: true,
             evicted_keys: now.drops.evicted_keys.saturating_sub(before.drops.evicted_keys),
             missed: 0,
+            undecided: (!self.args.filter.is_empty()).then_some(undecided),
             sampled_every: 1,
             changed_rules: [by_rules.added, by_rules.removed],
             by_gone_rules,

@@ -256,6 +256,12 @@ impl Session<'_> {
                 counted_were(result.by_gone_rules, "packet")
             ));
         }
+        if let Some(undecided) = result.undecided.filter(|undecided| *undecided > 0) {
+            say(&format!(
+                "sockeye: {} not shown although the filter may mean them: the owners of their sockets, or the sockets, are unknown\n",
+                counted_were(undecided, "packet")
+            ));
+        }
         if result.missed > 0 {
             say(&format!(
                 "sockeye: {} not seen, within another one on the same processor\n",

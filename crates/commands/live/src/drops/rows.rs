@@ -4,7 +4,7 @@ use super::estimates;
 use super::sockets::{KnownSocket, SocketOwner, SocketTable};
 use sockeye_dictionary::DropClass;
 use sockeye_drops::{Event, Family, Reasons, classes, socket_ends};
-use sockeye_filter::Filter;
+use sockeye_filter::{Filter, SocketConditions};
 use sockeye_model::{
     DeviceName, Endpoint, Entry, Family as SocketFamily, FirewallRuleName, Inode, InterfaceIndex, NetnsInode,
     Owner, Port, Protocol, Socket, State, Uid,
@@ -56,6 +56,8 @@ pub(super) struct DropRow {
     pub(super) peer: Option<SocketAddr>,
     pub(super) owner: Option<SocketOwner>,
     pub(super) known_by: Option<KnownBy>,
+    /// Which conditions of the filter hold for its socket; `None` if no listing has it.
+    pub(super) conditions: Option<SocketConditions>,
     pub(super) uid: Option<Uid>,
     pub(super) state: Option<State>,
     pub(super) count: u64,
@@ -109,13 +111,14 @@ impl DropRow {
     }
 
     /// Whether the filter accepts it: one of its packets or its connection, with either end as the source. Who writes `dport = :53` means the packets to port
-    /// 53, also if the socket that they were for has it as its own port.
-    pub(super) fn matches(&self, filter: &Filter) -> bool {
+    /// 53, also if the socket that they were for has it as its own port. `None`: that is unknown, since the socket was too short-lived for a
+    /// listing.
+    pub(super) fn matches(&self, filter: &Filter) -> Option<bool> {
         if filter.is_empty() {
-            return true;
+            return Some(true);
         }
         if self.place.is_none() {
-            return false;
+            return Some(false);
         }
         let of_packets = self.samples.iter().map(|sample| {
             let source = SocketAddr::new(sample.source, sample.source_port.unwrap_or(0));
@@ -124,12 +127,22 @@ impl DropRow {
         });
         // A packet in a tunnel has other addresses than its connection; a socket without a peer has at most those of its packets.
         let of_socket = (self.peer.is_some() || self.samples.is_empty()).then_some((self.local, self.peer));
-        of_packets
-            .chain(of_socket)
-            .any(|ends| self.matches_with(filter, ends))
+        let mut answer = Some(false);
+        for ends in of_packets.chain(of_socket) {
+            match self.matches_with(filter, ends) {
+                Some(true) => return Some(true),
+                Some(false) => {}
+                None => answer = None,
+            }
+        }
+        answer
     }
 
-    fn matches_with(&self, filter: &Filter, (one, other): (Option<SocketAddr>, Option<SocketAddr>)) -> bool {
+    fn matches_with(
+        &self,
+        filter: &Filter,
+        (one, other): (Option<SocketAddr>, Option<SocketAddr>),
+    ) -> Option<bool> {
         let owners: Vec<Owner> = self
             .owner
             .iter()
@@ -139,9 +152,19 @@ impl DropRow {
             })
             .collect();
         let [there, back] = [self.socket(one, other), self.socket(other, one)];
-        filter.matches_either_way(
+        // A packet without a socket, or with one of the kernel's own, has nothing of one.
+        let socket = self.conditions.ok_or(self.inode.is_some());
+        let is_of_packet = |word: &str| match word {
+            "state" => self.state.is_some(),
+            "uid" => self.uid.is_some(),
+            "inode" => self.inode.is_some(),
+            word => PACKET_WORDS.contains(&word),
+        };
+        filter.matches_packet(
             &Entry::with_owners(&there, Some(&owners)),
             &Entry::with_owners(&back, Some(&owners)),
+            socket,
+            &is_of_packet,
         )
     }
 
@@ -246,6 +269,7 @@ impl Naming<'_> {
             peer: None,
             owner: None,
             known_by: None,
+            conditions: None,
             uid: None,
             state: None,
             count: 0,
@@ -291,6 +315,8 @@ impl Naming<'_> {
         }
         let find = |inode: Inode| self.sockets.iter().find_map(|table| table.owner_of(inode));
         row.owner = row.inode.and_then(find);
+        let listed = |inode: Inode| self.sockets.iter().find_map(|table| table.with_inode(inode.0));
+        row.conditions = row.inode.and_then(listed).and_then(|known| known.conditions);
         row.known_by = match how {
             How::Receiver => Some(KnownBy::Receiver),
             How::OfPacket => Some(KnownBy::Packet),
@@ -369,6 +395,7 @@ impl Naming<'_> {
                 peer: None,
                 owner: None,
                 known_by: None,
+                conditions: None,
                 uid: None,
                 state: None,
                 count: lost,
@@ -435,6 +462,7 @@ fn add_known(row: &mut DropRow, known: &KnownSocket) {
     row.local = known.local;
     row.peer = known.peer;
     row.owner = known.owner;
+    row.conditions = known.conditions;
 }
 
 /// Returns the name of an IP protocol; empty if it has none here.
@@ -460,6 +488,10 @@ const TCP: u8 = 6;
 /// Flags in the header of TCP.
 const FLAGS_AT: usize = 13;
 const RST: u8 = 4;
+/// Words of filters for what the packet itself has. `dev` is its device, and not that to which its socket is bound.
+const PACKET_WORDS: [&str; 9] = [
+    "src", "dst", "sport", "dport", "proto", "family", "peers", "netns", "dev",
+];
 
 /// Most samples of a row.
 const SAMPLES_MAX: usize = 8;

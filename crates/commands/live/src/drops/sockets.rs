@@ -1,5 +1,6 @@
 //! The sockets of the host with their owners, by inode and by addresses: whose socket a dropped packet was for.
 
+use sockeye_filter::{Filter, SocketConditions};
 use sockeye_model::{Endpoint, Entry, Inode, NetnsInode, Process, Protocol, ProtocolSet, State, StateSet};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::owners::Owners;
@@ -21,6 +22,8 @@ pub(super) struct KnownSocket {
     pub(super) owner: Option<SocketOwner>,
     /// `sk_drops`
     pub(super) drops: Option<u32>,
+    /// Which conditions of the filter hold for it; `None` without a filter.
+    pub(super) conditions: Option<SocketConditions>,
 }
 
 /// Who owns a socket.
@@ -59,15 +62,16 @@ impl SocketTable {
             scope: Scope::All,
         };
         let mut table = Self::default();
+        let filter = Some(listing.filter()).filter(|filter| !filter.is_empty());
         listing.run(&options, owners.as_ref(), report, &mut |entry, _| {
-            table.add(entry);
+            table.add(entry, filter);
             ControlFlow::Continue(())
         })?;
         table.owners = owners;
         Ok(table)
     }
 
-    fn add(&mut self, entry: &Entry<'_>) {
+    fn add(&mut self, entry: &Entry<'_>, filter: Option<&Filter>) {
         let socket = entry.socket;
         let known = KnownSocket {
             protocol: socket.protocol,
@@ -78,6 +82,7 @@ impl SocketTable {
             is_listener: socket.state == State::Listen,
             owner: entry.owners.and_then(owner_of),
             drops: socket.memory.and_then(|memory| memory.drops),
+            conditions: filter.map(|filter| filter.conditions_of(entry)),
         };
         self.insert(known);
     }

@@ -2,7 +2,10 @@
 
 use super::super::rows::DropRow;
 use super::push_headers;
-use super::rows::{push_headers_csv, push_headers_json, push_rule, push_rule_csv, push_rule_json, rule_text};
+use super::rows::{
+    Owner, push_headers_csv, push_headers_json, push_rule, push_rule_csv, push_rule_json, push_text,
+    rule_text,
+};
 use sockeye_output::csv::Line;
 use sockeye_output::date::push_rfc3339_us;
 use sockeye_output::json::Object;
@@ -98,6 +101,15 @@ static COLUMNS: &[PacketColumn] = &[
         |packet, _| Value::text(packet.owner.as_deref().map(str::as_bytes)),
     )
     .for_later(15),
+    PacketColumn::composite(
+        "process",
+        "Process",
+        Left,
+        "The same process, and how it is known",
+        &Owner,
+        &["comm", "pid", "other_owners", "owner_by"],
+        &["process", "other_owners", "owner_by"],
+    ),
     PacketColumn::value("device", "Device", Left, "Network device", |packet, _| {
         let device = packet.row.device.as_ref();
         device.map_or(Value::Absent, |device| Value::Name(device.as_bytes()))
@@ -220,6 +232,24 @@ impl Composite<DropPackets> for Addresses {
         let mut text = Vec::new();
         push_headers(&mut text, Self::of(packet)?);
         Some(SortValue::Text(text.as_slice().into()))
+    }
+}
+
+impl Composite<DropPackets> for Owner {
+    fn push_cell(&self, out: &mut Vec<u8>, packet: &&ShownPacket) -> Tint {
+        push_text(out, packet.owner.as_deref())
+    }
+
+    fn push_csv(&self, line: &mut Line<'_>, packet: &&ShownPacket) {
+        Self::push_fields_csv(line, &packet.row);
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, packet: &&ShownPacket) {
+        Self::push_fields_json(object, &packet.row);
+    }
+
+    fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
+        Some(SortValue::Text(packet.owner.as_ref()?.as_bytes().into()))
     }
 }
 

@@ -155,7 +155,7 @@ fn text(text: Option<&str>) -> Value<'_> {
 }
 
 /// Writes an absent cell or a text.
-fn push_text(out: &mut Vec<u8>, text: Option<&str>) -> Tint {
+pub(super) fn push_text(out: &mut Vec<u8>, text: Option<&str>) -> Tint {
     push_clean(out, text.unwrap_or_default().as_bytes());
     Tint::None
 }
@@ -164,7 +164,7 @@ fn sort_text(text: Option<String>) -> Option<SortValue> {
     text.map(|text| SortValue::Text(text.as_bytes().into()))
 }
 
-struct Owner;
+pub(super) struct Owner;
 struct Local;
 struct Peer;
 struct Packet;
@@ -178,6 +178,20 @@ impl Composite<Drops> for Owner {
     }
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&DropRow) {
+        Self::push_fields_csv(line, row);
+    }
+
+    fn push_json(&self, object: &mut Object<'_>, row: &&DropRow) {
+        Self::push_fields_json(object, row);
+    }
+
+    fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
+        sort_text(row.owner_text())
+    }
+}
+
+impl Owner {
+    pub(super) fn push_fields_csv(line: &mut Line<'_>, row: &DropRow) {
         let owner = row.owner.as_ref();
         line.bytes(owner.map(|owner| owner.process.comm.as_bytes()));
         line.number(owner.map(|owner| owner.process.pid.0));
@@ -185,7 +199,7 @@ impl Composite<Drops> for Owner {
         line.word(row.known_by.map_or("", super::super::rows::KnownBy::name));
     }
 
-    fn push_json(&self, object: &mut Object<'_>, row: &&DropRow) {
+    pub(super) fn push_fields_json(object: &mut Object<'_>, row: &DropRow) {
         if let Some(owner) = &row.owner {
             let mut process = object.object("process");
             process.bytes("comm", Some(owner.process.comm.as_bytes()));
@@ -196,10 +210,6 @@ impl Composite<Drops> for Owner {
         if let Some(known_by) = row.known_by {
             object.word("owner_by", known_by.name());
         }
-    }
-
-    fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
-        sort_text(row.owner_text())
     }
 }
 
