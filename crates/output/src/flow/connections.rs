@@ -24,7 +24,12 @@ pub fn line(totals: &ConnectionTotals, is_filtered: bool) -> String {
     let unknown = "Opened/s and Closed/s of the flows are unknown, the other rates at least those shown";
     match totals.lost_events {
         Some(lost) if lost > 0 => line += &format!("; {} lost: {unknown}", counted(lost, "event")),
-        _ if totals.unseen > 0 => line += &format!("; {} too short to be seen: {unknown}", totals.unseen),
+        _ if totals.unseen > 0 => {
+            line += &format!(
+                "; {} too short to be seen or to be tested: {unknown}",
+                totals.unseen
+            )
+        }
         _ => {}
     }
     line.push('\n');

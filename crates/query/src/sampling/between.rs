@@ -29,6 +29,8 @@ pub struct Between {
 pub struct EndedCounts {
     /// Connections that neither sample has.
     pub short: u64,
+    /// Of these the ones of which it is unknown whether the filter means them.
+    pub undecided: u64,
     /// Events that were lost.
     pub lost: u64,
 }
@@ -96,6 +98,7 @@ impl Between {
         let processes = || by_pid.get_or_init(|| owners.map(processes).unwrap_or_default());
         let mut counts = EndedCounts {
             short: 0,
+            undecided: 0,
             lost: collected.lost,
         };
         let mut later = Vec::new();
@@ -123,10 +126,11 @@ impl Between {
                 listing.visit_ended(&event.socket, of_socket, owners, |entry, _| failed(entry, errno));
                 continue;
             }
-            let mut ended_in = EndedIn::Unknown;
+            let (mut ended_in, mut is_undecided) = (EndedIn::Unknown, false);
             listing.visit_ended(&event.socket, of_socket, owners, |entry, matches| {
+                is_undecided = matches.is_none();
                 let ended = Ended {
-                    matches,
+                    matches: matches == Some(true),
                     opened: event.duration_us.is_some(),
                     direction: event.direction,
                     syn_bytes,
@@ -134,7 +138,10 @@ impl Between {
                 ended_in = visit(entry, ended);
             });
             match ended_in {
-                EndedIn::Neither => counts.short += 1,
+                EndedIn::Neither => {
+                    counts.short += 1;
+                    counts.undecided += u64::from(is_undecided);
+                }
                 EndedIn::Later => later.push(event),
                 EndedIn::Before | EndedIn::Unknown => {}
             }

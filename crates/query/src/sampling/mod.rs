@@ -228,7 +228,8 @@ impl<'a> FlowSampler<'a> {
             let (begun, now, then) = (opens.as_ref()?, opens_after.as_ref()?, before.opens.as_ref()?);
             Some(now.since(begun, then, folded.opened, ended, elapsed))
         });
-        let is_exact = are_recorded_exactly || ended.is_some_and(|ended| ended.lost == 0);
+        let is_exact =
+            are_recorded_exactly || ended.is_some_and(|ended| ended.lost == 0 && ended.undecided == 0);
         if !is_exact && totals.is_none_or(|totals| totals.unseen > 0) {
             forget_inexact_rates(&mut flows);
         }

@@ -79,7 +79,9 @@ impl Opens {
             resets,
             // The counters have also connections that are not established yet: events are right, if none was lost.
             unseen: match ended {
-                Some(EndedCounts { lost: 0, .. }) => 0,
+                Some(EndedCounts {
+                    lost: 0, undecided, ..
+                }) => undecided,
                 _ => opened.saturating_sub(seen),
             },
             short: ended.map(|ended| ended.short),

@@ -68,6 +68,12 @@ impl Fold<'_> {
         if matches {
             self.visit_keys(entry, direction, &mut |fold, key| {
                 let number = fold.flow_number(&key);
+                let flow = &mut fold.flows[number as usize];
+                for owner in entry.owners.unwrap_or_default() {
+                    if key.process.is_none_or(|process| process == owner.process) {
+                        fold.owners.add(number, &mut flow.first_owner, owner.process);
+                    }
+                }
                 if let Some(sampler) = &mut fold.rates {
                     of_flow(&mut sampler.changes, number).add_short(counters, opened);
                 }
@@ -280,6 +286,32 @@ mod tests {
     }
 
     #[test]
+    fn flow_of_short_connections_has_their_owners() {
+        let listeners = Listeners::default();
+        let before = sample(&listeners, &[]);
+        let mut fold =
+            Fold::new(GroupBy::Host, &listeners).with_rates(Some((&before, Duration::from_secs(1))));
+        for pid in [9, 7, 9] {
+            let owner = Owner {
+                process: Process {
+                    pid: Pid(pid),
+                    pgid: None,
+                    comm: Comm::new(b"curl"),
+                },
+                fd: Fd(0),
+            };
+            let socket = connection(0, 10);
+            fold.add_ended(&Entry::with_owners(&socket, Some(&[owner])), ended(true, true));
+        }
+        let flows = fold.finish().flows;
+        let pids: Vec<Vec<u32>> = flows
+            .iter()
+            .map(|flow| flow.owners.iter().map(|process| process.pid.0).collect())
+            .collect();
+        assert_eq!(pids, [[7, 9]]);
+    }
+
+    #[test]
     fn short_connection_belongs_to_the_process_that_had_it() {
         let listeners = Listeners::default();
         let before = sample(&listeners, &[]);
@@ -297,6 +329,10 @@ mod tests {
         fold.add_ended(&Entry::with_owners(&socket, Some(&owners)), ended(true, true));
         fold.add_ended(&Entry::new(&socket), ended(true, true));
         let flows = fold.finish().flows;
+        for flow in flows.iter() {
+            let of_key: Vec<_> = flow.key.process.into_iter().collect();
+            assert_eq!(flow.owners, of_key);
+        }
         let mut pids: Vec<_> = flows
             .iter()
             .map(|flow| flow.key.process.map(|process| process.pid.0))
