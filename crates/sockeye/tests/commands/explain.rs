@@ -130,6 +130,13 @@ fn names_are_found_in_any_spelling() {
 }
 
 #[test]
+fn ends_of_connections_are_explained() {
+    for how in ["abandoned", "no-port", "reset-sent", "reset-received"] {
+        check(how, "term", how);
+    }
+}
+
+#[test]
 fn messages_are_found_after_any_prefix() {
     for front in [
         "",
