@@ -24,7 +24,7 @@ use sockeye_console::notes::say;
 use sockeye_console::stdout;
 use sockeye_console::usage::UsageError;
 use sockeye_filter::KernelFeatures;
-use sockeye_model::{ConnectionEvent, Entry, Fd, NetnsInode, Owner, WorkloadKind, counted_were};
+use sockeye_model::{ConnectionEvent, NetnsInode, counted_were};
 use sockeye_output::listing::{ListingWriter, columns_help, parse_columns};
 use sockeye_output::wrap::push_wrapped;
 use sockeye_output::{Format, Summary};
@@ -441,10 +441,13 @@ impl<W: Write> EventStream<'_, W> {
         if self.selection.is_of_ends() {
             return self.selection.matches(event, self.context);
         }
-        let cgroups = self
-            .late_names
-            .of(self.context, || listing_args(self.args), event);
-        self.selection.matches(event, cgroups)
+        let names = match event.socket.cgroup {
+            None => self.context,
+            Some(cgroup) => self
+                .late_names
+                .of(self.context, || listing_args(self.args), cgroup),
+        };
+        self.selection.matches(event, names)
     }
 
     fn is_enough(&self) -> bool {

@@ -7,7 +7,6 @@ use crate::output::records::{ProcessRow, Processes};
 use crate::state::Plan;
 use crate::traffic::ProcessTraffic;
 use anyhow::Context as _;
-use sockeye_console::notes;
 use sockeye_model::{GroupBy, NetnsInode, Protocol, StateSet};
 use sockeye_output::flow::connections;
 use sockeye_output::listing::{Column, all_columns};
