@@ -587,7 +587,8 @@ mod tests {
         };
         assert_eq!(at(8, 1), Some(DroppedAt::Output));
         assert_eq!(at(8, 12), Some(DroppedAt::LocalLoopback));
-        for number in [0, 13, NO_QUEUE, u32::MAX] {
+        assert_eq!(at(8, 14), Some(DroppedAt::PostroutingOrEgress));
+        for number in [0, 15, NO_QUEUE, u32::MAX] {
             assert_eq!(at(8, number), None, "{number}");
         }
         // A length of a queue.

@@ -213,7 +213,7 @@ mod tests {
     }
 
     const FIRST_VERSION_BYTES: usize = 1_731_851;
-    const GROWTH_BYTES_MAX: usize = 100_000;
+    const GROWTH_BYTES_MAX: usize = 400_000;
 
     #[test]
     fn spellings_and_words_are_those_of_the_entries() {

@@ -147,11 +147,10 @@ extern "C" fn record(signal: i32) {
     {
         CAUGHT_MS.store(now, Ordering::SeqCst);
     } else if now.wrapping_sub(CAUGHT_MS.load(Ordering::SeqCst)) >= AGAIN_MS {
-        // SAFETY: both are async-signal-safe. The signal is blocked while its handler runs, and has its default effect when that returns.
-        unsafe {
-            libc::signal(signal, libc::SIG_DFL);
-            libc::raise(signal);
-        }
+        // SAFETY: async-signal-safe, and SIG_DFL is a valid handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+        // SAFETY: async-signal-safe. The signal is blocked while its handler runs, and has its default effect when that returns.
+        unsafe { libc::raise(signal) };
     }
     let one = 1_u64.to_ne_bytes();
     // SAFETY: no preconditions.

@@ -28,7 +28,7 @@ pub fn line(totals: &ConnectionTotals, is_filtered: bool) -> String {
             line += &format!(
                 "; {} too short to be seen or to be tested: {unknown}",
                 totals.unseen
-            )
+            );
         }
         _ => {}
     }

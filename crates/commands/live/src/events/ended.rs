@@ -70,7 +70,7 @@ impl Ended {
             self.forgotten += 1;
         }
         let place = place(&event.socket);
-        let hash = self.numbers.hasher().hash_one(&place);
+        let hash = self.numbers.hasher().hash_one(place);
         self.numbers
             .insert(hash, self.forgotten + self.closes.len() as u64);
         self.closes.push_back(Close {

@@ -108,20 +108,27 @@ client.sendall(b'z' * 200000)
 time.sleep(.5)
 ";
 
+/// A process of [`READ`], which ends with its test.
+struct Reader(std::process::Child);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 #[test]
 fn segments_that_are_too_long_for_a_router_are_sent_again_without_a_timeout() {
     use std::io::BufRead as _;
     let routed = need!(Routed::new("ev_mtu"));
     let device = routed.links[1].devices().0;
     routed.router.ip(&format!("link set {device} mtu 1280"));
-    let mut reader = routed
-        .server
-        .command("python3", &["-c", READ])
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .expect("python starts");
+    let mut reader = routed.server.command("python3", &["-c", READ]);
+    let reader = reader.stdout(std::process::Stdio::piped()).spawn();
+    let mut reader = Reader(reader.expect("python starts"));
     let mut ready = String::new();
-    let stdout = reader.stdout.take().expect("a pipe");
+    let stdout = reader.0.stdout.take().expect("a pipe");
     std::io::BufReader::new(stdout)
         .read_line(&mut ready)
         .expect("a line");
@@ -135,7 +142,7 @@ fn segments_that_are_too_long_for_a_router_are_sent_again_without_a_timeout() {
     routed
         .client
         .output("python3", &["-c", WRITE, &routed.server_address().to_string()]);
-    reader.wait().expect("it ends");
+    reader.0.wait().expect("it ends");
     let expired = timeouts() - before;
     let (outcome, notes) = running.end();
     let (events, _) = events(&outcome);

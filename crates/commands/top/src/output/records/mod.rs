@@ -17,7 +17,9 @@ mod tests {
 
     #[track_caller]
     fn check<R: Record>(schema: &str) {
-        let paths = R::columns().iter().flat_map(|column| column.json_paths());
+        let paths = R::columns()
+            .iter()
+            .flat_map(sockeye_output::listing::Column::json_paths);
         let missing: Vec<_> = paths
             .map(|path| path.split('.').next().unwrap_or(path))
             .filter(|key| !schema.contains(&format!("\"{key}\": {{")))

@@ -17,10 +17,10 @@ use android::{logcat, logcat_tag};
 use containers::{container, klog, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
 use copies::{file_name, footnote, line_number, message_field, quote, tag_of_page, take_end};
 use kernel::{caller, kmsg, vendor_caller};
-use syslog::{facility, is_facility_level, level, priority, rfc_5424, take_syslog};
+use syslog::{facility, is_facility_level, level, priority, rfc_5424, syslog_time, take_syslog};
 use times::{
     bracketed, clock_and_tag, half_bracketed, is_weekday, iso_time, late_kernel_time, local_date, seconds,
-    slash_time, syslog_time,
+    slash_time,
 };
 
 /// Removes all parts of the prefix, in whatever order and number they are.

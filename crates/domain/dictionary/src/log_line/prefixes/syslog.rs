@@ -1,6 +1,6 @@
 //! Prefixes of syslog, old and new: levels, facilities, host and tag.
 
-use super::times::{MONTHS, is_iso};
+use super::times::{MONTHS, is_clock, is_iso, is_month, is_weekday, is_year};
 use super::{all_digits, is_tag, split_at_colon, take_tag};
 use crate::log_line::Message;
 
@@ -93,6 +93,34 @@ pub(super) fn priority(message: &mut Message<'_>) -> bool {
         return true;
     }
     false
+}
+
+/// `Nov  3 12:00:00 `, also with a year, a weekday, fractions
+pub(super) fn syslog_time(message: &mut Message<'_>) -> bool {
+    let begin = message.text;
+    let mut rest = begin;
+    let mut next = |accept: &dyn Fn(&str) -> bool| {
+        let (word, behind) = rest.trim_start().split_once(' ')?;
+        accept(word).then(|| rest = behind)
+    };
+    let _ = next(&is_weekday);
+    let is_day = |word: &str| word.len() <= 2 && all_digits(word);
+    // `Nov 20, 2026 @ 12:00:00.000`: Kibana
+    if next(&is_month).is_none() || next(&|word| is_day(word.strip_suffix(',').unwrap_or(word))).is_none() {
+        return false;
+    }
+    let _ = next(&is_year);
+    let is_export = next(&|word| word == "@").is_some();
+    if next(&is_clock).is_none() {
+        return false;
+    }
+    let _ = next(&is_year);
+    let time = begin[..begin.len() - rest.len()].trim_end();
+    message.take_time(time);
+    message.is_kernel_time |= is_export;
+    message.continue_with(rest);
+    facility_level(message);
+    true
 }
 
 /// `1 2026-11-20T12:00:00Z host kernel - - - text`, the rest of `<4>1 ...`
