@@ -5,6 +5,7 @@ use crate::drops::{is_full_buffer, share_of};
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
+use crate::standing::ABANDONED;
 use crate::unsent::Unsent;
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
 use sockeye_model::{counted, counted_were};
@@ -62,7 +63,12 @@ impl PathReport {
         } else {
             (longest.into_iter().collect(), drops)
         };
-        self.stuck_sentences(in_namespace)
+        // What the kernel ends by itself is of less interest than where time goes.
+        let (abandoned, stuck): (Vec<_>, Vec<_>) = self
+            .stuck_sentences(in_namespace)
+            .into_iter()
+            .partition(|sentence| sentence.code == ABANDONED);
+        stuck
             .into_iter()
             .chain(first)
             .chain(then)
@@ -74,6 +80,7 @@ impl PathReport {
                     .filter(|hop| !is_longer(hop))
                     .filter_map(accepts_late),
             )
+            .chain(abandoned)
             .collect()
     }
 

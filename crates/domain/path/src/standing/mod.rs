@@ -9,3 +9,5 @@ mod rows;
 mod tests;
 mod why;
 mod words;
+
+pub(crate) use words::ABANDONED;

@@ -10,6 +10,9 @@ use sockeye_measure::{Sentence, duration};
 use sockeye_model::{NextHop, Protocol, Queues, Socket, counted};
 use sockeye_verdict::Rule;
 
+/// Code of the sentence about connections that no program has any more.
+pub(crate) const ABANDONED: &str = "abandoned";
+
 impl PathReport {
     /// Says which connections stand still, and why.
     pub(crate) fn stuck_sentences(&self, in_namespace: InNamespace<'_>) -> Vec<Sentence> {
@@ -32,7 +35,7 @@ impl PathReport {
 impl Stuck {
     fn sentence(&self, in_namespace: InNamespace<'_>) -> Sentence {
         if self.is_abandoned() {
-            return Sentence::new("abandoned", self.abandoned());
+            return Sentence::new(ABANDONED, self.abandoned());
         }
         let text = match self.cause {
             StuckCause::Unread => self.unread(),

@@ -111,12 +111,12 @@ fn blackhole_of_ipv6_is_a_loss() {
     let (here, there) = (lab.namespace("here"), lab.namespace("there"));
     let link = lab.link(&there, &here);
     let (from, to) = link.devices();
-    for (namespace, device, address) in [(&there, from, "fd77::2/64"), (&here, to, "fd77::1/64")] {
+    for (namespace, device, address) in [(&there, from, "fd79::2/64"), (&here, to, "fd79::1/64")] {
         namespace.ip(&format!("addr add {address} dev {device} nodad"));
     }
     here.sysctl("ipv6/conf/all/forwarding", "1");
     here.ip("route add blackhole fd90::/64");
-    there.ip("route add fd90::/64 via fd77::1");
+    there.ip("route add fd90::/64 via fd79::1");
     let sender = there.run(|| UdpSocket::bind("[::]:0").unwrap());
     let watching = Watching::start(&lab, &here, &format!("-N {} --format json", here.name()));
     for _ in 0..5 {

@@ -79,7 +79,8 @@ fn condition(word: &str, echo: &Echo, namespace: &Namespace) -> Option<String> {
         "proto" => "proto = tcp".to_owned(),
         "family" => "family = inet".to_owned(),
         "peers" => "peers = loopback".to_owned(),
-        "pid" | "pgid" => format!("{word} = {pid}"),
+        "pid" => format!("pid = {pid}"),
+        "pgid" => format!("pgid = {}", process_group(pid)),
         "uid" => "uid = root".to_owned(),
         "netns" => format!("netns = {}", namespace.name()),
         "inode" | "cookie" => format!("{word} > 0"),
@@ -89,6 +90,13 @@ fn condition(word: &str, echo: &Echo, namespace: &Namespace) -> Option<String> {
         "bytes_retrans" | "retrans" | "dsack_dups" => format!("{word} = 0"),
         _ => return None,
     })
+}
+
+/// The process group of a process: the third field behind its name.
+fn process_group(pid: u32) -> String {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    let behind = stat.rsplit_once(')').expect("a name").1;
+    behind.split_whitespace().nth(2).expect("a group").to_owned()
 }
 
 /// The path of our cgroup of v2, where children are, too.

@@ -106,7 +106,7 @@ fn kinds_that_are_not_watched_have_no_numbers() {
     let (_, notes) = need!(summary_of("--kinds retransmit"));
     assert!(notes.contains("sockeye: 0 retransmissions; no event"), "{notes}");
     let (_, notes) = need!(summary_of("--kinds zero-window"));
-    assert!(notes.contains("sockeye: 0 zero-window; no event"), "{notes}");
+    assert!(notes.contains("sockeye: 0 zero-windows; no event"), "{notes}");
 }
 
 #[test]

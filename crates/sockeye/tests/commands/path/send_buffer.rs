@@ -128,10 +128,7 @@ fn window_that_the_network_fills_is_no_matter_of_a_qdisc() {
     let document = following.document();
     let (text, remedies) = longest(&document);
     assert!(
-        text.contains(
-            ": the congestion window is full, and what is in flight is not in a queue of this host, but in the network or at the peer: \
-             of a round trip of "
-        ),
+        text.contains(": the congestion window is full, and the peer is on this host, where packets spend "),
         "{text}"
     );
     assert!(remedies.is_empty(), "{remedies:?}");
