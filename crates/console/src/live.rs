@@ -16,12 +16,12 @@ use crate::stdout::{self, Size};
 use rustix::event::epoll;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Signal, getpgrp, getpid, kill_process};
+use rustix::process::{Signal, getpgrp};
 use rustix::termios::{
     LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp, tcsetattr,
 };
 use sockeye_output::{Envelope, harmless};
-use sockeye_sys::interrupts::Interrupts;
+use sockeye_sys::interrupts::{Interrupts, end_by};
 use sockeye_sys::local_time::LocalTime;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -528,12 +528,12 @@ fn restore_on_signals(interrupts: Interrupts) -> io::Result<()> {
                             let _ = stdout::write(b"\n");
                         }
                         // The lock is kept: no frame follows.
-                        let _ = kill_process(getpid(), signal);
+                        let _ = end_by(signal);
                         std::thread::sleep(GRACE);
                         return;
                     }
                     if Instant::now() >= until {
-                        let _ = kill_process(getpid(), signal);
+                        let _ = end_by(signal);
                         return;
                     }
                     std::thread::sleep(Duration::from_millis(1));

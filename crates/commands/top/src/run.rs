@@ -18,7 +18,7 @@ use sockeye_console::usage::UsageError;
 use sockeye_console::{live, locale, notes, stdout};
 use sockeye_filter::join_words;
 use sockeye_output::Style;
-use sockeye_sys::interrupts::Interrupts;
+use sockeye_sys::interrupts::{Interrupts, end_by};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ pub(crate) fn show(args: Arc<TopArgs>, plan: Plan, origin: Origin) -> anyhow::Re
     let ended = Top::begin(args, plan, origin).and_then(Top::run);
     notes::collect(false);
     if let Some(signal) = ended? {
-        kill_process(getpid(), signal).context("end by the signal that arrived")?;
+        end_by(signal).context("end by the signal that arrived")?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
 use rustix::time::{ClockId, clock_gettime};
 use std::io;
 use std::mem::MaybeUninit;
@@ -78,6 +79,17 @@ impl Interrupts {
     pub fn caught(&self) -> Option<i32> {
         Some(CAUGHT.load(Ordering::SeqCst)).filter(|&signal| signal != 0)
     }
+}
+
+/// Ends this process by a signal that was caught, so that its parent sees it: the signal gets its default effect first.
+///
+/// # Errors
+/// Those of `kill(2)`.
+pub fn end_by(signal: Signal) -> io::Result<()> {
+    // SAFETY: no preconditions, and SIG_DFL is a valid handler.
+    unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
+    kill_process(getpid(), signal)?;
+    Ok(())
 }
 
 /// The descriptor is readable once a signal has arrived. Do not read from it: every poller must see it.
