@@ -280,6 +280,8 @@ impl Stuck {
             Some(ns) if ns < self.waits_ns / 2 => {
                 format!(" Its host is alive: it acknowledged last {} ago.", span(ns))
             }
+            // What is known of it follows.
+            Some(ns) if self.peer.is_some() => format!(" It acknowledged last {} ago.", span(ns)),
             Some(ns) => format!(
                 " It acknowledged last {} ago: either its program does not read, or its host is gone since.",
                 span(ns)

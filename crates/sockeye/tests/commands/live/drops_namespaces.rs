@@ -77,7 +77,7 @@ fn counters_of_a_namespace_that_ends_are_those_of_its_last_reading() {
         .unwrap();
     let inode: u64 = line.trim().parse().unwrap();
     // It is read within a second, unless reading takes long.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(std::time::Duration::from_millis(2500));
     drop(child.stdin.take());
     child.wait().unwrap();
     let (document, notes) = watching.end_with_notes();

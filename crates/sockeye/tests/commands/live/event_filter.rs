@@ -83,7 +83,9 @@ fn condition(word: &str, echo: &Echo, namespace: &Namespace) -> Option<String> {
         "pgid" => format!("pgid = {}", process_group(pid)),
         "uid" => "uid = root".to_owned(),
         "netns" => format!("netns = {}", namespace.name()),
-        "inode" | "cookie" => format!("{word} > 0"),
+        "inode" => "inode > 0".to_owned(),
+        // The kernel gives a socket one when it is asked for it, mostly by a listing.
+        "cookie" => "not cookie = 1".to_owned(),
         "rtt" | "min_rtt" => format!("{word} > 0us and {word} < 1s"),
         "bytes_sent" | "bytes_acked" | "bytes_received" => format!("{word} >= 8"),
         "segs_out" | "segs_in" | "data_segs_out" | "data_segs_in" => format!("{word} > 0"),

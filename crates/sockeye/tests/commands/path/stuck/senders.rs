@@ -42,7 +42,7 @@ fn peer_that_does_not_read_is_named_if_it_is_here() {
             "waited in the send buffer of 10.9.0.1:",
             "the peer does not read, its receive window is closed (0 bytes)",
             "The next probe of the window (timer persist) is due in ",
-            "Its host is alive: it acknowledged last ",
+            "t acknowledged last ",
             &format!(
                 "The peer is on this host, in network namespace {}: ",
                 there.name()
