@@ -5,7 +5,7 @@ use crate::drops::{is_full_buffer, share_of};
 use crate::hop::{Device, HopKind};
 use crate::part::Part;
 use crate::report::{Hop, PathReport, Qdisc, Reader};
-use crate::standing::ABANDONED;
+use crate::stuck::ABANDONED;
 use crate::unsent::Unsent;
 use sockeye_measure::{Histogram, Sentence, TypedCommand, duration};
 use sockeye_model::{counted, counted_were};

@@ -9,5 +9,3 @@ mod rows;
 mod tests;
 mod why;
 mod words;
-
-pub(crate) use words::ABANDONED;

@@ -5,13 +5,10 @@ use super::why::is_cause;
 use crate::command::InNamespace;
 use crate::report::PathReport;
 use crate::sentence::bytes;
-use crate::stuck::{FindingWords, Idle, PeerHere, Program, Stuck, StuckCause, Way, fin_received};
+use crate::stuck::{ABANDONED, FindingWords, Idle, PeerHere, Program, Stuck, StuckCause, Way, fin_received};
 use sockeye_measure::{Sentence, duration};
 use sockeye_model::{NextHop, Protocol, Queues, Socket, counted};
 use sockeye_verdict::Rule;
-
-/// Code of the sentence about connections that no program has any more.
-pub(crate) const ABANDONED: &str = "abandoned";
 
 impl PathReport {
     /// Says which connections stand still, and why.

@@ -137,3 +137,6 @@ pub struct Idle {
     /// Its program.
     pub program: Option<Program>,
 }
+
+/// Code of the sentence about connections that no program has any more.
+pub(crate) const ABANDONED: &str = "abandoned";
