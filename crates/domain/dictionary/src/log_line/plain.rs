@@ -9,12 +9,10 @@ pub(crate) fn plain(line: &str) -> Cow<'_, str> {
     if is_plain(line.as_bytes()) {
         return Cow::Borrowed(line);
     }
-    if has_written_colours(line) {
-        return Cow::Owned(without_written_colours(line));
-    }
     // Other languages, and `&` between the parameters of an address.
     let is_changed = |(at, character): (usize, char)| match character {
         '&' => entity(&line[at..]).is_some(),
+        '^' => after_escape(&line[at..]).is_some(),
         '\x1b' | '\r' | '\0' | '\u{feff}' | '\u{200b}' => true,
         _ => !character.is_ascii() && REPLACED.iter().any(|(from, _)| *from == character),
     };
@@ -78,16 +76,6 @@ fn is_plain_byte(byte: u8) -> bool {
     is_printed | (byte == b'\t')
 }
 
-/// Whether control characters were written as text: `^[[33m` of `cat -v` and pagers. Those of rsyslog (`#033[33m`) have no byte that others lack.
-fn has_written_colours(line: &str) -> bool {
-    line.contains("^[[") || line.ends_with("^M")
-}
-
-fn without_written_colours(line: &str) -> String {
-    let line = line.trim_end_matches("^M").replace("^[[", "\x1b[");
-    plain(&line).into_owned()
-}
-
 const STEP: usize = 32;
 
 /// Blanks, line ends, the byte order mark, and bytes that were no text.
@@ -98,12 +86,20 @@ fn is_noise(character: char) -> bool {
     )
 }
 
-/// The text after a terminal's escape sequence (`ESC [ ... letter`), or after a lone control character.
+/// The text after a terminal's escape sequence (`ESC [ ... letter`), or after a lone control character; also where they were written as text,
+/// as `cat -v` and pagers do: `^[[33m`, and `^M` at the end.
 fn after_escape(text: &str) -> Option<&str> {
-    if let Some(rest) = text.strip_prefix("\x1b[")
+    let is_written = text.starts_with("^[[");
+    if let Some(rest) = text.strip_prefix(if is_written { "^[[" } else { "\x1b[" })
         && let Some(end) = rest.bytes().position(|byte| (b'@'..=b'~').contains(&byte))
     {
         return Some(&rest[end + 1..]);
+    }
+    if is_written {
+        return Some(&text[2..]);
+    }
+    if text.starts_with("^M") && text.trim_end_matches("^M").is_empty() {
+        return Some("");
     }
     text.strip_prefix(['\x1b', '\r', '\0', '\u{feff}', '\u{200b}'])
 }

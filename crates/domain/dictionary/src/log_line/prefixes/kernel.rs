@@ -1,6 +1,6 @@
 //! What the kernel itself puts before a message: records of `/dev/kmsg`, and which task or processor printed it.
 
-use super::all_digits;
+use super::{all_digits, in_brackets};
 use crate::log_line::Message;
 
 /// `6,1234,5678901,-;text`, also with the kernel's release before it (netconsole)
@@ -28,11 +28,7 @@ pub(super) fn kmsg(message: &mut Message<'_>) -> bool {
 
 /// `[ T1234] `, `[    C0] ` (`CONFIG_PRINTK_CALLER`), `[3:  kworker/3:1: 1234] `
 pub(super) fn caller(message: &mut Message<'_>) -> bool {
-    let Some((inside, rest)) = message
-        .text
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    else {
+    let Some((inside, rest)) = in_brackets(message.text) else {
         return false;
     };
     let inside = inside.trim();

@@ -208,6 +208,11 @@ fn split_at_colon(text: &str) -> Option<(&str, &str)> {
     Some((&text[..at], &text[at + 2..]))
 }
 
+/// What is in the brackets at the start of a text, and what follows them.
+fn in_brackets(text: &str) -> Option<(&str, &str)> {
+    text.strip_prefix('[')?.split_once(']')
+}
+
 fn all_digits(word: &str) -> bool {
     word.bytes().all(|byte| byte.is_ascii_digit())
 }

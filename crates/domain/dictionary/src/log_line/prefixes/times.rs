@@ -1,6 +1,6 @@
 //! Dates and times: `dmesg` in all its formats, the journal, syslog, also in other languages.
 
-use super::{PARTS_MAX, all_digits, first_word, take_after_tag};
+use super::{PARTS_MAX, all_digits, first_word, in_brackets, take_after_tag};
 use crate::log_line::Message;
 
 /// `2026-11-20T12:00:00,123456+00:00 `, `Fri 2026-11-20 12:00:00 UTC `
@@ -74,11 +74,7 @@ pub(super) fn seconds(message: &mut Message<'_>) -> bool {
 /// `[12345.678901,2] ` with the processor, of kernels for boards
 pub(super) fn bracketed(message: &mut Message<'_>) -> bool {
     // `dmesg -d` has two times in one pair of brackets, `dmesg -x` and others have several pairs.
-    let Some((inside, rest)) = message
-        .text
-        .strip_prefix('[')
-        .and_then(|rest| rest.split_once(']'))
-    else {
+    let Some((inside, rest)) = in_brackets(message.text) else {
         return false;
     };
     let inside = inside.trim();
