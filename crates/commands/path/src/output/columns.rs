@@ -29,6 +29,19 @@ pub(crate) struct HopRow<'a> {
     pub(crate) part_name: Option<String>,
 }
 
+#[cfg(test)]
+impl<'a> HopRow<'a> {
+    /// A hop without a share and without names.
+    pub(super) fn alone(hop: &'a Hop) -> Self {
+        Self {
+            hop,
+            share_ppm: None,
+            netns_name: None,
+            part_name: None,
+        }
+    }
+}
+
 impl HopRow<'_> {
     fn part(&self) -> Value<'_> {
         Value::text(self.part_name.as_deref().map(str::as_bytes))
@@ -614,10 +627,8 @@ mod tests {
             .hops
             .iter()
             .map(|hop| HopRow {
-                hop,
-                share_ppm: None,
-                netns_name: None,
                 part_name: hop.part.map(part_name),
+                ..HopRow::alone(hop)
             })
             .collect();
         let all = table_columns(&rows);

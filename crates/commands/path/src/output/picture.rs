@@ -214,12 +214,7 @@ mod tests {
             report.hops.remove(0)
         };
         let hops = [of(Direction::Out, 1_000), of(Direction::In, 10_000)];
-        let rows = hops.each_ref().map(|hop| HopRow {
-            hop,
-            share_ppm: None,
-            netns_name: None,
-            part_name: None,
-        });
+        let rows = hops.each_ref().map(HopRow::alone);
         let scene = scene(&rows, &PathReport::default());
         let widths: Vec<f32> = scene
             .shapes
@@ -254,16 +249,7 @@ mod tests {
     #[test]
     fn queues_that_stand_still_are_in_the_picture() {
         let report = super::super::standing::fixtures::report();
-        let rows: Vec<_> = report
-            .hops
-            .iter()
-            .map(|hop| HopRow {
-                hop,
-                share_ppm: None,
-                netns_name: None,
-                part_name: None,
-            })
-            .collect();
+        let rows: Vec<_> = report.hops.iter().map(HopRow::alone).collect();
         let scene = scene(&rows, &report);
         assert_eq!(scene.unreadable_text(), None);
         let is_box = |shape: &&Shape| {

@@ -101,10 +101,8 @@ mod tests {
             .hops
             .iter()
             .map(|hop| HopRow {
-                hop,
-                share_ppm: None,
-                netns_name: None,
                 part_name: hop.part.map(part_name),
+                ..HopRow::alone(hop)
             })
             .collect();
         let drawn: Vec<_> = rows.iter().filter_map(standing).collect();

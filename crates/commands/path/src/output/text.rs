@@ -217,16 +217,7 @@ mod tests {
         queues.add_listener(listener, 3);
         let mut report = PathReport::default();
         let text = |report: &PathReport| {
-            let rows: Vec<HopRow<'_>> = report
-                .hops
-                .iter()
-                .map(|hop| HopRow {
-                    hop,
-                    share_ppm: None,
-                    netns_name: None,
-                    part_name: None,
-                })
-                .collect();
+            let rows: Vec<HopRow<'_>> = report.hops.iter().map(HopRow::alone).collect();
             let mut out = Vec::new();
             push_unmeasured(&mut out, &rows, None, false);
             String::from_utf8(out).unwrap()
