@@ -5,11 +5,15 @@ use crate::flow_owners::FlowOwners;
 use crate::folded_flows::{CompactFlow, FoldedFlows, StateCounts};
 use crate::index::Index;
 use crate::key_table::KeyTable;
-use crate::sample::{ConnectionId, Counters};
+use crate::sample::{ConnectionDelta, ConnectionId, Counters, LocalPort};
+use crate::undecided::{KnownServers, Undecided};
 use crate::{Listeners, Sample};
-use foldhash::HashMap;
-use sockeye_model::{Direction, Entry, FlowKey, GroupBy, Rates, Socket, State, TcpInfo, Totals, Workload};
+use foldhash::{HashMap, HashSet};
+use sockeye_model::{
+    Direction, Entry, FlowKey, GroupBy, Protocol, Rates, Socket, State, TcpInfo, Totals, Workload, WorkloadId,
+};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 pub(crate) mod ended;
@@ -22,6 +26,10 @@ pub(crate) mod ended;
 pub struct Fold<'a> {
     group_by: GroupBy,
     listeners: &'a Listeners,
+    /// Connections without a listener; `None` if this host opened all of these.
+    undecided: Option<Undecided>,
+    /// Ports of servers, as events since the last sample show them.
+    servers: HashSet<LocalPort>,
     keys: KeyTable,
     index: Index,
     flows: Vec<CompactFlow>,
@@ -63,14 +71,6 @@ struct Changes {
     has_rates: bool,
 }
 
-/// Change of one connection since the last sample.
-#[derive(Debug, Clone, Copy)]
-struct ConnectionDelta {
-    id: ConnectionId,
-    counted: Counters,
-    opened: bool,
-}
-
 #[derive(Debug)]
 struct RateSampler<'a> {
     before: Option<(&'a Sample, Duration)>,
@@ -90,6 +90,8 @@ impl<'a> Fold<'a> {
         Self {
             group_by,
             listeners,
+            undecided: None,
+            servers: HashSet::default(),
             keys: KeyTable::new(group_by),
             index: Index::default(),
             flows: Vec::new(),
@@ -99,6 +101,14 @@ impl<'a> Fold<'a> {
             rates: None,
             opened: 0,
         }
+    }
+
+    /// Enables a decision by the ports where a connection has no listener: a server may have ended. `ephemeral` are the ports that the
+    /// kernel gives to clients. Without it, this host opened all of these.
+    #[must_use]
+    pub fn with_ended_servers(mut self, ephemeral: RangeInclusive<u16>) -> Self {
+        self.undecided = Some(Undecided::new(ephemeral));
+        self
     }
 
     /// Enables the sums and medians of tcp_info.
@@ -125,8 +135,33 @@ impl<'a> Fold<'a> {
     /// Adds a connection. The caller omits sockets that belong to no flow (listeners, half-open ones).
     #[inline]
     pub fn add(&mut self, entry: &Entry<'_>) {
-        let mut change = self.record_counters(entry.socket);
-        let key = self.key(entry.socket);
+        let change = self.record_counters(entry.socket);
+        if self.listeners.match_connection(entry.socket) {
+            return self.add_directed(entry, Direction::Passive, change, None);
+        }
+        if let Some(undecided) = &mut self.undecided
+            && undecided.must_wait(entry.socket, self.listeners)
+        {
+            let mut workloads = Vec::new();
+            if let GroupBy::Workload(kind) = self.group_by {
+                entry.visit_workloads(kind, &mut |id| workloads.push(id));
+            }
+            undecided.wait(entry, workloads, change, self.measures.is_some());
+            return;
+        }
+        self.add_directed(entry, Direction::Active, change, None);
+    }
+
+    /// Adds a connection to its flows. `workloads` are those that were found before.
+    #[inline]
+    fn add_directed(
+        &mut self,
+        entry: &Entry<'_>,
+        direction: Direction,
+        mut change: Option<ConnectionDelta>,
+        workloads: Option<&[WorkloadId]>,
+    ) {
+        let key = self.key_of(entry.socket, direction);
         // The kernel counts the SYN that opened it as a byte that the peer acknowledged.
         if let Some(change) = change.as_mut().filter(|change| change.opened)
             && key.direction == Direction::Active
@@ -136,11 +171,17 @@ impl<'a> Fold<'a> {
         }
         if let GroupBy::Workload(kind) = self.group_by {
             let mut is_known = false;
-            entry.visit_workloads(kind, &mut |id| {
+            let mut add = |id| {
                 is_known = true;
                 let workload = Some(Workload { kind, id });
                 self.add_connection(&FlowKey { workload, ..key }, entry, change);
-            });
+            };
+            match workloads {
+                Some(found) => found.iter().copied().for_each(add),
+                None => {
+                    entry.visit_workloads(kind, &mut add);
+                }
+            }
             if !is_known {
                 self.add_connection(&key, entry, change);
             }
@@ -158,6 +199,32 @@ impl<'a> Fold<'a> {
         }
     }
 
+    /// Adds the connections whose direction was not decided yet, and returns the ports of servers among them.
+    fn add_undecided(&mut self) -> HashSet<LocalPort> {
+        let Some(undecided) = self.undecided.take() else {
+            return HashSet::default();
+        };
+        let mut known = std::mem::take(&mut self.servers);
+        let before = self.sample_before();
+        known.extend(before.into_iter().flat_map(|before| &before.servers));
+        let (waiting, servers) = undecided.decide(KnownServers {
+            ports: &known,
+            listeners: before.and_then(|before| before.listeners.as_ref()),
+        });
+        let mut socket = Socket::new(Protocol::Tcp, State::Established);
+        for one in waiting {
+            one.read(&mut socket);
+            let entry = Entry::with_owners(&socket, one.owners());
+            let change = one.change.as_deref().copied();
+            self.add_directed(&entry, one.direction(&servers), change, Some(&one.workloads));
+        }
+        servers
+    }
+
+    fn sample_before(&self) -> Option<&'a Sample> {
+        Some(self.rates.as_ref()?.before?.0)
+    }
+
     /// Records a connection that belongs to no flow. With rates, its counters so far do not count as new when
     /// it joins a flow later.
     pub fn skip(&mut self, socket: &Socket) {
@@ -170,12 +237,16 @@ impl<'a> Fold<'a> {
     pub fn for_thread(&self) -> Option<Self> {
         self.rates.is_none().then(|| Self {
             measures: self.measures.is_some().then(Vec::new),
+            undecided: self.undecided.as_ref().map(Undecided::for_thread),
             ..Self::new(self.group_by, self.listeners)
         })
     }
 
     /// Adds the connections of another fold, which was made by [`Self::for_thread`].
     pub fn add_fold(&mut self, other: Self) {
+        if let (Some(own), Some(others)) = (&mut self.undecided, other.undecided) {
+            own.add(others);
+        }
         let mut numbers = vec![0; other.flows.len()];
         for flow in &other.flows {
             let number = self.flow_number(&other.keys.key(flow.key()));
@@ -202,6 +273,8 @@ impl<'a> Fold<'a> {
     /// Returns the flows, and the sample for the next fold.
     #[must_use]
     pub fn finish(mut self) -> FoldResult {
+        let has_undecided = self.undecided.is_some();
+        let servers = self.add_undecided();
         self.note_closed();
         let (sample, rates) = match self.rates {
             Some(sampler) => {
@@ -210,7 +283,12 @@ impl<'a> Fold<'a> {
                     changes.map(|changes| changes.rates(elapsed)).collect()
                 });
                 let keys = self.flows.iter().map(|flow| self.keys.key(flow.key())).collect();
-                let sample = Sample { keys, ..sampler.now };
+                let sample = Sample {
+                    keys,
+                    servers,
+                    listeners: has_undecided.then(|| self.listeners.clone()),
+                    ..sampler.now
+                };
                 (sample, rates.unwrap_or_default())
             }
             None => (Sample::default(), Vec::new()),
@@ -230,16 +308,16 @@ impl<'a> Fold<'a> {
         }
     }
 
-    #[inline]
-    fn key(&self, socket: &Socket) -> FlowKey {
-        self.key_of(socket, self.direction(socket))
-    }
-
-    /// Returns the direction of a connection, by the listeners.
+    /// Returns the direction of a connection, by the listeners, and the servers that the sample before had.
     #[inline]
     #[must_use]
     pub fn direction(&self, socket: &Socket) -> Direction {
-        if self.listeners.match_connection(socket) {
+        let was_server = || {
+            let port = (socket.netns, socket.local.port()?);
+            let is_known = self.sample_before()?.servers.contains(&port);
+            Some(is_known && !self.listeners.match_peer(socket))
+        };
+        if self.listeners.match_connection(socket) || was_server() == Some(true) {
             Direction::Passive
         } else {
             Direction::Active

@@ -1,7 +1,7 @@
 //! Folds sockets into host flows: peers, direction, number and quality of connections.
 //!
-//! Add the listeners first ([`Listeners::add`]), because they decide the direction; then each connection
-//! ([`Fold::add`]); [`Fold::finish`] returns the flows. Two folds give rates.
+//! Add the listeners first ([`Listeners::add`]), because they decide the direction, and where there is none, ports
+//! do ([`Fold::with_ended_servers`]); then each connection ([`Fold::add`]); [`Fold::finish`] returns the flows. Two folds give rates.
 //!
 //! What it deliberately does not do: read sockets, read a clock (elapsed time is an argument), keep sockets,
 //! or sort flows.
@@ -36,6 +36,7 @@ mod key_table;
 mod listeners;
 mod sample;
 mod socket_sample;
+mod undecided;
 
 pub use difference::{Change, FlowDifference, differences};
 pub use fold::ended::{Ended, EndedIn};

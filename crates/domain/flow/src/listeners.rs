@@ -2,7 +2,7 @@
 //! `flows` and `lstf` must add all listeners before the first connection.
 
 use foldhash::HashMap;
-use sockeye_model::{InterfaceIndex, NetnsInode, Port, Socket};
+use sockeye_model::{Endpoint, InterfaceIndex, NetnsInode, Port, Socket};
 use std::net::IpAddr;
 
 /// The listening addresses and ports per namespace. They distinguish passive connections from active ones.
@@ -73,7 +73,26 @@ impl Listeners {
     #[must_use]
     #[inline]
     pub fn match_connection(&self, connection: &Socket) -> bool {
-        let (Some(ip), Some(port)) = (connection.local.ip(), connection.local.port()) else {
+        self.cover(connection, connection.local, |_| true)
+    }
+
+    /// Whether the peer of `connection` is a listener of the same namespace. Without its addresses that is sure of the address that both
+    /// ends have, of loopback addresses, and of those that a listener names.
+    #[must_use]
+    pub fn match_peer(&self, connection: &Socket) -> bool {
+        let (Some(local), Some(peer)) = (connection.local.ip(), connection.peer.ip()) else {
+            return false;
+        };
+        let (local, peer) = (local.to_canonical(), peer.to_canonical());
+        let is_here = local == peer || peer.is_loopback();
+        self.cover(connection, connection.peer, |covers| {
+            is_here || matches!(covers, Scope::Address(_))
+        })
+    }
+
+    #[inline]
+    fn cover(&self, connection: &Socket, end: Endpoint, may_match: impl Fn(Scope) -> bool) -> bool {
+        let (Some(ip), Some(port)) = (end.ip(), end.port()) else {
             return false;
         };
         if self.ports[usize::from(port.0) / 64] & 1 << (port.0 % 64) == 0 {
@@ -91,7 +110,9 @@ impl Listeners {
                 Scope::Address(address) => address == canonical,
             };
             // A socket accepted from a listener bound to an interface is bound to it, too.
-            address && (listener.interface.is_none() || listener.interface == connection.interface)
+            address
+                && may_match(listener.covers)
+                && (listener.interface.is_none() || listener.interface == connection.interface)
         })
     }
 }

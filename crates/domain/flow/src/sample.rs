@@ -1,9 +1,10 @@
 //! Snapshot of the tcp_info counters of connections: the next fold of `flows --watch` computes rates from it.
 //! A connection is identified by its cookie: connections from `/proc` have none, so they have no rates.
 
-use foldhash::HashMap;
+use crate::Listeners;
 use foldhash::fast::RandomState;
-use sockeye_model::{Cookie, FlowKey, NetnsInode, Socket, TcpInfo};
+use foldhash::{HashMap, HashSet};
+use sockeye_model::{Cookie, FlowKey, NetnsInode, Port, Socket, TcpInfo};
 
 /// Counters of all connections at one moment; the next fold computes rates from them.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +14,10 @@ pub struct Sample {
     pub(crate) members: Vec<(ConnectionId, u32)>,
     /// Flow keys by the indices in `members`.
     pub(crate) keys: Vec<FlowKey>,
+    /// Local ports of servers that have no listener any more, and still have connections.
+    pub(crate) servers: HashSet<LocalPort>,
+    /// The listeners; `None` if nothing asks for those that have ended since.
+    pub(crate) listeners: Option<Listeners>,
 }
 
 /// Identifies a connection. Old kernels number cookies per namespace.
@@ -34,6 +39,17 @@ pub(crate) struct Counters {
     pub(crate) retrans_segs: Option<u64>,
 }
 
+/// Change of one connection since the last sample.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionDelta {
+    pub(crate) id: ConnectionId,
+    pub(crate) counted: Counters,
+    pub(crate) opened: bool,
+}
+
+/// A local port that connections share, in its namespace.
+pub(crate) type LocalPort = (Option<NetnsInode>, Port);
+
 impl Sample {
     /// Returns an empty sample with space for as many connections as the one before has: what grows is in memory twice.
     pub(crate) fn with_space_of(before: Option<&Self>) -> Self {
@@ -43,6 +59,8 @@ impl Sample {
             connections: HashMap::with_capacity_and_hasher(connections, RandomState::default()),
             members: Vec::with_capacity(members),
             keys: Vec::new(),
+            servers: HashSet::default(),
+            listeners: None,
         }
     }
 }

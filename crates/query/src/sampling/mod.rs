@@ -17,12 +17,13 @@ pub use self::resets::{Reset, ResetCounter, ResetCounts};
 pub use self::time::SampleTime;
 use crate::listing::{EntryThreads, Listing, ListingReport, QueryOptions, Scope, TakeEntry};
 use anyhow::Context;
+use sockeye_filter::Resolve;
 use sockeye_flow::{Ended, Fold, FoldedFlows, Listeners, Sample};
 use sockeye_model::{ConnectionTotals, Direction, Entry, GroupBy, Protocol, ProtocolSet, State, StateSet};
 use sockeye_output::Envelope;
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, Families};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -172,7 +173,8 @@ impl<'a> FlowSampler<'a> {
         let elapsed = before
             .as_ref()
             .map_or(Duration::ZERO, |before| taken.since(&before.taken));
-        let mut fold = Fold::new(self.options.group_by, &listeners);
+        let mut fold =
+            Fold::new(self.options.group_by, &listeners).with_ended_servers(self.ephemeral_ports());
         if self.options.totals {
             fold = fold.with_totals();
         }
@@ -281,6 +283,16 @@ impl<'a> FlowSampler<'a> {
                 ControlFlow::Continue(())
             })?;
         Ok(self.listing.context.knows_recorded_ends())
+    }
+
+    /// Returns the local ports of clients: of one namespace those that it has now, of many the kernel's default.
+    fn ephemeral_ports(&self) -> RangeInclusive<u16> {
+        let context = self.listing.context;
+        let mut all = context.namespaces.iter();
+        match (all.next(), all.next()) {
+            (Some(one), None) if !context.looks_back() => context.resolver(one).ephemeral_ports(),
+            _ => 32_768..=60_999,
+        }
     }
 
     /// Reads the listeners, and shows each one that the filter selects to `visit`.

@@ -58,6 +58,13 @@ impl Fold<'_> {
                 return EndedIn::Before;
             }
         }
+        // Others of this port may be in TIME_WAIT when their listener has ended.
+        if direction == Some(Direction::Passive)
+            && let Some(port) = entry.socket.local.port()
+            && self.servers.len() < SERVERS_MAX
+        {
+            self.servers.insert((entry.socket.netns, port));
+        }
         // Without a sample before there is nothing that it could have happened since.
         if sampler.before.is_none() {
             return EndedIn::Neither;
@@ -120,6 +127,9 @@ impl Fold<'_> {
         }
     }
 }
+
+/// Ports of servers that events show between two samples; more are decided as if no event had been seen.
+const SERVERS_MAX: usize = 4_096;
 
 impl Changes {
     fn add_short(&mut self, counters: Counters, opened: bool) {
@@ -268,6 +278,35 @@ mod tests {
         let ports: Vec<_> = flows.iter().map(|flow| flow.key.port).collect();
         assert_eq!(ports.len(), 2);
         assert!(ports.contains(&Some(Port(80))) && ports.contains(&Some(Port(40_000))));
+    }
+
+    #[test]
+    fn port_of_a_passive_connection_is_that_of_a_server() {
+        let listeners = Listeners::default();
+        let before = sample(&listeners, &[]);
+        let mut time_wait = connection(5, 0);
+        time_wait.state = State::TimeWait;
+        (time_wait.local, time_wait.peer) = (time_wait.peer, time_wait.local);
+        time_wait.local = Endpoint::inet([10, 0, 0, 2].into(), Port(50_051));
+        let mut ended_one = connection(0, 10);
+        (ended_one.local, ended_one.peer) = (time_wait.local, time_wait.peer);
+        for (direction, expected) in [
+            (Some(Direction::Passive), Direction::Passive),
+            (None, Direction::Active),
+        ] {
+            let mut fold = Fold::new(GroupBy::Host, &listeners)
+                .with_ended_servers(32_768..=60_999)
+                .with_rates(Some((&before, Duration::from_secs(1))));
+            fold.add(&Entry::new(&time_wait));
+            let known = Ended {
+                direction,
+                ..ended(true, true)
+            };
+            fold.add_ended(&Entry::new(&ended_one), known);
+            let flows = fold.finish().flows;
+            let with_connections = flows.iter().find(|flow| flow.connections > 0).unwrap();
+            assert_eq!(with_connections.key.direction, expected);
+        }
     }
 
     #[test]

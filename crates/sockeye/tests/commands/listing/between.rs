@@ -16,17 +16,17 @@ const SENT: u64 = 100;
 const RECEIVED: u64 = 250;
 
 /// A running `sockeye flows -w` of which the first sample was read.
-struct Watching {
+pub(super) struct Watching {
     child: Child,
     lines: BufReader<ChildStdout>,
     notes: JoinHandle<String>,
 }
 
 /// The later samples, each with its rows.
-type Samples = Vec<(Value, Vec<Value>)>;
+pub(super) type Samples = Vec<(Value, Vec<Value>)>;
 
 impl Watching {
-    fn start(namespace: &Namespace, line: &str) -> Self {
+    pub(super) fn start(namespace: &Namespace, line: &str) -> Self {
         namespace.run(|| Self::start_here(line))
     }
 
@@ -58,7 +58,7 @@ impl Watching {
         kill_process(Pid::from_child(&self.child), signal).expect("it runs");
     }
 
-    fn ended(mut self) -> (Samples, String) {
+    pub(super) fn ended(mut self) -> (Samples, String) {
         let schema = schema_file::load(include_str!("../../../../../docs/schema/flows.schema.json"));
         let schema = json!({"$ref": "#/$defs/line", "$defs": schema["$defs"]});
         let schema = JSONSchema::options()

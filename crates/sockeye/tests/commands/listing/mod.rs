@@ -3,6 +3,7 @@
 mod between;
 mod big_dump;
 mod bpf_walk;
+mod ended_servers;
 mod filters;
 mod flows;
 mod ladder;
