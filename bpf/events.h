@@ -143,6 +143,8 @@ struct actor {
 	char comm[16];
 };
 
+enum { OURS = 1, PEERS = 2 };
+
 /* What is stored with a socket. */
 struct known {
 	u64 started; /* connect() was called, or the connection was made for a listener */
@@ -396,6 +398,8 @@ INLINE u64 connection_of_subflow(u64 sk)
 	return subflow ? GET(u64, subflow, mptcp_subflow_context, conn) : 0;
 }
 
+#include "events_mptcp.h"
+
 /* Everything of an event but its kind, states, reason and what is known. */
 PART int fill(struct event *e, u64 sk)
 {
@@ -430,6 +434,8 @@ INLINE void fill_known(struct event *e, const struct known *known)
 	e->is_tracked = known && known->started;
 	if (known) {
 		e->known = *known;
+		if (e->token && e->protocol == PROTOCOL_TCP)
+			take_from_connection(&e->known, e->token);
 		if (!e->inode)
 			e->inode = known->inode;
 	} else {
@@ -565,8 +571,6 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 
 /* --- programs --- */
 
-enum { OURS = 1, PEERS = 2 };
-
 INLINE int is_watched(u64 sk)
 {
 	u32 protocol = protocol_of(sk);
@@ -627,6 +631,8 @@ int connection_changes(u64 *args)
 	u32 old = args[1], state = args[2], kind = STATE;
 	struct known *known;
 
+	if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && protocol_of(sk) == PROTOCOL_MPTCP && is_held(sk))
+		connection_is_used(sk, BY_NOTHING);
 	if (!is_watched(sk) || old == state)
 		return 0;
 	/* A connection of MPTCP that the peer asked for is established at once; that is reported with its first subflow, which has ends. */
@@ -791,9 +797,28 @@ int data_is_written(u64 *args)
 {
 	void *sock = (void *)args[0];
 	u64 sk = ADDRESS(sock);
+	u32 protocol = protocol_of(sk);
 
-	if (protocol_of(sk) != PROTOCOL_TCP)
+	if (protocol == PROTOCOL_MPTCP)
+		connection_is_used(sk, BY_ACCEPTING);
+	else if (protocol != PROTOCOL_TCP)
 		return 0;
+	struct known *known = known_of(sock);
+	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
+		name_current(&known->owner, BY_ACCEPTING);
+	return 0;
+}
+
+/* The same of a connection of MPTCP that is read (Linux 6.3): its subflows are read in a thread of the kernel. */
+SEC("tp_btf/sock_recv_length")
+int connection_is_read(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = ADDRESS(sock);
+
+	if (protocol_of(sk) != PROTOCOL_MPTCP)
+		return 0;
+	connection_is_used(sk, BY_ACCEPTING);
 	struct known *known = known_of(sock);
 	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
 		name_current(&known->owner, BY_ACCEPTING);

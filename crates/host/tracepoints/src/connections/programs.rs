@@ -96,6 +96,9 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
             all.push(tracepoint("data_is_read", "tcp_rcv_space_adjust", false));
             all.push(tracepoint("data_is_written", "sock_send_length", false));
         }
+        if options.readers && protocols.mptcp {
+            all.push(tracepoint("connection_is_read", "sock_recv_length", false));
+        }
         all.push(tracepoint("reset_is_received", "tcp_receive_reset", true));
         all.push(tracepoint("reset_is_sent", "tcp_send_reset", true));
         if is_wanted(kind::FAILED) {

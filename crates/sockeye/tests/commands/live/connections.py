@@ -465,6 +465,26 @@ def mptcp(address, port):
     return {"client_port": local, "server_port": server.getsockname()[1]}
 
 
+def mptcp_prefork(address, port):
+    """A worker accepts a connection of MPTCP, and reads."""
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    server.bind((address, port))
+    server.listen(1)
+    child = os.fork()
+    if child == 0:
+        accepted, _ = server.accept()
+        while accepted.recv(5):
+            pass
+        accepted.close()
+        os._exit(0)
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    client.connect(server.getsockname())
+    client.sendall(b"hello")
+    client.close()
+    os.waitpid(child, 0)
+    return {"server_port": server.getsockname()[1], "child": child}
+
+
 def same_addresses(address, port):
     """A second socket is bound and connected as the first is."""
     server = listener(address, port)

@@ -97,8 +97,27 @@ fn aborted_mptcp_has_its_process_and_its_reset() {
     let reset = only_of(&events, "close", "mptcp", "passive");
     assert_eq!(
         (reset.get("closer"), &reset["known_by"]),
-        (None, &"listener".into())
+        (None, &"accept".into())
     );
+}
+
+/// Processes use the connection; its subflows end in a thread of the kernel.
+#[test]
+fn worker_of_an_mptcp_server_is_the_owner_of_subflows() {
+    let check = |event: &serde_json::Value, known_by: &str, made: &serde_json::Value| {
+        assert_eq!(
+            (&event["owner"]["pid"], &event["known_by"]),
+            (&made["child"], &known_by.into()),
+            "{event:#}"
+        );
+    };
+    let (events, made) = need!(watched("ev_workers", "mptcp_prefork", "127.0.0.1", ""));
+    check(only(&events, "close", "passive"), "closer", &made);
+    let more = "-tM --kinds open,close";
+    let (events, made) = need!(watched("ev_workers_m", "mptcp_prefork", "127.0.0.1", more));
+    for protocol in ["tcp", "mptcp"] {
+        check(only_of(&events, "close", protocol, "passive"), "accept", &made);
+    }
 }
 
 #[test]
