@@ -216,7 +216,7 @@ fn begin_source<'a>(
     let watch = DiagWatch::begin(context, options.families, args.common.ring)?;
     say(&format!(
         "sockeye: watching closes by sock_diag and opens by polling, {reason}. Not seen: other network namespaces; opens of \
-         connections shorter than {} ms; how and by whom one ended; most failed opens, and retransmissions; which process another \
+         connections shorter than {} ms; how and by whom one ended; most failed opens, retransmissions, resets, changes of states; which process another \
          user's connection has\n",
         DiagWatch::POLL.as_millis()
     ));

@@ -223,7 +223,7 @@ fn what_was_recorded_is_stored_once_however_often_it_is_sent() {
             std::fs::remove_file(host.cursor()).expect("it was sent");
         }
     }
-    // An idle flow is sent every fifth minute, and at the begin.
+    // An idle flow is sent every fifth minute, and at the beginning.
     let idle = fleet
         .engine
         .query("SELECT count(), sum(connections) FROM flows WHERE port = 6379 AND zone = 'web1'");

@@ -16,7 +16,7 @@ pub(crate) fn push_text(out: &mut String, summary: &EventSummary, counts: &Accou
     let present = summary.count(ConnectionEventKind::Present);
     if present > 0 {
         parts.push(format!(
-            "at the begin {} open and {} listening",
+            "at the beginning {} open and {} listening",
             present - summary.listening,
             summary.listening
         ));

@@ -123,7 +123,8 @@ fn push_lives(out: &mut Vec<u8>, summary: &EventSummary, at_least: &AtLeast, wid
             None => ("above", LIVES_US[LIVES_US.len() - 1]),
         };
         push_time_us(&mut bound, us);
-        let bar = "#".repeat((count * longest / most) as usize);
+        // Any is more than none.
+        let bar = "#".repeat((count * longest / most).max(1).min(longest) as usize);
         let label = format!("{word} {}", String::from_utf8_lossy(&bound));
         push_row(&mut table, out, &label, [format!("{sign}{count}"), bar]);
     }
@@ -176,6 +177,19 @@ mod tests {
         State,
     };
     use sockeye_tracepoints::Accounting;
+
+    #[test]
+    fn each_class_of_lives_has_a_bar() {
+        let mut summary = EventSummary::default();
+        (summary.lives[0], summary.lives[3]) = (1_000, 1);
+        let mut out = Vec::new();
+        let at_least = AtLeast::of(&Accounting::default(), false);
+        push_lives(&mut out, &summary, &at_least, None);
+        let text = String::from_utf8(out).expect("text");
+        let bars: Vec<_> = text.lines().map(|line| line.matches('#').count()).collect();
+        assert_eq!(bars.iter().filter(|bar| **bar > 0).count(), 2, "{text}");
+        assert!(bars.contains(&BAR) && bars.contains(&1), "{text}");
+    }
 
     #[test]
     fn no_line_is_wider_than_the_terminal_and_no_word_is_cut() {
