@@ -590,10 +590,11 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 		if (state == TCP_SYN_SENT) {
 			made.known.direction = OURS;
 			note_opening(sk);
-		}
-		name_current(owner, state == TCP_SYN_SENT ? BY_CONNECT : BY_LISTENER);
-		if (state == TCP_LISTEN)
+			name_connecting(owner, sk);
+		} else {
+			name_current(owner, BY_LISTENER);
 			leave_to_children(sock, owner);
+		}
 	}
 	remember(sock, &made);
 	if (wanted & 1u << kind)

@@ -10,6 +10,7 @@ import os
 import select
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -483,6 +484,28 @@ def mptcp_prefork(address, port):
     client.close()
     os.waitpid(child, 0)
     return {"server_port": server.getsockname()[1], "child": child}
+
+
+def mptcp_joined(address, port):
+    """A connection of MPTCP with a second subflow, which a thread of the kernel opens."""
+    for words in ["limits set subflow 2", "endpoint add 127.0.0.2 dev lo subflow"]:
+        subprocess.run(["ip", "mptcp", *words.split()], check=True)
+    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    server.bind((address, port))
+    server.listen(1)
+    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    client.connect(server.getsockname())
+    accepted, _ = server.accept()
+    client.sendall(b"hello")
+    assert accepted.recv(5) == b"hello"
+    # SOL_MPTCP, MPTCP_INFO: subflows after the first one
+    deadline = time.monotonic() + 10
+    while client.getsockopt(284, 1, 8)[0] == 0 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    client.close()
+    assert accepted.recv(1) == b""
+    accepted.close()
+    return {"server_port": server.getsockname()[1]}
 
 
 def same_addresses(address, port):

@@ -120,6 +120,29 @@ fn worker_of_an_mptcp_server_is_the_owner_of_subflows() {
     }
 }
 
+/// A thread of the kernel opens it, and owns nothing.
+#[test]
+fn further_subflow_has_the_process_of_the_first_one() {
+    for more in ["", "-tM"] {
+        let more = format!("{more} --kinds open,close");
+        let (events, made) = need!(watched("ev_joined", "mptcp_joined", "127.0.0.1", &more));
+        for kind in ["open", "close"] {
+            let is_it = |event: &&serde_json::Value| {
+                event["event"] == kind && event["netid"] == "tcp" && event["direction"] == "active"
+            };
+            let of_kind: Vec<_> = events.iter().filter(is_it).collect();
+            assert_eq!(of_kind.len(), 2, "{events:#?}");
+            for event in of_kind {
+                assert_eq!(
+                    (&event["owner"]["pid"], &event["known_by"]),
+                    (&made["pid"], &"connect".into()),
+                    "{event:#}"
+                );
+            }
+        }
+    }
+}
+
 #[test]
 fn reset_of_a_prefork_server_has_the_worker_that_closed() {
     let more = "--kinds close,reset-sent";
