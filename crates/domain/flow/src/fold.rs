@@ -5,7 +5,7 @@ use crate::flow_owners::FlowOwners;
 use crate::folded_flows::{CompactFlow, FoldedFlows, StateCounts};
 use crate::index::Index;
 use crate::key_table::KeyTable;
-use crate::sample::{ConnectionDelta, ConnectionId, Counters, LocalPort};
+use crate::sample::{ConnectionDelta, ConnectionId, Counters, LocalPort, Servers};
 use crate::undecided::{KnownServers, Undecided};
 use crate::{Listeners, Sample};
 use foldhash::{HashMap, HashSet};
@@ -205,11 +205,11 @@ impl<'a> Fold<'a> {
             return HashSet::default();
         };
         let mut known = std::mem::take(&mut self.servers);
-        let before = self.sample_before();
-        known.extend(before.into_iter().flat_map(|before| &before.servers));
+        let before = self.servers_before();
+        known.extend(before.into_iter().flat_map(|before| &before.ended));
         let (waiting, servers) = undecided.decide(KnownServers {
             ports: &known,
-            listeners: before.and_then(|before| before.listeners.as_ref()),
+            listeners: before.map(|before| &before.listeners),
         });
         let mut socket = Socket::new(Protocol::Tcp, State::Established);
         for one in waiting {
@@ -221,8 +221,8 @@ impl<'a> Fold<'a> {
         servers
     }
 
-    fn sample_before(&self) -> Option<&'a Sample> {
-        Some(self.rates.as_ref()?.before?.0)
+    fn servers_before(&self) -> Option<&'a Servers> {
+        self.rates.as_ref()?.before?.0.servers.as_deref()
     }
 
     /// Records a connection that belongs to no flow. With rates, its counters so far do not count as new when
@@ -285,8 +285,13 @@ impl<'a> Fold<'a> {
                 let keys = self.flows.iter().map(|flow| self.keys.key(flow.key())).collect();
                 let sample = Sample {
                     keys,
-                    servers,
-                    listeners: has_undecided.then(|| self.listeners.clone()),
+                    servers: has_undecided.then(|| {
+                        let listeners = self.listeners.clone();
+                        Box::new(Servers {
+                            listeners,
+                            ended: servers,
+                        })
+                    }),
                     ..sampler.now
                 };
                 (sample, rates.unwrap_or_default())
@@ -314,7 +319,7 @@ impl<'a> Fold<'a> {
     pub fn direction(&self, socket: &Socket) -> Direction {
         let was_server = || {
             let port = (socket.netns, socket.local.port()?);
-            let is_known = self.sample_before()?.servers.contains(&port);
+            let is_known = self.servers_before()?.ended.contains(&port);
             Some(is_known && !self.listeners.match_peer(socket))
         };
         if self.listeners.match_connection(socket) || was_server() == Some(true) {

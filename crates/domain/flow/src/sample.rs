@@ -14,10 +14,16 @@ pub struct Sample {
     pub(crate) members: Vec<(ConnectionId, u32)>,
     /// Flow keys by the indices in `members`.
     pub(crate) keys: Vec<FlowKey>,
-    /// Local ports of servers that have no listener any more, and still have connections.
-    pub(crate) servers: HashSet<LocalPort>,
-    /// The listeners; `None` if nothing asks for those that have ended since.
-    pub(crate) listeners: Option<Listeners>,
+    /// Its servers; `None` if nothing asks for those that have ended since.
+    pub(crate) servers: Option<Box<Servers>>,
+}
+
+/// The servers of a sample, by which the next one knows those that have ended.
+#[derive(Debug, Clone)]
+pub(crate) struct Servers {
+    pub(crate) listeners: Listeners,
+    /// Local ports that have no listener any more, and still have connections.
+    pub(crate) ended: HashSet<LocalPort>,
 }
 
 /// Identifies a connection. Old kernels number cookies per namespace.
@@ -59,8 +65,7 @@ impl Sample {
             connections: HashMap::with_capacity_and_hasher(connections, RandomState::default()),
             members: Vec::with_capacity(members),
             keys: Vec::new(),
-            servers: HashSet::default(),
-            listeners: None,
+            servers: None,
         }
     }
 }
