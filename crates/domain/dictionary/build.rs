@@ -1,12 +1,13 @@
 //! Packs the entries of `data/` for the binary, into files that `src/packed.rs` includes:
 //!
-//! - `blocks.bin`: the stanzas in blocks, each compressed, so that a look-up unpacks only those of the entries that it shows.
+//! - `blocks.bin`: the stanzas in blocks, each compressed, so that a look-up unpacks only those of the entries that it shows. They are
+//!   without their examples, which only tests need.
 //! - `names.bin`: key of each spelling of each name, ascending, with the number of its entry.
 //! - `spellings.bin`: the spellings themselves, compressed, with the numbers of their entries, for a search for similar ones.
 //! - `words.bin`: the words of all entries, compressed, ascending; `places.bin`: for each word its entries: their count, the first
 //!   number, and the distances to the next ones, seven bits a byte, the low ones first, with a mark if more follow.
-//! - `texts.bin`: the texts of the messages, compressed, the most specific first, with the number of their entry, their place in it, and
-//!   the bytes by which a line is found to have them.
+//! - `texts.bin`: the texts of the messages of each block, compressed: a line that seems to have one needs nothing else of the entries.
+//! - `anchors.bin`: finds the texts that a line may have, which `src/anchors.rs` reads.
 //! - `packed.rs`: where the blocks begin.
 //!
 //! An entry that cannot be parsed ends the build.
@@ -14,6 +15,8 @@
 // These modules are parts of the crate; each has more than is needed here.
 #![allow(dead_code, unreachable_pub)]
 
+#[path = "src/anchor_table.rs"]
+mod anchor_table;
 #[path = "src/anchors.rs"]
 mod anchors;
 #[path = "src/blanks.rs"]
@@ -37,6 +40,7 @@ mod stanza;
 #[path = "src/words.rs"]
 mod words;
 
+use anchors::About;
 use drop_class::DropClass;
 use entry::Entry;
 use kind::Kind;
@@ -63,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 .add(kind, &file)
                 .map_err(|error| format!("{}: {error}", path.display()))?;
         }
-        packed.end_block();
+        packed.end_block()?;
     }
     packed.write(&into)
 }
@@ -86,13 +90,15 @@ struct Packed {
     spellings: BTreeMap<String, BTreeSet<u16>>,
     /// Numbers of the entries that have each word
     words: BTreeMap<String, BTreeSet<u16>>,
-    texts: Vec<PackedText>,
+    /// Texts of the messages, with what the index has of them
+    texts: Vec<(String, About)>,
+    /// Texts of the entries of the open block, as fields of stanzas, and number of the first
+    open_texts: String,
+    open_first_text: usize,
+    texts_of_blocks: Vec<u8>,
     /// Number of the entry of each driver's family
     drivers: BTreeMap<String, u16>,
 }
-
-/// Exactness of a text, what is known of it, and the text: in the order in which they are tried.
-type PackedText = (Reverse<(usize, usize)>, String, String);
 
 impl Packed {
     fn add(&mut self, kind: Kind, file: &str) -> Result<(), Box<dyn Error>> {
@@ -123,13 +129,12 @@ impl Packed {
             for (nth, text) in entry.texts.iter().enumerate() {
                 Pattern::parse(text)?;
                 let severity = entry.severity_of(nth).unwrap_or(Severity::Info);
-                let about = format!(
-                    "{number} {nth} {} {}",
-                    severity.name(),
-                    u8::from(is_of_program(&entry))
-                );
-                self.texts
-                    .push((Reverse(exactness(text)), about, text.to_string()));
+                let about = About {
+                    place: self.texts.len(),
+                    severity,
+                    is_of_program: is_of_program(&entry),
+                };
+                self.texts.push((text.to_string(), about));
             }
             self.entries += 1;
         }
@@ -138,37 +143,88 @@ impl Packed {
                 .lines()
                 .filter(|line| !line.is_empty() && !line.starts_with('#'));
             let before = self.open.len();
+            let mut field = "";
+            let mut texts = String::new();
             for line in lines {
-                self.open.push_str(line);
-                self.open.push('\n');
+                let rest = line.strip_prefix("  ");
+                if rest.is_none() {
+                    field = line.split([':', ' ']).next().unwrap_or_default();
+                }
+                match (field, rest) {
+                    // Only tests need them.
+                    ("Example", _) => {}
+                    // In one line: it need not be copied when it is read.
+                    ("Text", Some(rest)) => {
+                        texts.push(' ');
+                        texts.push_str(rest);
+                    }
+                    ("Text", None) => {
+                        texts.push('\n');
+                        texts.push_str(line);
+                    }
+                    _ => {
+                        self.open.push_str(line);
+                        self.open.push('\n');
+                    }
+                }
+            }
+            if !texts.is_empty() {
+                self.open_texts.push_str(&texts[1..]);
+                self.open_texts.push_str("\n\n");
             }
             if self.open.len() > before {
                 self.open.push('\n');
             }
-            if self.open.len() >= BLOCK_LEN {
-                self.end_block();
+            if self.open.len() + self.open_texts.len() >= BLOCK_LEN {
+                self.end_block()?;
             }
         }
         Ok(())
     }
 
-    fn end_block(&mut self) {
+    fn end_block(&mut self) -> Result<(), Box<dyn Error>> {
         let Some(kind) = self.open_kind.filter(|_| !self.open.is_empty()) else {
-            return;
+            return Ok(());
         };
+        let entries = stanza::entries(kind, &self.open).count();
+        let of_texts: Vec<_> = stanza::entries(kind, &self.open_texts).collect::<Result<_, _>>()?;
+        if of_texts.len() != if kind == Kind::Message { entries } else { 0 } {
+            return Err(format!(
+                "each message has texts, and nothing else: block at {}",
+                self.open_first
+            )
+            .into());
+        }
+        let texts: Vec<_> = of_texts.iter().flat_map(|entry| &entry.texts).collect();
+        let indexed = self.texts[self.open_first_text..].iter().map(|(text, _)| text);
+        if !indexed
+            .zip(&texts)
+            .all(|(indexed, text)| indexed == text.as_ref())
+        {
+            return Err(format!("texts of the block at {} differ", self.open_first).into());
+        }
         let packed = compress_to_vec(self.open.as_bytes(), LEVEL);
+        let packed_texts = compress_to_vec(self.open_texts.as_bytes(), LEVEL);
         let _ = writeln!(
             self.table,
-            "    Block {{ kind: Kind::{kind:?}, first: {}, offset: {}, packed_len: {}, len: {} }},",
+            "    Block {{ kind: Kind::{kind:?}, first: {}, stanzas: Piece {{ offset: {}, packed_len: {}, len: {} }}, first_text: {}, texts: Piece {{ offset: {}, packed_len: {}, len: {} }} }},",
             self.open_first,
             self.blocks.len(),
             packed.len(),
-            self.open.len()
+            self.open.len(),
+            self.open_first_text,
+            self.texts_of_blocks.len(),
+            packed_texts.len(),
+            self.open_texts.len(),
         );
         self.blocks.extend(packed);
-        self.open_first += stanza::entries(kind, &self.open).count();
+        self.texts_of_blocks.extend(packed_texts);
+        self.open_first += entries;
+        self.open_first_text += texts.len();
         self.blocks_count += 1;
         self.open.clear();
+        self.open_texts.clear();
+        Ok(())
     }
 
     fn write(mut self, into: &Path) -> Result<(), Box<dyn Error>> {
@@ -181,15 +237,10 @@ impl Packed {
             .flat_map(|(key, number)| [&key.to_le_bytes()[..], &number.to_le_bytes()].concat())
             .collect();
         // Of equals the first one in the files stays the first.
-        self.texts.sort_by_key(|(exactness, ..)| *exactness);
-        let texts: Vec<&str> = self.texts.iter().map(|(.., text)| text.as_str()).collect();
-        let anchors = anchors::offsets(&texts);
-        let lines = self.texts.iter().zip(anchors).map(|((_, about, text), anchor)| {
-            let anchor = anchor.map_or("-".to_owned(), |anchor| anchor.to_string());
-            format!("{about} {anchor} {text}")
-        });
-        let lines: Vec<String> = lines.collect();
-        let texts = lines.join("\n");
+        self.texts
+            .sort_by_cached_key(|(text, _)| Reverse(exactness(text)));
+        let texts = self.texts.iter().map(|(text, about)| (text.as_str(), *about));
+        let anchors = anchor_table::pack(&texts.collect::<Vec<_>>())?;
         let spellings: String = self
             .spellings
             .iter()
@@ -211,18 +262,20 @@ impl Packed {
                 before = number;
             }
         }
-        let drivers: String = self
-            .drivers
-            .iter()
-            .fold(String::new(), |mut lines, (driver, number)| {
-                let _ = writeln!(lines, "    ({driver:?}, {number}),");
-                lines
-            });
+        let (mut drivers, mut beginnings) = (BTreeMap::new(), BTreeMap::new());
+        for (driver, &number) in &self.drivers {
+            match driver.strip_suffix('*') {
+                Some(beginning) => beginnings.insert(beginning, number),
+                None => drivers.insert(driver, number),
+            };
+        }
         let constants = format!(
-            "static DRIVERS: [(&str, u16); {}] = [\n{drivers}];\nconst ENTRIES: usize = {};\nconst TEXTS_LEN: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
-            self.drivers.len(),
+            "static DRIVERS: [(&str, u16); {}] = {:?};\nstatic BEGINNINGS: [(&str, u16); {}] = {:?};\nconst ENTRIES: usize = {};\nconst SPELLINGS_LEN: usize = {};\nconst WORDS_LEN: usize = {};\nconst BLOCKS: [Block; {}] = [\n{}];\n",
+            drivers.len(),
+            drivers.iter().collect::<Vec<_>>(),
+            beginnings.len(),
+            beginnings.iter().collect::<Vec<_>>(),
             self.entries,
-            texts.len(),
             spellings.len(),
             words.len(),
             self.blocks_count,
@@ -230,7 +283,8 @@ impl Packed {
         );
         fs::write(into.join("blocks.bin"), self.blocks)?;
         fs::write(into.join("names.bin"), names)?;
-        fs::write(into.join("texts.bin"), compress_to_vec(texts.as_bytes(), LEVEL))?;
+        fs::write(into.join("texts.bin"), self.texts_of_blocks)?;
+        fs::write(into.join("anchors.bin"), anchors)?;
         fs::write(
             into.join("spellings.bin"),
             compress_to_vec(spellings.as_bytes(), LEVEL),

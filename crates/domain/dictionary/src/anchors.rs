@@ -1,31 +1,39 @@
 //! Finds which texts a line may have, by the rarest four bytes of each text's literal pieces. Much faster than an automaton of all
 //! pieces: most places of a line have no such bytes, and only every second one is looked at, because the four bytes next to these are
 //! indexed, too. Pieces end at digits, so that lines that differ in numbers only have the same candidates.
+//!
+//! The build script writes the index as a table (`anchor_table.rs`) that is read in place: nothing is built at start, and the words of a text are unpacked
+//! when a line seems to have its piece. It has, all numbers with the low byte first:
+//!
+//! - how many anchors, texts and short pieces there are (4 bytes each);
+//! - a bit for each bucket of a fine division that has an anchor, for all texts and for those of programs;
+//! - where each bucket of a coarse division begins among the anchors, and the end of the last (4 bytes each);
+//! - the anchors by bucket: 2 bytes of the hash of their four bytes, index of the text (2), offset of the four bytes in the piece (1);
+//! - the texts, the most specific first: place in the files (2), length of the piece (1) and its hash (2), flags (1);
+//! - pieces that are too short for two neighbours: index of the text (2), length (1), the bytes (4).
 
-use crate::pattern::SENTENCE_ENDS;
+use crate::Severity;
 
-/// A piece of each text, indexed by its rarest four bytes.
-#[derive(Debug)]
-pub(crate) struct Anchors {
-    /// Where each bucket begins in `anchors`, and the end of the last
-    buckets: Vec<u32>,
-    anchors: Vec<Anchor>,
-    /// A bit for each bucket of a finer division that has an anchor: small enough for the nearest cache
-    bits: Vec<u64>,
-    /// Pieces without five bytes
-    short: Vec<Anchor>,
+/// What the index has of each text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct About {
+    /// Number of texts before it in the files
+    pub(crate) place: usize,
+    pub(crate) severity: Severity,
+    /// Whether a program may print it, not only the kernel
+    pub(crate) is_of_program: bool,
 }
 
+/// The index of all texts.
 #[derive(Debug, Clone, Copy)]
-struct Anchor {
-    bytes: u32,
-    /// Where the bytes are in the piece
-    offset: u32,
-    piece: &'static str,
-    /// Index of the text
-    text: u32,
-    /// Whether the text begins with the piece
-    is_start: bool,
+pub(crate) struct Anchors<'b> {
+    /// Small enough for the nearest cache
+    bits: &'b [u8],
+    bits_of_programs: &'b [u8],
+    buckets: &'b [[u8; 4]],
+    anchors: &'b [[u8; ANCHOR_LEN]],
+    texts: &'b [[u8; TEXT_LEN]],
+    short: &'b [[u8; SHORT_LEN]],
 }
 
 /// A text that a line may have.
@@ -37,177 +45,160 @@ pub(crate) struct Candidate {
     pub(crate) start: Option<usize>,
 }
 
-/// For each text the offset of its rarest four bytes in a row in one of its pieces; `None`: no piece has five. The build script
-/// chooses them.
-#[cfg_attr(not(test), allow(dead_code))]
-pub(crate) fn offsets(texts: &[&str]) -> Vec<Option<usize>> {
-    // How many pieces have bytes of a bucket: the rarest say most.
-    let mut counts = vec![0_u32; BUCKETS];
-    for (_, piece) in texts.iter().flat_map(|text| pieces(text)) {
-        for (_, bytes) in groups(piece.as_bytes()) {
-            counts[bucket(bytes)] += 1;
-        }
+impl<'b> Anchors<'b> {
+    /// The index that `anchor_table::pack` wrote; one of other bytes has no texts.
+    pub(crate) fn read(packed: &'b [u8]) -> Self {
+        Self::try_read(packed).unwrap_or(Self {
+            bits: &[],
+            bits_of_programs: &[],
+            buckets: &[],
+            anchors: &[],
+            texts: &[],
+            short: &[],
+        })
     }
-    let rarest = |text: &&str| {
-        // Two neighbours of four bytes.
-        let long = pieces(text).filter(|(_, piece)| piece.len() > 4);
-        let in_pieces = long.flat_map(|(offset, piece)| {
-            groups(piece.as_bytes()).map(move |(at, bytes)| (offset + at, bytes))
-        });
-        let rarest = in_pieces.min_by_key(|(_, bytes)| counts[bucket(*bytes)]);
-        rarest.map(|(offset, _)| offset)
-    };
-    texts.iter().map(rarest).collect()
-}
 
-impl Anchors {
-    /// Indexes these texts: their number, their words, and their offset of [`offsets`].
-    pub(crate) fn new(texts: impl Iterator<Item = (usize, &'static str, Option<usize>)>) -> Self {
-        let mut anchors = Vec::new();
-        let mut short = Vec::new();
-        for (nth, text, offset) in texts {
-            let anchor = |offset: usize, bytes, piece, is_start| Anchor {
-                bytes,
-                offset: u32::try_from(offset).unwrap_or(u32::MAX),
-                piece,
-                text: u32::try_from(nth).unwrap_or(u32::MAX),
-                is_start,
-            };
-            let found = offset.and_then(|offset| {
-                let mut pieces = pieces(text);
-                let (begin, piece) =
-                    pieces.find(|(begin, piece)| (*begin..begin + piece.len()).contains(&offset))?;
-                let at = |offset: usize| {
-                    let bytes = piece.as_bytes().get(offset..)?.first_chunk()?;
-                    Some(anchor(offset, u32::from_le_bytes(*bytes), piece, begin == 0))
-                };
-                let offset = offset - begin;
-                // One of two neighbours is at an even place of the line.
-                Some([
-                    at(offset)?,
-                    at(offset + 1).or_else(|| at(offset.checked_sub(1)?))?,
-                ])
-            });
-            match found {
-                Some(both) => anchors.extend(both),
-                None => {
-                    let longest = pieces(text).max_by_key(|(_, piece)| piece.len());
-                    short.push(anchor(0, 0, longest.map_or("", |(_, piece)| piece), false));
-                }
-            }
-        }
-        anchors.sort_by_key(|anchor| bucket(anchor.bytes));
-        let mut buckets = vec![0; BUCKETS + 1];
-        for anchor in &anchors {
-            buckets[bucket(anchor.bytes) + 1] += 1;
-        }
-        for nth in 1..buckets.len() {
-            buckets[nth] += buckets[nth - 1];
-        }
-        let mut bits = vec![0; 1 << (BIT_BITS - 6)];
-        for anchor in &anchors {
-            let bit = hash(anchor.bytes, BIT_BITS);
-            bits[bit / 64] |= 1 << (bit % 64);
-        }
-        Self {
-            buckets,
-            anchors,
-            bits,
-            short,
+    fn try_read(mut packed: &'b [u8]) -> Option<Self> {
+        let rest = &mut packed;
+        let [anchors, texts, short] = [rows::<4>(rest, 1)?, rows(rest, 1)?, rows(rest, 1)?]
+            .map(|count| u32::from_le_bytes(count[0]) as usize);
+        Some(Self {
+            bits: rest.split_off(..BITS_LEN)?,
+            bits_of_programs: rest.split_off(..BITS_LEN)?,
+            buckets: rows(rest, BUCKETS + 1)?,
+            anchors: rows(rest, anchors)?,
+            texts: rows(rest, texts)?,
+            short: rows(rest, short)?,
+        })
+    }
+
+    /// Number of the texts.
+    pub(crate) const fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// What is known of the text with this index.
+    pub(crate) fn about(&self, text: usize) -> About {
+        let [low, high, .., flags] = self.texts[text];
+        About {
+            place: usize::from(u16::from_le_bytes([low, high])),
+            severity: Severity::ALL[usize::from(flags & SEVERITY)],
+            is_of_program: flags & OF_PROGRAM != 0,
         }
     }
 
-    /// The texts whose piece the line has, in ascending order; a text may stand there several times.
-    pub(crate) fn candidates(&self, line: &str) -> Vec<Candidate> {
+    /// The texts whose piece the line has, in ascending order; a text may stand there several times. Those that only the kernel prints
+    /// are left out for a line of a program.
+    pub(crate) fn candidates(&self, line: &str, is_of_program: bool) -> Vec<Candidate> {
         let mut found = Vec::new();
+        let wanted = if is_of_program { OF_PROGRAM } else { 0 };
+        let bits = if is_of_program {
+            self.bits_of_programs
+        } else {
+            self.bits
+        };
         let line_bytes = line.as_bytes();
         for at in (0..line_bytes.len().saturating_sub(3)).step_by(2) {
             let Some(bytes) = line_bytes[at..].first_chunk() else {
                 break;
             };
-            let bytes = u32::from_le_bytes(*bytes);
-            let bit = hash(bytes, BIT_BITS);
-            if self.bits[bit / 64] & (1 << (bit % 64)) != 0 {
-                self.add_candidates(line_bytes, at, bytes, &mut found);
+            let key = hash(u32::from_le_bytes(*bytes));
+            let (byte, bit) = bit(key);
+            if bits[byte] & bit != 0 {
+                self.add_candidates(line_bytes, at, key, wanted, &mut found);
             }
         }
-        let short = self.short.iter().filter(|anchor| line.contains(anchor.piece));
-        found.extend(short.map(|anchor| Candidate {
-            text: anchor.text as usize,
-            start: None,
-        }));
+        for [low, high, len, bytes @ ..] in self.short {
+            let text = usize::from(u16::from_le_bytes([*low, *high]));
+            let piece = std::str::from_utf8(&bytes[..usize::from(*len)]).unwrap_or_default();
+            if self.texts[text][TEXT_LEN - 1] & wanted == wanted && line.contains(piece) {
+                found.push(Candidate { text, start: None });
+            }
+        }
         found.sort_unstable();
         found.dedup();
         found
     }
 
-    /// Adds the texts whose piece has these bytes at this place of the line.
-    fn add_candidates(&self, line: &[u8], at: usize, bytes: u32, found: &mut Vec<Candidate>) {
-        let nth = bucket(bytes);
-        let (from, to) = (self.buckets[nth] as usize, self.buckets[nth + 1] as usize);
+    /// Adds the texts whose piece has the bytes with this hash at this place of the line.
+    fn add_candidates(&self, line: &[u8], at: usize, key: u32, wanted: u8, found: &mut Vec<Candidate>) {
+        let nth = bucket(key);
+        let [from, to] = [nth, nth + 1].map(|nth| u32::from_le_bytes(self.buckets[nth]) as usize);
+        let fingerprint = fingerprint(key);
         for anchor in &self.anchors[from..to] {
-            if anchor.bytes == bytes
-                && let Some(start) = at.checked_sub(anchor.offset as usize)
-                && line[start..].starts_with(anchor.piece.as_bytes())
+            let [first, second, low, high, offset] = *anchor;
+            if u16::from_le_bytes([first, second]) != fingerprint {
+                continue;
+            }
+            let text = usize::from(u16::from_le_bytes([low, high]));
+            let [.., len, sum_low, sum_high, flags] = self.texts[text];
+            if flags & wanted == wanted
+                && let Some(start) = at.checked_sub(usize::from(offset))
+                && let Some(piece) = line[start..].get(..usize::from(len))
+                && sum(piece) == [sum_low, sum_high]
             {
                 found.push(Candidate {
-                    text: anchor.text as usize,
-                    start: anchor.is_start.then_some(start),
+                    text,
+                    start: (flags & IS_START != 0).then_some(start),
                 });
             }
         }
     }
 }
 
-/// The pieces of a text that are neither placeholders nor digits, with their offset. The end of a sentence belongs to none: it may be
-/// missing in a line.
-fn pieces(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let text = text.trim_end_matches(SENTENCE_ENDS);
-    let mut at = 0;
-    std::iter::from_fn(move || {
-        loop {
-            let rest = &text[at..];
-            match rest.as_bytes().first()? {
-                b'{' => at += rest.find('}').map_or(rest.len(), |end| end + 1),
-                b'0'..=b'9' => at += 1,
-                _ => {
-                    let mut bytes = rest.bytes();
-                    let len = bytes.position(|byte| byte == b'{' || byte.is_ascii_digit());
-                    let begin = at;
-                    at += len.unwrap_or(rest.len());
-                    return Some((begin, &text[begin..at]));
-                }
-            }
-        }
-    })
+/// Takes so many rows of a table.
+fn rows<'b, const LEN: usize>(rest: &mut &'b [u8], count: usize) -> Option<&'b [[u8; LEN]]> {
+    Some(rest.split_off(..LEN * count)?.as_chunks().0)
 }
 
-/// Each four bytes in a row, with their offset.
-fn groups(text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
-    text.windows(4).enumerate().filter_map(|(at, window)| {
-        let &[a, b, c, d] = window else {
-            return None;
-        };
-        Some((at, u32::from_le_bytes([a, b, c, d])))
-    })
+/// Fibonacci hashing. No two groups of four bytes have the same.
+pub(crate) const fn hash(bytes: u32) -> u32 {
+    bytes.wrapping_mul(0x9e37_79b1)
 }
 
-fn bucket(bytes: u32) -> usize {
-    hash(bytes, BUCKET_BITS)
+pub(crate) const fn bucket(key: u32) -> usize {
+    (key >> (32 - BUCKET_BITS)) as usize
 }
 
-/// Fibonacci hashing to this many bits.
-fn hash(bytes: u32, bits: u32) -> usize {
-    (bytes.wrapping_mul(0x9e37_79b1) >> (32 - bits)) as usize
+/// Of the hash, what the bucket does not say: all but the three last bits.
+pub(crate) const fn fingerprint(key: u32) -> u16 {
+    (key >> (16 - BUCKET_BITS)) as u16
 }
 
-const BUCKET_BITS: u32 = 15;
+/// Byte and bit of the fine division.
+pub(crate) const fn bit(key: u32) -> (usize, u8) {
+    let bit = key >> (32 - BIT_BITS);
+    ((bit / 8) as usize, 1 << (bit % 8))
+}
+
+/// A checksum of a piece. One in 65,536 others has the same: it is compared when the text is tried.
+pub(crate) fn sum(piece: &[u8]) -> [u8; 2] {
+    let (eights, rest) = piece.as_chunks::<8>();
+    let mut last = [0; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let words = eights.iter().chain([&last]).map(|word| u64::from_le_bytes(*word));
+    let sum = words.fold(0, |sum: u64, word| {
+        (sum ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+    });
+    ((sum >> 13) as u16).to_le_bytes()
+}
+
+const ANCHOR_LEN: usize = 5;
+const TEXT_LEN: usize = 6;
+pub(crate) const SHORT_LEN: usize = 7;
+/// Flags of a text: its severity, and whether a program may print it, and it begins with its piece.
+const SEVERITY: u8 = 0b11;
+pub(crate) const OF_PROGRAM: u8 = 1 << 2;
+pub(crate) const IS_START: u8 = 1 << 3;
+/// Four anchors in a bucket with 17,000 texts.
+const BUCKET_BITS: u32 = 13;
+pub(crate) const BUCKETS: usize = 1 << BUCKET_BITS;
 const BIT_BITS: u32 = 17;
-const BUCKETS: usize = 1 << BUCKET_BITS;
-
+pub(crate) const BITS_LEN: usize = 1 << (BIT_BITS - 3);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::anchor_table::pack;
 
     #[test]
     fn texts_whose_piece_is_in_the_line_are_candidates() {
@@ -220,11 +211,23 @@ mod tests {
             "{text}é is up",
             "0x{number} frobs 12.",
         ];
-        let offsets = offsets(&texts);
-        let texts = texts.iter().zip(offsets).enumerate();
-        let anchors = Anchors::new(texts.map(|(nth, (text, offset))| (nth, *text, offset)));
+        let texts = texts.iter().enumerate().map(|(nth, text)| {
+            let about = About {
+                place: nth * 7,
+                severity: Severity::ALL[nth % 4],
+                is_of_program: nth == 1,
+            };
+            (*text, about)
+        });
+        let texts: Vec<_> = texts.collect();
+        let packed = pack(&texts).unwrap();
+        let anchors = Anchors::read(&packed);
+        assert_eq!(anchors.len(), texts.len());
+        for (nth, (_, about)) in texts.iter().enumerate() {
+            assert_eq!(anchors.about(nth), *about);
+        }
         let check = |line: &str, expected: &[(usize, Option<usize>)]| {
-            let found = anchors.candidates(line);
+            let found = anchors.candidates(line, false);
             let found: Vec<_> = found.iter().map(|found| (found.text, found.start)).collect();
             assert_eq!(found, expected, "{line}");
         };
@@ -237,7 +240,11 @@ mod tests {
         check("0x12 frobs 12", &[(6, None)]);
         check("a 0x12 frobs 12", &[(6, None)]);
         check("", &[]);
-        let found: Vec<_> = pieces("a1 b{number}c{text} d. ").collect();
-        assert_eq!(found, [(0, "a"), (2, " b"), (12, "c"), (19, " d")]);
+        let of_programs = anchors.candidates("eth0: link up, out of memory", true);
+        let expected = Candidate {
+            text: 1,
+            start: Some(6),
+        };
+        assert_eq!(of_programs, [expected]);
     }
 }

@@ -17,7 +17,7 @@ pub struct Entry<'a> {
     pub texts: Vec<Cow<'a, str>>,
     /// What is known of each text besides its words, in the same order
     pub wordings: Vec<Wording<'a>>,
-    /// A line for each text
+    /// A line for each text; only in the files of `data/`: the binary has none
     pub examples: Vec<Cow<'a, str>>,
     /// How the messages of a family's drivers begin: those that no text has have this entry, if they look like trouble
     pub drivers: Vec<Cow<'a, str>>,

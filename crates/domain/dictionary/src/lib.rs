@@ -19,6 +19,8 @@
 #[cfg(test)]
 extern crate self as sockeye_dictionary;
 
+#[cfg(test)]
+mod anchor_table;
 mod anchors;
 mod blanks;
 mod block;

@@ -111,12 +111,11 @@ pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
     );
     // Each text by itself: all texts of a large family together have the words of any line.
     let texts = TEXTS.get_or_init(|| {
-        let of_line = |line: &str| {
-            let mut fields = line.splitn(6, ' ');
-            let number = fields.next()?.parse().ok()?;
-            Some((number, fields.nth(4)?.to_lowercase()))
-        };
-        packed::texts().lines().filter_map(of_line).collect()
+        let anchors = packed::anchors();
+        let texts = (0..anchors.len()).map(|nth| packed::text(anchors.about(nth).place));
+        texts
+            .map(|text| (text.entry(), text.text.to_lowercase()))
+            .collect()
     });
     let said = said.to_lowercase();
     let words = search_words(&said);

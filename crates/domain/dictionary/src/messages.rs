@@ -1,7 +1,8 @@
 //! Matches lines of a log with the texts of the entries.
 
 use crate::anchors::Anchors;
-use crate::pattern::{Budget, Pattern};
+use crate::packed::Text;
+use crate::pattern::Budget;
 use crate::unknown::{is_bus_id, is_rdma_device};
 use crate::{Entry, Placeholder, Severity, packed};
 use std::collections::HashMap;
@@ -11,27 +12,8 @@ use std::sync::OnceLock;
 /// The texts of all messages.
 #[derive(Debug)]
 pub(crate) struct Messages {
-    /// The most specific texts first.
-    texts: Vec<Text>,
     /// Finds candidates for a line by a literal piece of each text.
-    pieces: Anchors,
-    /// The same for the texts that programs print
-    pieces_of_programs: Anchors,
-}
-
-/// A text of a message.
-#[derive(Debug)]
-struct Text {
-    /// Number of the entry, and place among its texts
-    entry: usize,
-    wording: usize,
-    severity: Severity,
-    is_of_program: bool,
-    /// Where its [`Anchors`] begin
-    anchor: Option<usize>,
-    text: &'static str,
-    /// Parsed when a line may have it: most texts occur in no log
-    pattern: OnceLock<Pattern<'static>>,
+    anchors: Anchors<'static>,
 }
 
 /// A log line with a known entry.
@@ -53,28 +35,6 @@ impl MatchedLine<'_> {
 }
 
 impl Text {
-    /// Reads a line of [`packed::texts`].
-    fn parse(line: &'static str) -> Option<Self> {
-        let mut fields = line.splitn(6, ' ');
-        Some(Self {
-            entry: fields.next()?.parse().ok()?,
-            wording: fields.next()?.parse().ok()?,
-            severity: Severity::from_name(fields.next()?)?,
-            is_of_program: fields.next()? == "1",
-            anchor: fields.next()?.parse().ok(),
-            text: fields.next()?,
-            pattern: OnceLock::new(),
-        })
-    }
-
-    fn pattern(&self) -> &Pattern<'static> {
-        // The build script parsed it, too.
-        self.pattern
-            .get_or_init(|| Pattern::parse(self.text).unwrap_or_default())
-    }
-}
-
-impl Text {
     /// Whether it has digits, and a line that differs from this one in its numbers only may have it.
     fn may_begin_at(&self, line: &str) -> bool {
         let mut ends = self.text.bytes();
@@ -89,32 +49,26 @@ impl Messages {
     /// Those in the binary, which are indexed once.
     pub(crate) fn built_in() -> &'static Self {
         static MESSAGES: OnceLock<Messages> = OnceLock::new();
-        MESSAGES.get_or_init(|| {
-            let texts: Vec<Text> = packed::texts().lines().filter_map(Text::parse).collect();
-            let all = texts.iter().enumerate();
-            let of_programs = all.clone().filter(|(_, text)| text.is_of_program);
-            let pieces = Anchors::new(all.map(|(nth, text)| (nth, text.text, text.anchor)));
-            let pieces_of_programs =
-                Anchors::new(of_programs.map(|(nth, text)| (nth, text.text, text.anchor)));
-            Self {
-                texts,
-                pieces,
-                pieces_of_programs,
-            }
+        MESSAGES.get_or_init(|| Self {
+            anchors: packed::anchors(),
         })
+    }
+
+    fn text(&self, index: usize) -> &'static Text {
+        packed::text(self.anchors.about(index).place)
     }
 
     /// The entry of a line and the values of its placeholders. `line` is what the kernel printed, without the
     /// log's prefix. The rest of a line longer than [`LINE_LEN_MAX`] is ignored.
     pub(crate) fn match_line<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
         let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
-        self.match_within(line, &self.pieces, &mut Budget::for_line(line.len()))
+        self.match_within(line, false, &mut Budget::for_line(line.len()))
     }
 
     /// The same for a line of a program: it has no message of the kernel.
     pub(crate) fn match_line_of_program<'l>(&self, line: &'l str) -> Option<MatchedLine<'l>> {
         let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
-        self.match_within(line, &self.pieces_of_programs, &mut Budget::for_line(line.len()))
+        self.match_within(line, true, &mut Budget::for_line(line.len()))
     }
 
     /// The same as [`match_line`](Self::match_line), with what is known from lines that differ in their numbers only.
@@ -140,7 +94,7 @@ impl Messages {
             }
         }
         let mut tries = Vec::new();
-        let known = self.match_each(line, &starts, &self.pieces, &mut budget, &mut tries);
+        let known = self.match_each(line, &starts, false, &mut budget, &mut tries);
         outcomes.add(key, tries, known.is_some());
         known
     }
@@ -163,16 +117,16 @@ impl Messages {
         let line = &line[..line.floor_char_boundary(LINE_LEN_MAX)];
         let mut budget = Budget::for_line(line.len());
         let starts = Starts::of(line);
-        self.pieces.candidates(line).iter().find_map(|candidate| {
-            let text = &self.texts[candidate.text];
+        self.anchors.candidates(line, false).iter().find_map(|candidate| {
+            let text = self.text(candidate.text);
             let starts = starts.at[..starts.count].iter().copied();
             let mut starts = starts.filter(|&start| candidate.start.is_none_or(|only| only == start));
             let values =
                 starts.find_map(|start| text.pattern().values_of_cut(&line[start..], &mut budget))?;
             Some(MatchedLine {
-                number: text.entry,
-                wording: text.wording,
-                severity: text.severity,
+                number: text.entry(),
+                wording: text.wording(),
+                severity: self.anchors.about(candidate.text).severity,
                 values,
             })
         })
@@ -181,10 +135,10 @@ impl Messages {
     fn match_within<'l>(
         &self,
         line: &'l str,
-        pieces: &Anchors,
+        is_of_program: bool,
         budget: &mut Budget,
     ) -> Option<MatchedLine<'l>> {
-        self.match_each(line, &Starts::of(line), pieces, budget, &mut Vec::new())
+        self.match_each(line, &Starts::of(line), is_of_program, budget, &mut Vec::new())
     }
 
     /// Tries each text that the line may have. Adds to `tries` what must be tried again for a line that differs in its numbers only: the
@@ -196,16 +150,17 @@ impl Messages {
         &self,
         line: &'l str,
         starts: &Starts,
-        pieces: &Anchors,
+        is_of_program: bool,
         budget: &mut Budget,
         tries: &mut Vec<(usize, usize)>,
     ) -> Option<MatchedLine<'l>> {
-        pieces.candidates(line).iter().find_map(|candidate| {
+        let candidates = self.anchors.candidates(line, is_of_program);
+        candidates.iter().find_map(|candidate| {
             let starts = starts.at[..starts.count].iter().enumerate();
             let mut starts = starts.filter(|(_, start)| candidate.start.is_none_or(|only| only == **start));
             starts.find_map(|(nth, &start)| {
                 let known = self.match_at(line, candidate.text, start, budget);
-                if known.is_some() || self.texts[candidate.text].may_begin_at(&line[start..]) {
+                if known.is_some() || self.text(candidate.text).may_begin_at(&line[start..]) {
                     tries.push((candidate.text, nth));
                 }
                 known
@@ -221,7 +176,8 @@ impl Messages {
         start: usize,
         budget: &mut Budget,
     ) -> Option<MatchedLine<'l>> {
-        let text = &self.texts[text];
+        let severity = self.anchors.about(text).severity;
+        let text = self.text(text);
         let mut values = text.pattern().values(&line[start..], budget)?;
         if !values.iter().any(|(place, _)| *place == Placeholder::Interface)
             && let Some(interface) = interface(&line[..start]).or_else(|| interface_of_head(&values))
@@ -229,9 +185,9 @@ impl Messages {
             values.insert(0, (Placeholder::Interface, interface));
         }
         Some(MatchedLine {
-            number: text.entry,
-            wording: text.wording,
-            severity: text.severity,
+            number: text.entry(),
+            wording: text.wording(),
+            severity,
             values,
         })
     }
@@ -430,7 +386,7 @@ mod tests {
         let messages = Messages::built_in();
         let mut outcomes = Outcomes::default();
         let mut matches = 0;
-        for example in crate::packed::entries().flat_map(|entry| &entry.examples) {
+        for example in crate::files::examples().flat_map(|(_, examples)| examples) {
             let with_digits = |digits: &dyn Fn(char) -> String| -> String {
                 example
                     .chars()
@@ -484,15 +440,14 @@ mod tests {
     fn share_spent(messages: &Messages, line: &str) -> f64 {
         let whole = Budget::for_line(line.len()).left();
         let mut budget = Budget::for_line(line.len());
-        messages.match_within(line, &messages.pieces, &mut budget);
+        messages.match_within(line, false, &mut budget);
         1.0 - budget.left() as f64 / whole as f64
     }
 
     #[test]
     fn budget_is_four_times_what_real_lines_need() {
-        let dictionary = Dictionary::new();
         let messages = Messages::built_in();
-        let examples = dictionary.entries().flat_map(|entry| &entry.examples);
+        let examples = crate::files::examples().flat_map(|(_, examples)| examples);
         let mut most = 0.0_f64;
         for example in examples {
             for prefix in ["", "e1000e 0000:00:1f.6 eth0: ", "a: b: c: d: "] {

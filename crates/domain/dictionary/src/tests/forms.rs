@@ -1,5 +1,6 @@
 //! Every example of every message, in every form of a log: the form never costs a match.
 
+use crate::files::examples;
 use sockeye_dictionary::Dictionary;
 
 /// What stands before a message, by the tool that writes it.
@@ -173,8 +174,8 @@ fn unmatched(lines_of: impl Fn(&str, usize) -> Vec<(String, Vec<u8>)>) -> Vec<St
     let dictionary = Dictionary::new();
     let empty = dictionary.log();
     let mut wrong = Vec::new();
-    let entries = dictionary.entries();
-    let examples = entries.flat_map(|entry| entry.examples.iter().map(move |example| (entry, example)));
+    let examples =
+        examples().flat_map(|(entry, examples)| examples.iter().map(move |example| (entry, example)));
     let mut count = 0;
     for (nth, (entry, example)) in examples.enumerate() {
         for (name, lines) in lines_of(example, nth) {
