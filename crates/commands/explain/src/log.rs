@@ -1,4 +1,5 @@
-//! Reads a log into the dictionary's search. Two threads read the lines of a large piece side by side; the search takes them in order.
+//! Reads a log into the dictionary's search. Two threads read the lines of a large piece side by side; the search takes them in order, those
+//! of the other thread while that reads on.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -6,7 +7,9 @@ use sockeye_dictionary::{LineReader, Log};
 use sockeye_sys::interrupts::Interrupts;
 use std::io::{self, Read};
 use std::os::fd::AsFd;
+use std::sync::mpsc;
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Reads a log line by line; returns whether it was read to its end, and not ended by a signal.
 pub(crate) fn read(mut input: impl Read + AsFd, log: &mut Log, interrupts: &Interrupts) -> io::Result<bool> {
@@ -69,6 +72,8 @@ struct Readers {
     here: LineReader,
     /// `None`: there is one processor
     there: Option<LineReader>,
+    /// Part of a piece that is read here, so that both threads end at the same time: taking lines costs more or less, by the log
+    share: usize,
 }
 
 impl Readers {
@@ -77,36 +82,53 @@ impl Readers {
         Self {
             here: log.reader(),
             there: (processors > 1).then(|| log.reader()),
+            share: SHARES / 4,
         }
     }
 
     /// Takes whole lines.
     fn take(&mut self, lines: &[u8], log: &mut Log) {
-        let (here, there) = match &mut self.there {
-            Some(_) if lines.len() < PARALLEL_LEN_MIN => (lines, None),
-            None => (lines, None),
-            Some(reader) => {
-                // This thread also takes the lines that it reads, the other one only reads.
-                let (_, behind) = split_after_line(&lines[lines.len() / 5 * 2..]);
-                let (here, there) = lines.split_at(lines.len() - behind.len());
-                (here, Some((reader, there)))
+        let Some(reader) = self.there.as_mut().filter(|_| lines.len() >= PARALLEL_LEN_MIN) else {
+            for_each_line(lines, |line| log.take(self.here.read(line)));
+            return;
+        };
+        // This thread also takes all lines, the other one only reads.
+        let (_, behind) = split_after_line(&lines[lines.len() / SHARES * self.share..]);
+        let (here, there) = lines.split_at(lines.len() - behind.len());
+        let (sender, receiver) = mpsc::sync_channel(BATCHES);
+        let read = move || {
+            let mut rest = there;
+            while !rest.is_empty() {
+                let (_, behind) = split_after_line(&rest[rest.len().min(there.len() / BATCHES)..]);
+                let (batch, _) = rest.split_at(rest.len() - behind.len());
+                let mut read = Vec::with_capacity(batch.len() / LINE_LEN_TYPICAL);
+                for_each_line(batch, |line| read.push(reader.read(line)));
+                rest = behind;
+                if sender.send(read).is_err() {
+                    return Instant::now();
+                }
             }
+            Instant::now()
         };
         thread::scope(|scope| {
-            let other = there.map(|(reader, there)| {
-                let read = move || {
-                    let mut read = Vec::with_capacity(there.len() / LINE_LEN_TYPICAL);
-                    for_each_line(there, |line| read.push(reader.read(line)));
-                    read
-                };
-                (thread::Builder::new().spawn_scoped(scope, read), there)
-            });
+            let spawned = thread::Builder::new().spawn_scoped(scope, read);
             for_each_line(here, |line| log.take(self.here.read(line)));
-            match other.map(|(spawned, there)| (spawned.map(thread::ScopedJoinHandle::join), there)) {
-                Some((Ok(Ok(read)), _)) => read.into_iter().for_each(|line| log.take(line)),
+            let Ok(spawned) = spawned else {
                 // No thread could be started.
-                Some((_, there)) => for_each_line(there, |line| log.take(self.here.read(line))),
-                None => {}
+                for_each_line(there, |line| log.take(self.here.read(line)));
+                return;
+            };
+            let mut waited = Duration::ZERO;
+            loop {
+                let begun = Instant::now();
+                let Ok(read) = receiver.recv() else { break };
+                waited += begun.elapsed();
+                read.into_iter().for_each(|line| log.take(line));
+            }
+            if let Ok(ended) = spawned.join() {
+                let more = waited > ended.elapsed();
+                let share = if more { self.share + 1 } else { self.share - 1 };
+                self.share = share.clamp(1, SHARES / 2);
             }
         });
     }
@@ -133,8 +155,12 @@ fn push_bounded(partial: &mut Vec<u8>, piece: &[u8]) {
     partial.extend_from_slice(&piece[..piece.len().min(free)]);
 }
 
-const CHUNK_LEN: usize = 512 * 1024;
+const CHUNK_LEN: usize = 256 * 1024;
 const LINE_LEN_MAX: usize = 16 * 1024;
 /// For less the start of a thread costs more than it saves.
 const PARALLEL_LEN_MIN: usize = 48 * 1024;
 const LINE_LEN_TYPICAL: usize = 80;
+/// Parts that a piece is divided into for [`Readers::share`].
+const SHARES: usize = 32;
+/// In so many batches the other thread hands over what it read of a piece.
+const BATCHES: usize = 8;

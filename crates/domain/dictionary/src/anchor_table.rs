@@ -33,10 +33,10 @@ pub(crate) fn pack(texts: &[(&str, About)]) -> Result<Vec<u8>, TryFromIntError> 
         let rarest = in_pieces.min_by_key(|(.., bytes)| counts[division(*bytes)]);
         let (begin, piece) = if let Some((begin, piece, at, bytes)) = rarest {
             let neighbour = if at + 4 < piece.len() { at + 1 } else { at - 1 };
-            let beside = groups(&piece.as_bytes()[neighbour..]).next();
+            let other = groups(&piece.as_bytes()[neighbour..]).next();
             for (at, bytes) in [(at, bytes)]
                 .into_iter()
-                .chain(beside.map(|(_, bytes)| (neighbour, bytes)))
+                .chain(other.map(|(_, bytes)| (neighbour, bytes)))
             {
                 let key = hash(bytes);
                 let [low, high] = fingerprint(key).to_le_bytes();
@@ -124,7 +124,7 @@ fn groups(text: &[u8]) -> impl Iterator<Item = (usize, u32)> {
 const OFFSET_MAX: usize = 250;
 /// More of a piece is not compared: the length has one byte.
 const PIECE_LEN_MAX: usize = 255;
-/// Division by which rare bytes are told from frequent ones.
+/// Division by which rare bytes are distinguished from frequent ones.
 const RARITY_BITS: u32 = 15;
 
 #[cfg(test)]

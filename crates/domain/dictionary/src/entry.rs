@@ -107,6 +107,23 @@ impl Entry<'_> {
         }
     }
 
+    /// Gives back the memory that its lists do not need: most have one line, and a list that grows has room for four.
+    pub(crate) fn shrink(&mut self) {
+        let lists = [
+            &mut self.also,
+            &mut self.texts,
+            &mut self.examples,
+            &mut self.drivers,
+            &mut self.values,
+            &mut self.causes,
+            &mut self.checks,
+            &mut self.remedies,
+            &mut self.see,
+        ];
+        lists.into_iter().for_each(Vec::shrink_to_fit);
+        self.wordings.shrink_to_fit();
+    }
+
     /// Severity of one of its texts.
     #[must_use]
     pub fn severity_of(&self, text: usize) -> Option<Severity> {

@@ -2,9 +2,12 @@
 //! it for different lines; [`Log`](crate::Log) then takes the lines in their order.
 
 use crate::blanks::collapsed;
+use crate::block;
 use crate::error_text::has_error;
+use crate::family;
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages, Outcomes};
+use crate::unknown::looks_like_trouble;
 use std::borrow::Cow;
 
 /// Reads lines one by one, in any order.
@@ -37,6 +40,8 @@ pub(crate) struct ReadMessage<'l> {
     pub(crate) text: &'l str,
     pub(crate) times: u64,
     pub(crate) known: Option<MatchedLine<'l>>,
+    /// If no text of a message has it: what its driver's family or its beginning says. `None`: was not asked
+    pub(crate) guess: Option<Option<MatchedLine<'l>>>,
 }
 
 impl LineReader {
@@ -89,7 +94,10 @@ impl LineReader {
             Cow::Owned(collapsed) if self.matched(&message, &collapsed).is_some() => return None,
             Cow::Owned(_) => None,
         };
+        // Parts of a block are seldom asked for.
+        let is_guessed = known.is_none() && message.is_of_kernel() && block::part(text).is_none();
         Some(ReadMessage {
+            guess: is_guessed.then(|| guess(self.messages, text)),
             line,
             plain,
             message,
@@ -120,6 +128,7 @@ impl LineReader {
             text: "",
             times,
             known: None,
+            guess: None,
         })
     }
 
@@ -131,6 +140,15 @@ impl LineReader {
             self.messages.match_line_of_program(text)
         }
     }
+}
+
+/// What a line of the kernel says that no text of a message has as a whole.
+pub(crate) fn guess<'l>(messages: &Messages, text: &'l str) -> Option<MatchedLine<'l>> {
+    let known = messages.match_cut(text).or_else(|| family::matched(text));
+    if known.is_some() || !looks_like_trouble(text) {
+        return known;
+    }
+    messages.match_cut_without_mark(text)
 }
 
 /// The message in a string of an object, with what the object has about it.

@@ -5,11 +5,11 @@ use crate::block::{self, Part};
 use crate::error_text;
 use crate::event::{Events, Role};
 use crate::family;
-use crate::line_reader::{LineReader, ReadLine};
+use crate::line_reader::{self, LineReader, ReadLine};
 use crate::log_line::{self, Message, message_of, plain};
-use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages};
+use crate::messages::{KeptMatch, LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
-use crate::unknown::{UnknownLine, UnknownLines, looks_like_trouble};
+use crate::unknown::{UnknownLine, UnknownLines};
 use crate::wordings::{self, WordingOccurrences, Wordings};
 use crate::{Entry, Placeholder, Severity};
 use std::borrow::Cow;
@@ -146,6 +146,8 @@ struct Partial {
     /// Empty: the log has none
     time: String,
     is_of_kernel: bool,
+    /// What its reader guessed; `None`: was not asked
+    guess: Option<Option<KeptMatch>>,
     /// Lines that it consists of
     lines: u64,
     /// Whether the line before is `------------[ cut here ]------------`
@@ -206,7 +208,11 @@ impl Log {
         }
         let is_bare = read.message.time.is_none() && read.message.program.is_none();
         let bare = is_bare.then_some(read.plain);
-        self.take_message(&read.message, read.text, read.times, read.known.as_ref(), bare);
+        if let Some(guess) =
+            self.take_message(&read.message, read.text, read.times, read.known.as_ref(), bare)
+        {
+            *guess = read.guess.map(|guess| guess.map(|guess| guess.kept(read.text)));
+        }
     }
 
     fn take_unread(&mut self, line: &[u8]) {
@@ -267,7 +273,8 @@ impl Log {
         self.take_message(message, text, times, known.as_ref(), bare);
     }
 
-    /// Takes a message that is not about other lines.
+    /// Takes a message that is not about other lines. If nothing matched it, and it waits for the next line, returns where a guess of its
+    /// reader can be kept.
     fn take_message(
         &mut self,
         message: &Message<'_>,
@@ -275,7 +282,7 @@ impl Log {
         times: u64,
         known: Option<&MatchedLine<'_>>,
         bare: Option<&str>,
-    ) {
+    ) -> Option<&mut Option<Option<KeptMatch>>> {
         let is_after_cut = std::mem::take(&mut self.is_cut);
         // A frame of a trace is a part of what came before it.
         if let Some(known) = known
@@ -288,23 +295,23 @@ impl Log {
             if let (Some(said), Some(latest)) = (said, self.latest) {
                 self.met[latest].add_value(Placeholder::Text, &said);
             }
-            return;
+            return None;
         }
         let is_of_kernel = message.is_of_kernel();
         if log_line::suppressed(text).is_some() {
             self.count.empty += 1;
-            return;
+            return None;
         }
         if bare.is_some_and(|line| self.join(line, text, message.is_quoted))
             || is_of_kernel && self.take_part(text, message.time)
         {
-            return;
+            return None;
         }
         self.flush();
         self.latest = None;
         // What programs print is their business, unless they name an error of the network.
         if !is_of_kernel && !self.unknown.keeps_all() && !error_text::has_error(text) {
-            return;
+            return None;
         }
         self.has_partial = true;
         let partial = &mut self.partial;
@@ -316,6 +323,8 @@ impl Log {
         partial.is_of_kernel = is_of_kernel;
         partial.lines = 1;
         partial.is_after_cut = is_after_cut;
+        partial.guess = None;
+        Some(&mut partial.guess)
     }
 
     /// Takes what a failed check of the kernel says, which stands between `cut here` and the head of the warning.
@@ -453,17 +462,14 @@ impl Log {
             times,
             time,
             is_of_kernel,
+            guess,
             ..
         } = &partial;
-        let known = || {
-            let messages = Messages::built_in();
-            let known = messages.match_cut(text).or_else(|| family::matched(text));
-            if known.is_some() || !looks_like_trouble(text) {
-                return known;
-            }
-            messages.match_cut_without_mark(text)
+        let known = match guess {
+            Some(guess) => guess.as_ref().map(|guess| guess.of(text)),
+            None if *is_of_kernel => line_reader::guess(Messages::built_in(), text),
+            None => None,
         };
-        let known = is_of_kernel.then(known).flatten();
         if let Some(known) = known.or_else(|| error_text::matched(text)) {
             self.count.known += 1;
             self.add(&known, text, *times, some(time));

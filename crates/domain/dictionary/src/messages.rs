@@ -7,6 +7,7 @@ use crate::unknown::{is_bus_id, is_rdma_device};
 use crate::{Entry, Placeholder, Severity, packed};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// The texts of all messages.
@@ -28,7 +29,45 @@ pub(crate) struct MatchedLine<'l> {
     pub(crate) values: Vec<(Placeholder, &'l str)>,
 }
 
+/// The same with the places of the values, for a copy of the line.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptMatch {
+    number: usize,
+    wording: usize,
+    severity: Severity,
+    values: Vec<(Placeholder, Range<usize>)>,
+}
+
+impl KeptMatch {
+    /// With the values of a copy of the line.
+    pub(crate) fn of<'l>(&self, line: &'l str) -> MatchedLine<'l> {
+        let values = self.values.iter();
+        MatchedLine {
+            number: self.number,
+            wording: self.wording,
+            severity: self.severity,
+            values: values
+                .filter_map(|(place, range)| Some((*place, line.get(range.clone())?)))
+                .collect(),
+        }
+    }
+}
+
 impl MatchedLine<'_> {
+    /// For a copy of the line, of which the values are parts.
+    pub(crate) fn kept(&self, line: &str) -> KeptMatch {
+        let values = self.values.iter().map(|(place, value)| {
+            let begin = (value.as_ptr().addr()).saturating_sub(line.as_ptr().addr());
+            (*place, begin..begin + value.len())
+        });
+        KeptMatch {
+            number: self.number,
+            wording: self.wording,
+            severity: self.severity,
+            values: values.collect(),
+        }
+    }
+
     pub(crate) fn entry(&self) -> &'static Entry<'static> {
         packed::entry(self.number)
     }
@@ -87,8 +126,9 @@ impl Messages {
             .filter(|outcome| *outcome.form == *outcomes.form)
         {
             let mut tries = outcome.tries.iter();
-            let known =
-                tries.find_map(|&(text, start)| self.match_at(line, text, starts.at[start], &mut budget));
+            let known = tries.find_map(|&(text, start)| {
+                self.match_at(line, text.into(), starts.at[usize::from(start)], &mut budget)
+            });
             if known.is_some() || !outcome.is_match {
                 return known;
             }
@@ -152,16 +192,16 @@ impl Messages {
         starts: &Starts,
         is_of_program: bool,
         budget: &mut Budget,
-        tries: &mut Vec<(usize, usize)>,
+        tries: &mut Vec<Try>,
     ) -> Option<MatchedLine<'l>> {
         let candidates = self.anchors.candidates(line, is_of_program);
         candidates.iter().find_map(|candidate| {
-            let starts = starts.at[..starts.count].iter().enumerate();
+            let starts = (0_u8..).zip(&starts.at[..starts.count]);
             let mut starts = starts.filter(|(_, start)| candidate.start.is_none_or(|only| only == **start));
             starts.find_map(|(nth, &start)| {
                 let known = self.match_at(line, candidate.text, start, budget);
                 if known.is_some() || self.text(candidate.text).may_begin_at(&line[start..]) {
-                    tries.push((candidate.text, nth));
+                    tries.push((u16::try_from(candidate.text).unwrap_or(u16::MAX), nth));
                 }
                 known
             })
@@ -204,11 +244,13 @@ pub(crate) struct Outcomes {
     form: Vec<u8>,
 }
 
+/// Index of a text to try, and of the start in the line. The table of texts has two bytes for an index.
+type Try = (u16, u8);
+
 #[derive(Debug, Clone)]
 struct Outcome {
     form: Box<[u8]>,
-    /// Index of each text to try, and of the start in the line
-    tries: Box<[(usize, usize)]>,
+    tries: Box<[Try]>,
     is_match: bool,
 }
 
@@ -244,7 +286,7 @@ impl Outcomes {
         })
     }
 
-    fn add(&mut self, key: u64, tries: Vec<(usize, usize)>, is_match: bool) {
+    fn add(&mut self, key: u64, tries: Vec<Try>, is_match: bool) {
         if self.by_key.len() >= OUTCOMES_MAX {
             self.by_key.clear();
         }

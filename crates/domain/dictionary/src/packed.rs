@@ -226,11 +226,14 @@ fn block(nth: usize) -> &'static [Entry<'static>] {
         // The entries borrow from it, and stay.
         let stanzas = stanzas.unpacked(PACKED).leak();
         let mut entries: Vec<_> = stanza::entries(*kind, stanzas).flatten().collect();
+        entries.shrink_to_fit();
         let of_texts = stanza::entries(*kind, texts(nth).0).flatten();
         for (entry, of_texts) in entries.iter_mut().zip(of_texts) {
             entry.texts = of_texts.texts;
             entry.wordings = of_texts.wordings;
         }
+        // They stay.
+        entries.iter_mut().for_each(Entry::shrink);
         entries
     })
 }
