@@ -164,3 +164,41 @@ const LINE_LEN_TYPICAL: usize = 80;
 const SHARES: usize = 32;
 /// In so many batches the other thread hands over what it read of a piece.
 const BATCHES: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_dictionary::Dictionary;
+
+    /// Lines that are about lines before them, on both sides of every batch.
+    #[test]
+    fn two_threads_find_what_one_finds() {
+        let mut lines = String::new();
+        for nth in 0..4_000 {
+            lines += &match nth % 7 {
+                0 => format!("[{nth}.5] e1000e 0000:00:1f.6 eth{}: NIC Link is Down\n", nth % 9),
+                1 => format!("Nov 20 12:00:00 web-1 kernel: last message repeated {nth} times\n"),
+                2 => format!("[{nth}.5] bnxt_en 0000:3b:00.0 p1p1: Frobnication {nth} failed\n"),
+                3 => format!("[{nth}.5] frob: request {nth} timed out\n"),
+                4 => format!("Nov 20 12:00:00 web-1 sshd[{nth}]: Accepted publickey for root\n"),
+                5 => format!("[{nth}.5] ------------[ cut here ]------------\n"),
+                _ => format!("[{nth}.5]  tcp_sendmsg+0x{nth:x}/0x5000\n"),
+            };
+        }
+        let found = |threads: usize| {
+            let mut log = Dictionary::new().log();
+            let mut readers = Readers::of(&log);
+            readers.there = (threads > 1).then(|| log.reader());
+            // Each piece changes the share of the next.
+            for _ in 0..5 {
+                readers.take(lines.as_bytes(), &mut log);
+            }
+            log.finish();
+            format!("{:?} {:?} {:?}", log.count(), log.met(), log.unknown())
+        };
+        assert!(lines.len() > 4 * PARALLEL_LEN_MIN);
+        let one = found(1);
+        assert!(one.contains("broadcom-driver-error"), "{one:.400}");
+        assert_eq!(found(2), one);
+    }
+}
