@@ -19,11 +19,13 @@
 #define net net_elsewhere
 #include "kernel.h"
 #undef net
+#include "numbers.h"
 #include "ring.h"
 
 /* include/uapi/linux/bpf.h: numbers of helpers */
 static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
 static u32 (*const random32)(void) = (void *)7;
+static u64 (*const current_pid_tgid)(void) = (void *)14;
 #define MAP_TYPE_PERCPU_ARRAY 6
 #define MAP_TYPE_LRU_HASH 9
 #define NOEXIST 1
@@ -53,6 +55,9 @@ struct net {
 	struct ns_common ns;
 	u64 loopback_dev;
 } KERNEL;
+struct socket___file {
+	u64 file;
+} KERNEL;
 
 /* --- constants that Sockeye sets before loading --- */
 
@@ -65,6 +70,11 @@ enum { IN_TOTALS = 0, WITHOUT_SOCKET = 1, BY_SOCKET = 2 };
 const volatile u8 treatment[SUBSYSTEMS * REASONS] = {};
 /* The reason of a datagram with a wrong checksum; 0: there is none. */
 const volatile u32 checksum_reason = 0;
+/* The reason of what a packet filter drops; 0: there is none. */
+const volatile u32 netfilter_reason = 0;
+/* Most keys that tell its packets apart by their addresses. */
+const volatile u32 parts_max = 0;
+const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
 /* Whether each drop goes to the ring, too. */
 const volatile u32 each_packet = 0;
 
@@ -90,7 +100,7 @@ struct key {
 	u32 netns; /* inode; 0: unknown */
 	s32 ifindex; /* 0: unknown */
 	u32 inode; /* of the socket; 0: it has none, or none any more */
-	u32 portpair;
+	u32 portpair; /* of the socket, or what tells packets that a packet filter drops apart: `part_of` */
 	u16 ethertype;
 	u8 transport; /* number of the IP protocol; 0: unknown */
 	u8 how;       /* the socket is known */
@@ -104,6 +114,8 @@ struct owner {
 	u16 peer_port; /* big-endian */
 	u16 local_port;
 	u32 addresses[8]; /* peer's, then ours; of IPv4 the first of each four */
+	u32 pid, pad;	  /* of the current process, if it has a descriptor of the socket; 0: it has none */
+	char comm[16];
 };
 
 #define HEADERS 64
@@ -116,6 +128,8 @@ struct sample {
 };
 
 #define SAMPLES 4
+/* Of how many drops the owner is looked for. */
+#define OWNER_TRIES 4
 #define SAMPLE_INTERVAL_NS 1000000
 struct value {
 	u64 count, bytes;
@@ -140,6 +154,16 @@ struct packet {
 	char device[16];
 	struct sample sample;
 };
+
+/* How many keys were made by `part_of`. */
+struct map drop_parts SEC("maps") = {MAP_TYPE_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
+
+/* Some of the descriptors of the current process. Within an interrupt on the same processor it is the same process. */
+#define FILES 64 /* a table has at least as many, or a multiple: NR_OPEN_DEFAULT */
+struct files {
+	u64 file[FILES];
+};
+struct map drop_files SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(struct files), 1, 0};
 
 /* How many keys were made: those that are not in the table any more were evicted. */
 struct map drop_keys SEC("maps") = {MAP_TYPE_PERCPU_ARRAY, sizeof(u32), sizeof(u64), 1, 0};
@@ -198,6 +222,51 @@ INLINE void describe(struct owner *owner, u64 sk)
 	owner->protocol = (u16)GET_ANY(sk, sock, sk_protocol);
 	owner->uid = GET(u32, sk, sock, sk_uid);
 	owner->has_uid = 1;
+}
+
+/* Most descriptors that are searched: FILES times as many. */
+#define TABLES 64
+
+/* Whether the current process has a descriptor of a file. A function of its own: the verifier follows it once. */
+__attribute__((noinline)) int has_file(u64 file)
+{
+	u64 table = GET(u64, GET(u64, current_task(), task_struct, files), files_struct, fdt);
+	u32 max = table ? GET(u32, table, fdtable, max_fds) : 0, first = 0;
+	u64 from = table ? GET(u64, table, fdtable, fd) : 0;
+	struct files *files = map_lookup(&drop_files, &first);
+
+	if (!files || !file)
+		return 0;
+	_Pragma("nounroll") for (u32 number = 0; number < TABLES; number++, from += sizeof(struct files)) {
+		u64 found = 0;
+
+		if (number * FILES >= max || probe_read_kernel(files, sizeof(struct files), (void *)from))
+			return 0;
+		/* Without branches, of which each would be a state to the verifier. */
+		_Pragma("unroll") for (u32 i = 0; i < FILES; i++) {
+			u64 difference = files->file[i] ^ file;
+
+			asm volatile("" : "+r"(difference));
+			found |= ~(difference | -difference);
+		}
+		if (found >> 63)
+			return 1;
+	}
+	return 0;
+}
+
+/* Names the current process as owner of a socket, if it has a descriptor of it: one that an interrupt has only borrowed has none. That is how a
+ * sender is known whose socket does not live until it is listed. */
+INLINE void name_owner(struct owner *owner, u64 sk)
+{
+	u64 socket = GET(u64, sk, sock, sk_socket), task, leader;
+
+	if (!socket || !has_file(GET(u64, socket, socket___file, file)))
+		return;
+	task = current_task();
+	leader = GET(u64, task, task_struct, group_leader);
+	probe_read_kernel(owner->comm, sizeof(owner->comm), (void *)(leader + AT(task_struct, comm)));
+	owner->pid = pid_namespace ? number_of(task, pid_namespace) : current_pid_tgid() >> 32;
 }
 
 INLINE u64 netns_of_device(u64 device)
@@ -265,7 +334,37 @@ INLINE void take_sample(struct sample *sample, const struct from_network *from, 
 		sample->captured = (u16)bytes;
 }
 
-INLINE void packet_to_ring(struct key *key, const struct from_network *from, u64 sk, u64 device, u64 now)
+/* What tells packets apart that rules of a packet filter may drop: the destination's port, or type and code of ICMP, and 16 bits of a
+ * hash of both addresses. 0: nothing does. Each part has samples of its own, so that its rule can be found. */
+INLINE u32 part_of(const struct key *key, const struct from_network *from)
+{
+	u64 at = from->at, transport;
+	u32 hash = 0, ports;
+
+	if (key->ethertype == 0x0800 && from->bytes >= 20) {
+		transport = at + (LOAD(u8, at) & 15) * 4;
+		hash = LOAD(u32, at + 12) * 31 + LOAD(u32, at + 16);
+		if (LOAD(u16, at + 6) & 0xff1f)
+			transport = 0; /* a later fragment */
+	} else if (key->ethertype == 0x86dd && from->bytes >= 40) {
+		transport = at + 40;
+		_Pragma("unroll") for (u32 i = 8; i < 40; i += 4)
+			hash = hash * 31 + LOAD(u32, at + i);
+	} else {
+		return 0;
+	}
+	hash ^= hash >> 16;
+	if (!transport || from->bytes < transport - at + 4)
+		return hash << 16;
+	ports = LOAD(u32, transport);
+	if (key->transport == 1 || key->transport == 58)
+		return hash << 16 | (ports & 0xffff);
+	if (key->transport == 6 || key->transport == 17 || key->transport == 132 || key->transport == 136 || key->transport == 33)
+		return hash << 16 | ports >> 16;
+	return hash << 16;
+}
+
+INLINE void packet_to_ring(struct key *key, const struct value *value, const struct from_network *from, u64 sk, u64 device, u64 now)
 {
 	struct packet *packet = record_of(PACKET, sizeof(struct packet));
 
@@ -275,8 +374,11 @@ INLINE void packet_to_ring(struct key *key, const struct from_network *from, u64
 	packet->key = *key;
 	__builtin_memset(&packet->owner, 0, sizeof(packet->owner));
 	__builtin_memset(&packet->device, 0, sizeof(packet->device));
-	if (sk)
+	if (sk) {
 		describe(&packet->owner, sk);
+		packet->owner.pid = value->owner.pid;
+		__builtin_memcpy(packet->owner.comm, value->owner.comm, sizeof(packet->owner.comm));
+	}
 	if (device)
 		probe_read_kernel(packet->device, 16, (void *)(device + AT(net_device, name)));
 	take_sample(&packet->sample, from, key->ethertype, now);
@@ -287,8 +389,8 @@ INLINE void packet_to_ring(struct key *key, const struct from_network *from, u64
 
 INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 {
-	u64 skb = context[0], sk = 0, device, netns = 0, before;
-	u32 first = 0;
+	u64 skb = context[0], sk = 0, device, netns = 0, before, *parts = NULL;
+	u32 first = 0, portpair;
 	struct key key = {};
 	struct from_network from;
 	struct value *value;
@@ -340,7 +442,24 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 	if ((key.ethertype == 0x0800 || key.ethertype == 0x86dd) && from.bytes >= 20)
 		key.transport = LOAD(u8, from.at + (key.ethertype == 0x0800 ? 9 : 6));
 
+	portpair = key.portpair;
+	if (netfilter_reason && reason == netfilter_reason) {
+		u32 part = part_of(&key, &from);
+
+		if (!sk)
+			key.portpair = part;
+		else if (!(portpair & 0xffff))
+			key.portpair |= part & 0xffff;
+	}
 	value = map_lookup(&drops, &key);
+	if (!value && key.portpair != portpair) {
+		parts = map_lookup(&drop_parts, &first);
+		if (!parts || *parts >= parts_max) {
+			parts = NULL;
+			key.portpair = portpair;
+			value = map_lookup(&drops, &key);
+		}
+	}
 	if (!value) {
 		struct value *blank = map_lookup(&drop_blank, &first);
 
@@ -352,6 +471,8 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 
 			if (keys)
 				__sync_fetch_and_add(keys, 1);
+			if (parts)
+				__sync_fetch_and_add(parts, 1);
 		}
 		value = map_lookup(&drops, &key);
 		if (!value)
@@ -363,6 +484,9 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 			probe_read_kernel(value->device, 16, (void *)(device + AT(net_device, name)));
 	}
 	before = value->count + value->estimated;
+	/* The first ones may be dropped in an interrupt. */
+	if (sk && before < OWNER_TRIES && !value->owner.pid)
+		name_owner(&value->owner, sk);
 	if (weight > 1)
 		__sync_fetch_and_add(&value->estimated, weight);
 	else
@@ -376,7 +500,7 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 		take_sample(&value->samples[number], &from, key.ethertype, now);
 	}
 	if (each_packet)
-		packet_to_ring(&key, &from, sk, device, now);
+		packet_to_ring(&key, value, &from, sk, device, now);
 }
 
 SEC("tp_btf/kfree_skb")

@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use sockeye_drops::{Event, Family, Reasons, since, socket_ends};
 use sockeye_model::{DeviceName, Inode, NetnsInode};
 use sockeye_observe::KernelFunctions;
-use sockeye_source::{BpfEngine, Unavailable, own_namespace};
+use sockeye_source::{BpfEngine, Unavailable, own_namespace, own_pid_namespace};
 use sockeye_tracepoints::{DropCounts, DropOptions, DropWatch};
 use sockeye_verdict::Victim;
 use sockeye_wire::drops::{Counts, Headers, Key, Sample};
@@ -38,6 +38,8 @@ impl DropObserver {
             ring_bytes: 0,
             keys: KEYS,
             cpu_ppm_max: Some(CPU_PPM_MAX),
+            by_rule: false,
+            pid_namespace: own_pid_namespace(),
         };
         let mut watch = DropWatch::load(engine, &options)?;
         reasons.are_given = watch.has_reasons();

@@ -78,7 +78,7 @@ record! {
         ifindex: i32 = ne_i32 @ 24;
         /// Inode of the socket; 0 if it has none.
         inode: u32 = ne_u32 @ 28;
-        /// Both ports of the socket, as the kernel has them.
+        /// Both ports of the socket, as the kernel has them; or, of what a packet filter drops, what distinguishes packets for different rules.
         portpair: u32 = ne_u32 @ 32;
         /// Ethertype; 0 if unknown.
         ethertype: u16 = ne_u16 @ 36;
@@ -121,6 +121,10 @@ record! {
         peer: [u8; 16] = array @ 16;
         /// The local address.
         local: [u8; 16] = array @ 32;
+        /// The process that was running and has a descriptor of the socket; 0: it had none.
+        pid: u32 = ne_u32 @ 48;
+        /// Its name, NUL-terminated.
+        comm: [u8; 16] = array @ 56;
     }
 }
 
@@ -200,7 +204,7 @@ impl Key {
 }
 
 impl DropSocket {
-    const BYTES: usize = 48;
+    const BYTES: usize = 72;
 
     fn of(bytes: &[u8]) -> Option<Option<Self>> {
         Some(Some(Self::read(bytes)?).filter(|socket| socket.family != 0))

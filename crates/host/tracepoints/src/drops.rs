@@ -25,6 +25,10 @@ pub struct DropOptions<'a> {
     pub keys: u32,
     /// What counting may take, in millionths of a processor; `None`: no bound.
     pub cpu_ppm_max: Option<u64>,
+    /// Whether packets that a packet filter drops are counted by their addresses, too, so that those of each rule have samples of their own.
+    pub by_rule: bool,
+    /// The pid namespace in which processes are named: its inode, or 0 for the initial one.
+    pub pid_namespace: u32,
 }
 
 /// The counts of one moment, since the program was attached.
@@ -58,14 +62,20 @@ impl DropWatch {
     /// When it does not run here.
     pub fn load(engine: &BpfEngine, options: &DropOptions<'_>) -> Result<Self, Unavailable> {
         let (program, event) = drops::PROGRAM;
-        let numbers = engine.numbers(&[event], &["SKB_DROP_REASON_UDP_CSUM"])?;
+        let numbers = engine.numbers(&[event], &REASONS)?;
         let arguments = numbers
             .arguments
             .first()
             .copied()
             .flatten()
             .unwrap_or(ARGUMENTS_MIN);
-        let checksum_reason = numbers.value(0);
+        let [checksum_reason, netfilter_reason] = [0, 1].map(|nth| numbers.value(nth));
+        // Not more than an eighth: a scan of ports makes as many as there may be.
+        let parts_max = if options.by_rule {
+            PARTS_MAX.min(options.keys / 8)
+        } else {
+            0
+        };
         let treatments = options.treatments.map(|treatment| treatment as u8);
         let watch_options = WatchOptions {
             tracepoints: &[Tracepoint {
@@ -80,6 +90,9 @@ impl DropWatch {
                 ("arguments", &arguments.to_ne_bytes()),
                 ("treatment", &treatments),
                 ("checksum_reason", &checksum_reason.to_ne_bytes()),
+                ("netfilter_reason", &netfilter_reason.to_ne_bytes()),
+                ("parts_max", &parts_max.to_ne_bytes()),
+                ("pid_namespace", &options.pid_namespace.to_ne_bytes()),
                 ("each_packet", &u32::from(options.packets).to_ne_bytes()),
             ],
         };
@@ -242,6 +255,12 @@ const OBJECTS: Objects = Objects {
 
 /// Arguments of the tracepoint before Linux 5.17: packet and place.
 const ARGUMENTS_MIN: u32 = 2;
+
+/// Reasons that the program treats in its own way: a checksum that is verified when a datagram is read, and what a packet filter drops.
+const REASONS: [&str; 2] = ["SKB_DROP_REASON_UDP_CSUM", "SKB_DROP_REASON_NETFILTER_DROP"];
+
+/// Most keys by which packets for different rules of a packet filter are counted apart.
+const PARTS_MAX: u32 = 1024;
 
 /// How often the counts are read until nothing was counted meanwhile.
 const READ_TRIES: u32 = 4;

@@ -67,6 +67,8 @@ fn drops(engine: &BpfEngine) -> WatchSupport {
         ring_bytes: 0,
         keys: 1,
         cpu_ppm_max: None,
+        by_rule: false,
+        pid_namespace: 0,
     };
     let loaded = DropWatch::load(engine, &options);
     let missing = loaded.as_ref().map_or_else(

@@ -15,6 +15,7 @@ mod args;
 mod counters;
 mod estimates;
 mod firewall;
+mod fold;
 mod interval;
 mod output;
 mod pace;

@@ -98,6 +98,7 @@ impl Session<'_> {
             let is_unknown = |packet: &Packet| {
                 let inode = packet.key.inode;
                 inode != 0
+                    && packet.socket.as_ref().is_none_or(|socket| socket.pid == 0)
                     && !waiting.are_not_listed.contains(&inode)
                     && sockets.with_inode(inode).is_none()
                     && sockets.owner_of(Inode(inode)).is_none()

@@ -44,7 +44,8 @@ impl Session<'_> {
             .any(|row| row.netns != sockeye_source::own_namespace());
         let rule = result.rows.iter().any(|row| row.rule.is_some());
         let estimated = result.rows.iter().any(|row| row.estimated > 0);
-        let columns = table_columns(netns, rule, estimated);
+        let sockets = result.rows.iter().any(|row| row.sockets > 1);
+        let columns = table_columns(netns, rule, estimated, sockets);
         let layout = self.layout(
             self.shown.drops.as_deref(),
             &columns,

@@ -3,6 +3,7 @@
 use super::counters::{listener_drops, socket_drops};
 use super::estimates;
 use super::firewall;
+use super::fold;
 use super::interval::{Ends, Report};
 use super::output::{NamedLine, counter_name, rule_text};
 use super::rows::{self, DropRow, Naming};
@@ -97,6 +98,9 @@ impl Session<'_> {
                 verdict == Some(true)
             });
         }
+        // Counters and filters are about single sockets: only then.
+        rows = fold::by_process(rows);
+        rows::sort_worst_first(&mut rows);
         if let Some(key) = &self.shown.drops_by {
             let values: Vec<_> = rows.iter().map(|row| key.column.sort_value(&row)).collect();
             rows = in_order(rows, key.order(&values));

@@ -56,6 +56,10 @@ pub(super) struct DropRow {
     pub(super) peer: Option<SocketAddr>,
     pub(super) owner: Option<SocketOwner>,
     pub(super) known_by: Option<KnownBy>,
+    /// Whether the owner is known because it was running and had a descriptor of the socket, which no listing has.
+    pub(super) was_running: bool,
+    /// Number of sockets of the owner that the row has: of several it has neither inode nor local port.
+    pub(super) sockets: u64,
     /// Which conditions of the filter hold for its socket; `None` if no listing has it.
     pub(super) conditions: Option<SocketConditions>,
     pub(super) uid: Option<Uid>,
@@ -79,6 +83,14 @@ impl DropRow {
     /// Returns the owner in words: `gunicorn(4711)`.
     pub(super) fn owner_text(&self) -> Option<String> {
         self.owner.map(|owner| owner_text(&owner))
+    }
+
+    /// Returns how the owner or the socket is known.
+    pub(super) fn owner_by(&self) -> Option<&'static str> {
+        match self.was_running {
+            true => Some("current"),
+            false => self.known_by.map(KnownBy::name),
+        }
     }
 
     /// Returns what counters are compared with.
@@ -166,6 +178,19 @@ impl DropRow {
             socket,
             &is_of_packet,
         )
+    }
+
+    /// Adds the packets of another row.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.estimated += other.estimated;
+        self.bytes = self.bytes.zip(other.bytes).map(|(one, other)| one + other);
+        self.samples.extend(other.samples.iter().copied());
+        let excess = self.samples.len().saturating_sub(SAMPLES_MAX);
+        self.samples.drain(..excess);
+        if self.captured.len() < SAMPLES_MAX {
+            self.captured.extend_from_slice(&other.captured);
+        }
     }
 
     /// Returns its socket for a filter, with these ends.
@@ -269,6 +294,8 @@ impl Naming<'_> {
             peer: None,
             owner: None,
             known_by: None,
+            was_running: false,
+            sockets: 1,
             conditions: None,
             uid: None,
             state: None,
@@ -315,6 +342,11 @@ impl Naming<'_> {
         }
         let find = |inode: Inode| self.sockets.iter().find_map(|table| table.owner_of(inode));
         row.owner = row.inode.and_then(find);
+        // A socket that was in no listing: it has not lived long enough.
+        if row.owner.is_none() && socket.pid != 0 {
+            row.owner = Some(SocketOwner::running(socket));
+            row.was_running = true;
+        }
         let listed = |inode: Inode| self.sockets.iter().find_map(|table| table.with_inode(inode.0));
         row.conditions = row.inode.and_then(listed).and_then(|known| known.conditions);
         row.known_by = match how {
@@ -341,17 +373,7 @@ impl Naming<'_> {
             row.estimated = seen.estimated;
             row.bytes = Some(seen.bytes);
             rows.entry(RowKey::of(&row))
-                .and_modify(|same| {
-                    same.count += seen.count;
-                    same.estimated += seen.estimated;
-                    same.bytes = same.bytes.map(|sum| sum + seen.bytes);
-                    same.samples.extend(row.samples.iter().copied());
-                    let excess = same.samples.len().saturating_sub(SAMPLES_MAX);
-                    same.samples.drain(..excess);
-                    if same.captured.len() < SAMPLES_MAX {
-                        same.captured.extend_from_slice(&row.captured);
-                    }
-                })
+                .and_modify(|same| same.add(&row))
                 .or_insert(row);
         }
         let mut rows: Vec<DropRow> = rows.into_values().collect();
@@ -360,12 +382,7 @@ impl Naming<'_> {
             .into_iter()
             .partition(|row| !all && row.class == Some(DropClass::Normal));
         rows.extend(self.evicted(before, now, &counted, all));
-        rows.sort_by(|a, b| {
-            b.class
-                .cmp(&a.class)
-                .then(b.count.cmp(&a.count))
-                .then_with(|| a.reason.cmp(&b.reason))
-        });
+        sort_worst_first(&mut rows);
         (rows, normal)
     }
 
@@ -395,6 +412,8 @@ impl Naming<'_> {
                 peer: None,
                 owner: None,
                 known_by: None,
+                was_running: false,
+                sockets: 1,
                 conditions: None,
                 uid: None,
                 state: None,
@@ -441,6 +460,16 @@ impl RowKey {
             known_by: row.known_by,
         }
     }
+}
+
+/// Sorts rows: the worst class first, and of it the most packets.
+pub(super) fn sort_worst_first(rows: &mut [DropRow]) {
+    rows.sort_by(|a, b| {
+        b.class
+            .cmp(&a.class)
+            .then(b.count.cmp(&a.count))
+            .then_with(|| a.reason.cmp(&b.reason))
+    });
 }
 
 /// Takes the names of devices that some rows lack from rows that have them.

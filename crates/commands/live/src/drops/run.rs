@@ -11,6 +11,7 @@ use sockeye_output::listing::columns_help;
 use sockeye_query::context::{QueryContext, bpf_engine};
 use sockeye_query::drops::reasons_of;
 use sockeye_query::listing::Listing;
+use sockeye_source::own_pid_namespace;
 use sockeye_sys::interrupts::Interrupts;
 use sockeye_tracepoints::{DropOptions, DropWatch};
 use std::cell::{OnceCell, RefCell};
@@ -54,6 +55,8 @@ pub fn run(args: &DropsArgs) -> anyhow::Result<ExitCode> {
         // The kernel wants at least one.
         keys: args.keys.max(1),
         cpu_ppm_max: args.budget.ppm_max(5),
+        by_rule: true,
+        pid_namespace: own_pid_namespace(),
     };
     let watch = match DropWatch::load(&engine, &options) {
         Ok(watch) => Some(watch),

@@ -1,11 +1,13 @@
 //! The sockets of the host with their owners, by inode and by addresses: whose socket a dropped packet was for.
 
 use sockeye_filter::{Filter, SocketConditions};
-use sockeye_model::{Endpoint, Entry, Inode, NetnsInode, Process, Protocol, ProtocolSet, State, StateSet};
+use sockeye_model::{
+    Comm, Endpoint, Entry, Inode, NetnsInode, Pid, Process, Protocol, ProtocolSet, State, StateSet,
+};
 use sockeye_query::listing::{Listing, ListingReport, QueryOptions, Scope};
 use sockeye_source::owners::Owners;
 use sockeye_source::{Detail, Families};
-use sockeye_wire::drops::Headers;
+use sockeye_wire::drops::{DropSocket, Headers};
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::ControlFlow;
@@ -33,6 +35,20 @@ pub(super) struct SocketOwner {
     pub(super) process: Process,
     /// How many other processes own it as well.
     pub(super) others: usize,
+}
+
+impl SocketOwner {
+    /// The process that was running when a packet of its socket was dropped.
+    pub(super) fn running(socket: &DropSocket) -> Self {
+        Self {
+            process: Process {
+                pid: Pid(socket.pid),
+                pgid: None,
+                comm: Comm::from_c(&socket.comm),
+            },
+            others: 0,
+        }
+    }
 }
 
 /// The sockets of the selected namespaces.

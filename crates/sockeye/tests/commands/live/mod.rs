@@ -9,6 +9,7 @@ mod drops_filter;
 mod drops_namespaces;
 mod drops_report;
 mod drops_rules;
+mod drops_short;
 mod event_counters;
 mod event_ends;
 mod event_filter;

@@ -70,6 +70,13 @@ static COLUMNS: &[DropColumn] = &[
         &["comm", "pid", "other_owners", "owner_by"],
         &["process", "other_owners", "owner_by"],
     ),
+    DropColumn::value(
+        "sockets",
+        "Sockets",
+        Right,
+        "Number of sockets of the owner, if there are several",
+        |row, _| Value::number(Some(row.sockets).filter(|sockets| *sockets > 1)),
+    ),
     DropColumn::composite(
         "local",
         "Local",
@@ -196,7 +203,7 @@ impl Owner {
         line.bytes(owner.map(|owner| owner.process.comm.as_bytes()));
         line.number(owner.map(|owner| owner.process.pid.0));
         line.number(owner.map(|owner| owner.others as u64));
-        line.word(row.known_by.map_or("", super::super::rows::KnownBy::name));
+        line.word(row.owner_by().unwrap_or(""));
     }
 
     pub(super) fn push_fields_json(object: &mut Object<'_>, row: &DropRow) {
@@ -207,28 +214,40 @@ impl Owner {
             process.end();
             object.number("other_owners", Some(owner.others as u64));
         }
-        if let Some(known_by) = row.known_by {
-            object.word("owner_by", known_by.name());
+        if let Some(owner_by) = row.owner_by() {
+            object.word("owner_by", owner_by);
         }
     }
 }
 
 impl Composite<Drops> for Local {
     fn push_cell(&self, out: &mut Vec<u8>, row: &&DropRow) -> Tint {
-        push_text(out, row.local.map(|end| end.to_string()).as_deref())
+        push_text(out, local_text(row).as_deref())
     }
 
     fn push_csv(&self, line: &mut Line<'_>, row: &&DropRow) {
-        push_end_csv(line, row.local);
+        line.text(row.local.map(|end| end.ip().to_string()).as_deref());
+        line.number(row.local.filter(|_| row.sockets == 1).map(|end| end.port()));
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&DropRow) {
-        push_end_json(object, "local", row.local.map(|end| (end.ip(), Some(end.port()))));
+        let port = |end: SocketAddr| Some(end.port()).filter(|_| row.sockets == 1);
+        push_end_json(object, "local", row.local.map(|end| (end.ip(), port(end))));
     }
 
     fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
-        sort_text(row.local.map(|end| end.to_string()))
+        sort_text(local_text(row))
     }
+}
+
+/// Returns the local address: of several sockets `10.0.0.1:many`.
+fn local_text(row: &DropRow) -> Option<String> {
+    let local = row.local?;
+    Some(match (row.sockets, local) {
+        (1, local) => local.to_string(),
+        (_, SocketAddr::V4(local)) => format!("{}:many", local.ip()),
+        (_, SocketAddr::V6(local)) => format!("[{}]:many", local.ip()),
+    })
 }
 
 impl Composite<Drops> for Peer {
@@ -427,9 +446,10 @@ pub(in super::super) fn rule_text(rule: &FirewallRuleName) -> String {
 }
 
 /// Returns the names of the columns of a table.
-pub(in super::super) fn table_columns(netns: bool, rule: bool, estimated: bool) -> String {
+pub(in super::super) fn table_columns(netns: bool, rule: bool, estimated: bool, sockets: bool) -> String {
     let estimated = if estimated { ",estimated" } else { "" };
+    let sockets = if sockets { ",sockets" } else { "" };
     let rule = if rule { ",firewall_rule" } else { "" };
     let netns = if netns { ",netns" } else { "" };
-    format!("class,reason,count{estimated},process,seen_packets,device{netns}{rule},function")
+    format!("class,reason,count{estimated},process{sockets},seen_packets,device{netns}{rule},function")
 }
