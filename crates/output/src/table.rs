@@ -63,6 +63,8 @@ pub struct Heading {
     breaks: bool,
     /// Width of cells that may come after the first rows.
     later_width: usize,
+    /// Widest cell for which the column is made wider.
+    width_max: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -90,7 +92,22 @@ impl Heading {
             // An address in the last column must be easy to find.
             breaks: text.ends_with("Address:Port"),
             later_width: 0,
+            width_max: COLUMN_WIDTH_MAX,
         }
+    }
+
+    /// Makes the column as wide as its cells.
+    #[must_use]
+    pub fn uncapped(self) -> Self {
+        Self {
+            width_max: UNCAPPED_WIDTH_MAX,
+            ..self
+        }
+    }
+
+    /// Returns the width for a cell.
+    fn capped(&self, width: u32) -> usize {
+        (width as usize).min(self.width_max)
     }
 
     /// Sets the width of cells that may come after the widths are settled: where there is room, columns do not move then.
@@ -212,8 +229,8 @@ impl Table {
             }
         }
         for row in self.cells.chunks(self.stride()) {
-            for (width, cell) in self.widths.iter_mut().zip(row) {
-                *width = (*width).max(capped(cell.width));
+            for ((width, cell), heading) in self.widths.iter_mut().zip(row).zip(&self.headings) {
+                *width = (*width).max(heading.capped(cell.width));
             }
         }
         if !self.buffers_all {
@@ -287,7 +304,7 @@ impl Table {
             let cell = self.cells[first + column];
             let width = cell.width as usize;
             if width > self.widths[column] {
-                self.widen(column, capped(cell.width));
+                self.widen(column, self.headings[column].capped(cell.width));
             }
             let padding = self.widths[column].saturating_sub(width);
             if self.breaks[column] {
@@ -450,14 +467,12 @@ fn split_line(text: &[u8], width: usize) -> (&[u8], &[u8]) {
     }
 }
 
-fn capped(width: u32) -> usize {
-    (width as usize).min(COLUMN_WIDTH_MAX)
-}
-
 /// Rows that are buffered to find the widths: less than a megabyte. With the last of them the widths are settled.
 pub const BUFFERED_ROWS_MAX: usize = 2048;
 /// A full IPv6 address in brackets with its port.
 const COLUMN_WIDTH_MAX: usize = 47;
+/// Three parts of a sentence with names.
+const UNCAPPED_WIDTH_MAX: usize = 200;
 const INDENT: usize = 2;
 const DETAILS_INDENT: usize = 4;
 const BLANKS: &[u8; 16] = &[b' '; 16];

@@ -38,6 +38,7 @@ pub struct Column<R: Record> {
     pub align: Align,
     /// Width of cells in a table that may come after its first rows, where rows are written as they come.
     pub(super) later_width: u8,
+    pub(super) is_uncapped: bool,
     /// Unit of a number, which decides how a table shows it.
     pub unit: Unit,
     /// What the column shows, for `--columns help`.
@@ -126,6 +127,7 @@ impl<R: Record> Column<R> {
             heading,
             align,
             later_width: 0,
+            is_uncapped: false,
             unit: Unit::None,
             about,
             aliases: &[],
@@ -157,6 +159,13 @@ impl<R: Record> Column<R> {
     #[must_use]
     pub const fn for_later(mut self, later_width: u8) -> Self {
         self.later_width = later_width;
+        self
+    }
+
+    /// Makes the column as wide as its cells: others come behind a long sentence.
+    #[must_use]
+    pub const fn uncapped(mut self) -> Self {
+        self.is_uncapped = true;
         self
     }
 

@@ -177,6 +177,11 @@ impl<W: Write, R: Record> ListingWriter<W, R> {
         let last = layout.columns.len().saturating_sub(1);
         let headings = layout.columns.iter().enumerate().map(|(nth, column)| {
             let heading = Heading::new(column.heading, column.align).for_later(column.later_width.into());
+            let heading = if column.is_uncapped {
+                heading.uncapped()
+            } else {
+                heading
+            };
             if layout.has_whole_last && nth == last {
                 heading.breaking(true)
             } else {

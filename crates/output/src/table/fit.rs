@@ -1,6 +1,6 @@
 //! Makes a table as narrow as its terminal.
 
-use super::{Align, Cell, Heading, INDENT, Table, capped};
+use super::{Align, Cell, Heading, INDENT, Table};
 use crate::heading::heading_forms;
 use crate::text::display_width;
 use std::borrow::Cow;
@@ -106,8 +106,8 @@ impl Table {
     fn shorten_headings(&mut self, shorter: &[Cow<'_, str>], may: fn(&Heading) -> bool) {
         let mut cells = vec![0; self.headings.len()];
         for row in self.cells.chunks(self.stride()) {
-            for (width, cell) in cells.iter_mut().zip(row) {
-                *width = (*width).max(capped(cell.width));
+            for ((width, cell), heading) in cells.iter_mut().zip(row).zip(&self.headings) {
+                *width = (*width).max(heading.capped(cell.width));
             }
         }
         let columns = self.headings.iter_mut().zip(&mut self.widths);

@@ -78,7 +78,8 @@ static COLUMNS: &[CounterColumn] = &[
         &Explained,
         &["explained_by"],
         &["explained_by"],
-    ),
+    )
+    .uncapped(),
     CounterColumn::composite(
         "remainder",
         "Remainder",
