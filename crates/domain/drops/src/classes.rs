@@ -41,7 +41,7 @@ fn says_nothing(reason: &str) -> bool {
 
 /// Returns the class of drops without a reason in a function of the kernel.
 fn of_place(place: &str) -> Option<DropClass> {
-    if PURGES.contains(&place) || place == OTHER_GROUP {
+    if PURGES.contains(&place) || place == OTHER_GROUP || CHECKS.contains(&place) {
         Some(DropClass::Normal)
     } else if PROGRAMS.contains(&place) {
         Some(DropClass::Policy)
@@ -54,7 +54,16 @@ fn of_place(place: &str) -> Option<DropClass> {
 
 /// What waited in the queueing discipline of a device that was set down or whose discipline was replaced: qdisc_reset() leaves it to
 /// net/core/rtnetlink.c, __rtnl_unlock(), which frees without a reason.
-const DOWN: [&str; 2] = ["__rtnl_unlock", "rtnl_unlock"];
+///
+/// And what waited in a tun for its program, which has ended: drivers/net/tun.c.
+const DOWN: [&str; 3] = ["__rtnl_unlock", "rtnl_unlock", "tun_queue_purge"];
+
+/// Where the kernel frees an empty packet of its own, which tests its memory as a device is made: net/core/dev.c, napi_get_frags_check(), which is inlined.
+const CHECKS: [&str; 3] = [
+    "netif_napi_add_weight",
+    "netif_napi_add_weight_locked",
+    "napi_get_frags_check",
+];
 
 /// Where a program of XDP drops: net/core/dev.c, drivers/net/veth.c. Other drivers have no packet yet that the kernel could report.
 const PROGRAMS: [&str; 3] = ["do_xdp_generic", "netif_receive_generic_xdp", "veth_xdp_rcv_skb"];
@@ -62,8 +71,11 @@ const PROGRAMS: [&str; 3] = ["do_xdp_generic", "netif_receive_generic_xdp", "vet
 /// Functions that free without a reason what they could not send: neighbors that do not answer (net/ipv6/ndisc.c, ndisc_error_report(), which ends with a
 /// jump, so that its caller is the place), those of a device that is gone, and packets that could not be fragmented; what was fragmented is consumed. And packets without a route that leads
 /// somewhere: net/ipv4/route.c, ip_error(), of a packet to pass on, also where the route is one that forbids; net/ipv6/inet6_connection_sock.c;
-/// net/core/dst.c, dst_discard_out(), where the route is a blackhole of IPv6, or its device is gone.
-const LOSSES: [&str; 11] = [
+/// net/core/dst.c, dst_discard_out(), where the route is a blackhole of IPv6, or its device is gone. And what the other end of a veth does not take, since it is down or
+/// has a smaller MTU: net/core/dev.c, __dev_forward_skb2().
+const LOSSES: [&str; 13] = [
+    "__dev_forward_skb2",
+    "__dev_forward_skb",
     "neigh_invalidate",
     "arp_error_report",
     "ndisc_error_report",
@@ -124,6 +136,13 @@ mod tests {
         check("NEIGH_FAILED", "neigh_invalidate", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "ip6_fragment", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "ip6_mc_input", Some(DropClass::Normal));
+        check(
+            "NOT_SPECIFIED",
+            "netif_napi_add_weight_locked",
+            Some(DropClass::Normal),
+        );
+        check("NOT_SPECIFIED", "tun_queue_purge", Some(DropClass::Loss));
+        check("NOT_SPECIFIED", "__dev_forward_skb2", Some(DropClass::Loss));
         check("NOT_SPECIFIED", "do_xdp_generic", Some(DropClass::Policy));
         check("NOT_SPECIFIED", "veth_xdp_rcv_skb", Some(DropClass::Policy));
         check("NOT_SPECIFIED", "ip_error", Some(DropClass::Loss));

@@ -1,12 +1,21 @@
 //! A report as a table, JSON or CSV.
 
 use super::interval::Report;
-use super::output::{Drops, push_counter_lines, push_sums, table_columns};
+use super::output::{Drops, NamedLine, push_counter_lines, push_sums, table_columns};
 use super::session::Session;
 use sockeye_console::stdout;
+use sockeye_drops::CounterSubject;
+use sockeye_model::{Counter, counted_were};
 use sockeye_output::listing::{Column, Layout, ListingWriter, Record, parse_columns};
 use sockeye_output::{Format, Summary};
 use sockeye_query::listing::ListingReport;
+
+/// Returns how many SYNs and last ACKs of handshakes listeners have dropped, by the counter.
+fn turned_away(lines: &[NamedLine]) -> u64 {
+    let is_it = |line: &&NamedLine| line.line.moved.subject == CounterSubject::Protocol(Counter::ListenDrops);
+    let moved = lines.iter().filter(is_it);
+    moved.filter_map(|line| line.line.moved.delta).sum()
+}
 
 impl Session<'_> {
     pub(super) fn text(
@@ -42,7 +51,10 @@ impl Session<'_> {
             .rows
             .iter()
             .any(|row| row.netns != sockeye_source::own_namespace());
-        let rule = result.rows.iter().any(|row| row.rule.is_some());
+        let rule = result
+            .rows
+            .iter()
+            .any(|row| row.rule.is_some() || !row.rules.is_empty());
         let estimated = result.rows.iter().any(|row| row.estimated > 0);
         let sockets = result.rows.iter().any(|row| row.sockets > 1);
         let columns = table_columns(netns, rule, estimated, sockets);
@@ -63,7 +75,14 @@ impl Session<'_> {
                 " that matches"
             };
             let text = match result.is_watched {
-                true => format!("No packet{shown} was dropped in {seconds:.1} s.\n"),
+                true => match turned_away(&result.counters) {
+                    0 => format!("No packet{shown} was dropped in {seconds:.1} s.\n"),
+                    // Drops without an event of the kernel.
+                    requests => format!(
+                        "In {seconds:.1} s {} refused by listeners, which the kernel reports by counters only. No other packet was dropped.\n",
+                        counted_were(requests, "connection request")
+                    ),
+                },
                 false => "Dropped packets were not watched.\n".to_owned(),
             };
             out.extend_from_slice(text.as_bytes());

@@ -269,6 +269,39 @@ fn full_accept_queue_is_explained_by_its_listener() {
 }
 
 #[test]
+fn refused_connection_requests_are_not_called_no_drop() {
+    let (lab, here) = need!(alone("drops-requests"));
+    let (_listener, address) = here.run(narrow_listener);
+    let watching = Watching::start(&lab, &here, &format!("-N {}", here.name()));
+    let before = value(&here, "netstat", "TcpExt", "ListenDrops");
+    let connect = || {
+        let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::io::ioctl_fionbio(&client, true).unwrap();
+        let _ = rustix::net::connect(&client, &address);
+        client
+    };
+    // One after the other: a request that waits would be dropped with a reason.
+    let _clients: Vec<_> = here.run(|| (0..7).map(|_| connect()).collect());
+    wait_until("dropped SYNs", || {
+        value(&here, "netstat", "TcpExt", "ListenDrops") > before + 2
+    });
+    let outcome = watching.end_by(Signal::INT);
+    let text = outcome.ok();
+    assert!(!text.contains("No packet was dropped"), "{text}");
+    assert!(
+        text.contains(
+            "connection requests were refused by listeners, which the kernel reports by counters only"
+        ),
+        "{text}"
+    );
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("TcpExtListenDrops"))
+        .unwrap();
+    assert!(line.contains("by accept queue of "), "{text}");
+}
+
+#[test]
 fn drops_of_a_qdisc_are_those_that_it_counts() {
     need!(program("tc"));
     let lab = need!(Lab::new("drops-tbf"));
