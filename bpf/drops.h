@@ -72,7 +72,7 @@ const volatile u8 treatment[SUBSYSTEMS * REASONS] = {};
 const volatile u32 checksum_reason = 0;
 /* The reason of what a packet filter drops; 0: there is none. */
 const volatile u32 netfilter_reason = 0;
-/* Most keys that tell its packets apart by their addresses. */
+/* Most keys by which its packets are counted apart. */
 const volatile u32 parts_max = 0;
 const volatile u32 pid_namespace = 0; /* inode of ours; 0: the initial one */
 /* Whether each drop goes to the ring, too. */
@@ -100,7 +100,7 @@ struct key {
 	u32 netns; /* inode; 0: unknown */
 	s32 ifindex; /* 0: unknown */
 	u32 inode; /* of the socket; 0: it has none, or none any more */
-	u32 portpair; /* of the socket, or what tells packets that a packet filter drops apart: `part_of` */
+	u32 portpair; /* of the socket, or of what a packet filter drops: `part_of` */
 	u16 ethertype;
 	u8 transport; /* number of the IP protocol; 0: unknown */
 	u8 how;       /* the socket is known */
@@ -242,12 +242,12 @@ __attribute__((noinline)) int has_file(u64 file)
 
 		if (number * FILES >= max || probe_read_kernel(files, sizeof(struct files), (void *)from))
 			return 0;
-		/* Without branches, of which each would be a state to the verifier. */
+		/* Without branches, of which each would be a state to the verifier; one after the other, since the stack is small. */
 		_Pragma("unroll") for (u32 i = 0; i < FILES; i++) {
-			u64 difference = files->file[i] ^ file;
+			u64 difference = *(volatile u64 *)&files->file[i] ^ file;
 
-			asm volatile("" : "+r"(difference));
 			found |= ~(difference | -difference);
+			asm volatile("" : "+r"(found));
 		}
 		if (found >> 63)
 			return 1;
@@ -334,32 +334,36 @@ INLINE void take_sample(struct sample *sample, const struct from_network *from, 
 		sample->captured = (u16)bytes;
 }
 
-/* What tells packets apart that rules of a packet filter may drop: the destination's port, or type and code of ICMP, and 16 bits of a
- * hash of both addresses. 0: nothing does. Each part has samples of its own, so that its rule can be found. */
-INLINE u32 part_of(const struct key *key, const struct from_network *from)
+/* What distinguishes packets for different rules of a packet filter: the destination's port, or type and code of ICMP, and 16 bits of a
+ * hash of both addresses. 0: nothing does. Each part has samples of its own, so that its rule can be found. `at` is the network layer's header, with so many
+ * bytes. A function of its own: its variables are not among those of the program, of which there is little space. */
+__attribute__((noinline)) u32 part_of(u64 at, u64 bytes, u32 ethertype, u32 protocol)
 {
-	u64 at = from->at, transport;
+	u64 transport;
 	u32 hash = 0, ports;
 
-	if (key->ethertype == 0x0800 && from->bytes >= 20) {
+	if (ethertype == 0x0800 && bytes >= 20) {
 		transport = at + (LOAD(u8, at) & 15) * 4;
 		hash = LOAD(u32, at + 12) * 31 + LOAD(u32, at + 16);
 		if (LOAD(u16, at + 6) & 0xff1f)
 			transport = 0; /* a later fragment */
-	} else if (key->ethertype == 0x86dd && from->bytes >= 40) {
+	} else if (ethertype == 0x86dd && bytes >= 40) {
 		transport = at + 40;
-		_Pragma("unroll") for (u32 i = 8; i < 40; i += 4)
-			hash = hash * 31 + LOAD(u32, at + i);
+		_Pragma("unroll") for (u32 i = 8; i < 40; i += 8) {
+			u64 half = LOAD(u64, at + i);
+
+			hash = (hash * 31 + (u32)half) * 31 + (u32)(half >> 32);
+		}
 	} else {
 		return 0;
 	}
 	hash ^= hash >> 16;
-	if (!transport || from->bytes < transport - at + 4)
+	if (!transport || bytes < transport - at + 4)
 		return hash << 16;
 	ports = LOAD(u32, transport);
-	if (key->transport == 1 || key->transport == 58)
+	if (protocol == 1 || protocol == 58)
 		return hash << 16 | (ports & 0xffff);
-	if (key->transport == 6 || key->transport == 17 || key->transport == 132 || key->transport == 136 || key->transport == 33)
+	if (protocol == 6 || protocol == 17 || protocol == 132 || protocol == 136 || protocol == 33)
 		return hash << 16 | ports >> 16;
 	return hash << 16;
 }
@@ -444,7 +448,7 @@ INLINE void count_drop(u64 *context, u32 reason, u32 how, u64 weight, u64 now)
 
 	portpair = key.portpair;
 	if (netfilter_reason && reason == netfilter_reason) {
-		u32 part = part_of(&key, &from);
+		u32 part = part_of(from.at, from.bytes, key.ethertype, key.transport);
 
 		if (!sk)
 			key.portpair = part;
