@@ -23,6 +23,8 @@ pub struct Event {
     pub owner: Option<String>,
     /// Rule of the packet filter that dropped; `None` if unknown.
     pub rule: Option<FirewallRuleName>,
+    /// Where no rule is named: the rules of which each packet was dropped by one, if these are known.
+    pub rules: Vec<FirewallRuleName>,
     /// Whether it is known that this host was sending the packets: they belong to the socket of their sender.
     pub is_sent: bool,
     /// Whether the kept packets are RSTs of TCP; `None` if some are, or that is unknown.

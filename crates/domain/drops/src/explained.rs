@@ -27,8 +27,8 @@ enum Sender {
     Any,
     /// This host's
     Here,
-    /// This host's that have no device yet
-    BeforeDevice,
+    /// This host's that have a device
+    AtDevice,
 }
 
 impl Explained {
@@ -45,7 +45,7 @@ impl Explained {
             && match self.sender {
                 Sender::Any => true,
                 Sender::Here => event.is_sent,
-                Sender::BeforeDevice => event.is_sent && event.device.is_none(),
+                Sender::AtDevice => event.is_sent && event.device.is_some(),
             }
             && !(self.of_answered && event.are_resets == Some(true))
     }
@@ -143,13 +143,33 @@ const fn sent(counter: Counter, transport: u8, family: Option<Family>) -> Explai
     }
 }
 
-/// The same of a packet that a rule of the hook `output` drops.
+/// The same of a packet that a rule of the hooks `output`, `postrouting` or `egress` drops.
 const fn sent_to_rules(counter: Counter, transport: u8, family: Option<Family>) -> Explained {
     Explained {
-        sender: Sender::BeforeDevice,
+        sender: Sender::Here,
         ..some(line(counter, Some(transport), family, &["NETFILTER_DROP"]))
     }
 }
+
+/// The same of `egress` alone: only there the error is that of a full queue.
+const fn sent_to_egress(counter: Counter, transport: u8, family: Option<Family>) -> Explained {
+    Explained {
+        sender: Sender::AtDevice,
+        ..some(line(counter, Some(transport), family, &["NETFILTER_DROP"]))
+    }
+}
+
+/// The same where the other end of a veth is down, or has a smaller MTU.
+const fn sent_to_peer(counter: Counter, transport: u8, family: Option<Family>) -> Explained {
+    Explained {
+        sender: Sender::Here,
+        places: &FORWARDS,
+        ..some(line(counter, Some(transport), family, &["NOT_SPECIFIED"]))
+    }
+}
+
+/// net/core/dev.c: __dev_forward_skb2(), for drivers/net/veth.c, veth_forward_skb(), which counts it as `tx_dropped`
+pub(crate) const FORWARDS: [&str; 2] = ["__dev_forward_skb2", "__dev_forward_skb"];
 
 /// Reasons for which dev_queue_xmit() returns an error to the sender.
 const AT_ONCE: &[&str] = &[
@@ -250,15 +270,23 @@ pub(crate) const EXPLAINED: &[Explained] = &[
     line(Counter::IpOutNoRoutes, None, V4, &["IP_OUTNOROUTES"]),
     // net/ipv4/ip_output.c, ip_send_skb(), and net/ipv4/udp.c, udp_send_skb(), unless the process asks for errors (IP_RECVERR); ICMP sends so, too
     sent(Counter::UdpSndbufErrors, 17, V4),
+    sent_to_egress(Counter::UdpSndbufErrors, 17, V4),
+    sent_to_peer(Counter::UdpSndbufErrors, 17, V4),
     sent(Counter::Udp6SndbufErrors, 17, V6),
+    sent_to_egress(Counter::Udp6SndbufErrors, 17, V6),
+    sent_to_peer(Counter::Udp6SndbufErrors, 17, V6),
     sent(Counter::IpOutDiscards, 17, V4),
     sent(Counter::IpOutDiscards, 1, V4),
     sent_to_rules(Counter::IpOutDiscards, 17, V4),
     sent_to_rules(Counter::IpOutDiscards, 1, V4),
+    sent_to_peer(Counter::IpOutDiscards, 17, V4),
+    sent_to_peer(Counter::IpOutDiscards, 1, V4),
     sent(Counter::Ip6OutDiscards, 17, V6),
     sent(Counter::Ip6OutDiscards, 58, V6),
     sent_to_rules(Counter::Ip6OutDiscards, 17, V6),
     sent_to_rules(Counter::Ip6OutDiscards, 58, V6),
+    sent_to_peer(Counter::Ip6OutDiscards, 17, V6),
+    sent_to_peer(Counter::Ip6OutDiscards, 58, V6),
     // net/ipv6/ip6_input.c: ip6_rcv_core(); net/ipv6/ip6_output.c: ip6_forward(); include/net/ipv6_frag.h: ip6frag_expire_frag_queue()
     line(Counter::Ip6InHdrErrors, None, V6, &["IP_INHDR"]),
     at(

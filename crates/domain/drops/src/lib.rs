@@ -28,5 +28,5 @@ mod seen;
 pub use estimate::fit;
 pub use event::{Event, Family};
 pub use reasons::Reasons;
-pub use reconcile::{CounterLine, CounterSubject, ListenerDrops, Moved, Part, reconcile};
+pub use reconcile::{CounterLine, CounterSubject, ListenerDrops, Moved, NETFILTER, Part, reconcile};
 pub use seen::{Seen, since, socket_ends};

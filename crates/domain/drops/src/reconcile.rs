@@ -1,9 +1,9 @@
 //! Counters that moved, and the drops that explain them.
 
 use crate::event::Event;
-use crate::explained::{BACKLOG, EXPLAINED, QDISC, RECEIVED_BY_DEVICE, SENT_BY_DEVICE, UNHANDLED};
+use crate::explained::{BACKLOG, EXPLAINED, FORWARDS, QDISC, RECEIVED_BY_DEVICE, SENT_BY_DEVICE, UNHANDLED};
 use sockeye_model::{Counter, DeviceName, FirewallRuleName, Inode, NetnsInode};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a counter counts.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -346,39 +346,56 @@ fn move_to_devices(lines: &mut [CounterLine]) {
     }
 }
 
-/// Gives drops of a packet filter of which no rule is known to the rules of their namespace, if these have counted exactly as many more than
-/// what is known to be theirs: several rules can share a row.
+/// Gives drops of a packet filter of which no single rule is known to the rules that can have dropped them, if these have counted exactly as many
+/// more than what is known to be theirs: first where these rules are known, then those of a namespace.
 fn share_between_rules(lines: &mut [CounterLine], events: &[Event]) {
-    let mut unknown: BTreeMap<Option<NetnsInode>, u64> = BTreeMap::new();
+    let mut known: BTreeMap<(Option<NetnsInode>, &[FirewallRuleName]), u64> = BTreeMap::new();
     let of_rules = |event: &&Event| event.reason.as_deref() == Some(NETFILTER) && event.rule.is_none();
     for event in events.iter().filter(of_rules) {
-        *unknown.entry(event.netns).or_default() += event.count;
+        *known.entry((event.netns, &event.rules[..])).or_default() += event.count;
+    }
+    let mut unknown: BTreeMap<Option<NetnsInode>, u64> = BTreeMap::new();
+    for ((netns, rules), count) in known {
+        if rules.is_empty() || !share(lines, netns, count, |name| rules.contains(name)) {
+            *unknown.entry(netns).or_default() += count;
+        }
     }
     for (netns, count) in unknown {
-        let left = |line: &CounterLine| {
-            let is_its = line.moved.netns.is_none_or(|own| Some(own) == netns)
-                && matches!(line.moved.subject, CounterSubject::FirewallRule(_))
-                && line.parts.is_empty();
-            line.moved.delta.filter(|delta| is_its && *delta > 0)
-        };
-        if lines.iter().filter_map(left).sum::<u64>() != count {
-            continue;
-        }
-        for line in lines.iter_mut() {
-            if let Some(count) = left(line) {
-                line.parts.push(Part {
-                    count,
-                    cause: NETFILTER.to_owned(),
-                    owner: None,
-                });
-                line.remainder = Some(0);
-            }
-        }
+        share(lines, netns, count, |_| true);
     }
 }
 
-/// net/netfilter/core.c: nf_hook_slow()
-const NETFILTER: &str = "NETFILTER_DROP";
+/// Returns whether these rules have counted exactly as many more.
+fn share(
+    lines: &mut [CounterLine],
+    netns: Option<NetnsInode>,
+    count: u64,
+    is_one: impl Fn(&FirewallRuleName) -> bool,
+) -> bool {
+    let left = |line: &CounterLine| {
+        let is_its = line.moved.netns.is_none_or(|own| Some(own) == netns)
+            && matches!(&line.moved.subject, CounterSubject::FirewallRule(name) if is_one(name));
+        let remainder = line.remainder.filter(|_| is_its)?;
+        u64::try_from(remainder).ok().filter(|remainder| *remainder > 0)
+    };
+    if lines.iter().filter_map(left).sum::<u64>() != count {
+        return false;
+    }
+    for line in lines.iter_mut() {
+        if let Some(count) = left(line) {
+            line.parts.push(Part {
+                count,
+                cause: NETFILTER.to_owned(),
+                owner: None,
+            });
+            line.remainder = Some(0);
+        }
+    }
+    true
+}
+
+/// The reason of packets that netfilter drops: net/netfilter/core.c, nf_hook_slow().
+pub const NETFILTER: &str = "NETFILTER_DROP";
 /// net/ipv4/tcp_minisocks.c: tcp_check_req() (Linux 6.15)
 const OVERFLOW: &str = "TCP_LISTEN_OVERFLOW";
 /// Where `sk_drops` counts each segment that is dropped: `discard_and_relse`.
@@ -408,6 +425,14 @@ impl CounterSubject {
             Self::Received(device) if has(&[UNHANDLED]) => {
                 return is_at(*device).then_some(Counted::Some);
             }
+            Self::Sent(device)
+                if event
+                    .place
+                    .as_deref()
+                    .is_some_and(|place| FORWARDS.contains(&place)) =>
+            {
+                return is_at(*device).then_some(Counted::Some);
+            }
             Self::Backlog => has(&[BACKLOG]),
             Self::Qdisc(device) => is_at(*device) && has(&QDISC),
             Self::Received(device) => is_at(*device) && has(&RECEIVED_BY_DEVICE),
@@ -430,7 +455,8 @@ impl CounterSubject {
         all.extend([Counter::ListenDrops, Counter::ListenOverflows]);
         all.extend(CLOSES.map(|(counter, _)| counter));
         // A counter can count one reason everywhere and another one in some places.
-        all.dedup();
+        let mut seen = BTreeSet::new();
+        all.retain(|counter| seen.insert(*counter));
         all
     }
 }
@@ -651,6 +677,36 @@ mod tests {
         );
         assert_eq!((lines[0].parts[0].count, lines[0].remainder), (5, Some(0)));
         assert!(lines[1..].iter().all(|line| line.parts.is_empty()));
+    }
+
+    #[test]
+    fn packets_of_one_of_some_rules_are_shared_between_these() {
+        let name = |handle| FirewallRuleName {
+            family: sockeye_model::FirewallFamily::INET,
+            table: "t".into(),
+            chain: "in".into(),
+            handle: Some(handle),
+        };
+        let moved = |handle, delta| Moved {
+            subject: CounterSubject::FirewallRule(Box::new(name(handle))),
+            netns: None,
+            delta: Some(delta),
+        };
+        let mut known = event("NETFILTER_DROP", 4);
+        known.rule = Some(name(2));
+        let mut one_of = event("NETFILTER_DROP", 9);
+        one_of.rules = vec![name(2), name(3)];
+        // A third rule has a remainder of its own.
+        let all = [moved(2, 10), moved(3, 3), moved(4, 5)];
+        let lines = reconcile(&all, &[known, one_of], &[]);
+        let left: Vec<_> = lines
+            .iter()
+            .map(|line| (line.moved.delta, line.remainder))
+            .collect();
+        assert_eq!(
+            left,
+            [(Some(10), Some(0)), (Some(5), Some(5)), (Some(3), Some(0))]
+        );
     }
 
     #[test]

@@ -88,6 +88,11 @@ impl CounterSample {
         moved
     }
 
+    /// Whether a namespace was there when this was read.
+    pub(super) fn has(&self, netns: NetnsInode) -> bool {
+        self.found.contains(&netns) || self.namespaces.contains_key(&Some(netns))
+    }
+
     /// Returns the addresses of each namespace.
     pub(super) fn addresses(&self) -> HostAddresses {
         let mut addresses = HostAddresses::default();
@@ -131,6 +136,22 @@ impl CountersMoved {
                     let sent = now.tx_dropped.saturating_sub(old.tx_dropped);
                     self.push(netns, CounterSubject::Received(device.name), Some(received));
                     self.push(netns, CounterSubject::Sent(device.name), Some(sent));
+                }
+            }
+        }
+        // What a device has counted that is gone is gone with it.
+        for old in &before.devices {
+            if !now
+                .devices
+                .iter()
+                .any(|device| device.index == old.index && device.name == old.name)
+            {
+                for subject in [
+                    CounterSubject::Qdisc,
+                    CounterSubject::Received,
+                    CounterSubject::Sent,
+                ] {
+                    self.push(netns, subject(old.name), None);
                 }
             }
         }
@@ -218,9 +239,10 @@ pub(super) fn listener_drops(before: &SocketTable, now: &SocketTable) -> Vec<Lis
         .collect()
 }
 
-/// Returns the counters of UDP sockets that moved.
+/// Returns the counters of UDP and raw sockets that moved. What a raw socket has no room for is only counted: net/ipv4/raw.c, raw_v4_input().
 pub(super) fn socket_drops(before: &SocketTable, now: &SocketTable) -> Vec<Moved> {
-    let sockets = now.all().iter().filter(|socket| socket.protocol == Protocol::Udp);
+    let counts = |socket: &&KnownSocket| matches!(socket.protocol, Protocol::Udp | Protocol::Raw);
+    let sockets = now.all().iter().filter(counts);
     sockets
         .filter_map(|socket| {
             Some(Moved {

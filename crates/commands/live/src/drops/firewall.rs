@@ -2,7 +2,7 @@
 
 use super::rows::DropRow;
 use sockeye_console::notes::say;
-use sockeye_drops::{CounterSubject, Moved};
+use sockeye_drops::{CounterSubject, Moved, NETFILTER};
 use sockeye_model::{Firewall, FirewallRuleName, InterfaceIndex, NetnsInode, Vitals};
 use sockeye_query::listing::Listing;
 use sockeye_query::namespaces::{Namespace, NetnsSelection};
@@ -16,6 +16,8 @@ use std::net::IpAddr;
 #[derive(Debug, Default)]
 pub(super) struct FirewallSample {
     namespaces: BTreeMap<Option<NetnsInode>, PacketFilter>,
+    /// The same without counters, where the others have them: what a rule had counted before drops is nothing that they say about these.
+    without_counters: BTreeMap<Option<NetnsInode>, PacketFilter>,
     /// Namespaces that have tables of `iptables-legacy`, too: their rules are not known.
     legacy: BTreeSet<Option<NetnsInode>>,
 }
@@ -23,39 +25,44 @@ pub(super) struct FirewallSample {
 impl FirewallSample {
     /// Reads the rules of each namespace; of many only the first [`NAMESPACES_MAX`]. Namespaces whose rules cannot be read are missing.
     pub(super) fn read(listing: &Listing<'_>) -> Self {
-        Self::read_each(listing, |firewall| firewall)
+        Self::read_each(listing, true)
     }
 
     /// The same without counters, for packets that are dropped after the rules are read.
     pub(super) fn read_rules(listing: &Listing<'_>) -> Self {
-        Self::read_each(listing, Firewall::without_counters)
+        Self::read_each(listing, false)
     }
 
-    fn read_each(listing: &Listing<'_>, prepare: fn(Firewall) -> Firewall) -> Self {
+    fn read_each(listing: &Listing<'_>, has_counters: bool) -> Self {
         let mut sample = Self::default();
         let selection = &listing.context.namespaces;
         let targets = listing.targets.candidates();
         let namespaces: Vec<&Namespace> = targets.iter().filter_map(|target| target.netns).collect();
         let own = own_namespace();
         if namespaces.is_empty() || namespaces.iter().any(|namespace| Some(namespace.inode()) == own) {
-            sample.add(own, vitals::firewall().map(prepare));
+            sample.add(own, vitals::firewall(), has_counters);
         }
         let others = namespaces
             .into_iter()
             .filter(|namespace| Some(namespace.inode()) != own);
         for namespace in others.take(NAMESPACES_MAX) {
             let firewall = read_in(selection, namespace);
-            sample.add(Some(namespace.inode()), firewall.map(prepare));
+            sample.add(Some(namespace.inode()), firewall, has_counters);
         }
         sample
     }
 
-    fn add(&mut self, netns: Option<NetnsInode>, firewall: Option<Firewall>) {
-        if let Some(firewall) = firewall {
-            if firewall.has_legacy {
-                self.legacy.insert(netns);
-            }
+    fn add(&mut self, netns: Option<NetnsInode>, firewall: Option<Firewall>, has_counters: bool) {
+        let Some(firewall) = firewall else { return };
+        if firewall.has_legacy {
+            self.legacy.insert(netns);
+        }
+        let without = PacketFilter::new(firewall.clone().without_counters());
+        if has_counters {
             self.namespaces.insert(netns, PacketFilter::new(firewall));
+            self.without_counters.insert(netns, without);
+        } else {
+            self.namespaces.insert(netns, without);
         }
     }
 
@@ -76,38 +83,51 @@ impl FirewallSample {
         all
     }
 
-    /// Returns the rule that dropped these packets of a row, if it is the same with the rules at the beginning. A rule that was added meanwhile has
-    /// no other before it.
-    pub(super) fn rule_since(
+    /// Returns the rules that can have dropped the kept packets of a row, with those of the beginning where they were others; none if that is unknown of
+    /// one of the packets.
+    pub(super) fn rules_since(
         &self,
         before: &Self,
         row: &DropRow,
         addresses: &HostAddresses,
-    ) -> Option<FirewallRuleName> {
-        let rule = self.rule_of(row, &row.captured, addresses)?;
-        let old = before.rule_of(row, &row.captured, addresses);
-        old.is_none_or(|old| old == rule).then_some(rule)
+    ) -> BTreeSet<FirewallRuleName> {
+        let mut all = BTreeSet::new();
+        for sample in &row.captured {
+            let Some(now) = self.candidates(row, sample, addresses) else {
+                return BTreeSet::new();
+            };
+            let old = before.without_counters.get(&row.netns);
+            let old = old.and_then(|old| old.candidates(&addresses.packet(row, sample)?));
+            // A rule of the beginning that is none of those at the end was replaced meanwhile.
+            all.extend(old.filter(|old| old.is_disjoint(&now)).unwrap_or_default());
+            all.extend(now);
+        }
+        all
     }
 
-    /// Returns the rule that dropped these packets of a row: of all of them the same one.
-    pub(super) fn rule_of(
+    /// Returns the rules that can have dropped a packet of a row; none if that is unknown.
+    pub(super) fn rules_of(
         &self,
         row: &DropRow,
-        samples: &[Sample],
+        sample: &Sample,
         addresses: &HostAddresses,
-    ) -> Option<FirewallRuleName> {
-        if row.reason.as_deref() != Some(NETFILTER) {
+    ) -> BTreeSet<FirewallRuleName> {
+        self.candidates(row, sample, addresses).unwrap_or_default()
+    }
+
+    /// `None` also if no rule can have dropped it.
+    fn candidates(
+        &self,
+        row: &DropRow,
+        sample: &Sample,
+        addresses: &HostAddresses,
+    ) -> Option<BTreeSet<FirewallRuleName>> {
+        if row.reason.as_deref() != Some(NETFILTER) || self.may_be_by_legacy(row) {
             return None;
         }
-        if self.may_be_by_legacy(row) {
-            return None;
-        }
-        let filter = self.namespaces.get(&row.netns)?;
-        let mut rules = samples
-            .iter()
-            .map(|sample| filter.dropping(&addresses.packet(row, sample)?));
-        let first = rules.next()??;
-        rules.all(|rule| rule.as_ref() == Some(&first)).then_some(first)
+        let found = self.namespaces.get(&row.netns)?;
+        let found = found.candidates(&addresses.packet(row, sample)?)?;
+        Some(found).filter(|found| !found.is_empty())
     }
 
     /// Whether the packets of a row can have been dropped by rules that there are, or that is unknown.
@@ -178,6 +198,33 @@ impl RulesMoved {
                 delta: Some(delta),
             }
         }));
+    }
+}
+
+/// Takes rules away that have counted nothing meanwhile, if those that are left can have dropped all packets of the row.
+pub(super) fn narrow(by_rules: &[Moved], row: &DropRow, rules: &mut BTreeSet<FirewallRuleName>) {
+    if rules.len() < 2 {
+        return;
+    }
+    let counted = |rule: &FirewallRuleName| {
+        let is_its = |moved: &&Moved| {
+            moved.netns == row.netns
+                && matches!(&moved.subject, CounterSubject::FirewallRule(name) if **name == *rule)
+        };
+        by_rules.iter().find(is_its).and_then(|moved| moved.delta)
+    };
+    let left: BTreeSet<_> = rules
+        .iter()
+        .filter(|rule| counted(rule) != Some(0))
+        .cloned()
+        .collect();
+    let sum = left
+        .iter()
+        .map(counted)
+        .try_fold(0_u64, |sum, counted| Some(sum.saturating_add(counted?)));
+    let exact = row.count.saturating_sub(row.estimated);
+    if !left.is_empty() && sum.is_none_or(|sum| !is_less(sum, exact)) {
+        *rules = left;
     }
 }
 
@@ -279,8 +326,6 @@ fn read_in(selection: &NetnsSelection, namespace: &Namespace) -> Option<Firewall
     found.ok()?.ok()?
 }
 
-/// The reason of packets that netfilter drops: net/netfilter/core.c, nf_hook_slow().
-pub(super) const NETFILTER: &str = "NETFILTER_DROP";
 /// Where a rule of nf_tables drops.
 const NF_TABLES: &str = "nft_do_chain";
 /// Which part of the drops may be between the two readings: a twentieth.

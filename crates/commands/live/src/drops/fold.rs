@@ -46,6 +46,7 @@ struct FoldKey {
     local: IpAddr,
     peer: Option<SocketAddr>,
     rule: Option<FirewallRuleName>,
+    rules: Vec<FirewallRuleName>,
 }
 
 impl FoldKey {
@@ -75,6 +76,7 @@ impl FoldKey {
             local: local.ip(),
             peer: row.peer,
             rule: row.rule.clone(),
+            rules: row.rules.clone(),
         })
     }
 }

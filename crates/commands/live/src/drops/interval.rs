@@ -52,6 +52,8 @@ pub(super) struct Report {
     pub(super) may_be_by_legacy: bool,
     /// Namespaces with counters that were made, and that ended.
     pub(super) other_namespaces: [usize; 2],
+    /// Namespaces with drops that were there at no reading of counters.
+    pub(super) unread_namespaces: usize,
     /// How many drops each reason has had, in all namespaces: exact.
     pub(super) by_reason: Vec<(String, u64)>,
     pub(super) interval: Duration,

@@ -13,6 +13,7 @@ use anyhow::Context as _;
 use sockeye_console::notes::say;
 use sockeye_console::{envelope, stdout};
 use sockeye_dictionary::DropClass;
+use sockeye_drops::NETFILTER;
 use sockeye_model::{Inode, NetnsInode, counted, counted_were};
 use sockeye_observe::KernelFunctions;
 use sockeye_output::listing::{ListingWriter, Record as _};
@@ -64,6 +65,7 @@ impl Session<'_> {
             by_gone_rules: 0,
             may_be_by_legacy: false,
             other_namespaces: [0, 0],
+            unread_namespaces: 0,
             by_reason: Vec::new(),
             interval: Duration::ZERO,
             envelope: envelope::now(),
@@ -125,9 +127,8 @@ impl Session<'_> {
                 next_listing = after_listing(begin, Instant::now());
                 waiting.listed(&batch, &sockets);
             }
-            let is_by_rule = |packet: &Packet| {
-                self.reasons.name(packet.key.reason).as_deref() == Some(firewall::NETFILTER)
-            };
+            let is_by_rule =
+                |packet: &Packet| self.reasons.name(packet.key.reason).as_deref() == Some(NETFILTER);
             if rules_read.elapsed() >= LISTING_MIN && batch.iter().any(is_by_rule) {
                 (firewalls, addresses) = self.rules();
                 rules_read = Instant::now();
@@ -148,7 +149,7 @@ impl Session<'_> {
                     packet.device,
                     std::slice::from_ref(&packet.sample),
                 );
-                row.rule = firewalls.rule_of(&row, std::slice::from_ref(&packet.sample), &addresses);
+                row.set_rules(firewalls.rules_of(&row, &packet.sample, &addresses));
                 let is_normal = row.class == Some(DropClass::Normal) && !self.args.all;
                 may_be_by_legacy |= firewalls.may_be_by_legacy(&row);
                 let verdict = row.matches(self.listing.filter());

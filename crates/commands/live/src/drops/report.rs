@@ -12,11 +12,12 @@ use super::sockets::SocketTable;
 use sockeye_console::envelope;
 use sockeye_dictionary::{Dictionary, DropClass};
 use sockeye_drops::{CounterLine, CounterSubject, classes, reconcile};
-use sockeye_model::NetnsInode;
+use sockeye_model::{NetnsInode, Protocol};
 use sockeye_observe::KernelFunctions;
 use sockeye_query::findings::inside;
 use sockeye_query::listing::Listing;
 use sockeye_query::namespaces::NetnsAccess;
+use sockeye_source::own_namespace;
 use sockeye_tracepoints::DropCounts;
 use sockeye_verdict::MEANINGS;
 use sockeye_wire::drops::reason_at;
@@ -47,11 +48,19 @@ impl Session<'_> {
             }
         }
         let addresses = now.counters.addresses();
-        for row in &mut rows {
-            row.rule = now.firewalls.rule_since(&before.firewalls, row, &addresses);
-        }
         let found = now.counters.since(&before.counters, meanwhile);
         let by_rules = now.firewalls.since(&before.firewalls, &found.made);
+        for row in &mut rows {
+            let mut rules = now.firewalls.rules_since(&before.firewalls, row, &addresses);
+            firewall::narrow(&by_rules.counters, row, &mut rules);
+            row.set_rules(rules);
+        }
+        // Of what namespace evicted drops were is not known.
+        rows.retain(|row| row.is_evicted || self.is_selected(row.netns));
+        let by_gone_rules = now
+            .firewalls
+            .dropped_by_gone(&before.firewalls, &rows, &addresses);
+        let mut rows = rows::merge_parts(rows);
         for row in &mut rows {
             // The kept packets were dropped by a rule that did not drop all of them.
             if firewall::has_counted_less(&by_rules.counters, row) {
@@ -59,15 +68,20 @@ impl Session<'_> {
             }
         }
         firewall::forget_doubtful(&by_rules.counters, &mut rows);
+        let mut rows = rows::merge_parts(rows);
         // A reason that is not counted by key is in the totals only.
         let normal = matches!(self.args.netns.as_deref(), None | Some("all"))
             .then(|| normal_by_place(&normal_rows) + self.normal(&before.drops, &now.drops));
-        // Of what namespace evicted drops were is not known either.
-        rows.retain(|row| row.is_evicted || self.is_selected(row.netns));
-        let by_gone_rules = now
-            .firewalls
-            .dropped_by_gone(&before.firewalls, &rows, &addresses);
         let may_be_by_legacy = rows.iter().any(|row| now.firewalls.may_be_by_legacy(row));
+        let own = own_namespace();
+        let is_unread = |netns: &NetnsInode| {
+            Some(*netns) != own
+                && ![&before.counters, meanwhile, &now.counters]
+                    .iter()
+                    .any(|read| read.has(*netns))
+        };
+        let of_rows = rows.iter().filter_map(|row| row.netns);
+        let unread: BTreeSet<NetnsInode> = of_rows.filter(is_unread).collect();
         let mut undecided = 0;
         let mut counters = Vec::new();
         let mut other_namespaces = [0; 2];
@@ -118,6 +132,7 @@ impl Session<'_> {
             by_gone_rules,
             may_be_by_legacy,
             other_namespaces,
+            unread_namespaces: unread.len(),
             by_reason: estimates::by_reason(&before.drops, &now.drops, &self.reasons, self.args.all),
             interval: now.at.duration_since(before.at),
             envelope: envelope::now(),
@@ -170,7 +185,12 @@ impl Session<'_> {
                     .map_or_else(|| inode.to_string(), |local| local.to_string());
                 let owner = socket.owner.as_ref().map(rows::owner_text);
                 let owner = owner.map_or(String::new(), |owner| format!(" {owner}"));
-                format!("udp {local}{owner}")
+                let protocol = if socket.protocol == Protocol::Raw {
+                    "raw"
+                } else {
+                    "udp"
+                };
+                format!("{protocol} {local}{owner}")
             }),
         };
         let explain = match &line.moved.subject {

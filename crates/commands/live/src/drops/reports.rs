@@ -246,8 +246,11 @@ impl Session<'_> {
         let [added, removed] = result.changed_rules;
         if added + removed > 0 {
             say(&format!(
-                "sockeye: rules of the packet filter changed meanwhile, {added} added and {removed} removed: what a removed one dropped has neither rule nor \
-                 counter\n"
+                "sockeye: rules of the packet filter changed meanwhile, {added} added and {removed} removed{}\n",
+                match removed {
+                    0 => "",
+                    _ => ": what a removed one dropped has neither rule nor counter",
+                }
             ));
         }
         if result.by_gone_rules > 0 {
@@ -280,6 +283,12 @@ impl Session<'_> {
         if ended > 0 {
             say(&format!(
                 "sockeye: network namespaces that ended meanwhile: {ended}; their counters are those of the last reading before, or unknown\n"
+            ));
+        }
+        if result.unread_namespaces > 0 {
+            say(&format!(
+                "sockeye: network namespaces that were made and ended between two readings of counters: {}; their counters are unknown\n",
+                result.unread_namespaces
             ));
         }
         if now.counters.unreadable > 0 {

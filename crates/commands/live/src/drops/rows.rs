@@ -3,7 +3,7 @@
 use super::estimates;
 use super::sockets::{KnownSocket, SocketOwner, SocketTable};
 use sockeye_dictionary::DropClass;
-use sockeye_drops::{Event, Family, Reasons, classes, socket_ends};
+use sockeye_drops::{Event, Family, NETFILTER, Reasons, classes, socket_ends};
 use sockeye_filter::{Filter, SocketConditions};
 use sockeye_model::{
     DeviceName, Endpoint, Entry, Family as SocketFamily, FirewallRuleName, Inode, InterfaceIndex, NetnsInode,
@@ -12,7 +12,7 @@ use sockeye_model::{
 use sockeye_observe::KernelFunctions;
 use sockeye_tracepoints::DropCounts;
 use sockeye_wire::drops::{DropSocket, Headers, How, INDEXES, Key, Sample, index_of, reason_at};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 
 /// How the owner of a drop's socket is known.
@@ -73,8 +73,12 @@ pub(super) struct DropRow {
     pub(super) samples: Vec<Headers>,
     /// The same packets as they were captured.
     pub(super) captured: Vec<Sample>,
+    /// What the program counts apart of packets that a packet filter drops: their rules differ.
+    pub(super) part: u32,
     /// Rule of the packet filter that dropped; `None` if unknown.
     pub(super) rule: Option<FirewallRuleName>,
+    /// Several rules of which each packet was dropped by one, if all that it can have been are known.
+    pub(super) rules: Vec<FirewallRuleName>,
     /// Whether everything but the reason was evicted.
     pub(super) is_evicted: bool,
 }
@@ -109,6 +113,7 @@ impl DropRow {
             }),
             owner: self.owner_text(),
             rule: self.rule.clone(),
+            rules: self.rules.clone(),
             is_sent: self.known_by == Some(KnownBy::Packet),
             are_resets: self.are_resets(),
             count: self.count,
@@ -178,6 +183,13 @@ impl DropRow {
             socket,
             &is_of_packet,
         )
+    }
+
+    /// Takes the rules that can have dropped: the only one, or all of them.
+    pub(super) fn set_rules(&mut self, rules: BTreeSet<FirewallRuleName>) {
+        let mut rules: Vec<_> = rules.into_iter().collect();
+        self.rule = if rules.len() == 1 { rules.pop() } else { None };
+        self.rules = rules;
     }
 
     /// Adds the packets of another row.
@@ -304,9 +316,14 @@ impl Naming<'_> {
             bytes: Some(0),
             samples,
             captured,
+            part: 0,
             rule: None,
+            rules: Vec::new(),
             is_evicted: false,
         };
+        if row.reason.as_deref() == Some(NETFILTER) {
+            row.part = key.portpair;
+        }
         if let Some(socket) = socket {
             self.add_socket(&mut row, socket, key.how);
         }
@@ -320,6 +337,16 @@ impl Naming<'_> {
                 add_known(&mut row, &known);
                 row.known_by = Some(KnownBy::Addresses);
             }
+        }
+        let is_multicast = |headers: &Headers| headers.destination.is_multicast();
+        let is_mute = row
+            .reason
+            .as_deref()
+            .is_none_or(|reason| reason == "NOT_SPECIFIED");
+        if is_mute && row.place.as_deref() == Some(ROUTE_LOOKUP) && !row.samples.is_empty() {
+            // Of a group that this host has not joined, as that of IPv6.
+            let are_multicast = row.samples.iter().all(is_multicast);
+            row.class = row.class.or(are_multicast.then_some(DropClass::Normal));
         }
         row.protocol_name = row.protocol.map(|number| match protocol_name(number) {
             "" => number.to_string(),
@@ -422,12 +449,35 @@ impl Naming<'_> {
                 bytes: None,
                 samples: Vec::new(),
                 captured: Vec::new(),
+                part: 0,
                 rule: None,
+                rules: Vec::new(),
                 is_evicted: self.has_keys,
             });
         }
         rows
     }
+}
+
+/// Merges the parts of rows that the same rules dropped.
+pub(super) fn merge_parts(rows: Vec<DropRow>) -> Vec<DropRow> {
+    let mut merged: Vec<DropRow> = Vec::new();
+    let mut places: BTreeMap<_, usize> = BTreeMap::new();
+    for mut row in rows {
+        row.part = 0;
+        let key = (
+            RowKey::of(&row),
+            row.is_evicted,
+            row.rule.clone(),
+            row.rules.clone(),
+        );
+        let place = *places.entry(key).or_insert(merged.len());
+        match merged.get_mut(place) {
+            Some(same) => same.add(&row),
+            None => merged.push(row),
+        }
+    }
+    merged
 }
 
 /// What makes a row: several keys of the kernel may have the same.
@@ -443,6 +493,7 @@ struct RowKey {
     local: Option<SocketAddr>,
     peer: Option<SocketAddr>,
     known_by: Option<KnownBy>,
+    part: u32,
 }
 
 impl RowKey {
@@ -458,6 +509,7 @@ impl RowKey {
             local: row.local,
             peer: row.peer,
             known_by: row.known_by,
+            part: row.part,
         }
     }
 }
@@ -521,6 +573,9 @@ const RST: u8 = 4;
 const PACKET_WORDS: [&str; 9] = [
     "src", "dst", "sport", "dport", "proto", "family", "peers", "netns", "dev",
 ];
+
+/// Where the route of a packet that came in is looked up: net/ipv4/ip_input.c. It has a reason of its own for all but multicast packets.
+const ROUTE_LOOKUP: &str = "ip_rcv_finish_core";
 
 /// Most samples of a row.
 const SAMPLES_MAX: usize = 8;

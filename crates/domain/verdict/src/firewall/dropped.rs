@@ -57,8 +57,9 @@ impl PacketFilter {
         self.candidates(packet).is_none_or(|found| !found.is_empty())
     }
 
-    /// Returns all that can have dropped a packet; `None` if that is not known of all rules.
-    fn candidates(&self, packet: &DroppedPacket<'_>) -> Option<BTreeSet<FirewallRuleName>> {
+    /// Returns all rules and policies that can have dropped a packet; `None` if that is not known of all rules.
+    #[must_use]
+    pub fn candidates(&self, packet: &DroppedPacket<'_>) -> Option<BTreeSet<FirewallRuleName>> {
         let device = packet
             .device
             .map_or(DeviceKnown::Unknown, |(index, name)| DeviceKnown::Is(index, name));

@@ -194,3 +194,100 @@ fn answers_to_spoofed_syns_are_those_of_their_listener() {
     }
     assert!(rows.len() < 10, "{document:#}");
 }
+
+#[test]
+fn packet_that_the_other_end_of_a_veth_does_not_take_is_a_loss() {
+    let lab = need!(Lab::new("drops-veth-mtu"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    there.ip(&format!("link set {} mtu 600", link.devices().1));
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    let to = SocketAddr::new(link.server_addresses().0, 4000);
+    // The neighbor is known then.
+    send(&sender, to, 10, 1);
+    let watching = Watching::start(&lab, &here, "--format json");
+    for _ in 0..6 {
+        let _ = sender.send_to(&[7; 1000], to);
+    }
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap().iter();
+    let lost: Vec<&Value> = all
+        .filter(|row| {
+            row["netns_inode"] == here.inode() && row["protocol"] == "udp" && row["class"] == "loss"
+        })
+        .collect();
+    assert_eq!(sum(&lost), 6, "{document:#}");
+    for name in ["UdpSndbufErrors", "IpOutDiscards", "tx_dropped"] {
+        let line = counter(&document, &here, name);
+        assert_eq!(
+            (&line["moved"], &line["remainder"]),
+            (&6.into(), &0.into()),
+            "{line:#}"
+        );
+    }
+    // Each counter has one line.
+    let lines = document["counters"].as_array().unwrap().iter();
+    let of_errors =
+        lines.filter(|line| line["netns_inode"] == here.inode() && line["counter"] == "UdpSndbufErrors");
+    assert_eq!(of_errors.count(), 1, "{document:#}");
+}
+
+#[test]
+fn multicast_packet_of_a_group_that_is_not_joined_is_no_loss() {
+    let lab = need!(Lab::new("drops-group"));
+    let (here, there) = (lab.namespace("here"), lab.namespace("there"));
+    let link = lab.link(&here, &there);
+    let sender = here.run(|| UdpSocket::bind("0.0.0.0:0").unwrap());
+    here.ip(&format!("route add 239.1.0.0/16 dev {}", link.devices().0));
+    let watching = Watching::start(&lab, &there, "-a --format json");
+    send(&sender, "239.1.2.3:4000".parse().unwrap(), 10, 5);
+    let document = watching.end();
+    let all = document["drops"].as_array().unwrap().iter();
+    let of_group: Vec<&Value> = all
+        .filter(|row| {
+            row["netns_inode"] == there.inode() && row["seen_packets"][0]["destination"]["ip"] == "239.1.2.3"
+        })
+        .collect();
+    assert_eq!(sum(&of_group), 5, "{document:#}");
+    assert!(
+        of_group.iter().all(|row| row["class"] == "normal"),
+        "{document:#}"
+    );
+}
+
+/// A raw socket without room that does not read.
+const RAW: &str = "
+import socket, time
+here = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP)
+here.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+time.sleep(1.2)
+out = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for _ in range(60):
+    out.sendto(b'x' * 200, ('127.0.0.1', 9))
+time.sleep(1.5)
+";
+
+#[test]
+fn full_raw_socket_has_its_counter_also_without_an_event() {
+    need!(program("python3"));
+    let (lab, here) = need!(alone("drops-raw"));
+    let mut reader = here.command("python3", &["-c", RAW]).spawn().unwrap();
+    let watching = Watching::start(&lab, &here, "--format json");
+    wait_until("a full raw socket", || {
+        let text = here.proc_net("raw");
+        let drops = text
+            .lines()
+            .skip(1)
+            .filter_map(|line| line.split_whitespace().last());
+        drops.filter_map(|drops| drops.parse::<u64>().ok()).sum::<u64>() > 30
+    });
+    let document = watching.end();
+    let line = counter(&document, &here, "sk_drops");
+    reader.wait().unwrap();
+    assert!(line["moved"].as_u64() > Some(30), "{line:#}");
+    let of = line["of"].as_str().unwrap();
+    assert!(
+        of.starts_with("raw 0.0.0.0") && of.contains("python3("),
+        "{line:#}"
+    );
+}

@@ -93,6 +93,32 @@ fn counters_of_a_namespace_that_ends_are_those_of_its_last_reading() {
 }
 
 #[test]
+fn namespace_that_is_gone_before_its_counters_are_read_is_noted() {
+    need!(program("python3"));
+    need!(program("unshare"));
+    let (lab, here) = need!(alone("drops-brief"));
+    let watching = Watching::start(&lab, &here, "-d 5 --format json");
+    // Counters are read where there are new combinations, once a second at most: this one is gone before.
+    refuse(&here, 1);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let code = SHORT.replace("sys.stdin.readline()", "");
+    let said = here.output("unshare", &["--net", "python3", "-c", &code]);
+    let inode: u64 = said.trim().parse().unwrap();
+    let (document, notes) = watching.end_with_notes();
+    let all = document["drops"].as_array().unwrap().iter();
+    let count: u64 = all
+        .filter(|row| row["netns_inode"] == inode)
+        .map(|row| row["count"].as_u64().unwrap())
+        .sum();
+    assert_eq!(count, 11, "{document:#}");
+    let lines = document["counters"].as_array().unwrap().iter();
+    let is_counted = lines.filter(|line| line["netns_inode"] == inode).count() > 0;
+    let is_noted =
+        notes.contains("made and ended between two readings") || notes.contains("that ended meanwhile");
+    assert!(is_counted || is_noted, "{notes}\n{document:#}");
+}
+
+#[test]
 fn evicted_drops_have_a_row_also_where_one_namespace_is_selected() {
     let (lab, here) = need!(alone("drops-evicted-one"));
     let watching = Watching::start(

@@ -275,18 +275,18 @@ fn rules_of_iptables_legacy_are_said_to_be_unknown() {
 fn row_of_which_another_rule_has_counted_most_has_no_rule() {
     need!(program("nft"));
     let (lab, here) = need!(alone("drops-other-rule"));
-    let [first, second] =
-        ["127.0.0.2:0", "127.0.0.1:0"].map(|from| here.run(|| UdpSocket::bind(from).unwrap()));
+    let sender = here.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
+    // Port and addresses, by which packets are counted apart, are the same.
     let rules = "add table ip f; add chain ip f i { type filter hook input priority 0; }; \
-                 add rule ip f i ip saddr 127.0.0.2 udp dport 7911 counter drop; add rule ip f i udp dport 7911 drop";
+                 add rule ip f i udp dport 7911 udp length 18 counter drop; add rule ip f i udp dport 7911 drop";
     here.output("nft", &[rules]);
     let watching = Watching::start(&lab, &here, "--format json");
     let to = "127.0.0.1:7911".parse().unwrap();
-    send(&first, to, 10, 70);
+    send(&sender, to, 10, 70);
     // The headers of the latest packets are kept, at most one a millisecond.
     for _ in 0..30 {
         std::thread::sleep(std::time::Duration::from_millis(2));
-        send(&second, to, 10, 1);
+        send(&sender, to, 20, 1);
     }
     let document = watching.end();
     let rows = rows(&document, &here, "NETFILTER_DROP");

@@ -6,6 +6,7 @@ mod drops_counters;
 mod drops_devices;
 mod drops_explained;
 mod drops_filter;
+mod drops_firewall;
 mod drops_namespaces;
 mod drops_report;
 mod drops_rules;

@@ -4,7 +4,7 @@ use super::super::rows::DropRow;
 use super::push_headers;
 use super::rows::{
     Owner, push_headers_csv, push_headers_json, push_rule, push_rule_csv, push_rule_json, push_text,
-    rule_text,
+    rule_cell,
 };
 use sockeye_output::csv::Line;
 use sockeye_output::date::push_rfc3339_us;
@@ -137,15 +137,16 @@ static COLUMNS: &[PacketColumn] = &[
         "firewall_rule",
         "Rule",
         Left,
-        "Rule of the packet filter that dropped it, if it can be no other",
+        "Rule of the packet filter that dropped it, or how many it can be",
         &Rule,
         &[
             "firewall_family",
             "firewall_table",
             "firewall_chain",
             "firewall_handle",
+            "firewall_rules",
         ],
-        &["firewall_rule"],
+        &["firewall_rule", "firewall_rules"],
     )
     .for_later(24),
 ];
@@ -267,7 +268,7 @@ impl Composite<DropPackets> for Rule {
     }
 
     fn sort_value(&self, packet: &&ShownPacket) -> Option<SortValue> {
-        let text = rule_text(packet.row.rule.as_ref()?);
+        let text = rule_cell(&packet.row)?;
         Some(SortValue::Text(text.as_bytes().into()))
     }
 }

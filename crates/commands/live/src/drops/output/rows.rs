@@ -132,15 +132,16 @@ static COLUMNS: &[DropColumn] = &[
         "firewall_rule",
         "Rule",
         Left,
-        "Rule of the packet filter that dropped the kept packets, if it can be no other",
+        "Rule of the packet filter that dropped the kept packets, or how many it can be",
         &Rule,
         &[
             "firewall_family",
             "firewall_table",
             "firewall_chain",
             "firewall_handle",
+            "firewall_rules",
         ],
-        &["firewall_rule"],
+        &["firewall_rule", "firewall_rules"],
     ),
     DropColumn::value(
         "evicted",
@@ -410,12 +411,18 @@ impl Composite<Drops> for Rule {
     }
 
     fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
-        sort_text(row.rule.as_ref().map(rule_text))
+        sort_text(rule_cell(row))
     }
 }
 
 pub(super) fn push_rule(out: &mut Vec<u8>, row: &DropRow) -> Tint {
-    push_text(out, row.rule.as_ref().map(rule_text).as_deref())
+    push_text(out, rule_cell(row).as_deref())
+}
+
+/// Returns the rule, or of how many it is one.
+pub(super) fn rule_cell(row: &DropRow) -> Option<String> {
+    let of_several = || (!row.rules.is_empty()).then(|| format!("one of {} rules", row.rules.len()));
+    row.rule.as_ref().map(rule_text).or_else(of_several)
 }
 
 pub(super) fn push_rule_csv(line: &mut Line<'_>, row: &DropRow) {
@@ -424,17 +431,37 @@ pub(super) fn push_rule_csv(line: &mut Line<'_>, row: &DropRow) {
     line.text(rule.map(|rule| &*rule.table));
     line.text(rule.map(|rule| &*rule.chain));
     line.number(rule.and_then(|rule| rule.handle));
+    let rules: Vec<String> = row.rules.iter().map(rule_text).collect();
+    line.text((!rules.is_empty()).then(|| rules.join("; ")).as_deref());
 }
 
 pub(super) fn push_rule_json(object: &mut Object<'_>, row: &DropRow) {
     if let Some(rule) = &row.rule {
         let mut fields = object.object("firewall_rule");
-        fields.text("family", Some(&rule.family.to_string()));
-        fields.text("table", Some(&rule.table));
-        fields.text("chain", Some(&rule.chain));
-        fields.number("handle", rule.handle);
+        push_rule_fields(&mut fields, rule);
         fields.end();
     }
+    if row.rules.is_empty() {
+        return;
+    }
+    let out = object.key("firewall_rules");
+    out.push(b'[');
+    for (number, rule) in row.rules.iter().enumerate() {
+        if number > 0 {
+            out.push(b',');
+        }
+        let mut fields = Object::begin(out);
+        push_rule_fields(&mut fields, rule);
+        fields.end();
+    }
+    out.push(b']');
+}
+
+fn push_rule_fields(fields: &mut Object<'_>, rule: &FirewallRuleName) {
+    fields.text("family", Some(&rule.family.to_string()));
+    fields.text("table", Some(&rule.table));
+    fields.text("chain", Some(&rule.chain));
+    fields.number("handle", rule.handle);
 }
 
 /// Returns a rule as nft names it: `inet filter input 7`; of a chain's policy `policy` in place of the number.
