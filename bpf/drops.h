@@ -227,30 +227,43 @@ INLINE void describe(struct owner *owner, u64 sk)
 /* Most descriptors that are searched: FILES times as many. */
 #define TABLES 64
 
-/* Whether the current process has a descriptor of a file. A function of its own: the verifier follows it once. */
+/* Whether a file is among FILES descriptors from this address on; -1: they cannot be read. The verifier follows a function that is not static once,
+ * wherever it is called. */
+__attribute__((noinline)) int is_among(u64 from, u64 file)
+{
+	u32 first = 0;
+	u64 found = 0;
+	struct files *files = map_lookup(&drop_files, &first);
+
+	if (!files || probe_read_kernel(files, sizeof(struct files), (void *)from))
+		return -1;
+	/* Without branches, of which each would be a state to the verifier; one after the other, since the stack is small. */
+	_Pragma("unroll") for (u32 i = 0; i < FILES; i++) {
+		u64 difference = *(volatile u64 *)&files->file[i] ^ file;
+
+		found |= ~(difference | -difference);
+		asm volatile("" : "+r"(found));
+	}
+	return (int)(found >> 63);
+}
+
+/* Whether the current process has a descriptor of a file. */
 __attribute__((noinline)) int has_file(u64 file)
 {
 	u64 table = GET(u64, GET(u64, current_task(), task_struct, files), files_struct, fdt);
-	u32 max = table ? GET(u32, table, fdtable, max_fds) : 0, first = 0;
+	u32 max = table ? GET(u32, table, fdtable, max_fds) : 0;
 	u64 from = table ? GET(u64, table, fdtable, fd) : 0;
-	struct files *files = map_lookup(&drop_files, &first);
 
-	if (!files || !file)
+	if (!file)
 		return 0;
 	_Pragma("nounroll") for (u32 number = 0; number < TABLES; number++, from += sizeof(struct files)) {
-		u64 found = 0;
+		int found;
 
-		if (number * FILES >= max || probe_read_kernel(files, sizeof(struct files), (void *)from))
+		if (number * FILES >= max)
 			return 0;
-		/* Without branches, of which each would be a state to the verifier; one after the other, since the stack is small. */
-		_Pragma("unroll") for (u32 i = 0; i < FILES; i++) {
-			u64 difference = *(volatile u64 *)&files->file[i] ^ file;
-
-			found |= ~(difference | -difference);
-			asm volatile("" : "+r"(found));
-		}
-		if (found >> 63)
-			return 1;
+		found = is_among(from, file);
+		if (found)
+			return found > 0;
 	}
 	return 0;
 }
