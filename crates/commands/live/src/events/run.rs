@@ -441,7 +441,11 @@ impl<W: Write> EventStream<'_, W> {
         if self.selection.is_of_ends() {
             return self.selection.matches(event, self.context);
         }
-        let names = match event.socket.cgroup {
+        let late = event
+            .socket
+            .cgroup
+            .filter(|cgroup| self.cgroup_names.of(self.context, *cgroup).is_none());
+        let names = match late {
             None => self.context,
             Some(cgroup) => self
                 .late_names

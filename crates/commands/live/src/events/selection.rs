@@ -64,29 +64,30 @@ impl<'a> Selection<'a> {
             Some(processes) => processes.with_group(process),
             None => process,
         };
-        let mut owners: Vec<Owner> = processes_of(event)
-            .into_iter()
-            .flatten()
-            .map(|process| Owner {
+        let owners = processes_of(event).map(|process| {
+            process.map(|process| Owner {
                 process: with_group(process),
                 fd: Fd(0),
             })
-            .collect();
-        owners.sort_unstable();
-        owners.dedup();
+        });
+        let (pair, count) = in_order(owners);
+        let owners = pair.as_ref().map_or(&[][..], |pair| &pair[..count]);
         let workloads = self
             .processes
             .as_ref()
             .map(|processes| processes.workloads(self.context, cgroups));
         let entry = Entry {
             workloads: workloads.as_ref().map(|workloads| workloads as &dyn Workloads),
-            ..Entry::with_owners(&event.socket, Some(&owners))
+            ..Entry::with_owners(&event.socket, Some(owners))
         };
-        let matches = resolved.filter.matches(&entry);
-        if !matches && self.is_by_process && resolved.filter.decide(&entry, &|_| true).is_none() {
-            self.undecided += 1;
+        if !self.is_by_process {
+            return resolved.filter.matches(&entry);
         }
-        matches
+        resolved.filter.decide(&entry, &|_| true).unwrap_or_else(|| {
+            let matches = resolved.filter.matches(&entry);
+            self.undecided += u64::from(!matches);
+            matches
+        })
     }
 
     /// Returns how many events were not selected since the last call although they may be meant; `None` if the filter tests no process.
@@ -98,6 +99,15 @@ impl<'a> Selection<'a> {
 
 fn processes_of(event: &ConnectionEvent) -> [Option<sockeye_model::Process>; 2] {
     [event.owner.map(|owner| owner.process), event.closer]
+}
+
+/// Returns the owners in the order of a listing, each once, and how many there are.
+fn in_order(owners: [Option<Owner>; 2]) -> (Option<[Owner; 2]>, usize) {
+    match owners {
+        [Some(one), Some(other)] if one != other => (Some([one.min(other), one.max(other)]), 2),
+        [Some(one), _] | [None, Some(one)] => (Some([one, one]), 1),
+        [None, None] => (None, 0),
+    }
 }
 
 /// Checks that events have what a filter tests, wherever in it that stands.
@@ -126,4 +136,33 @@ pub(crate) fn check(args: &EventsArgs, filter: &Filter) -> anyhow::Result<()> {
         return Err(UsageError(text).into());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sockeye_model::{Comm, Pid, Process};
+
+    #[test]
+    fn owners_are_in_order_and_each_once() {
+        let owner = |pid| Owner {
+            process: Process {
+                pid: Pid(pid),
+                pgid: None,
+                comm: Comm::new(b"nginx"),
+            },
+            fd: Fd(0),
+        };
+        let (one, two) = (owner(1), owner(2));
+        for (owners, expected) in [
+            ([None, None], &[][..]),
+            ([Some(one), None], &[one]),
+            ([None, Some(one)], &[one]),
+            ([Some(one), Some(one)], &[one]),
+            ([Some(two), Some(one)], &[one, two]),
+        ] {
+            let (pair, count) = in_order(owners);
+            assert_eq!(&pair.into_iter().flatten().collect::<Vec<_>>()[..count], expected);
+        }
+    }
 }
