@@ -72,7 +72,7 @@ pub(crate) fn trace(line: &str) -> Option<MatchedLine<'_>> {
 
 /// Whether the words say that something is not there or not possible. Of the messages in the source of Linux 6.12's network drivers that
 /// have one of them and no word of trouble, 87 % are warnings or errors; other subsystems say such things at each start.
-fn is_refusal(said: &str) -> bool {
+pub(crate) fn is_refusal(said: &str) -> bool {
     let mut words = said.split([' ', ':', ',', '.', ';', '(', ')', '[', ']']);
     words.any(|word| REFUSALS.iter().any(|refusal| word.eq_ignore_ascii_case(refusal)))
 }

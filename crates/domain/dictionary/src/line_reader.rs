@@ -7,7 +7,7 @@ use crate::error_text::has_error;
 use crate::family;
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{LINE_LEN_MAX, MatchedLine, Messages, Outcomes};
-use crate::unknown::looks_like_trouble;
+use crate::unknown::{has_errno, has_trouble_word, looks_like_trouble};
 use std::borrow::Cow;
 
 /// Reads lines one by one, in any order.
@@ -40,8 +40,28 @@ pub(crate) struct ReadMessage<'l> {
     pub(crate) text: &'l str,
     pub(crate) times: u64,
     pub(crate) known: Option<MatchedLine<'l>>,
-    /// If no text of a message has it: what its driver's family or its beginning says. `None`: was not asked
-    pub(crate) guess: Option<Option<MatchedLine<'l>>>,
+    pub(crate) guess: Guess<MatchedLine<'l>>,
+}
+
+/// What a line says that no text of a message has.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Guess<M> {
+    #[default]
+    NotAsked,
+    /// No word and no number of it is one of trouble or of an error
+    Quiet,
+    /// What its driver's family or its beginning says
+    Said(Option<M>),
+}
+
+impl<M> Guess<M> {
+    pub(crate) fn map<K>(self, keep: impl FnOnce(M) -> K) -> Guess<K> {
+        match self {
+            Self::NotAsked => Guess::NotAsked,
+            Self::Quiet => Guess::Quiet,
+            Self::Said(said) => Guess::Said(said.map(keep)),
+        }
+    }
 }
 
 impl LineReader {
@@ -88,7 +108,9 @@ impl LineReader {
             return None;
         }
         let (text, times) = log_line::repeated(message.text);
-        let known = match collapsed(text) {
+        let collapsed = collapsed(text);
+        let is_form_known = matches!(collapsed, Cow::Borrowed(_)) && message.is_of_kernel();
+        let known = match collapsed {
             Cow::Borrowed(collapsed) => self.matched(&message, collapsed),
             // What an entry says of it would borrow from the copy.
             Cow::Owned(collapsed) if self.matched(&message, &collapsed).is_some() => return None,
@@ -96,8 +118,12 @@ impl LineReader {
         };
         // Parts of a block are seldom asked for.
         let is_guessed = known.is_none() && message.is_of_kernel() && block::part(text).is_none();
+        let guess = match is_guessed {
+            false => Guess::NotAsked,
+            true => self.guess(text, is_form_known),
+        };
         Some(ReadMessage {
-            guess: is_guessed.then(|| guess(self.messages, text)),
+            guess,
             line,
             plain,
             message,
@@ -105,6 +131,22 @@ impl LineReader {
             times,
             known,
         })
+    }
+
+    /// What a line of the kernel says that no text of a message has. Lines of one form have the same words, so these are looked for once.
+    fn guess<'l>(&mut self, text: &'l str, is_form_known: bool) -> Guess<MatchedLine<'l>> {
+        let has_no_words = || !(has_trouble_word(text) || family::is_refusal(text) || has_error(text));
+        let is_quiet = match is_form_known {
+            true => self.outcomes.latest_has_no_words(has_no_words),
+            false => has_no_words(),
+        };
+        if is_quiet && !has_errno(text) {
+            return match self.messages.match_cut(text) {
+                None => Guess::Quiet,
+                known => Guess::Said(known),
+            };
+        }
+        Guess::Said(guess(self.messages, text))
     }
 
     /// Reads a message with escapes. Those of programs without an entry have no text: it is needed for nothing.
@@ -128,7 +170,7 @@ impl LineReader {
             text: "",
             times,
             known: None,
-            guess: None,
+            guess: Guess::NotAsked,
         })
     }
 
@@ -161,4 +203,36 @@ fn within<'l>(outer: &Message<'l>, mut message: Message<'l>) -> Message<'l> {
 /// Whether the text is no message of its own.
 fn is_about_lines(text: &str) -> bool {
     text.is_empty() || log_line::is_mark(text) || log_line::repeats(text).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Log;
+
+    /// Lines of one form have their words looked for once, their numbers each time.
+    #[test]
+    fn error_number_is_found_behind_a_line_of_its_form_without_one() {
+        let unknown = |lines: &[&str]| {
+            let mut log = Log::new();
+            for line in lines {
+                log.line(line.as_bytes());
+            }
+            log.finish();
+            let lines: Vec<String> = log.unknown().iter().map(|known| known.line.clone()).collect();
+            lines
+        };
+        let (calm, trouble) = ("[1.5] frob: level -999", "[2.5] frob: level -110");
+        assert_eq!(unknown(&[calm]), [] as [&str; 0]);
+        for lines in [
+            &[calm, trouble][..],
+            &[trouble, calm],
+            &[calm, trouble, calm, calm],
+        ] {
+            assert_eq!(unknown(lines), ["frob: level -110"], "{lines:?}");
+        }
+        let (calm, trouble) = ("[1.5] frob 7: 0 errors", "[2.5] frob 7: 5 errors");
+        for lines in [&[calm, trouble][..], &[trouble, calm]] {
+            assert_eq!(unknown(lines), ["frob 7: 5 errors"], "{lines:?}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ use crate::block::{self, Part};
 use crate::error_text;
 use crate::event::{Events, Role};
 use crate::family;
-use crate::line_reader::{self, LineReader, ReadLine};
+use crate::line_reader::{self, Guess, LineReader, ReadLine};
 use crate::log_line::{self, Message, message_of, plain};
 use crate::messages::{KeptMatch, LINE_LEN_MAX, MatchedLine, Messages};
 use crate::statistics::{CounterGroup, Statistics};
@@ -146,8 +146,8 @@ struct Partial {
     /// Empty: the log has none
     time: String,
     is_of_kernel: bool,
-    /// What its reader guessed; `None`: was not asked
-    guess: Option<Option<KeptMatch>>,
+    /// What its reader guessed
+    guess: Guess<KeptMatch>,
     /// Lines that it consists of
     lines: u64,
     /// Whether the line before is `------------[ cut here ]------------`
@@ -211,7 +211,7 @@ impl Log {
         if let Some(guess) =
             self.take_message(&read.message, read.text, read.times, read.known.as_ref(), bare)
         {
-            *guess = read.guess.map(|guess| guess.map(|guess| guess.kept(read.text)));
+            *guess = read.guess.map(|known| known.kept(read.text));
         }
     }
 
@@ -282,7 +282,7 @@ impl Log {
         times: u64,
         known: Option<&MatchedLine<'_>>,
         bare: Option<&str>,
-    ) -> Option<&mut Option<Option<KeptMatch>>> {
+    ) -> Option<&mut Guess<KeptMatch>> {
         let is_after_cut = std::mem::take(&mut self.is_cut);
         // A frame of a trace is a part of what came before it.
         if let Some(known) = known
@@ -323,7 +323,7 @@ impl Log {
         partial.is_of_kernel = is_of_kernel;
         partial.lines = 1;
         partial.is_after_cut = is_after_cut;
-        partial.guess = None;
+        partial.guess = Guess::NotAsked;
         Some(&mut partial.guess)
     }
 
@@ -466,9 +466,14 @@ impl Log {
             ..
         } = &partial;
         let known = match guess {
-            Some(guess) => guess.as_ref().map(|guess| guess.of(text)),
-            None if *is_of_kernel => line_reader::guess(Messages::built_in(), text),
-            None => None,
+            Guess::Quiet if !self.unknown.keeps_all() => {
+                self.partial = partial;
+                return;
+            }
+            Guess::Quiet => None,
+            Guess::Said(known) => known.as_ref().map(|known| known.of(text)),
+            Guess::NotAsked if *is_of_kernel => line_reader::guess(Messages::built_in(), text),
+            Guess::NotAsked => None,
         };
         if let Some(known) = known.or_else(|| error_text::matched(text)) {
             self.count.known += 1;

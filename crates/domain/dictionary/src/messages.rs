@@ -120,6 +120,7 @@ impl Messages {
         let mut budget = Budget::for_line(line.len());
         let starts = Starts::of(line);
         let key = outcomes.write_form(line, starts.count);
+        outcomes.latest = key;
         if let Some(outcome) = outcomes
             .by_key
             .get(&key)
@@ -242,6 +243,8 @@ pub(crate) struct Outcomes {
     by_key: HashMap<u64, Outcome, BuildHasherDefault<Key>>,
     /// Form of the line: its number of starts, and its text with a mark for each run of digits
     form: Vec<u8>,
+    /// Key of the form of the latest line
+    latest: u64,
 }
 
 /// Index of a text to try, and of the start in the line. The table of texts has two bytes for an index.
@@ -252,6 +255,8 @@ struct Outcome {
     form: Box<[u8]>,
     tries: Box<[Try]>,
     is_match: bool,
+    /// Whether no word of its lines says trouble; `None`: was not asked
+    has_no_words: Option<bool>,
 }
 
 impl Outcomes {
@@ -286,6 +291,14 @@ impl Outcomes {
         })
     }
 
+    /// Whether the latest line has no word of trouble, which `ask` finds out for the first line of its form.
+    pub(crate) fn latest_has_no_words(&mut self, ask: impl FnOnce() -> bool) -> bool {
+        match self.by_key.get_mut(&self.latest) {
+            Some(outcome) => *outcome.has_no_words.get_or_insert_with(ask),
+            None => ask(),
+        }
+    }
+
     fn add(&mut self, key: u64, tries: Vec<Try>, is_match: bool) {
         if self.by_key.len() >= OUTCOMES_MAX {
             self.by_key.clear();
@@ -294,6 +307,7 @@ impl Outcomes {
             form: self.form.as_slice().into(),
             tries: tries.into(),
             is_match,
+            has_no_words: None,
         };
         self.by_key.insert(key, outcome);
     }

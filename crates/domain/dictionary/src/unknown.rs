@@ -189,7 +189,7 @@ pub(crate) fn is_rdma_device(word: &str) -> bool {
 
 /// Whether the words or the error number of a message are those of trouble.
 pub(crate) fn looks_like_trouble(text: &str) -> bool {
-    is_trouble(text) || errno(text).is_some()
+    is_trouble(text) || has_errno(text)
 }
 
 /// The address on the bus in the head of a message.
@@ -199,8 +199,18 @@ pub(crate) fn device_of(text: &str) -> Option<&str> {
     words.find_map(|word| Some(word.trim_end_matches(':')).filter(|word| is_bus_id(word)))
 }
 
+/// Whether a message has an error number.
+pub(crate) fn has_errno(text: &str) -> bool {
+    errno(text).is_some()
+}
+
 /// Whether the words of a message are those of trouble.
 fn is_trouble(text: &str) -> bool {
+    has_trouble_word(text) && !HARMLESS.iter().any(|harmless| text.contains(harmless))
+}
+
+/// Whether a word of a message is one of trouble, though others may say that it is none. Numbers do not matter.
+pub(crate) fn has_trouble_word(text: &str) -> bool {
     static WORDS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let words = WORDS.get_or_init(|| {
         AhoCorasick::builder()
@@ -211,7 +221,7 @@ fn is_trouble(text: &str) -> bool {
             .ok()
     });
     let mut matches = words.iter().flat_map(|words| words.find_iter(text));
-    let is_named = matches.any(|found| {
+    matches.any(|found| {
         let (before, from) = text.as_bytes().split_at(found.start());
         let is_begin = !before.last().is_some_and(u8::is_ascii_alphabetic);
         let is_longer = |word: &str| {
@@ -220,8 +230,7 @@ fn is_trouble(text: &str) -> bool {
         };
         (is_begin || !BEGINS_A_WORD.contains(&TROUBLE_WORDS[found.pattern()]))
             && !LONGER_WORDS.into_iter().any(is_longer)
-    });
-    is_named && !HARMLESS.iter().any(|harmless| text.contains(harmless))
+    })
 }
 
 /// Writes the text without its numbers: lines of one message differ in them.
@@ -259,7 +268,7 @@ fn errno(text: &str) -> Option<u16> {
 /// The error number that is printed without its sign, as 4294967186 for -110. 4294967295 is no EPERM, but mostly "not set"
 /// (`audit: ... auid=4294967295`).
 fn unsigned_errno_of(text: &str) -> Option<u16> {
-    let at = text.rfind("429496")?;
+    let at = memchr::memmem::rfind(text.as_bytes(), b"429496")?;
     let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
     let is_part = |neighbour: char| neighbour.is_ascii_alphanumeric();
     let is_alone = !text[..at].ends_with(is_part) && !text[at + digits..].starts_with(is_part);
