@@ -136,6 +136,26 @@ impl<'a> Object<'a> {
     pub fn object(&mut self, name: &str) -> Object<'_> {
         Object::begin(self.key(name))
     }
+
+    /// Writes an array of objects as the value of the key `name`; `push` writes the keys of each.
+    pub fn objects<T>(
+        &mut self,
+        name: &str,
+        items: impl IntoIterator<Item = T>,
+        mut push: impl FnMut(&mut Object<'_>, T),
+    ) {
+        let out = self.key(name);
+        out.push(b'[');
+        for (nth, item) in items.into_iter().enumerate() {
+            if nth > 0 {
+                out.push(b',');
+            }
+            let mut fields = Object::begin(out);
+            push(&mut fields, item);
+            fields.end();
+        }
+        out.push(b']');
+    }
 }
 
 /// A key as it is in a row, with its comma, quotes and colon: one copy of constant length writes it.

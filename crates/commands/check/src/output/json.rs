@@ -21,18 +21,10 @@ pub(super) fn push_fields(
         object.text("netns", names.netns(inode));
     }
     if !finding.more_netns.is_empty() {
-        let list = object.key("more_netns");
-        list.push(b'[');
-        for (nth, inode) in finding.more_netns.iter().enumerate() {
-            if nth > 0 {
-                list.push(b',');
-            }
-            let mut fields = Object::begin(list);
+        object.objects("more_netns", &finding.more_netns, |fields, inode| {
             fields.number("netns_inode", Some(inode.0));
             fields.text("netns", names.netns(*inode));
-            fields.end();
-        }
-        list.push(b']');
+        });
     }
     push_subject(object, &finding.subject, names);
     if let Some(owner) = &finding.owner {

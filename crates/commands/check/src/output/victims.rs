@@ -9,24 +9,15 @@ pub(super) fn push_json(object: &mut Object<'_>, finding: &Finding) {
     if finding.victims.is_empty() {
         return;
     }
-    let list = object.key("victims");
-    list.push(b'[');
-    for (nth, victim) in finding.victims.iter().enumerate() {
-        if nth > 0 {
-            list.push(b',');
-        }
-        push_victim(list, victim);
-    }
-    list.push(b']');
+    object.objects("victims", &finding.victims, push_victim_fields);
     object.number(
         "victims_left_out",
         Some(finding.victims_left_out).filter(|count| *count > 0),
     );
 }
 
-fn push_victim(out: &mut Vec<u8>, victim: &Victim) {
+fn push_victim_fields(fields: &mut Object<'_>, victim: &Victim) {
     let event = &victim.event;
-    let mut fields = Object::begin(out);
     fields.number("count", Some(event.count));
     fields.text("reason", event.reason.as_deref());
     fields.number("netns_inode", event.netns.map(|netns| netns.0));
@@ -53,12 +44,6 @@ fn push_victim(out: &mut Vec<u8>, victim: &Victim) {
     }
     fields.boolean("latest_only", victim.has_ends_of_latest_only().then_some(true));
     if let Some(owner) = &victim.owner {
-        let list = fields.key("owners");
-        list.push(b'[');
-        let mut process = Object::begin(list);
-        push_process_fields(&mut process, owner);
-        process.end();
-        list.push(b']');
+        fields.objects("owners", [owner], push_process_fields);
     }
-    fields.end();
 }

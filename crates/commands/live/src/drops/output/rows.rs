@@ -282,20 +282,9 @@ impl Composite<Drops> for Packet {
     }
 
     fn push_json(&self, object: &mut Object<'_>, row: &&DropRow) {
-        if row.samples.is_empty() {
-            return;
+        if !row.samples.is_empty() {
+            object.objects("seen_packets", &row.samples, push_headers_json);
         }
-        let out = object.key("seen_packets");
-        out.push(b'[');
-        for (number, headers) in row.samples.iter().enumerate() {
-            if number > 0 {
-                out.push(b',');
-            }
-            let mut fields = Object::begin(out);
-            push_headers_json(&mut fields, headers);
-            fields.end();
-        }
-        out.push(b']');
     }
 
     fn sort_value(&self, row: &&DropRow) -> Option<SortValue> {
@@ -441,20 +430,9 @@ pub(super) fn push_rule_json(object: &mut Object<'_>, row: &DropRow) {
         push_rule_fields(&mut fields, rule);
         fields.end();
     }
-    if row.rules.is_empty() {
-        return;
+    if !row.rules.is_empty() {
+        object.objects("firewall_rules", &row.rules, push_rule_fields);
     }
-    let out = object.key("firewall_rules");
-    out.push(b'[');
-    for (number, rule) in row.rules.iter().enumerate() {
-        if number > 0 {
-            out.push(b',');
-        }
-        let mut fields = Object::begin(out);
-        push_rule_fields(&mut fields, rule);
-        fields.end();
-    }
-    out.push(b']');
 }
 
 fn push_rule_fields(fields: &mut Object<'_>, rule: &FirewallRuleName) {

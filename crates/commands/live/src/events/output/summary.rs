@@ -222,18 +222,14 @@ pub(crate) fn push_fields(
 }
 
 fn push_life_fields(object: &mut JsonObject<'_>, summary: &EventSummary) {
-    let out = object.key("lives");
-    out.push(b'[');
-    for (nth, count) in summary.lives.iter().enumerate() {
-        if nth > 0 {
-            out.push(b',');
-        }
-        let mut fields = JsonObject::begin(out);
-        fields.number("below_us", LIVES_US.get(nth).copied());
-        fields.number("count", Some(*count));
-        fields.end();
-    }
-    out.push(b']');
+    object.objects(
+        "lives",
+        summary.lives.iter().enumerate(),
+        |fields, (nth, count)| {
+            fields.number("below_us", LIVES_US.get(nth).copied());
+            fields.number("count", Some(*count));
+        },
+    );
     object.number("lives_unknown", Some(summary.unknown_lives));
 }
 
