@@ -13,7 +13,7 @@ use sockeye_observe::KernelFunctions;
 use sockeye_tracepoints::DropCounts;
 use sockeye_wire::drops::{DropSocket, Headers, How, INDEXES, Key, Sample, index_of, reason_at};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// How the owner of a drop's socket is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -460,20 +460,36 @@ impl Naming<'_> {
 }
 
 /// Merges the parts of rows that the same rules dropped.
-pub(super) fn merge_parts(rows: Vec<DropRow>) -> Vec<DropRow> {
-    let mut merged: Vec<DropRow> = Vec::new();
-    let mut places: BTreeMap<_, usize> = BTreeMap::new();
-    for mut row in rows {
+pub(super) fn merge_parts(mut rows: Vec<DropRow>) -> Vec<DropRow> {
+    for row in &mut rows {
         row.part = 0;
-        let key = (
-            RowKey::of(&row),
+    }
+    let key = |row: &DropRow| {
+        Some((
+            RowKey::of(row),
             row.is_evicted,
             row.rule.clone(),
             row.rules.clone(),
-        );
-        let place = *places.entry(key).or_insert(merged.len());
+        ))
+    };
+    merge(rows, key, DropRow::add)
+}
+
+/// Merges rows with the same key, into the first of them; those without a key stay.
+pub(super) fn merge<K: Ord>(
+    rows: Vec<DropRow>,
+    key: impl Fn(&DropRow) -> Option<K>,
+    add: impl Fn(&mut DropRow, &DropRow),
+) -> Vec<DropRow> {
+    let mut merged: Vec<DropRow> = Vec::new();
+    let mut places: BTreeMap<K, usize> = BTreeMap::new();
+    for row in rows {
+        let place = match key(&row) {
+            Some(key) => *places.entry(key).or_insert(merged.len()),
+            None => merged.len(),
+        };
         match merged.get_mut(place) {
-            Some(same) => same.add(&row),
+            Some(same) => add(same, &row),
             None => merged.push(row),
         }
     }
@@ -482,7 +498,7 @@ pub(super) fn merge_parts(rows: Vec<DropRow>) -> Vec<DropRow> {
 
 /// What makes a row: several keys of the kernel may have the same.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RowKey {
+pub(super) struct RowKey {
     reason: Option<String>,
     place: Option<String>,
     netns: Option<NetnsInode>,
@@ -497,6 +513,15 @@ struct RowKey {
 }
 
 impl RowKey {
+    /// The same of any socket with this address.
+    pub(super) fn of_any_socket(row: &DropRow, local: IpAddr) -> Self {
+        Self {
+            inode: None,
+            local: Some(SocketAddr::new(local, 0)),
+            ..Self::of(row)
+        }
+    }
+
     fn of(row: &DropRow) -> Self {
         Self {
             reason: row.reason.clone(),
