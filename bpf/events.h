@@ -792,6 +792,15 @@ int data_is_read(u64 *args)
 	return 0;
 }
 
+/* The current process uses a connection that it did not ask for: it has accepted it, or was given it. */
+INLINE void name_user(void *sock)
+{
+	struct known *known = known_of(sock);
+
+	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
+		name_current(&known->owner, BY_ACCEPTING);
+}
+
 /* The first data that it writes: a server of SSH or SMTP speaks first (Linux 6.3). The process still is in the call. */
 SEC("tp_btf/sock_send_length")
 int data_is_written(u64 *args)
@@ -804,9 +813,7 @@ int data_is_written(u64 *args)
 		connection_is_used(sk, BY_ACCEPTING);
 	else if (protocol != PROTOCOL_TCP)
 		return 0;
-	struct known *known = known_of(sock);
-	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
-		name_current(&known->owner, BY_ACCEPTING);
+	name_user(sock);
 	return 0;
 }
 
@@ -820,9 +827,7 @@ int connection_is_read(u64 *args)
 	if (protocol_of(sk) != PROTOCOL_MPTCP)
 		return 0;
 	connection_is_used(sk, BY_ACCEPTING);
-	struct known *known = known_of(sock);
-	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
-		name_current(&known->owner, BY_ACCEPTING);
+	name_user(sock);
 	return 0;
 }
 
