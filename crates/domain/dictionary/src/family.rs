@@ -5,11 +5,12 @@
 
 use crate::block::{self, Part};
 use crate::messages::{MatchedLine, Messages, interface};
-use crate::unknown::{interface_of, is_interface, is_rdma_device, looks_like_trouble};
+use crate::unknown::{interface_of, is_interface, is_rdma_device};
 use crate::{Placeholder, Severity, packed};
 
-/// The entry of the family, if the line is trouble of a driver that has one. `line` is what the kernel printed.
-pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
+/// The entry of the family, if the line is trouble of a driver that has one. `line` is what the kernel printed, and whether it
+/// [`looks_like_trouble`](crate::unknown::looks_like_trouble).
+pub(crate) fn matched(line: &str, is_trouble: bool) -> Option<MatchedLine<'_>> {
     // Driver, device and interface; what happened follows.
     let (head, said) = match line.strip_prefix('[') {
         // `[bnx2x_nic_load:2727(eno1)]...`
@@ -25,7 +26,6 @@ pub(crate) fn matched(line: &str) -> Option<MatchedLine<'_>> {
     if said.is_empty() || head.len() > HEAD_LEN_MAX {
         return None;
     }
-    let is_trouble = looks_like_trouble(line);
     if !is_trouble && !is_refusal(said) {
         return None;
     }
@@ -197,10 +197,11 @@ pub(crate) const NO_WORDING: usize = usize::MAX;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::unknown::looks_like_trouble;
 
     #[track_caller]
     fn check(line: &str, entry: &str, interface: &str) {
-        let found = matched(line).map(|known| {
+        let found = matched(line, looks_like_trouble(line)).map(|known| {
             let value = known.values.first().map_or("", |(_, value)| value);
             (packed::entry(known.number).name.as_ref(), value)
         });
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn refusal_is_a_notice() {
-        let severity = |line| matched(line).map(|known| known.severity);
+        let severity = |line| matched(line, looks_like_trouble(line)).map(|known| known.severity);
         assert_eq!(severity("ice 0000:01:00.0: Frob failed"), Some(Severity::Warning));
         assert_eq!(
             severity("ice 0000:01:00.0: Frob is not there"),

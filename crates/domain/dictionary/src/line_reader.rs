@@ -186,11 +186,14 @@ impl LineReader {
 
 /// What a line of the kernel says that no text of a message has as a whole.
 pub(crate) fn guess<'l>(messages: &Messages, text: &'l str) -> Option<MatchedLine<'l>> {
-    let known = messages.match_cut(text).or_else(|| family::matched(text));
-    if known.is_some() || !looks_like_trouble(text) {
-        return known;
-    }
-    messages.match_cut_without_mark(text)
+    messages.match_cut(text).or_else(|| {
+        let is_trouble = looks_like_trouble(text);
+        let known = family::matched(text, is_trouble);
+        match is_trouble {
+            true => known.or_else(|| messages.match_cut_without_mark(text)),
+            false => known,
+        }
+    })
 }
 
 /// The message in a string of an object, with what the object has about it.

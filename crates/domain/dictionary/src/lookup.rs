@@ -7,7 +7,7 @@ use crate::family;
 use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
 use crate::names::normal;
-use crate::unknown::unsigned_errno;
+use crate::unknown::{looks_like_trouble, unsigned_errno};
 use crate::words::{has_word, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
 use memchr::memmem;
@@ -49,7 +49,7 @@ pub(crate) fn find(text: &str) -> Found {
         let line = collapsed(message_of(&line).text);
         if let Some(known) = Messages::built_in()
             .match_line(&line)
-            .or_else(|| family::matched(&line))
+            .or_else(|| family::matched(&line, looks_like_trouble(&line)))
             .or_else(|| family::trace(&line))
             .or_else(|| error_text::matched(&line))
         {
