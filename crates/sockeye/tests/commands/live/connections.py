@@ -449,16 +449,31 @@ def zero_window(address, port):
     return {"client_port": local, "server_port": server.getsockname()[1], "sent": sent}
 
 
-def mptcp(address, port):
-    """A connection of MPTCP with one subflow."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+def mptcp_socket():
+    return socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+
+
+def mptcp_listener(address, port):
+    server = mptcp_socket()
     server.bind((address, port))
     server.listen(1)
-    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    return server
+
+
+def mptcp_connection(server):
+    """Both ends of a connection with one subflow, the client's first, after some bytes."""
+    client = mptcp_socket()
     client.connect(server.getsockname())
     accepted, _ = server.accept()
     client.sendall(b"hello")
     assert accepted.recv(5) == b"hello"
+    return client, accepted
+
+
+def mptcp(address, port):
+    """A connection of MPTCP with one subflow."""
+    server = mptcp_listener(address, port)
+    client, accepted = mptcp_connection(server)
     local = client.getsockname()[1]
     client.close()
     assert accepted.recv(1) == b""
@@ -468,9 +483,7 @@ def mptcp(address, port):
 
 def mptcp_prefork(address, port):
     """A worker accepts a connection of MPTCP, and reads."""
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-    server.bind((address, port))
-    server.listen(1)
+    server = mptcp_listener(address, port)
     child = os.fork()
     if child == 0:
         accepted, _ = server.accept()
@@ -478,7 +491,7 @@ def mptcp_prefork(address, port):
             pass
         accepted.close()
         os._exit(0)
-    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
+    client = mptcp_socket()
     client.connect(server.getsockname())
     client.sendall(b"hello")
     client.close()
@@ -490,14 +503,8 @@ def mptcp_joined(address, port):
     """A connection of MPTCP with a second subflow, which a thread of the kernel opens."""
     for words in ["limits set subflow 2", "endpoint add 127.0.0.2 dev lo subflow"]:
         subprocess.run(["ip", "mptcp", *words.split()], check=True)
-    server = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-    server.bind((address, port))
-    server.listen(1)
-    client = socket.socket(socket.AF_INET, socket.SOCK_STREAM, IPPROTO_MPTCP)
-    client.connect(server.getsockname())
-    accepted, _ = server.accept()
-    client.sendall(b"hello")
-    assert accepted.recv(5) == b"hello"
+    server = mptcp_listener(address, port)
+    client, accepted = mptcp_connection(server)
     # SOL_MPTCP, MPTCP_INFO: subflows after the first one
     deadline = time.monotonic() + 10
     while client.getsockopt(284, 1, 8)[0] == 0 and time.monotonic() < deadline:
