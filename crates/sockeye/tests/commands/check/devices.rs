@@ -305,13 +305,14 @@ fn a_pair_whose_other_end_takes_less() {
     pair(&here, &there);
     there.ip("link set right mtu 1000");
     found(&lab, &here, "", &[]);
-    let watches = (Watch::start(&here, ""), Watch::start(&there, ""));
+    // One after the other: what is sent for the first must not be in the first sample of the second.
     let send = || datagrams(&here, "10.9.0.2", 300, 1200);
-    watches.0.moved(&lab, &here, send, &["warning device-drops left"]);
-    watches
-        .1
-        .moved(&lab, &there, send, &["warning device-drops right"]);
-    drop(watches);
+    for (namespace, expected) in [
+        (&here, "warning device-drops left"),
+        (&there, "warning device-drops right"),
+    ] {
+        Watch::start(namespace, "").moved(&lab, namespace, send, &[expected]);
+    }
     let left = found(&lab, &here, "", &["warning device-drops left"]);
     assert_eq!(fact(&left[0], "tx_dropped"), 600);
     // Without an interval they may be frames of protocols that the kernel does not handle.
