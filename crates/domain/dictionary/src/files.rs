@@ -6,22 +6,34 @@ use crate::Kind;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// The files of a kind in this folder, with their contents: one, or those of the kind's folder in the order of their names.
+/// The files of a kind below this folder, with their contents: one, or all those in the kind's folder and its folders, in the order of
+/// their paths.
 ///
 /// # Errors
 /// If one cannot be read.
 pub(crate) fn files(data: &Path, kind: Kind) -> io::Result<Vec<(PathBuf, String)>> {
     let folder = data.join(kind.file());
-    let mut paths = vec![folder.with_extension("dict")];
+    let mut paths = Vec::new();
     if folder.is_dir() {
-        let entries = fs::read_dir(folder)?;
-        paths = entries
-            .map(|entry| entry.map(|entry| entry.path()))
-            .collect::<io::Result<_>>()?;
+        add_files(&folder, &mut paths)?;
         paths.sort();
+    } else {
+        paths.push(folder.with_extension("dict"));
     }
     let read = |path: PathBuf| fs::read_to_string(&path).map(|text| (path, text));
     paths.into_iter().map(read).collect()
+}
+
+fn add_files(folder: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            add_files(&path, paths)?;
+        } else {
+            paths.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// The entries in the binary, each with its examples, which only the files have.
