@@ -305,10 +305,10 @@ fn push_number(out: &mut Vec<u8>, mut number: u16) {
     out.push(number as u8);
 }
 
-/// Specificity of a text: literal bytes before the first placeholder of any text, and in total. Of two matching texts, the more
-/// specific one wins.
-fn exactness(text: &str) -> (usize, usize) {
-    let (mut before, mut all) = (0, 0);
+/// Specificity of a text: literal bytes before the first placeholder of any text, and in total, and how few such placeholders it has.
+/// Of two matching texts, the more specific one wins.
+fn exactness(text: &str) -> (usize, usize, Reverse<usize>) {
+    let (mut before, mut all, mut any_texts) = (0, 0, 0);
     let mut is_before = true;
     let pieces = text.trim_end_matches(SENTENCE_ENDS).split(['{', '}']);
     for (nth, piece) in pieces.enumerate() {
@@ -317,9 +317,10 @@ fn exactness(text: &str) -> (usize, usize) {
             before += if is_before { piece.len() } else { 0 };
         } else {
             is_before &= piece != "text";
+            any_texts += usize::from(piece == "text");
         }
     }
-    (before, all)
+    (before, all, Reverse(any_texts))
 }
 
 /// Whether a program may print a message, not only the kernel: the source of a program's entry names the program, of a kernel's
