@@ -52,6 +52,22 @@ impl Placeholder {
         }
     }
 
+    /// Length of the longest value at the beginning of a text. What a reporter wrote in the place of a value is a value too.
+    fn reach(self, text: &str) -> usize {
+        let mut reach = 0;
+        loop {
+            let from = reach;
+            reach += redaction_len(&text[reach..]).unwrap_or(0);
+            reach += text[reach..]
+                .bytes()
+                .position(|byte| !self.takes(byte))
+                .unwrap_or(text.len() - reach);
+            if reach == from || !text[reach..].starts_with(REDACTION_BEGINS) {
+                return reach;
+            }
+        }
+    }
+
     /// Whether the whole value fits.
     fn accepts(self, value: &str) -> bool {
         match self {
@@ -60,9 +76,12 @@ impl Placeholder {
                 let hexadecimal = digits.strip_prefix("0x").unwrap_or(digits);
                 !hexadecimal.is_empty() && hexadecimal.bytes().all(|byte| byte.is_ascii_hexdigit())
                     || is_masked(hexadecimal)
+                    || redaction_len(value) == Some(value.len())
             }
             Self::Port => {
-                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) || is_masked(value)
+                !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit())
+                    || is_masked(value)
+                    || redaction_len(value) == Some(value.len())
             }
             _ => !value.is_empty(),
         }
@@ -76,6 +95,33 @@ const MASKS: &[u8] = b"Xx*";
 fn is_masked(value: &str) -> bool {
     value.len() >= 2 && value.bytes().all(|byte| MASKS.contains(&byte))
 }
+
+/// Length of what a reporter wrote in the place of a whole value, if the text begins with it: `<redacted>`, `<my MAC>`, `[REDACTED]`.
+fn redaction_len(text: &str) -> Option<usize> {
+    let close = match text.bytes().next()? {
+        b'<' => b'>',
+        b'[' => b']',
+        _ => return None,
+    };
+    let inner = text.bytes().skip(1).take(REDACTION_LEN_MAX);
+    let len = inner
+        .take_while(|byte| byte.is_ascii_alphabetic() || b" _-".contains(byte))
+        .count();
+    let inner = text.get(1..=len)?;
+    let is_value = match close {
+        b'>' => inner.len() >= 2,
+        // Driver names stand in brackets too: `[bnx2x]`.
+        _ => REDACTIONS.iter().any(|word| inner.eq_ignore_ascii_case(word)),
+    };
+    (is_value && text.as_bytes().get(len + 1) == Some(&close)).then_some(len + 2)
+}
+
+/// How a [redaction](redaction_len) begins.
+const REDACTION_BEGINS: [char; 2] = ['<', '['];
+/// Letters of one, at most.
+const REDACTION_LEN_MAX: usize = 24;
+/// Words that stand in brackets in the place of a value.
+const REDACTIONS: [&str; 6] = ["redacted", "removed", "hidden", "masked", "censored", "snip"];
 
 /// A parsed text of the dictionary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -210,10 +256,7 @@ fn matches_from<'l>(
             .strip_prefix(literal)
             .is_some_and(|line| matches_from(rest, line, values, budget)),
         Part::Place(place) => {
-            let reach = line
-                .bytes()
-                .position(|byte| !place.takes(byte))
-                .unwrap_or(line.len());
+            let reach = place.reach(line);
             let known = values.len();
             if !budget.take(reach) {
                 return false;
@@ -318,6 +361,32 @@ mod tests {
             "from aa:bb:cc:XX:XX:XX on eth0",
             Some(&["aa:bb:cc:XX:XX:XX", "eth0"]),
         );
+    }
+
+    #[test]
+    fn redacted_value_still_matches() {
+        let text = "{interface}: authenticate with {address} (local address={address})";
+        for redacted in [
+            "<redacted>",
+            "<my MAC>",
+            "[REDACTED]",
+            "00:11:22:<removed>",
+            "<ip>:443",
+        ] {
+            let line = format!("wlan0: authenticate with {redacted} (local address={redacted})");
+            check(text, &line, Some(&["wlan0", redacted, redacted]));
+            let line = line.replace("wlan0", "<redacted>");
+            check(text, &line, Some(&["<redacted>", redacted, redacted]));
+        }
+        check(
+            "port {port} of {name} is {number}",
+            "port <port> of <a name> is <redacted>",
+            Some(&["<port>", "<a name>", "<redacted>"]),
+        );
+        check("from {address}", "from <1>", None);
+        check("from {address}", "from <redacted", None);
+        check("{interface} is up", "[bnx2x] is up", None);
+        check("took {number} ms", "took <<redacted>> ms", None);
     }
 
     #[test]
