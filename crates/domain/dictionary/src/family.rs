@@ -26,7 +26,7 @@ pub(crate) fn matched(line: &str, is_trouble: bool) -> Option<MatchedLine<'_>> {
     if said.is_empty() || head.len() > HEAD_LEN_MAX {
         return None;
     }
-    if !is_trouble && !is_refusal(said) {
+    if !is_trouble && !is_refusal(said) && !said.contains(PLACE_OF_WARNING) {
         return None;
     }
     let mut devices = head.split(' ').skip(1);
@@ -191,6 +191,8 @@ const REFUSALS: [&str; 48] = [
 ];
 /// `bnxt_en 0000:02:00.0 (unnamed net_device) (uninitialized)` is a long one.
 const HEAD_LEN_MAX: usize = 120;
+/// In the place in its source that mlx5_core prints before warnings, errors and debug output: `cmd_work_handler:877:(pid 5): `.
+const PLACE_OF_WARNING: &str = ":(pid ";
 /// No text has the line.
 pub(crate) const NO_WORDING: usize = usize::MAX;
 
@@ -255,6 +257,11 @@ mod tests {
             Some(Severity::Notice)
         );
         assert_eq!(severity("ice 0000:01:00.0: Frob is there"), None);
+        // mlx5_core says so of warnings.
+        assert_eq!(
+            severity("mlx5_core 0000:01:00.0: frob:12:(pid 5): Frob is there"),
+            Some(Severity::Notice)
+        );
     }
 
     #[test]

@@ -375,11 +375,12 @@ const LINES_MAX: usize = 2_000;
 const HEAD_LEN_MAX: usize = 120;
 const HEAD_WORDS_MAX: usize = 8;
 
-const TROUBLE_WORDS: [&str; 77] = [
+const TROUBLE_WORDS: [&str; 78] = [
     "fail",
     "error",
     "timeout",
     "timed out",
+    "timed-out",
     "time out",
     "warning",
     "bug:",
@@ -760,6 +761,7 @@ mod tests {
         assert!(!is_trouble("Installing knfsd: loops, queued invalidation"));
         assert!(is_trouble("e1000: Detected Tx Unit Hang") && is_trouble("tx_hang") && is_trouble("Oops: 2"));
         assert!(is_trouble("exchanged, but failed") && is_trouble("failover: invalid"));
+        assert!(is_trouble("usb 1-1: timed-out") && is_trouble("Timed-out"));
         assert!(!is_trouble("EXT4-fs: re-mounted. Opts: errors=remount-ro"));
     }
 
