@@ -149,19 +149,23 @@ fn explain_log(
 
 /// Adds what the dictionary has about lines that no entry matches.
 fn explained_unknown<'a>(dictionary: &'a Dictionary, log: &'a Log) -> Vec<ExplainedUnknown<'a>> {
-    let lines = log.unknown().into_iter().enumerate();
+    let unknown = log.unknown();
+    let trouble = unknown.iter().take(NEAR_LINES_MAX).filter(|line| line.is_trouble);
+    let trouble: Vec<&str> = trouble.map(|line| line.line.as_str()).collect();
+    let mut near = dictionary.similar_messages(&trouble).into_iter();
+    let lines = unknown.into_iter().enumerate();
     lines
         .map(|(nth, line)| ExplainedUnknown {
             line,
             error: line.reading.errno.and_then(|number| dictionary.error(number)),
             near: (line.is_trouble && nth < NEAR_LINES_MAX)
-                .then(|| dictionary.similar_message(&line.line))
+                .then(|| near.next().flatten())
                 .flatten(),
         })
         .collect()
 }
 
-/// Lines for which a similar message is searched: a search takes milliseconds.
+/// Lines for which a similar message is searched: a search for one takes milliseconds.
 const NEAR_LINES_MAX: usize = 20;
 /// Limit for the text in a message, in characters.
 const SHOWN_TEXT_MAX: usize = 80;

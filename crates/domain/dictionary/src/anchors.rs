@@ -72,11 +72,6 @@ impl<'b> Anchors<'b> {
         })
     }
 
-    /// Number of the texts.
-    pub(crate) const fn len(&self) -> usize {
-        self.texts.len()
-    }
-
     /// What is known of the text with this index.
     pub(crate) fn about(&self, text: usize) -> About {
         let [low, high, .., flags] = self.texts[text];
@@ -222,7 +217,7 @@ mod tests {
         let texts: Vec<_> = texts.collect();
         let packed = pack(&texts).unwrap();
         let anchors = Anchors::read(&packed);
-        assert_eq!(anchors.len(), texts.len());
+        assert_eq!(anchors.texts.len(), texts.len());
         for (nth, (_, about)) in texts.iter().enumerate() {
             assert_eq!(anchors.about(nth), *about);
         }

@@ -39,10 +39,10 @@ impl Dictionary {
         lookup::error(number)
     }
 
-    /// The message that is most similar to a line without an entry.
+    /// For each of these lines without an entry, the message that is most similar. A call reads all texts.
     #[must_use]
-    pub fn similar_message(&self, line: &str) -> Option<&'static Entry<'static>> {
-        lookup::similar_message(line)
+    pub fn similar_messages(&self, lines: &[&str]) -> Vec<Option<&'static Entry<'static>>> {
+        lookup::similar_messages(lines)
     }
 
     /// A reader for a log.

@@ -15,7 +15,7 @@ pub struct Entry<'a> {
     pub also: Vec<Cow<'a, str>>,
     /// Texts that the kernel prints, with placeholders
     pub texts: Vec<Cow<'a, str>>,
-    /// What is known of each text besides its words, in the same order
+    /// What is known of each text besides its words, in the same order; shorter than `texts` if nothing is known of the last ones
     pub wordings: Vec<Wording<'a>>,
     /// A line for each text; only in the files of `data/`: the binary has none
     pub examples: Vec<Cow<'a, str>>,

@@ -12,7 +12,6 @@ use crate::words::{has_word, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
 use memchr::memmem;
 use std::collections::HashSet;
-use std::sync::OnceLock;
 
 /// The result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,38 +98,46 @@ pub(crate) fn error(number: u16) -> Option<&'static Entry<'static>> {
     found.into_iter().find(|entry| entry.kind == Kind::Error)
 }
 
-/// The message that has most words of this text.
-pub(crate) fn similar_message(text: &str) -> Option<&'static Entry<'static>> {
-    static TEXTS: OnceLock<Vec<(usize, String)>> = OnceLock::new();
-    // Driver and device say nothing about what happened.
-    let said = text.rsplit_once(": ").map_or(
-        text,
-        |(head, rest)| {
-            if rest.len() < head.len() / 2 { text } else { rest }
-        },
-    );
+/// For each of these lines, the message that has most words of it. All texts are read once for all lines, and not kept: what no line has
+/// takes no memory afterwards.
+pub(crate) fn similar_messages(lines: &[&str]) -> Vec<Option<&'static Entry<'static>>> {
+    let said: Vec<String> = lines.iter().map(|line| said(line).to_lowercase()).collect();
+    let words: Vec<Vec<&str>> = said.iter().map(|said| search_words(said)).collect();
+    // For each line, the texts that have a word of it: number of the entry, and a bit for each word.
+    let mut held = vec![Vec::new(); lines.len()];
+    let mut count = 0;
     // Each text by itself: all texts of a large family together have the words of any line.
-    let texts = TEXTS.get_or_init(|| {
-        let anchors = packed::anchors();
-        let texts = (0..anchors.len()).map(|nth| packed::text(anchors.about(nth).place));
-        texts
-            .map(|text| (text.entry(), text.text.to_lowercase()))
-            .collect()
+    packed::for_each_text(|number, text| {
+        count += 1;
+        let text = text.to_lowercase();
+        for (words, held) in words.iter().zip(&mut held) {
+            let bits = held_words(&text, words);
+            if bits != 0 {
+                held.push((number, bits));
+            }
+        }
     });
-    let said = said.to_lowercase();
-    let words = search_words(&said);
-    // A bit for each word that the text has.
-    let held: Vec<u32> = texts
-        .iter()
-        .map(|(_, text)| {
-            let words = words.iter().enumerate();
-            words.fold(0, |bits, (nth, word)| {
-                bits | u32::from(has_word(text, word)) << nth
-            })
-        })
-        .collect();
-    let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, &held);
-    ranked.first().map(|&(_, nth)| packed::entry(texts[nth].0))
+    let best = words.iter().zip(&held).map(|(words, held)| {
+        let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, count, held);
+        ranked.first().map(|&(_, number)| packed::entry(number))
+    });
+    best.collect()
+}
+
+/// A line without its head: driver and device say nothing about what happened.
+fn said(line: &str) -> &str {
+    match line.rsplit_once(": ") {
+        Some((head, rest)) if rest.len() >= head.len() / 2 => rest,
+        _ => line,
+    }
+}
+
+/// A bit for each of these words that the text has.
+fn held_words(text: &str, words: &[&str]) -> u32 {
+    let words = words.iter().enumerate();
+    words.fold(0, |bits, (nth, word)| {
+        bits | u32::from(has_word(text, word)) << nth
+    })
 }
 
 /// Entries with this name. An exact match excludes others that differ in case (`rtt`, `RTT`).
@@ -262,16 +269,14 @@ fn near(text: &str) -> Vec<&'static Entry<'static>> {
             .any(|word| memmem::find(all, word.as_bytes()).is_some())
         {
             packed::for_each_word(|known, numbers| {
-                let words = words.iter().enumerate();
-                let bits = words.fold(0, |bits, (nth, word)| {
-                    bits | u32::from(has_word(known, word)) << nth
-                });
+                let bits = held_words(known, &words);
                 if bits != 0 {
                     numbers.for_each(|number| held[number] |= bits);
                 }
             });
         }
-        ranked = ranked_by_words(words.len(), SHARE_MIN, &held);
+        let held: Vec<_> = held.into_iter().enumerate().collect();
+        ranked = ranked_by_words(words.len(), SHARE_MIN, held.len(), &held);
     }
     ranked.sort_unstable();
     let mut near: Vec<usize> = Vec::new();
@@ -292,23 +297,21 @@ fn search_words(lower: &str) -> Vec<&str> {
     words
 }
 
-/// Numbers of the texts, with their rank, that contain at least this share of so many words; rare words weigh more. `held` has a
-/// number for each text, with a bit for each word that the text has.
-fn ranked_by_words(words: usize, share_min: f64, held: &[u32]) -> Vec<(u32, usize)> {
+/// Numbers of the texts, with their rank, that contain at least this share of so many words; rare words weigh more. `held` has the number
+/// of each text, or at least of those with a word, with a bit for each word that it has; `texts` is the number of all.
+fn ranked_by_words(words: usize, share_min: f64, texts: usize, held: &[(usize, u32)]) -> Vec<(u32, usize)> {
     // Words that no entry has are names and typing errors of a question, but say much in a message.
     let is_strict = share_min > SHARE_MIN;
     let weights: Vec<f64> = (0..words)
         .map(|nth| {
-            let known = held.iter().filter(|bits| *bits & 1 << nth != 0).count();
-            (held.len() as f64 / (1 + known) as f64).ln().max(0.0)
-                * f64::from(u8::from(known > 0 || is_strict))
+            let known = held.iter().filter(|(_, bits)| bits & 1 << nth != 0).count();
+            (texts as f64 / (1 + known) as f64).ln().max(0.0) * f64::from(u8::from(known > 0 || is_strict))
         })
         .collect();
     let best: f64 = weights.iter().sum();
     let mut ranked: Vec<(u32, usize)> = held
         .iter()
-        .enumerate()
-        .filter_map(|(number, bits)| {
+        .filter_map(|&(number, bits)| {
             let held = weights.iter().enumerate().filter(|(nth, _)| bits & 1 << nth != 0);
             let share = held.map(|(_, weight)| weight).sum::<f64>() / best;
             (share >= share_min).then(|| (1_000 - (share * 1_000.0) as u32, number))

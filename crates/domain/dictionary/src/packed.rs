@@ -153,6 +153,20 @@ pub(crate) fn text(place: usize) -> &'static Text {
     &texts(nth).1[place - BLOCKS[nth].first_text]
 }
 
+/// Calls `each` with each text of each message and the number of its entry. What is unpacked for it does not stay.
+pub(crate) fn for_each_text(mut each: impl FnMut(usize, &str)) {
+    for Block {
+        kind, first, texts, ..
+    } in &BLOCKS
+    {
+        let stanzas = texts.unpacked(TEXTS);
+        let entries = stanza::entries(*kind, &stanzas).flatten();
+        for (number, entry) in (*first..).zip(entries) {
+            entry.texts.iter().for_each(|text| each(number, text));
+        }
+    }
+}
+
 /// All spellings of all names, in [`normal`](crate::names::normal) form, with the numbers of their entries.
 pub(crate) fn all_spellings() -> impl Iterator<Item = (&'static str, impl Iterator<Item = usize> + Clone)> {
     static UNPACKED: OnceLock<String> = OnceLock::new();

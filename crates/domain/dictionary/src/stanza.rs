@@ -85,7 +85,7 @@ pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>,
                 if begun {
                     return Some(match wrong {
                         Some(error) => Err(error),
-                        None => Ok(entry),
+                        None => Ok(entry.trimmed()),
                     });
                 }
                 line?;
@@ -104,6 +104,16 @@ pub fn entries(kind: Kind, file: &str) -> impl Iterator<Item = Result<Entry<'_>,
 }
 
 impl<'a> Entry<'a> {
+    /// Forgets that nothing is known of its last texts: nothing is known of most.
+    fn trimmed(mut self) -> Self {
+        let known = self
+            .wordings
+            .iter()
+            .rposition(|wording| *wording != Wording::default());
+        self.wordings.truncate(known.map_or(0, |last| last + 1));
+        self
+    }
+
     fn set(&mut self, field: &str, value: Cow<'a, str>) -> Result<(), String> {
         let twice = |old: bool| {
             if old {
