@@ -10,5 +10,6 @@ mod kernel_source;
 mod log_lines;
 mod own_entries;
 mod sizes;
+mod source_readings;
 mod speed;
 mod trial_readings;
