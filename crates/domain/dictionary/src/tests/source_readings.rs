@@ -85,6 +85,36 @@ fn lines_have_the_meaning_of_their_source() {
             Critical,
         ),
         ("Failed to disable zero-copy!", "xsk-zero-copy-not-ended", Warning),
+        (
+            "xhci_hcd 0000:3b:00.0: Host not accessible, reset failed.",
+            "usb-controller-dead",
+            Critical,
+        ),
+        (
+            "ath10k_pci 0000:01:00.0: Firmware lacks feature flag indicating a retry limit of > 2 is OK, requested limit: 4",
+            "ath10k-firmware-note",
+            Info,
+        ),
+        (
+            "AMD-Vi: Event logged [IO_PAGE_FAULT domain=0x001a address=0xfffc8000 flags=0x0050]",
+            "amd-vi-io-page-fault",
+            Critical,
+        ),
+        (
+            "i40e 0000:b7:00.2: setup of MAIN VSI failed",
+            "i40e-main-vsi-not-set-up",
+            Critical,
+        ),
+        (
+            "tg3 0000:01:00.0: DMA engine test failed, aborting",
+            "tg3-dma-test-failed",
+            Critical,
+        ),
+        (
+            "ena 0000:00:03.0: Can not reserve msix vectors",
+            "ena-interrupts-not-available",
+            Critical,
+        ),
     ]);
 }
 
@@ -130,6 +160,36 @@ fn messages_begin_with_the_driver_that_prints_them() {
         (
             "Marvell-CGX-RPM 0002:0c:00.1: cgx port 0:0 Link error 3",
             "octeontx2-packet-or-link-error",
+            Warning,
+        ),
+        (
+            "Aquantia AQR107 mdio-bus:01: firmware loading failed: -2",
+            "phy-firmware-failed",
+            Critical,
+        ),
+        (
+            "MediaTek MT7981 PHY mdio-bus:00: TX-VCM SW cal result at low margin 0x1",
+            "phy-calibration-failed",
+            Warning,
+        ),
+        (
+            "bgmac-enet 18024000.ethernet: Cannot connect to phy",
+            "broadcom-soc-mac-setup",
+            Critical,
+        ),
+        (
+            "RDS/IB: rdma_connect_locked failed (-22)",
+            "rds-connection-restarted",
+            Warning,
+        ),
+        (
+            "ftgmac100 1e660000.ethernet eth0: Wrong NCSI state 0x100 in suspend",
+            "ncsi-packet-ignored",
+            Warning,
+        ),
+        (
+            "bond0: invalid ARP target specified",
+            "bond-option-invalid",
             Warning,
         ),
     ]);
