@@ -3,12 +3,9 @@
  * What happens to TCP connections: each open, close, reset and retransmission is a record in the ring.
  *
  * What is known of a connection from its beginning on (who asked for it, when, what was received) is in a hash by the address of
- * the socket. The owner of a listener is stored with its socket, and the kernel copies that to each connection that it
- * accepts: so these have the owner of the listener. While a process holds a socket (sk_lock.owned), the current task is that process: that
- * names who closes, also where another process than the one that called listen() serves the connection.
- *
- * Kernels before 5.11 do not let programs at tracepoints store with sockets: there a new connection has no owner, and Sockeye looks its
- * listener up by its port.
+ * the socket. Each connection has the owner of the listener that accepts it (events_inherit.h). While a process holds a socket
+ * (sk_lock.owned), the current task is that process: that names who closes, also where another process than the one that called listen() serves
+ * the connection.
  */
 #pragma once
 #include "socket.h"
@@ -209,31 +206,8 @@ struct closed {
 #ifdef BY_PROBE_READ
 /* Older kernels allocate its elements in advance: without that they may not be made here. */
 struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 65536, 0};
-
-INLINE void leave_to_children(void *sk, const struct actor *owner)
-{
-}
-
-INLINE void take_from_listener(struct actor *owner, void *sk)
-{
-}
 #else
 struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 1 << 20, MAP_NO_PREALLOC};
-struct map listeners SEC("maps") = {MAP_TYPE_SOCKET_STORAGE, sizeof(u32), sizeof(struct actor), 0, MAP_NO_PREALLOC | MAP_CLONE};
-
-INLINE void leave_to_children(void *sk, const struct actor *owner)
-{
-	struct actor *stored = storage_of(&listeners, sk, NULL, STORAGE_CREATE);
-	if (stored)
-		*stored = *owner;
-}
-
-INLINE void take_from_listener(struct actor *owner, void *sk)
-{
-	struct actor *stored = storage_of(&listeners, sk, NULL, 0);
-	if (stored)
-		*owner = *stored;
-}
 #endif
 
 /* What found no space in the maps: sockets, of which neither owner nor age is known; errors of opens that fail. */
@@ -398,6 +372,7 @@ INLINE u64 connection_of_subflow(u64 sk)
 	return subflow ? GET(u64, subflow, mptcp_subflow_context, conn) : 0;
 }
 
+#include "events_inherit.h"
 #include "events_mptcp.h"
 
 /* Everything of an event but its kind, states, reason and what is known. */
@@ -585,7 +560,7 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 
 	if (old == TCP_LISTEN) {
 		made.known.direction = PEERS;
-		take_from_listener(owner, sock);
+		take_from_listener(owner, sock, sk);
 	} else {
 		if (state == TCP_SYN_SENT) {
 			made.known.direction = OURS;
@@ -593,7 +568,7 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 			name_connecting(owner, sk);
 		} else {
 			name_current(owner, BY_LISTENER);
-			leave_to_children(sock, owner);
+			leave_to_children(sock, sk, owner);
 		}
 	}
 	remember(sock, &made);
@@ -684,6 +659,8 @@ int connection_changes(u64 *args)
 		write_closed(sk, known, old);
 	else if (is_begun && wanted & 1u << kind)
 		write_event(kind, sk, known, STATES(old, state), -1);
+	if (kind == UNLISTENS)
+		forget_listener(sk);
 	if (watches_mptcp && kind == OPENED && old == TCP_SYN_RECV)
 		first_subflow_is_open(sk);
 	if (known && known->failing & FAILURE_HAS_ERROR && state != TCP_SYN_SENT) {

@@ -40,7 +40,7 @@ fn begin(engine: &BpfEngine, options: &ConnectionOptions) -> Result<ConnectionWa
     }
 }
 
-fn accepted_connection_has_the_listeners_owner(engine: &BpfEngine, inherits: bool) -> Result<(), Skip> {
+fn accepted_connection_has_the_listeners_owner(engine: &BpfEngine) -> Result<(), Skip> {
     // The watch is for one port, which is known only once something listens there: a first listener finds a free one.
     let port = TcpListener::bind("127.0.0.1:0")
         .unwrap()
@@ -64,12 +64,10 @@ fn accepted_connection_has_the_listeners_owner(engine: &BpfEngine, inherits: boo
     };
     assert_eq!((opened.local_port, opened.direction), (port, side::PEERS));
     assert_eq!((opened.sock, opened.is_tracked), (closed.sock, 1));
-    if inherits {
-        assert_eq!(
-            (opened.owner_pid, opened.owner_how),
-            (std::process::id(), how::LISTENER)
-        );
-    }
+    assert_eq!(
+        (opened.owner_pid, opened.owner_how),
+        (std::process::id(), how::LISTENER)
+    );
     assert_eq!(
         (closed.closer_pid, closed.first_fin),
         (std::process::id(), side::PEERS)
@@ -83,10 +81,7 @@ fn accepted_connection_has_the_listeners_owner(engine: &BpfEngine, inherits: boo
 
 #[test]
 fn accepted_connection_has_the_owner_of_its_listener() {
-    need!(accepted_connection_has_the_listeners_owner(
-        &BpfEngine::default(),
-        true
-    ));
+    need!(accepted_connection_has_the_listeners_owner(&BpfEngine::default()));
 }
 
 /// Most of the time until the first event is the verifier's. It read 19,204 instructions of the longest program while each place that writes a
@@ -121,10 +116,9 @@ fn verifier_reads_few_instructions() {
 }
 
 #[test]
-fn programs_before_6_2_see_the_same_without_the_listener() {
+fn programs_before_6_2_see_the_same() {
     need!(accepted_connection_has_the_listeners_owner(
-        &BpfEngine::default().without_cast(),
-        false
+        &BpfEngine::default().without_cast()
     ));
 }
 

@@ -8,6 +8,7 @@ import ctypes
 import json
 import os
 import select
+import signal
 import socket
 import struct
 import subprocess
@@ -156,6 +157,77 @@ def prefork_unread(address, port):
     os.waitpid(child, 0)
     client.close()
     return {"server_port": server.getsockname()[1], "child": child}
+
+
+def listeners(address, port):
+    """A connection to each of several listeners, each of a process of its own: two that share a port, one at another address of it, one for
+    which the kernel finds a port, one of IPv6 at that port, one after another at the same port, and one that listens again."""
+    connections = []
+
+    def listens(bound, prepare=lambda server: None):
+        """Returns process and port of a new listener, and what ends it."""
+        reads, writes = os.pipe()
+        child = os.fork()
+        if child == 0:
+            server = socket.socket(socket.AF_INET6 if bound and ":" in bound[0] else socket.AF_INET)
+            prepare(server)
+            if bound:
+                server.bind(bound)
+            server.listen(8)
+            os.write(writes, struct.pack("H", server.getsockname()[1]))
+            while True:
+                signal.pause()
+        (found,) = struct.unpack("H", os.read(reads, 2))
+
+        def end():
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+        return child, found, end
+
+    def connects(to, pids):
+        client = connect(*to)
+        connections.append([client.getsockname()[1], pids])
+        client.close()
+
+    def shares(server):
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+    def only_v6(server):
+        server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+
+    first, shared, end_first = listens((address, 0), shares)
+    second, _, end_second = listens((address, shared), shares)
+    # Which of both gets a connection only the kernel knows; afterwards there is only one.
+    connects((address, shared), [first, second])
+    end_first()
+    connects((address, shared), [second])
+    end_second()
+    at_one, port, end_one = listens((address, port))
+    connects((address, port), [at_one])
+    at_other, _, end_other = listens(("127.0.0.2", port))
+    connects(("127.0.0.2", port), [at_other])
+    connects((address, port), [at_one])
+    of_v6, _, end_v6 = listens(("::1", port), only_v6)
+    connects(("::1", port), [of_v6])
+    end_one()
+    connects(("127.0.0.2", port), [at_other])
+    later, _, end_later = listens((address, port))
+    connects((address, port), [later])
+    connects(("127.0.0.2", port), [at_other])
+    unbound, found, end_unbound = listens(None)
+    connects((address, found), [unbound])
+    for end in (end_other, end_v6, end_later, end_unbound):
+        end()
+    # Any address is that of each connection.
+    anywhere, found, end_anywhere = listens(("0.0.0.0", 0))
+    connects((address, found), [anywhere])
+    end_anywhere()
+    both, found, end_both = listens(("::", 0))
+    connects((address, found), [both])
+    connects(("::1", found), [both])
+    end_both()
+    return {"connections": connections}
 
 
 def passed(address, port):

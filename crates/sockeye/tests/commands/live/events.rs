@@ -328,6 +328,83 @@ fn worker_of_a_prefork_server_is_the_owner_when_it_closes() {
     assert_eq!(close["ended_by"], "local");
 }
 
+/// Checks that each connection of `listeners` has the process that listens for it; `old`: by the programs for kernels before 6.2.
+fn connections_have_their_listener(purpose: &str, old: bool) -> Result<(), Skip> {
+    sockeye_lab::program("python3")?;
+    let lab = Lab::new(purpose)?;
+    let namespace = lab.namespace("alone");
+    let mut watch = command();
+    if old {
+        watch.env("SOCKEYE_BPF", "5.10");
+    }
+    // Nothing accepts or reads: the owner stays the listener.
+    let line = format!("-n -N {} --kinds open --format jsonl", namespace.name());
+    let running = Running::start_by(watch, &line)?;
+    let made = connect(&namespace, "listeners", "127.0.0.1", 0);
+    let (outcome, _) = running.end();
+    let (events, _) = events(&outcome);
+    let made = made["connections"].as_array().expect("an array");
+    let passive: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["direction"] == "passive")
+        .collect();
+    assert_eq!((passive.len(), made.len()), (13, 13), "{events:#?}");
+    for (nth, (event, connection)) in passive.iter().zip(made).enumerate() {
+        assert_eq!(event["peer"]["port"], connection[0], "{nth}: {event:#}");
+        let pids = connection[1].as_array().expect("an array");
+        // The programs for older kernels store nothing with sockets: they do not know those that share a port, nor one for which the kernel
+        // has found it.
+        let is_known = !old || event.get("owner").is_some();
+        assert!(
+            !is_known || (pids.contains(&event["owner"]["pid"]) && event["known_by"] == "listener"),
+            "{nth}: {pids:?} {event:#}"
+        );
+        assert!(is_known || [0, 1, 9].contains(&nth), "{nth}: {pids:?} {event:#}");
+    }
+    Ok(())
+}
+
+#[test]
+fn connection_has_the_process_of_its_listener() {
+    need!(connections_have_their_listener("ev_listeners", false));
+}
+
+#[test]
+fn programs_before_6_2_know_the_listener_of_a_connection() {
+    need!(connections_have_their_listener("ev_old_listeners", true));
+}
+
+/// A listener that the watch has seen is not that of connections which an older one at another address of its port has made.
+#[test]
+fn older_listener_at_the_port_of_a_new_one_keeps_its_connections() {
+    let lab = need!(Lab::new("ev_two"));
+    let namespace = lab.namespace("alone");
+    let older = namespace.run(|| std::net::TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = older.local_addr().unwrap().port();
+    let running = need!(Running::start(&format!(
+        "-n -N {} --kinds open --format jsonl",
+        namespace.name()
+    )));
+    let code = format!(
+        "import socket; s = socket.create_server(('127.0.0.2', {port})); socket.create_connection(('127.0.0.2', {port})); socket.create_connection(('127.0.0.1', {port}))"
+    );
+    let mut python = namespace.command("python3", &["-c", &code]).spawn().unwrap();
+    let newer = python.id();
+    python.wait().unwrap();
+    let (outcome, _) = running.end();
+    let (events, _) = events(&outcome);
+    let passive: Vec<&Value> = events
+        .iter()
+        .filter(|event| event["direction"] == "passive")
+        .collect();
+    let owners: Vec<_> = passive.iter().map(|event| &event["owner"]["pid"]).collect();
+    assert_eq!(
+        owners,
+        [&Value::from(newer), &std::process::id().into()],
+        "{events:#?}"
+    );
+}
+
 #[test]
 fn process_that_got_a_connection_is_the_owner_when_it_reads() {
     let (events, made) = need!(watched("ev_passed", "passed", "127.0.0.1", ""));
