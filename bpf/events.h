@@ -375,15 +375,16 @@ INLINE u64 connection_of_subflow(u64 sk)
 #include "events_inherit.h"
 #include "events_mptcp.h"
 
-/* Everything of an event but its kind, states, reason and what is known. */
-PART int fill(struct event *e, u64 sk)
+/* Everything of an event but its kind, states, reason and what is known. `time`: 0 is now. To read the clock costs as much as a run of a
+ * program that returns at once. */
+PART int fill(struct event *e, u64 sk, u64 time)
 {
 	if (!e)
 		return 0;
 	u64 flags = GET(u64, sk, sock_common___live, skc_flags);
 
 	take_ends(&e->ends, sk);
-	e->time = ktime_ns();
+	e->time = time ? time : ktime_ns();
 	e->sock = sk;
 	e->cookie = GET(u64, sk, sock_common, skc_cookie);
 	e->interface = GET(u32, sk, sock_common, skc_bound_dev_if);
@@ -493,7 +494,7 @@ PART int write_event(u32 kind, u64 sk, const struct known *known, u32 states, s3
 	record->old_state = (u8)(states >> 8);
 	record->state = (u8)states;
 	record->reason = reason;
-	fill(record, sk);
+	fill(record, sk, kind == OPENED && known ? known->opened : 0);
 	fill_known(record, known);
 	if (kind == FAILED)
 		record->error = error_of_open(sk, record->error);
@@ -534,7 +535,7 @@ INLINE void write_closed(u64 sk, const struct known *known, u8 old)
 	record->event.old_state = old;
 	record->event.state = TCP_CLOSE;
 	record->event.reason = -1;
-	fill(&record->event, sk);
+	fill(&record->event, sk, 0);
 	fill_known(&record->event, known);
 	if (record->event.protocol == PROTOCOL_MPTCP)
 		fill_mptcp_totals(&record->totals, sk);
@@ -593,10 +594,21 @@ INLINE void first_subflow_is_open(u64 sk)
 	record->old_state = TCP_LISTEN;
 	record->state = TCP_ESTABLISHED;
 	record->reason = -1;
-	fill(record, connection);
+	fill(record, connection, known->opened);
 	take_ends(&record->ends, sk);
 	fill_known(record, known);
 	submit_waking(record, sizeof(*record));
+}
+
+/* A connection is established. TCP has read the clock for the segment that does it, a moment before: tcp_rcv_state_process() of
+ * net/ipv4/tcp_input.c. It keeps microseconds, and this is the last nanosecond of that one: nothing else that this processor did before is later. */
+INLINE u64 time_of_open(u64 sk, u64 started)
+{
+	if (protocol_of(sk) != PROTOCOL_TCP)
+		return ktime_ns();
+	u64 opened = GET(u64, sk, tcp_sock, tcp_mstamp) * 1000 + 999;
+	/* A connection that is repaired is established without a segment (TCP_REPAIR). */
+	return opened < started ? started : opened;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -628,7 +640,7 @@ int connection_changes(u64 *args)
 	if (known) {
 		if (state == TCP_ESTABLISHED) {
 			if (known->started)
-				known->opened = ktime_ns();
+				known->opened = time_of_open(sk, known->started);
 			/* The request's count: its SYN-ACKs. */
 			if (old == TCP_SYN_RECV)
 				((struct known_socket *)known)->retransmitted = GET(u32, sk, tcp_sock, total_retrans);

@@ -71,7 +71,7 @@ int call_returns(u64 *args)
 		return 0;
 	record->old_state = record->state = GET(u8, sk, sock_common, skc_state);
 	record->reason = -1;
-	fill(record, sk);
+	fill(record, sk, 0);
 	record->ends = ends;
 	record->error = error;
 	no_known(&record->known);

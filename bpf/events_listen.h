@@ -64,7 +64,7 @@ INLINE void write_overflow(u32 kind, u64 sk, u64 skb, s32 reason)
 		return;
 	record->old_state = record->state = TCP_LISTEN;
 	record->reason = reason;
-	fill(record, sk);
+	fill(record, sk, 0);
 	record->ends = ends;
 	fill_known(record, known_of((void *)sk));
 	record->is_tracked = 0;

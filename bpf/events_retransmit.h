@@ -35,7 +35,7 @@ int segment_is_retransmitted(u64 *args)
 	record->old_state = record->state = state;
 	/* The timer that runs: that of a tail loss probe is known by it. */
 	record->reason = GET(u8, sk, inet_connection_sock, icsk_pending);
-	fill(record, sk);
+	fill(record, sk, 0);
 	/* tcp_simple_retransmit() of net/ipv4/tcp_input.c takes what is longer than the new path MTU for lost, without a timer. Where a timer expired,
 	 * tcp_enter_loss() has set the mark by which it may be undone. */
 	if (record->ca_state == CA_LOSS && !GET(u32, sk, tcp_sock___live, undo_marker))
@@ -65,7 +65,7 @@ int synack_is_retransmitted(u64 *args)
 		return 0;
 	record->old_state = record->state = TCP_SYN_RECV;
 	record->reason = -1;
-	fill(record, sk);
+	fill(record, sk, 0);
 	record->sock = request;
 	record->cookie = 0;
 	record->ends = ends;

@@ -107,7 +107,7 @@ INLINE void write_udp(u32 kind, u64 sk, const struct udp_known *known, s32 error
 		return;
 	record->event.old_state = record->event.state = GET(u8, sk, sock_common, skc_state);
 	record->event.reason = -1;
-	fill(&record->event, sk);
+	fill(&record->event, sk, 0);
 	record->event.ends = ends;
 	record->event.error = error;
 	record->event.has_peers_fin = 0;

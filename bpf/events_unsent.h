@@ -55,7 +55,7 @@ INLINE void write_unsent(u64 sk, u32 cause, s32 error)
 		return;
 	record->old_state = record->state = state;
 	record->reason = (s32)cause;
-	fill(record, sk);
+	fill(record, sk, 0);
 	record->error = error;
 	fill_known(record, known_of((void *)sk));
 	submit_waking(record, sizeof(*record));
