@@ -2,8 +2,8 @@
  *
  * What happens to TCP connections: each open, close, reset and retransmission is a record in the ring.
  *
- * What is known of a connection from its beginning on (who asked for it, when, what was received) is in a hash by the address of
- * the socket. Each connection has the owner of the listener that accepts it (events_inherit.h). While a process holds a socket
+ * What is known of a connection from its beginning on (who asked for it, when, what was received) is kept by the address of the socket
+ * (events_known.h). Each connection has the owner of the listener that accepts it (events_inherit.h). While a process holds a socket
  * (sk_lock.owned), the current task is that process: that names who closes, also where another process than the one that called listen() serves
  * the connection.
  */
@@ -52,6 +52,7 @@ struct sock___live {
 struct sock_common___live {
 	u64 skc_flags;
 } KERNEL;
+enum { TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 /* enum sock_flags */
 enum { SOCK_DEAD = 0, SOCK_DONE = 1 };
 struct inet_sock___live {
@@ -130,8 +131,8 @@ enum {
 	UNSENT = 19,
 };
 
-/* The failure was reported; its error is in open_errors. */
-enum { FAILURE_REPORTED = 1, FAILURE_HAS_ERROR = 2 };
+/* The failure was reported; its error is in open_errors; the connection has ended, and can be forgotten. */
+enum { FAILURE_REPORTED = 1, FAILURE_HAS_ERROR = 2, HAS_ENDED = 4 };
 
 enum { BY_NOTHING, BY_CONNECT, BY_LISTENER, BY_ACCEPTING, BY_SENDING, BY_RECEIVING };
 
@@ -154,7 +155,7 @@ struct known {
 	u32 inode;    /* before the process let go of it */
 };
 
-/* An element of known_sockets. */
+/* What is kept of a socket: events_known.h. */
 struct known_socket {
 	struct known known;
 	u32 retransmitted; /* the socket's own count, as of the last retransmission that was seen */
@@ -203,13 +204,6 @@ struct closed {
 
 /* --- what is stored --- */
 
-#ifdef BY_PROBE_READ
-/* Older kernels allocate its elements in advance: without that they may not be made here. */
-struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 65536, 0};
-#else
-struct map known_sockets SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct known_socket), 1 << 20, MAP_NO_PREALLOC};
-#endif
-
 /* What found no space in the maps: sockets, of which neither owner nor age is known; errors of opens that fail. */
 enum { UNTRACKED_SOCKETS, UNTRACKED_ERRORS, UNTRACKED };
 struct map untracked SEC("maps") = {MAP_TYPE_PERCPU_ARRAY_, sizeof(u32), sizeof(u64), UNTRACKED, 0};
@@ -245,23 +239,7 @@ PART int count_aside(u64 net, u32 what)
 	return 0;
 }
 
-INLINE struct known *known_of(void *sk)
-{
-	u64 key = (u64)sk;
-	return map_lookup(&known_sockets, &key);
-}
-
-INLINE struct known_socket *known_socket_of(u64 sk)
-{
-	return map_lookup(&known_sockets, &sk);
-}
-
-INLINE void remember(void *sk, const struct known_socket *made)
-{
-	u64 key = (u64)sk;
-	if (map_update(&known_sockets, &key, made, 0))
-		count_untracked(UNTRACKED_SOCKETS);
-}
+#include "events_known.h"
 
 /* --- parts of records --- */
 
@@ -341,7 +319,6 @@ PART u32 inode_of(u64 sk)
 	return socket ? (u32)GET(u64, inode, inode, i_ino) : 0;
 }
 
-enum { TCP_SYN_SENT = 2, TCP_FIN_WAIT1 = 4, TCP_FIN_WAIT2 = 5, TCP_CLOSE_WAIT = 8, TCP_LAST_ACK = 9, TCP_CLOSING = 11 };
 enum { PROTOCOL_TCP = 6, PROTOCOL_UDP = 17, PROTOCOL_MPTCP = 262 };
 
 INLINE u32 protocol_of(u64 sk)
@@ -515,7 +492,7 @@ INLINE void retransmission_is_seen(u64 sk, u32 segments)
 	stored->retransmitted = counted;
 }
 
-/* How many segments of a connection that ends were sent again without an event; `known`: its element of known_sockets. */
+/* How many segments of a connection that ends were sent again without an event; `known`: what is kept of it. */
 INLINE u32 unseen_of(u64 sk, const struct known *known, u32 protocol)
 {
 	const struct known_socket *stored = (const struct known_socket *)known;
@@ -572,7 +549,7 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 			leave_to_children(sock, sk, owner);
 		}
 	}
-	remember(sock, &made);
+	remember(sk, &made);
 	if (wanted & 1u << kind)
 		write_event(kind, sk, &made.known, STATES(old, state), -1);
 	return 0;
@@ -582,7 +559,7 @@ INLINE int begins(void *sock, u64 sk, u8 old, u8 state)
 INLINE void first_subflow_is_open(u64 sk)
 {
 	u64 connection = token_of(sk, PROTOCOL_TCP) ? connection_of_subflow(sk) : 0;
-	struct known *known = connection ? known_of((void *)connection) : NULL;
+	struct known *known = connection ? known_of(connection) : NULL;
 	if (!known || known->opened || known->direction != PEERS)
 		return;
 	known->opened = ktime_ns();
@@ -611,39 +588,20 @@ INLINE u64 time_of_open(u64 sk, u64 started)
 	return opened < started ? started : opened;
 }
 
-SEC("tp_btf/inet_sock_set_state")
-int connection_changes(u64 *args)
+/* The state of a connection that has begun before changes. The verifier reads this once, not for each of the maps in which `stored` may be. */
+PART int known_changes(u64 sk, struct known_socket *stored, u32 states)
 {
-	void *sock = (void *)args[0];
-	u64 sk = ADDRESS(sock);
-	u32 old = args[1], state = args[2], kind = STATE;
-	struct known *known;
+	u8 old = (u8)(states >> 8), state = (u8)states;
+	u32 kind = STATE;
+	struct known *known = (struct known *)stored;
 
-	if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && protocol_of(sk) == PROTOCOL_MPTCP && is_held(sk))
-		connection_is_used(sk, BY_NOTHING);
-	if (!is_watched(sk) || old == state)
-		return 0;
-	/* A connection of MPTCP that the peer asked for is established at once; that is reported with its first subflow, which has ends. */
-	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) ||
-	    ((state == TCP_SYN_RECV || state == TCP_ESTABLISHED) && old == TCP_LISTEN))
-		return begins(sock, sk, old, state);
-	/* Of these nothing is noted that is not known from the next change as well. */
-	if ((state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT) && !(wanted & 1u << STATE))
-		return 0;
-	known = known_of(sock);
-	/* Older than the watch: who closes it is known all the same. */
-	if (!known && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE_WAIT || old == TCP_CLOSE_WAIT)) {
-		struct known_socket none = {};
-		remember(sock, &none);
-		known = known_of(sock);
-	}
 	if (known) {
 		if (state == TCP_ESTABLISHED) {
 			if (known->started)
 				known->opened = time_of_open(sk, known->started);
 			/* The request's count: its SYN-ACKs. */
 			if (old == TCP_SYN_RECV)
-				((struct known_socket *)known)->retransmitted = GET(u32, sk, tcp_sock, total_retrans);
+				stored->retransmitted = GET(u32, sk, tcp_sock, total_retrans);
 		} else if (!known->first_fin) {
 			if (state == TCP_FIN_WAIT1)
 				known->first_fin = OURS;
@@ -682,11 +640,40 @@ int connection_changes(u64 *args)
 	}
 	/* No tracepoint shows that a socket of MPTCP is destroyed. One whose connect() fails is needed when that returns. */
 	if (watches_mptcp && state == TCP_CLOSE && protocol_of(sk) == PROTOCOL_MPTCP &&
-	    !(known && known->failing & FAILURE_REPORTED && wanted & 1u << CONNECT_FAILED)) {
-		u64 key = sk;
-		map_delete(&known_sockets, &key);
-	}
+	    !(known && known->failing & FAILURE_REPORTED && wanted & 1u << CONNECT_FAILED))
+		forget(sk);
+	if (forgets_at_close && known && state == TCP_CLOSE && protocol_of(sk) == PROTOCOL_TCP)
+		forget_ended(sk, old);
 	return 0;
+}
+
+SEC("tp_btf/inet_sock_set_state")
+int connection_changes(u64 *args)
+{
+	void *sock = (void *)args[0];
+	u64 sk = ADDRESS(sock);
+	u32 old = args[1], state = args[2];
+	struct known_socket *stored;
+
+	if ((state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE) && protocol_of(sk) == PROTOCOL_MPTCP && is_held(sk))
+		connection_is_used(sk, BY_NOTHING);
+	if (!is_watched(sk) || old == state)
+		return 0;
+	/* A connection of MPTCP that the peer asked for is established at once; that is reported with its first subflow, which has ends. */
+	if (state == TCP_SYN_SENT || (state == TCP_LISTEN && old == TCP_CLOSE) ||
+	    ((state == TCP_SYN_RECV || state == TCP_ESTABLISHED) && old == TCP_LISTEN))
+		return begins(sock, sk, old, state);
+	/* Of these nothing is noted that is not known from the next change as well. */
+	if ((state == TCP_FIN_WAIT2 || state == TCP_CLOSE_WAIT) && !(wanted & 1u << STATE))
+		return 0;
+	stored = known_socket_of(sk);
+	/* Older than the watch: who closes it is known all the same. */
+	if (!stored && (state == TCP_FIN_WAIT1 || state == TCP_LAST_ACK || state == TCP_CLOSE_WAIT || old == TCP_CLOSE_WAIT)) {
+		struct known_socket none = {};
+		remember(sk, &none);
+		stored = known_socket_of(sk);
+	}
+	return known_changes(sk, stored, STATES(old, state));
 }
 
 /* A RST of a connection in TIME_WAIT: data came after our close. What is left of the socket has its ends and its cookie. */
@@ -747,7 +734,7 @@ int reset_is_sent(u64 *args)
 		count_aside(GET(u64, sk, sock_common, skc_net), ASIDE_RESET);
 	if (!is_full(sk))
 		return 0;
-	struct known *known = known_of(sock);
+	struct known *known = known_of(sk);
 	if (known)
 		known->resets |= OURS;
 	write_event(RESET_SENT, sk, known, STATES(state, state), reset_reason_at ? (s32)args[2] : -1);
@@ -757,9 +744,8 @@ int reset_is_sent(u64 *args)
 SEC("tp_btf/tcp_receive_reset")
 int reset_is_received(u64 *args)
 {
-	void *sock = (void *)args[0];
-	u64 sk = ADDRESS(sock);
-	struct known *known = known_of(sock);
+	u64 sk = ADDRESS(args[0]);
+	struct known *known = known_of(sk);
 	u8 state = GET(u8, sk, sock_common, skc_state);
 
 	if (known)
@@ -772,19 +758,19 @@ int reset_is_received(u64 *args)
 SEC("tp_btf/tcp_rcv_space_adjust")
 int data_is_read(u64 *args)
 {
-	void *sock = (void *)args[0];
-	struct known *known = known_of(sock);
+	u64 sk = ADDRESS(args[0]);
+	struct known *known = known_of(sk);
 
-	if (!known || known->direction != PEERS || known->owner.how == BY_ACCEPTING || !is_held((u64)sock))
+	if (!known || known->direction != PEERS || known->owner.how == BY_ACCEPTING || !is_held(sk))
 		return 0;
 	name_current(&known->owner, BY_ACCEPTING);
 	return 0;
 }
 
 /* The current process uses a connection that it did not ask for: it has accepted it, or was given it. */
-INLINE void name_user(void *sock)
+INLINE void name_user(u64 sk)
 {
-	struct known *known = known_of(sock);
+	struct known *known = known_of(sk);
 
 	if (known && known->direction == PEERS && known->owner.how != BY_ACCEPTING)
 		name_current(&known->owner, BY_ACCEPTING);
@@ -794,15 +780,14 @@ INLINE void name_user(void *sock)
 SEC("tp_btf/sock_send_length")
 int data_is_written(u64 *args)
 {
-	void *sock = (void *)args[0];
-	u64 sk = ADDRESS(sock);
+	u64 sk = ADDRESS(args[0]);
 	u32 protocol = protocol_of(sk);
 
 	if (protocol == PROTOCOL_MPTCP)
 		connection_is_used(sk, BY_ACCEPTING);
 	else if (protocol != PROTOCOL_TCP)
 		return 0;
-	name_user(sock);
+	name_user(sk);
 	return 0;
 }
 
@@ -810,21 +795,19 @@ int data_is_written(u64 *args)
 SEC("tp_btf/sock_recv_length")
 int connection_is_read(u64 *args)
 {
-	void *sock = (void *)args[0];
-	u64 sk = ADDRESS(sock);
+	u64 sk = ADDRESS(args[0]);
 
 	if (protocol_of(sk) != PROTOCOL_MPTCP)
 		return 0;
 	connection_is_used(sk, BY_ACCEPTING);
-	name_user(sock);
+	name_user(sk);
 	return 0;
 }
 
 SEC("tp_btf/tcp_destroy_sock")
 int socket_is_destroyed(u64 *args)
 {
-	u64 sk = args[0];
-	map_delete(&known_sockets, &sk);
+	forget(ADDRESS(args[0]));
 	return 0;
 }
 

@@ -48,7 +48,7 @@ int call_returns(u64 *args)
 	if (protocol != PROTOCOL_TCP && protocol != PROTOCOL_UDP && protocol != PROTOCOL_MPTCP)
 		return 0;
 	/* A connection that was asked for, refused and reported. */
-	struct known *known = known_of((void *)sk);
+	struct known *known = known_of(sk);
 	if (known && known->failing & FAILURE_REPORTED) {
 		known->failing &= (u8)~FAILURE_REPORTED;
 		return 0;

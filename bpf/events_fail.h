@@ -19,7 +19,7 @@ struct map open_errors SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(s32), 4
 
 PART int keep_open_error(u64 sk, s32 error)
 {
-	struct known *known = known_of((void *)sk);
+	struct known *known = known_of(sk);
 
 	if (!known)
 		return 0;
@@ -75,7 +75,7 @@ PART s32 error_of_open(u64 sk, s32 error)
 /* A connection of MPTCP fails because its subflow does, a moment later and without its error. */
 PART int subflow_fails(u64 connection, u64 sk, u32 resets)
 {
-	struct known *known = known_of((void *)connection);
+	struct known *known = known_of(connection);
 	s32 error = error_of_open(sk, GET(s32, sk, sock___live, sk_err));
 
 	if (!known || known->opened)
@@ -144,7 +144,7 @@ int packet_is_rejected(u64 *args)
 		return 0;
 	if (!sk) {
 		u64 *opening = map_lookup(&opening_socket, &first);
-		if (!opening || !*opening || !known_of((void *)*opening) || !is_from(skb, *opening))
+		if (!opening || !*opening || !known_of(*opening) || !is_from(skb, *opening))
 			return 0;
 		sk = *opening;
 	}

@@ -22,10 +22,12 @@ struct listener {
 	u32 family, device;
 	struct actor owner;
 };
-struct map listeners SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct listener), 4096, 0};
-
-/* Kernels before 5.11 do not let programs at tracepoints store with sockets, and those of the other object are older. */
-#ifndef BY_PROBE_READ
+/* Kernels before 5.11 do not let programs at tracepoints store with sockets, and those of the other object are older. They also allocate all
+ * elements of a hash in advance. */
+#ifdef BY_PROBE_READ
+struct map listeners SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct listener), 1024, 0};
+#else
+struct map listeners SEC("maps") = {MAP_TYPE_HASH, sizeof(u64), sizeof(struct listener), 4096, MAP_NO_PREALLOC};
 struct map stored_owners SEC("maps") = {MAP_TYPE_SOCKET_STORAGE, sizeof(u32), sizeof(struct actor), 0, MAP_NO_PREALLOC | MAP_CLONE};
 #endif
 

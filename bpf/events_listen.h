@@ -66,7 +66,7 @@ INLINE void write_overflow(u32 kind, u64 sk, u64 skb, s32 reason)
 	record->reason = reason;
 	fill(record, sk, 0);
 	record->ends = ends;
-	fill_known(record, known_of((void *)sk));
+	fill_known(record, known_of(sk));
 	record->is_tracked = 0;
 	record->known.direction = PEERS;
 	submit_waking(record, sizeof(*record));

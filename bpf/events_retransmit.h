@@ -40,7 +40,7 @@ int segment_is_retransmitted(u64 *args)
 	 * tcp_enter_loss() has set the mark by which it may be undone. */
 	if (record->ca_state == CA_LOSS && !GET(u32, sk, tcp_sock___live, undo_marker))
 		record->reason = SMALLER_MTU;
-	fill_known(record, known_of((void *)args[0]));
+	fill_known(record, known_of(sk));
 	record->ends.segments = segments;
 	submit_waking(record, sizeof(*record));
 	return 0;
@@ -70,7 +70,7 @@ int synack_is_retransmitted(u64 *args)
 	record->cookie = 0;
 	record->ends = ends;
 	record->ends.segments = 1;
-	fill_known(record, known_of((void *)args[0]));
+	fill_known(record, known_of(sk));
 	record->is_tracked = 0;
 	record->known.direction = PEERS;
 	submit_waking(record, sizeof(*record));

@@ -57,7 +57,7 @@ INLINE void write_unsent(u64 sk, u32 cause, s32 error)
 	record->reason = (s32)cause;
 	fill(record, sk, 0);
 	record->error = error;
-	fill_known(record, known_of((void *)sk));
+	fill_known(record, known_of(sk));
 	submit_waking(record, sizeof(*record));
 }
 

@@ -30,7 +30,7 @@ INLINE void write_window(u32 kind, u64 sk, u32 side, u64 since)
 	record->old_state = record->state = state;
 	record->reason = -1;
 	fill(record, sk, 0);
-	fill_known(record, known_of((void *)sk));
+	fill_known(record, known_of(sk));
 	record->is_tracked = since != 0;
 	record->known.opened = since;
 	record->known.first_fin = side;

@@ -129,10 +129,11 @@ impl ConnectionWatch {
             kernel.no_route_reason,
             kernel.no_reason,
             u32::from(kernel.takes_one_more),
+            u32::from(programs::forgets_at_close(options)),
         ]
         .map(u32::to_ne_bytes);
         let compat_bit = programs::COMPAT_BIT.to_ne_bytes();
-        let constants: [(&str, &[u8]); 29] = [
+        let constants: [(&str, &[u8]); 30] = [
             ("wanted", &words[0]),
             ("families", &words[1]),
             ("only_netns", &words[2]),
@@ -152,6 +153,7 @@ impl ConnectionWatch {
             ("no_route_reason", &words[16]),
             ("no_reason", &words[17]),
             ("takes_one_more", &words[18]),
+            ("forgets_at_close", &words[19]),
             ("no_neighbor_reasons", &kernel.no_neighbor_reasons),
             ("compat_bit", &compat_bit),
             ("local_port_min", &local_min),

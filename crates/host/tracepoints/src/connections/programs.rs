@@ -91,7 +91,9 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
         }];
     }
     if protocols.tcp || protocols.mptcp {
-        all.push(tracepoint("socket_is_destroyed", "tcp_destroy_sock", true));
+        if !forgets_at_close(options) {
+            all.push(tracepoint("socket_is_destroyed", "tcp_destroy_sock", true));
+        }
         if options.readers {
             all.push(tracepoint("data_is_read", "tcp_rcv_space_adjust", false));
             all.push(tracepoint("data_is_written", "sock_send_length", false));
@@ -164,6 +166,13 @@ pub(super) fn wanted(options: &ConnectionOptions) -> Vec<Tracepoint> {
         all.push(tracepoint("call_returns", "sys_exit", false));
     }
     all
+}
+
+/// Whether connections can be forgotten when they end. Those that fail are needed when `connect(2)` returns, those with a zero window until their
+/// sockets are destroyed.
+pub(super) fn forgets_at_close(options: &ConnectionOptions) -> bool {
+    let later = [kind::CONNECT_FAILED, kind::WINDOW_IS_ZERO, kind::WINDOW_IS_OPEN];
+    !options.kinds.iter().any(|kind| later.contains(kind))
 }
 
 const fn tracepoint(program: &'static str, event: &'static str, required: bool) -> Tracepoint {

@@ -1,6 +1,7 @@
 //! Tests on the live kernel: our own connections on the loopback interface.
 
 use super::*;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sockeye_lab::{Lab, Skip, need, program};
 use sockeye_wire::connections::{Event, Totals, how, kind, side};
 use std::io::{Read, Write};
@@ -120,6 +121,71 @@ fn programs_before_6_2_see_the_same() {
     need!(accepted_connection_has_the_listeners_owner(
         &BpfEngine::default().without_cast()
     ));
+}
+
+/// Of 4,000 sockets some hundred find both of their slots taken.
+#[test]
+fn connections_without_a_slot_are_known_by_the_hash() {
+    const CONNECTIONS: usize = 2_000;
+    let most = getrlimit(Resource::Nofile).maximum;
+    let raised = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, raised).unwrap();
+    if most.is_some_and(|most| most < 5_000) {
+        Skip::new("fewer than 5,000 open files are allowed").print();
+        return;
+    }
+    let port = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let mut watch = need!(begin(
+        &BpfEngine::default(),
+        &ConnectionOptions {
+            ring_bytes: 1 << 22,
+            kinds: vec![kind::CLOSED],
+            ..options(port)
+        }
+    ));
+    let hash = watch.watch.table("known_sockets").unwrap();
+    let in_hash = || {
+        let mut count = 0;
+        hash.each(|_, _| count += 1).unwrap();
+        count
+    };
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let mut open: Vec<_> = (0..CONNECTIONS)
+        .map(|_| {
+            let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+            (client, listener.accept().unwrap())
+        })
+        .collect();
+    let overflows = in_hash();
+    assert!(overflows > 0);
+    // The client closes first, and both are forgotten.
+    for (client, accepted) in open.drain(..) {
+        drop(client);
+        drop(accepted);
+    }
+    assert!(in_hash() <= overflows / 4, "{} of {overflows}", in_hash());
+    let mut closes = 0;
+    let counts = watch.finish(|record| {
+        let event = Event::read(record).unwrap();
+        assert_eq!((event.kind, event.is_tracked), (kind::CLOSED, 1), "{event:?}");
+        assert_eq!(event.owner_how, how::LISTENER, "{event:?}");
+        assert!(
+            event.opened_ns > 0 && event.opened_ns <= event.time_ns,
+            "{event:?}"
+        );
+        closes += 1;
+    });
+    let counts = counts.unwrap();
+    assert!(counts.is_balanced() && counts.total().lost == 0, "{counts:?}");
+    assert_eq!(closes, CONNECTIONS);
+    assert_eq!(watch.untracked().unwrap(), Untracked::default());
 }
 
 #[test]
