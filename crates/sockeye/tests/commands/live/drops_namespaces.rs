@@ -110,7 +110,8 @@ fn namespace_that_is_gone_before_its_counters_are_read_is_noted() {
         .filter(|row| row["netns_inode"] == inode)
         .map(|row| row["count"].as_u64().unwrap())
         .sum();
-    assert_eq!(count, 11, "{document:#}");
+    // A namespace of another test may have had the same inode before or afterwards.
+    assert!(count >= 11, "{document:#}");
     let lines = document["counters"].as_array().unwrap().iter();
     let is_counted = lines.filter(|line| line["netns_inode"] == inode).count() > 0;
     let is_noted =
