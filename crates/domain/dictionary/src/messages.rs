@@ -345,7 +345,7 @@ impl Starts {
             at: [0; PREFIXES_MAX + MARKS_MAX + 1],
             count: 1,
         };
-        let mut marked = line;
+        let mut marked = behind_program(line);
         while starts.count <= MARKS_MAX
             && let Some(rest) = behind_mark(marked)
         {
@@ -363,9 +363,26 @@ impl Starts {
     }
 }
 
+/// The line behind `sshd[812]: `, if it begins so: a log without times.
+fn behind_program(line: &str) -> &str {
+    let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.".contains(byte);
+    let name = line.bytes().take(PROGRAM_LEN_MAX).take_while(is_name).count();
+    let Some(behind) = line[name..].strip_prefix('[').filter(|_| name > 0) else {
+        return line;
+    };
+    let pid = behind.bytes().take_while(u8::is_ascii_digit).count();
+    match behind[pid..].strip_prefix("]: ") {
+        Some(text) if pid > 0 => text.trim_start(),
+        _ => line,
+    }
+}
+
 /// The rest of a line behind a mark that programs and some drivers put before each message: level (`<warn> `), time
 /// (`[1763640000.1234] `) or part (`[modem0] `, `[cfg80211][wlan] `).
 fn behind_mark(line: &str) -> Option<&str> {
+    if matches!(line.as_bytes().first()?, b'0'..=b'9' | b'(') {
+        return behind_mark_of_thread(line);
+    }
     let end = match line.as_bytes().first()? {
         b'<' => '>',
         b'[' => ']',
@@ -378,6 +395,31 @@ fn behind_mark(line: &str) -> Option<&str> {
     let rest = rest.strip_prefix(':').unwrap_or(rest);
     let text = rest.trim_start_matches(' ');
     (is_mark && (text.len() < rest.len() || rest.starts_with('['))).then_some(text)
+}
+
+/// The rest of a line behind the thread and part of strongSwan (`12[IKE] `), or the day, time and process of HAProxy (`049/164958 `,
+/// `(33386) : `).
+fn behind_mark_of_thread(line: &str) -> Option<&str> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some(rest) = line.strip_prefix('(') {
+        let (process, rest) = rest.split_once(") : ")?;
+        return is_number(process).then_some(rest);
+    }
+    let (word, rest) = line.split_once(' ')?;
+    let is_day_and_time = || {
+        let (day, time) = word.split_once('/')?;
+        (day.len() == 3 && time.len() == 6 && is_number(day) && is_number(time)).then_some(())
+    };
+    let is_thread_and_part = || {
+        let (thread, part) = word.strip_suffix(']')?.split_once('[')?;
+        let is_part = part.starts_with(|first: char| first.is_ascii_uppercase())
+            && part
+                .bytes()
+                .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        (thread.len() == 2 && is_number(thread) && is_part).then_some(())
+    };
+    is_day_and_time().or_else(is_thread_and_part)?;
+    Some(rest.trim_start())
 }
 
 /// The last word of `e1000e 0000:00:1f.6 eth0: `, if it may be an interface.
@@ -424,6 +466,8 @@ const PREFIX_LEN_MAX: usize = 80;
 const PREFIXES_MAX: usize = 4;
 /// `[3263]: <wrn> [1763640000.1234] [modem0] ` has four.
 const MARKS_MAX: usize = 4;
+/// Longer ones are no programs.
+const PROGRAM_LEN_MAX: usize = 48;
 /// Longer ones are no marks.
 const MARK_LEN_MAX: usize = 32;
 /// Mark for a run of digits: no byte of a text.
@@ -435,6 +479,30 @@ const OUTCOMES_MAX: usize = 4_096;
 mod tests {
     use super::*;
     use crate::Dictionary;
+
+    #[test]
+    fn texts_begin_behind_threads_and_processes() {
+        let starts = |line: &str| {
+            let starts = Starts::of(line);
+            let texts: Vec<String> = starts.at[..starts.count]
+                .iter()
+                .map(|&at| line[at..].to_owned())
+                .collect();
+            texts
+        };
+        for line in [
+            "12[IKE] text",
+            "12[IKE1] <C1|3> text",
+            "[WARNING] 049/164958 (33386) : text",
+            "[WARNING] (33386) : text",
+            "ModemManager[812]: <wrn> [modem0] text",
+        ] {
+            assert!(starts(line).contains(&"text".to_owned()), "{line}");
+        }
+        for line in ["12[ike] text", "1234 text", "49/164958 text"] {
+            assert!(!starts(line).contains(&"text".to_owned()), "{line}");
+        }
+    }
 
     /// Each example after others that differ in their numbers, and with other numbers.
     #[test]

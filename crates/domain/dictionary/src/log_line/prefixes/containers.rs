@@ -1,4 +1,4 @@
-//! Prefixes of Kubernetes, Docker, Talos, and Open vSwitch.
+//! Prefixes of Kubernetes, Docker, Talos, Open vSwitch, and NFS-Ganesha.
 
 use super::syslog::{FACILITIES, facility};
 use super::times::{is_clock, is_iso};
@@ -86,6 +86,51 @@ pub(super) fn klog(message: &mut Message<'_>) -> bool {
     is_klog
 }
 
+/// `time="2026-11-20T12:00:00Z" level=error msg="text"` of Docker, containerd and other programs in Go. Other fields behind the text stay.
+pub(super) fn logfmt(message: &mut Message<'_>) -> bool {
+    let text = message.text;
+    let Some(behind_time) = text.strip_prefix("time=") else {
+        return false;
+    };
+    let (time, rest) = match behind_time.strip_prefix('"') {
+        Some(quoted) => quoted.split_once('"').unwrap_or(("", "")),
+        None => behind_time.split_once(' ').unwrap_or(("", "")),
+    };
+    let Some((level, rest)) = rest.trim_start().split_once(' ') else {
+        return false;
+    };
+    let Some(said) = rest.strip_prefix("msg=").filter(|_| level.starts_with("level=")) else {
+        return false;
+    };
+    message.take_time(time);
+    // The quotation mark at the end is that of the text, or of the last field.
+    let said = said.strip_prefix('"').unwrap_or(said);
+    message.continue_with(said.strip_suffix('"').unwrap_or(said));
+    message.program.get_or_insert("logfmt");
+    true
+}
+
+/// `19/06/2023 15:46:16 : epoch 03c5d313 : host : ganesha.nfsd-1[dbus_heartbeat] `
+pub(super) fn ganesha(message: &mut Message<'_>) -> bool {
+    let text = message.text;
+    let Some((time, rest)) = text.split_once(" : epoch ") else {
+        return false;
+    };
+    let Some((thread, said)) = rest
+        .split_once(" : ganesha.nfsd-")
+        .and_then(|(_, rest)| rest.split_once("] "))
+    else {
+        return false;
+    };
+    if !time.split(' ').next_back().is_some_and(is_clock) || !thread.contains('[') {
+        return false;
+    }
+    message.take_time(time);
+    message.program = Some("ganesha.nfsd");
+    message.continue_with(said);
+    true
+}
+
 /// `web-1  | ` of `docker compose logs`
 pub(super) fn container(message: &mut Message<'_>) -> bool {
     // A search for one byte is much faster than one for three.
@@ -127,3 +172,49 @@ pub(super) fn node(message: &mut Message<'_>) -> bool {
 }
 
 const OPEN_VSWITCH_LEVELS: [&str; 5] = ["EMER", "ERR", "WARN", "INFO", "DBG"];
+
+#[cfg(test)]
+mod tests {
+    use crate::log_line::message_of;
+
+    #[track_caller]
+    fn check(line: &str, program: Option<&str>, text: &str) {
+        let message = message_of(line);
+        assert_eq!((message.program, message.text), (program, text), "{line}");
+    }
+
+    #[test]
+    fn text_of_logfmt_is_the_message() {
+        let text = "conn.Receive: netlink receive: operation not supported";
+        for line in [
+            format!("time=\"25-11-2023 22:16:19\" level=fatal msg=\"{text}\""),
+            format!("time=2023-11-25T22:16:19.123Z level=fatal msg=\"{text}\""),
+        ] {
+            check(&line, Some("logfmt"), text);
+            check(
+                &format!("Nov 25 22:16:19 web-1 dockerd[812]: {line}"),
+                Some("dockerd"),
+                text,
+            );
+        }
+        check("time=5ms rtt", None, "time=5ms rtt");
+    }
+
+    #[test]
+    fn klog_behind_a_program_is_removed() {
+        check(
+            "Feb 12 10:02:06 node1 kubelet[812]: W0212 10:02:06.262549  148526 cni.go:171] Unable to update cni config",
+            Some("kubelet"),
+            "Unable to update cni config",
+        );
+    }
+
+    #[test]
+    fn prefix_of_ganesha_is_removed() {
+        check(
+            "19/06/2023 15:46:16 : epoch 03c5d313 : b75d9f18a98d : ganesha.nfsd-1[main] nsm_connect :NLM :CRIT :connect failed",
+            Some("ganesha.nfsd"),
+            "nsm_connect :NLM :CRIT :connect failed",
+        );
+    }
+}

@@ -1,7 +1,7 @@
 //! What mails, pages, `grep` and exports put before a line.
 
-use super::all_digits;
-use super::times::{is_date, is_month};
+use super::times::{is_date, is_month, is_weekday};
+use super::{all_digits, first_word};
 use crate::log_line::Message;
 
 /// `> ` of a mail, `| ` of a table, a backtick of Markdown, `* ` of a list, quotation marks around the line
@@ -23,6 +23,10 @@ pub(super) fn quote(message: &mut Message<'_>) -> bool {
         [b'*', b'*', b'[' | b'<', .., b'*', b'*'] => message.continue_with(text.trim_matches('*')),
         // Only before a time or a level: the rest of a wrapped line may begin so.
         [b'*' | b'-', b' ', b'[' | b'<', ..] => message.continue_with(&text[2..]),
+        // A page that opens a quotation and ends it on another line.
+        [b'"', ..] if is_weekday(first_word(&text[1..])) => {
+            message.continue_with(text[1..].trim_end_matches('"'));
+        }
         // Also an element of a list in JSON or of a program.
         [quote @ (b'"' | b'\''), b'[' | b'<', ..] => {
             let quote = char::from(*quote);

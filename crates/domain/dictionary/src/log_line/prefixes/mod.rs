@@ -14,7 +14,7 @@ mod times;
 use super::Message;
 use super::repeats::REPEATED;
 use android::{logcat, logcat_tag};
-use containers::{container, klog, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
+use containers::{container, ganesha, klog, logfmt, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
 use copies::{file_name, footnote, line_number, message_field, quote, tag_of_page, take_end};
 use kernel::{caller, kmsg, vendor_caller};
 use syslog::{facility, is_facility_level, level, priority, rfc_5424, syslog_time, take_syslog};
@@ -77,6 +77,7 @@ fn take_one(message: &mut Message<'_>) -> bool {
                 || seconds(message)
                 || half_bracketed(message)
                 || clock_and_tag(message)
+                || ganesha(message)
                 || local_date(message)
                 || node(message)
                 || line_number(message)
@@ -91,7 +92,8 @@ fn take_one(message: &mut Message<'_>) -> bool {
                 || vendor_caller(message)
         }
         Some(_) => {
-            facility(message)
+            logfmt(message)
+                || facility(message)
                 || level(message)
                 || stream(message)
                 || vendor_caller(message)
@@ -109,10 +111,11 @@ fn take_after_tag(message: &mut Message<'_>) -> bool {
         Some(b'[') => bracketed(message) || caller(message) || vendor_caller(message),
         Some(b'0'..=b'9') => half_bracketed(message),
         Some(b'<') => priority(message),
-        Some(b'.' | b'(' | b'-' | b'A'..=b'Z') => vendor_caller(message),
+        Some(b'A'..=b'Z') => message.program.is_some() && klog(message) || vendor_caller(message),
+        Some(b'.' | b'(' | b'-') => vendor_caller(message),
         Some(b'c') => vendor_caller(message) || level(message),
         Some(b'k') => message.is_of_logger() && kernel_tag(message),
-        Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message),
+        Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message) || logfmt(message),
         _ => false,
     }
 }
@@ -146,6 +149,15 @@ fn host_and_tag(message: &mut Message<'_>) -> bool {
         message.continue_with(rest);
         return false;
     }
+    // A log without the name of the host. The kernel's own lines may begin so: `app[812]: segfault at`.
+    if let Some(tag) = host.strip_suffix(':')
+        && !message.is_kernel_time
+        && is_tag(tag)
+        && is_program_with_pid(tag)
+    {
+        take_tag(message, tag, rest);
+        return true;
+    }
     if host.starts_with('[') || host.ends_with(':') {
         return false;
     }
@@ -178,15 +190,25 @@ fn host_and_tag(message: &mut Message<'_>) -> bool {
         return false;
     };
     // Neither driver nor interface is a tag: the kernel's own lines have them at the same place.
-    let is_program = tag.strip_suffix(']').is_some_and(|tag| {
-        tag.rsplit_once('[')
-            .is_some_and(|(_, pid)| !pid.is_empty() && all_digits(pid))
-    });
-    if is_tag(tag) && (!message.is_kernel_time || is_program) {
+    if is_tag(tag) && (!message.is_kernel_time && !is_text_of_openvpn(host, tag) || is_program_with_pid(tag))
+    {
         take_tag(message, tag, text);
         return true;
     }
     false
+}
+
+/// `sshd[812]`
+fn is_program_with_pid(tag: &str) -> bool {
+    tag.strip_suffix(']').is_some_and(|tag| {
+        tag.rsplit_once('[')
+            .is_some_and(|(_, pid)| !pid.is_empty() && all_digits(pid))
+    })
+}
+
+/// Whether the two words are the begin of a text of OpenVPN, whose log has neither host nor program: `TLS Error: `, `write UDPv4: `.
+fn is_text_of_openvpn(host: &str, tag: &str) -> bool {
+    matches!(tag, "Error" | "ERROR" | "error" | "WARNING") || matches!(host, "read" | "write" | "TLS")
 }
 
 /// Takes the program of `sshd[812]: text`.

@@ -1,6 +1,6 @@
 //! Prefixes of syslog, old and new: levels, facilities, host and tag.
 
-use super::times::{MONTHS, is_clock, is_iso, is_month, is_weekday, is_year};
+use super::times::{MONTHS, is_clock, is_iso, is_month, is_weekday, is_year, microseconds};
 use super::{all_digits, is_tag, split_at_colon, take_tag};
 use crate::log_line::Message;
 
@@ -103,7 +103,7 @@ pub(super) fn syslog_time(message: &mut Message<'_>) -> bool {
         let (word, behind) = rest.trim_start().split_once(' ')?;
         accept(word).then(|| rest = behind)
     };
-    let _ = next(&is_weekday);
+    let has_weekday = next(&is_weekday).is_some();
     let is_day = |word: &str| word.len() <= 2 && all_digits(word);
     // `Nov 20, 2026 @ 12:00:00.000`: Kibana
     if next(&is_month).is_none() || next(&|word| is_day(word.strip_suffix(',').unwrap_or(word))).is_none() {
@@ -114,12 +114,16 @@ pub(super) fn syslog_time(message: &mut Message<'_>) -> bool {
     if next(&is_clock).is_none() {
         return false;
     }
-    let _ = next(&is_year);
+    let has_year = next(&is_year).is_some();
     let time = begin[..begin.len() - rest.len()].trim_end();
     message.take_time(time);
     message.is_kernel_time |= is_export;
     message.continue_with(rest);
-    facility_level(message);
+    // OpenVPN and others write `ctime()` and their text; `logread` writes facility and level between.
+    if !facility_level(message) && has_weekday && has_year {
+        message.is_kernel_time = true;
+        microseconds(message);
+    }
     true
 }
 
@@ -276,6 +280,68 @@ mod tests {
         assert_eq!(message.text, "br-lan: port 5 disabled");
         let message = message_of("kern.warn eth0: link down");
         assert_eq!((message.program, message.text), (None, "eth0: link down"));
+    }
+
+    /// Regression: `TLS Error: ` was taken for a host and a program.
+    #[test]
+    fn log_of_a_program_with_ctime_has_neither_host_nor_tag() {
+        for line in [
+            "Tue Apr 09 23:36:58 2019 TLS Error: TLS handshake failed",
+            "Tue Apr  9 23:36:58 2019 us=123456 TLS Error: TLS handshake failed",
+            "2026-11-20 12:00:00 TLS Error: TLS handshake failed",
+            "2026-11-20 12:00:00 us=123456 TLS Error: TLS handshake failed",
+        ] {
+            let message = message_of(line);
+            assert_eq!(
+                (message.program, message.text),
+                (None, "TLS Error: TLS handshake failed"),
+                "{line}"
+            );
+        }
+        let message = message_of("Tue Apr 09 23:35:58 2019 read UDP: Unknown error (code=10054)");
+        assert_eq!(message.text, "read UDP: Unknown error (code=10054)");
+        let message = message_of("2026-11-20 12:00:00 write UDP: Unknown error (code=10054)");
+        assert_eq!(message.text, "write UDP: Unknown error (code=10054)");
+        // `logread -t` and others: a program with its number is one.
+        let message = message_of("Tue Apr  9 23:36:58 2019 web-1 pppd[812]: LCP terminated by peer");
+        assert_eq!(message.program, Some("pppd"));
+    }
+
+    #[test]
+    fn page_with_an_opening_quotation_mark_has_its_prefix_removed() {
+        let message =
+            message_of("\"Tue Aug  6 00:06:27 2019 daemon.warn pppd[2391]: Timeout waiting for PADO packets");
+        assert_eq!(
+            (message.program, message.text),
+            (Some("pppd"), "Timeout waiting for PADO packets")
+        );
+    }
+
+    #[test]
+    fn program_may_stand_without_its_host() {
+        let message = message_of("Feb 02 10:34:17 ModemManager[2761]: <wrn> [modem0] text");
+        assert_eq!(
+            (message.program, message.text),
+            (Some("ModemManager"), "<wrn> [modem0] text")
+        );
+        let message = message_of("[12.345678] app[812]: segfault at 0 ip 0");
+        assert_eq!(
+            (message.program, message.text),
+            (None, "app[812]: segfault at 0 ip 0")
+        );
+    }
+
+    #[test]
+    fn clock_alone_may_stand_before_a_program() {
+        let message = message_of("19:44:36 NetworkManager[1650]: <warn> Activation (wlan0) failed.");
+        assert_eq!(
+            (message.program, message.text, message.time),
+            (
+                Some("NetworkManager"),
+                "<warn> Activation (wlan0) failed.",
+                Some("19:44:36")
+            )
+        );
     }
 
     /// The fast way must have the result of the rules.

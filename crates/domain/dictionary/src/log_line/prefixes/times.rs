@@ -1,6 +1,9 @@
 //! Dates and times: `dmesg` in all its formats, the journal, syslog, also in other languages.
 
-use super::{PARTS_MAX, all_digits, first_word, in_brackets, take_after_tag};
+use super::{
+    PARTS_MAX, all_digits, first_word, in_brackets, is_program_with_pid, is_tag, split_at_colon,
+    take_after_tag, take_tag,
+};
 use crate::log_line::Message;
 
 /// `2026-11-20T12:00:00,123456+00:00 `, `Fri 2026-11-20 12:00:00 UTC `
@@ -30,9 +33,26 @@ pub(super) fn iso_time(message: &mut Message<'_>) -> bool {
             Some((zone, behind)) if is_zone(zone) => behind,
             _ => behind,
         });
+        microseconds(message);
         return true;
     }
     false
+}
+
+/// `us=123456 `, which OpenVPN writes behind its time from verb 4 on
+pub(super) fn microseconds(message: &mut Message<'_>) -> bool {
+    let Some((digits, rest)) = message
+        .text
+        .strip_prefix("us=")
+        .and_then(|rest| rest.split_once(' '))
+    else {
+        return false;
+    };
+    if !all_digits(digits) {
+        return false;
+    }
+    message.continue_with(rest);
+    true
 }
 
 /// `2026/11/20 12:00:00.123456 [12.345678] `
@@ -138,7 +158,7 @@ pub(super) fn half_bracketed(message: &mut Message<'_>) -> bool {
     is_time
 }
 
-/// `07:37:02 kernel: text`, `07:37:02 host kernel: text`: a log that is cut to the time
+/// `07:37:02 kernel: text`, `07:37:02 host kernel: text`, `07:37:02 sshd[812]: text`: a log that is cut to the time
 pub(super) fn clock_and_tag(message: &mut Message<'_>) -> bool {
     let Some((clock, rest)) = message.text.split_once(' ') else {
         return false;
@@ -147,7 +167,18 @@ pub(super) fn clock_and_tag(message: &mut Message<'_>) -> bool {
         let behind_host = rest.split_once(' ').map_or("", |(_, rest)| rest);
         rest.starts_with("kernel:") || behind_host.starts_with("kernel:")
     };
-    if message.time.is_some() || !is_full_clock(clock) || !is_of_kernel() {
+    if message.time.is_some() || !is_full_clock(clock) {
+        return false;
+    }
+    if let Some((tag, text)) = split_at_colon(rest)
+        && is_program_with_pid(tag)
+        && is_tag(tag)
+    {
+        message.take_time(clock);
+        take_tag(message, tag, text);
+        return true;
+    }
+    if !is_of_kernel() {
         return false;
     }
     message.take_time(clock);
@@ -250,7 +281,9 @@ pub(super) fn is_clock(word: &str) -> bool {
 
 /// `UTC`, `CEST`, `+0100`
 fn is_zone(word: &str) -> bool {
-    let is_name = (3..=5).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_uppercase());
+    // `TLS Error: ` is a text of OpenVPN.
+    let is_name =
+        (3..=5).contains(&word.len()) && word != "TLS" && word.bytes().all(|byte| byte.is_ascii_uppercase());
     is_name
         || word
             .strip_prefix(['+', '-'])
