@@ -9,6 +9,7 @@ mod kernel;
 mod kernel_source;
 mod log_lines;
 mod own_entries;
+mod program_lines;
 mod sizes;
 mod source_readings;
 mod speed;
