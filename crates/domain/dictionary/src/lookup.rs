@@ -117,10 +117,15 @@ pub(crate) fn similar_messages(lines: &[&str]) -> Vec<Option<&'static Entry<'sta
             }
         }
     });
-    let best = words.iter().zip(&held).map(|(words, held)| {
-        let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, count, held);
-        ranked.first().map(|&(_, number)| packed::entry(number))
-    });
+    let best = lines
+        .iter()
+        .zip(words.iter().zip(&held))
+        .map(|(line, (words, held))| {
+            let ranked = ranked_by_words(words.len(), SIMILAR_SHARE_MIN, count, held);
+            let first_word = first_word(line);
+            let mut entries = ranked.into_iter().map(|(_, number)| packed::entry(number));
+            entries.find(|entry| may_say(entry, &first_word))
+        });
     best.collect()
 }
 
@@ -138,6 +143,32 @@ fn held_words(text: &str, words: &[&str]) -> u32 {
     words.fold(0, |bits, (nth, word)| {
         bits | u32::from(has_word(text, word)) << nth
     })
+}
+
+/// How a message begins, in lower case: mostly its driver.
+fn first_word(text: &str) -> String {
+    let end = text.find(|character: char| !character.is_ascii_alphanumeric() && character != '_');
+    text[..end.unwrap_or(text.len())].to_ascii_lowercase()
+}
+
+/// Whether the part of the kernel that an entry is about may have said a message with this first word: what one driver says is
+/// no hint for the message of another.
+fn may_say(entry: &Entry<'_>, first_word: &str) -> bool {
+    if !entry.source.contains("drivers/") && !entry.source.contains("out of tree") {
+        return true;
+    }
+    let is_kin = |driver: &str| {
+        driver.len() >= DRIVER_LEN_MIN && (first_word.starts_with(driver) || driver.starts_with(first_word))
+    };
+    // `ixgbe {name}: ...`, `mt7{name} {name}: ...`, `bnx2: ...`
+    let has_head = |text: &str| {
+        let Some(end) = text.find([' ', ':', '{']) else {
+            return false;
+        };
+        let rest = &text[end..];
+        (rest.starts_with([':', '{']) || rest.starts_with(" {")) && is_kin(&text[..end])
+    };
+    first_word.len() >= DRIVER_LEN_MIN && entry.texts.iter().any(|text| has_head(text))
 }
 
 /// Entries with this name. An exact match excludes others that differ in case (`rtt`, `RTT`).
@@ -449,6 +480,8 @@ const NAME_LEN_MAX: usize = 80;
 /// Shorter ones are near to too much.
 const MEANT_LEN_MIN: usize = 5;
 const NEAR_MAX: usize = 5;
+/// Shorter words name no driver.
+const DRIVER_LEN_MIN: usize = 3;
 /// Entries shown for one line of a tool.
 const LINE_ENTRIES_MAX: usize = 40;
 const WORDS_MAX: usize = 16;

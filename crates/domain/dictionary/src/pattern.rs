@@ -101,6 +101,7 @@ fn redaction_len(text: &str) -> Option<usize> {
     let close = match text.bytes().next()? {
         b'<' => b'>',
         b'[' => b']',
+        b'{' => b'}',
         _ => return None,
     };
     let inner = text.bytes().skip(1).take(REDACTION_LEN_MAX);
@@ -109,7 +110,7 @@ fn redaction_len(text: &str) -> Option<usize> {
         .count();
     let inner = text.get(1..=len)?;
     let is_value = match close {
-        b'>' => inner.len() >= 2,
+        b'>' | b'}' => inner.len() >= 2,
         // Driver names stand in brackets too: `[bnx2x]`.
         _ => REDACTIONS.iter().any(|word| inner.eq_ignore_ascii_case(word)),
     };
@@ -117,7 +118,7 @@ fn redaction_len(text: &str) -> Option<usize> {
 }
 
 /// How a [redaction](redaction_len) begins.
-const REDACTION_BEGINS: [char; 2] = ['<', '['];
+const REDACTION_BEGINS: [char; 3] = ['<', '[', '{'];
 /// Letters of one, at most.
 const REDACTION_LEN_MAX: usize = 24;
 /// Words that stand in brackets in the place of a value.

@@ -259,6 +259,17 @@ mod tests {
             Some("1700000000.123456"),
         );
         check("\"[12345.678901] TCP: out of memory\",", Some("12345.678901"));
+        check(
+            "2026/6/8 00:39\tkernel\tTCP: out of memory",
+            Some("2026/6/8 00:39"),
+        );
+        check("\"TCP: out of memory\"", None);
+        check("TCP: out of memory**", None);
+        check(
+            "[250105.951670](250066.492253]) TCP: out of memory",
+            Some("250105.951670"),
+        );
+        check("  260.716787! TCP: out of memory", Some("260.716787"));
         check("<code>TCP: out of memory</code><br>", None);
         check("MESSAGE=TCP: out of memory", None);
         check("kernel: TCP: out of memory", None);
@@ -277,6 +288,7 @@ mod tests {
             "[drm] ready",
             "IPv6: eth0: IPv6 duplicate address fe80::1 detected!",
             "1 packet lost",
+            "\"echo 0\" disables \"it\"",
             "Nov is a month",
             "",
         ] {

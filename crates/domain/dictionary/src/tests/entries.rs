@@ -290,3 +290,26 @@ const WITHOUT_CLASS: [&str; 3] = [
     "RX_DROP_UNUSABLE",
     "RX_DROP_MONITOR",
 ];
+
+#[test]
+fn similar_message_is_none_of_another_driver() {
+    let dictionary = Dictionary::new();
+    let near = |line: &str| {
+        dictionary
+            .similar_message(line)
+            .map(|entry| entry.name.to_string())
+    };
+    for line in [
+        "frobnicator 0000:00:1f.0: PPM init frob failed (-110)",
+        "frobnicator: resetting the frob event timeout",
+        "Timed out waiting for all pending tx frobs",
+    ] {
+        let name = near(line).unwrap_or_default();
+        assert!(
+            !["ixgbe", "igb", "nvme", "brcm", "intel", "ath", "rt2x00"]
+                .iter()
+                .any(|driver| name.starts_with(driver)),
+            "{line}: {name}"
+        );
+    }
+}

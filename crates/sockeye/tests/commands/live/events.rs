@@ -506,7 +506,10 @@ fn stalled_reader_loses_events_and_counts_them() {
     let lost: u64 = by_kind.values().map(|lost| lost.as_u64().unwrap()).sum();
     assert_eq!(lost, number("lost"));
     // The loss may be counted after the last note: the summary has it. What is compared with is always said.
-    let notes: Vec<_> = notes.lines().filter(|note| !note.contains("compared with")).collect();
+    let notes: Vec<_> = notes
+        .lines()
+        .filter(|note| !note.contains("compared with"))
+        .collect();
     assert!(notes.iter().all(|note| note.contains(" lost")), "{notes:?}");
 }
 

@@ -36,9 +36,36 @@ pub(super) fn quote(message: &mut Message<'_>) -> bool {
             };
             message.continue_with(inside);
         }
+        // A whole line in quotation marks; a message, and the rest of a wrapped one, may begin with a quoted word.
+        [b'"', .., b'"'] if text.matches('"').count() == 2 && text.contains(": ") => {
+            message.continue_with(text.trim_matches('"'));
+        }
         _ => return false,
     }
     true
+}
+
+/// `2025/6/8 00:39<TAB>kernel<TAB>text`: rows of a desktop's log viewer
+pub(super) fn viewer_row(message: &mut Message<'_>) -> bool {
+    let mut fields = message.text.splitn(3, '\t');
+    let (Some(time), Some(program), Some(text)) = (fields.next(), fields.next(), fields.next()) else {
+        return false;
+    };
+    let is_time = time.split_once(' ').is_some_and(|(date, clock)| {
+        let is_made_of = |word: &str, separator: char| {
+            word.contains(separator)
+                && word
+                    .split(separator)
+                    .all(|part| !part.is_empty() && all_digits(part))
+        };
+        is_made_of(date, '/') && is_made_of(clock, ':')
+    });
+    if is_time && !program.is_empty() {
+        message.take_time(time);
+        message.program = Some(program);
+        message.continue_with(text);
+    }
+    is_time
 }
 
 /// `<code>`, `<pre>`, `<li>`: the source of a page
@@ -68,6 +95,15 @@ pub(super) fn take_end(message: &mut Message<'_>) {
         }
         Some(b'\\') => {
             if let Some(text) = message.text.strip_suffix(" \\") {
+                message.text = text.trim_end();
+            }
+        }
+        // Bold text of Markdown that began on a line before.
+        Some(b'*') => {
+            if let Some(text) = message.text.strip_suffix("**")
+                && !text.ends_with(['*', ' '])
+                && !text.contains("**")
+            {
                 message.text = text.trim_end();
             }
         }

@@ -50,6 +50,25 @@ pub(super) fn caller(message: &mut Message<'_>) -> bool {
     false
 }
 
+/// `(250066.492253]) ` behind a time: the clock of a virtual machine behind that of its host (Qubes)
+pub(super) fn second_time(message: &mut Message<'_>) -> bool {
+    let inner = message
+        .text
+        .strip_prefix('(')
+        .and_then(|rest| rest.split_once(") "));
+    let Some((inside, rest)) = inner else {
+        return false;
+    };
+    let time = inside.trim_end_matches(']').trim_start();
+    let is_time = time
+        .split_once('.')
+        .is_some_and(|(whole, fraction)| fraction.len() == 6 && all_digits(whole) && all_digits(fraction));
+    if is_time {
+        message.continue_with(rest);
+    }
+    is_time
+}
+
 /// `I[0:  swapper/0:    1] `, `(0)[1234:kworker/0:1]`, `(CPU:2-pid:1234:kworker/2:1) `, `[pid:1234,cpu2,kworker/2:1,0]`, `c2   1234 `,
 /// `[20261120_12:00:00.123456]@2 ` of phones
 pub(super) fn vendor_caller(message: &mut Message<'_>) -> bool {

@@ -15,8 +15,8 @@ use super::Message;
 use super::repeats::REPEATED;
 use android::{logcat, logcat_tag};
 use containers::{container, ganesha, klog, logfmt, node, open_vswitch, open_vswitch_in_syslog, pod, stream};
-use copies::{file_name, footnote, line_number, message_field, quote, tag_of_page, take_end};
-use kernel::{caller, kmsg, vendor_caller};
+use copies::{file_name, footnote, line_number, message_field, quote, tag_of_page, take_end, viewer_row};
+use kernel::{caller, kmsg, second_time, vendor_caller};
 use syslog::{facility, is_facility_level, level, priority, rfc_5424, syslog_time, take_syslog};
 use times::{
     bracketed, clock_and_tag, half_bracketed, is_weekday, iso_time, late_kernel_time, local_date, seconds,
@@ -73,6 +73,7 @@ fn take_one(message: &mut Message<'_>) -> bool {
                 || open_vswitch(message)
                 || iso_time(message)
                 || slash_time(message)
+                || viewer_row(message)
                 || logcat(message)
                 || seconds(message)
                 || half_bracketed(message)
@@ -109,10 +110,11 @@ fn take_one(message: &mut Message<'_>) -> bool {
 fn take_after_tag(message: &mut Message<'_>) -> bool {
     match message.text.as_bytes().first() {
         Some(b'[') => bracketed(message) || caller(message) || vendor_caller(message),
+        Some(b'(') => second_time(message) || vendor_caller(message),
         Some(b'0'..=b'9') => half_bracketed(message),
         Some(b'<') => priority(message),
         Some(b'A'..=b'Z') => message.program.is_some() && klog(message) || vendor_caller(message),
-        Some(b'.' | b'(' | b'-') => vendor_caller(message),
+        Some(b'.' | b'-') => vendor_caller(message),
         Some(b'c') => vendor_caller(message) || level(message),
         Some(b'k') => message.is_of_logger() && kernel_tag(message),
         Some(b'a'..=b'z') => level(message) || open_vswitch_in_syslog(message) || logfmt(message),

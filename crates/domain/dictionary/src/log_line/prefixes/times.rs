@@ -143,7 +143,8 @@ fn is_local_ctime(inside: &str) -> bool {
 /// `64.084614] text`: a page or a copy that lost the first bracket
 pub(super) fn half_bracketed(message: &mut Message<'_>) -> bool {
     let head = &message.text.as_bytes()[..message.text.len().min(HALF_BRACKET_MAX)];
-    let Some(end) = head.iter().position(|&byte| byte == b']') else {
+    // `260.716787! `: the console of a mainframe, whose code page has `!` in the place of `]`
+    let Some(end) = head.iter().position(|&byte| byte == b']' || byte == b'!') else {
         return false;
     };
     let (inside, rest) = (&message.text[..end], &message.text[end + 1..]);
