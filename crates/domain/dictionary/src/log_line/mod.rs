@@ -270,6 +270,7 @@ mod tests {
             Some("250105.951670"),
         );
         check("  260.716787! TCP: out of memory", Some("260.716787"));
+        check("<b>  260.716787! TCP: out of memory</b>", Some("260.716787"));
         check("<code>TCP: out of memory</code><br>", None);
         check("MESSAGE=TCP: out of memory", None);
         check("kernel: TCP: out of memory", None);

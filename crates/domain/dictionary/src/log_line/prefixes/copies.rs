@@ -184,7 +184,8 @@ pub(super) fn line_number(message: &mut Message<'_>) -> bool {
 }
 
 /// What pages put around a line of a log
-const TAGS_OF_PAGES: [&str; 12] = [
+const TAGS_OF_PAGES: [&str; 14] = [
+    "b",
     "blockquote",
     "br",
     "code",
@@ -195,6 +196,7 @@ const TAGS_OF_PAGES: [&str; 12] = [
     "pre",
     "samp",
     "span",
+    "strong",
     "td",
     "tt",
 ];
