@@ -294,17 +294,13 @@ const WITHOUT_CLASS: [&str; 3] = [
 #[test]
 fn similar_message_is_none_of_another_driver() {
     let dictionary = Dictionary::new();
-    let near = |line: &str| {
-        dictionary
-            .similar_message(line)
-            .map(|entry| entry.name.to_string())
-    };
-    for line in [
+    let lines = [
         "frobnicator 0000:00:1f.0: PPM init frob failed (-110)",
         "frobnicator: resetting the frob event timeout",
         "Timed out waiting for all pending tx frobs",
-    ] {
-        let name = near(line).unwrap_or_default();
+    ];
+    for (line, near) in lines.iter().zip(dictionary.similar_messages(&lines)) {
+        let name = near.map(|entry| entry.name.to_string()).unwrap_or_default();
         assert!(
             !["ixgbe", "igb", "nvme", "brcm", "intel", "ath", "rt2x00"]
                 .iter()

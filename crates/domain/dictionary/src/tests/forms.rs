@@ -276,7 +276,12 @@ fn every_example_is_found_when_it_is_wrapped() {
         let next = if prefix.starts_with('>') { "> " } else { "" };
         let breaks = body.match_indices(' ').map(|(at, _)| at);
         let mut lines = Vec::new();
-        for at in breaks.filter(|&at| at > body.len() / 3).take(2) {
+        // `| text |` is a whole row of a table.
+        let is_row = |head: &str| prefix.starts_with('|') && head.ends_with('|');
+        for at in breaks
+            .filter(|&at| at > body.len() / 3 && !is_row(&body[..at]))
+            .take(2)
+        {
             let (head, rest) = (&body[..at], &body[at + 1..]);
             let mut log = dictionary.log();
             log.line(head.as_bytes());
