@@ -26,8 +26,13 @@ fn folder() -> PathBuf {
 
 /// The name and severity of the entry of a line of `dmesg`.
 fn recognised(dictionary: &Dictionary, line: &str) -> Option<(String, Severity)> {
+    recognised_as_it_stands(dictionary, &format!("[12.345678] {line}"))
+}
+
+/// The same of a line with its prefix.
+fn recognised_as_it_stands(dictionary: &Dictionary, line: &str) -> Option<(String, Severity)> {
     let mut log = dictionary.log();
-    log.line(format!("[12.345678] {line}").as_bytes());
+    log.line(line.as_bytes());
     log.finish();
     let met = log.met();
     let entry = met.first()?.entry;
@@ -139,6 +144,25 @@ fn training_files() -> Vec<String> {
     names.sort();
     assert!(!names.is_empty());
     names
+}
+
+/// Lines of the kernel and of programs, with the prefixes that they had in the reports.
+#[test]
+fn lines_as_reported_are_recognised() {
+    let dictionary = Dictionary::new();
+    let lines = lines("as-reported.txt");
+    let is_known = |line: &&String| recognised_as_it_stands(&dictionary, line).is_some();
+    let (known, unknown): (Vec<_>, Vec<_>) = lines.iter().partition(is_known);
+    let share = known.len() as f64 / lines.len() as f64 * 100.0;
+    println!(
+        "as reported: {} of {} lines, {share:.1} %",
+        known.len(),
+        lines.len()
+    );
+    for line in unknown {
+        println!("  unknown: {line}");
+    }
+    assert!(share >= 95.0, "fewer recognised than before: {share:.1} %");
 }
 
 /// A text that is too general would make a trouble of them.
