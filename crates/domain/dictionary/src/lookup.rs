@@ -8,8 +8,9 @@ use crate::log_line::{message_of, plain};
 use crate::messages::Messages;
 use crate::names::normal;
 use crate::unknown::{looks_like_trouble, unsigned_errno};
-use crate::words::{has_word, words};
+use crate::words::{has_word, is_word_begin, words};
 use crate::{Entry, Kind, Placeholder, Severity, packed};
+use aho_corasick::AhoCorasick;
 use memchr::memmem;
 use std::collections::HashSet;
 
@@ -103,17 +104,34 @@ pub(crate) fn error(number: u16) -> Option<&'static Entry<'static>> {
 pub(crate) fn similar_messages(lines: &[&str]) -> Vec<Option<&'static Entry<'static>>> {
     let said: Vec<String> = lines.iter().map(|line| said(line).to_lowercase()).collect();
     let words: Vec<Vec<&str>> = said.iter().map(|said| search_words(said)).collect();
+    // Each word with its line and its bit there.
+    let places: Vec<(usize, u32, &str)> = (0..)
+        .zip(&words)
+        .flat_map(|(line, words)| (0..).zip(words).map(move |(nth, &word)| (line, 1 << nth, word)))
+        .collect();
+    let finder = AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .build(places.iter().map(|&(.., word)| word));
+    let Ok(finder) = finder else {
+        // The only error is an excessive number of words.
+        return vec![None; lines.len()];
+    };
     // For each line, the texts that have a word of it: number of the entry, and a bit for each word.
     let mut held = vec![Vec::new(); lines.len()];
+    let mut bits = vec![0; lines.len()];
     let mut count = 0;
     // Each text by itself: all texts of a large family together have the words of any line.
     packed::for_each_text(|number, text| {
         count += 1;
-        let text = text.to_lowercase();
-        for (words, held) in words.iter().zip(&mut held) {
-            let bits = held_words(&text, words);
-            if bits != 0 {
-                held.push((number, bits));
+        for found in finder.find_overlapping_iter(text) {
+            if is_word_begin(text, found.start()) {
+                let (line, bit, _) = places[found.pattern()];
+                bits[line] |= bit;
+            }
+        }
+        for (bits, held) in bits.iter_mut().zip(&mut held) {
+            if *bits != 0 {
+                held.push((number, std::mem::take(bits)));
             }
         }
     });

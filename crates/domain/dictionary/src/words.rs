@@ -10,8 +10,12 @@ pub(crate) fn words(lower: &str) -> impl Iterator<Item = &str> {
 
 /// Whether the text has a word that begins with `word`: `flood` in `flooding`.
 pub(crate) fn has_word(text: &str, word: &str) -> bool {
-    text.match_indices(word)
-        .any(|(at, _)| at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric())
+    text.match_indices(word).any(|(at, _)| is_word_begin(text, at))
+}
+
+/// Whether a word may begin at this place of a text.
+pub(crate) fn is_word_begin(text: &str, at: usize) -> bool {
+    at == 0 || !text.as_bytes()[at - 1].is_ascii_alphanumeric()
 }
 
 const WORD_LEN_MIN: usize = 3;

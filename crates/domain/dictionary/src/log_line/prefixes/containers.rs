@@ -65,19 +65,20 @@ pub(super) fn pod(message: &mut Message<'_>) -> bool {
 
 /// `I1120 12:00:00.123456       1 log_monitor.go:111] `
 pub(super) fn klog(message: &mut Message<'_>) -> bool {
-    let text = message.text;
-    let Some((head, rest)) = text.split_once("] ") else {
+    let Some((day, behind_day)) = message.text.split_at_checked(5) else {
+        return false;
+    };
+    if !day.starts_with(['I', 'W', 'E', 'F']) || !all_digits(&day[1..]) || !behind_day.starts_with(' ') {
+        return false;
+    }
+    let Some((head, rest)) = behind_day.split_once("] ") else {
         return false;
     };
     let mut words = head.split_whitespace();
-    let (Some(day), Some(clock)) = (words.next(), words.next()) else {
+    let Some(clock) = words.next() else {
         return false;
     };
-    let is_klog = day.len() == 5
-        && day.starts_with(['I', 'W', 'E', 'F'])
-        && all_digits(&day[1..])
-        && is_clock(clock)
-        && words.next_back().is_some_and(|place| place.contains(".go:"));
+    let is_klog = is_clock(clock) && words.next_back().is_some_and(|place| place.contains(".go:"));
     if is_klog {
         message.take_time(clock);
         message.is_kernel_time = true;
