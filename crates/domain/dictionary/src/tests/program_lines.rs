@@ -1,25 +1,12 @@
 //! Lines of programs as their logs show them, with the prefixes of syslog, `logread`, klog and their own.
 
-use sockeye_dictionary::{Dictionary, Severity};
-
-/// Checks the entry of each line, and its severity there.
-#[track_caller]
-fn check(lines: &[(&str, &str, Severity)]) {
-    let empty = Dictionary::new().log();
-    for (line, name, severity) in lines {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        log.finish();
-        let met = log.met();
-        let found = met.first().map(|met| (met.entry.name.as_ref(), met.severity));
-        assert_eq!(found, Some((*name, *severity)), "{line}");
-    }
-}
+use super::check_lines;
+use sockeye_dictionary::Severity;
 
 #[test]
 fn lines_of_vpn_programs_are_known_in_each_form() {
     use Severity::{Critical, Notice, Warning};
-    check(&[
+    check_lines(&[
         (
             "Tue Apr 09 23:36:58 2019 TLS Error: TLS handshake failed",
             "openvpn-tls-handshake-failed",
@@ -81,7 +68,7 @@ fn lines_of_vpn_programs_are_known_in_each_form() {
 #[test]
 fn lines_of_storage_and_firewall_programs_are_known() {
     use Severity::{Critical, Notice, Warning};
-    check(&[
+    check_lines(&[
         (
             "Mon Jul 26 20:06:39 2021 daemon.notice procd: /etc/rc.d/S99nfsd: rpc.nfsd: writing fd to kernel failed: errno 111 (Connection refused)",
             "nfs-server-program-cannot-start",
@@ -146,7 +133,7 @@ fn lines_of_storage_and_firewall_programs_are_known() {
 #[test]
 fn reason_of_a_line_decides_its_entry() {
     use Severity::{Info, Notice, Warning};
-    check(&[
+    check_lines(&[
         (
             "NetworkManager[503]: <info>  [1727501934.8837] device (wlan0): state change: disconnected -> unavailable (reason \
              'supplicant-failed', sys-iface-state: 'managed')",

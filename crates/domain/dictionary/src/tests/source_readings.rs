@@ -1,29 +1,13 @@
 //! Lines of reports that were read against the kernel's sources: the entry that is true for each, how bad it is, and the name of the
 //! driver that really prints it.
 
-use sockeye_dictionary::{Dictionary, Severity};
-
-/// Checks that each line alone is one message with this entry and severity.
-fn check(lines: &[(&str, &str, Severity)]) {
-    let dictionary = Dictionary::new();
-    let empty = dictionary.log();
-    for &(line, entry, severity) in lines {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        log.finish();
-        let found = log.met();
-        let found: Vec<_> = found
-            .iter()
-            .map(|met| (met.entry.name.as_ref(), met.severity))
-            .collect();
-        assert_eq!(found, [(entry, severity)], "{line}");
-    }
-}
+use super::check_lines;
+use sockeye_dictionary::Severity;
 
 #[test]
 fn lines_have_the_meaning_of_their_source() {
     use Severity::{Critical, Info, Notice, Warning};
-    check(&[
+    check_lines(&[
         (
             "ath10k_pci 0000:01:00.0: No VIF found for vdev 0",
             "ath-event-for-unknown-interface",
@@ -121,7 +105,7 @@ fn lines_have_the_meaning_of_their_source() {
 #[test]
 fn messages_begin_with_the_driver_that_prints_them() {
     use Severity::{Critical, Notice, Warning};
-    check(&[
+    check_lines(&[
         (
             "sky2 0000:02:00.0: cannot assign irq 16",
             "sky2-skge-start-failed",

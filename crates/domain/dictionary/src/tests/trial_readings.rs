@@ -1,13 +1,12 @@
 //! Readings that a trial with lines of other people found wrong: the entry that explains each of them, and how bad it is.
 
-use sockeye_dictionary::{Dictionary, Severity};
+use super::check_lines;
+use sockeye_dictionary::Severity;
 
 #[test]
 fn lines_have_the_entry_that_speaks_of_them() {
     use Severity::{Critical, Info, Notice, Warning};
-    let dictionary = Dictionary::new();
-    let empty = dictionary.log();
-    for (line, entry, severity) in [
+    check_lines(&[
         (
             "usb 2-1.4: Not enough host controller resources for new device state.",
             "usb-controller-full",
@@ -180,15 +179,5 @@ fn lines_have_the_entry_that_speaks_of_them() {
             "netvsc-channel-refused",
             Critical,
         ),
-    ] {
-        let mut log = empty.clone();
-        log.line(line.as_bytes());
-        log.finish();
-        let found = log.met();
-        let found: Vec<_> = found
-            .iter()
-            .map(|met| (met.entry.name.as_ref(), met.severity))
-            .collect();
-        assert_eq!(found, [(entry, severity)], "{line}");
-    }
+    ]);
 }
