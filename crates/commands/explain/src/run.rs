@@ -150,19 +150,24 @@ fn explain_log(
 /// Adds what the dictionary has about lines that no entry matches.
 fn explained_unknown<'a>(dictionary: &'a Dictionary, log: &'a Log) -> Vec<ExplainedUnknown<'a>> {
     let unknown = log.unknown();
-    let trouble = unknown.iter().take(NEAR_LINES_MAX).filter(|line| line.is_trouble);
-    let trouble: Vec<&str> = trouble.map(|line| line.line.as_str()).collect();
-    let mut near = dictionary.similar_messages(&trouble).into_iter();
-    let lines = unknown.into_iter().enumerate();
-    lines
-        .map(|(nth, line)| ExplainedUnknown {
+    let searched = unknown.iter().take(NEAR_LINES_MAX).enumerate();
+    let (places, searched): (Vec<usize>, Vec<&str>) = searched
+        .filter(|(_, line)| line.is_trouble)
+        .map(|(nth, line)| (nth, line.line.as_str()))
+        .unzip();
+    let near = dictionary.similar_messages(&searched);
+    let mut explained: Vec<_> = unknown
+        .into_iter()
+        .map(|line| ExplainedUnknown {
             line,
             error: line.reading.errno.and_then(|number| dictionary.error(number)),
-            near: (line.is_trouble && nth < NEAR_LINES_MAX)
-                .then(|| near.next().flatten())
-                .flatten(),
+            near: None,
         })
-        .collect()
+        .collect();
+    for (nth, near) in places.into_iter().zip(near) {
+        explained[nth].near = near;
+    }
+    explained
 }
 
 /// Lines for which a similar message is searched: a search for one takes milliseconds.
